@@ -217,7 +217,7 @@ fn arm_agent() {
     assert!(output.status.success(), "{stderr}");
     let row = stdout.lines().find(|line| line.starts_with("| 200/s | 200 |")).map(cells).expect("a row");
     let median: f64 = row[2].strip_suffix(" ms").and_then(|ms| ms.parse().ok()).expect("milliseconds");
-    // 300 ms on a machine that has time; where nobody followed, each client would be looked at every 0.4 s or later.
+    // 300 ms on a machine that has time; without a follower, each client would be looked at every 0.4 s or later.
     assert!(median < 300.0, "{stdout}");
 
     let has_command = Path::new(env!("CARGO_BIN_EXE_arm-agent")).with_file_name("weir").exists();

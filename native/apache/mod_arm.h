@@ -131,7 +131,7 @@ extern fixed_name other_name;
 #define ARM_HEADER "ARM-Correlator"
 
 /* telling.c */
-/* Whose request it is. */
+/* The application that a request belongs to. */
 static inline const application *application_by(const settings *by)
 {
     return by->application ? by->application : default_application;

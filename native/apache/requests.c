@@ -62,7 +62,7 @@ static void watch_first_byte(measured *mine, request_rec *r)
     ap_add_output_filter_handle(first_byte_filter, mine, r, r->connection);
 }
 
-/* Called as soon as it is known which directives hold, before anybody asks who the user is. */
+/* Called as soon as it is known which directives hold, before the user is authenticated. */
 static int begin(request_rec *r)
 {
     const settings *by = ap_get_module_config(r->per_dir_config, &arm_module);
@@ -97,9 +97,9 @@ static int has_bytes(const apr_bucket_brigade *brigade)
 }
 
 /*
- * Over HTTP/2 the server takes a stream off its list when the client has all of it, and calls its connection aborted if
- * whoever made the response is not ready yet, as a script that is still waited for. So it is noted here that the end of
- * the response was taken before: then the stream is over, and nothing of it was aborted.
+ * Over HTTP/2 the server takes a stream off its list when the client has all of it. If the handler has not returned yet
+ * (it may wait for a script to exit), the server calls the connection aborted. So we note here that the next filter
+ * took the end of the response: then the stream is complete, and was not aborted.
  */
 static apr_status_t end_of_stream(ap_filter_t *filter, apr_bucket_brigade *brigade)
 {
@@ -135,7 +135,7 @@ static void note_id(measured *mine, request_rec *r)
         apr_table_setn(r->notes, "arm-id", apr_pstrmemdup(r->pool, text + 3, 49));
 }
 
-/* Whether somebody other than the server itself handles the request. */
+/* Whether a handler other than the server's default one handles the request. */
 static int is_handled_by_others(const request_rec *r)
 {
     static const char by_type[] = "application/x-httpd-";

@@ -5,7 +5,7 @@
 
 #include "mod_arm.h"
 
-/* Whose child the request is, as its client says. */
+/* The parent of the request, as its client says. */
 static const arm_correlator_t *parent_of(request_rec *r, arm_correlator_t *place, measured *mine)
 {
     const char *text = apr_table_get(r->headers_in, ARM_HEADER);
@@ -72,7 +72,7 @@ void tell_begin(measured *mine, request_rec *r)
     mine->handle = arm->start_request(app->handle, id, of, r->request_time, &mine->came_ns);
     if (!mine->handle)
         mine->came_ns = 0;
-    /* Without a parent it is made when somebody asks for it, which hardly anybody does for a file. */
+    /* Without a parent the correlator is made on demand: hardly any request for a file needs one. */
     if (of && mine->handle) {
         arm_correlator_t current;
         arm->request_correlator(mine->handle, of, &current);

@@ -121,7 +121,7 @@ extern arm_int32_t arm_init(char *appl_name, char *appl_user_id, arm_int32_t fla
 extern arm_int32_t arm_getid(arm_int32_t appl_id, char *tran_name, char *tran_detail, arm_int32_t flags, char *data,
                              arm_int32_t data_size);
 
-/* Begins a transaction. A handle; 0 while nobody listens; < 0 for an error. */
+/* Begins a transaction. A handle; 0 while no agent listens; < 0 for an error. */
 extern arm_int32_t arm_start(arm_int32_t tran_id, arm_int32_t flags, char *data, arm_int32_t data_size);
 
 /* Says that it is still running. 0, or < 0. */

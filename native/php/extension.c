@@ -97,7 +97,7 @@ static PHP_MINFO_FUNCTION(arm)
     DISPLAY_INI_ENTRIES();
 }
 
-/* So that opcache, whichever is loaded first, and the extensions whose calls are timed are asked for in any order. */
+/* With these, php.ini may load arm, opcache and the extensions whose calls are timed in any order. */
 static const zend_module_dep arm_depends[] = {
     ZEND_MOD_OPTIONAL("curl")
     ZEND_MOD_OPTIONAL("mysqli")

@@ -161,7 +161,7 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_arm_end, 0, 1, IS_LONG, 0)
     ZEND_ARG_TYPE_INFO(0, application, IS_LONG, 0)
 ZEND_END_ARG_INFO()
 
-/* Other requests of the process may be at the same application: it ends for whoever has its number, not for the library. */
+/* Other requests of the process may use the same application, so only its number here ends; the library keeps it. */
 static PHP_FUNCTION(arm_end)
 {
     zend_long number;

@@ -76,7 +76,7 @@ static void leave(running_object *running)
         return;
     }
     zend_object *exception = EG(exception);
-    /* After the page's last line nobody runs any more. */
+    /* After the page's last line no PHP code runs any more. */
     if (!EG(current_execute_data) || (exception && is_exit(exception))) {
         php_arm_stop(running->number, PHP_ARM_ABORTED, NULL, NULL);
     } else if (exception) {

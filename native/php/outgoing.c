@@ -2,9 +2,10 @@
  * Requests that a page sends by curl or by addresses that PHP opens: the header traceparent that they get, and those that
  * curl sends side by side (curl_multi). Only where arm.automatic is on when PHP starts.
  *
- * curl has one list of headers for a handle, which nobody can ask it for: so what the page sets is noted, and joined with
- * ours before each request. It is not set back behind one, as setting an option has curl forget the error that the page may
- * ask for, but where the next one is to have none. A page's own traceparent stays what it is.
+ * curl has one list of headers for a handle, and no call returns it. So we note what the page sets, and join it with
+ * ours before each request. We do not set the page's list back after a request, as setting an option has curl forget
+ * the error that the page may ask for. We set it back before a request that is to have no header of ours. A page's own
+ * traceparent stays what it is.
  */
 
 #include "php_arm.h"
@@ -265,7 +266,7 @@ static ZEND_NAMED_FUNCTION(note_copy)
     }
 }
 
-/* A handle that is sent side by side with others is nobody's parent: what the page does meanwhile is not a part of it. */
+/* A handle that is sent side by side with others is no parent: what the page does meanwhile is not a part of it. */
 static ZEND_NAMED_FUNCTION(begin_multi)
 {
     zval *handle = object_argument(execute_data, 2), running;

@@ -55,7 +55,7 @@ struct arm_application {
     /* In which process the handle is one: how often this process's line has forked. */
     unsigned forks;
     bool is_ended;
-    /* The user was given as "*": whoever runs the process. */
+    /* The user was given as "*": the user that runs the process. */
     bool is_login;
     zend_string *name;
     zend_string *user;
@@ -82,7 +82,7 @@ typedef struct {
     /* What the page knows it by; 0 = it has been stopped, and waits for those above it. */
     zend_long number;
     arm_tran_start_handle_t handle;
-    /* Whose children those are that begin while it runs. */
+    /* The parent of what begins while it runs. */
     arm_correlator_t correlator;
     /* What begins while it runs is no child of it. */
     bool is_apart;
@@ -179,7 +179,7 @@ typedef struct {
     HashTable *metrics;
     const char *diagnosis;
 } arm_told;
-/* Whose child a transaction is: NULL = of what runs around it. Correlator, or text. */
+/* The parent of a transaction: NULL = what runs around it. Correlator, or text. */
 typedef struct {
     bool is_root;
     const arm_correlator_t *correlator;

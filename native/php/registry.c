@@ -87,7 +87,7 @@ static void **place(void ***list, zend_long count)
     return &(*list)[count];
 }
 
-/* The user as he is told; "*" stands for the one who runs the process. NULL = none. */
+/* The name of the user as it is recorded; "*" stands for the user that runs the process. NULL = none. */
 static zend_string *told_user(const zend_string *user, bool is_login)
 {
     char room[1024];
@@ -246,7 +246,7 @@ static void define(arm_transaction *transaction, const arm_definition *definitio
     }
     for (uint32_t index = 0; index < transaction->metric_count; index++) {
         arm_metric_format_t format = transaction->metric_formats[index];
-        /* A text has the last slot, whichever place it was named at. */
+        /* A text has the last slot, at any place in the list. */
         bindings[index].slot = format == ARM_METRIC_FORMAT_STRING32 ? ARM_METRIC_MAX_ARRAY_INDEX : index;
         php_arm_library->register_metric(&transaction->application->id, ZSTR_VAL(transaction->metric_names[index]),
                                          format, ARM_METRIC_USE_GENERAL, ARM_STRING_NONE, ARM_ID_NONE, ARM_FLAG_NONE,

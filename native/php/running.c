@@ -1,7 +1,7 @@
 /*
  * What runs in a request: a stack, so that what begins within another is its child without being told so.
  *
- * What is not recorded, as nobody listens or a switch says so, is not on the stack: its children are those of what is
+ * What is not recorded, as no agent listens or a switch is off, is not on the stack: its children are those of what is
  * around it. Entries may be stopped in any order; what is stopped below others leaves the stack with them.
  */
 

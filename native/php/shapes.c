@@ -20,7 +20,7 @@ static bool is_name(char character)
     return isalnum((unsigned char) character) || character == '_' || (unsigned char) character >= 0x80;
 }
 
-/* Behind a quoted text. NULL = whether a backslash hides its end depends on the database, so nobody can say. */
+/* Behind a quoted text. NULL = it holds a backslash: whether that hides its end depends on the database. */
 static const char *behind_quoted(const char *at, const char *end)
 {
     char quote = *at++;

@@ -3,8 +3,8 @@
  * burns in addition (0.05: 5 % more CPU for each request).
  *
  * Loaded before the C library (LD_PRELOAD). Of each SHARE-th send of a thread the CPU time since the last such one is
- * read, and so much of it is burnt again: whatever the machine's mood does to the server's work, the planted part is
- * the same part of it. Both sides of a comparison run with this, one with PLANT=0.
+ * read, and so much of it is burnt again. If the machine makes the server's work slower, the planted part grows with it
+ * and stays the same share. Both sides of a comparison run with this, one with PLANT=0.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

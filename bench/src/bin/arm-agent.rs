@@ -51,7 +51,7 @@ struct Arguments {
     /// Measure what capturing waits costs, in so many pairs
     #[arg(long, value_name = "PAIRS")]
     capture: Option<u32>,
-    /// Measure how long it takes until whoever follows sees a transaction that has ended
+    /// Measure how long it takes until a follower sees a transaction that has ended
     #[arg(long, conflicts_with = "capture")]
     tail: bool,
 }
@@ -71,7 +71,7 @@ enum Role {
         /// Transactions of a batch
         #[arg(default_value_t = 500)]
         batch: u64,
-        /// Bytes that somebody else moves through the caches between two looks
+        /// Bytes that other work moves through the caches between two looks
         #[arg(default_value_t = 0)]
         others: usize,
     },
@@ -421,7 +421,7 @@ impl Clients {
 /// What capturing costs: pairs of measurements without and with it.
 fn compare(rate: f64, processes: u32, seconds: f64, pairs: u32) -> anyhow::Result<()> {
     for pair in 0..pairs {
-        // Whatever comes second in one pair comes first in the next.
+        // The measurement that comes second in one pair comes first in the next.
         for captures in [pair % 2 == 1, pair % 2 == 0] {
             of_command(rate, processes, seconds, captures)?;
         }
@@ -483,7 +483,7 @@ impl Drop for Ending {
     }
 }
 
-/// How long it takes from a transaction's end until whoever follows has read of it.
+/// How long it takes from a transaction's end until a follower has read of it.
 fn follow(rate: f64, processes: u32, seconds: f64) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let directory = folder.path().join("arm");
@@ -502,7 +502,7 @@ fn follow(rate: f64, processes: u32, seconds: f64) -> anyhow::Result<()> {
     let mut connection = Connection::open(&directory)?;
     connection.send(&Ask::Tail(Filter::default()))?;
     while ask()?.subscribers == 0 {
-        ensure!(Instant::now() < until, "nobody follows");
+        ensure!(Instant::now() < until, "the follower is not known to the agent");
         std::thread::sleep(Duration::from_millis(10));
     }
     let following = std::thread::spawn(move || -> anyhow::Result<Vec<u64>> {
@@ -515,7 +515,7 @@ fn follow(rate: f64, processes: u32, seconds: f64) -> anyhow::Result<()> {
         Ok(waits_ns)
     });
     let made = clients.go()?.transactions;
-    let mut waits_ns = following.join().map_err(|_| anyhow::anyhow!("whoever follows has failed"))??;
+    let mut waits_ns = following.join().map_err(|_| anyhow::anyhow!("the follower has failed"))??;
     ensure!(waits_ns.len() as u64 == made && made > 0, "{made} were made, {} were seen", waits_ns.len());
     waits_ns.sort_unstable();
     let of = |share: f64| waits_ns[((waits_ns.len() - 1) as f64 * share) as usize] as f64 / 1e6;

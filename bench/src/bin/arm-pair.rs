@@ -1,5 +1,5 @@
-//! What a transaction costs its program: CPU time of a start and a stop through `libarm4.so`, with somebody who listens
-//! and with nobody, beside two bare readings of the clock and beside another way to do the same.
+//! What a transaction costs its program: CPU time of a start and a stop through `libarm4.so`, with an agent that
+//! listens and without one, beside two bare readings of the clock and beside another way to do the same.
 //!
 //! All take turns within each round; what is shown is the median of the rounds. CPU time of the threads themselves is
 //! measured, so that neither a busy machine nor more threads than CPUs count. Between the timed batches each thread empties
@@ -235,7 +235,7 @@ fn main() -> anyhow::Result<()> {
     let mut beside = arguments.beside.as_deref().map(Beside::start).transpose()?;
     let batches = arguments.batches.max(1);
     println!(
-        "| threads | two readings of the clock, ns | nobody listens | an agent listens | beside: its threads | its process |"
+        "| threads | two readings of the clock, ns | no agent listens | an agent listens | beside: its threads | its process |"
     );
     println!("|---|---|---|---|---|---|");
     for threads in arguments.threads {

@@ -1,5 +1,5 @@
-//! What connections cost that nobody uses: opens them to `weir serve`, asks once over each, leaves them, and says what the
-//! server holds in memory, and what the kernel holds for both ends.
+//! What idle connections cost: opens them to `weir serve`, asks once over each, leaves them, and says what the server
+//! holds in memory, and what the kernel holds for both ends.
 
 use anyhow::{Context, ensure};
 use clap::Parser;

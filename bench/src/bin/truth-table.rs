@@ -1,8 +1,9 @@
 //! Who tells the truth about a server that stalls? Each load generator asks the same server, whose percentiles are known by
 //! arithmetic, and the table says what each makes of it.
 //!
-//! The server stands still for 240 ms of each 400 ms, and each tenth time for 380 ms: of users who come evenly, whatever the
-//! server does, `9 (240 - x) + 380 - x` of 4000 wait longer than `x` ms, and `380 - x` of 4000 where `x` is above 240.
+//! The server stands still for 240 ms of each 400 ms, and each tenth time for 380 ms: of users who come evenly,
+//! even while it stands still, `9 (240 - x) + 380 - x` of 4000 wait longer than `x` ms, and `380 - x` of 4000 where `x`
+//! is above 240.
 
 use anyhow::{Context, bail};
 use clap::Parser;

@@ -4,6 +4,9 @@
 //! [`Source::open`] recognises a log, also one that gzip has compressed; [`Requests`] reads its lines in bounded memory,
 //! [`Entry::parse`] one of them; [`world_cup`] has the records. [`LeftOut`] counts what is no request, by reason.
 //! This crate does not know what is done with the requests.
+//!
+//! `source.rs` recognises a log by its first bytes and undoes gzip; `requests.rs` reads its lines by `text.rs`,
+//! `elb.rs`, `squid.rs`, `w3c.rs` and `json.rs`, and `world_cup.rs` its records.
 
 pub mod calendar;
 mod container;

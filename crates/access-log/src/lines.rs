@@ -1,4 +1,4 @@
-//! The lines of a log, in bounded memory whatever it holds.
+//! The lines of a log, in bounded memory for any content.
 
 use crate::Reason;
 use std::io::{self, BufRead};

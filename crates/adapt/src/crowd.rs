@@ -2,17 +2,17 @@
 //!
 //! Both are more requests than before. In a flash crowd the clients grow with the requests while the rate of each does
 //! not, most of the clients' networks were seen before, and few files take most requests; an attack differs in all
-//! three. Whoever serves requests counts them here, in bounded memory, and asks at the end of each interval.
+//! three. The server counts requests here, in bounded memory, and asks at the end of each interval.
 //!
-//! What was before is the median of the last intervals, whatever they were: it follows what lasts, so that a site that has
-//! grown is not in a crowd for ever, and is not moved by a surge that passes.
+//! The usual load is the median of the last intervals, surges included. It follows lasting growth, so a site that has
+//! grown is not in a crowd for ever, and a short surge does not move it.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::fmt;
 
-/// Registers of the count of clients: within 3.3 % (standard error) whatever their number.
+/// Registers of the count of clients: within 3.3 % (standard error) for any number of clients.
 const REGISTERS: usize = 1024;
 /// Bits of the memory of networks; it forgets the older half when a quarter of them is set.
 const NETWORK_BITS: usize = 1 << 18;
@@ -25,8 +25,8 @@ const SURGE: f64 = 2.0;
 /// Requests of an interval below which it counts as one of so many. A share of fewer is known to no better than 14 points
 /// (two standard errors of a half), and what a file and a client have of them is chance; no server is in need of help then.
 const REQUESTS_LEAST: f64 = 50.0;
-/// Intervals of which the usual one is the median. A surge is the usual thing once it has filled more than half of them:
-/// at ten seconds each after five minutes, when whoever was to be told of it long is, as floods rise within one.
+/// Intervals of which the usual one is the median. A surge becomes usual once it fills more than half of them: with
+/// intervals of ten seconds after five minutes. By then people were alerted long ago, as floods rise within one minute.
 const REMEMBERED: usize = 60;
 /// A client's rate that grows by more is no crowd's.
 const RATE_GROWTH_MAX: f64 = 2.0;
@@ -154,14 +154,14 @@ impl Crowd {
         }
     }
 
-    /// Somebody asked for a file, so many times.
+    /// A file was asked for so many times.
     pub fn asked(&mut self, file: u64, times: u64) {
         self.requests += times;
         if let Some(count) = self.files.get_mut(&file) {
             *count += times;
             return;
         }
-        // The newcomer inherits the count of whom it displaces, so that none is too low (Metwally 2005).
+        // The newcomer inherits the count of the file that it displaces, so that no count is too low (Metwally 2005).
         let least = if self.files.len() < FILES_MAX {
             None
         } else {
@@ -174,8 +174,7 @@ impl Crowd {
         self.files.insert(file, inherited + times);
     }
 
-    /// So many requests came for files of which nobody can say which, and of so many of all requests nobody can say by
-    /// whom.
+    /// Counts requests whose file is unknown, and requests whose client is unknown; a request may be among both.
     pub fn passed_over(&mut self, fileless: u64, clientless: u64) {
         self.requests += fileless;
         self.fileless += fileless;
@@ -213,7 +212,7 @@ impl Crowd {
         let ordinary = self.before.iter().filter(|(of_it, _)| *of_it as f64 <= surge_beyond(requests));
         let (asked, clients) = ordinary
             .fold((0.0, 0.0), |(asked, clients), (requests, of_it)| (asked + *requests as f64, clients + of_it));
-        // Where nobody has asked nothing is known of that: one who asks then asks once.
+        // If no client came in these intervals, one request a client is assumed.
         let requests_of_client = if clients > 0.0 { (asked / clients).max(1.0) } else { 1.0 };
         Some(Usual { requests, requests_of_client })
     }
@@ -370,8 +369,8 @@ mod tests {
         assert_eq!(crowd.judge().1.kind, Kind::Unclear);
     }
 
-    /// Whoever asks for a site: so many requests of so many clients of so many networks, for files of which few are asked
-    /// for often, or all alike.
+    /// An interval: so many requests of so many clients in so many networks, for few files (`is_for_few`) or for all
+    /// alike.
     fn asks(crowd: &mut Crowd, (requests, clients, networks): (u64, u64, u64), is_for_few: bool) -> Kind {
         for n in 0..requests {
             let client = n % clients;
@@ -380,7 +379,7 @@ mod tests {
         crowd.judge().1.kind
     }
 
-    /// Those of an attack: few clients of networks that nobody knows ask for everything.
+    /// An attack: few clients of unknown networks ask for everything.
     fn attack(crowd: &mut Crowd, requests: u64) -> Kind {
         for n in 0..requests {
             crowd.push(1_000_000 + n % 20, 1_000_000 + n % 20, mixed(n) % 300);
@@ -389,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_after_nobody_asked_is_no_surge() {
+    fn one_request_after_idle_intervals_is_no_surge() {
         for idle in [0, 1, 5, 200] {
             let mut crowd = Crowd::default();
             (0..idle).for_each(|_| assert_eq!(asks(&mut crowd, (0, 1, 1), false), Kind::Calm));
@@ -434,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_crowd_and_an_attack_are_told_from_a_low_beginning_for_as_long_as_they_are_new() {
-        // So few that an interval by itself would say nothing, and some without anybody.
+        // So few that an interval by itself would say nothing, and some intervals without requests.
         for low in [20, 4] {
             let calm = |crowd: &mut Crowd| {
                 for interval in 0..100 {
@@ -445,7 +444,7 @@ mod tests {
             let mut crowd = Crowd::default();
             calm(&mut crowd);
             for interval in 0..REMEMBERED / 2 {
-                // Twice what anybody asks for usually, of a client of a known network.
+                // Twice the usual requests of a client, from known networks.
                 let kind = asks(&mut crowd, (5000, 2500, low / 2), true);
                 assert_eq!(kind, Kind::FlashCrowd, "in interval {interval}: {:?}", crowd.usual());
             }

@@ -61,10 +61,10 @@ pub enum Subject {
 pub enum Outcome {
     /// It fired: the orders are to be carried out.
     Fired,
-    /// It was active and is no longer: what the orders did may be undone where that makes sense.
+    /// It was active and is no longer: the effects of its orders may be undone where that makes sense.
     Released,
-    /// It was active until a rule of higher priority took its place: what the orders did, which are those that the other
-    /// rule has nothing to say of, may be undone.
+    /// It was active until a rule of higher priority took its place. The orders are those that the other rule does not
+    /// replace; their effects may be undone.
     Superseded,
     /// Not fired: a test is neither true nor false.
     Unknown {
@@ -89,7 +89,7 @@ impl Outcome {
     }
 }
 
-/// Something to be done by whoever controls the server.
+/// Something that the controller of the server is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Order {
@@ -142,7 +142,7 @@ pub enum Order {
         /// How old an answer may be, in milliseconds.
         age_ms_max: u64,
     },
-    /// Tell somebody.
+    /// Alert people.
     Alert {
         /// What.
         text: String,

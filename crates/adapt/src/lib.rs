@@ -3,6 +3,22 @@
 //! Nothing here owns a clock, a file or a socket: times and readings are told, decisions are handed back, and the
 //! same readings lead to the same decisions whenever they are told again.
 //! This crate does not know how pages are served, nor how a decision is carried out.
+//!
+//! # The way of a decision
+//!
+//! 1. `language/` reads a policy: words (`token.rs`), pools, atoms and rules (`parse.rs`, `condition.rs`, `action.rs`
+//!    over `cursor.rs`); `hint.rs` suggests our word for a word of other languages, `format.rs` writes a policy again.
+//! 2. `check/` refuses what is well-formed and wrong: conditions become alternatives of intervals (`boxes.rs`), which
+//!    tell what can never hold (`rule.rs`) and which rules undo each other (`opposite.rs`), unless one has the higher
+//!    priority.
+//! 3. `policy.rs` numbers everything and finds for which subjects each rule is evaluated.
+//! 4. Readings go into series (`series.rs`) that the state (`state.rs`) holds for nodes, atoms, sessions and clients.
+//! 5. At a tick `engine/mod.rs` goes over rules and subjects. `engine/evaluate.rs` says what is true, false or unknown
+//!    (forecasts by `forecast/`). `engine/look.rs` keeps to `for`, `until`, `hold`, `cooldown` and `limit`, and a rule
+//!    keeps its decision while its condition holds. `engine/orders.rs` chooses nodes and leaves out orders in force.
+//! 6. A decision (`decision.rs`) carries its rule, readings, outcome and orders; the caller carries it out.
+//! 7. `log.rs` writes down what an engine was told, `replay.rs` tells it again; `crowd.rs` tells a flash crowd from an
+//!    attack.
 
 mod at_rest;
 mod check;

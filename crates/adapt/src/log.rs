@@ -65,7 +65,7 @@ pub struct Header {
     /// It goes on with the part before it, of which it is the rest in another file, and nothing begins afresh.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continues: bool,
-    /// How its times stand to the host's clock, where whoever recorded knew.
+    /// How its times stand to the host's clock, if the recorder knew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockPair>,
 }
@@ -185,7 +185,7 @@ pub enum Recorded {
     },
 }
 
-/// Whose a recorded reading is.
+/// The subject of a recorded reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
     /// A node's, by its name.

@@ -260,7 +260,7 @@ impl Policy {
         self.blocks.iter().position(|block| block.glob.fits(path))
     }
 
-    /// The longest window that some metric has of a resource somewhere; `None` if nobody asks for it there.
+    /// The longest window of a metric of this resource at this place; `None` if no rule asks for it there.
     pub(crate) fn window_ms(&self, resource: Resource, place: Where) -> Option<u64> {
         let asked = self.metrics.iter().filter(|metric| metric.resource == resource && metric.scope.place() == place);
         let compared = self.rules.iter().flat_map(|rule| &rule.branches).flat_map(|branch| &branch.acts);

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 /// Something that is measured, by the name that policies have for it.
 ///
-/// Who supplies what: the monitor of a node its `cpu`, `mem`, `queue`, `wait`, `rate`, `errors` and `active` (those of
-/// other nodes come by the environment database); the server's count of an atom's requests `rate`, `errors` and `active`
-/// of atoms, its timestamps of what these waited for `wait` and `queue`; its look at a client's socket `bandwidth` and
-/// `rtt` of sessions, its count of a client's requests `rate` of clients. For a new client there is no reading, or of its
-/// link a prior that whoever supplies it takes from the client's network.
+/// The sources: the monitor of a node its `cpu`, `mem`, `queue`, `wait`, `rate`, `errors` and `active` (those of other
+/// nodes come by the environment database); the server's count of an atom's requests `rate`, `errors` and `active` of
+/// atoms, its timestamps of what these waited for `wait` and `queue`; its look at a client's socket `bandwidth` and
+/// `rtt` of sessions, its count of a client's requests `rate` of clients. A new client has no reading, except a prior
+/// of its link, which the server takes from the client's network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {
@@ -118,7 +118,7 @@ impl Resource {
         if self.dimension() == Dimension::Share { 100.0 } else { f64::INFINITY }
     }
 
-    /// Whether somebody measures it there.
+    /// Whether it is measured there.
     pub fn is_measured(self, place: Where) -> bool {
         match place {
             Where::Node => !matches!(self, Self::Rtt),
@@ -179,7 +179,7 @@ pub enum Of {
     Node(NodeId),
     /// An atom.
     Atom(AtomId),
-    /// A session, by the number that whoever began it gave it.
+    /// A session, by the number that the caller of [`crate::Engine::begin`] gave it.
     Session(u64),
     /// A client.
     Client(ClientId),
@@ -190,7 +190,7 @@ pub enum Of {
 pub struct Reading {
     /// What was measured.
     pub resource: Resource,
-    /// Whose it is.
+    /// Its subject.
     pub of: Of,
     /// The value, in the unit of the resource's dimension; finite and not negative.
     pub value: f64,

@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 const TICKS_MAX: u64 = 1_000_000;
 /// Decisions that wait for the recorded one at most.
 const COMPARED_MAX: usize = 65_536;
-/// How long it holds that a client is gone, for rules that are active for it: until it comes again.
+/// How long the rate of 0 of a client that is gone holds, for rules that are active for it.
 const GONE_VALID_MS: u64 = 24 * 3_600_000;
-/// The number of sessions of which only their number was recorded, one after the other.
+/// The session number of all sessions that were only counted; they are replayed one after the other.
 const PASSED: u64 = u64::MAX;
 
 /// A replay on its way.
@@ -61,7 +61,7 @@ impl Comparison {
     }
 }
 
-/// Whether two decisions are the same but for the digits of what they cite.
+/// Whether two decisions are the same, apart from the values that they cite.
 fn is_same(one: &Decision, other: &Decision) -> bool {
     let kind = |decision: &Decision| std::mem::discriminant(&decision.outcome);
     let what = |decision: &Decision| {
@@ -82,9 +82,9 @@ pub struct Told {
     pub first_ms: Option<u64>,
     /// When the last one was, in milliseconds.
     pub last_ms: u64,
-    /// Lines that whoever recorded could not write.
+    /// Lines that the recorder could not write.
     pub lost: u64,
-    /// Lines of sessions that had not begun, or had begun already: of none of them is anything to be decided.
+    /// Lines of sessions that had not begun, or had begun already: nothing is decided for them.
     pub of_no_session: u64,
     /// Decisions that were recorded, and are those of the replay.
     pub same: u64,
@@ -202,8 +202,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Whoever recorded would have gone on telling of a client for which one of these rules is active that it asks for
-    /// nothing.
+    /// The recorder forgot a client. If one of these rules is active for it, a recorder with these rules would have
+    /// gone on reporting a rate of 0 for it.
     fn gone(&mut self, at_ms: u64, client: &str) {
         let Self { engine, state, .. } = self;
         if !engine.forget_client(state, client)
@@ -252,7 +252,7 @@ impl Replay {
             }
             engine.start(at_ms, PASSED, state, decisions);
             engine.end(state, PASSED);
-            // Where rules remember nothing, what is decided for none is decided for none of the others.
+            // If the rules remember nothing and decide nothing for this session, they decide nothing for the others.
             if is_at_rest && decisions.len() == before {
                 return;
             }

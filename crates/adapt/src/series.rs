@@ -45,7 +45,7 @@ pub(crate) struct Sample {
     pub(crate) value: f64,
 }
 
-/// Values in the order of their times, as far back as somebody asks.
+/// Values in the order of their times, as far back as the longest window of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Series {
     samples: VecDeque<Sample>,

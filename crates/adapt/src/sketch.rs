@@ -23,7 +23,7 @@ pub struct Frequent {
     pub text: Box<str>,
     /// How often it came: at most this often, and at least this less the error.
     pub count: u64,
-    /// The count of whom it displaced.
+    /// The count that it took over from the text that it displaced.
     pub error: u64,
 }
 
@@ -112,7 +112,7 @@ mod tests {
             let came = true_counts[&*text];
             assert!(came <= count && count - error <= came && error <= bound, "{text}: {came} as {count} less {error}");
         }
-        // Whoever came more often than the bound is there.
+        // Each text that came more often than the bound is there.
         let held: Vec<_> = sketch.most(64).into_iter().map(|one| one.text.to_string()).collect();
         assert!(true_counts.iter().filter(|(_, came)| **came > bound).all(|(text, _)| held.contains(text)));
         let first = sketch.most(1)[0].count;

@@ -65,7 +65,7 @@ pub struct State {
     pub(crate) desk: Desk,
 }
 
-/// What was passed over, and why. A number that grows is a fault of whoever supplies readings, or a bound.
+/// What was passed over, and why. A number grows if the caller supplies wrong readings, or if a bound is reached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Readings that were taken.
@@ -74,7 +74,7 @@ pub struct Counts {
     pub unasked: u64,
     /// Readings older than one of the same that was there already.
     pub out_of_order: u64,
-    /// Readings without sense: not a number, negative, of the future, of nobody.
+    /// Readings without sense: not a number, negative, of the future, or of an unknown subject.
     pub senseless: u64,
     /// Nodes that were not taken up, as there were too many.
     #[serde(default)]
@@ -129,7 +129,7 @@ pub(crate) struct Atom {
 pub(crate) struct Session {
     pub(crate) number: u64,
     pub(crate) atom: AtomId,
-    /// Whose it is, as far as that is told.
+    /// Its client, if that is known.
     #[serde(default)]
     client: Option<ClientId>,
     slots: Slots,
@@ -138,7 +138,7 @@ pub(crate) struct Session {
     pub(crate) at: Standing,
 }
 
-/// Somebody who asks for things, over all connections.
+/// A client with all its connections.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Client {
     pub(crate) name: String,
@@ -190,7 +190,7 @@ pub(crate) type Slots = [u32; Resource::ALL.len()];
 /// All series.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Store {
-    /// The first one is nobody's.
+    /// Slot 0 stands for no series and stays empty.
     series: Vec<Option<Series>>,
     free: Vec<u32>,
 }
@@ -201,7 +201,7 @@ impl Store {
     }
 
     pub(crate) fn get_mut(&mut self, slots: &Slots, resource: Resource) -> Option<&mut Series> {
-        // The first one is nobody's.
+        // Slot 0 is always empty, so no series is found there.
         self.series.get_mut(slots[resource.index()] as usize)?.as_mut()
     }
 
@@ -475,7 +475,7 @@ impl State {
         self.session_numbers.get(&number).map(|slot| *slot as usize)
     }
 
-    /// Takes a reading; `window_ms` is how far back somebody asks for such ones, `None` if nobody does.
+    /// Takes a reading; `window_ms` is how far back rules ask for such readings, `None` if no rule does.
     pub(crate) fn take(
         &mut self,
         reading: &Reading,

@@ -40,7 +40,7 @@ pub struct Settings {
     pub host: String,
     /// From which duration on every transaction is kept whole, nanoseconds; each minute's slowest ones are anyway.
     pub slow_ns: u64,
-    /// The mode of the socket: who may ask.
+    /// The mode of the socket: it says which users may ask.
     pub socket_mode: u32,
     /// How often clients are looked at where little comes; where much does, it is more often.
     pub beat: Duration,
@@ -101,7 +101,7 @@ pub struct Asker {
 }
 
 impl Agent {
-    /// Starts it, as [`Agent::start_with`], without anybody who tells what threads wait for.
+    /// Starts it, as [`Agent::start_with`], without a source of what threads wait for.
     ///
     /// # Errors
     /// As there.
@@ -113,7 +113,7 @@ impl Agent {
         Self::start_with(settings, keeper, outlet, None)
     }
 
-    /// Starts it: from here on, clients know that somebody listens.
+    /// Starts it: from here on, clients see that an agent listens.
     ///
     /// Raises this process's soft limit of open files to the hard one.
     ///
@@ -180,7 +180,8 @@ impl Agent {
         self.asker.clone()
     }
 
-    /// Follows its transactions; `most` wait for whoever is slow, the rest is counted. `None` = the agent has ended.
+    /// Follows its transactions. At most `most` wait for a slow subscriber; the rest are counted as missed. `None` =
+    /// the agent has ended.
     #[must_use]
     pub fn subscribe(&self, filter: Filter, most: usize) -> Option<Subscription> {
         self.asker.subscribe(filter, most)
@@ -192,7 +193,7 @@ impl Agent {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends it: clients know that nobody listens, what is known is kept. Returns how it was.
+    /// Ends it: clients see that no agent listens, and the keeper gets the figures. Returns the last status.
     #[must_use]
     pub fn stop(mut self) -> AgentStatus {
         self.end().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Classes: a transaction of an application, whoever runs it. Their number has a bound.
+//! Classes: a transaction of an application, in all processes and for all users. Their number has a bound.
 
 use crate::protocol::Outcomes;
 use crate::transaction::Status;

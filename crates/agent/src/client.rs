@@ -143,7 +143,7 @@ impl Client {
             || self.memory.is_mapped_by(self.announcement.pid)
     }
 
-    /// Says that somebody listens, at this time; 0 = nobody does any more.
+    /// Writes the heartbeat: the agent listens at this time; 0 = it has stopped.
     pub fn say_listening(&self, now_ns: u64) {
         self.memory.set_head(HEAD_HEARTBEAT, now_ns);
     }
@@ -159,7 +159,8 @@ impl Client {
         for (lane, end) in ends.iter_mut().enumerate().take(used) {
             *end = self.memory.position(lane, LANE_WRITTEN);
         }
-        // Looked at behind the positions: whatever they show belongs to lanes and definitions that show here.
+        // Read after the positions: each record that these cover belongs to a lane and to definitions that are visible
+        // now.
         self.several = self.lanes_used() > 1;
         self.define(world);
         self.count_losses(world);
@@ -340,7 +341,8 @@ impl Client {
             };
             self.lanes[lane].read += taken.slots as u64;
             if taken.damaged || taken.slots == 0 {
-                // What cannot be, or a record that goes beyond what was written: nobody knows what the rest was.
+                // An impossible record, or one that ends behind the written slots: the rest of the lane cannot be
+                // decoded.
                 world.counts.damaged += 1;
                 self.lanes[lane].read = end;
             }

@@ -16,7 +16,7 @@ const PIECE: usize = 64 << 10;
 /// Why the agent could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// Nobody listens there.
+    /// No agent listens there.
     #[error(
         "no agent listens in {directory}: start one with `weir agent` (as root for all programs of this host, else for \
          your own), or name the directory of one that runs by --directory or WEIR_ARM_DIR"
@@ -173,7 +173,7 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::os::unix::net::UnixListener;
 
-    /// Somebody who answers each line with the next of some texts, as they are.
+    /// A server that answers each line with the next of these texts, unchanged.
     fn answering(directory: &Path, answers: &'static [&'static str]) -> std::thread::JoinHandle<()> {
         let listener = UnixListener::bind(directory.join(SOCKET_NAME)).expect("a socket");
         std::thread::spawn(move || {
@@ -204,9 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_said_with_what_to_do() {
+    fn the_error_without_an_agent_says_what_to_do() {
         let folder = tempfile::tempdir().expect("a folder");
-        let error = Connection::open(folder.path()).expect_err("nobody listens");
+        let error = Connection::open(folder.path()).expect_err("no agent listens");
         assert!(matches!(error, ConnectionError::NoAgent { .. }) && error.to_string().contains("weir agent"));
         // An agent that was killed leaves its socket.
         drop(UnixListener::bind(folder.path().join(SOCKET_NAME)).expect("a socket"));

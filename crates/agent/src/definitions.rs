@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_definitions_of_two_processes_are_kept_once_whatever_their_numbers() {
+    fn equal_definitions_of_two_processes_are_kept_once_under_any_numbers() {
         let application = defined(Sort::Application, 0, &[(Field::Name, 0, b"shop"), (Field::CommandLine, 0, b"a")]);
         let same = defined(Sort::Application, 0, &[(Field::Name, 0, b"shop"), (Field::CommandLine, 0, b"b")]);
         let other = defined(Sort::Application, 0, &[(Field::Name, 0, b"bank")]);

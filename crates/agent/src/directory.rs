@@ -44,7 +44,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens it, and makes it if nobody has.
+    /// Opens it, and makes it if it does not exist.
     ///
     /// # Errors
     /// When it cannot be made or opened, or is not safe.
@@ -92,14 +92,14 @@ impl Directory {
         (found, false)
     }
 
-    /// Who made an announcement: the owner of the file, if it is one.
+    /// The user that made an announcement: the owner of the file, if it is a regular file.
     #[must_use]
     pub fn owner(&self, announcement: Announcement) -> Option<u32> {
         let facts = fs::symlink_metadata(self.entry(&announcement.name())).ok()?;
         facts.file_type().is_file().then(|| facts.uid())
     }
 
-    /// Removes an announcement that nobody stands behind; that it may not be removed does not matter.
+    /// Removes the announcement of a process that has gone. A failure does not matter.
     pub fn remove(&self, announcement: Announcement) {
         let _ = fs::remove_file(self.entry(&announcement.name()));
     }

@@ -16,7 +16,7 @@ pub const INTERVAL_NS: u64 = 5_000_000_000;
 /// Intervals that are looked back on: a minute, and the one that runs.
 const INTERVALS: usize = 12;
 
-/// Whose figures.
+/// What figures are kept for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Whose {
     /// Minutes since 1970.

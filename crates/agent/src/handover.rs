@@ -1,6 +1,6 @@
 //! Memory files that clients send: of those that announce themselves while the agent is there.
 //!
-//! Whoever sends a file has it open, so nothing is opened on anybody's behalf; who sent it, the kernel says.
+//! The sender has opened the file itself, so the agent opens nothing with its own rights. The kernel names the sender.
 
 use crate::directory::{Announcement, Directory};
 use crate::socket;
@@ -18,7 +18,7 @@ use weir_wire::arm::HANDOVER_NAME;
 pub(crate) struct Handed {
     /// The file, which may be anything.
     pub(crate) file: File,
-    /// Who sent it, and under which number it has it, as it says.
+    /// The sending process, and the number of its descriptor, as it says.
     pub(crate) announcement: Announcement,
     /// The sender's effective user.
     pub(crate) uid: u32,
@@ -59,12 +59,12 @@ impl Handover {
         Ok(Self { listener, pending: VecDeque::new() })
     }
 
-    /// Readable when somebody comes.
+    /// Readable when a client connects.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 
-    /// Somebody has come, or has yet to send.
+    /// Whether an accepted client has yet to send its file.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -121,7 +121,7 @@ fn receive(socket: &UnixStream) -> Received {
     }
     let mut files: Vec<OwnedFd> = Vec::new();
     // SAFETY: the kernel has laid out whole control messages within the length that it told; each descriptor is new and
-    // nobody else's. All are taken, so that none stays open.
+    // owned only here. All are taken, so that none stays open.
     unsafe {
         let mut head = libc::CMSG_FIRSTHDR(&raw const message);
         while !head.is_null() {
@@ -147,7 +147,7 @@ fn receive(socket: &UnixStream) -> Received {
     }
 }
 
-/// Who connected, as the kernel noted it then.
+/// The process at the other end, as the kernel noted it at the connect.
 fn peer(socket: &UnixStream) -> Option<libc::ucred> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;

@@ -129,10 +129,10 @@ impl Intake {
         self.look_through();
         let (mut next_pass_ns, mut next_round_ns, mut next_second_ns) = (0, host::now_ns() + ROUND_NS, 0);
         loop {
-            // Before the pass: who follows has what came after it asked.
+            // Before the pass, so that a new subscriber gets all that comes after it asked.
             while let Ok(order) = self.parts.to_do.try_recv() {
                 match order {
-                    // Whoever asked may have gone: then nobody hears it.
+                    // The caller may have gone: then the answer is dropped.
                     Order::Ask(ask, answer) => {
                         if matches!(ask, Ask::List | Ask::Top { .. }) {
                             self.catch_up();
@@ -257,7 +257,7 @@ impl Intake {
         }
     }
 
-    /// Takes the memories that were sent, some at a time: who sends more does not keep the agent from its work.
+    /// Takes the memories that clients sent. The bound keeps a client that sends many from stalling the agent.
     fn take_memories(&mut self) {
         for handed in self.parts.handover.take(MOST_MEMORIES, host::now_ns()) {
             let announcement = handed.announcement;
@@ -528,7 +528,7 @@ impl Intake {
         status
     }
 
-    /// A pass of which no client hears that somebody listens.
+    /// The last pass over the clients; it writes no heartbeat.
     fn last_pass(&mut self) {
         let limits = self.held.limits();
         for client in self.clients.values_mut() {

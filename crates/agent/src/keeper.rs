@@ -1,4 +1,4 @@
-//! What the agent gives away to be kept, and the one thing that it asks of whoever keeps it.
+//! What the agent gives to a keeper, and the one question that it asks the keeper.
 
 use crate::protocol::{Counts, Outcomes};
 use crate::transaction::{Transaction, Wanted};
@@ -78,7 +78,7 @@ pub struct Batch {
 #[error("{0}")]
 pub struct KeepError(pub String);
 
-/// Whoever keeps figures and exemplars beyond the agent's life. It is called by a thread of its own.
+/// Keeps figures and exemplars beyond the agent's life. A thread of its own calls it.
 pub trait Keeper: Send {
     /// The number of the last batch that was kept, 0 = none ever was.
     ///

@@ -1,4 +1,4 @@
-//! The thread that hands batches to the keeper: a slow or failing one holds up nobody else.
+//! The thread that hands batches to the keeper: a slow or failing keeper does not hold up the agent.
 
 use crate::journal;
 use crate::keeper::{Batch, KeepError, Keeper};
@@ -128,7 +128,7 @@ fn run(desk: &Desk, mut keeper: Box<dyn Keeper>, journals: Option<&std::path::Pa
         let ending = waiting.ending;
         drop(waiting);
         for question in questions {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             let _ = question.answer.send(keeper.find(question.wanted, question.most));
         }
         let Some(batch) = batch else {

@@ -1,4 +1,4 @@
-//! A hash for numbers that clients choose: fast, and seeded, so that nobody outside can aim at one bucket.
+//! A hash for numbers that clients choose: fast, and seeded, so that no client can aim at one bucket.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -85,7 +85,7 @@ mod tests {
     const BY_CHANCE: f64 = 0.632 * PLACES as f64;
 
     #[test]
-    fn whichever_the_seed_the_lower_bits_spread_what_follows_each_other() {
+    fn with_any_seed_the_lower_bits_spread_consecutive_numbers() {
         let any = || Keyed::default().seed;
         // Seeds whose multiplier ends in up to 16 zeros, and others.
         let with_zeros = (0..=16).map(|zeros| (0x9e37_79b9_7f4a_7c15_u64 ^ any() << zeros).rotate_left(32));

@@ -26,7 +26,7 @@ impl Lane {
     pub(crate) fn of(memory: &Memory, lane: usize) -> Self {
         let mut read = memory.position(lane, LANE_READ);
         if memory.position(lane, LANE_WRITTEN).wrapping_sub(read) > LANE_SLOTS as u64 {
-            // Nobody can have read so far, or so little: only what comes from now on can be told apart.
+            // No agent can have read so far, or so little. So reading begins at the present end.
             read = memory.position(lane, LANE_WRITTEN);
         }
         let told = (memory.position(lane, LANE_DROPPED_TOLD), memory.position(lane, LANE_SKIPPED_TOLD));

@@ -1,4 +1,4 @@
-//! Records out of a lane's slots, which nobody vouches for.
+//! Records from the slots of a lane, which a client may have filled with anything.
 
 use weir_wire::{MAX_SLOTS, Record, Slot};
 

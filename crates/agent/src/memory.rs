@@ -25,7 +25,7 @@ pub enum RefusedMemory {
     /// The process is gone, or the announcement is.
     #[error("its process is gone")]
     Gone,
-    /// Somebody announces another user's process.
+    /// A user announced the process of another user.
     #[error("user {announced} announced it, but process {pid} is user {owner}'s; remove the file")]
     NotTheirs {
         /// Owner of the announcement.
@@ -62,7 +62,7 @@ pub enum RefusedMemory {
     Other(#[from] io::Error),
 }
 
-/// Whose a process is: its real, effective, saved and file system user.
+/// The users of a process: real, effective, saved and file system user.
 fn users_of(pid: u32) -> Option<[u32; 4]> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -107,7 +107,7 @@ impl Memory {
             io::ErrorKind::NotFound => RefusedMemory::Gone,
             _ => RefusedMemory::Other(error),
         };
-        // A descriptor that only names the file: opening it has no effects, whatever it is.
+        // O_PATH only names the file: opening it has no effects on any kind of file.
         let named = match open(&format!("/proc/{pid}/fd/{descriptor}"), libc::O_PATH) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => mapped(pid).map_err(failed)?,
             named => named.map_err(failed)?,
@@ -271,7 +271,7 @@ fn open(path: &str, flags: i32) -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+    // SAFETY: the kernel has just returned this descriptor, so nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

@@ -1,7 +1,7 @@
-//! What is told of a transaction, as it came: it is read only where somebody wants to know it.
+//! What a client tells of a transaction, as it came: the agent decodes it only where it is shown.
 //!
-//! Hardly any transaction is shown whole, but all of them bring their details. So what clients tell is put behind each
-//! other, and becomes a [`Told`] where it is shown, grows long, or is about waits and threads.
+//! Hardly any transaction is shown whole, but all of them bring their details. So the bytes are appended as they come,
+//! and become a [`Told`] where they are shown, grow long, or are about waits and threads.
 
 use crate::told::Told;
 use std::borrow::Cow;
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn the_user_is_known_however_it_was_told() {
         let long = "u".repeat(DETAIL_BYTES + 1);
-        for users in [&["somebody"][..], &["one", "two"], &[&long]] {
+        for users in [&["customer"][..], &["one", "two"], &[&long]] {
             let mut notes = Notes::default();
             piece(&mut notes, Field::Uri, 0, b"/");
             assert_eq!(notes.user(), None);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     proptest! {
-        /// However pieces come, they are the same; and whatever is none is counted.
+        /// Pieces read the same in any packing, and invalid ones are counted.
         #[test]
         fn short_pieces_are_read_as_if_each_had_come_by_itself(
             pieces in proptest::collection::vec((1u8..30, 0u8..2, proptest::collection::vec(any::<u8>(), 0..20)), 0..10),
@@ -296,7 +296,7 @@ mod tests {
             prop_assert!(notes.raw().len() <= 2 * MAX_SLOTS * SLOT_BYTES);
         }
 
-        /// Whatever comes: it reads as if each piece had been read when it came.
+        /// Any records read late as if each piece had been read when it came.
         #[test]
         fn nothing_is_read_otherwise_for_being_read_late(
             records in proptest::collection::vec((1u8..26, 0u8..2, 0u16..3, 0u32..5000, 0usize..9, any::<u64>()), 0..60),

@@ -13,6 +13,6 @@ pub trait Outlet: Send {
     /// The next transaction of another host; `None` = none for now.
     fn received(&mut self) -> Option<Transaction>;
 
-    /// Nobody wants anything: transactions need not be described.
+    /// No exporter wants anything: transactions need not be described.
     fn is_idle(&self) -> bool;
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 const IDLE_LOOKS: u32 = 10;
 /// From so many clients on, those that bring little are looked at less often, too.
 const MANY: usize = 64;
-/// Every how many passes that is: where somebody follows, where nobody does, and at most with very many clients.
+/// Idle and slow clients get a look every so many passes: with a subscriber, without one, and at most with very many
+/// clients.
 const FOLLOWED_EVERY: u64 = 2;
 const IDLE_EVERY: u64 = 4;
 const MOST_EVERY: u64 = 20;
@@ -41,13 +42,13 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// With so many clients, of whose transactions somebody may want to hear at once.
+    /// The pace for so many clients. With a subscriber (`is_followed`) the looks come more often.
     pub(crate) fn of(clients: usize, is_followed: bool) -> Self {
         let for_many = ((clients / MANY) as u64).clamp(IDLE_EVERY, MOST_EVERY);
         Self { every: if is_followed { FOLLOWED_EVERY } else { for_many }, clients }
     }
 
-    /// The same, but nobody is left out.
+    /// The same pace, but each pass looks at all clients.
     pub(crate) fn of_all(self) -> Self {
         Self { every: 1, ..self }
     }
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_looked_at_less_often_unless_somebody_follows() {
+    fn many_clients_are_looked_at_less_often_without_a_subscriber() {
         let every = |clients, followed| Pace::of(clients, followed).every;
         assert_eq!([every(1, false), every(100, false), every(500, false), every(5000, false)], [4, 4, 7, 20]);
         assert_eq!([every(1, true), every(5000, true)], [2, 2]);

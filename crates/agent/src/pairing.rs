@@ -1,8 +1,8 @@
 //! Pairs the begins and ends of one process's transactions. See [`crate`]'s page of their lifecycle, `LIFECYCLE.md`.
 //!
-//! A lane keeps the order of its own records; between lanes there is none, except that what an application did first
-//! can be read one pass later at the latest. So, as soon as a process has several lanes, what comes without its begin
-//! waits for a pass, and what has ended stays for a pass, as more may be told of it in another lane.
+//! A lane keeps the order of its own records. Between lanes there is one rule only: a record that was written earlier
+//! is read at most one pass later. So in a process with several lanes, a record without its begin waits for one pass,
+//! and an ended transaction stays for one pass, as another lane may hold more of it.
 
 use crate::keyed::Keyed;
 use crate::notes::Notes;
@@ -69,7 +69,7 @@ struct End {
 }
 
 impl Running {
-    /// The thread that ended it; `None` = the one that started it, or nobody.
+    /// The thread that ended it; `None` = the one that started it, or it has no end.
     #[must_use]
     pub fn ended_by_another(&self) -> Option<u32> {
         self.end.map(|end| end.thread).filter(|thread| *thread != self.thread)

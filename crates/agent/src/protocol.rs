@@ -113,7 +113,7 @@ pub enum Switch {
     OneIn(u32),
 }
 
-/// A switch that somebody has set.
+/// A switch that a user has set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// The application's name; `*` = all.
@@ -194,7 +194,7 @@ pub struct AgentStatus {
     pub processes: u32,
     /// Transactions that have begun but not ended.
     pub running: u64,
-    /// Who follows: sockets and exporters.
+    /// Subscribers: sockets and exporters.
     pub subscribers: u32,
     /// What came, and what became of it, since the agent's start.
     pub counts: Counts,
@@ -230,7 +230,7 @@ pub struct Counts {
     pub recovered: u64,
     /// Ends, updates and details of transactions whose begin never came: it was lost, or they are wrong.
     pub unmatched: u64,
-    /// Records that found no room in a ring, which nobody read in time.
+    /// Records that found no room in a ring, as no agent read it in time.
     pub dropped: u64,
     /// Records for which a client had no lane.
     pub laneless: u64,

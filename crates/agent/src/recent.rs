@@ -359,7 +359,7 @@ mod tests {
             blocked_ns: 0,
             updates: 0,
             children: 13,
-            user: Some("somebody".into()),
+            user: Some("customer".into()),
             threads: Vec::new(),
             notes,
         }

@@ -52,7 +52,7 @@ pub(crate) fn listen(directory: &Directory, mode: u32) -> Result<UnixListener, S
     make().map_err(|error| SocketError::Make(shown, error))
 }
 
-/// The next who waits at a listener, if anybody does.
+/// The next waiting connection of a listener, if there is one.
 pub(crate) fn accepted(listener: &UnixListener) -> Option<UnixStream> {
     match listener.accept() {
         Ok((stream, _)) => Some(stream),
@@ -66,16 +66,16 @@ pub(crate) fn accepted(listener: &UnixListener) -> Option<UnixStream> {
     }
 }
 
-/// Those who call.
+/// The connected callers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Callers(Arc<Mutex<Vec<(u64, UnixStream)>>>);
 
 impl Callers {
-    /// Takes all who wait at the listener.
+    /// Accepts all waiting connections.
     pub(crate) fn accept(&self, listener: &UnixListener, asker: &Asker) {
         for _ in 0..MOST_CALLERS {
             let Some(stream) = accepted(listener) else { return };
-            // Who finds no room, or cannot be served, sees the connection close.
+            // A caller without room, or that cannot be served, sees the connection close.
             let _ = self.serve(stream, asker.clone());
         }
     }
@@ -100,7 +100,7 @@ impl Callers {
         Ok(())
     }
 
-    /// Nobody is answered any more.
+    /// Closes the connections of all callers.
     pub(crate) fn hang_up(&self) {
         for (_, stream) in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             let _ = stream.shutdown(Shutdown::Both);

@@ -1,4 +1,4 @@
-//! Which transactions may have children: those that run, with where they do, and most of those that ended lately.
+//! The transactions that may be parents: the running ones, each with its client, and most of those that ended lately.
 
 use crate::keyed::Keyed;
 use std::collections::HashMap;
@@ -23,11 +23,11 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Spans {
     running: HashMap<u64, Place, Keyed>,
-    /// The one that began last, which is not among those: mostly it is the next to end. A span of 0 = there is none.
+    /// The transaction that began last. It is not in `running`, as mostly it is the next to end. A span of 0 = none.
     last: (u64, Place),
-    /// Each ended one has one place, by a hash that nobody outside knows, until another one takes it: at ten thousand a
-    /// second most are known for some seconds, which is one word to write for each, and no table that grows and is
-    /// given back. 0 = free; no span is.
+    /// Ended spans: a seeded hash, which no client can predict, gives each its place; a later span may overwrite it. At
+    /// ten thousand a second most stay known for some seconds. An end writes one word, and the table never grows. 0 =
+    /// free; no span is 0.
     ended: Vec<u64>,
     keyed: Keyed,
 }
@@ -54,7 +54,7 @@ impl Spans {
         if is_last {
             self.last.0 = 0;
         }
-        // Of one that was begun twice, as none of ours is, nothing stays.
+        // A span that began twice (only a faulty client does so) is removed from both places.
         let is_among = !self.running.is_empty() && self.running.remove(&span).is_some();
         if is_last || is_among {
             let at = self.place(span);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_run_are_found_in_whichever_order_they_end() {
+    fn running_spans_are_found_in_any_order_of_ends() {
         let mut spans = Spans::default();
         let place = |span| Place { client: span as u32, handle: Handle(span) };
         for order in [[1, 2, 3, 4], [4, 3, 2, 1], [2, 4, 1, 3]] {

@@ -1,4 +1,4 @@
-//! Who follows the transactions: each has a queue with a bound, and the agent never waits for anybody.
+//! Subscribers of transactions: each has a bounded queue, and the agent never waits for one.
 
 use crate::protocol::Filter;
 use crate::transaction::Transaction;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The queue between the agent and one who follows.
+/// The queue between the agent and a subscriber.
 #[derive(Debug)]
 struct Queue {
     waiting: Mutex<VecDeque<Arc<Transaction>>>,
@@ -54,7 +54,7 @@ impl Drop for Subscriber {
     }
 }
 
-/// The end of whoever follows; dropping it ends it.
+/// The subscriber's end of the queue; dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Subscription {
     queue: Arc<Queue>,

@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for TransactionId {
 pub enum Wanted {
     /// All transactions of a trace.
     Trace([u64; 2]),
-    /// The transaction of this span, of whichever trace.
+    /// The transaction of this span, in any trace.
     Span(u64),
 }
 
@@ -309,13 +309,13 @@ fn is_zero(number: &u32) -> bool {
 pub struct Transaction {
     /// Which it is.
     pub id: TransactionId,
-    /// Whose child it is; `None` = nobody's.
+    /// Its parent; `None` = it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<TransactionId>,
     /// The parent's correlator was not one of ours, so that the parent's id is a hash of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parent_foreign: bool,
-    /// Its parent ran on this host and was seen there, so that nobody else need be asked for it.
+    /// Its parent was seen on this host, so the parent need not be looked for on other hosts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub parent_here: bool,
     /// The name of the host where it ran.

@@ -35,8 +35,8 @@ pub struct Line<'a> {
 
 /// Puts transactions into the order of a tree: each is followed by its children by their begin, those by theirs.
 ///
-/// Whose parent is not known begins a tree of its own, and so does one of a ring of parents, which only damaged or
-/// forged correlators make. Each comes once.
+/// A transaction with an unknown parent begins a tree of its own. So does one of a ring of parents, which only damaged
+/// or forged correlators make. Each comes once.
 #[must_use]
 pub fn lines(transactions: &[Transaction]) -> Vec<Line<'_>> {
     let known: HashSet<TransactionId> = transactions.iter().map(|transaction| transaction.id).collect();

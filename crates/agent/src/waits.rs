@@ -1,11 +1,11 @@
-//! What threads did and waited for while their transactions ran, where somebody else than the application tells it.
+//! What threads did and waited for while their transactions ran, as the kernel tells it rather than the application.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use weir_measure::account::Reading;
 use weir_measure::part::{Part, PartTimes};
 
-/// Who tells it: the kernel, by probes. Called by the agent's own thread, so nothing here may wait.
+/// The source of this: the kernel, by probes. Called by the agent's own thread, so nothing here may wait.
 pub trait Waits: Send {
     /// A client's process has come: from now on its threads are watched, until it ends.
     fn follow(&mut self, process: u32);
@@ -29,7 +29,7 @@ pub struct CaptureStatus {
     pub threads: u64,
     /// Events that were taken in.
     pub events: u64,
-    /// Events that were lost: nobody took them in time. What they would have told is `unattributed`.
+    /// Events that were lost: the agent did not read them in time. Their time counts as `unattributed`.
     pub lost: u64,
     /// Threads that are not watched, as there are too many.
     pub refused: u64,
@@ -75,7 +75,7 @@ fn parts_to_map<S: Serializer>(parts: &PartTimes, serializer: S) -> Result<S::Ok
 
 fn parts_of_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PartTimes, D::Error> {
     let told = BTreeMap::<String, u64>::deserialize(deserializer)?;
-    // A part that another version has is nobody's here.
+    // A part that only another version has is ignored.
     Ok(Part::ALL.map(|part| told.get(part.name()).copied().unwrap_or(0)))
 }
 

@@ -11,13 +11,13 @@ use std::time::Duration;
 /// Something has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody has a question or an order.
+    /// A caller has a question or an order.
     Woken,
     /// Announcements may have come.
     Directory,
-    /// Somebody connects.
+    /// A caller connects.
     Caller,
-    /// Somebody has sent its memory.
+    /// A client has sent its memory.
     Memory,
     /// The process of this client has ended.
     Ended(u32),
@@ -59,7 +59,7 @@ fn descriptor(result: i32) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just gave us this descriptor, and nobody else has it.
+    // SAFETY: the kernel has just returned this descriptor, so nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(result) })
 }
 
@@ -97,7 +97,7 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Whoever has this wakes the agent.
+    /// A handle that wakes the agent.
     #[must_use]
     pub fn waker(&self) -> Waker {
         self.waker.clone()
@@ -170,7 +170,7 @@ impl Watch {
     /// Takes the names of entries that have come; `false` = some were lost, and the directory must be looked through.
     pub fn names(&self, mut each: impl FnMut(&OsStr)) -> bool {
         let mut buffer = vec![0u8; 64 << 10];
-        // Bounded: who makes files faster than they are read here does not keep the agent from its work.
+        // Bounded, so that a process that makes files faster than we read their names does not stall the agent.
         for _ in 0..16 {
             // SAFETY: the buffer is ours, and its length is told.
             let length = unsafe { libc::read(self.directory.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };

@@ -51,11 +51,11 @@ pub struct World {
     pub recent: Recent,
     /// Users that were told lately.
     pub users: Users,
-    /// Who follows.
+    /// The subscribers.
     pub subscribers: Vec<Subscriber>,
     /// Exporters.
     pub outlet: Option<Box<dyn Outlet>>,
-    /// Who tells what threads do and wait for.
+    /// The source of what threads do and wait for.
     pub waits: Option<Box<dyn Waits>>,
     /// Transactions for which it did, and for which it could not.
     pub measured: [u64; 2],
@@ -101,7 +101,7 @@ impl World {
     pub fn threads(&mut self, process: u32, running: &Running, end_ns: u64) -> Vec<ThreadTime> {
         let Some(waits) = &mut self.waits else { return Vec::new() };
         let mut of = |thread: u32, begun: Option<Reading>| {
-            // Of another thread than the starter nobody knew then; what it did is remembered for a while.
+            // The start record holds a reading of the starter only; `waits` still has older readings of other threads.
             let begun = begun.or_else(|| waits.read(process, thread, running.start_ns))?;
             let parts = waits.read(process, thread, end_ns)?.since(&begun)?;
             Some(ThreadTime { thread, parts })
@@ -129,7 +129,7 @@ impl World {
         place
     }
 
-    /// Whether somebody's parent has not been seen, though it may be in a process that was not looked at.
+    /// Whether some transaction waits for its parent, which may run in a process that this pass did not look at.
     #[must_use]
     pub fn misses_parents(&self) -> bool {
         !self.waiting.is_empty()

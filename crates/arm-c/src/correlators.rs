@@ -37,7 +37,7 @@ unsafe fn bytes<'a>(correlator: *const u8) -> Option<&'a [u8]> {
     }
 }
 
-/// Whose child a transaction is. What is no correlator is noted and otherwise ignored.
+/// The parent of a transaction. An invalid correlator is noted as an error and otherwise ignored.
 ///
 /// # Safety
 /// As for [`bytes`].
@@ -53,7 +53,8 @@ pub(crate) unsafe fn parent<'a>(correlator: *const u8, verdict: &mut Verdict) ->
 
 /// Writes the correlator that was asked for.
 ///
-/// One of a transaction that is not recorded is its parent's, whoever made that: so a child that is recorded finds it.
+/// A transaction that is not recorded gets the correlator of its parent, in the parent's own format. So a child that is
+/// recorded finds the parent.
 ///
 /// # Safety
 /// `current` is null or has room for 512 bytes.
@@ -108,7 +109,7 @@ pub unsafe extern "C" fn arm_generate_correlator(
         } else {
             weir_arm::identity(Handle(0), begin.parent, asked)
         };
-        // What is not recorded has the parent's identity, and then its bytes are the parent's, whoever made them.
+        // What is not recorded has the parent's identity, and then the parent's bytes, in the parent's own format.
         let is_parents = begin.parent.is_some_and(|parent| parent.span == own.span);
         // SAFETY: as the caller promises.
         unsafe {

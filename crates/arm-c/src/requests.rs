@@ -78,7 +78,7 @@ pub unsafe extern "C" fn weir_arm_stop_request(tran_handle: i64, tran_status: i3
 /// Formats of the standard's: a number that names something, a gauge of 64 bits.
 const NUMERIC_ID: u8 = 7;
 const GAUGE: u8 = 5;
-/// Usages of the standard's: the transaction's status, its size, and whatever else.
+/// Usages of the standard's: the transaction's status, its size, and a general one.
 const OF_STATUS: u8 = 2;
 const OF_SIZE: u8 = 1;
 const GENERAL: u8 = 0;

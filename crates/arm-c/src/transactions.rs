@@ -178,7 +178,7 @@ unsafe fn start_more(
             parent: parent_bytes.map(|parent| parent.identity),
             arrival_ns: buffers.arrival_ns(),
         };
-        // Nobody could stop what has no handle.
+        // Without a place for its handle, the program could not stop the transaction.
         let is_wanted =
             place.is_some() && what.state == State::Live && !buffers.is_unwanted(format::INSTANCE_CONTROL, verdict);
         let handle = if is_wanted {

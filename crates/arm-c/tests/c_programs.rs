@@ -121,7 +121,7 @@ fn run(command: &[&OsStr]) -> String {
         .expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{command:?} ended with {}: {said}", output.status);
-    // Who ends in order while nobody listens leaves nothing behind.
+    // A program that exits in order without an agent leaves no announcement behind.
     let left = fs::read_dir(announcements.path()).expect("the directory").count();
     let is_alone = command.iter().any(|word| *word == OsStr::new("alone"));
     assert!(!is_alone || left == 0, "{left} announcements are left");

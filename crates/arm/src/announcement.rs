@@ -87,12 +87,12 @@ fn is_folder(name: &CStr) -> bool {
     unsafe { libc::stat(name.as_ptr(), &raw mut status) == 0 && status.st_mode & libc::S_IFMT == libc::S_IFDIR }
 }
 
-/// Announces the memory file. Where that fails, nobody listens until it succeeds at a later registration.
+/// Announces the memory file. If that fails, no agent listens until a later registration succeeds.
 pub(crate) fn make(descriptor: i32) {
     static IS_WATCHED: AtomicBool = AtomicBool::new(false);
     let Some(path) = path(descriptor) else { return };
     if path.bytes.starts_with(SPARE.to_bytes()) {
-        // SAFETY: constant names. Whoever is first makes it for all users, as `/tmp` is.
+        // SAFETY: constant names. The first process makes it for all users, with the mode of `/tmp`.
         unsafe {
             if libc::mkdir(SPARE.as_ptr(), 0o1777) == 0 {
                 libc::chmod(SPARE.as_ptr(), 0o1777);
@@ -100,7 +100,7 @@ pub(crate) fn make(descriptor: i32) {
         }
     }
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
-    // One that an earlier process of the same number has left is removed, so that whoever watches sees a new one.
+    // An announcement that an earlier process of the same number has left is removed, so that the agent sees a new one.
     // SAFETY: the path ends with a NUL.
     unsafe {
         libc::unlink(path.bytes.as_ptr().cast());

@@ -20,7 +20,7 @@ pub(crate) fn command_line() -> &'static [u8] {
         // SAFETY: it was just made, and from now on it is never freed.
         Ok(_) => unsafe { &*read },
         Err(faster) => {
-            // SAFETY: nobody else has seen this one, and the other is never freed.
+            // SAFETY: no other code has seen this one, and the other is never freed.
             unsafe {
                 drop(Box::from_raw(read));
                 &*faster

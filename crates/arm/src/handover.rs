@@ -2,10 +2,10 @@
 //!
 //! The agent finds an announcement a moment after it was made. By then a program's first transactions are over, and a
 //! short program is: its memory would be gone with it. So a process sends the file to the agent's socket, once and
-//! without waiting: where that is taken, it takes the agent's word for given and records, and the agent reads the memory
-//! whatever becomes of the process.
-//! A socket that another user has put there is believed as well: all that its owner gets is the memory of a process that
-//! chose that directory, which holds what the process tells of its transactions.
+//! without waiting. If the socket takes it, the process assumes that the agent listens, and records; the agent reads
+//! the memory even if the process has ended. A socket that another user has put there is believed as well: all that its
+//! owner gets is the memory of a process that chose that directory, which holds what the process tells of its
+//! transactions.
 
 use std::mem::{size_of, zeroed};
 use weir_wire::arm::HANDOVER_NAME;
@@ -88,7 +88,7 @@ mod tests {
         let mut told = Vec::new();
         agent.accept().expect("it came").0.read_to_end(&mut told).expect("it is whole");
         assert_eq!(told, file.as_raw_fd().to_ne_bytes());
-        // More than the socket holds: nobody waits.
+        // More than the socket holds: the call does not block.
         assert!((0..5000).all(|_| hand_over(bytes)));
         // As after `kill -9`: its name is still there.
         drop(agent);

@@ -1,10 +1,9 @@
 //! What runs for each transaction: a start and a stop.
 //!
-//! Where nobody listens, a start is three loads and a stop is a comparison. Where an agent listens, each is a look at
+//! Where no agent listens, a start is three loads and a stop is a comparison. Where an agent listens, each is a look at
 //! the switch, a read of the clock, a slot of 32 bytes in the thread's own lane, and the position that makes it seen.
-//! No system call (the clock is read in the vDSO), no lock, no memory that is not there already.
-//! The clock is read last in a start and first in a stop, so that as little as can be of this counts as the
-//! transaction's own time.
+//! No system call (the clock is read in the vDSO), no lock, no memory that is not there already. The clock is read last
+//! in a start and first in a stop, so that as little as can be of this counts as the transaction's own time.
 
 use crate::lane::{self, is_left_out};
 use crate::memory::revived;
@@ -26,13 +25,13 @@ pub struct Begin {
     pub instance: u16,
     /// Of [`TRACE`], [`BOUND`], [`CORRELATED`] and [`ARM_2`]; others are ignored.
     pub flags: u8,
-    /// Whose child it is.
+    /// Its parent.
     pub parent: Option<Identity>,
     /// When its request arrived, as [`now_ns`] gives it; 0 = not known.
     pub arrival_ns: u64,
 }
 
-/// Begins a transaction; `Handle(0)` = it is not recorded, as nobody listens, the switch says so, or there is no room.
+/// Begins a transaction; `Handle(0)` = it is not recorded: no agent listens, the switch is off, or there is no room.
 #[inline(always)]
 #[must_use]
 pub fn start(transaction: u16, instance: u16) -> Handle {
@@ -41,7 +40,7 @@ pub fn start(transaction: u16, instance: u16) -> Handle {
     if !head.is_null() && Process::word(head, HEAD_HEARTBEAT).load(Ordering::Relaxed) == 0 {
         return Handle(0);
     }
-    // Apart, so that where nobody listens not even a register is saved.
+    // A function of its own, so that a start without an agent does not even save a register.
     start_recorded(process, head, transaction, instance)
 }
 

@@ -1,4 +1,4 @@
-//! Who a transaction is to others: correlators, and transactions that were measured elsewhere.
+//! The identity of a transaction: correlators, and transactions that are measured elsewhere.
 
 use crate::hot::{Begin, is_of, listener, now_ns, switch};
 use crate::lane;
@@ -39,7 +39,7 @@ fn unrecorded(token: Token, asked: u8) -> Identity {
     Identity { trace: token.trace(span), span, flags: asked, format: Identity::FORMAT }
 }
 
-/// Makes an identity for a transaction that will be measured elsewhere, and says so to whoever listens.
+/// Makes an identity for a transaction that will be measured elsewhere, and tells the agent of it.
 #[must_use]
 pub fn generate(begin: &Begin, tell: impl FnOnce(&mut Telling<'_>)) -> Identity {
     let mut handle = Handle(0);
@@ -79,7 +79,7 @@ pub struct Report {
     pub response_ns: u64,
     /// When it ended, milliseconds since 1970; `u64::MAX` = now.
     pub stopped_realtime_ms: u64,
-    /// Whose child it was.
+    /// Its parent.
     pub parent: Option<Identity>,
     /// The identity that was made for it by [`generate`].
     pub own: Option<Identity>,

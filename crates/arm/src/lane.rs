@@ -1,4 +1,4 @@
-//! Which lane a thread writes into: one of its own, or for a single call one of those that belong to nobody.
+//! Which lane a thread writes into: one of its own, or for a single call one of the shared lanes.
 
 use crate::clock::Clock;
 use crate::lock::{lives, task};

@@ -1,4 +1,4 @@
-//! The one lock, of what is rare. Nobody waits for it longer than [`MOST_WAITS`] milliseconds.
+//! The one lock, for rare work. No thread waits for it much longer than [`MOST_WAITS`] milliseconds.
 
 use crate::process::Process;
 use std::sync::atomic::Ordering;

@@ -95,7 +95,7 @@ fn renew(process: &Process) {
 /// Makes the memory; the lock is held.
 fn make(process: &Process) -> *mut AtomicU64 {
     if process.generation.load(Ordering::Relaxed) == 0 {
-        // 1 to 255, and round again: a handle of 255 forks ago is nobody's any more.
+        // 1 to 255, and round again: no process still uses a handle of 255 forks ago.
         let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed) % 255 + 1;
         process.token.store(random(), Ordering::Relaxed);
         process.generation.store(generation, Ordering::Release);

@@ -11,7 +11,7 @@ use weir_wire::{Kind, SLOT_BYTES, Slot};
 
 const SLOT_WORDS: usize = SLOT_BYTES / 8;
 
-/// What a call needs to write into a lane that nobody else writes into meanwhile.
+/// What a call needs to write into a lane. No other call writes into the lane meanwhile.
 pub(crate) struct Place {
     pub(crate) ring: *mut AtomicU64,
     pub(crate) positions: *mut AtomicU64,

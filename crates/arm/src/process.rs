@@ -86,7 +86,7 @@ pub(crate) fn own() -> Option<&'static Process> {
     if wiped && PROCESS.compare_exchange(empty, page.cast(), Ordering::AcqRel, Ordering::Acquire).is_ok() {
         crate::lane::watch_ends();
     } else {
-        // SAFETY: nobody has seen this mapping.
+        // SAFETY: no other code has seen this mapping.
         unsafe { libc::munmap(page, bytes) };
     }
     wiped.then(process)

@@ -242,7 +242,7 @@ fn put_stop(
     // The record, what it tells, and zeros behind that.
     let record = place.run(2 + MAX_SLOTS as u64)?;
     // SAFETY: the run has as many slots; what is told takes no more than the most, and the zeros no more than a slot
-    // behind it. Nobody else writes into slots that are not published, and nobody reads them.
+    // behind it. No other thread writes into unpublished slots, and no agent reads them.
     unsafe {
         let first = record.add(SLOT_BYTES);
         let mut room = Room { next: first, end: first.add(MOST_PACKED_BYTES) };

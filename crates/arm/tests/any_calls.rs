@@ -1,5 +1,5 @@
-//! Whatever is called in whatever order, with whatever handles and numbers, while agents come, go and write nonsense:
-//! nothing breaks, and each record is read once or counted as lost.
+//! Any calls in any order, with any handles and numbers, while agents come, go and write nonsense: nothing breaks, and
+//! each record is read once or counted as lost.
 
 use proptest::prelude::*;
 use std::ptr;
@@ -12,7 +12,7 @@ use weir_wire::arm::{
 };
 use weir_wire::{Kind, MAX_SLOTS, Record, SLOT_BYTES};
 
-/// The memory of this process, all of it, as somebody else sees it.
+/// The whole memory file of this process, as an agent maps it.
 struct Seen(*const AtomicU64);
 
 // SAFETY: it points to atomics only, which stay mapped.

@@ -6,7 +6,7 @@
 //!   2  arm_update                format, up to 1020 bytes
 //! ```
 //!
-//! Shorter data is read as far as it goes; what is not understood is passed over, as the program has nobody to tell.
+//! Shorter data is read as far as it goes. Unknown data is passed over, as there is no way to report it to a person.
 
 use weir_arm::{Field, Identity, Telling};
 
@@ -121,7 +121,7 @@ impl Values<'_> {
         self.0.get(4 + byte).copied().unwrap_or(0)
     }
 
-    /// Whose child it is.
+    /// Its parent.
     pub(crate) fn parent(self) -> Option<Identity> {
         let correlator = self.0.get(CORRELATOR_AT..self.0.len().min(VALUES_BYTES))?;
         Identity::of_correlator(correlator).filter(|_| self.flags(0) & Self::HAS_PARENT != 0)

@@ -62,7 +62,7 @@ pub unsafe extern "C" fn arm_getid(
     })
 }
 
-/// Begins a transaction; gives its handle, 0 while nobody listens.
+/// Begins a transaction; gives its handle, 0 while no agent listens.
 ///
 /// # Safety
 /// `data` is NULL or points to `data_size` bytes that may be written.

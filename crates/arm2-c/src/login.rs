@@ -7,13 +7,13 @@ use std::io::Read;
 
 /// A larger file of users is not searched beyond this.
 const MOST_BYTES: u64 = 1 << 20;
-/// The kernel's number for a process that nobody logged in for.
-const NOBODY: u32 = u32::MAX;
+/// The kernel's number for a process that no login started.
+const NO_LOGIN: u32 = u32::MAX;
 
 /// The name, else `uid 1000`.
 pub(crate) fn name() -> Vec<u8> {
-    let by_login = read("/proc/self/loginuid").and_then(|text| text.trim().parse().ok()).filter(|uid| *uid != NOBODY);
-    let uid = by_login.or_else(|| uid_of(&read("/proc/self/status")?)).unwrap_or(NOBODY);
+    let by_login = read("/proc/self/loginuid").and_then(|text| text.trim().parse().ok()).filter(|uid| *uid != NO_LOGIN);
+    let uid = by_login.or_else(|| uid_of(&read("/proc/self/status")?)).unwrap_or(NO_LOGIN);
     let found = read("/etc/passwd").and_then(|users| user_of(&users, uid));
     found.unwrap_or_else(|| format!("uid {uid}")).into_bytes()
 }

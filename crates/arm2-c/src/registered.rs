@@ -199,7 +199,7 @@ fn find(key: u64) -> Option<i32> {
     filled.filter_map(|word| id_at(word, key)).next()
 }
 
-/// Makes an id to be found by its key; whoever is first wins.
+/// Enters an id under its key and returns it; if another thread was first, returns the id of that one.
 fn place(key: u64, id: usize) -> Result<i32, Problem> {
     for place in places(key) {
         match place.compare_exchange(0, key | id as u64, Ordering::AcqRel, Ordering::Acquire) {

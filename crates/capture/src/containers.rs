@@ -20,7 +20,7 @@ const MOST_NAMES: usize = 4096;
 pub struct Container {
     /// 64 hexadecimal digits.
     pub id: String,
-    /// Its names, the first one first; none if nobody named it.
+    /// Its names, the first one first; none if it was given none.
     pub names: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ pub struct Search {
     pub ids: Vec<String>,
     /// What could not be read, with the reason.
     pub closed: Vec<String>,
-    /// Where somebody's containers are written down at all.
+    /// The files and folders of runtimes that list containers and could be read.
     pub looked: Vec<PathBuf>,
 }
 
@@ -250,7 +250,7 @@ mod tests {
             let _ = (of_docker(&text), of_storage(&text));
         }
 
-        /// Whatever else a file says: the id and the names come out as they went in.
+        /// Whether or not a file says more, the id and the names come out as they went in.
         #[test]
         fn what_is_written_is_read(
             ids in proptest::collection::vec("[0-9a-f]{64}", 1..20),

@@ -23,7 +23,7 @@ pub(crate) struct Living {
 }
 
 impl Living {
-    /// Takes note of an event, whichever it is.
+    /// Takes note of an event of any kind.
     pub(crate) fn see(&mut self, record: &Record, slots: &[Slot]) {
         if let Some(open) = SocketOpen::read(record, slots) {
             self.forget(open.socket);

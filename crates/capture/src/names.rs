@@ -39,7 +39,7 @@ impl Names {
         } else if let Some(request) = DiskRequest::read(record) {
             self.meet((NAMED_DEVICE, u64::from(request.device)));
         } else if let Some(wait) = LockWait::read(record) {
-            // Whoever holds a lock and sleeps is not told of by the scheduler.
+            // No event of the scheduler names a task that holds a lock and sleeps.
             self.meet((NAMED_TASK, u64::from(wait.holder)));
             if wait.sort.is_kernels() {
                 self.meet((NAMED_FUNCTION, wait.key));

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_has_a_text_reads_one() {
+    fn every_point_with_a_text_reads_one() {
         for pack in PACKS.iter().chain(ALWAYS) {
             for entry in pack.entries {
                 let tells = entry.roles & (QUERY | REQUEST | REMARK) != 0;

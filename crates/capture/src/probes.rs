@@ -97,8 +97,8 @@ impl Probes {
         Ok(probes)
     }
 
-    /// Loads those of the scheduler alone, which tell of nobody but the tasks of traced processes: no sockets, no
-    /// requests, and of others not who they are. A process that runs another program is traced no more.
+    /// Loads the scheduler's probes alone. They tell only of the tasks of traced processes: no sockets, no requests,
+    /// and of other tasks not who they are. A process that runs another program is traced no more.
     ///
     /// # Errors
     /// [`CaptureError`] says what is missing and the remedy.

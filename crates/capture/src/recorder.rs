@@ -292,7 +292,7 @@ impl Collector {
         all
     }
 
-    /// After a pause: whoever is the server now, and what is open now.
+    /// After a pause: attaches to the processes that are the server now, with the sockets that are open now.
     fn attach_again(&mut self) -> Option<Attached> {
         let target = self.shared.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(target) = &target {
@@ -519,7 +519,7 @@ impl Collector {
                 stream.push(record, &[], None)?;
             }
         }
-        // Whoever kills us loses a second at most.
+        // So a kill loses a second of the recording at most.
         self.streams.iter_mut().try_for_each(StreamWriter::flush)
     }
 }

@@ -100,7 +100,7 @@ impl Samples {
     }
 }
 
-/// What stacks will lack of these processes, and what remains, for whoever asks for them; `None` where all can be had.
+/// What stacks will lack of these processes, and what remains, in words for the user; `None` where all can be had.
 #[must_use]
 pub fn missing_of_stacks(pids: &BTreeSet<u32>) -> Option<String> {
     let those = |which: fn(u32) -> bool| pids.iter().filter(|pid| which(**pid)).count();

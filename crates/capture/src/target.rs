@@ -187,14 +187,14 @@ pub fn listening_ports(pids: &BTreeSet<u32>) -> BTreeSet<u16> {
 /// The processes that listen on a TCP port.
 ///
 /// # Errors
-/// [`TargetError::NoListener`] if nobody does, [`TargetError::Hidden`] if we may not see who.
+/// [`TargetError::NoListener`] if no process does, [`TargetError::Hidden`] if we may not see which one.
 pub fn listeners_of_port(port: u16) -> Result<BTreeSet<u32>, TargetError> {
     let at_port = |of: &str| -> HashSet<u64> {
         listening_sockets(of).into_iter().filter(|(at, _)| *at == port).map(|(_, inode)| inode).collect()
     };
     let mut inodes = at_port("self");
     if inodes.is_empty() {
-        // Nobody of our own network namespace: then whoever listens there in another one, such as a container's.
+        // No process of our own network namespace listens: we look in the other ones, such as a container's.
         inodes = other_namespaces().iter().flat_map(|pid| at_port(&pid.to_string())).collect();
     }
     if inodes.is_empty() {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_looks_for_a_name_that_is_its_own_is_not_found() {
+    fn a_search_by_name_does_not_find_its_own_process() {
         let own = fs::read_to_string("/proc/self/comm").expect("readable");
         let found = named(own.trim_end());
         assert!(!found.contains(&std::process::id()), "{found:?}");

@@ -1,4 +1,4 @@
-//! The scheduler's events of some processes' tasks alone, for whoever takes them in as they come.
+//! The scheduler's events of some processes' tasks alone, for a caller that takes them in as they come.
 
 use crate::error::CaptureError;
 use crate::expand::Expander;
@@ -24,7 +24,7 @@ pub struct TaskEvents {
 }
 
 impl TaskEvents {
-    /// Loads and attaches the probes. Nobody is followed yet.
+    /// Loads and attaches the probes. No process is followed yet.
     ///
     /// # Errors
     /// [`CaptureError`] says what is missing and the remedy.

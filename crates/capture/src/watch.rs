@@ -184,7 +184,7 @@ impl Watch {
         for part in &mut self.parts {
             part.base = part.programs.run_time();
         }
-        // SAFETY: a fresh descriptor that nobody else has.
+        // SAFETY: the descriptor is new, and nothing else owns it.
         let asked = unsafe { OwnedFd::from_raw_fd(asked) };
         self.measuring = Some(Measuring { since_ns: now_ns, _asked: asked });
     }
@@ -259,7 +259,7 @@ impl EventSource for Watch {
 
     fn see(&mut self, record: &Record, _: &[Slot]) {
         if record.kind == Kind::Named as u16 && record.flags == NAMED_FILE {
-            // Files are told by whichever of the two met them; the first one is held to account.
+            // Either of two sources may tell a file, and the event does not say which; the first source bears the cost.
             if let Some(part) = self.parts.first_mut() {
                 part.events += 1;
             }

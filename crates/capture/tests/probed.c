@@ -1,5 +1,5 @@
 /* A program to be probed: it calls each function a known number of times, and says by its static probe which round it
- * is. It begins when its static probe is switched on, which is when somebody looks. */
+ * is. It begins when the tracer switches its static probe on. */
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 #include <unistd.h>

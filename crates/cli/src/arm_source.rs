@@ -10,9 +10,9 @@ use weir_agent::export::Phases;
 use weir_agent::protocol::{Answer, Ask, Filter};
 use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
 
-/// How often it is looked whether the recording is over.
+/// How often we check whether the recording is over.
 const LOOK: Duration = Duration::from_millis(50);
-/// After its end the agent tells of what ended before.
+/// How long we listen on after the recording's end: the agent reports late what ended before.
 const SETTLE: Duration = Duration::from_millis(400);
 
 /// An agent that tells, before there is a run to write to.
@@ -88,7 +88,7 @@ fn listen(subscription: Subscription, run: &Run, over: &AtomicBool) -> anyhow::R
     let Subscription { mut connection, host } = subscription;
     let mut stream = run.stream(Source::Arm, 0, Limits { stream_bytes: 256 << 20, ..Limits::default() });
     let (mut phases, mut heard) = (Phases::default(), Heard::default());
-    // What was before the recording is not in it.
+    // Phases from before the recording are left out.
     phases.tell(weir_agent::host::now_ns(), &mut |_, _| {});
     let mut until: Option<Instant> = None;
     loop {

@@ -17,23 +17,23 @@ Examples:
   weir check weir.toml
       a configuration of weir serve
   weir check weir.toml && kill -HUP $(pidof weir)
-      and has a running server read it again, if it is well-formed
+      and have a running server reload it, if it has no mistake
   weir check shop.arm
       directives for weir serve --arm
   weir check flood.policy
       rules by which a server adapts
   weir check --format flood.policy > tidy.policy
-      the same rules, written the way all are written
+      the same rules in the standard format
   weir check --json weir.toml | jq .mistakes
       for a program
 
-Each mistake is told with FILE:LINE:COLUMN, what is wrong and the remedy.
-What a configuration names must be there: directories, pages, users, logs.
-Its rules must be such that the server can go by them.
-What ends in .arm is a file of ARM directives, what ends in .policy or
-.weir-policy one of rules, anything else a configuration.
-It also warns of what is seldom meant, such as a redirect that leads back to
-itself, a certificate for no host, or passwords in the clear: no mistakes.
+Each mistake is printed with FILE:LINE:COLUMN, what is wrong and the remedy.
+What a configuration names must exist: directories, pages, users, logs. The
+server must be able to carry out its rules.
+A file whose name ends in .arm has ARM directives, in .policy or .weir-policy
+rules; any other file is a configuration.
+It also warns of what is seldom intended, such as a redirect to itself, a
+certificate for no host, or passwords in the clear. A warning is no mistake.
 
 Exit status: 0 without a mistake, 1 with one, 2 if a file cannot be read.";
 
@@ -45,11 +45,11 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Tell it in JSON
+    /// Print mistakes and warnings as JSON
     #[arg(long, conflicts_with = "format")]
     json: bool,
 
-    /// Print a file of rules the way all are written, comments included
+    /// Print a file of rules in the standard format, comments included
     #[arg(long)]
     format: bool,
 }
@@ -63,7 +63,7 @@ struct Checked {
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
     mistakes: Vec<Place>,
-    /// What is accepted, and seldom meant.
+    /// Warnings: what is accepted, but seldom intended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Place>,
 }
@@ -128,7 +128,7 @@ fn of_mistakes(file: String, kind: &'static str, (unreadable, mistakes): (Option
     Checked { file, kind, unreadable, mistakes: mistakes.into_iter().map(place).collect(), warnings: Vec::new() }
 }
 
-/// Rules, and whether they can be used as a configuration has it, if one names them.
+/// Checks rules, and with the settings of a configuration that names them also whether the server can use them.
 fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
     let place = |weir_adapt::Mistake { line, column, what, remedy }| Place { line, column, what, remedy };
     let kind = "policy";
@@ -160,7 +160,7 @@ fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
     }
 }
 
-/// Reads a policy, of which no more than can be one.
+/// Reads a policy, at most as many bytes as a policy may have.
 pub(crate) fn read_text(path: &Path) -> Result<String, TextFileError> {
     text_file::read(path, weir_adapt::POLICY_BYTES_MAX as u64 + 1)
 }
@@ -230,7 +230,7 @@ fn configuration(path: &Path, file: String) -> Vec<Checked> {
         Some(Place { what, remedy: "make its directory, or give another file".to_owned(), ..of_key(&text, "file") })
     }));
     let rules = settings.as_ref().map(|used| policy(&used.file, used.file.display().to_string(), Some(used)));
-    // Where something else is wrong the rules are looked at by themselves.
+    // If something else is wrong, the rules are checked by themselves.
     let rules = rules.or_else(|| {
         let file = &options.policy.as_ref()?.file;
         Some(policy(file, file.display().to_string(), None))

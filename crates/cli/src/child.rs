@@ -1,4 +1,4 @@
-//! A server that weir starts, and ends again whatever happens, with everything that it started in its process group.
+//! A server that weir starts, and ends in every case, with everything that it started in its process group.
 
 use anyhow::Context;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -27,7 +27,7 @@ impl Child {
         // SAFETY: dup gives a new descriptor of our stderr, which the child then owns.
         let stderr = unsafe { libc::dup(2) };
         if stderr >= 0 {
-            // SAFETY: the descriptor was made above and nobody else owns it.
+            // SAFETY: the descriptor was made above, and nothing else owns it.
             start.stdout(unsafe { <Stdio as std::os::fd::FromRawFd>::from_raw_fd(stderr) });
         }
         let guardian = Guardian::start(None, &[], None).ok();
@@ -77,7 +77,7 @@ impl Child {
         self.stop();
     }
 
-    /// Whatever the child itself did: what it started may live on without it.
+    /// Also where the child has ended: what it started may live on without it.
     fn stop(&mut self) {
         if std::mem::replace(&mut self.stopped, true) {
             return;
@@ -110,8 +110,8 @@ impl Drop for Child {
     }
 }
 
-/// Whether a process runs. One that has ended and that nobody has waited for is still listed, as a zombie; so is the
-/// first thread of one whose other threads go on.
+/// Whether a process runs. One that has ended stays listed, as a zombie, until its parent waits for it; so does
+/// the first thread of one whose other threads go on.
 pub(crate) fn lives(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     // The name stands in parentheses and may hold anything: fields are counted behind the last one (proc_pid_stat(5)).

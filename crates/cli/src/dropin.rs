@@ -35,11 +35,11 @@ Examples:
   weir ab -k -t 10 -c 50 http://localhost:8080/
       10 seconds over kept-alive connections
   weir ab -n 1000 -p body.json -T application/json http://localhost:8080/api
-      a body of a file for each request
+      each request with the body from a file
   weir ab -q -n 1000 -e percentiles.csv -g samples.tsv http://localhost:8080/
       files for a spreadsheet and for gnuplot
   weir ab --strict -n 5000 -c 10 http://localhost:8080/
-      with the original's arithmetic where ours differs from it
+      with the original's arithmetic where that of weir differs
 
 The options are those of ApacheBench 2.4; weir ab -h lists them.";
 
@@ -50,7 +50,7 @@ Examples:
   weir http_load -rate 860 -seconds 5 urls
       860 fetches a second, whether the server keeps up or not
   weir http_load -checksum -parallel 10 -seconds 30 urls
-      and every content of a URL must be the same as its first
+      each fetch of a URL must have the same content as its first
   weir http_load --seed 7 -parallel 5 -fetches 1000 urls
       the same choice of URLs each time
 
@@ -154,7 +154,7 @@ fn limited(
         let (done, over) = channel();
         let load = scope.spawn(move || {
             let report = weir_load::run(options, control);
-            // Nobody listens only when this thread's report is no longer wanted.
+            // It fails only where the receiver is gone, and then this thread's report is no longer wanted.
             let _ = done.send(());
             report
         });

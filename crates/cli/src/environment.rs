@@ -21,20 +21,20 @@ const TOKEN_BYTES_MAX: u64 = 1 << 20;
 const EXAMPLES: &str = "\
 Examples:
   weir env unix:admin.sock
-      of a server that was started with --admin unix:admin.sock
+      from a server that was started with --admin unix:admin.sock
   weir env --token token 127.0.0.1:9100
       over TCP, with the file of the token
   weir env environment.db
-      of one that keeps it by --environment environment.db; also when it has
-      ended
+      from one that was started with --environment environment.db, also after
+      its end
   weir env --follow environment.db
-      again each second
+      updated each second
   weir env --decisions 200 environment.db
       more of the decisions that were kept
   weir env --json unix:admin.sock | jq .forecasts
       for a program
 
-Exit status: 0 if it was told, 1 if nobody tells.";
+Exit status: 0 if it was read, 1 if the server or file could not be read.";
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -45,27 +45,27 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where the server tells of itself, unix:PATH or ADDRESS:PORT, or the file in which it keeps its environment
+    /// The server's --admin address, unix:PATH or ADDRESS:PORT, or its --environment file
     #[arg(value_name = "ADDR|FILE")]
     source: String,
 
-    /// The file with the token that is needed at an address of TCP
+    /// File with the token that an address of TCP requires
     #[arg(long, value_name = "FILE")]
     token: Option<PathBuf>,
 
-    /// Show it again and again, until stopped
+    /// Update it until stopped
     #[arg(long)]
     follow: bool,
 
-    /// From one time to the next
+    /// Time between updates
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration, requires = "follow")]
     every: Duration,
 
-    /// Show so many decisions; more than 50 only from a file
+    /// Show this many decisions; more than 50 only from a file
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     decisions: u32,
 
-    /// Tell it in JSON, with --follow a line each time
+    /// Print JSON, with --follow a line for each update
     #[arg(long)]
     json: bool,
 }
@@ -91,12 +91,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn read(args: &Args) -> anyhow::Result<Value> {
     let source = &args.source;
     let environment = if let Some(path) = source.strip_prefix("unix:") {
-        let stream = UnixStream::connect(path).with_context(|| format!("{source}: no server tells of itself there"))?;
+        let stream = UnixStream::connect(path).with_context(|| format!("{source}: no server answers there"))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         asked(stream, None).with_context(|| source.clone())?
     } else if let Ok(addr) = source.parse::<SocketAddr>() {
         let stream = TcpStream::connect_timeout(&addr, PATIENCE)
-            .with_context(|| format!("{source}: no server tells of itself there"))?;
+            .with_context(|| format!("{source}: no server answers there"))?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let token = args.token.as_deref().map(token).transpose()?;
         asked(stream, token.as_deref()).with_context(|| source.clone())?
@@ -121,7 +121,7 @@ fn asked(mut stream: impl Read + Write, token: Option<&str>) -> anyhow::Result<V
     let (head, body) = answer.split_once("\r\n\r\n").context("it gave no answer")?;
     match head.split(' ').nth(1) {
         Some("200") => serde_json::from_str(body).context("the answer cannot be read"),
-        Some("404") => bail!("the server there goes by no rules; start it with weir serve --policy FILE"),
+        Some("404") => bail!("the server there has no rules; start it with weir serve --policy FILE"),
         Some("401") => bail!("the token is missing or wrong; give its file by --token FILE"),
         status => bail!("it answered with status {}", status.unwrap_or("none")),
     }
@@ -175,7 +175,7 @@ fn in_words(environment: &Value, decisions: usize) -> String {
         let pid = number(environment, "/server/pid");
         let server = match environment.pointer("/server/is_running").and_then(Value::as_bool) {
             Some(true) => format!("the server, process {pid}, runs"),
-            _ => format!("the server, process {pid}, has ended: nothing of this is so now"),
+            _ => format!("the server, process {pid}, has ended: none of this holds now"),
         };
         let _ = writeln!(out, "read {age} ago; {server}");
     }
@@ -277,7 +277,7 @@ fn in_words(environment: &Value, decisions: usize) -> String {
         ("lines", "lines of the recording"),
         ("records", "looks and decisions for the environment database"),
         ("alerts", "alerts for the webhook"),
-        ("errands", "looks, decisions and alerts on their way to who keeps and tells them"),
+        ("errands", "looks, decisions and alerts on their way to the clerk"),
         ("decisions", "decisions that were too many to be carried out"),
         ("evicted", "clients that asked for less than others and are not followed"),
     ];

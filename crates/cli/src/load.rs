@@ -83,7 +83,7 @@ Examples:
   weir load --client 3g -c 200 http://localhost:8080/
       200 users whose lines have the rates and the latency of 3G
   weir load --limit-read 4KB/s --patience exp:8s http://localhost:8080/
-      users who read 4000 bytes a second, and click stop after 8 s on average
+      users who read 4000 bytes a second, and stop loading after 8 s on average
   weir load --json http://localhost:8080/ | jq .latency_ns.p99
       figures for a program
   weir load -d 10m --csv times.csv --html report.html http://localhost:8080/
@@ -114,7 +114,8 @@ pub(crate) struct Args {
     url: Option<String>,
     #[command(flatten)]
     load: LoadArgs,
-    /// Load nothing: write the files of a workload (specweb96, surge) to a directory, as many as --directories or --files says, or as specweb96 has for --rate
+    /// Load nothing: write the files of a workload (specweb96, surge) to a directory, as many as --directories or
+    /// --files says, or as SPECweb96 prescribes for --rate
     #[arg(long, num_args = 2, value_names = ["NAME", "DIR"], help_heading = "Workload")]
     make_fileset: Vec<String>,
     /// Write the events of every connection and request to this run directory, for `weir explain`
@@ -146,19 +147,19 @@ pub(crate) struct LoadArgs {
     /// Connections open at a time, at most
     #[arg(short, long, aliases = ["concurrency", "clients"], default_value_t = 10, value_name = "N", help_heading = "Load")]
     connections: u32,
-    /// Stop after so many requests; with -d after the time, if that comes first
+    /// Stop after this many requests; with -d after the time, if that comes first
     #[arg(short = 'n', long, aliases = ["num-requests", "iterations"], value_name = "N", help_heading = "Load")]
     requests: Option<u64>,
     /// Stop after this time: 500ms, 10s, 1m30s [default: 10s]
     #[arg(short, long, short_alias = 'z', value_name = "TIME", value_parser = duration, help_heading = "Load")]
     duration: Option<Duration>,
-    /// Open loop: so many arrivals a second, which never wait for completions
+    /// Open loop: this many arrivals a second, which never wait for completions
     #[arg(long, short_alias = 'R', aliases = ["qps", "rps"], value_name = "R", help_heading = "Load")]
     rate: Option<f64>,
     /// Exponentially distributed times between arrivals
     #[arg(long, help_heading = "Load")]
     poisson: bool,
-    /// Where the random numbers begin
+    /// Seed of the random numbers
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
     seed: u64,
     /// Arrivals that may wait in the generator for a connection; more are dropped
@@ -167,7 +168,7 @@ pub(crate) struct LoadArgs {
     /// A new connection for each request; over HTTP/2 with one stream
     #[arg(long, alias = "disable-keepalive", help_heading = "Load")]
     no_keepalive: bool,
-    /// Requests written in one go, before their responses (closed loop)
+    /// Requests that are sent together on a connection, before their responses (closed loop)
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
     pipeline: u32,
     #[command(flatten)]
@@ -175,10 +176,10 @@ pub(crate) struct LoadArgs {
     /// Threads, each with its own loop
     #[arg(short, long, default_value_t = 1, value_name = "N", help_heading = "Load")]
     threads: u32,
-    /// Pin the generator to this CPU (further threads to those behind it)
+    /// Pin the generator to this CPU (further threads to the next ones)
     #[arg(long, value_name = "N", help_heading = "Load")]
     cpu: Option<usize>,
-    /// How bytes come and go: auto, epoll or io_uring
+    /// Interface for network I/O: auto, epoll or io_uring
     #[arg(long, default_value = "auto", value_name = "HOW", value_parser = io, help_heading = "Load")]
     io: Io,
     /// Give up on a connection or a response after this time
@@ -200,10 +201,10 @@ pub(crate) struct LoadArgs {
     asked: asked::Asked,
     #[command(flatten)]
     workload: workload::Workload,
-    /// Believe any certificate
+    /// Accept any certificate
     #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
     insecure: bool,
-    /// Believe the certificate authorities of this PEM file instead of the system's
+    /// Trust the certificate authorities of this PEM file instead of the system's
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     ca: Option<PathBuf>,
     #[command(flatten)]
@@ -278,7 +279,7 @@ impl<E: Into<anyhow::Error>> From<E> for Usage {
 }
 
 impl LoadArgs {
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     fn seed(&self) -> u64 {
         self.seed
     }

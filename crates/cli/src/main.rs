@@ -50,7 +50,7 @@ Start here:
   weir explain --load http://127.0.0.1/ --port 80
       where does each request's time go?
   weir explain --port 80
-      the same of the requests that come anyway
+      the same for the requests of real clients
   weir advise
       what should I change?
   weir view weir-runs/0001
@@ -58,7 +58,7 @@ Start here:
   weir load http://127.0.0.1/
       how much load does it take?
   weir plan access.log --service 2ms --slo 'p95<200ms'
-      how many nodes does the site need, and what where?
+      how many nodes does the site need, and which objects on which?
   weir compare --a 'SERVER' --b 'SERVER' --url URL
       which one is faster, really?
   weir arm top
@@ -66,7 +66,7 @@ Start here:
   weir webtest tests.wt
       do the pages say what they should?
   weir serve .
-      a fast static server, to try all this on
+      a fast static server, to try all this with
 
 Each command has examples: weir explain --help";
 
@@ -90,7 +90,7 @@ enum Command {
     Check(check::Args),
     Env(environment::Args),
     Replay(replay::Args),
-    /// Keep and tell what a confined server cannot
+    /// Write files and send alerts for a confined server
     #[command(hide = true)]
     ServeClerk(serve_policy::ClerkArgs),
     Compare(compare::Args),
@@ -139,12 +139,12 @@ fn main() -> ExitCode {
     })
 }
 
-/// The command as it was called; what is refused has been told.
+/// The command of the command line; a refusal has been printed already.
 fn parsed() -> Result<Command, ExitCode> {
     let line: Vec<_> = std::env::args_os().collect();
     let command = Cli::command();
     let refused = |error: clap::Error| {
-        // Nothing is left to do where even this cannot be written.
+        // If even this cannot be written, nothing is left to do.
         let _ = error.print();
         if let (true, Some(hint)) = (error.use_stderr(), other_tools::hint(&command, &line)) {
             eprintln!("\n{hint}");

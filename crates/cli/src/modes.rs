@@ -1,4 +1,4 @@
-//! Which options have no effect in which mode of a command: they are refused in words, never passed over in silence.
+//! Which options have no effect in which mode of a command: they are refused with a reason, never ignored.
 //!
 //! Every option of every command stands in the table; a test goes over the definitions of all of them and tries each
 //! pair of a mode and an option that has no effect in it on the real parser.

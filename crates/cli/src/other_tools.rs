@@ -1,4 +1,4 @@
-//! Options as other load generators spell them: what cannot simply be understood is answered with the option of here.
+//! Options as other load generators spell them: the refusal names the option of `weir load` for the same.
 
 use std::ffi::OsString;
 

@@ -3,13 +3,13 @@
 use anyhow::Context;
 use std::io::{ErrorKind, IsTerminal, Write};
 
-/// Prints to stdout; whoever reads may close the pipe early, as `head` does, and that is no error. A full disk is one:
+/// Prints to stdout; the reader may close the pipe early, as `head` does, and that is no error. A full disk is one:
 /// half a report must not look like a whole one.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_while_read(text).map(drop)
 }
 
-/// The same for what goes on: `false` = nobody reads any more.
+/// The same for output that goes on: `false` = the reader has closed the pipe.
 pub(crate) fn print_while_read(text: &str) -> anyhow::Result<bool> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -20,8 +20,8 @@ impl<W: Write> Pane<W> {
     pub(crate) fn draw(&mut self, lines: &[String], columns: usize) {
         let mut text = String::new();
         if self.drawn > 0 && columns != self.columns {
-            // Some terminals break lines anew when they get narrower and some do not, so that nobody knows where the
-            // lines stand now. A cleared screen is the same on all.
+            // Some terminals wrap lines anew when they get narrower and some do not, so we cannot know where the lines
+            // stand now. A cleared screen is the same on all.
             text.push_str("\x1b[2J\x1b[H");
         } else {
             text.push_str(&self.home());

@@ -1,4 +1,4 @@
-//! What is kept is redacted: queries, header values and bodies may hold what is nobody's business.
+//! What is kept is redacted: queries, header values and bodies may hold secrets.
 
 /// This process's command line, redacted, for a run's manifest.
 pub(crate) fn command_line() -> Vec<String> {

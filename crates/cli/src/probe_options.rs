@@ -16,8 +16,8 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "PROBE")]
     probe: Vec<ProbeRequest>,
 
-    /// Phases and queries of known servers: auto takes what the server's processes run, none nothing, else names of
-    /// apache, nginx, php-fpm, postgresql, mariadb, weir with commas between. Each mark costs the server 0.6 to 1.0 us
+    /// Phases and queries of known servers: auto for those that the server's processes run, none, or names of apache,
+    /// nginx, php-fpm, postgresql, mariadb, weir, separated by commas. Each mark costs the server 0.6 to 1.0 us
     #[arg(long, value_name = "LIST", default_value = "none")]
     packs: PackChoice,
 
@@ -25,8 +25,8 @@ pub(crate) struct ProbeArgs {
     #[arg(long)]
     allow_slow_probes: bool,
 
-    /// Keep queries and names of requests whole; else literals are replaced by ? and queries of URLs cut off before
-    /// anything is written
+    /// Keep queries and names of requests whole; without it, literals are replaced by ? and queries of URLs are cut off
+    /// before anything is written
     #[arg(long)]
     keep_queries: bool,
 }

@@ -18,30 +18,30 @@ pub(crate) const DISK_MIB: u64 = 4096;
 const EXAMPLES: &str = "\
 Examples:
   weir record --port 80 -d 10
-      ten seconds of whatever listens on port 80
+      ten seconds of the server that listens on port 80
   weir record --run runs/a --comm apache2
       until Ctrl-C, into the directory runs/a
   weir record --pid 4711 --packs auto --probe libphp.so:php_mail
       a process with its children and threads, with phases and queries of known
       servers, and a mark at a function
   weir record --port 80 --arm
-      with the transactions that its applications tell `weir agent` of
+      with the transactions that its applications report to `weir agent`
   weir record --port 80 --decisions log.jsonl
       with what the rules of `weir serve --decisions log.jsonl` decided, also
       where there are no probes
   weir record --unit shop
-      the systemd unit shop.service, whatever runs in it
+      all processes of the systemd unit shop.service
   weir record --run runs/b -- nginx -g 'daemon off;'
       start a server, and record it until it ends
   weir record --always --port 80 --slo 'p99<200ms' --webhook https://h/alert
-      in short windows, for ever, within bounds of disk and CPU time
+      in short windows until stopped, within bounds of disk and CPU time
 
 The run is read by `weir explain RUN`. To join requests with a client's view,
 let the load write to the same run:
   weir load --run runs/a http://127.0.0.1/
 
-Needs Linux 5.18 or later, and root or CAP_BPF and CAP_PERFMON (else /proc alone
-is looked at: see --rung); to find another user's server by its port also
+Needs Linux 5.18 or later, and root or CAP_BPF and CAP_PERFMON (else it reads
+/proc alone: see --rung); to find another user's server by its port also
 CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
 
 Exit status: 0 if it was recorded to the end, 1 if not or if the command failed
@@ -59,15 +59,15 @@ pub(crate) struct Args {
     #[arg(short = 'd', long, value_name = "TIME", value_parser = crate::units::duration)]
     duration: Option<Duration>,
 
-    /// Write the addresses of clients as they are; without it, keyed hashes take their place
+    /// Record the addresses of clients as they are; without it, keyed hashes replace them
     #[arg(long)]
     pub(crate) keep_addresses: bool,
 
-    /// Disk space for the kernel's events, MiB; the oldest are removed beyond it
+    /// Disk space for the kernel's events, MiB; beyond it the oldest are removed
     #[arg(long, value_name = "MIB", default_value_t = DISK_MIB, value_parser = clap::value_parser!(u64).range(256..))]
     disk: u64,
 
-    /// Put what `weir serve --decisions FILE` decides meanwhile on the run's time line
+    /// Add the decisions that `weir serve --decisions FILE` makes meanwhile to the run's time line
     #[arg(long, value_name = "FILE", conflicts_with = "always")]
     decisions: Option<PathBuf>,
 
@@ -181,7 +181,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         crate::decisions::check(log)?;
     }
     let stop = Stop::on_signals()?;
-    // The probes load before anything is started: a refusal then costs nobody a server.
+    // The probes load before the command starts: if they are refused, no server was started in vain.
     let mut footing = args.rung.ladder().climb()?;
     footing.notes.iter().for_each(|note| eprintln!("weir record: {note}"));
     if footing.rung == Rung::ClientOnly {
@@ -275,7 +275,7 @@ impl Ending {
 /// What is noted of a target that has ended.
 pub(crate) const TARGET_ENDED: &str = "every process of the target has ended; what was recorded is kept";
 
-/// Whether nobody of the target runs any more.
+/// Whether no process of the target runs any more.
 pub(crate) fn has_ended(target: &Target) -> bool {
     target.pids.iter().all(|pid| !crate::child::lives(*pid))
 }

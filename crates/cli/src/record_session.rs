@@ -12,11 +12,11 @@ use weir_session::recorder::{Options, Recorder};
 use weir_session::recording::Recording;
 use weir_session::{convert, har};
 
-/// How often it is looked whether there is something to write, or an end.
+/// How often we look for something to write, and for the end.
 const LOOK: Duration = Duration::from_millis(50);
-/// What has been recorded is written so often, unless writing it takes a large share of that.
+/// How often the recording is written, unless writing takes a large share of that time.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// Writing takes at most one part in so many of the time.
+/// Writing takes at most one part in this many of the time.
 const WRITE_SHARE: u32 = 20;
 
 const EXAMPLES: &str = "\
@@ -24,7 +24,7 @@ Examples:
   weir record-session --to https://shop.example --out shopping.har
       then open http://127.0.0.1:8080/ in a browser, click, and end with Ctrl-C
   weir webtest shopping.har
-      ask the same again
+      send the same requests again
   weir record-session --to http://127.0.0.1:8000 --out login.wt
       as a specification of HTTP::WebTest (.pl: of HTTP::Monkeywrench,
       .sessions: for httperf --wsesslog)
@@ -33,13 +33,13 @@ Examples:
 
 Secrets are masked: Authorization, cookies, and fields, parameters and headers
 with names such as password or token. A replay says which of them it lacks.
-WebSockets are refused; addresses of the server within pages are not changed, so
-links that name it lead away from the recording.
+WebSockets are refused. Addresses in pages are not rewritten, so links that name
+the server's own address bypass the recording.
 
 Exit status: 0 if something was recorded, 1 if nothing was or a file cannot be
 written, 2 for wrong usage.";
 
-/// Record what a browser does with a site: a proxy that passes requests on and writes them down.
+/// Record what a browser does with a site: a proxy that passes requests on and records them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long)]
     keep_secrets: bool,
 
-    /// Requests that are kept; further ones are passed on and counted
+    /// The most requests to keep; further ones are passed on and counted
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     requests_max: usize,
 
@@ -71,15 +71,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MIB", default_value_t = 128)]
     memory_mib: u32,
 
-    /// Keep longer bodies by their size only, in KiB
+    /// Keep only the size of bodies longer than this, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 512)]
     body_kib: u32,
 
-    /// Believe the certificates that those in FILE (PEM) sign, instead of the system's
+    /// Trust the certificate authorities in FILE (PEM) instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 
-    /// Believe every certificate
+    /// Accept any certificate
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
 }
@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     recorder.stop();
-    // A handler whose client is still there may add to it: what is told is what is written, at least.
+    // A handler whose client is still connected may add to the recording: at least what we count is written.
     let counts = recorder.counts();
     let files = write(&recorder, args)?;
     for (count, what) in [
@@ -177,7 +177,7 @@ fn write(recorder: &Recorder, args: &Args) -> anyhow::Result<Vec<String>> {
         let path = if args.session_cookie.is_some() { numbered(&args.out, session) } else { args.out.clone() };
         let named = || path.display().to_string();
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Renamed when it is whole: whoever reads it, or ends us, finds the one before or this one.
+        // Renamed when it is whole: a reader finds the former file or this one, also where we are killed meanwhile.
         let mut file = tempfile::Builder::new().prefix(".weir-").tempfile_in(folder).with_context(named)?;
         file.write_all(writer(&recording).as_bytes()).with_context(named)?;
         file.as_file().sync_data().with_context(named)?;

@@ -18,10 +18,10 @@ Examples:
   weir replay --all flood.policy readings.jsonl
       also when a rule did not fire, and why
   weir replay flood.policy weir-runs/0007 --decisions log.jsonl
-      what they would have done while that run was recorded, on what the server
-      wrote down meanwhile (weir serve --decisions log.jsonl)
+      what they would have done while that run was recorded, on the readings
+      that the server wrote meanwhile (weir serve --decisions log.jsonl)
   weir replay --forecast robust flood.policy readings.jsonl
-      the same with forecasts that a few wild values do not turn
+      the same with forecasts that withstand outliers
   weir replay --json flood.policy readings.jsonl | jq 'select(.rule)'
       a line of JSON for each decision, then one with the counts
 
@@ -32,11 +32,10 @@ Readings are lines of JSON, the first of which says what the file is:
   {\"at_ms\":1000,\"read\":\"rate\",\"atom\":\"/news/a\",\"value\":\"620rps\"}
   {\"at_ms\":1200,\"begin\":17,\"atom\":\"/v/film\"}
   {\"at_ms\":1200,\"read\":\"bandwidth\",\"session\":17,\"value\":\"64kbps\"}
-Also start and end of a session, passed for many alike, down and up of a node,
-and \"tick\":true where tick_ms is not given. docs/write-a-policy.md has all of
-it.
-A further header begins another part, for which the rules begin afresh. A last
-line that was cut is told and passed over.
+Other lines are start and end of a session, passed for many alike, down and up
+of a node, and \"tick\":true where tick_ms is not given; docs/write-a-policy.md
+describes all. A further header begins another part, for which the rules begin
+afresh. A last line that was cut is reported and skipped.
 
 Exit status: 0 if all was read, 1 with a mistake in it.";
 
@@ -53,8 +52,8 @@ pub(crate) struct Args {
     #[arg(value_name = "READINGS", required = true)]
     readings: Vec<PathBuf>,
 
-    /// What `weir serve --decisions FILE` wrote down while the run was recorded: of FILE, and of FILE.1 and older ones,
-    /// what it needs. The rules are told all of it up to the run's end; what they decide meanwhile is shown
+    /// What `weir serve --decisions FILE` wrote while the run was recorded, from FILE, FILE.1 and older ones. The rules
+    /// get all of it up to the run's end; their decisions during the run are shown
     #[arg(long, value_name = "FILE")]
     decisions: Option<PathBuf>,
 
@@ -66,11 +65,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "METHOD", default_value = "least-squares", value_parser = method)]
     forecast: Method,
 
-    /// Tell also when a rule did not fire, and why
+    /// Show also when a rule did not fire, and why
     #[arg(long)]
     all: bool,
 
-    /// Tell it in lines of JSON
+    /// Print lines of JSON
     #[arg(long)]
     json: bool,
 }
@@ -183,14 +182,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All parts of a recording, one after the other, and what is told of them.
+/// All parts of a recording, one after the other, and what is printed of them.
 struct Telling<'a> {
     args: &'a Args,
     /// The run whose time counts, where it is of one.
     meanwhile: Option<Meanwhile>,
     policy: Policy,
     rules: Vec<OfRule>,
-    /// The part that is told now, with its header.
+    /// The part that is replayed now, with its header.
     part: Option<(Replay, log::Header)>,
     decisions: Vec<Decision>,
     parts: u64,
@@ -198,7 +197,7 @@ struct Telling<'a> {
     seconds: f64,
     counts: Counts,
     forecasts: Vec<ForecastErrors>,
-    /// Recorded decisions that are others although the rules were the same and no line was lost.
+    /// Recorded decisions that differ although the rules were the same and no line was lost.
     unexplained: u64,
     /// Files whose last line was cut.
     cut: Vec<PathBuf>,
@@ -227,7 +226,7 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// Tells a file; `false` = nobody reads any more.
+    /// Tells a file; `false` = the reader has closed the pipe.
     fn file(&mut self, path: &Path) -> anyhow::Result<bool> {
         let mut lines = Lines::open(path)?;
         let mut is_first = true;
@@ -283,7 +282,7 @@ impl<'a> Telling<'a> {
         output::print_while_read(&format!("part {}, from {place} on, begins afresh\n", self.parts))
     }
 
-    /// The part that is told is over; `false` = nobody reads any more.
+    /// The part that is told is over; `false` = the reader has closed the pipe.
     fn end_part(&mut self) -> anyhow::Result<bool> {
         if let Some((replay, _)) = &mut self.part {
             replay.finish(&mut self.decisions);
@@ -314,12 +313,13 @@ impl<'a> Telling<'a> {
         Ok(read_on)
     }
 
-    /// Tells decisions as they come, so that any number of them takes no memory; `false` = nobody reads any more.
+    /// Tells decisions as they come, so that any number of them takes no memory; `false` = the reader
+    /// has closed the pipe.
     fn tell(&mut self) -> anyhow::Result<bool> {
         let began_ms = self.part.as_ref().and_then(|(replay, _)| replay.told().first_ms).unwrap_or(0);
         let clock = self.part.as_ref().and_then(|(_, header)| header.clock.as_ref());
         for decision in self.decisions.drain(..) {
-            // What came before it has made the rules what they were at its beginning.
+            // Decisions before the run only bring the rules into their state at its begin.
             if self.meanwhile.as_ref().is_some_and(|run| !run.holds(clock, decision.at_ms)) {
                 continue;
             }
@@ -436,7 +436,7 @@ impl<'a> Telling<'a> {
         let why = if self.unexplained > 0 {
             "although the rules are the same: made with other forecasts (--forecast), or by another version of weir"
         } else if self.all.lost > 0 || self.is_a_rest {
-            "of other rules, or for want of what was lost or is not here"
+            "by other rules, or without readings that were lost or are not here"
         } else {
             "of other rules"
         };

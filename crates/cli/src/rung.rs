@@ -11,7 +11,7 @@ pub(crate) struct RungArgs {
     #[arg(long, value_name = "RUNG", value_parser = rung, default_value = "auto")]
     rung: Asked,
 
-    /// Do as on a kernel that lacks this rung; may be repeated
+    /// Behave as on a kernel that lacks this rung; may be repeated
     #[arg(long, value_name = "RUNG", value_parser = Rung::of_word)]
     without_rung: Vec<Rung>,
 }

@@ -27,48 +27,48 @@ Examples:
   weir serve
       the current directory, for this machine only
   weir serve --listen :8080 /srv/www
-      for every interface
+      on every interface
   weir serve --listen '[::1]:8080' --listen 127.0.0.1:8080 site
       at two addresses
   weir serve --listen 127.0.0.1:0 site
-      any free port; the line at the start says which
+      any free port; the first line of output says which
   weir serve --listen :443 --tls-cert site.pem --tls-key site.key site
-      over TLS, with HTTP/2 and HTTP/1.1; more certificates by more of both
+      over TLS, with HTTP/2 and HTTP/1.1; repeat both for more certificates
   weir serve --listen :443 --http3 --tls-cert site.pem --tls-key site.key site
-      the same with HTTP/3, at the same port of UDP; responses over TCP say so
+      also HTTP/3, at the same port of UDP; responses over TCP announce it
   weir serve --listen unix:/run/weir.sock site
       at a Unix socket
   weir serve --access-log access.log --log-queries site
       with a log of all requests, queries included
   weir serve weir.toml
-      hosts, paths, headers, redirects and more, as a file says
+      hosts, paths, headers, redirects and more, from a configuration file
   weir serve --example-config > weir.toml
-      a file with everything in it to begin with; weir check weir.toml checks it
+      a configuration to begin with; check it by weir check weir.toml
   weir serve --admin unix:admin.sock site
-      with a page about itself: curl --unix-socket admin.sock http://w/metrics
+      with a status page: curl --unix-socket admin.sock http://w/metrics
   weir serve --listen :80 --user www-data /srv/www
-      started by root for its port, and without root's rights from then on
+      started by root for its port; drops root's rights afterwards
   weir serve --policy flood.policy --decisions log.jsonl site
       adapting by rules: weir check flood.policy first, and weir replay
       flood.policy log.jsonl for what other rules would have done
   weir serve --arm shop.arm site
-      requests told to `weir agent` as business transactions, by the directives
+      report requests to `weir agent` as business transactions, by directives
       in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...
 
-A changed file is served from the moment of its change, and another directory
-in the place of DIR (a switched link) within a second, or at SIGHUP.
-Text is sent compressed (br, zstd, gzip) to clients that take it.
+A changed file is served from the moment of its change. Where DIR is a link that
+is switched to another directory, that is served within a second, or at SIGHUP.
+Text is sent compressed (br, zstd, gzip) to clients that accept it.
 Symbolic links that leave DIR are refused, unless --symlinks says otherwise.
 SIGINT or SIGTERM finishes the responses in flight and ends with 0; a second
 one, 200 ms later or more, ends at once.
-HTTP/2 is spoken over TLS where the client agrees, and in the clear with clients
-that begin with it; HTTP/3 where --http3 or --listen-quic has it.
+HTTP/2 is spoken over TLS if the client agrees, and in the clear with clients
+that begin with it; HTTP/3 with --http3 or --listen-quic.
 Changed files of certificates are used within a second.
-Sockets that systemd passes on (LISTEN_FDS) are listened on as well, instead of
-the default address.
-SIGHUP or SIGUSR1 opens the access log again, for log rotation; SIGHUP has the
-configuration and the policy read again: for requests from then on, and only if
-they are without mistakes. No connection is closed by it.
+The server also listens on sockets that systemd passes on (LISTEN_FDS), which
+replace the default address.
+SIGHUP or SIGUSR1 reopens the access log, for log rotation. SIGHUP also reloads
+the configuration and the policy, for later requests, unless they have mistakes.
+It closes no connection.
 
 Exit status: 0 if it was asked to stop, 1 if it cannot listen or serve, 2 for
 wrong usage.";
@@ -77,33 +77,34 @@ wrong usage.";
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The directory to serve, or a configuration file; what is said here counts more than the file
+    /// The directory to serve, or a configuration file; options override the file
     #[arg(value_name = "DIR|FILE", default_value = ".")]
     root: PathBuf,
 
-    /// Print a configuration with everything in it and what it is for
+    /// Print a configuration that shows and explains every setting
     #[arg(long, exclusive = true)]
     example_config: bool,
 
-    /// Address to listen on: HOST:PORT, :PORT for every interface, port 0 for any free one, unix:PATH, fd:N for a
-    /// socket that is open; repeatable [default: 127.0.0.1:8080]
+    /// Address to listen on: HOST:PORT, :PORT for every interface, port 0 for any free one, unix:PATH, fd:N for an open
+    /// socket; repeatable [default: 127.0.0.1:8080]
     #[arg(short, long, value_name = "ADDR")]
     listen: Vec<ListenAddr>,
 
-    /// Take the listening sockets of a running `weir serve` over, and have it end once this one serves: nobody who
-    /// connects meanwhile is refused. To be root, or that server's user
+    /// Take over the listening sockets of a running server, which exits when this one serves: no client is refused
+    /// meanwhile. Requires root or the same user
     #[arg(long, value_name = "PID")]
     take_over: Option<u32>,
 
-    /// Certificate in PEM, with those that lead to its authority; --listen speaks TLS then. Repeatable: a client gets the one for the name that it asks for, else the first
+    /// Certificate in PEM, followed by its chain; --listen then speaks TLS. Repeatable: a client gets the one for the
+    /// name that it asks for, else the first
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Vec<PathBuf>,
 
-    /// The private key in PEM of the certificate at the same place
+    /// Private key in PEM; the first belongs to the first certificate, and so on
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Vec<PathBuf>,
 
-    /// Address to listen on in the clear, beside those of TLS; repeatable
+    /// Address to listen on without TLS, beside those with TLS; repeatable
     #[arg(long, value_name = "ADDR")]
     listen_clear: Vec<ListenAddr>,
 
@@ -111,7 +112,7 @@ pub(crate) struct Args {
     #[arg(long)]
     http3: bool,
 
-    /// Address of UDP that speaks HTTP/3: HOST:PORT, or :PORT for every interface; repeatable
+    /// UDP address for HTTP/3: HOST:PORT, or :PORT for every interface; repeatable
     #[arg(long, value_name = "ADDR")]
     listen_quic: Vec<ListenAddr>,
 
@@ -119,11 +120,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     loops: Option<u16>,
 
-    /// Event loops that rest until a rule asks for more copies or nodes; they stand for the nodes of pools [default: 0]
+    /// Event loops in reserve, until a rule asks for more copies or nodes; they stand for the nodes of pools [default:
+    /// 0]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     reserve_loops: Option<u16>,
 
-    /// How bytes come and go: auto, epoll or io_uring; auto is io_uring where the kernel has it and allows it [default: auto]
+    /// Interface for network I/O: auto, epoll or io_uring; auto is io_uring where the kernel has it and allows it
+    /// [default: auto]
     #[arg(long, value_name = "WAY")]
     io: Option<Io>,
 
@@ -135,7 +138,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
 
-    /// Form of the access log [default: as a configuration has it, else combined]
+    /// Format of the access log [default: that of the configuration, else combined]
     #[arg(long, value_enum, requires = "access_log")]
     log_format: Option<Format>,
 
@@ -147,31 +150,31 @@ pub(crate) struct Args {
     #[arg(long, requires = "access_log")]
     log_addresses: bool,
 
-    /// Tell requests as business transactions, by the directives of mod_arm in FILE
+    /// Report requests to weir agent as business transactions (ARM), by the directives of mod_arm in FILE
     #[arg(long, value_name = "FILE")]
     arm: Option<PathBuf>,
 
     #[command(flatten)]
     rules: PolicyArgs,
 
-    /// Tell of itself at ADDR, to people (a page at /), programs (/status.json) and Prometheus (/metrics): unix:PATH,
-    /// for its owner only, or ADDRESS:PORT with a token
+    /// Serve status and metrics at ADDR, to people (a page at /), programs (/status.json) and Prometheus (/metrics):
+    /// unix:PATH, for its owner only, or ADDRESS:PORT with a token
     #[arg(long, value_name = "ADDR")]
     admin: Option<String>,
 
-    /// The file with the token that is needed there: Authorization: Bearer TOKEN
+    /// File with the token that ADDRESS:PORT requires: Authorization: Bearer TOKEN
     #[arg(long, value_name = "FILE", requires = "admin")]
     admin_token: Option<PathBuf>,
 
-    /// Run as this user, with its groups, once everything is open; for a start as root
+    /// Run as this user, with its groups, once all sockets and files are open; for a start as root
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 
-    /// Directory in which further releases of DIR will lie, for a confined server to reach them; repeatable
+    /// Directory for further releases of DIR, which a confined server can then reach; repeatable
     #[arg(long, value_name = "DIR", conflicts_with = "no_sandbox")]
     releases: Vec<PathBuf>,
 
-    /// Keep all files and system calls within reach, instead of those only that the server needs
+    /// Do not confine the server to the files and system calls that it needs
     #[arg(long)]
     no_sandbox: bool,
 
@@ -183,7 +186,7 @@ pub(crate) struct Args {
     #[arg(long)]
     no_compression: bool,
 
-    /// Send .shtml files as they are, instead of carrying out their includes
+    /// Send .shtml files as they are, without carrying out their includes
     #[arg(long)]
     no_includes: bool,
 
@@ -195,18 +198,18 @@ pub(crate) struct Args {
     #[arg(long)]
     dot_files: bool,
 
-    /// Symbolic links that are followed: never, within (what lies below DIR), owner (of these, those that belong to whom
-    /// their target belongs) or anywhere (needs --no-sandbox) [default: within]
+    /// Symbolic links to follow: never, within (with targets below DIR), owner (of these, links that have the same
+    /// owner as their target) or anywhere (needs --no-sandbox) [default: within]
     #[arg(long, value_name = "WHICH")]
     symlinks: Option<Symlinks>,
 
-    /// Open connections of all loops together; for more, idle and slow ones are closed, else they are answered with 503
+    /// The most open connections, of all loops together; beyond it idle and slow ones are closed, else new ones get 503
     /// [default: 16384]
     #[arg(long, value_name = "N")]
     connections_max: Option<u32>,
 
-    /// Open connections of one client's address (of IPv6 its /64), more are answered with 503; 0 = no bound [default: a
-    /// quarter of all, and no bound for loopback addresses]
+    /// The most open connections of one client address (IPv6: of a /64); more get 503; 0 = no limit [default: a quarter
+    /// of all, no limit for loopback addresses]
     #[arg(long, value_name = "N")]
     connections_per_address: Option<u32>,
 
@@ -214,7 +217,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECS")]
     idle_timeout: Option<u32>,
 
-    /// Seconds that responses in flight are given when the server is stopped [default: 30]
+    /// Seconds that a stopping server gives responses in flight [default: 30]
     #[arg(long, value_name = "SECS")]
     stop_timeout: Option<u32>,
 }
@@ -255,7 +258,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let read_again = args.clone();
-    // What it is at the start it stays: that a configuration is gone later does not make it a directory.
+    // Decided once: a configuration that is gone later does not become a directory.
     let is_file = args.root.metadata().is_ok_and(|metadata| !metadata.is_dir());
     let options = match options(args, is_file) {
         Ok(options) => options,
@@ -265,9 +268,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     if options.certificates.is_empty() && !options.listen_clear.is_empty() {
-        eprintln!(
-            "weir serve: --listen-clear is for what speaks TLS otherwise; add --tls-cert and --tls-key, or use --listen"
-        );
+        eprintln!("weir serve: --listen-clear is for a server with TLS; add --tls-cert and --tls-key, or use --listen");
         return Ok(ExitCode::from(2));
     }
     let mut adapting = match Adapting::new(&read_again.rules, &options, &read_again.root) {
@@ -314,7 +315,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     announce(&greeting(&server), log_is_stdout);
     let reloader = server.reloader();
     let counts = server.run_with(stop.flag(), || {
-        // Here the server has confined itself, and with it what is started from here.
+        // The server is confined by now, and so are the threads that start here.
         adapting.iter_mut().for_each(Adapting::start);
         if hung_up.swap(false, Ordering::Relaxed) {
             let options = if is_file {
@@ -336,7 +337,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the command line says in files of its own, which are read once.
+/// Settings from files that the command line names, which are read once.
 struct Own {
     rules: Option<ArmRules>,
     admin: Option<Admin>,
@@ -357,7 +358,7 @@ impl Advising {
 }
 
 impl Own {
-    /// It counts more than a configuration.
+    /// These override a configuration.
     fn over(&self, options: Options) -> Options {
         let mut options =
             Options { arm: self.rules.clone().or(options.arm), admin: self.admin.clone().or(options.admin), ..options };
@@ -375,7 +376,7 @@ fn follow_root_and_tell(root: &Path, reloader: &Reloader) {
     if told.is_empty() {
         let root = root.display();
         announce(
-            &format!("weir serve: {root} is the directory of before; there is no configuration to read again"),
+            &format!("weir serve: {root} is the same directory as before, and there is no configuration to read again"),
             true,
         );
     }
@@ -385,7 +386,7 @@ fn follow_root_and_tell(root: &Path, reloader: &Reloader) {
 /// Reads the configuration again, and hands out what it says; with mistakes in it, everything stays as it is.
 fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) -> Option<Options> {
     let file = args.root.display().to_string();
-    // A pipe in its place would keep the server waiting, and is read only once anyhow.
+    // Reading a pipe would block the server, and a pipe can be read only once.
     let read = match args.root.metadata() {
         Ok(metadata) if metadata.is_file() => options(args.clone(), true),
         found => {
@@ -415,7 +416,7 @@ fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) -> Option<Op
     }
 }
 
-/// What the file says, if one is given, and then what the command line says.
+/// The options of the file, if one is given, overridden by those of the command line.
 fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     let mut options = if is_file { read_configuration(&args.root)? } else { Options::new(args.root) };
     let passed_on = systemd_sockets(&std::env::vars_os().collect());
@@ -437,7 +438,7 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
         let pairs = args.tls_cert.into_iter().zip(args.tls_key);
         options.certificates = pairs.map(|(certificate, key)| CertificateFiles::new(certificate, key)).collect();
         if !is_file {
-            // What is encrypted is copied anyhow, and from memory it is without a system call.
+            // Encryption copies the bytes in any case, and from memory it needs no system call.
             options.cached_file_bytes_max = 1 << 20;
         }
     }
@@ -488,7 +489,7 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
 
 /// The log at this place, with what a configuration says of it otherwise.
 fn access_log(target: LogTarget, format: Option<Format>, of_file: Option<AccessLog>) -> AccessLog {
-    // Standard output cannot be turned round.
+    // Standard output cannot be rotated.
     let rotation = of_file.as_ref().and_then(|log| log.rotation).filter(|_| target != LogTarget::Stdout);
     let before = of_file.unwrap_or_else(|| AccessLog::new(target.clone()));
     let format = match format {
@@ -521,21 +522,21 @@ fn media_type(text: &str) -> Result<(String, String), String> {
     Ok((ending.trim_start_matches('.').to_ascii_lowercase(), media_type.to_owned()))
 }
 
-/// Which requests are told, as a file says it.
+/// Reads from a file which requests are reported as transactions.
 fn arm_rules(path: &Path) -> Result<ArmRules, String> {
     let text = text_file::read(path, ARM_BYTES_MAX).map_err(|error| format!("--arm {}: {error}", path.display()))?;
     text.parse().map_err(|error| format!("--arm {}, {error}", path.display()))
 }
 
-/// What a refusal has to do with what the server has taken away from itself.
+/// A hint for a refusal that comes from the server's own confinement.
 fn confined_hint(args: &Args, error: &str) -> &'static str {
     if args.no_sandbox || !error.contains("ermission denied") {
         return "";
     }
-    "; what was not named at the start is out of reach until a restart (`releases` names where roots will lie)"
+    "; what was not named at the start is out of reach until a restart (`releases` names the directories of later roots)"
 }
 
-/// Where the server tells of itself, as the command line says it.
+/// The admin address of the command line.
 fn admin(args: &Args) -> Result<Option<Admin>, AdminError> {
     let Some(addr) = &args.admin else { return Ok(None) };
     let token = args.admin_token.as_deref().map(AdminToken::read).transpose()?;

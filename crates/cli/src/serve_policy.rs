@@ -1,5 +1,5 @@
-//! `weir serve --policy`: a server that goes by rules, and the clerk, which keeps and tells for it what a server that has
-//! confined itself cannot.
+//! `weir serve --policy`: a server that follows rules, and the clerk, a process that writes files and posts alerts for
+//! it because the confined server cannot.
 
 use crate::webhook::Webhook;
 use crate::{check, replay, units};
@@ -21,11 +21,11 @@ use weir_store::Limits;
 
 /// Bytes that the pipe to the clerk holds, as far as the system allows.
 const PIPE_BYTES: libc::c_int = 1 << 20;
-/// So long one try to deliver an alert may take.
+/// How long one attempt to deliver an alert may take.
 const WEBHOOK_PATIENCE: Duration = Duration::from_secs(5);
 /// From one judgement of what the requests are to the next.
 const JUDGE_EVERY: Duration = Duration::from_secs(10);
-/// From one look at the rules to the next, unless somebody says otherwise.
+/// Interval at which the rules are evaluated, where neither option nor configuration says otherwise.
 const TICK: Duration = Duration::from_secs(1);
 /// How long the end waits for the clerk: as long as one more try takes.
 const CLERK_PATIENCE: Duration = Duration::from_secs(6);
@@ -34,15 +34,15 @@ const CLERK_PATIENCE: Duration = Duration::from_secs(6);
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Rules")]
 pub(crate) struct PolicyArgs {
-    /// Adapt by the rules in FILE: refuse a share, use variants, alert; SIGHUP has it read again
+    /// Adapt by the rules in FILE: refuse a share, use variants, alert; SIGHUP reloads it
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
 
-    /// From one look at the rules to the next [default: 1s]
+    /// Interval at which the rules are evaluated [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = tick)]
     tick: Option<Duration>,
 
-    /// The name that pools of the policy have for this node [default: here]
+    /// This node's name in the pools of the policy [default: here]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
 
@@ -50,8 +50,8 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "METHOD", value_parser = replay::method)]
     forecast: Option<Method>,
 
-    /// Write readings and decisions to FILE, behind those that are there, for weir replay; at 64 MiB it becomes FILE.1, of
-    /// which four are kept
+    /// Append readings and decisions to FILE, for weir replay; at 64 MiB it becomes FILE.1, and four such files are
+    /// kept
     #[arg(long, value_name = "FILE")]
     decisions: Option<PathBuf>,
 
@@ -126,7 +126,7 @@ impl Settings {
         };
         let method = match said.and_then(|said| said.forecast.as_ref()).filter(|_| args.forecast.is_none()) {
             Some(Placed { value, line, column }) => replay::method(value).unwrap_or_else(|remedy| {
-                test(Source::Place(*line, *column), Err(format!("there is no way of forecasts \"{value}\"; {remedy}")));
+                test(Source::Place(*line, *column), Err(format!("there is no forecast method \"{value}\"; {remedy}")));
                 Method::default()
             }),
             None => args.forecast.unwrap_or_default(),
@@ -174,7 +174,7 @@ impl Settings {
         }
     }
 
-    /// What is seldom meant: a policy with pools, none of which has this node.
+    /// Warns of a policy with pools, none of which has this node.
     pub(crate) fn doubt(&self, policy: &Policy) -> Option<String> {
         let is_nowhere = !policy.nodes().is_empty() && !policy.has_in_pools(&self.node);
         is_nowhere.then(|| format!("no pool has the node `{}`, so its readings are in none", self.node))
@@ -206,7 +206,7 @@ impl Orders {
     /// A glob of a policy that the server cannot take: there are too many, or it is too large.
     fn tell(&self, glob: &str, is_taken: bool) {
         if !is_taken {
-            (self.notice)(&format!("{glob} cannot be kept in memory: the server has as many patterns as it takes"));
+            (self.notice)(&format!("{glob} cannot be kept in memory: the server has no room for another pattern"));
         }
     }
 }
@@ -249,11 +249,11 @@ pub(crate) struct ClerkArgs {
 pub(crate) struct Adapting {
     steward: Steward,
     settings: Settings,
-    /// Whether the command line names the file, whatever a configuration says later.
+    /// Whether the command line names the file; a configuration that is read later does not change it then.
     is_named: bool,
     ready: Option<Ready>,
     running: Option<Running>,
-    /// Where the clerk's end shows.
+    /// A pipe that ends with the clerk.
     clerk: Option<File>,
     notice: fn(&str),
 }
@@ -292,7 +292,7 @@ impl Adapting {
         &self.settings.file
     }
 
-    /// Opens and starts what a confined server could not, as the user as whom it will run.
+    /// Opens and starts what a confined server could not, as the user that the server will run as.
     pub(crate) fn prepare(&mut self, server: &Server, user: Option<&str>) -> anyhow::Result<()> {
         let Settings { decisions, environment, webhook, .. } = &self.settings;
         let ends = if decisions.is_some() || environment.is_some() || webhook.is_some() {
@@ -313,7 +313,7 @@ impl Adapting {
         let Some(ready) = self.ready.take() else { return };
         match ready.start() {
             Ok(running) => self.running = Some(running),
-            Err(error) => (self.notice)(&format!("the rules are not looked at: no thread for them: {error}")),
+            Err(error) => (self.notice)(&format!("the rules are not evaluated: there is no thread for them: {error}")),
         }
     }
 
@@ -344,12 +344,13 @@ impl Adapting {
         if let Some(end) = self.clerk
             && !has_ended(end, CLERK_PATIENCE)
         {
-            (self.notice)("what was to be kept or told elsewhere takes longer than the server; it goes on by itself");
+            (self.notice)("the clerk has not written or posted everything yet; it goes on by itself");
         }
     }
 }
 
-/// Waits for the end of a pipe that does not wait, for so long; what comes before it was for somebody else.
+/// Waits at most `most` for the end of a non-blocking pipe; bytes before it are dropped: the controller, which is gone,
+/// would have read them.
 fn has_ended(mut pipe: File, most: Duration) -> bool {
     let until = Instant::now() + most;
     loop {
@@ -368,8 +369,8 @@ fn has_ended(mut pipe: File, most: Duration) -> bool {
     }
 }
 
-/// Reads and checks a policy; what is wrong with it in lines. One without a rule is none to go by: an editor or a full disk
-/// leaves an empty file.
+/// Reads and checks a policy; what is wrong with it in lines. A policy without a rule is refused: an editor or a full
+/// disk may leave an empty file.
 fn read(file: &Path) -> Result<Policy, String> {
     let name = file.display().to_string();
     let text = check::read_text(file).map_err(|error| format!("{name}: {error}; give a file of rules"))?;
@@ -382,7 +383,7 @@ fn read(file: &Path) -> Result<Policy, String> {
     Ok(policy)
 }
 
-/// Starts the clerk with a pipe to it, and one from it that ends when it does; neither waits.
+/// Starts the clerk with a pipe to it, and one from it that ends when it does; neither blocks.
 fn start_clerk(settings: &Settings, user: Option<&str>) -> anyhow::Result<ClerkEnds> {
     let program = std::env::current_exe().context("where this program is")?;
     let mut command = Command::new(program);
@@ -407,7 +408,7 @@ fn start_clerk(settings: &Settings, user: Option<&str>) -> anyhow::Result<ClerkE
     Ok(ClerkEnds { asks, reports, pid: child.id() })
 }
 
-/// Has calls fail that would wait.
+/// Makes a descriptor non-blocking.
 fn not_to_wait(pipe: BorrowedFd<'_>) -> std::io::Result<()> {
     // SAFETY: the call takes no pointers.
     let flags = unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
@@ -432,7 +433,7 @@ pub(crate) fn clerk(args: &ClerkArgs) -> anyhow::Result<ExitCode> {
         database: args.environment.clone(),
         limits: Limits { bytes: 64 << 20, ..Limits::default() },
     };
-    // The server hears of what was lost when it looks; a clerk that waited for it would hold it up.
+    // The server reads of losses when it looks; a clerk that waited for it would delay its own work.
     let reports = File::from(std::io::stdout().as_fd().try_clone_to_owned().context("the way back to the server")?);
     not_to_wait(reports.as_fd()).context("the way back to the server")?;
     let from: &mut dyn Read = &mut std::io::stdin().lock();

@@ -16,22 +16,22 @@ pub(crate) struct SourceArgs {
     #[command(flatten)]
     watch: WatchArgs,
 
-    /// Sample stacks as well, on the CPUs and off them, so many times a second of each CPU
+    /// Sample stacks as well, on the CPUs and off them, HZ times a second on each CPU; 99 times without a number
     #[arg(
         long, value_name = "HZ", num_args = 0..=1, require_equals = true, default_missing_value = "99",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_HZ))
     )]
     stacks: Option<u32>,
 
-    /// Take in the transactions that applications tell the agent of (ARM): classes of requests, and phases within them
+    /// Record the transactions that applications report to the agent (ARM): classes of requests, and phases within them
     #[arg(long)]
     arm: bool,
 }
 
 impl SourceArgs {
-    /// Loads all that was asked for, which share the spine's targets; a rung without probes has none.
+    /// Loads all sources that were asked for, for the spine's targets; a rung without probes has none.
     ///
-    /// To be called before a run is made, so that what is refused leaves none behind. `just_started` says that the
+    /// Call it before a run is made, so that a refusal leaves no run behind. `just_started` says that the
     /// server may not yet have mapped all of its files.
     pub(crate) fn load(
         &self,

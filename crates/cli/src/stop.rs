@@ -19,7 +19,7 @@ const NEVER: u64 = 0;
 pub(crate) struct Stop {
     /// When the first signal came, in nanoseconds of CLOCK_MONOTONIC.
     first_ns: Arc<AtomicU64>,
-    /// Set with it, for who looks at a flag.
+    /// Set with it, for code that reads a flag.
     asked: Arc<AtomicBool>,
 }
 

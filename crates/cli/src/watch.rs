@@ -45,7 +45,7 @@ fn windows(text: &str) -> Result<Windows, String> {
     let (on, every) = (crate::units::duration(on)?, crate::units::duration(every)?);
     let least = Duration::from_millis(20);
     if on < least || on >= every {
-        return Err("a window is at least 20ms long, and shorter than what it comes round in".to_owned());
+        return Err("a window is at least 20ms long, and shorter than its period".to_owned());
     }
     Ok(Windows { on, every })
 }

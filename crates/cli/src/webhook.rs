@@ -32,7 +32,7 @@ struct Counts {
     failed: AtomicU64,
     /// The command ends: no further tries.
     ending: AtomicBool,
-    /// Why the last try was in vain; none if it was not.
+    /// Why the last attempt failed; none if it did not.
     failing: Mutex<Option<String>>,
 }
 
@@ -63,12 +63,12 @@ impl Webhook {
         self.counts.failed.load(Ordering::Relaxed) + self.counts.dropped.load(Ordering::Relaxed)
     }
 
-    /// Why the last try was in vain; none if it was not.
+    /// Why the last attempt failed; none if it did not.
     pub(crate) fn failing(&self) -> Option<String> {
         self.counts.failing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends it: what waits gets one more try each. What was not delivered is told.
+    /// Ends it: each alert that waits gets one more attempt. Returns what was not delivered.
     pub(crate) fn finish(mut self) -> Option<String> {
         self.counts.ending.store(true, Ordering::Release);
         self.queue = None;
@@ -85,7 +85,7 @@ impl Webhook {
 struct Caller {
     who: &'static str,
     url: Url,
-    /// So long one try may take.
+    /// How long one attempt may take.
     patience: Duration,
 }
 

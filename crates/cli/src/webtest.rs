@@ -28,7 +28,7 @@ Examples:
   weir webtest session.pl
       click through sessions of HTTP::Monkeywrench (also .json and .toml)
   weir webtest --base http://127.0.0.1:8080 --sizes=10 recorded.har
-      ask again what a browser or weir record-session has recorded
+      send again what a browser or weir record-session has recorded
   weir webtest --convert recorded.har --to sessions > sessions.txt
       for httperf --wsesslog
   weir webtest --json tests.wt | jq '.files[].tests[] | select(.passed | not)'
@@ -51,23 +51,23 @@ that cannot be read.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Files of tests; standard input without
+    /// Files of tests; without any, standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// The form of the files, instead of what their names end with
+    /// Format of the files, instead of the one that their names end with
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// Print the recording FILE (HAR) in another form instead of running tests
+    /// Print the recording FILE (HAR) in another format instead of running tests
     #[arg(long, value_name = "FILE", requires = "to", conflicts_with_all = ["files", "json", "junit", "format"])]
     convert: Option<PathBuf>,
 
-    /// The form to convert to
+    /// The format to convert to
     #[arg(long, value_enum, requires = "convert")]
     to: Option<To>,
 
-    /// Ask this server instead of the one that was recorded
+    /// Send requests to this server instead of the one that was recorded
     #[arg(long, value_name = "URL")]
     base: Option<url::Url>,
 
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pauses: bool,
 
-    /// Ask the recording's other servers, too, such as those of advertisements
+    /// Send requests to the recording's other servers, too, such as those of advertisements
     #[arg(long)]
     all_hosts: bool,
 
@@ -91,15 +91,15 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Write a report for continuous integration to FILE, too
+    /// Write also a report for continuous integration to FILE
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
 
-    /// Believe the certificates that those in FILE (PEM) sign, instead of the system's
+    /// Trust the certificate authorities in FILE (PEM) instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 
-    /// Believe every certificate
+    /// Accept any certificate
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
 }
@@ -349,7 +349,7 @@ impl Source {
         secrets::reveal(&mut source.suite, &given_secrets(args)?).map_err(|lacking| {
         let lacking: Vec<String> = lacking.into_iter().collect();
         anyhow::anyhow!(
-            "{name}: secrets are masked in it, and these lack: {}; give each by --secret NUMBER=VALUE or the variable \
+            "{name}: secrets are masked in it, and these are missing: {}; give each by --secret NUMBER=VALUE or the variable \
              WEIR_SECRET_NUMBER, or record with --keep-secrets",
             lacking.join(", ")
         )

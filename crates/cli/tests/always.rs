@@ -1,5 +1,4 @@
-//! A recording that goes on for ever: windows, restarts of the server and of the recorder, alerts, and what it may not
-//! remove.
+//! `weir record --always`: windows, restarts of the server and of the recorder, alerts, and what it may not remove.
 
 mod support;
 
@@ -188,7 +187,7 @@ fn a_killed_recorder_leaves_what_it_wrote_and_the_next_tidies_its_own_only() {
     let killed = runs_in(folder.path()).pop().expect("its run");
     let report = explained(&killed);
     assert!(number(&report, "/requests") > 50.0, "{:#}", report["warnings"]);
-    // Somebody else's directory beside it, older than anything.
+    // A directory beside it that the recording did not make, older than anything.
     let others = folder.path().join("20200101T000000Z");
     fs::create_dir(&others).expect("a directory");
     std::thread::sleep(Duration::from_millis(1_200));

@@ -55,7 +55,7 @@ fn built() -> &'static Path {
     })
 }
 
-/// An ARM directory with what is kept beside it, and whatever runs on it.
+/// An ARM directory with what is kept beside it, and the programs that run on it.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -190,7 +190,7 @@ fn a_program_is_seen_live_whole_and_later() {
     assert!(number(payment, "/failed") >= number(payment, "/transactions") / 5.0 - 1.0, "{payment:#}");
     assert!(number(order, "/blocked_share") > 0.5, "it waits for the bank: {order:#}");
     let table = place.text(&["arm", "top", "--once", "--by", "user"]);
-    assert!(table.contains("ann: shop/order") && table.contains("nobody's: bank/payment"), "{table}");
+    assert!(table.contains("ann: shop/order") && table.contains("no user: bank/payment"), "{table}");
 
     // The next that fails, and what it belongs to.
     let failed = place.json(&["arm", "tail", "--failed", "-n", "1", "--json"]);
@@ -366,7 +366,7 @@ fn top_is_live_on_a_terminal_and_ends_at_a_signal() {
         libc::openpty(&raw mut ours, &raw mut theirs, none, std::ptr::null_mut(), (&raw const size).cast_mut())
     };
     assert_eq!(made, 0, "a pseudo-terminal can be made");
-    // SAFETY: both descriptors were just made and belong to nobody else.
+    // SAFETY: both descriptors were just made, and nothing else owns them.
     let (mut ours, theirs) = unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
     // SAFETY: the call takes numbers only.
     unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
@@ -394,7 +394,8 @@ fn top_is_live_on_a_terminal_and_ends_at_a_signal() {
     }
 }
 
-/// What the systemd unit grants is enough for programs of other users, and without it is said what is missing.
+/// The rights that the systemd unit grants suffice for programs of other users; without them the agent says what is
+/// missing.
 #[test]
 fn the_units_capabilities_suffice() {
     let _turn = alone();
@@ -432,7 +433,7 @@ fn the_units_capabilities_suffice() {
     };
     let client = place.client(["0", "1000", "0"]);
     let granted = format!("-all,{}", granted.join(","));
-    // Waits are told with two more, and without these it is said which.
+    // Waits need two more capabilities, and without these the agent names them.
     let refused = starting(&granted, Some("--capture")).output().expect("setpriv starts");
     let words = String::from_utf8_lossy(&refused.stderr);
     assert!(refused.status.code() == Some(1) && words.contains("CAP_BPF and CAP_PERFMON"), "{words}");

@@ -101,7 +101,7 @@ fn a_script_that_sleeps_in_a_child_of_its_own() {
     let script = b"#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nsleep 0.02\necho slept\n";
     site.write_program("slow.cgi", script).expect("a script");
     // A connection each: the worker itself sleeps 47 ms when a script is over (apr_sleep in the clean-up of its pool), and
-    // whatever comes over the same connection waits for that.
+    // the next request of the same connection waits for that.
     for (apache, cgi) in [(Apache::prefork(), Cgi::Direct), (Apache::event(), Cgi::Daemon)] {
         let server = apache.workers(4).processes(1).root(site.path()).cgi(cgi).start().expect("Apache starts");
         let report = explained(&server, "/slow.cgi", &[], &["-c", "2", "-d", "2s", "--no-keepalive"]);

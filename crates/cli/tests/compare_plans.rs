@@ -1,4 +1,4 @@
-//! `weir compare` by a plan, on real servers: what it shows, and that whatever ends it costs nothing that was measured.
+//! `weir compare` by a plan, on real servers: what it shows, and that an end at any time loses no measurement.
 
 mod support;
 
@@ -398,7 +398,7 @@ fn a_history_tells_a_lasting_shift_and_a_page_comes_of_results_that_are_there() 
         assert_eq!(output(arguments).status.code(), Some(2), "{arguments:?}");
     }
 
-    // Without room the report is there all the same, and of the result nothing.
+    // Without room on the disk the report is written all the same, and nothing of the result is kept.
     let Some(disk) = SmallDisk::mount(1) else { return };
     let _full = fs::write(disk.path().join("filler"), vec![1; 2 << 20]);
     let full = disk.path().join("history");

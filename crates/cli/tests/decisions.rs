@@ -143,14 +143,14 @@ fn with_header(log: &Path, folder: &TempDir, change: impl FnOnce(&mut Value)) ->
     changed
 }
 
-/// A run that only a load has written has no word of the server; with its file it has all of them, at their times, and
-/// keeps them.
+/// A run that only a load has written holds no decisions of the server; with the server's file it gets all of them, at
+/// their times, and keeps them.
 #[test]
 fn a_run_of_a_load_alone_has_what_the_server_wrote_down() {
     let (run, log) = loaded();
     let folder = TempDir::new().expect("a directory");
     let run = copied(run, &folder);
-    assert_eq!(decisions(&explained(&run, None).0), [], "nobody told of any");
+    assert_eq!(decisions(&explained(&run, None).0), [], "the run holds none");
     let (report, said) = explained(&run, Some(log));
     let found = decisions(&report);
     let fired =
@@ -188,7 +188,7 @@ fn run_of_the_load() -> &'static Path {
     loaded().0
 }
 
-/// What the server's probe has told stands there once, and only what is missing is added.
+/// Decisions that the server's probe has recorded stand there once, and only the missing ones are added.
 #[test]
 fn what_the_probe_has_told_is_not_told_again() {
     if require::socket_tracepoints().is_none() {
@@ -224,7 +224,7 @@ fn what_the_probe_has_told_is_not_told_again() {
     assert!(said.contains(&format!("the run has all {} decisions", found.len())), "{said}");
 }
 
-/// On the lowest rung, without rights, while somebody else loads the server.
+/// On the lowest rung, without rights, while another program loads the server.
 #[test]
 fn a_recording_from_proc_alone_has_them_too() {
     let _turn = alone();
@@ -248,8 +248,8 @@ fn a_recording_from_proc_alone_has_them_too() {
     assert!(marks.iter().all(|mark| number(mark, "/at_ns") < number(&whole, "/duration_ns")));
 }
 
-/// A file that does not tell its clock, as earlier versions wrote it, or that of another start of a host, is placed by the
-/// time of day, and the report says so.
+/// The decisions of a file without its clock, as earlier versions wrote it, or from another start of a host, are placed
+/// by the time of day, and the report says so.
 #[test]
 fn without_the_hosts_clock_the_time_of_day_counts_and_it_is_told() {
     let (run, log) = loaded();

@@ -35,7 +35,7 @@ fn demo(server: &str, runs: &Path) -> String {
 fn shows(server: &str, name: &str) {
     let _turn = alone();
     let runs = tempfile::tempdir().expect("a temporary directory");
-    // What is left of an earlier demo is in nobody's way.
+    // What an earlier demo left does not hinder the next.
     for _ in 0..2 {
         let said = demo(server, runs.path());
         assert!(said.contains("Where the time goes"), "{said}");

@@ -349,7 +349,7 @@ fn run(name: &str) {
         }
     }
     assert!(!blocks.is_empty(), "{name} has no block to run");
-    // What is missing is said once, whatever number of blocks needs it.
+    // What is missing is said once, for all blocks that need it.
     let needs: BTreeSet<&String> = blocks.iter().flat_map(|block| &block.info[2..]).collect();
     let missing: BTreeSet<&String> = needs.into_iter().filter(|need| !is_there(need)).collect();
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -441,7 +441,7 @@ fn finish(name: &str, script: &Path, directory: &Path) {
             None => std::thread::sleep(Duration::from_millis(20)),
         }
     };
-    // Whatever a page has left running ends with its group.
+    // Programs that a page has left running end with its group.
     let group = i32::try_from(child.id()).expect("a process id");
     // SAFETY: the group is that of a child of ours; a negative number names the group.
     unsafe { libc::kill(-group, libc::SIGKILL) };

@@ -9,7 +9,7 @@ use weir_testkit::{Apache, Certificate, Faulty, Nginx, RunningServer, WeirServe,
 
 const SECONDS: &str = "3s";
 
-/// The generator runs on whichever CPU the kernel gives it.
+/// The generator runs on any CPU that the kernel gives it.
 const ANYWHERE: &str = "anywhere";
 
 /// Loads a server in one way and checks what must hold for every one.

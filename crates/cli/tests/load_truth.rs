@@ -123,7 +123,7 @@ fn a_generator_without_its_cpu_takes_the_blame() {
         return;
     }
     let cpu = cpus - 1;
-    // It does some 450 a second, whoever has the other CPU.
+    // It serves some 450 a second, also while the hogs have the other CPU.
     let server = Faulty::new("slow-handler").args(["--ms", "2", "--sleep"]).pin(0).start().expect("it starts");
     let _hogs = Hogs::on(cpu, 3);
     let (url, cpu) = (server.url("/slow"), cpu.to_string());

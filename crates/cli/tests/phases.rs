@@ -114,7 +114,7 @@ fn an_event_loop_is_in_the_phase_of_the_request_that_it_is_at() {
     assert_eq!(order(&report, "weir"), ["read", "route", "cache", "file", "send"]);
 }
 
-/// A directory with one page, which php-fpm may read whoever it runs as.
+/// A directory with one page, which php-fpm may read as any user.
 fn page(text: &str) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a temporary directory");
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).expect("ours");
@@ -180,7 +180,7 @@ fn a_slow_query_is_named_and_its_values_are_not_kept() {
         assert!(number(phase(&report, "postgresql", name), "/elapsed_ns") > 0.0);
     }
     assert!(!holds(run.path(), b"a-secret-value"), "no value reaches the disk");
-    // Whoever asks for them gets them.
+    // With --keep-queries they are kept.
     let run = tempfile::tempdir().expect("a temporary directory");
     let report = page_of(&database, POSTGRESQL_PAGE, run.path(), &["--keep-queries"]);
     assert_eq!(report["queries"][0]["text"], "SELECT pg_sleep(0.02), 'a-secret-value'");

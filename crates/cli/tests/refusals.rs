@@ -18,7 +18,7 @@ fn refused(output: &Output, code: i32, words: &[&str]) {
     assert!(!stderr.contains("panicked"), "{stderr}");
 }
 
-/// A port that nobody listens on: one that was free a moment ago.
+/// A port that no process listens on: one that was free a moment ago.
 fn closed_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("its address").port()
@@ -226,7 +226,7 @@ fn a_target_that_ends_in_the_middle_leaves_a_readable_run() {
     assert!(report["warnings"].to_string().contains("ended"));
 }
 
-/// `weir explain` says so, too, whether it loads the server or only watches it, and does not watch nobody.
+/// `weir explain` says so, too, whether it loads the server or only watches it, and does not go on watching.
 #[test]
 fn a_target_that_ends_while_it_is_explained_is_told() {
     let _turn = alone();
@@ -257,7 +257,7 @@ fn a_target_that_ends_while_it_is_explained_is_told() {
         if let Some(mut load) = other {
             load.kill().expect("it is ours");
             load.wait().expect("it ends");
-            assert!(begin.elapsed() < Duration::from_secs(2), "nobody was watched for {:?}", begin.elapsed());
+            assert!(begin.elapsed() < Duration::from_secs(2), "it went on watching for {:?}", begin.elapsed());
         }
         let told = String::from_utf8_lossy(&explained.stderr);
         let report: serde_json::Value = serde_json::from_slice(&explained.stdout).unwrap_or_else(|_| panic!("{told}"));

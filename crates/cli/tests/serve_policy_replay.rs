@@ -1,4 +1,5 @@
-//! What a server wrote down leads to what other rules would have done: also of a run that was recorded meanwhile.
+//! A replay of a server's recording shows what other rules would have done, also during a run that was recorded
+//! meanwhile.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What requests wait for in a server's loops is read by rules, and shown by the names that reports have for it.
+//! Rules read what requests wait for in a server's loops, and `weir env` shows it by the names of the reports.
 
 mod support;
 
@@ -89,7 +89,7 @@ fn rules_see_the_queue_of_a_loop_that_has_more_to_do_than_it_can() {
     for io in ["epoll", "auto"] {
         let folder = folder();
         let served = serve(folder.path(), &["--io", io]);
-        // At light load nobody waits, whatever the machine does besides.
+        // At light load no client waits, also where the machine does other work.
         let light = Load::start(served.port, "/page.shtml", &["-c", "1", "--rate", "50"]);
         let ticks = |shown: &Value| shown["work"]["ticks"].as_u64().unwrap_or(0);
         let quiet = shown(folder.path(), |shown| ticks(shown) >= 8 && reading(shown, "rate") > 20.0);
@@ -104,12 +104,12 @@ fn rules_see_the_queue_of_a_loop_that_has_more_to_do_than_it_can() {
             eprintln!("{io}: {:.0} rps, {queues:.1?} wait", reading(shown, "rate"));
             ["many", "long", "busy"].iter().all(|rule| fired(shown, rule) > 0)
         });
-        // Never more than there are, and the parts are the whole.
+        // Never more wait than there are, and the parts add up to the whole.
         let full = shown(folder.path(), |shown| reading(shown, "queue") > 10.0);
         let parts = ["worker_queue", "wait_cpu", "wait_disk"].map(|part| queue(&full, part).max(0.0));
         assert!((parts.iter().sum::<f64>() - reading(&full, "queue")).abs() < 1e-6, "{io}: {full}");
         assert!(parts[0] < 1.5 * MANY as f64, "{io}: {full}");
-        // A request waits as long as so many wait at such a rate (Little).
+        // The wait of a request, the number of waiting ones and the rate agree (Little's law).
         let little = reading(&full, "rate") * reading(&full, "wait");
         assert!((little / reading(&full, "queue") - 1.0).abs() < 0.05, "{io}: {full}");
         let admin = format!("unix:{}", folder.path().join("admin.sock").display());
@@ -125,7 +125,7 @@ fn rules_see_the_queue_of_a_loop_that_has_more_to_do_than_it_can() {
 fn who_waits_behind_a_bound_is_in_the_queue_before_anybody_is_answered() {
     let _turn = alone();
     let folder = folder();
-    // One is answered at a time, and its client takes nothing of it, so that all others wait.
+    // The server answers one request at a time, and its client reads nothing of it, so that all others wait.
     fs::write(folder.path().join("site/large.bin"), vec![7; 64 << 20]).expect("writes");
     let toml = "[policy]\nfile = \"waits.policy\"\ntick = \"250 ms\"\n[admin]\nlisten = \"unix:admin.sock\"\n\
         [[throttle]]\npath = \"/large.bin\"\nrunning = 1\nqueue = 100\nwait = \"60 s\"\n[[host]]\nroot = \"site\"\n";

@@ -1,4 +1,4 @@
-//! What the command line of `weir serve` says of sites counts more than what a file says of them.
+//! Options of `weir serve` about sites override the settings of a configuration file.
 
 mod support;
 
@@ -66,8 +66,8 @@ fn what_the_command_line_says_holds_for_each_site_of_a_file() {
     }
 }
 
-/// Whatever stands in the place of the configuration, or of a file that it names: what holds goes on, and the words say
-/// which file it is.
+/// With anything in the place of the configuration, or of a file that it names, the server keeps its configuration and
+/// says which file it cannot use.
 #[test]
 fn a_reload_without_one_of_its_files_leaves_everything_as_it_was() {
     let folder = folder();
@@ -154,7 +154,7 @@ fn links_by_the_path_of_the_root_are_followed_by_a_confined_server() {
     symlink(root.join("a.txt"), root.join("absolute.txt")).expect("links");
     let served = Served::start(folder.path(), &[], "one");
     assert_eq!(body(&served, "/absolute.txt"), "plain");
-    // The kernel tells nothing of it by this path, so that it is looked at.
+    // The kernel reports no change by this path, so the server has to look.
     fs::write(root.join("a.txt"), "changed").expect("writes");
     std::thread::sleep(std::time::Duration::from_millis(1100));
     assert_eq!(body(&served, "/absolute.txt"), "changed");

@@ -80,7 +80,7 @@ fn ask(mut stream: impl Read + Write) -> std::io::Result<String> {
 }
 
 #[test]
-fn servers_follow_each_other_at_all_their_addresses_and_nobody_is_refused() {
+fn servers_follow_each_other_at_all_their_addresses_and_no_client_is_refused() {
     let (site, folder) = (site(), tempfile::tempdir().expect("a directory"));
     let (unix, admin) = (folder.path().join("weir.sock"), folder.path().join("admin.sock"));
     let (unix_addr, admin_addr) = (format!("unix:{}", unix.display()), format!("unix:{}", admin.display()));
@@ -96,12 +96,12 @@ fn servers_follow_each_other_at_all_their_addresses_and_nobody_is_refused() {
     let wait_for = |more: u64| {
         let (aim, deadline) = (asked.load(Ordering::Relaxed) + more, Instant::now() + Duration::from_secs(30));
         while asked.load(Ordering::Relaxed) < aim {
-            assert!(Instant::now() < deadline, "nobody answers");
+            assert!(Instant::now() < deadline, "no server answers");
             std::thread::sleep(Duration::from_millis(2));
         }
     };
     std::thread::scope(|scope| {
-        // A client that fails ends the test at once in place of after a time-out.
+        // A client that fails ends the test at once instead of after a time-out.
         let client = |connect: &(dyn Fn() -> std::io::Result<String> + Sync)| {
             while !stop.load(Ordering::Relaxed) {
                 let reply = connect().expect("a client noticed");
@@ -174,9 +174,9 @@ fn what_cannot_be_taken_over_is_told_and_the_other_server_goes_on() {
     let told = String::from_utf8_lossy(&elsewhere.stderr);
     assert_eq!(elsewhere.status.code(), Some(2), "{told}");
     assert!(told.contains(&format!("process {pid} listens at {addr}")), "{told}");
-    let nobody = refused(site.path(), &["--listen", "127.0.0.1:0", "--take-over", "4194305"]);
-    let told = String::from_utf8_lossy(&nobody.stderr);
-    assert_eq!(nobody.status.code(), Some(1), "{told}");
+    let missing = refused(site.path(), &["--listen", "127.0.0.1:0", "--take-over", "4194305"]);
+    let told = String::from_utf8_lossy(&missing.stderr);
+    assert_eq!(missing.status.code(), Some(1), "{told}");
     assert!(told.contains("from process 4194305: No such process"), "{told}");
     assert!(ask(TcpStream::connect(addr).expect("connects")).expect("answers").ends_with("hello"));
 }
@@ -197,7 +197,7 @@ fn quic_port(line: &str) -> u16 {
     before.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("no port in {line:?}"))
 }
 
-/// Clients of HTTP/3 by another implementation, which end with an error where one notices anything.
+/// Clients of HTTP/3 by another implementation, which end with an error if one of them notices a change.
 struct Clients(Child, BufReader<std::process::ChildStdout>);
 
 impl Clients {
@@ -240,11 +240,11 @@ impl Drop for Clients {
 }
 
 #[test]
-fn clients_of_http3_stay_with_whom_they_have_begun_with() {
+fn clients_of_http3_stay_with_the_server_that_they_began_with() {
     let Some(python) = python::with_aioquic() else { return };
     let (site, _certificate, secure) = secure_site();
     let with = |listen: &str, more: &[&str], loops: &str| {
-        // A client's last datagram may be lost, as any of UDP; then nobody tells that it is gone.
+        // A client's last datagram may be lost, as any of UDP; the server then does not learn that the client is gone.
         let options = [&["--listen", listen, "--http3", "--loops", loops, "--stop-timeout", "10"], more].concat();
         let secure: Vec<&str> = secure.iter().map(String::as_str).collect();
         Server::start(site.path(), &[secure, options].concat())
@@ -263,7 +263,7 @@ fn clients_of_http3_stay_with_whom_they_have_begun_with() {
         handed_on += 1;
     }
     clients.wait_for(60);
-    // Ways lead to itself and to the one before it, and to none that are gone: so many tags.
+    // Its sockets for handing on lead to itself and to the server before it, not to those that are gone: two tags.
     let pid = serving.0.id();
     let sockets = std::fs::read_to_string("/proc/net/unix").expect("a list");
     let held: std::collections::BTreeSet<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
@@ -284,7 +284,7 @@ fn clients_of_http3_stay_with_whom_they_have_begun_with() {
 }
 
 #[test]
-fn sockets_of_http3_that_nobody_wants_are_free_again() {
+fn sockets_of_http3_that_the_next_server_does_not_use_are_free_again() {
     let (site, _certificate, secure) = secure_site();
     let secure: Vec<&str> = secure.iter().map(String::as_str).collect();
     let (first, line) = Server::start(site.path(), &[&secure[..], &["--listen", "127.0.0.1:0", "--http3"]].concat());
@@ -294,7 +294,7 @@ fn sockets_of_http3_that_nobody_wants_are_free_again() {
         Server::start(site.path(), &[&secure[..], &["--listen", &listen, "--take-over", &pid]].concat());
     assert!(!line.contains("HTTP/3"), "{line}");
     first.ended();
-    std::net::UdpSocket::bind(&listen).expect("nobody has it");
+    std::net::UdpSocket::bind(&listen).expect("it is free");
     // And a third one begins with it anew.
     let pid = second.0.id().to_string();
     let options = [&secure[..], &["--listen", &listen, "--http3", "--take-over", &pid]].concat();

@@ -106,7 +106,7 @@ fn our_own_server_agrees_with_the_client() {
     keep_alive_agrees(&WeirServe::new(env!("CARGO_BIN_EXE_weir")).pin(0).start().expect("weir serve starts"));
 }
 
-/// A server that sleeps is explained with nobody's word but its own; an objective that it misses gives exit status 3.
+/// A server that sleeps is explained from its own side alone; an objective that it misses gives exit status 3.
 #[test]
 fn a_server_is_explained_without_a_generator() {
     let _turn = alone();

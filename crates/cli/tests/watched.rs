@@ -50,7 +50,7 @@ fn file_lock(lock: &str, words: &str) {
     assert!(number(&report, "/observer_cost/sources/0/events") > 0.0);
 }
 
-/// A server that is stopped for half of the time is said to be stopped, and nobody is blamed for it.
+/// A server that is stopped for half of the time is said to be stopped by a signal; no other task is blamed.
 #[test]
 fn a_server_that_is_stopped_is_said_to_be() {
     let _turn = alone();

@@ -13,8 +13,8 @@ pub enum CpuAccounting {
     /// By a control group (version 2) of its own: complete, to the microsecond.
     ControlGroup,
     /// By the CPU clocks of the living processes of the tree (to the nanosecond) and what exited
-    /// ones left with their parents (to the tick, usually 10 ms). Children that nobody waits for
-    /// are missing.
+    /// ones left with their parents (to the tick, usually 10 ms). Children that no process waits
+    /// for are missing.
     ProcessTree,
 }
 

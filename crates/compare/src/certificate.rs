@@ -1,4 +1,4 @@
-//! A certificate for servers that speak TLS: made for one experiment, for 127.0.0.1, vouched for by nobody.
+//! A certificate for servers that speak TLS: made for one experiment, for 127.0.0.1, and self-signed.
 use std::fs;
 use std::io;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Control groups (version 2) of our own: the kernel sums up the CPU time of everything that ever
-//! ran in them, processes that nobody waited for included.
+//! ran in them, including processes that no parent waited for.
 //!
 //! `cpu.stat` exists in every group, whether or not a CPU controller is enabled, so all that is
 //! needed is the right to make directories in our own group.
@@ -133,7 +133,7 @@ impl ControlGroup {
             }
         }
         let mut status = 0;
-        // SAFETY: the child is ours and nobody else waits for it.
+        // SAFETY: the child is ours, and no other thread waits for it.
         if pid < 0 || unsafe { libc::waitpid(pid, &raw mut status, 0) } != pid {
             return Err(io::Error::last_os_error());
         }

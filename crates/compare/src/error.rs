@@ -44,7 +44,7 @@ pub enum PlanError {
         /// The name.
         file: String,
     },
-    /// A case in which nobody takes part, or that does not say where each subject is reached.
+    /// A case in which no subject takes part, or that does not say where each subject is reached.
     #[error(
         "the case {case:?} does not say where its subjects are reached; give each a URL, or name those that take part"
     )]
@@ -123,7 +123,7 @@ pub enum ServerError {
     },
     /// What is to be served may not be read by the user that it runs as.
     #[error(
-        "{name}, started by root, goes on as nobody, to whom {} is closed; chmod o+rx opens it, or serve another folder", .path.display()
+        "{name}, started by root, runs as the user nobody, which may not read {}; chmod o+rx opens it, or serve another folder", .path.display()
     )]
     ClosedSite {
         /// Which server.

@@ -74,7 +74,7 @@ impl<'a> Experiment<'a> {
         self
     }
 
-    /// Hands over all that is complete at once, so that nothing is lost whatever comes.
+    /// Hands over each result as soon as it is complete, so that no later failure loses it.
     #[must_use]
     pub fn keeping(mut self, keep: &'a mut dyn FnMut(Complete<'_>) -> std::io::Result<()>) -> Self {
         self.keep = Some(keep);

@@ -84,7 +84,7 @@ impl Guardian {
         }
     }
 
-    /// From now on it is not: its number may soon be somebody else's.
+    /// From now on it is not ended by the guardian: another process may soon get its number.
     pub fn release(&self, pid: libc::pid_t) {
         self.order(-pid);
     }
@@ -104,7 +104,7 @@ impl Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         drop(self.orders.take());
-        // SAFETY: the guardian is our child and nobody else waits for it.
+        // SAFETY: the guardian is our child, and no other thread waits for it.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
     }
 }

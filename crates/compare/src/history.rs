@@ -197,7 +197,7 @@ impl KeptResult {
             match fs::hard_link(beside, &path) {
                 Ok(()) => return Ok(path),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => refused = Some(error),
-                // A file system without links; then nobody else must take the name in between, which is unlikely.
+                // The file system has no hard links. Another process could take the name in between, which is unlikely.
                 Err(_) if !path.exists() => {
                     let moved = fs::rename(beside, &path);
                     return moved.map(|()| path.clone()).map_err(|source| HistoryError::Io { path, source });
@@ -245,7 +245,7 @@ impl KeptResult {
             return Err(format!("its format is {:?}, and this version reads {FORMAT}", head.format));
         }
         let mut result: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        // It may be somebody else's, and is to be shown on a terminal.
+        // Another person may have written the file, and a terminal shows the label.
         result.label = shown_label(&result.label);
         let sound = |value: f64| value.is_finite() && value > 0.0;
         let bad = result.figures.iter().find(|figure| ![figure.value, figure.low, figure.high].into_iter().all(sound));

@@ -2,7 +2,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Shared between a running experiment and whoever may stop it, such as a signal handler.
+/// Shared between a running experiment and the code that may stop it, such as a signal handler.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     requests: Arc<AtomicUsize>,

@@ -9,6 +9,28 @@
 //! time is that of its whole process tree; and A is held against itself in between, which tells
 //! what the machine alone makes of no difference at all.
 //!
+//! # The way of a comparison
+//!
+//! 1. `plan_file.rs` reads a plan, `pair.rs` makes one of two commands; both give the value of `plan.rs`.
+//!    `plan_subject.rs` reads a subject's entry; `ready_made.rs` fills in a ready-made server (`studies/subjects/`), on
+//!    a port of `ports.rs`; `workplace.rs` writes and removes its files, and for TLS a certificate (`certificate.rs`).
+//! 2. `schedule.rs` draws the order: rounds of one block a case, each order reversed in the next block.
+//! 3. `experiment.rs` starts servers (`server.rs`, `process.rs`), measures slices (`slice.rs`), begins a block anew
+//!    whose slice failed, and ends every process at the end, also after a failure (`guardian.rs`).
+//! 4. `results.rs` keeps each complete block and observed slice and locks its folder; `left_behind.rs` ends what a
+//!    server leaves, `listener.rs` names the process that holds its port. After the last block `observing.rs` observes
+//!    a few slices more, which are in no figure of the blocks.
+//! 5. `verdict.rs` judges the metrics of `metric.rs` by the formulas of `weir-measure` (`comparison`, `signed_rank`,
+//!    `family`, `power`).
+//! 6. `facts.rs` sums up what each subject used and how it served (`observed.rs`, `fairness.rs`, `curve.rs`), and
+//!    `reasons.rs` says why one is slower: the parts of observed responses that differ by more than their noise.
+//! 7. `terminal.rs`, `details.rs`, `markdown.rs`, `json.rs` and `junit.rs` show the outcome, and `page.rs` puts it into
+//!    the words of the page of `weir-report` (`html/compare_page.rs`).
+//! 8. `conclusion.rs` keeps the end for later reports, `history.rs` keeps it with earlier results, and
+//!    `history/trend.rs` tells what has shifted by the formulas of `weir-measure` (`shift`, `mann_whitney`).
+//!
+//! # An example
+//!
 //! ```no_run
 //! use weir_compare::{Experiment, Interrupt, Plan, terminal_report};
 //! # fn plan() -> Plan { panic!("only to compile") }

@@ -19,7 +19,7 @@ const SLICES: u32 = 3;
 const SLICE_S: f64 = 1.0;
 /// How long preparing an observer and reading what it recorded takes, about, in seconds.
 const AROUND_S: f64 = 2.0;
-/// What nobody asked for takes no more than this part of the time of the blocks.
+/// Observed slices that the user did not ask for take no more than this part of the time of the blocks.
 const SHARE: f64 = 0.35;
 /// How much longer than its load an observer may take.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -58,7 +58,7 @@ mod tests {
     fn the_end_is_kept_and_an_open_pipe_does_not_hold_us() {
         let (reader, mut writer) = io::pipe().expect("a pipe");
         let tail = OutputTail::read(reader, 4).expect("a thread");
-        writer.write_all(b"0123456789").expect("somebody reads");
+        writer.write_all(b"0123456789").expect("the tail reads");
         // Still open: only the time limit ends the wait.
         assert!(tail.text(Duration::from_millis(50)).len() <= 4);
         drop(writer);

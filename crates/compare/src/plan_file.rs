@@ -156,7 +156,7 @@ pub(crate) struct Reached {
     pub(crate) url: String,
     /// The ending of its scripts' names.
     pub(crate) script: Option<String>,
-    /// Whether it has a certificate that nobody vouches for.
+    /// Whether it has the experiment's self-signed certificate.
     pub(crate) tls: bool,
 }
 

@@ -13,7 +13,7 @@ impl Ports {
     const FIRST: u32 = 15_000;
     const COUNT: u32 = 17_000;
 
-    /// The wished one, or one of 127.0.0.1 on which nobody listens now.
+    /// The wished one, or one of 127.0.0.1 on which no process listens now.
     ///
     /// # Errors
     /// That no port was free, in words.

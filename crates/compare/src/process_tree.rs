@@ -6,13 +6,13 @@
 //! - What exited children left behind is in their parent's `cutime` and `cstime`, in ticks of
 //!   usually 10 ms; the ticks are cut from a running sum, so no more than one is lost altogether.
 //!
-//! Not seen: children of a process that ignores `SIGCHLD` (nobody waits for them), and processes
+//! Not seen: children of a process that ignores `SIGCHLD` (the kernel reaps them), and processes
 //! that left both the tree and the session. Control groups see these too.
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 
-/// CPU time so far of the process `root` and of all its descendants, and of whatever else is in
+/// CPU time so far of the process `root`, of all its descendants and of every other process in
 /// the session that `root` leads, in nanoseconds.
 ///
 /// # Errors
@@ -33,7 +33,7 @@ pub(crate) fn tree_cpu_ns(root: libc::pid_t) -> io::Result<u64> {
     Ok(total_ns)
 }
 
-/// The process `root`, its descendants, and whatever else is in the session that it leads.
+/// The process `root`, its descendants, and every other process in the session that it leads.
 pub(crate) fn members(root: libc::pid_t) -> io::Result<Vec<libc::pid_t>> {
     let processes = processes()?;
     let belongs = |pid: &libc::pid_t| processes[pid].session == root || descends_from(*pid, root, &processes);

@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-/// A fraction: `0.05` or `"5%"`. A bare `5` would be 500 %, which nobody means.
+/// A fraction: `0.05` or `"5%"`. A bare `5` would be 500 %, which no user means.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fraction(pub f64);
 

@@ -279,7 +279,7 @@ mod tests {
                         assert!(!text.contains(&format!("{{{name}")), "{}: {{{name}}} in {text}", subject.name);
                     }
                 }
-                let says_nobody = server.files.values().any(|text| {
+                let names_the_user = server.files.values().any(|text| {
                     text.lines().any(|line| {
                         [
                             "User #65534",
@@ -292,7 +292,7 @@ mod tests {
                     })
                 });
                 let drops = !["caddy", "weir"].contains(&subject.name);
-                assert_eq!(says_nobody, filling.is_root && drops, "{}", subject.name);
+                assert_eq!(names_the_user, filling.is_root && drops, "{}", subject.name);
                 let has_key = server.files.get("key.pem").is_some_and(|text| text == "{tls_key}");
                 assert_eq!(has_key, filling.tls, "{}", subject.name);
             }

@@ -98,7 +98,7 @@ impl MemoryWatch {
 
     /// Ends it.
     pub(crate) fn finish(self) -> Option<Memory> {
-        // It ends also when nobody can be told.
+        // If the message cannot be sent, the thread has ended already.
         let _told = self.stop.send(());
         self.thread.join().ok().flatten()
     }

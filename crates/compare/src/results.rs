@@ -1,7 +1,7 @@
 //! The folder of an experiment: its plan, and every block and observed slice from the moment at which it is complete.
 //!
-//! They are lines of JSON, appended one by one, so that whatever ends an experiment costs at most what was being
-//! measured; a last line that was cut off is passed over.
+//! They are lines of JSON, appended one by one, so that an experiment that is cut off loses at most what it was
+//! measuring; a last line that was cut off is passed over.
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;

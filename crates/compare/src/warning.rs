@@ -74,7 +74,7 @@ pub(crate) fn other_warnings(outcome: &Outcome, judgements: &[Judgement]) -> Vec
     if outcome.accounting == CpuAccounting::ProcessTree {
         warnings.push(
             "no control group of its own could be made or it was not wanted: CPU time is that of the process \
-             tree, in which children that nobody waits for are missing"
+             tree, in which children that no process waits for are missing"
                 .to_owned(),
         );
     }

@@ -27,8 +27,8 @@ pub(crate) struct Workplace {
 }
 
 impl Workplace {
-    /// Makes what the plan's servers need; nobody else can write into it, and all can read it, since servers that root
-    /// starts go on as nobody.
+    /// Makes what the plan's servers need. Only our user can write into it; all users can read it, since servers that
+    /// root starts drop their privileges.
     pub(crate) fn create(plan: &Plan) -> Result<Self, ServerError> {
         let needed = |name| {
             let mut beside = plan.subjects.iter().filter_map(|subject| subject.beside.as_ref());
@@ -41,7 +41,7 @@ impl Workplace {
             None
         };
         let starts = plan.servers.iter().map(|_| Cell::new(0)).collect();
-        // From here on it is removed, whatever fails.
+        // From here on the folder is removed on every error.
         let mut workplace = Self { folder, site: PathBuf::new(), certificate: Certificate::default(), starts };
         if let (true, Some(folder)) = (plan.servers.iter().any(|server| mentions(server, "tls_key")), workplace.path())
         {

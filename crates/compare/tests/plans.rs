@@ -74,7 +74,7 @@ fn several_are_held_against_the_first_in_the_cases_that_they_take_part_in() {
     assert_eq!(verdict(0, 2), Some(Verdict::Worse), "{judged:?}");
     assert_eq!(verdict(1, 2), Some(Verdict::Worse), "{judged:?}");
     assert!(matches!(verdict(0, 1), Some(Verdict::TheSame | Verdict::CannotTell)), "{judged:?}");
-    assert_eq!((verdict(0, 0), verdict(1, 1)), (None, None), "nobody is held against itself");
+    assert_eq!((verdict(0, 0), verdict(1, 1)), (None, None), "no subject is compared with itself");
     // Memory was looked at, and is that of a small program.
     let slice = &outcome.blocks[0].slices[0].slice;
     let memory = slice.memory.expect("the kernel tells it");

@@ -158,7 +158,7 @@ impl Body for Pieces {
                 }
                 Some(Ok(None)) => None,
                 Some(Err(error)) => Some(Err(error)),
-                // Whoever read has ended without a word: what breaks off must not look whole.
+                // The pump has ended without a word: what breaks off must not look whole.
                 None => Some(Err(io::ErrorKind::UnexpectedEof.into())),
             }),
         }

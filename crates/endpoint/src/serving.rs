@@ -250,7 +250,7 @@ async fn answered(
     tokio::task::spawn_blocking(move || {
         let (response, pump) = handler(asked).into_response();
         drop(desk);
-        // Nobody waits any more if the client has gone, which the pump finds, too.
+        // If the client has gone, the receiver is gone, too; the pump finds that by itself.
         let _gone = sender.send(response);
         if let Some(pump) = pump {
             pump.run();

@@ -15,7 +15,7 @@ fn start(limits: Limits, handler: impl Fn(Request) -> Answer + Send + Sync + 'st
 
 /// What tells the request again.
 fn echo(request: Request) -> Answer {
-    let host = request.header("host").unwrap_or("nobody").to_owned();
+    let host = request.header("host").unwrap_or("no-host").to_owned();
     let body = match request.body {
         Ok(body) => String::from_utf8(body).expect("text"),
         Err(error) => return Answer::line(if error == BodyError::TooLarge { 413 } else { 400 }, &error.to_string()),
@@ -74,7 +74,7 @@ fn requests_and_answers_are_whole() {
     assert!(expecting.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200"), "{expecting}");
     let head = ask(address, "HEAD / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert!(head.contains("Content-Length: 10\r\n") && head.ends_with("\r\n\r\n"), "{head}");
-    assert!(ask(address, "GET / HTTP/1.0\r\n\r\n").ends_with("GET / nobody \n"));
+    assert!(ask(address, "GET / HTTP/1.0\r\n\r\n").ends_with("GET / no-host \n"));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn who_says_no_more_than_its_request_gets_the_answer() {
 
 /// Browsers open several connections at one moment and keep them, used or not: none of them takes a thread.
 #[test]
-fn connections_that_stay_hold_up_nobody() {
+fn connections_that_stay_hold_up_no_others() {
     let endpoint = start(Limits { handlers: 2, ..Limits::default() }, echo);
     let _idle: Vec<TcpStream> = (0..60).map(|_| connect(endpoint.address())).collect();
     let mut kept: Vec<BufReader<TcpStream>> = (0..60).map(|_| BufReader::new(connect(endpoint.address()))).collect();
@@ -149,7 +149,7 @@ fn more_connections_wait_until_one_is_closed() {
     third.set_read_timeout(Some(PATIENCE)).expect("a connection");
     let mut answer = String::new();
     third.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.ends_with("GET / nobody \n"), "{answer}");
+    assert!(answer.ends_with("GET / no-host \n"), "{answer}");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn handlers_run_beside_each_other_up_to_their_bound() {
 }
 
 #[test]
-fn a_stop_lets_an_answer_end_and_waits_for_nobody_else() {
+fn a_stop_waits_for_an_answer_and_for_nothing_else() {
     let begun = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&begun);
     let mut endpoint = start(Limits::default(), move |_| {

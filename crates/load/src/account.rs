@@ -71,7 +71,7 @@ impl Engine<'_> {
             }
             over.batch = connection.batch;
         }
-        // As it was: whoever closes the connection may still ask.
+        // The batch is put back as it was: the code that closes the connection may still read it.
         self.connections[slot].batch = batch;
     }
 

@@ -83,7 +83,7 @@ impl Asks {
         hosts
     }
 
-    /// Whether whatever goes out in one go is a piece of the table, as it stays until the run is over.
+    /// Whether every write is a piece of the table, whose bytes stay the same until the run is over.
     pub(crate) fn are_ready_made(&self, pipeline: u32) -> bool {
         !self.cookie_jar && self.sessions.is_none() && self.mix.is_none() && (pipeline == 1 || self.list.len() <= 1)
     }

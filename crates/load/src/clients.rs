@@ -112,8 +112,8 @@ impl Clients {
     }
 }
 
-/// Jain's index of fairness (Jain, Chiu and Hawe 1984): the square of the sum by n times the sum of the squares; 1 where
-/// nobody got anything.
+/// Jain's index of fairness (Jain, Chiu and Hawe 1984): the square of the sum by n times the sum of the squares; 1 if
+/// no client got anything.
 fn jain(amounts: impl Iterator<Item = u64>) -> f64 {
     let (count, sum, squares) = amounts.fold((0.0, 0.0, 0.0), |(count, sum, squares), amount| {
         let amount = amount as f64;

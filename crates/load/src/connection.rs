@@ -159,7 +159,7 @@ impl Connection {
             self.parser.expect_head_only(entry.head_only);
         }
         if plan.directed {
-            // Composed by whoever decided on it.
+            // The director's orders have composed it.
             return self.composed.len();
         }
         self.composed.clear();

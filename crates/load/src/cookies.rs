@@ -45,7 +45,7 @@ impl CookieJar {
         Self { cookies: cookies.iter().map(cookie).collect() }
     }
 
-    /// How many cookies it holds, expired ones that nobody looked at since included.
+    /// How many cookies it holds, including expired ones until the next request removes them.
     #[must_use]
     pub fn len(&self) -> usize {
         self.cookies.len()

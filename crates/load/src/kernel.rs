@@ -84,7 +84,7 @@ impl Kernel {
     pub(crate) fn new(sockets: &Sockets) -> io::Result<Self> {
         // SAFETY: the call takes no pointer.
         let epoll = checked(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the descriptor was just made and belongs to nobody else.
+        // SAFETY: the descriptor was just made, and nothing else owns it.
         let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
         let sockets = SocketMaker::new(sockets);
         Ok(Self { epoll, is_old: false, receive_buffer: None, calls: Calls::default(), sockets })
@@ -199,7 +199,7 @@ impl Kernel {
         let protocol = if is_unix { 0 } else { libc::IPPROTO_TCP };
         // SAFETY: the call takes no pointer.
         let fd = checked(unsafe { libc::socket(libc::c_int::from(name.family()), kind, protocol) })?;
-        // SAFETY: the descriptor was just made and belongs to nobody else.
+        // SAFETY: the descriptor was just made, and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         if !is_unix {
             let on: libc::c_int = 1;
@@ -245,7 +245,7 @@ impl Kernel {
         Ok(fd)
     }
 
-    /// Bytes that a socket has received and nobody has read.
+    /// Bytes that a socket has received and that have not been read.
     pub(crate) fn unread(&mut self, fd: RawFd) -> usize {
         self.calls.other += 1;
         let mut bytes: libc::c_int = 0;
@@ -274,7 +274,7 @@ impl Kernel {
         socket2::SockRef::from(fd).local_addr().ok()?.as_socket()
     }
 
-    /// Has a socket's close be a reset, which keeps its port busy for nobody.
+    /// Makes a socket's close send a reset, so that its port does not stay in TIME_WAIT.
     pub(crate) fn reset_at_close(&mut self, fd: &OwnedFd) {
         self.calls.other += 1;
         // It fails for no open socket; one that it did fail for would be closed in order.

@@ -1,4 +1,4 @@
-//! Whoever looks at a run from within: each request and what came of its response, at once and without loss.
+//! Observers of a run: each sees every request and its response at once and without loss.
 
 use crate::Secured;
 use weir_wire::client::ClientRequest;

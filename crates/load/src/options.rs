@@ -230,7 +230,7 @@ impl Options {
     }
 }
 
-/// The live side of a run: shared with whoever shows its progress or ends it early.
+/// The live side of a run: shared with the code that shows its progress or ends it early.
 ///
 /// The counters are brought up to date about ten times a second.
 #[derive(Debug, Default)]
@@ -268,7 +268,7 @@ impl Control {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whole responses so far, whatever their status.
+    /// Whole responses of any status so far.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)

@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) hang_up: bool,
     /// How long a connection may take to be made.
     pub(crate) connect_timeout_ns: u64,
-    /// Whether somebody outside decides what is asked.
+    /// Whether a director decides what is asked.
     pub(crate) directed: bool,
     pub(crate) sockets: Sockets,
     /// Where the requests go; one at least.

@@ -97,7 +97,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     proptest! {
-        /// Whatever is written in whatever pieces comes out once, in order, with its end, and is held within the bound.
+        /// Bytes written in any pieces come out once, in order, with their end, and are held within the bound.
         #[test]
         fn bytes_pass_in_their_order(
             pieces in prop::collection::vec((0usize..3000, 1usize..700), 0..40), hung_up: bool,

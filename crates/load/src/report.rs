@@ -23,7 +23,7 @@ use weir_wire::client::Outcome;
 /// successes, where it is not named otherwise.
 #[derive(Debug, Clone)]
 pub struct LoadReport {
-    /// Whole responses, whatever their status.
+    /// Whole responses of any status.
     pub requests: u64,
     /// Those of them whose status is expected.
     pub successes: u64,
@@ -46,7 +46,7 @@ pub struct LoadReport {
     pub bytes: u64,
     /// Those of them that came within `duration`.
     pub bytes_in_time: u64,
-    /// Whole responses that came within `duration`, whatever their status.
+    /// Whole responses of any status that came within `duration`.
     pub requests_in_time: u64,
     /// Those of them whose status is expected.
     pub successes_in_time: u64,
@@ -54,7 +54,7 @@ pub struct LoadReport {
     pub duration: Duration,
     /// From the start until nothing was under way any more, or was given up.
     pub took: Duration,
-    /// Whole responses within `duration`, a second, whatever their status.
+    /// Whole responses of any status within `duration`, a second.
     pub rate_per_s: f64,
     /// Successes within `duration`, a second.
     pub successes_per_s: f64,

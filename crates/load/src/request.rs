@@ -101,7 +101,7 @@ impl Request {
         Ok(("Authorization".to_owned(), format!("Basic {}", base64::encode(format!("{name}:{password}").as_bytes()))))
     }
 
-    /// Whether the response has no body whatever its head says.
+    /// Whether the response has no body even if its head gives a length.
     #[must_use]
     pub fn is_head(&self) -> bool {
         self.method == "HEAD"

@@ -138,7 +138,7 @@ impl Ring {
                 &opcode::AsyncCancel::new(armed).build().flags(squeue::Flags::SKIP_SUCCESS).user_data(token | CANCEL),
             )?;
         }
-        // Whatever is queued names the descriptor by its number, which the next connection may get.
+        // Queued entries name the descriptor by its number, which the next connection may get.
         self.ring.submit().map(drop)
     }
 

@@ -83,7 +83,7 @@ pub enum StopRule {
     Requests(u64),
     /// After this time; what is under way then is still waited for, one timeout at most.
     Duration(Duration),
-    /// After so many requests or after this time, whichever comes first.
+    /// After so many requests or after this time: the first of the two ends the run.
     Either {
         /// The requests, failed ones included.
         requests: u64,

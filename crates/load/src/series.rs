@@ -42,7 +42,7 @@ impl Sampling {
 /// What was counted in a stretch of time, over all loops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Whole responses, whatever their status.
+    /// Whole responses of any status.
     pub requests: u64,
     /// Those of them whose status is not expected.
     pub unexpected: u64,

@@ -1,4 +1,4 @@
-//! How a loop's figures of each interval reach whoever draws them while it runs, without a lock or an allocation.
+//! How a loop's figures of each interval reach the collector while it runs, without a lock or an allocation.
 //!
 //! A loop records latencies into one histogram. When an interval is over it takes an empty one in its place and hands
 //! the full one to the collector over a bounded channel, which empties it and gives it back.
@@ -78,11 +78,11 @@ impl Slices {
         }
     }
 
-    /// Hands out what is left when the loop is over, whatever time it takes.
+    /// Hands out what is left when the loop is over, and waits until there is room for it.
     pub(crate) fn close(mut self, tally: &mut Tally, now_ns: u64) {
         let empty = self.held.take().unwrap_or_else(histogram);
         let handed = self.slice(tally, empty, 0, now_ns);
-        // The collector is there as long as any loop is; without it there is nobody to tell.
+        // The collector lives as long as any loop. If it is gone, the slice is lost.
         let _ = self.out.send(handed);
     }
 
@@ -183,7 +183,7 @@ impl Look {
     }
 }
 
-/// A series is whole between any two of its operations, whoever panicked meanwhile.
+/// Locks a series. It is whole between any two of its operations, even if a thread panicked meanwhile.
 pub(crate) fn locked(series: &Mutex<Series>) -> std::sync::MutexGuard<'_, Series> {
     series.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

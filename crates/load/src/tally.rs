@@ -188,7 +188,7 @@ impl Tally {
         self.first_byte.len()
     }
 
-    /// Whole responses, whatever their status.
+    /// Whole responses of any status.
     pub(crate) fn requests(&self) -> u64 {
         self.successes() + self.unexpected
     }

@@ -189,7 +189,7 @@ impl Stream {
             match self.converse(kernel) {
                 Ok(Handshake::Ready) => self.tunnel = None,
                 Ok(Handshake::Pending) => return Ok(Handshake::Pending),
-                // Whatever ends a connection here, the proxy has not let it through.
+                // If the connection ends here for any reason, the proxy has not let it through.
                 Err(error) if Refusal::of(&error).is_none() => return Err(Refusal(error.to_string()).into()),
                 Err(error) => return Err(error),
             }

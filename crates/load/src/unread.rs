@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_ends_whatever_is_listed_meanwhile() {
+    fn a_turn_ends_even_if_more_is_listed_meanwhile() {
         let mut unread = Unread::new(2);
         unread.list(1);
         unread.list(2);

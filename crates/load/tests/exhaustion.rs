@@ -51,7 +51,7 @@ fn descriptors_that_run_out_are_waited_for() {
     let (report, before, meanwhile) = std::thread::scope(|scope| {
         let run = scope.spawn(|| weir_load::run(options, &control).expect("a run"));
         std::thread::sleep(Duration::from_millis(400));
-        // Whatever is open stays so, but nothing new gets one.
+        // Open descriptors stay open, but no new one can be had.
         let most = limit_descriptors(3);
         std::thread::sleep(Duration::from_millis(300));
         let meanwhile = control.requests();
@@ -83,7 +83,7 @@ fn ports_that_run_out_are_named() {
         return;
     }
     std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "40000 40003").expect("the range of this network");
-    let listener = TcpListener::bind("127.0.0.1:8080").expect("nobody else is here");
+    let listener = TcpListener::bind("127.0.0.1:8080").expect("the port is free in this network");
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
@@ -115,7 +115,7 @@ fn a_connection_that_is_not_accepted_in_time_is_no_late_response() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().expect("an address");
     socket.bind(&any.into()).expect("a free port");
-    // A queue of one, from which nobody takes: what comes behind it is dropped.
+    // A queue of one, from which no connection is accepted: what comes behind it is dropped.
     socket.listen(0).expect("it listens");
     let port = socket.local_addr().ok().and_then(|address| address.as_socket()).expect("its address").port();
     let mut options = options(&format!("http://127.0.0.1:{port}/"), 6);

@@ -1,4 +1,4 @@
-//! Open loops: arrivals keep to their schedule whatever the server does.
+//! Open loops: arrivals keep to their schedule even if the server stalls.
 
 mod server;
 

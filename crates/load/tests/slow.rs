@@ -39,7 +39,7 @@ fn watch(options: &mut Options) -> Reads {
 }
 
 /// The fullest and the emptiest window of 5 s of a connection, as shares of what the limit allows; in the times of `pauses`
-/// nobody could have read.
+/// no client could have read.
 fn extremes(reads: &[(u64, usize)], bytes_per_s: f64, pauses: &[(u64, u64)]) -> Option<(f64, f64)> {
     let wanted = bytes_per_s * 5.0;
     let sum = |from: usize, to: usize| reads[from..to].iter().map(|(_, bytes)| *bytes).sum::<usize>() as f64 / wanted;
@@ -138,7 +138,7 @@ fn a_thousand_clients_of_one_core_read_what_their_lines_bring_in_any_5_s() {
     });
     let each = by_connection(&reads);
     assert_eq!(each.len(), 1000);
-    // Some client's time comes each 20 us: where nobody read for long, others had the generator's CPU.
+    // Some client's time comes each 20 us: where no client read for long, others had the generator's CPU.
     let times: Vec<u64> = reads.lock().expect("no panic before").iter().map(|(_, at_ns, _)| *at_ns).collect();
     // 40 ms are made up for.
     let pauses = times.windows(2).map(|pair| (pair[0] + 40_000_000, pair[1])).filter(|(from, to)| from < to);
@@ -226,7 +226,7 @@ fn latency_is_that_of_a_longer_line() {
         let connect = ms(connections[0].connect_start_ns, connections[0].connected_ns);
         assert!((80.0..140.0).contains(&connect), "a round trip: {connect} ms");
         // Half of it before the request, half before the response, whose end comes as much later as it was sent. None is
-        // faster; whatever a busy machine adds, the fastest is about so fast.
+        // faster; a busy machine may add to most, but the fastest takes about so long.
         let connected_ns = connections[0].connected_ns;
         let parts = |request: &ClientRequest| {
             let went = ms(request.intended_ns.max(connected_ns), request.sent_ns);
@@ -384,9 +384,9 @@ fn what_cannot_be_honoured_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
-    /// Whatever slows a client down, every response is whole, and none comes before its bytes can have.
+    /// For any limits of a client, every response is whole, and none comes before its bytes can have come.
     #[test]
-    fn whatever_the_line_all_responses_are_whole(
+    fn all_responses_are_whole_over_any_line(
         bytes in 0usize..60_000,
         read in prop::option::of(50_000.0..1e7f64),
         write in prop::option::of(5_000.0..1e7f64),

@@ -153,7 +153,7 @@ fn a_request_is_one_send_and_one_receive() {
     assert_eq!((receive, send), (requests, requests));
     // Waits serve all connections that are ready; at the worst each request has one of its own.
     assert!(wait <= requests + 100, "{wait}");
-    // Made, set up, connected and watched, and its own address asked for: 5 a connection, whatever it carries.
+    // Made, set up, connected and watched, and its own address asked for: 5 a connection, for any number of requests.
     assert_eq!(other, 5 * 10);
     // A source is two calls more a connection, and none a request.
     let mut sourced = self::options(&server, requests, true);

@@ -42,7 +42,7 @@ fn is_id(segment: &str) -> bool {
     !segment.is_empty() && (digits || hexadecimal)
 }
 
-/// Whether a pattern matches a whole path; linear in their product, whatever the pattern.
+/// Whether a pattern matches a whole path; the time is linear in the product of their lengths, for any pattern.
 fn matches(pattern: &[u8], path: &[u8]) -> bool {
     // reached[i]: the pattern so far can match the first i bytes of the path.
     let mut reached = vec![false; path.len() + 1];

@@ -41,7 +41,7 @@ impl<T: Clone> Examples<T> {
 
     /// Adds what another one of the same seed and number has kept.
     pub fn merge(&mut self, other: &Self) {
-        // Whoever is among the first of all is among the first of its own.
+        // An example among the first of all is among the first of its own part.
         for one in &other.slowest {
             self.keep_slow(one.size, one.key, || one.example.clone());
         }
@@ -105,7 +105,7 @@ mod tests {
     }
 
     proptest! {
-        /// However they are dealt out and in whichever order they come, merged they are the one that took all.
+        /// Examples are dealt out to parts in any way and any order; merged, the parts equal the one that took all.
         #[test]
         fn merged_parts_are_the_whole(
             sizes in proptest::collection::vec((0usize..4, 0u64..50), 0..400),

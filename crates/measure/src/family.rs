@@ -3,8 +3,7 @@
 //! Source: Holm, *A Simple Sequentially Rejective Multiple Test Procedure* (Scandinavian Journal of Statistics 6, 1979).
 
 /// Probabilities corrected by Holm's procedure, in the order in which they came: claiming all those of at most `level`
-/// makes one false claim or more with a probability of at most `level`, whatever the comparisons have to do with each
-/// other.
+/// makes one false claim or more with a probability of at most `level`, even if the comparisons depend on each other.
 ///
 /// `None` stands for a comparison that gave no probability; it is one of the family all the same, as it was asked.
 ///

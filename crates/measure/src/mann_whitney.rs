@@ -1,7 +1,7 @@
 //! The rank-sum test of Wilcoxon, Mann and Whitney: do later values lie to one side of earlier ones?
 //!
-//! It asks only for the order of the values, so its probabilities hold whatever their distribution is, and a value far
-//! away counts no more than one just beyond the others.
+//! It asks only for the order of the values, so its probabilities hold for any distribution, and a value far away
+//! counts no more than one just beyond the others.
 //!
 //! Source: Mann and Whitney, *On a Test of Whether one of Two Random Variables is Stochastically Larger than the Other*
 //! (Annals of Mathematical Statistics 18, 1947), whose recurrence counts the exact distribution.

@@ -11,7 +11,7 @@ pub enum Part {
     /// From the generator's send to the arrival of the first byte at the server's socket, and later bytes of the
     /// request that the server waited for.
     RequestTransit,
-    /// Arrived on a connection that nobody had accepted, behind other work of the workers.
+    /// Arrived on a connection that no task had accepted, behind other work of the workers.
     AcceptQueue,
     /// Behind other requests of the same worker.
     WorkerQueue,

@@ -12,7 +12,7 @@ pub struct Share {
     pub wait_ns: u64,
 }
 
-/// How often and how long somebody waited for somebody.
+/// How often and how long one participant waited for another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wait {
     /// Waits.
@@ -94,7 +94,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Sums are kept whatever is told, bounded, and two folds merge to the fold of both.
+        /// For any input the sums are kept, the size is bounded, and two folds merge to the fold of both.
         #[test]
         fn sums_are_kept_and_merge(told in proptest::collection::vec((0u32..40, 0u32..40, 0usize..Part::COUNT, 0u64..1000), 0..200), cut in 0usize..200) {
             let (mut whole, mut left, mut right) = (ParticipantsFold::new(50), ParticipantsFold::new(50), ParticipantsFold::new(50));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_bound_it_is_nobody_in_particular() {
+    fn beyond_the_bound_participants_are_not_told_apart() {
         let mut fold = ParticipantsFold::new(4);
         for who in 1..100 {
             fold.had(who, Part::Run, 10);

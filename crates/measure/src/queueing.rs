@@ -60,7 +60,7 @@ pub fn staffed(load: f64) -> u32 {
     (load.max(0.0) + 2.0 * load.max(0.0).sqrt()).ceil().max(1.0) as u32
 }
 
-/// What a response takes when nobody queues any more, but everybody shares the CPUs: bounds of a closed system.
+/// What a response takes when no request queues any more, but all share the CPUs: bounds of a closed system.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shared {
     /// The mean response now, nanoseconds.

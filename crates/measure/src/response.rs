@@ -19,7 +19,7 @@ const LARGEST_NS: u64 = 3_600_000_000_000;
 pub struct Piece {
     /// What it was.
     pub part: Part,
-    /// Who or what was to blame: a label's number, 0 for nobody in particular.
+    /// What was to blame: a label's number, 0 for none that is told apart.
     pub detail: u32,
     /// Its length.
     pub ns: u64,
@@ -270,7 +270,7 @@ mod tests {
     }
 
     proptest! {
-        /// Ten tenths are the whole, whatever the responses are.
+        /// Ten tenths are the whole, for any responses.
         #[test]
         fn profiles_of_all_shares_are_the_whole(times in proptest::collection::vec(1u64..1_000_000_000, 1..300)) {
             let mut fold = ResponseFold::new();

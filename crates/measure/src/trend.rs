@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_put_together_whatever_the_times_are() {
+    fn slices_are_put_together_at_any_times() {
         let mut trend = TrendFold::default();
         for step in 0..1_000u64 {
             trend.push(step.wrapping_mul(0x9e37_79b9_7f4a_7c15), 1.0);

@@ -130,7 +130,7 @@ impl WakeupFold {
         self.counts.unseen += events;
     }
 
-    /// Nobody looks from now on: whatever the tasks do, they are to be found anew.
+    /// Events stop from now on, so that what the tasks do must be found anew.
     pub fn pause(&mut self) {
         self.tasks.clear();
     }
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(fold.snapshot().futile, 0);
     }
 
-    /// Whatever is missing of a true story, the counts are off by at most what is said to be unseen.
+    /// Any events may be missing of a true story: the counts are off by at most what is said to be unseen.
     #[test]
     fn what_is_missing_bounds_the_error() {
         for seed in 0..500 {

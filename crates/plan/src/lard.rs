@@ -36,7 +36,7 @@ impl Lard {
 pub(crate) struct LardState {
     lard: Lard,
     nodes: u64,
-    /// The nodes of each object; 0 = nobody yet.
+    /// The nodes of each object; 0 = none yet.
     serves: Vec<u64>,
     changed_ns: Vec<u64>,
 }
@@ -63,7 +63,7 @@ impl LardState {
             return idlest;
         }
         let (node, load) = fewest(serving, loads);
-        // Where nobody is below, more nodes would not help until one has twice as much as is good.
+        // If no node is below the lower mark, more nodes do not help until one has twice as much as is good.
         let is_full = load > high && idlest_load < low || load >= 2 * high;
         let chosen = if is_full { idlest } else { node };
         if !is_replicated {
@@ -98,7 +98,7 @@ mod tests {
         let mut state = LardState::new(Lard::default(), 2, 3);
         assert_eq!(state.choose(0, 0, &[3, 2, 4]), 1);
         assert_eq!(state.choose(0, 0, &[0, 65, 0]), 1);
-        // Above the upper mark, but nobody is below the lower one; then somebody is; then twice the upper mark.
+        // Above the upper mark, but no node is below the lower one; then one is; then twice the upper mark.
         assert_eq!(state.choose(0, 0, &[25, 66, 25]), 1);
         assert_eq!(state.choose(0, 0, &[25, 66, 24]), 2);
         assert_eq!(state.choose(0, 0, &[40, 66, 130]), 0);

@@ -5,6 +5,18 @@
 //! those for the least storage, with which an objective is met.
 //! Everything is made from seeds: the same log, options and seed give the same figures.
 //! This crate opens no file and knows no clock.
+//!
+//! # The way of a plan
+//!
+//! 1. `weir-access-log` reads the lines or records of a log; `log.rs` takes them in: 16 bytes for each request, each
+//!    path once.
+//! 2. `service.rs` and `trace.rs` make arrivals and service times of it, by a seed.
+//! 3. `placement.rs` says what lies where, `router.rs` which node serves a request (`lard.rs`, `ring.rs`: policies that
+//!    place by request).
+//! 4. `simulator.rs` goes from event to event; a node's queue is in `station.rs`, what became of the requests in
+//!    `outcome.rs`.
+//! 5. `seeds.rs` repeats it, and `search.rs` looks for the fewest nodes and then the least storage.
+//! 6. `crates/cli/src/plan/` tells the plan; its page is `crates/report/src/html/plan_page.rs`.
 
 mod kind;
 mod lard;

@@ -10,7 +10,7 @@ use weir_access_log::{Entry, LeftOut, Parts, Reason, Requests, Source, SourceErr
 pub const ENTRIES_MAX: usize = 100_000_000;
 /// The most different objects.
 pub const OBJECTS_MAX: usize = 8_000_000;
-/// The object that stands for whatever was not found, refused or failed: it is work, but no node keeps it.
+/// The object that stands for all that was not found, was refused or failed: it is work, but no node keeps it.
 pub(crate) const NOTHING: u32 = 0;
 /// For a request whose log has whole seconds only.
 const NO_NANOSECOND: u32 = u32::MAX;
@@ -230,7 +230,7 @@ impl Response {
     fn of(entry: &Entry<'_>) -> Self {
         let bytes = entry.bytes.unwrap_or(0);
         let size = match (entry.status, entry.whole_bytes) {
-            // A response to HEAD has no body whatever the object's size (RFC 9110 9.3.2).
+            // A response to HEAD has no body for an object of any size (RFC 9110 9.3.2).
             (Some(200 | 203 | 206) | None, _) if entry.method == "HEAD" || entry.is_size_unread => {
                 (0, SizeFrom::Nothing)
             }

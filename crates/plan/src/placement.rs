@@ -147,7 +147,7 @@ impl Placer<'_> {
     }
 
     fn by_type(&self) -> Vec<u64> {
-        // Kinds that nobody asks for take no node; those with the most work have theirs first.
+        // Kinds that no request asks for take no node; those with the most work have theirs first.
         let mut work = [0.0; Kind::ALL.len()];
         for (object, work_ns) in self.objects.iter().zip(self.work_ns) {
             work[object.kind as usize] += work_ns;

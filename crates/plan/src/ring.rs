@@ -67,7 +67,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_is_above_the_bound(loads in prop::collection::vec(0u32..50, 1..=64), object in 0u32..100, bound in 1.01..3.0f64) {
+        fn no_node_is_above_the_bound(loads in prop::collection::vec(0u32..50, 1..=64), object in 0u32..100, bound in 1.01..3.0f64) {
             let ring = Ring::new(100, loads.len() as u32, Some(bound), 7);
             let active = loads.iter().map(|load| u64::from(*load)).sum();
             let node = ring.choose(object, &loads, active);

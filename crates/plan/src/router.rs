@@ -39,7 +39,7 @@ impl Router {
             _ => Way::Placed,
         };
         let mut has = placed.map_or_else(|| vec![0; objects.len()], |placement| placement.nodes_of);
-        // Nobody keeps what is not found, and everybody can say so.
+        // No node keeps what is not found, and every node can say so.
         if let (Way::Placed, Some(nothing)) = (&way, has.first_mut()) {
             *nothing = all(nodes);
         }

@@ -120,7 +120,7 @@ impl<'a> Scenario<'a> {
         Self { objects: log.objects(), traces: seeds.into_iter().map(trace).collect() }
     }
 
-    /// The fewest servers that can meet an objective, whatever lies where: of each seed the requests for which it has a limit
+    /// The fewest servers that can meet an objective, with any placement: of each seed the requests that have a limit
     /// are done before the last one's limit, so they fit into the time until then, even where these are the shortest ones.
     #[must_use]
     pub fn servers_min(&self, share: f64, limit_ns: u64) -> f64 {

@@ -1,4 +1,4 @@
-//! How long a node takes to serve a request, when nobody else is there.
+//! How long a node takes to serve a request, when it has no other.
 
 use crate::Kind;
 

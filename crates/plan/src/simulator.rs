@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 /// The most nodes.
 pub const NODES_MAX: u32 = 64;
-/// How many requests a node takes at most where nobody says it.
+/// How many requests a node takes at most where the plan does not say it.
 pub const QUEUE_MAX: u32 = 1_000_000;
 
 /// The nodes.

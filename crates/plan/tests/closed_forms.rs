@@ -97,7 +97,7 @@ fn several_servers() {
         let cluster = Cluster { servers, ..Cluster::new(1) };
         let wait_ns = queueing::mean_wait_ns(servers, rate_per_s, MEAN_NS).expect("it is stable");
         assert_near(&format!("M/M/{servers}"), run(&trace, &cluster, Policy::Full).waiting_mean_ns(), wait_ns);
-        // As many are there, whoever is served first, so by Little's law the mean is the same.
+        // As many are there in any order of service, so by Little's law the mean is the same.
         let shared = Cluster { discipline: Discipline::Shared, ..cluster };
         let response_ns = run(&trace, &shared, Policy::Full).response_mean_ns();
         assert_near(&format!("M/M/{servers}-PS"), response_ns, wait_ns + MEAN_NS);
@@ -110,7 +110,7 @@ fn arrivals_that_are_dealt_by_chance_are_poisson_at_each_node() {
     let cluster = Cluster { dispatch: Dispatch::Random, ..Cluster::new(4) };
     let wait_ns = queueing::mean_wait_ns(1, 700.0, MEAN_NS).expect("it is stable");
     assert_near("4 times M/M/1", run(&trace, &cluster, Policy::Full).waiting_mean_ns(), wait_ns);
-    // One object lies on one node only, whatever the others do.
+    // One object lies on one node only, although the others are idle.
     let idle = run(&trace, &Cluster { servers: 4, ..cluster }, Policy::Partition(Partition::RoundRobin));
     let wait_ns = queueing::mean_wait_ns(4, 2800.0, MEAN_NS).expect("it is stable");
     assert_near("M/M/4", idle.waiting_mean_ns(), wait_ns);

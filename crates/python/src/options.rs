@@ -250,7 +250,7 @@ impl Wanted {
         let steps = u32::try_from(list.len()).map_err(wrong)?;
         let session = (0..steps).fold(Session::new(), |session, place| {
             let session = session.burst(&[place]);
-            // Behind the last request nobody waits.
+            // Behind the last request there is no pause.
             if place + 1 < steps { session.think(think) } else { session }
         });
         options.asks.sessions = Some(Sessions { list: vec![session], seed: self.seed() });

@@ -158,7 +158,7 @@ impl Running {
             let is_over = match locked(&self.stream).as_mut() {
                 None => true,
                 Some(stream) => {
-                    // First: whatever came before the end is there afterwards.
+                    // Asked first, so that all samples from before the end are there afterwards.
                     let is_over = stream.is_over();
                     stream.take(most, |sample| samples.push(sample));
                     is_over

@@ -86,7 +86,7 @@ pub struct Explanation {
     pub not_observed: Vec<String>,
     /// Why not, by the part's name.
     pub not_observed_why: BTreeMap<String, String>,
-    /// The largest parts of the mean response, largest first, with whoever was to blame.
+    /// The largest parts of the mean response, largest first, with the task or object to blame.
     pub causes: Vec<Cause>,
     /// What the slowest 1 % wait for that the others do not, largest first.
     pub slow_causes: Vec<SlowCause>,
@@ -113,8 +113,8 @@ pub struct Explanation {
     pub warnings: Vec<String>,
 }
 
-/// Where requests were, whatever they waited for there: means over the joined responses, nanoseconds. They add up to the
-/// mean response of these.
+/// Where requests were, with all that they waited for there: means over the joined responses, nanoseconds. They add up
+/// to the mean response of these.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Stages {
     /// From the time that the schedule intended until a task of the server had read of it: connecting, transit, queues, and
@@ -192,7 +192,7 @@ pub struct SourceCost {
     pub cpu_share: Option<f64>,
 }
 
-/// A part of the mean response, with whoever was to blame.
+/// A part of the mean response, with the task or object to blame.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cause {
     /// The part's name.
@@ -409,7 +409,7 @@ pub struct ExampleStep {
     pub ns: u64,
     /// The task whose time it was, empty where it was none's.
     pub task: String,
-    /// Who or what it was spent on, empty for nobody in particular.
+    /// The task or object that it was spent on, empty for none.
     pub who: String,
 }
 

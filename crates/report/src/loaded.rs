@@ -15,7 +15,7 @@ pub struct Loaded {
     pub duration_s: f64,
     /// How long it took until nothing was under way any more, seconds, where that is longer.
     pub took_s: Option<f64>,
-    /// Whole responses, whatever their status.
+    /// Whole responses of any status.
     pub requests: u64,
     /// Those of them whose status is a success.
     pub successes: u64,
@@ -72,7 +72,7 @@ pub struct LoadedPoint {
     pub begin_s: f64,
     /// See `begin_s`.
     pub length_s: f64,
-    /// Whole responses, whatever their status.
+    /// Whole responses of any status.
     pub requests: u64,
     /// Those of them whose status is no success.
     pub unexpected: u64,
@@ -89,7 +89,7 @@ pub struct LoadedPoint {
 pub struct LoadedRate {
     /// Arrivals a second that were wanted.
     pub rate_per_s: f64,
-    /// Responses a second that came, whatever their status.
+    /// Responses of any status that came, a second.
     pub achieved_per_s: f64,
     /// Successes a second.
     pub successes_per_s: f64,

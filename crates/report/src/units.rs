@@ -89,7 +89,7 @@ pub(crate) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 && share.is_finite() { share } else { 0.0 }
 }
 
-/// Whether a character of somebody else's text could change more than its own place: controls, which a terminal
+/// Whether a character of a text from outside could change more than its own place: controls, which a terminal
 /// obeys, and marks of direction, which make the text beside them read as something else.
 pub(crate) fn is_unsafe(character: char) -> bool {
     character.is_control()

@@ -135,7 +135,7 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
-    /// The user as whom the server is to run is not there.
+    /// The user that the server is to run as does not exist.
     #[error("cannot run as {name}: {source}; give the name of a user of this system")]
     User {
         /// The name as given.

@@ -21,16 +21,16 @@
 //! Everything else runs only when something is out of the ordinary: a path that needs decoding
 //! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
 //! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log/`) or business
-//! transactions (`arm_rules.rs`, `arm_requests.rs`), hosts of a configuration (`config/`, `front/`), rules that somebody
-//! has for a path (`advice.rs`, `advisory.rs`, `site/governed.rs`), orders (`control.rs`) or bounds (`throttle.rs`).
+//! transactions (`arm_rules.rs`, `arm_requests.rs`), hosts of a configuration (`config/`, `front/`), an adviser with
+//! rules for a path (`advice.rs`, `advisory.rs`, `site/governed.rs`), orders (`control.rs`) or bounds (`throttle.rs`).
 //!
 //! # Staleness
 //!
-//! The kernel tells of changes in the directories of cached files (`watches.rs`), and a loop hears them before the
-//! requests that it is told of at the same time: a request that was sent after a change gets what is there since, unless
-//! it comes in while the loop is at work on what came before the change. Where it does not tell (network
-//! file systems, symbolic links, several hard links) a cached file is looked at again at most once a second, and
-//! elsewhere at most once a minute, for writes through a memory mapping, which it does not tell either.
+//! The kernel reports changes in the directories of cached files (`watches.rs`), and a loop reads these reports before
+//! the requests that arrive at the same time: a request that was sent after a change gets the new content, unless it
+//! arrives while the loop still works on requests from before the change. Where the kernel does not report changes
+//! (network file systems, symbolic links, several hard links) the server checks a cached file at most once a second;
+//! elsewhere at most once a minute, for writes through a memory mapping, which the kernel does not report either.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! Whoever knows rules is asked about the paths that they are for, obeyed, and told of every end.
+//! The server asks the adviser about the paths that its rules govern, obeys it, and reports the end of every response.
 
 mod harness;
 
@@ -155,7 +155,7 @@ fn other_rules_hold_for_what_is_in_memory_too() {
     assert!(matches!(&begun[..], [(path, ..)] if path == "/other.mp4"), "{begun:?}");
     let asked = told.asked_of.lock().expect("no panic").clone();
     assert!(asked.values().all(|times| *times <= 3), "once more for each edition, and as it is loaded: {asked:?}");
-    // Where no rule looks at links, nobody is asked to tell of his.
+    // Where no rule looks at links, no client is asked for hints on its link.
     told.edition.store(2, Ordering::Release);
     wait_until(|| ask() == [false, false]);
     let advised = site.counters.read().advised;
@@ -242,7 +242,7 @@ fn what_is_leased_is_answered_without_asking_until_the_lease_ends() {
     assert_eq!((asked as u32 + leased[0], leased[2]), (101, 0));
     assert!(leased[0] > 10, "{asked} asked, {leased:?} leased");
     assert_eq!(site.counters.read().advised, 101);
-    // Whatever is another question is asked.
+    // A request that differs from the leased one is asked about.
     let mut is_asked = |path: &str, fields: &str| {
         let before = told.asked_and_leased();
         let status = get(path, fields).status;
@@ -366,7 +366,7 @@ fn a_variant_stands_for_the_file_under_a_tag_of_its_own() {
 }
 
 #[test]
-fn clients_are_asked_to_say_what_they_know_only_where_somebody_looks_at_it() {
+fn clients_are_asked_for_hints_only_where_a_rule_looks_at_links() {
     let (site, told) = start(|_| {});
     // There are rules for the other one then, and none of them reads a link.
     told.edition.store(2, Ordering::Release);
@@ -420,7 +420,8 @@ fn a_variant_that_is_not_there_is_looked_for_once_and_found_when_it_comes() {
     wait_until(|| site.get("/v/film.mp4").body == FULL);
 }
 
-/// Whatever is said later, a range continues the variant whose tag the client has, or the client gets a whole one.
+/// A range continues the variant whose tag the client has, or the client gets a whole one, even if the adviser has
+/// chosen another variant since.
 #[test]
 fn ranges_of_two_variants_are_never_mixed() {
     let (site, told) = start(|_| {});
@@ -455,7 +456,7 @@ fn ranges_of_two_variants_are_never_mixed() {
 }
 
 #[test]
-fn a_tag_that_somebody_made_up_opens_nothing() {
+fn a_tag_that_a_client_made_up_opens_nothing() {
     let (site, told) = start(|_| {});
     site.write("v/film.internal.mp4", b"internal");
     told.choose("small");

@@ -1,4 +1,4 @@
-//! Requests as business transactions, as an agent takes them in. One test, as the environment is the process's.
+//! Requests as business transactions, as an agent receives them. It is one test, because it sets environment variables.
 
 mod harness;
 
@@ -213,7 +213,7 @@ fn places_clients_and_samples(site: &Site, all: &Subscription) {
     }
     let told = &next(all, 1)[0];
     assert_eq!((told.application.as_str(), told.name.as_str()), ("cellar", "/private/but/y.txt"));
-    assert_eq!((told.group.as_deref(), told.user.as_deref()), (Some("houses"), None), "nobody has said a name");
+    assert_eq!((told.group.as_deref(), told.user.as_deref()), (Some("houses"), None), "the client has given no name");
     // Aladdin:open sesame
     site.ask("GET", "/private/but/y.txt", "Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n");
     assert_eq!(next(all, 1)[0].user.as_deref(), Some("Aladdin"));
@@ -267,7 +267,7 @@ fn outcomes(site: &Site, all: &Subscription) {
     assert!(metric(told, "bytes").expect("bytes") < 30 << 20, "{told:?}");
 }
 
-/// Responses that are handed over to io_uring end when they have gone, whatever the socket has room for.
+/// A transaction of a response by io_uring ends when the socket has taken the response, even if it had little room.
 fn by_the_ring(site: &Site, all: &Subscription) {
     let ask = "GET /order/1.html HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut stream = with_little_room(site);

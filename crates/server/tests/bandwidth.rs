@@ -13,7 +13,7 @@ use weir_server::{Advice, Adviser, Link, Options, Question, Server};
 use weir_testkit::namespace::{Namespace, ip, tc};
 use weir_testkit::require;
 
-/// Tells a server to stop, whatever happens before.
+/// Tells a server to stop, even if the test panics before.
 struct StopAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for StopAtEnd<'_> {
@@ -179,7 +179,7 @@ fn who_takes_small_files_only_has_a_round_trip_by_address_and_network() {
             assert!((of.kept, of.rtt_s.is_some(), of.bandwidth_bps) == (1, true, None), "{of:?}");
             assert!(place.is_none_or(|place| one.place == place), "{of:?}");
         }
-        // An address is nobody's business unless the log has it, too.
+        // Addresses are shown whole only if the log shows them whole.
         assert!(!addresses.freshest[0].place.contains("127"), "{addresses:?}");
         assert_eq!(insight.expected(10)[0].freshest[0].place, addresses.freshest[0].place, "a name stays");
     });
@@ -203,7 +203,7 @@ fn content_that_is_wanted_is_described_and_digested_beside_the_loops() {
         let (addr, insight) = (server.local_addrs()[0], server.insight());
         scope.spawn(|| server.run(&stop).expect("ends well"));
         drop(get(addr));
-        assert_eq!(insight.described("/film.mp4"), None, "nobody wanted it");
+        assert_eq!(insight.described("/film.mp4"), None, "it was not asked for before");
         let described = |bytes: u64| {
             let begin = std::time::Instant::now();
             loop {

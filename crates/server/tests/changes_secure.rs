@@ -1,5 +1,5 @@
-//! Files that change while they are sent over TLS and over HTTP/2: nobody gets bytes of two versions in one, and who gets
-//! less is told so.
+//! Files that change while they are sent over TLS and over HTTP/2: no response has bytes of two versions, and a client
+//! can tell that a response was cut off.
 
 mod harness;
 
@@ -90,7 +90,7 @@ fn a_file_replaced_or_deleted_while_it_is_sent_is_sent_as_it_was() {
 fn a_client_that_is_killed_in_mid_body_leaves_nothing_behind() {
     for (is_secure, version) in WAYS {
         let mut download = begun(is_secure, version);
-        // The program that `timeout` has started goes with its pipe to nobody: kill what holds the socket.
+        // Killing `timeout` alone would leave curl running, which holds the socket: kill the children.
         kill_children(download.curl.id());
         let _ = download.curl.wait();
         harness::wait_until(|| download.site.counters.read().connections_broken == 1);

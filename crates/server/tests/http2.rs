@@ -1,4 +1,4 @@
-//! HTTP/2 against implementations of others: hyperframe and hpack for each frame and each error, h2, nghttp, h2load and
+//! HTTP/2 against other implementations: hyperframe and hpack for each frame and each error, h2, nghttp, h2load and
 //! curl as clients.
 
 mod harness;

@@ -1,4 +1,4 @@
-//! HTTP/3 against implementations of others: aioquic for each frame, each error and whole files, Chromium as a browser.
+//! HTTP/3 against other implementations: aioquic for each frame, each error and whole files, Chromium as a browser.
 
 mod harness;
 
@@ -297,8 +297,8 @@ fn a_browser_speaks_it() {
     assert_eq!((counts.http2_connections, counts.http3_errors), (0, 0), "{counts:?}");
 }
 
-/// Whoever observes the server from outside finds the same places in all versions: where a request is read, where its
-/// response is sent, and where it is done.
+/// The same static probes fire in all versions of HTTP: where a request is read, where its response is sent, and where
+/// it is done.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn it_can_be_observed_where_the_others_can() {

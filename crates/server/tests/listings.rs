@@ -1,4 +1,4 @@
-//! Listings of directories: kept, and yet as the directory is.
+//! Listings of directories: kept in memory, and still up to date.
 
 mod harness;
 

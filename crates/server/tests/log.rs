@@ -138,7 +138,7 @@ fn a_full_disk_costs_lines_but_no_response() {
 }
 
 #[test]
-fn json_is_json_whatever_the_client_says() {
+fn json_is_json_for_any_request() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = log_file(&directory);
     let site = Site::start(&[("a.txt", b"hello")], log_to(&path, |log| log.format = LogFormat::Json));

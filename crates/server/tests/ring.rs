@@ -1,5 +1,5 @@
-//! Connections on io_uring answer as those of epoll do, byte for byte, whatever their clients do; and a system that does
-//! not give it is served by epoll.
+//! Connections on io_uring answer as those on epoll do, byte for byte, to any sequence of requests; and the server uses
+//! epoll on a system that refuses io_uring.
 
 mod harness;
 
@@ -29,7 +29,7 @@ fn site(io: Io) -> Site {
 /// Which of the requests asks for the connection's end.
 const CLOSES: usize = 10;
 
-/// Whether this kernel gives it; said aloud where it does not.
+/// Whether this kernel allows io_uring; reports it where it does not.
 fn has_ring() -> bool {
     let options = Options { listen: vec!["127.0.0.1:0".parse().expect("an address")], ..Options::new(".") };
     let server = Server::bind(options).expect("binds");
@@ -106,7 +106,8 @@ fn both_ways_answer_the_same_bytes() {
             bytes.extend_from_slice(requests[i].as_bytes());
             bytes.resize(bytes.len() + if i == 7 { 5000 } else { 0 }, b'b');
             if i == CLOSES {
-                // A client must send nothing behind it (RFC 9112, section 9.6): what it does send may be met by a reset.
+                // A client must send nothing behind it (RFC 9112, section 9.6): what it does send may be met by a
+                // reset.
                 break;
             }
         }
@@ -135,7 +136,7 @@ fn a_client_that_reads_nothing_is_not_answered_without_bound() {
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
             Err(error) => panic!("{error}"),
         }
-        assert!(sent < 100 << 20, "it takes whatever comes");
+        assert!(sent < 100 << 20, "the server takes requests without bound");
     }
     asked += sent / request.len();
     let answered = site.counters.read().requests;

@@ -1,4 +1,5 @@
-//! What is watched for changes of files, counted as the kernel does: alone in its process, so that nothing else counts.
+//! The inotify watches of a server, counted by the kernel. The test is alone in its process, which has no other
+//! watches.
 
 mod harness;
 
@@ -54,7 +55,7 @@ fn hosts_share_one_instance_and_a_reload_gives_watches_back() {
     while get(&site, "a.org", "/f").status != 421 {
         assert!(Instant::now() < deadline, "the new configuration is not in use");
     }
-    assert_eq!(watched(), (1, 2), "what nobody serves any longer is given back");
+    assert_eq!(watched(), (1, 2), "watches of directories that no host serves any longer are removed");
     site.write("a/sub/f", b"newest");
     assert_eq!(get(&site, "sub.org", "/f").text(), "newest", "it was watched for two, and is for one");
     site.write("c/f", b"newest");

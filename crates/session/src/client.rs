@@ -149,7 +149,7 @@ impl Client {
     /// Asks for an address, and follows redirects if the request wants it.
     ///
     /// # Errors
-    /// Whatever keeps a whole response from coming.
+    /// The reason why no whole response came.
     pub fn ask(&self, ask: &Ask, address: &Url, jar: &mut Jar) -> Result<Exchange, AskError> {
         let (mut method, mut address) = (ask.method.clone(), address.clone());
         let first_origin = address.origin();

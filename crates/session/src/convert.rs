@@ -6,7 +6,7 @@ use crate::specification::written;
 use std::fmt::Write;
 use url::Url;
 
-/// Whoever pauses longer than this begins a new burst, even where the page is the same.
+/// A user who pauses longer than this begins a new burst, even where the page is the same.
 const BURST_GAP_US: i64 = 1_000_000;
 
 /// Why an entry is not written in another form, and whether that is a loss.

@@ -61,7 +61,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Reads a page; whatever it is, something of it can be read.
+    /// Reads a page. It does not fail: of any bytes the links and forms that can be read are given.
     #[must_use]
     pub fn read(content: &[u8]) -> Self {
         let mut reader = Reader::default();

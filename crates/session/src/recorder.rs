@@ -74,7 +74,7 @@ struct Store {
     /// Values of the session's cookie, as the server gave them, and the session's number.
     sessions: BTreeMap<String, usize>,
     sessions_seen: usize,
-    /// Changes since the begin: whoever writes compares it.
+    /// Changes since the begin: the writer of the file compares it.
     version: u64,
 }
 
@@ -82,7 +82,7 @@ struct Store {
 struct Shared {
     options: Options,
     agent: ureq::Agent,
-    /// The origin by which a browser that names no host knows us: told once somebody listens.
+    /// The origin by which a browser that names no host knows us: known once the endpoint listens.
     own: OnceLock<String>,
     store: Mutex<Store>,
     dropped: AtomicU64,
@@ -212,7 +212,7 @@ impl Shared {
                 store.sessions_seen
             }
         };
-        // Servers give a new value when somebody signs in: it is the same user.
+        // Servers give a new value when a user signs in: it is the same user.
         if let Some(set) = set
             && store.sessions.len() < self.options.entries_max
         {

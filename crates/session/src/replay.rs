@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use url::Url;
 
-/// Pauses of a recording longer than this are those of somebody who went away.
+/// Pauses of a recording longer than this are those of a user who went away.
 const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// How a recording is replayed.

@@ -1,4 +1,4 @@
-//! Tests as they are run, whatever file they come from.
+//! Tests as they are run, from a file of any format.
 
 use crate::pattern::Pattern;
 use std::path::PathBuf;

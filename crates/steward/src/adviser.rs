@@ -1,5 +1,5 @@
 //! What the event loops ask: a lookup in the loop's own book, a share to refuse, and for sessions the rules themselves.
-//! No call waits for anything: whoever finds a book open tries again for some microseconds, and then goes without.
+//! No call blocks: a caller that finds a book open tries again for some microseconds, and then goes without.
 
 use crate::book::Book;
 use crate::clients::{self, identity};
@@ -19,7 +19,7 @@ use weir_adapt::log::ClockPair;
 use weir_adapt::{AtRest, Policy};
 use weir_server::{Advice, Adviser, Lease, LeaseClock, Link, Names, Question};
 
-/// Tries to find the rules free that somebody is asking, some 20 us in all.
+/// Tries to lock the rules while another thread has them, some 20 us in all.
 const TRIES: u32 = 400;
 /// Ends of responses that wait for the book; it is open for a fraction of a millisecond once a tick.
 const LATE_MAX: usize = 4096;
@@ -36,25 +36,25 @@ pub(crate) struct Shared {
     pub(crate) rules: Mutex<Rulebook>,
     pub(crate) ledgers: Mutex<Vec<Arc<Book<Ledger>>>>,
     pub(crate) undecided: AtomicU64,
-    /// Whether everything that the rules are told is written down, and so has to be told.
+    /// Whether all input of the rules is recorded, so that all of it must be told to them.
     is_recorded: bool,
     started: Started,
 }
 
-/// What each loop looks at with each request; apart from what they write, so that it stays in the caches of all.
+/// What each loop reads with each request; apart from what loops write, so that it stays in the caches of all CPUs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Glance {
-    /// Counts what was published, so that a loop sees at a glance whether there is something new.
+    /// Grows with each publication, so that a loop sees with one load whether there is something new.
     edition: AtomicU64,
     /// The number of the policy that was published last.
     policy: AtomicU64,
     /// Whether some answers may be stale, by what was published last.
     may_be_stale: AtomicBool,
-    /// Another number after each change of what an answer depends on, the rules being told included: what leases go by.
+    /// The clock of leases: it moves on with each change that an answer depends on, and with each tick.
     leases: Arc<LeaseClock>,
-    /// Counts ticks, twice each: between two even numbers the rules know of a node and an atom what they knew at the
-    /// first. It is odd while they are told of more, where somebody writes that down.
+    /// Counts ticks in steps of two. While it stays at one even number, the readings of nodes and atoms that the rules
+    /// know do not change. It is odd while the rules are told of new ones, if there is a recording.
     ticks: AtomicU64,
 }
 
@@ -233,8 +233,8 @@ impl Shared {
         self.glance.leases.move_on();
     }
 
-    /// The rules are about to be told of more. Until [`Self::ticked`] all sessions are told, where somebody writes down
-    /// what is: whoever opens a ledger after this finds in it all of those that passed before.
+    /// The rules are about to be told of more. With a recording, the rules are told of every session until
+    /// [`Self::ticked`]. A ledger that the controller opens after this call holds all sessions that passed before it.
     pub(crate) fn telling(&self) {
         if self.is_recorded {
             self.glance.ticks.fetch_or(1, Ordering::AcqRel);
@@ -243,7 +243,7 @@ impl Shared {
         }
     }
 
-    /// The rules have been told of another tick. There is one controller, so that nobody else counts.
+    /// The rules have been told of another tick. Only the one controller counts, so a load and a store are enough.
     pub(crate) fn ticked(&self) {
         let now = self.glance.ticks.load(Ordering::Acquire);
         self.glance.ticks.store((now | 1) + 1, Ordering::Release);
@@ -399,10 +399,10 @@ impl Shared {
         }
     }
 
-    /// Asks the rules for the variant of a session that begins: the ticket of its response, what to do, and, where that
-    /// holds for others of the connection, as which kind they are counted, if they are. What is known
-    /// to be decided for nobody is not asked, so that most of the sessions of fast clients are none to the rules: they
-    /// are counted by kind where somebody writes down what rules are told.
+    /// Asks the rules for the variant of a session that begins. Returns the ticket of its response, what to do, and, if
+    /// the answer holds for later sessions of the connection, the kind as which these are counted, if they are. A loop
+    /// remembers for which links the rules decide nothing, and does not ask for these again. So the rules never see
+    /// most sessions of fast clients; with a recording, these are counted by kind.
     #[inline(never)]
     fn session(
         &self,
@@ -414,7 +414,7 @@ impl Shared {
     ) -> (Ticket, Option<Names>, Option<Option<u32>>) {
         let Question { path, client, connection, link, .. } = *question;
         let sessions = &published.sessions[pattern];
-        // Where rules choose a variant, the best one is a choice, too: it is not everybody's.
+        // Where rules choose a variant, the best one is a choice too, and is returned as one rather than as `None`.
         let best = || sessions.names.first().cloned();
         let is_telling = now.0 % 2 == 1;
         let piece = sessions.at_rest.as_ref().filter(|_| !is_telling);
@@ -434,7 +434,7 @@ impl Shared {
                 return (ticket, best(), None);
             }
         }
-        // Nobody would tell the rules of the end of a session that is not followed.
+        // Without room the ledger could not follow the session, so the rules would never hear of its end.
         if !ledger.has_room(connection) {
             return (ticket, None, None);
         }
@@ -512,7 +512,7 @@ impl Adviser for Shared {
             let Some(mut rules) = open(&self.rules).filter(|rules| rules.number == published.number) else {
                 return ledger.during(connection, link);
             };
-            // The clock is read when nobody else can tell them anything, so that they are told in the order of time.
+            // The clock is read under the lock of the rules, so that they are told in the order of time.
             let Looked { variant, decided } = rules.link_came(self.now_ms(), connection, link);
             drop(rules);
             let names = variant.map(|variant| with_better(published.policy.variants(pattern), &variant));

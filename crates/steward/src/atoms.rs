@@ -12,14 +12,14 @@ const ATOMS_MAX: usize = PATHS_MAX;
 /// Quiet atoms that a tick looks at and forgets at most, where there is little room left for others.
 const SOUGHT_MAX: usize = 2048;
 const FREED_MAX: usize = 256;
-/// What is measured of an atom.
-/// What is told of an atom where it is written down, whoever asks: other rules may.
+/// What a recording holds of each atom, even if no present rule asks for it: a replay may use other rules.
 const WRITTEN: [Resource; 4] = [Resource::Rate, Resource::Errors, Resource::Active, Resource::Wait];
+/// What is measured of an atom.
 const MEASURED: [Resource; 6] =
     [Resource::Rate, Resource::Errors, Resource::ErrorShare, Resource::Active, Resource::Wait, Resource::Queue];
 /// Ticks for which an atom is told of after the last window that some rule has of it.
 const TICKS_AFTER: u64 = 3;
-/// How long the last reading of an atom that nobody asks for holds: until somebody does.
+/// How long the last reading of an atom without requests holds. The next request gives a new one.
 const QUIET_VALID_MS: u64 = 24 * 3600 * 1000;
 
 /// All atoms.
@@ -48,16 +48,16 @@ pub(crate) struct Atoms {
 #[derive(Debug)]
 struct Place {
     path: Arc<str>,
-    /// The number here, and which of those that have had it; `u32::MAX`: there was no room.
+    /// The number here and its generation; a number of `u32::MAX`: there was no room.
     atom: (u32, u32),
-    /// What was under way.
+    /// Responses under way at the last tick.
     under_way: u32,
 }
 
 #[derive(Debug)]
 struct Atom {
     path: Arc<str>,
-    /// Which of those that have had this number.
+    /// Counts the atoms that have had this number.
     generation: u32,
     requests: u64,
     refused: u64,
@@ -163,7 +163,7 @@ impl Atoms {
         crowd.passed_over(taken.fileless, taken.clientless);
     }
 
-    /// The number of an atom, and which of those that have had it; `u32::MAX`: there is no room for it.
+    /// The number of an atom and its generation; a number of `u32::MAX`: there is no room for it.
     fn number_of(&mut self, path: &Arc<str>) -> (u32, u32) {
         if let Some(number) = self.numbers.get(path) {
             return (*number, self.all[*number as usize].generation);
@@ -225,7 +225,7 @@ impl Atoms {
                 continue;
             }
             self.numbers.remove(&atom.path);
-            // Who still has this number has it no more.
+            // A new generation invalidates the number where it is still kept.
             let atom = &mut self.all[self.hand];
             atom.generation = atom.generation.wrapping_add(1);
             self.free.push(self.hand as u32);
@@ -249,8 +249,9 @@ impl Atoms {
             let valid_ms = (!atom.is_lively).then_some(QUIET_VALID_MS);
             let requests = atom.requests as f64;
             atom.rate_per_s = requests / seconds;
-            // The mean of those that came. Of none there is none: the last one holds until it is too old, or it is known
-            // that nobody asks any more. What was told of a request behind the tick in which it came waits for others.
+            // The mean of the requests of this tick. Without one there is no mean: the last mean holds until it is too
+            // old, or until the atom counts as quiet. A wait that is told after the tick of its request counts with the
+            // next ones.
             let wait_s = (atom.requests > 0).then(|| atom.waited_ns as f64 / 1e9 / requests);
             let wait_s = wait_s.or_else(|| (!atom.is_lively).then_some(0.0));
             for resource in asked.iter() {

@@ -1,5 +1,5 @@
-//! A lock for what one loop has open for some nanoseconds with each request, and the controller now and then: its end
-//! is a store where that of a mutex is a locked instruction, and nobody has to be woken.
+//! A lock that one loop holds for some nanoseconds with each request, and the controller now and then. Its release is a
+//! plain store, where a mutex needs a locked instruction, and it wakes no thread.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -8,9 +8,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Tries to open a book that somebody has open, some 20 us in all.
+/// Tries to open a book that another thread has open, some 20 us in all.
 const TRIES: u32 = 400;
-/// From one such round to the next of whoever waits however long it takes: the other may not have a CPU.
+/// The pause between two such rounds of [`Book::wait`]: the holder may not have a CPU.
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// Content that one thread at a time has open.
@@ -20,8 +20,8 @@ pub(crate) struct Book<T> {
     content: UnsafeCell<T>,
 }
 
-// SAFETY: a reference to the content is given only to who has set the flag, and until he clears it nobody else sets it;
-// so one thread at a time has the content, which may go from one to another.
+// SAFETY: only the thread that set the flag gets a reference to the content, and no other thread sets the flag until it
+// is cleared. So one thread at a time has the content, which may go from one to another.
 unsafe impl<T: Send> Sync for Book<T> {}
 
 /// An open book; it is closed when this is dropped, also where a thread panics.
@@ -32,7 +32,7 @@ pub(crate) struct Open<'a, T> {
 }
 
 impl<T> Book<T> {
-    /// Opens it if nobody has.
+    /// Opens it if no thread has it open.
     #[inline]
     pub(crate) fn try_open(&self) -> Option<Open<'_, T>> {
         let is_mine = self.is_open.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn who_finds_it_open_goes_without_and_a_panic_closes_it() {
         let book = Book::<u64>::default();
-        let open = book.open().expect("nobody has it");
+        let open = book.open().expect("it is not open");
         assert!(book.try_open().is_none() && book.open().is_none());
         drop(open);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

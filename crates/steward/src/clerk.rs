@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_store::{Batch, Limits, Outcome, Record, Series, Store};
 
-/// Bytes of a line from the pipe; a longer one is none of ours.
+/// Bytes of a line from the pipe; the controller writes none that is longer.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 /// From one write to the database to the next.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ pub trait Alerts {
     fn failing(&self) -> Option<String>;
 }
 
-/// What became of what was asked so far, as it is told to the server: a line of JSON.
+/// What the clerk has done so far. It goes to the server as a line of JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Lines of the recording that were taken out of the pipe, those of them that wait for the disk, and those that
@@ -88,8 +88,8 @@ impl Failing {
     }
 }
 
-/// Does what is asked over `from` until it is closed, and reports `to` whoever asks, whenever that has changed: a pipe
-/// that does not wait. `tell` says what has gone wrong: once when it begins, once when it is over.
+/// Does what the controller asks over `from` until that is closed, and reports changes of its state over `to`, a
+/// non-blocking pipe. `tell` says what has gone wrong: once when it begins, once when it is over.
 pub fn run(from: impl Read, mut to: impl Write, places: &Places, alerts: &mut dyn Alerts, mut tell: impl FnMut(&str)) {
     let mut from = std::io::BufReader::new(from);
     let mut recording = places.recording.as_deref().map(|path| Recording::new(path, places));
@@ -265,7 +265,7 @@ impl Database {
         let store = match &mut self.store {
             Some(store) => store,
             none => {
-                // Somebody may have put something else there meanwhile.
+                // Another process may have put something else there meanwhile.
                 weir_store::check_store(&self.path)?;
                 let (mut store, damaged) = Store::open_or_begin_anew(&self.path, self.limits)?;
                 store.set_views(&VIEWS, unix_ms())?;

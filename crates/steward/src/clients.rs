@@ -1,7 +1,7 @@
 //! Clients as all loops together have seen them, over all their connections: how many requests a second each makes.
 //!
-//! Only where some rule asks for it. Who asks for most keeps its place: a newcomer for whom there is no room takes that of
-//! one who asks for less, and never its count, so that nobody seems to ask for more than it does.
+//! Only where some rule asks for it. We track the busiest clients: without room, a newcomer takes the place of a client
+//! that asks for less. A new entry starts at zero (unlike space-saving), so no client is over-counted.
 
 use crate::ledger::Seen;
 use crate::rulebook::Rulebook;
@@ -11,13 +11,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use weir_adapt::{CLIENTS_MAX, Engine, Resource, Where};
 
-/// Clients of one tick, of all loops; requests of others are counted as those of nobody.
+/// Clients of one tick, of all loops; the requests of further clients go into `uncounted`.
 const COUNTED_MAX: usize = 65_536;
 /// Ticks for which a client is told of after the last window that some rule has of it.
 const TICKS_AFTER: u64 = 3;
 /// Marks the number of a client of IPv6.
 const IPV6: u64 = 1 << 63;
-/// Whoever has no address, as all clients of a Unix socket: none of them can be told from the others.
+/// The number of clients without an address, as those of a Unix socket: they cannot be told apart.
 const UNSPECIFIED: u64 = 0;
 
 /// A client's address and its network (IPv4 /24, IPv6 /48) as numbers.
@@ -39,13 +39,13 @@ fn name(number: u64) -> String {
         return Ipv4Addr::from_bits(number as u32).to_string();
     }
     // The mark stands in the place of the first bit, which is set in f000::/4 (local and multicast addresses), and in
-    // nothing else that is given to anybody.
+    // no other assigned address.
     let is_local = number >> 60 == 0xf;
     let bits = if is_local { number } else { number & !IPV6 };
     format!("{}/64", Ipv6Addr::from_bits(u128::from(bits) << 64))
 }
 
-/// The number of the client of a name; `None`: it is none of ours.
+/// The number of the client of a name; `None`: it is no name that [`name`] gives.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let address = name.strip_suffix("/64").unwrap_or(name);
     address.parse().ok().map(|address| identity(address).0)
@@ -80,7 +80,7 @@ struct Followed {
 pub(crate) type ClientReading = (u64, Arc<str>, f64);
 
 impl Clients {
-    /// Other rules ask for other readings: these know of nobody yet.
+    /// Other rules ask for other readings: forgets all clients.
     pub(crate) fn ask(&mut self, engine: &Engine, tick_ms: u64) {
         let window_ms = engine.window_ms(Resource::Rate, Where::Client);
         self.is_asked = window_ms.is_some();
@@ -104,7 +104,8 @@ impl Clients {
         }
     }
 
-    /// The readings of a tick that took so many seconds; who is quiet, or has to make room, is forgotten by the rules.
+    /// The readings of a tick that took so many seconds. The rules forget a client that is quiet, or that has to make
+    /// room.
     pub(crate) fn readings(
         &mut self,
         at_ms: u64,
@@ -127,7 +128,7 @@ impl Clients {
         newcomers.extend(counted.drain());
         let room = CLIENTS_MAX.saturating_sub(followed.len());
         if newcomers.len() > room {
-            // Who asks for most comes first; of equal ones always the same.
+            // The busiest client comes first; the number decides between equal ones.
             newcomers.sort_unstable_by_key(|(number, requests)| (std::cmp::Reverse(*requests), *number));
             self.evicted += make_room(followed, newcomers, room, |number| rules.forget_client(at_ms, number));
         }
@@ -145,8 +146,8 @@ impl Clients {
     }
 }
 
-/// Has newcomers, who stand in the order of their requests, take the places of those who ask for less; those who get none
-/// are cut off. How many went without a place, of either.
+/// Gives the busiest newcomers (they are sorted) the places of clients that ask for less, and cuts off the rest.
+/// Returns the number of clients without a place, newcomers and former ones.
 fn make_room(
     followed: &mut BTreeMap<u64, Followed>,
     newcomers: &mut Vec<(u64, u64)>,
@@ -171,7 +172,7 @@ fn make_room(
     (without + places - room) as u64
 }
 
-/// The ones that ask for most, at most so many, the first one first; who asks for nothing is none of them.
+/// The busiest clients, at most so many, the busiest first; clients without requests are left out.
 pub(crate) fn most(readings: &[ClientReading], count: usize) -> Vec<&ClientReading> {
     let mut most: Vec<&ClientReading> = readings.iter().filter(|(_, _, rate_per_s)| *rate_per_s > 0.0).collect();
     let order = |one: &&ClientReading, other: &&ClientReading| other.2.total_cmp(&one.2).then(one.0.cmp(&other.0));
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_most_keeps_its_place_and_nobody_inherits_a_count() {
+    fn the_busiest_clients_keep_their_places_and_a_new_entry_starts_at_zero() {
         let (mut clients, mut rules) = world();
         let many: Vec<(u64, u64)> = (1..=CLIENTS_MAX as u64).map(|number| (number, 2)).collect();
         tick(&mut clients, &mut rules, 1000, &many);

@@ -24,7 +24,7 @@ use weir_adapt::log::{Entry, Header, LINE_BYTES_MAX, Recorded};
 use weir_adapt::{AtomId, Contests, Decision, Engine, Outcome, Resource, Sketch};
 use weir_server::Insight;
 
-/// Readings of atoms that are told while nobody else can ask the rules.
+/// Readings of atoms that are told under one lock of the rules.
 const AT_ONCE: usize = 256;
 /// Atoms whose popularity is counted, and those that are shown.
 const POPULAR: usize = 1024;
@@ -39,15 +39,15 @@ const LINKS_EVERY: Duration = Duration::from_secs(5);
 const CONTEST_EVERY: Duration = Duration::from_millis(900);
 /// Clients that are shown.
 const CLIENTS_SHOWN: usize = 10;
-/// From one halving of the popularity to the next.
+/// The popularity is halved so often.
 const HALVE_EVERY: Duration = Duration::from_secs(60);
-/// From one look that is sent to be kept to the next.
+/// A look is sent to the clerk so often.
 const KEEP_EVERY: Duration = Duration::from_secs(1);
 /// Decisions and active rules that are shown.
 const SHOWN: usize = 50;
-/// From one fetching of what is to be written down to the next: there is room for so much of it only.
+/// The entries of the recording are fetched so often, as the room for them is bounded.
 const FETCH_EVERY: Duration = Duration::from_millis(100);
-/// Ticks from one look at what is in force to the next where nothing is decided.
+/// Without a decision, what is in force is shown anew every so many ticks.
 const SHOW_EVERY: u64 = 5;
 
 /// Everything that one tick needs.
@@ -186,7 +186,8 @@ impl Controller {
         self.atoms.ask(&rules.engine, self.setup.tick_ms(), self.setup.is_recorded);
         self.clients.ask(&rules.engine, self.setup.tick_ms());
         drop(rules);
-        // Until they are published loops begin no session, as the numbers differ: what is forgotten is none of theirs.
+        // Until the new policy is published the numbers differ, so loops begin no session. Only sessions of the former
+        // policy are forgotten.
         for ledger in wait_for(&self.shared.ledgers).iter() {
             ledger.wait().forget_sessions();
         }
@@ -230,7 +231,7 @@ impl Controller {
         self.send();
     }
 
-    /// Sends what waits for whoever keeps it, and tells of his end.
+    /// Sends what waits for the clerk, and tells of the clerk's end.
     fn send(&mut self) {
         let was_there = self.errands.is_open();
         self.errands.send();
@@ -250,7 +251,7 @@ impl Controller {
             let mut open = ledger.wait();
             open.take(&mut self.taken, self.atoms.is_full());
             dropped.add(open.dropped());
-            // Its loop waits for nobody, so it is closed before anything is made of it.
+            // The loop does not wait for its book, so the controller closes the book before it works on the content.
             drop(open);
             self.atoms.take(number, &self.taken, &mut self.crowd, &mut self.popular);
             self.clients.take(&self.taken.seen);
@@ -325,7 +326,7 @@ impl Controller {
         self.client_readings = readings;
     }
 
-    /// Tells of the sessions that passed since the last tick: they are of what the rules know until now.
+    /// Tells the rules of the sessions that were only counted since the last tick, before new readings come.
     fn tell_passed(&mut self) {
         if !self.setup.is_recorded {
             return;
@@ -353,7 +354,7 @@ impl Controller {
         }
     }
 
-    /// Hands what was told to whoever keeps it.
+    /// Hands what was told to the clerk.
     fn write_entries(&mut self) {
         let (entries, lost) = wait_for(&self.shared.rules).take_entries();
         self.lines_lost += lost;
@@ -426,7 +427,7 @@ impl Controller {
         }
     }
 
-    /// Tells people; nobody listening is no reason to stop.
+    /// Alerts people. A failure to do so does not stop the controller.
     fn alert(&mut self, words: &str, text: &str, more: &serde_json::Value) {
         (self.notice)(&format!("alert: {words}"));
         let alert = json!({ "at_unix_ms": self.shared.now_ms(), "node": self.setup.here, "text": text, "more": more });

@@ -22,7 +22,7 @@ pub(crate) enum Errand {
     Look = b'E' as isize,
     /// A decision, to be kept.
     Decision = b'D' as isize,
-    /// Somebody is to be told.
+    /// People are to be alerted.
     Alert = b'A' as isize,
     /// All of a tick was sent.
     Flush = b'F' as isize,
@@ -36,12 +36,12 @@ impl Errand {
     }
 }
 
-/// The ends of what the clerk is asked by, and of what it reports by, both made such that they do not wait.
+/// The ends of the two pipes to the clerk and back, both non-blocking.
 #[derive(Debug)]
 pub struct ClerkEnds {
-    /// What it is asked by.
+    /// The pipe that carries requests to the clerk.
     pub asks: ChildStdin,
-    /// What it reports by.
+    /// The pipe that carries its reports.
     pub reports: File,
     /// The number of its process.
     pub pid: u32,
@@ -52,14 +52,14 @@ pub struct ClerkEnds {
 pub(crate) struct Errands {
     ends: Option<ClerkEnds>,
     waiting: VecDeque<u8>,
-    /// Lines of the recording that were put into the queue, those for which there was no room, and others likewise.
+    /// Lines of the recording that were queued, those without room, and other errands without room.
     lines_put: u64,
     lines_dropped: u64,
     others_dropped: u64,
-    /// What the clerk has told last, and half a line of what it tells.
+    /// The clerk's last report, and the part of the next one that has come.
     pub(crate) report: Report,
     half: Vec<u8>,
-    /// The clerk has ended, and nothing is kept or told elsewhere any more.
+    /// The process of a clerk that has ended: from then on nothing is recorded, and no alert is sent.
     pub(crate) gone: Option<u32>,
 }
 
@@ -124,7 +124,7 @@ impl Errands {
                 Ok(count) => drop(self.waiting.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // Nobody reads any more.
+                // The clerk reads no more.
                 Err(_) => self.lose(),
             }
         }

@@ -31,11 +31,11 @@ pub(crate) struct Standing {
     /// How old answers may be, in milliseconds: of patterns, and of single atoms.
     pub(crate) stale_ms: FxHashMap<String, u64>,
     pub(crate) atom_stale_ms: FxHashMap<String, u64>,
-    /// Copies by whom they are of; of one node each copy but the first is a loop more.
+    /// Copies beyond the first, by pattern or path; each is one more loop.
     copies: BTreeMap<String, u32>,
-    /// Nodes of the pools that serve, too, by whom for.
+    /// Nodes of the pools that serve as well, by pattern or path.
     spreads: BTreeMap<String, u32>,
-    /// By which pools have grown.
+    /// By how many nodes each pool has grown.
     grown: BTreeMap<String, u32>,
     loops_more: u32,
 }

@@ -1,21 +1,21 @@
-//! What a loop may answer again without asking, and what it was answered for since that was told last.
+//! Leases: what a loop may answer again without asking, and the requests that it answered so since the last report.
 
 use std::sync::Arc;
 use weir_server::{Lease, LeaseCounts};
 
-/// Leases of one loop at a time; whoever gets none asks each time.
+/// Leases of one loop at a time; a connection without a lease asks with each request.
 const LEASES_MAX: usize = 1024;
-/// Leases that are refused for want of room from one search for some that are over to the next.
+/// After a search for ended leases, so many requests for a lease are refused before the next search.
 const REFUSED_BETWEEN: u32 = 256;
 
-/// Those that a loop has.
+/// The leases of one loop.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     all: Vec<Let>,
     refused: u32,
 }
 
-/// To whom a lease was let.
+/// What the requests of a lease are counted for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tenant {
     /// The place of the path.
@@ -35,8 +35,8 @@ struct Let {
 }
 
 impl Leases {
-    /// Lets one more, after which what is over at `now` may make room; `false`: there is none. Only the loop itself may
-    /// ask, as its leases must not count meanwhile.
+    /// Adds a lease; if the table is full, it first removes those that have ended. `false`: there is no room. Only the
+    /// loop itself may call this, as its leases must not count meanwhile.
     pub(crate) fn add(&mut self, lease: &Arc<Lease>, tenant: Tenant) -> bool {
         if self.all.len() >= LEASES_MAX {
             if self.refused > 0 {
@@ -45,7 +45,7 @@ impl Leases {
             }
             self.refused = REFUSED_BETWEEN;
             let now = lease.holds_at();
-            // Nothing begins any more by one that does not hold, and nothing is to be told of it.
+            // Keep a lease that still holds, that has responses under way, or whose counts are not reported yet.
             self.all.retain(|one| {
                 let counts = one.lease.counts();
                 counts != one.told || counts.begun != counts.over || one.lease.holds_at() == now
@@ -58,11 +58,11 @@ impl Leases {
         true
     }
 
-    /// Tells what has been counted since the last time. After what they depend on has changed, `at_last` waits for those
+    /// Reports what was counted since the last call. With `at_last`, after the leases have ended, it waits for requests
     /// that are just beginning.
     pub(crate) fn tell(&mut self, at_last: bool, mut tell: impl FnMut(&Tenant, LeaseCounts)) {
         self.all.retain_mut(|one| {
-            // Whose loop has given it back counts nothing more.
+            // A lease that the loop has given back counts nothing more.
             let is_over = Arc::get_mut(&mut one.lease).is_some();
             let now = if at_last { one.lease.counts_at_last() } else { one.lease.counts() };
             let LeaseCounts { begun, over, failed } = std::mem::replace(&mut one.told, now);

@@ -1,5 +1,5 @@
-//! What one event loop has seen of governed requests since it was last asked: a book of its own for each loop, which
-//! only that loop and, once a tick, the controller open.
+//! What one event loop has seen of governed requests since the last tick. Each loop has a book of its own; only that
+//! loop and, once a tick, the controller open it.
 
 mod dropped;
 mod taken;
@@ -16,25 +16,25 @@ use std::sync::Arc;
 use weir_adapt::Sketch;
 use weir_server::{Lease, Link};
 
-/// Paths in one loop's book. Requests for others are counted by their pattern, and among the most asked, until there is
-/// room again.
+/// Paths in one loop's book. Without room, requests for further paths count for their pattern and in the sketch of the
+/// busiest paths.
 pub(crate) const PATHS_MAX: usize = 16_384;
-/// Ticks without a request after which a path gives its place to another one, where there is none left. Leases and
-/// tickets of earlier ones have ended by then.
+/// After so many ticks without a request a path may lose its place to another one. Its leases and tickets have ended by
+/// then.
 const QUIET_TICKS: u64 = 4;
-/// Places that a tick looks at to find quiet ones, and those that it takes: the book is open meanwhile.
+/// At most so many places a tick looks at to find quiet ones, and so many it frees: the book is open meanwhile.
 const SOUGHT_MAX: usize = 2048;
 const FREED_MAX: usize = 256;
 /// Paths without a place whose requests are counted, the most asked of them.
 const PLACELESS: usize = 256;
 /// Connections of one loop with responses under way whose sessions the rules know.
 const LIVE_MAX: usize = 65_536;
-/// Sessions that are kept between two responses until the next tick, as the next one may go on with them.
+/// Sessions that stay until the next tick without a response under way, as the next request may go on with them.
 const IDLE_MAX: usize = 1024;
 /// From one look at a session's rules to the next, in milliseconds: a little less than from one reading of its link to
 /// the next, as responses of one connection may each ask.
 const LOOK_MS_MIN: u64 = 90;
-/// Clients and networks of one tick that are told; of requests of others only their number.
+/// Clients of one tick that are handed out; the requests of further clients are only counted.
 const SEEN_MAX: usize = 16_384;
 /// The place of requests that are not in the book.
 pub(crate) const NOWHERE: u32 = u32::MAX;
@@ -48,7 +48,7 @@ pub(crate) struct Ledger {
     paths_max: usize,
     /// Places whose paths were not handed out yet.
     fresh: Vec<u32>,
-    /// Places that quiet paths have given up, and where the next of them is looked for.
+    /// Free places of former quiet paths, and where the search for the next one begins.
     free: Vec<u32>,
     hand: usize,
     /// Times that this was handed out at a tick.
@@ -60,11 +60,12 @@ pub(crate) struct Ledger {
     live: FxHashMap<u64, Live>,
     /// Those that have had no response under way, at some time since the last look.
     idle: Vec<u64>,
-    /// Whether sessions may stay without one: not while the rules are told of a tick, which looks at those that are there.
+    /// Whether a session may stay without a response under way. Not during a tick, whose rules look at the present
+    /// sessions.
     may_idle: bool,
     seen: Vec<Seen>,
     noted: Noted,
-    /// Counts the times that something was handed out: so long whoever was noted here is noted.
+    /// Counts the times that this was handed out. A note of a client in `noted` holds for one period.
     period: u64,
     fileless: u64,
     clientless: u64,
@@ -86,7 +87,7 @@ struct Atom {
     /// Responses under way at the moment.
     under_way: u32,
     is_touched: bool,
-    /// Which of the paths it is that have had this place.
+    /// Counts the paths that have had this place.
     generation: u32,
     /// The last tick at which it was touched.
     seen_at: u64,
@@ -98,11 +99,11 @@ pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) refused: u64,
     pub(crate) failed: u64,
-    /// For what only they have waited for.
+    /// Sum of the waits that the server measured for single requests.
     pub(crate) waited_ns: u64,
 }
 
-/// Who asked, as numbers that are the same for the same ones, and how often; one may be told in several pieces.
+/// A client and its network, each as a stable number, and its requests. A client may occur several times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) client: u64,
@@ -152,7 +153,7 @@ pub(crate) struct Ruled {
 }
 
 impl Ledger {
-    /// Another number where what was noted before has been handed out; never 0.
+    /// Changes each time something is handed out: notes of an earlier period are invalid. Never 0.
     #[inline]
     pub(crate) fn period(&self) -> u64 {
         self.period + 1
@@ -218,7 +219,7 @@ impl Ledger {
         place
     }
 
-    /// Has quiet paths give up their places, within what a tick may do, where there are few left or `others` want some.
+    /// Frees places of quiet paths if few are left, or if `others` need some. A tick does at most so much.
     fn make_room(&mut self, others: bool) {
         let left = self.paths_max - self.atoms.len() + self.free.len();
         if self.atoms.is_empty() || (left >= FREED_MAX && !others) {
@@ -229,7 +230,7 @@ impl Ledger {
             self.hand = (self.hand + 1) % self.atoms.len();
             let atom = &self.atoms[self.hand];
             let is_quiet = atom.under_way == 0 && !atom.is_touched && self.ticks - atom.seen_at > QUIET_TICKS;
-            // One that has been given up already is nobody's.
+            // A place that is free already has no path any more.
             if is_quiet && self.places.remove(&atom.path).is_some() {
                 self.free.push(self.hand as u32);
                 freed += 1;
@@ -252,15 +253,15 @@ impl Ledger {
         known.wrapping_sub(1) as u32
     }
 
-    /// A request like one before it in this period, for a path that is known by this number and of the client in this
-    /// place among those that were seen, and its session where that is counted by kind. `false`: it is none, and nothing
-    /// is counted.
+    /// Counts a request like an earlier one of this period: for the path of this number, by the client in this place of
+    /// `seen`; and its session, if that is counted by kind. `false`: there is no such earlier request, and nothing is
+    /// counted.
     #[inline]
     pub(crate) fn again(&mut self, known: u64, (period, seen): (u64, u32), kind: Option<u32>) -> bool {
         if period != self.period() {
             return false;
         }
-        // What was asked for in this period stands among the touched.
+        // A path that had a request in this period is marked as touched.
         let Some(atom) = self.atoms.get_mut(Self::place_of(known) as usize).filter(|atom| atom.is_touched) else {
             return false;
         };
@@ -293,7 +294,7 @@ impl Ledger {
             }
             if more.begun > 0 {
                 self.came(tenant.client, tenant.network, more.begun);
-                // The number holds until those that passed are handed out, and so does the lease.
+                // The number of the kind is valid until `take_passed`, and so is the lease.
                 let is_counted = tenant.kind.is_none_or(|kind| self.passed.count_again(kind, more.begun));
                 debug_assert!(is_counted, "a kind of {tenant:?}");
             }
@@ -301,8 +302,8 @@ impl Ledger {
         self.leases = leases;
     }
 
-    /// A client asks so often: its place among those that were seen in this period. `None`: there is no room to note that it did,
-    /// so that this request is one of nobody.
+    /// Counts `times` requests of a client; returns its place among the clients of this period. `None`: there is no
+    /// room, so the requests count as those of no client.
     pub(crate) fn came(&mut self, client: u64, network: u64, times: u32) -> Option<u32> {
         let noted = self.noted.of(client);
         if noted.0 == client
@@ -360,13 +361,13 @@ impl Ledger {
         has_room
     }
 
-    /// A session began of which nothing is to be decided, and which is none to the rules: the number of its kind, in
-    /// this period. `None`: there is no room to count it.
+    /// Counts a session for which nothing is decided and of which the rules are not told. Returns the number of its
+    /// kind in this period. `None`: there is no room to count it.
     pub(crate) fn passed(&mut self, place: u32, link: Link) -> Option<u32> {
         self.passed.count(place, link, || self.atoms.get(place as usize).map(|atom| Arc::clone(&atom.path)))
     }
 
-    /// Hands out those sessions, for an empty table in their place.
+    /// Swaps the counts of these sessions for an empty table.
     pub(crate) fn take_passed(&mut self, empty: &mut PassedSessions) {
         self.count_leased(true);
         self.period += 1;
@@ -379,19 +380,19 @@ impl Ledger {
         live.responses += 1;
         live.is_session = true;
         live.began = None;
-        // What was wanted, or is about to be, is of the session before it.
+        // An earlier wish for a variant was for the session before this one.
         (live.wanted, live.looks, live.decided) = (None, ruled.looks, ruled.decided);
         ticket.of_session()
     }
 
-    /// Until the next tick others like its first request go on with the session of a connection.
+    /// Until the next tick, requests like the first one of the session go on with it.
     pub(crate) fn may_go_on(&mut self, connection: u64, beginning: Beginning) {
         let period = self.period;
         self.live.get_mut(&connection).into_iter().for_each(|live| live.began = Some((beginning, period)));
     }
 
-    /// Goes on with the session of a connection, and counts one that passed, with `counted`, where that is wanted.
-    /// `None`: it is none that began so, or there is no room to count it.
+    /// Goes on with the session of a connection; with `counted`, also counts a session that the rules are not told of.
+    /// `None`: the session began in another way, or there is no room to count it.
     pub(crate) fn go_on(
         &mut self,
         connection: u64,
@@ -409,22 +410,22 @@ impl Ledger {
         Some(ticket.of_session())
     }
 
-    /// What was measured of a connection; the variant to go on with, said once.
+    /// Notes what was measured of a link. Returns the variant to go on with, once for each decision.
     pub(crate) fn during(&mut self, connection: u64, link: Link) -> Option<Arc<str>> {
         let live = self.live.get_mut(&connection)?;
         live.link = Some(link);
         live.wanted.take()
     }
 
-    /// The pattern by whose rules a session is looked at, now that its link was read. `None`: there are none, or they
-    /// have just been looked at.
+    /// The pattern whose rules look at the session now that its link was read. `None`: no rule does, or the last look
+    /// was too recent.
     pub(crate) fn looks(&mut self, connection: u64, now_ms: u64) -> Option<usize> {
         let live = self.live.get_mut(&connection).filter(|live| live.is_session)?;
         live.looks.filter(|_| now_ms.saturating_sub(live.looked_ms) >= LOOK_MS_MIN)
     }
 
-    /// The rules know what was measured of a session's link, and have chosen a variant or none; the variant to go on with,
-    /// said once.
+    /// The rules have seen the session's link, and have chosen a variant or none. Returns the variant to go on with,
+    /// once for each decision.
     pub(crate) fn looked(&mut self, connection: u64, now_ms: u64, chosen: Option<(Arc<str>, u64)>) -> Option<Arc<str>> {
         let live = self.live.get_mut(&connection)?;
         (live.link, live.looked_ms) = (None, now_ms);
@@ -467,7 +468,7 @@ impl Ledger {
         self.live.remove(&connection).is_some_and(|live| live.is_session)
     }
 
-    /// No session is kept any longer than it has responses under way.
+    /// Ends all sessions that have no response under way.
     fn end_idle(&mut self) {
         for connection in std::mem::take(&mut self.idle) {
             let Some(live) = self.live.get_mut(&connection) else { continue };
@@ -495,7 +496,7 @@ impl Ledger {
 
     /// A session is over, and the rules do not know it yet.
     pub(crate) fn ended(&mut self, session: u64) {
-        // As many as there can be connections: each ends once between two looks, or is counted.
+        // The bound is that of `live`, as a connection ends once between two looks; further ends are counted.
         if self.ended.len() < LIVE_MAX {
             self.ended.push(session);
         } else {
@@ -510,13 +511,13 @@ impl Ledger {
         self.live.values_mut().for_each(|live| (live.is_session, live.wanted) = (false, None));
     }
 
-    /// Somebody found the book open.
+    /// Counts a session that was not decided: the rules were locked, or had just been replaced.
     pub(crate) fn undecided(&mut self) {
         self.dropped.undecided += 1;
     }
 
-    /// Hands out what has come since the last time, into room that was used before. `is_full`: whoever takes it has no
-    /// room for other paths.
+    /// Hands out what has come since the last time, into room that was used before. `is_full`: the caller has no room
+    /// for other paths.
     pub(crate) fn take(&mut self, taken: &mut Taken, is_full: bool) {
         self.count_leased(false);
         self.period += 1;

@@ -9,7 +9,22 @@
 //!   (`monitor.rs`), tells the rules (`rulebook.rs`), and carries out what they say (`hands.rs`).
 //! - `errands.rs` sends what is to be kept or told elsewhere to `clerk.rs`, a process of its own, as the server confines
 //!   itself; that writes the recording (`recording.rs`) and says what was lost.
-//! - `environment.rs` is what all of it looks like from outside.
+//! - `environment.rs` is what all of it looks like from outside: `weir env`, the admin address, Prometheus, and by
+//!   `views.rs` SQL; the server tells links and content by its `insight.rs`.
+//!
+//! # The way of an adaptive decision in `weir serve --policy`
+//!
+//! 1. A loop asks `adviser.rs` about a governed request; what it sees goes into the loop's own ledger (`ledger.rs`),
+//!    and `shed.rs` refuses a share.
+//! 2. The rules themselves (`rulebook.rs`) decide at once on a session's start and on a reading of its link; everything
+//!    that they are told is noted there in its order.
+//! 3. At a tick `controller.rs` opens the ledgers, looks at the node, tells the rules and has them evaluated.
+//! 4. `hands.rs` carries out the decisions; shares to refuse are published to the loops, variants put into the ledgers.
+//! 5. `errands.rs` sends the recording, looks, decisions and alerts over a pipe to the clerk, which keeps them
+//!    (`recording.rs`, the crate `weir-store`), hands alerts on and says what was lost.
+//!
+//! The command puts decisions on the time line of a run (`crates/cli/src/decisions/`) where the run has not got them by
+//! the server's probe (`remark.rs`).
 
 mod adviser;
 mod atoms;

@@ -114,7 +114,7 @@ impl Monitor {
             self.waits = waits_of(&parts, requests, seconds);
             readings.push((Resource::Wait, self.waits.iter().map(|wait| wait.wait_s).sum()));
             readings.push((Resource::Queue, self.waits.iter().map(|wait| wait.queue).sum()));
-            // Who waits behind a bound is among those under way already.
+            // Requests that wait behind a bound are under way already, so `parked_ns` is left out.
             active += queued_ns as f64 / 1e9 / seconds;
         }
         readings.push((Resource::Active, active));

@@ -1,19 +1,19 @@
-//! Who is known to be told of already.
+//! A small table of clients that the ledger has noted in this period.
 
-/// Clients that are known to be told already: one for each place of a table, a power of two of them.
+/// Places of the table, a power of two; each holds one client.
 const NOTED: usize = 4096;
 
-/// Which clients were seen since the last look, each with its place among them, as far as there is room: a client that is
-/// not here may be seen again.
+/// Maps a client to its place among the clients of this period. A collision replaces the entry, and the client may then
+/// get a second place.
 #[derive(Debug)]
 pub(crate) struct Noted(Box<[(u64, u32)]>);
 
-/// The client of no request: it would be one of a network of all ones, of which none is.
-const NOBODY: u64 = u64::MAX;
+/// The number of no client: it would stand for a network of all ones, which does not exist.
+const NO_CLIENT: u64 = u64::MAX;
 
 impl Default for Noted {
     fn default() -> Self {
-        Self(vec![(NOBODY, 0); NOTED].into_boxed_slice())
+        Self(vec![(NO_CLIENT, 0); NOTED].into_boxed_slice())
     }
 }
 
@@ -26,6 +26,6 @@ impl Noted {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0.fill((NOBODY, 0));
+        self.0.fill((NO_CLIENT, 0));
     }
 }

@@ -1,24 +1,24 @@
-//! Sessions of which nothing was to be decided, counted by kind in place of being told one by one.
+//! Sessions for which nothing was decided: they are counted by kind rather than told to the rules one by one.
 
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use weir_server::Link;
 
-/// Kinds of one period that are counted; sessions of others are told.
+/// Kinds that are counted in one period; sessions of further kinds are told to the rules.
 const KINDS_MAX: usize = 8192;
 
-/// So many sessions of each kind; a kind has a number until all are taken out.
+/// The number of sessions of each kind. A kind keeps its number until `drain`.
 #[derive(Debug, Default)]
 pub(crate) struct PassedSessions {
     numbers: FxHashMap<Alike, u32>,
     kinds: Vec<(Alike, Arc<str>, u32)>,
 }
 
-/// Sessions that are alike: of one place in the book, with links of which the rules would have been told the same.
+/// A kind of sessions: one place in the book, and links that the rules cannot tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Alike {
     place: u32,
-    /// The bits of what is known, and of not-a-number for what is not.
+    /// The bits of the value; those of NaN if it is unknown.
     bandwidth: u64,
     rtt: u64,
 }
@@ -40,14 +40,14 @@ impl PassedSessions {
         Some(number)
     }
 
-    /// Counts so many others of the kind with this number. `false`: there is none.
+    /// Counts more sessions of the kind with this number. `false`: there is no such kind.
     #[inline]
     pub(crate) fn count_again(&mut self, number: u32, more: u32) -> bool {
         let kind = self.kinds.get_mut(number as usize);
         kind.map(|(_, _, sessions)| *sessions = sessions.saturating_add(more)).is_some()
     }
 
-    /// Takes all of them out: paths, links as the rules would have been told of them, and how many sessions.
+    /// Takes out all kinds: path, link as the rules would have seen it, and number of sessions.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = (Arc<str>, Link, u32)> {
         self.numbers.clear();
         self.kinds.drain(..).map(|(alike, path, sessions)| (path, alike.link(), sessions))

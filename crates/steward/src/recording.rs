@@ -1,5 +1,5 @@
-//! The recording: lines behind those that are there already, within a bound, and whole ones only, whatever becomes of
-//! the disk or of whoever writes.
+//! The recording: it appends lines to a file, up to a bound. The file holds whole lines only, even after a full disk or
+//! a kill of the writer.
 
 use crate::clerk::Places;
 use std::fs::{File, OpenOptions};
@@ -218,8 +218,8 @@ impl<'p> Recording<'p> {
         let whole = self.waiting[..done].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.bytes += whole as u64;
         self.waiting.drain(..whole);
-        // Half a line would stand before whatever comes next; where it cannot be cut off now it is when the file is
-        // opened again.
+        // The next line must not follow half a line, so the half is cut off: now, or else when the file is opened
+        // again.
         if whole < done && file.set_len(self.bytes).is_err() {
             self.file = None;
         }
@@ -228,7 +228,7 @@ impl<'p> Recording<'p> {
 
     /// Opens the file behind its last whole line.
     fn open(&mut self) -> io::Result<()> {
-        // Somebody may have put something else there meanwhile.
+        // Another process may have put something else there meanwhile.
         check_recording(self.path).map_err(io::Error::other)?;
         let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(self.path)?;
         // SAFETY: the call takes a descriptor that is open, and a number.

@@ -1,5 +1,5 @@
-//! What a loop knows of sessions that begin without asking anew: for which links nothing is decided, and what was
-//! answered to connections that were here before since the last tick.
+//! What a loop knows of new sessions without asking the rules: the links for which nothing is decided, and the answers
+//! that connections got since the last tick.
 
 use rustc_hash::FxHashSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -7,7 +7,7 @@ use weir_server::{Link, Question};
 
 /// Links for which a loop remembers, until the next tick, that nothing is decided.
 const AT_REST_MAX: usize = 4096;
-/// Connections with paths that are at hand, each in the place of their numbers.
+/// Places for connections with their paths; the numbers of both choose the place.
 const AT_HAND: usize = 256;
 
 /// For which links nothing is decided as sessions begin.
@@ -50,7 +50,7 @@ impl AtRestNow {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Regular {
     connection: u64,
-    /// The path, as what was told to be remembered of it; never 0 where it is somebody.
+    /// Stands for the path: what the last advice had the server remember of it. 0 = this place is empty.
     remembered: u64,
     client: IpAddr,
     /// The period of the book in which its client was told of; 0 = it was not.
@@ -73,11 +73,11 @@ pub(crate) struct Answer {
     pub(crate) kind: Option<u32>,
 }
 
-/// Those that are at hand.
+/// The table of these connections.
 #[derive(Debug)]
 pub(crate) struct Regulars(Box<[Regular]>);
 
-const NOBODY: Regular = Regular {
+const EMPTY: Regular = Regular {
     connection: 0,
     remembered: 0,
     client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -90,7 +90,7 @@ const NOBODY: Regular = Regular {
 
 impl Default for Regulars {
     fn default() -> Self {
-        Self(vec![NOBODY; AT_HAND].into_boxed_slice())
+        Self(vec![EMPTY; AT_HAND].into_boxed_slice())
     }
 }
 
@@ -104,7 +104,7 @@ impl Regulars {
 
     /// Other rules hold, or other orders.
     pub(crate) fn forget(&mut self) {
-        self.0.fill(NOBODY);
+        self.0.fill(EMPTY);
     }
 }
 
@@ -114,12 +114,12 @@ impl Regular {
         self.connection == question.connection && self.remembered == remembered && self.client == question.client
     }
 
-    /// Who asks has this place from now on: where its client stands among those that were seen in which period of the
-    /// book, if it does. What was answered before does not hold.
+    /// The asking connection takes this place. `seen`: the period of the book and the place of its client in it, if it
+    /// has one. The former answer is dropped.
     pub(crate) fn becomes(&mut self, question: &Question<'_>, remembered: u64, seen: Option<(u64, u32)>) {
         let Question { connection, client, .. } = *question;
         let (period, seen) = seen.unwrap_or_default();
-        *self = Self { connection, remembered, client, period, seen, ..NOBODY };
+        *self = Self { connection, remembered, client, period, seen, ..EMPTY };
     }
 
     /// Whether the answer is one to this question, too, if the period of the book is the same.
@@ -167,7 +167,7 @@ mod tests {
         ] {
             assert_eq!(held(&mut regulars, &other, 2), None, "{other:?}");
         }
-        // Whoever is not told of, as there is no room, is of no period.
+        // Without room the ledger does not count the client, so its period is 0.
         regulars.of(1, 3).becomes(&question, 3, None);
         regulars.of(1, 3).hold(2, link, answer);
         assert_eq!(held(&mut regulars, &question, 2), Some((answer, 0)));

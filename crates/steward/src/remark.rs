@@ -1,5 +1,5 @@
-//! What is decided, told to whoever records the server: a static probe that a recording attaches to. Nobody looking, a
-//! decision costs its line of text and two instructions that do nothing.
+//! Tells decisions to a recording of the server, which attaches to a static probe. Without a recording, a decision
+//! costs its line of text and two instructions that do nothing.
 
 use std::ffi::{CStr, CString};
 use std::hash::{BuildHasher, RandomState};

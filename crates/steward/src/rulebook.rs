@@ -1,5 +1,5 @@
-//! The rules at work with what they remember, and everything that they were told: whoever tells them something does it
-//! here, so that what is written down is in the order in which it was told.
+//! The rules at work with what they remember, and everything that they were told. All callers tell the rules here, so
+//! the recording has the order in which the rules were told.
 
 use crate::HERE_VALID_TICKS;
 use rustc_hash::FxHashMap;
@@ -26,7 +26,7 @@ pub(crate) struct Rulebook {
     here: NodeId,
     here_name: String,
     tick_ms: u64,
-    /// Whether somebody writes down what is told.
+    /// Whether what is told is recorded.
     is_recorded: bool,
     entries: Vec<Entry>,
     entries_lost: u64,
@@ -198,7 +198,7 @@ impl Rulebook {
     /// or atoms.
     pub(crate) fn begin(&mut self, at_ms: u64, session: u64, path: &str, (client, link): (u64, Link)) -> Option<Begun> {
         let atom = self.atom(path)?;
-        // Nobody is known where no rule asks for clients.
+        // No client is known where no rule asks for clients.
         let client = self.clients.get(&client).cloned();
         let id = client.as_ref().map(|(id, _)| *id);
         let begun = |book: &mut Self| book.engine.begin_of(&mut book.state, session, atom, id);

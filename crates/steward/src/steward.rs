@@ -175,18 +175,19 @@ impl Steward {
         Ok(Self { shared: Arc::new(Shared::new(rules, started)), board: Arc::default(), setup })
     }
 
-    /// Who is asked by the server's loops.
+    /// The adviser that the server's loops ask.
     pub fn adviser(&self) -> Arc<dyn Adviser> {
         Arc::clone(&self.shared) as Arc<dyn Adviser>
     }
 
-    /// Who tells of the rules where the server tells of itself.
+    /// Tells of the rules on the server's own status pages and metrics.
     pub fn teller(&self) -> Arc<dyn Teller> {
         Arc::clone(&self.board) as Arc<dyn Teller>
     }
 
     /// Opens what the controller needs, before the server gives up its rights. `hands` carry orders out, where there is a
-    /// reserve; `clerk` are the ends of whoever keeps things; `notice` is told of alerts and of what cannot be kept.
+    /// reserve; `clerk` holds the ends of the pipes to the clerk process; `notice` is told of alerts and of what cannot
+    /// be kept.
     pub fn ready(
         &self,
         counters: Counters,
@@ -225,7 +226,7 @@ impl Ready {
         Ok(Running { board, setup, thread: Some(thread) })
     }
 
-    /// One tick in this thread, for whoever has a clock of his own.
+    /// One tick in this thread, for a caller with a clock of its own.
     pub fn tick(&mut self) {
         self.controller.tick();
     }

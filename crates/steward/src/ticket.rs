@@ -1,6 +1,6 @@
 //! What goes out with the advice on a request and comes back with the end of its response.
 
-/// What a response is the end of, as its beginning noted it: whoever answers keeps it.
+/// Identifies a request at the end of its response: the server keeps it from the advice on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(u64);
 
@@ -17,7 +17,7 @@ impl Ticket {
         Self(u64::from(place) | Self::KNOWN | if is_refused { Self::REFUSED } else { 0 })
     }
 
-    /// As it was told to whoever answers.
+    /// The ticket of a number that the server gives back.
     #[inline]
     pub(crate) fn told(number: u64) -> Self {
         Self(number)

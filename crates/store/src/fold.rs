@@ -12,9 +12,9 @@ pub enum Outcome {
     Aborted = 1,
     /// It failed.
     Failed = 2,
-    /// Nobody said.
+    /// Its end was not told.
     Unknown = 3,
-    /// Whoever was at it ended first.
+    /// Its process ended first.
     Unfinished = 4,
 }
 

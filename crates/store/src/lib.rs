@@ -1,11 +1,11 @@
 //! What happened minute by minute, and some of it whole, kept within bounds of age and bytes in one SQLite file.
 //!
 //! A *minute* of a *series* holds how often each outcome came and a histogram of the durations; minutes merge exactly,
-//! so whoever writes often and whoever writes seldom leave the same behind. A *record* is one event whole, as a text
-//! that the store does not look into. A *setting* is a text with a name.
+//! so frequent writes and rare writes leave the same behind. A *record* is one event whole, as a text that the store
+//! does not look into. A *setting* is a text with a name.
 //!
 //! The file survives its writer's `kill -9` at any time, and a full disk: what is written is written whole or not at
-//! all, and the error says which. The store knows no clock: whoever calls says what time it is.
+//! all, and the error says which. The store knows no clock: the caller says what time it is.
 
 mod error;
 mod fold;

@@ -88,7 +88,7 @@ impl Reader {
         self.found("r.trace_high = ?2 and r.trace_low = ?3", &[trace[0], trace[1]], most)
     }
 
-    /// The records of events of a number within their trace, whichever that is, at most so many.
+    /// The records of events of a number within their trace, of any trace, at most so many.
     ///
     /// # Errors
     /// If the file cannot be read.

@@ -77,7 +77,7 @@ pub fn check_store(path: &Path) -> Result<(), StoreError> {
     if mark.map(i64::from) == Some(APPLICATION_ID) {
         return Ok(());
     }
-    // The mark may be in the log beside the file still. One without tables is nobody's: somebody is making it.
+    // The mark may still be in the log beside the file. A file without tables is one that another process is making.
     match look(path) {
         Ok((_, Some(found))) => check(path, found),
         _ => Ok(()),

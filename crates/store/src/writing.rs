@@ -212,7 +212,7 @@ impl Store {
         asked.map(|number: i64| number.max(0) as u64).map_err(|error| self.error(error))
     }
 
-    /// SQLite itself holds the bound, whatever the clearing does.
+    /// SQLite itself holds the bound, even if the clearing fails.
     fn bound_file(&self) -> Result<(), StoreError> {
         let pages = (self.limits.bytes / self.ask("pragma page_size")?.max(1)).max(64);
         self.ask(&format!("pragma max_page_count = {pages}")).map(|_| ())

@@ -63,7 +63,7 @@ fn all(path: &Path) -> Vec<Minute> {
 }
 
 #[test]
-fn minutes_merge_whoever_wrote_them() {
+fn minutes_of_several_writers_merge() {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("deep/er/store");
     let mut store = Store::open(&path, Limits::default()).expect("a store");

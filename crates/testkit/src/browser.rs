@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 /// Debian's Chromium.
 pub const PROGRAM: &str = "/usr/bin/chromium";
-/// The browser may take so long for one thing.
+/// How long the browser may take for one command.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Messages that wait to be looked at.
 const MOST_WAITING: usize = 4096;
@@ -160,7 +160,7 @@ impl Browser {
 
     /// Errors so far: exceptions, failed loads, what the page logged as an error.
     pub fn errors(&mut self) -> &[String] {
-        // Whatever came before the answer to this call has been looked at then.
+        // Events that came before the answer to this call have been read then.
         self.value("1");
         &self.errors
     }
@@ -249,7 +249,7 @@ fn pipe() -> (OwnedFd, OwnedFd) {
     let mut ends = [0; 2];
     // SAFETY: the call writes two descriptors of ours into the array.
     assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0, "a pipe");
-    // SAFETY: both were just made and belong to nobody else.
+    // SAFETY: both were just made, and nothing else owns them.
     unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) }
 }
 

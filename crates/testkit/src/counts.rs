@@ -1,16 +1,18 @@
-//! Instructions and system calls as others count them, where a busy machine adds some and never takes one away.
+//! Instructions and system calls as other programs count them; a busy machine adds some and never takes one away.
 
 use std::collections::BTreeMap;
 
-/// Times that something is counted again before more than is asked is believed.
-const LOOKS: u32 = 4;
+/// How often we count again before we believe a count above the bound.
+const LOOKS: u32 = 6;
+/// From this one on they are counted anew.
+const AFRESH: u32 = 4;
 
-/// Has `look` count and compare until it finds no fault, as often as is worth it, with the least so far of each count.
+/// Has `look` count and compare until it finds no fault, at most a fixed number of times, with the least count so far.
 ///
-/// What runs by the clock beside what is counted, and a turn of a loop that finds nothing yet, is more of it where others
-/// want the CPU, too: never less. So one count over the bound says little, and the least of several is the nearest to the
-/// truth. A count below what is asked is of something else, and would stand as the least: all are taken anew then, and so
-/// they are after half of the looks, as a program that is ended early now and then does less than all that it does once.
+/// A busy machine only adds to a count: timers fire more often, and loops turn in vain. So one count over the bound
+/// says little, and the least of several is nearest to the truth. A count below the lower bound is wrong and would stay
+/// the least, so all counts are then dropped. They are also dropped after half of the looks, because a program that is
+/// ended early may do less of its one-time work.
 ///
 /// # Panics
 ///
@@ -19,7 +21,7 @@ pub fn settled(mut look: impl FnMut(&mut Least) -> Result<(), Fault>) {
     let mut least = Least::default();
     let mut text = String::new();
     for number in 0..LOOKS {
-        if number == LOOKS / 2 {
+        if number == AFRESH {
             least = Least::default();
         }
         match look(&mut least) {
@@ -50,7 +52,7 @@ pub struct Least {
 }
 
 impl Least {
-    /// Counts for one request of `what`: of `few + more` requests, less those of `few`, so that what runs once is no part.
+    /// The count for one request of `what`: that of `few + more` requests minus that of `few`, without one-time work.
     pub fn each(&mut self, what: impl Into<String>, (few, more): (u64, u64), mut count: impl FnMut(u64) -> u64) -> f64 {
         let what = what.into();
         let mut least = |requests| {

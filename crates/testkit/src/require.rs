@@ -102,7 +102,7 @@ pub fn or_skip(there: bool, reason: &str) -> Option<()> {
     }
     let line = format!("SKIPPED {}: {reason}\n", test_name());
     // Not by a macro: those are captured, and a skipped test counts as passed for the harness.
-    // Nothing is left to be told to when standard error is closed.
+    // When standard error is closed, there is no place to print to.
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(path) = std::env::var_os(SKIP_LOG_VARIABLE) {
         let log = OpenOptions::new().create(true).append(true).open(&path);

@@ -33,7 +33,7 @@ use process::Process;
 /// compilers.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// A port of 127.0.0.1 on which nobody listens, for a server that cannot choose one itself; each call gives another.
+/// A port of 127.0.0.1 on which no process listens, for a server that cannot choose one; each call gives another.
 ///
 /// It lies below the ports that the kernel hands out: one of those, found free and given back, may be the next test's.
 ///
@@ -242,7 +242,7 @@ fn wait_until<T>(process: &mut Process, logs: &[&Path], mut ready: impl FnMut() 
     Err(StartError::Silent { log: log() })
 }
 
-/// Whether anybody takes connections on the port.
+/// Whether a server accepts connections on the port.
 fn listens(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
@@ -250,8 +250,8 @@ fn listens(port: u16) -> bool {
 
 /// Whether an HTTP server answers on the port; any status will do.
 ///
-/// A request that was taken is waited for: asked again while a machine stands still, the server would count two, and
-/// tests count what servers tell.
+/// We wait for a request that was accepted: a second one, sent while the machine stands still, would be counted, too,
+/// and tests compare servers' counts.
 fn answers(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let ask = || -> io::Result<bool> {
@@ -277,7 +277,7 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// The user and group that servers change to which refuse to run as root: "nobody" everywhere.
+/// The user and group for servers that refuse to run as root: unprivileged on every system.
 const UNPRIVILEGED: u32 = 65_534;
 
 fn read_log(path: &Path) -> String {

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// A temporary directory that a server can read whichever user it runs as.
+/// A temporary directory that a server can read as any user.
 #[derive(Debug)]
 pub struct Site {
     dir: TempDir,

@@ -70,7 +70,7 @@ impl Doing {
 pub trait Sink {
     /// A CPU had a task (0 is idle, [`u32::MAX`] unknown) for a while.
     fn cpu(&mut self, cpu: u32, pid: u32, from_ns: u64, to_ns: u64);
-    /// A task did something for a while, which `waker` ended by a wake-up, 0 if nobody did.
+    /// A task did something for a while, which `waker` ended by a wake-up, 0 if no task did.
     fn task(&mut self, pid: u32, doing: Doing, from_ns: u64, to_ns: u64, waker: u32);
 }
 
@@ -87,7 +87,7 @@ struct Task {
 #[derive(Debug, Default)]
 pub struct Follow {
     tasks: FxHashMap<u32, Task>,
-    /// Tasks that have ended: a wake-up that comes later, such as by a signal, wakes nobody.
+    /// Tasks that have ended: a wake-up that comes later, such as by a signal, wakes no task.
     gone: FxHashSet<u32>,
     /// For each CPU its task and since when; none where that is not known.
     cpus: Vec<Option<(u32, u64)>>,
@@ -246,7 +246,7 @@ impl Follow {
         }
     }
 
-    /// Nobody looks until the next window: what tasks do and CPUs have is not known from now on.
+    /// Events stop until the next window: what tasks do and CPUs have is not known from now on.
     fn pause(&mut self, now_ns: u64, sink: &mut impl Sink) {
         self.flush(now_ns, sink);
         for pid in self.tasks.keys() {

@@ -1,8 +1,8 @@
 //! Which locks tasks waited for, when, and who held them meanwhile.
 //!
-//! The probes tell of a lock only when somebody has to wait for it, with its holder of that moment; so a lock's lane
-//! tells its holder while somebody waits, and nothing while nobody does. Who waited and goes on has it from then on, as
-//! far as is known: whoever waits on tells the next holder by the next wait.
+//! The probes tell of a lock only when a task has to wait for it, with the lock's holder at that moment. So a lock's
+//! lane tells the holder while a task waits, and nothing while none does. A task that waited and goes on has the lock
+//! from then on, as far as is known; a task that still waits tells the next holder by its next wait.
 
 use crate::follow::UNKNOWN_TASK;
 use rustc_hash::FxHashMap;
@@ -20,7 +20,7 @@ const MOST_WAITS: usize = 1 << 18;
 /// Names of files and functions that are kept.
 const MOST_NAMES: usize = 1 << 14;
 
-/// The key of a lock's lane while nobody waits for it.
+/// The key of a lock's lane while no task waits for it.
 pub(crate) const FREE: u32 = 0;
 
 /// A lock of the run.
@@ -28,7 +28,7 @@ pub(crate) const FREE: u32 = 0;
 pub(crate) struct LockLine {
     pub(crate) id: u32,
     pub(crate) name: String,
-    /// A holder was ever known: what nobody holds is rather a condition that is waited for.
+    /// A holder was ever known. A lock that is never held is rather a condition that tasks wait for.
     pub(crate) held: bool,
     /// How often and how long it was waited for, all waits together.
     pub(crate) waits: u64,
@@ -69,7 +69,7 @@ impl From<Waited> for [u64; 5] {
 
 /// Takes what is followed.
 pub(crate) trait Holders {
-    /// A lock had this holder for a while ([`FREE`]: nobody waited; [`UNKNOWN_TASK`]: somebody, of whom nothing is known).
+    /// A lock had this holder for a while ([`FREE`]: no task waited; [`UNKNOWN_TASK`]: it is not known).
     fn held(&mut self, lock: u32, holder: u32, from_ns: u64, to_ns: u64);
 }
 
@@ -123,7 +123,7 @@ impl Sweeps {
 
     /// Sweeps along known waits, whose times count from an origin, between two times.
     pub(crate) fn replay(waits: &[Waited], origin_ns: u64, end_ns: u64, sink: &mut impl Holders) {
-        // A wait without length is nobody's to see, and its end would stand before its begin.
+        // A wait without length cannot be seen, and its end would stand before its begin.
         let lasting = waits.iter().filter(|one| one.to_ns > one.from_ns);
         let mut changes: Vec<(u64, bool, Waited)> =
             lasting.flat_map(|one| [(one.from_ns, true, *one), (one.to_ns, false, *one)]).collect();
@@ -198,7 +198,7 @@ impl LockFollow {
                 }
             }
             Some(Kind::LockEnd | Kind::Exit) => self.goes_on(low, now_ns, true, sink),
-            // Between two windows nobody looks.
+            // Between two windows no events are recorded.
             Some(Kind::Window) if record.flags != 0 => self.end_all(now_ns, sink),
             Some(Kind::Waking) => self.goes_on(high, now_ns, false, sink),
             Some(Kind::Switch) => {

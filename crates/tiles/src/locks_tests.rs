@@ -52,7 +52,7 @@ fn a_lock_of_the_kernels_ends_when_the_kernel_says_so() {
     let end = Record { time_ns: 900, kind: Kind::LockEnd as u16, a: 8, ..Record::default() };
     let (_, waits, _) = followed(&[wait(100, 4, 8, 0, 55), waking(200, 8), runs(210, 8), end], 1_000);
     assert_eq!(waits.iter().map(|one| (one.from_ns, one.to_ns)).collect::<Vec<_>>(), [(100, 900)]);
-    // Nobody looks after the end of a window.
+    // After the end of a window no events are recorded.
     let over = Record { time_ns: 600, kind: Kind::Window as u16, flags: 1, ..Record::default() };
     let (_, waits, _) = followed(&[wait(100, 4, 8, 0, 55), over], 1_000);
     assert_eq!(waits[0].to_ns, 600);
@@ -69,12 +69,12 @@ fn a_futex_belongs_to_its_process_and_only_a_sibling_holds_it() {
     assert_eq!(lines.len(), 2, "the same address in two processes is two locks");
     assert_eq!((waits[0].holder, waits[1].holder), (102, 0));
     assert_eq!((lines[0].name.as_str(), lines[0].held), ("futex 0x40 of task 100", true));
-    assert!(!lines[1].held, "what nobody holds stands behind");
+    assert!(!lines[1].held, "a lock without a holder stands behind");
 }
 
 proptest! {
-    /// Whatever is waited for: each lock's stretches follow each other without gap or overlap, are held exactly while
-    /// somebody waits, and a replay of the waits tells the same.
+    /// For any waits, each lock's stretches follow each other without gap or overlap, the lock is held exactly while a
+    /// task waits, and a replay of the waits tells the same.
     #[test]
     fn lanes_have_neither_gaps_nor_overlaps(
         raw in prop::collection::vec((0..40u64, 0..6u32, 0..4u32, 0..2u64, any::<bool>()), 1..80),

@@ -43,9 +43,9 @@ pub struct SlowStep {
     pub from_ns: u64,
     /// Its length, nanoseconds.
     pub ns: u64,
-    /// Whose time it was, 0 for nobody's.
+    /// The task whose time it was, 0 for none.
     pub pid: u32,
-    /// Who or what it was spent on, 0 and empty for nobody in particular.
+    /// The task that it was spent on, 0 for none; see also `on`.
     pub on_pid: u32,
     /// The same where it is no task.
     pub on: String,

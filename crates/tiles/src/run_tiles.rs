@@ -25,7 +25,7 @@ use weir_wire::socket::{END_OF_STREAM, ERROR};
 const VERSION: u32 = 5;
 /// Bytes of finer tiles that are kept in memory.
 const CACHE_BYTES: usize = 64 << 20;
-/// What somebody is still at is younger.
+/// A part file that a process still writes is younger.
 const PART_IS_OLD: Duration = Duration::from_secs(86_400);
 /// A request is looked for so long after a window in which it may have begun, nanoseconds.
 const LONGEST_LOOK_NS: u64 = 10_000_000_000;

@@ -23,7 +23,7 @@ pub struct Tile {
     pub cpus: BTreeMap<u32, Lane>,
     /// Tasks by number.
     pub tasks: BTreeMap<u32, Lane>,
-    /// Locks by number: who held each while somebody waited for it, 0 while nobody did.
+    /// Locks by number: the task that held each while another waited for it, 0 while none waited.
     pub locks: BTreeMap<u32, Lane>,
     /// Requests that ended in a bucket: their count and the longest response time, nanoseconds.
     pub requests: BTreeMap<u16, (u64, u64)>,

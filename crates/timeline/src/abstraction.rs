@@ -14,7 +14,7 @@ use weir_wire::{Kind, Record, Slot};
 pub enum Object {
     /// A task, by its number.
     Task(u32),
-    /// The CPUs: a task asks for one of them, whichever.
+    /// The CPUs: a task asks for any one of them.
     Cpus,
     /// A connection of the server, by its socket.
     Connection(u32),

@@ -1,4 +1,5 @@
-//! What tasks did and waited for, added up as it happens: for whoever asks soon after of any two moments.
+//! What tasks did and waited for, added up as it happens, for a caller that soon asks about the time between two
+//! moments.
 //!
 //! The histories and the names are those of a response's parts ([`crate::path`]), of one task by itself: whom it waits
 //! for is not followed.
@@ -102,7 +103,8 @@ impl Account {
         self.cursor = index;
     }
 
-    /// The sums up to a time that the stretches reach. Whoever asks goes on from time to time, so the way is short.
+    /// The sums up to a time that the stretches reach. Callers ask for later and later times, so the cursor moves
+    /// little.
     fn read(&mut self, at_ns: u64) -> Option<Reading> {
         if at_ns < self.from_ns || at_ns > self.named_ns {
             return None;
@@ -204,7 +206,7 @@ impl Accounts {
                     account.ended_ns = now_ns;
                 }
             }
-            // Another program: whatever it was asked about is over, and its events are told no more.
+            // The process runs another program: its account is over, and its events are told no more.
             Some(Kind::Exec) => drop(self.accounts.remove(&low)),
             Some(Kind::Lost) => self.tasks.lost(now_ns, cpu),
             _ => {}
@@ -275,7 +277,7 @@ impl Accounts {
             sender: task,
         };
         let known = Known { tasks, sockets, conversations, phases };
-        // As deep as a walk goes: nobody is followed from here.
+        // At the greatest depth the walk follows no other task.
         Walk { known, span, steps, waiter: 0, depth: MOST_DEPTH }.rest(from_ns);
         steps.sort_unstable_by_key(|step| step.from_ns);
         for step in steps.iter() {
@@ -427,7 +429,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens, in whatever order it is told: what is told between two times adds up to the time.
+        /// For any events, told in any order, the parts between two times add up to the time between them.
         #[test]
         fn the_parts_add_up(
             events in proptest::collection::vec((0u64..50, 0u8..7, 0u32..4, 0u32..3, 0u32..3, 0u16..500), 0..150),

@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(at(&attempts, 250), [(2, 51), (1, 50)]);
         assert_eq!(at(&attempts, 300), [(2, 51)]);
         assert_eq!(at(&attempts, 400), []);
-        // One that was given up is used no more; one that was made is, by whoever comes first.
+        // An attempt that was given up has no owner to take; one that was made gives its owner once.
         assert_eq!([attempts.take_owner(1), attempts.take_owner(2), attempts.take_owner(2)], [None, Some(51), None]);
         attempts.trim(350);
         assert_eq!(at(&attempts, 399), [(2, 51)]);

@@ -9,7 +9,7 @@ pub enum Wait {
     Lock,
     /// Time to pass.
     Timer,
-    /// A child, or whoever sends a signal.
+    /// A child, or a process that sends a signal.
     Process,
     /// Readiness or data of some descriptor: which one, its socket's events must tell.
     Descriptor,
@@ -42,7 +42,7 @@ impl Hold {
     }
 }
 
-/// Who holds a task in this state, if it is held: whatever it was at, it is not that what it waits for.
+/// What holds a task in this state, if it is held. A held task does not wait for what its system call is about.
 pub(crate) fn hold_of(state: u8) -> Option<Hold> {
     match state {
         _ if state & FROZEN != 0 => Some(Hold::Freezer),

@@ -27,7 +27,7 @@ struct End {
     accepted: bool,
     touched_ns: u64,
     dealings: VecDeque<Dealing>,
-    /// Dealings that are forgotten: whoever asks for the first one does not get it.
+    /// Dealings were forgotten, so the first one that is kept is not the first one of the connection.
     forgotten: bool,
 }
 
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_bounded_whatever_the_times_are() {
+    fn ends_are_bounded_at_any_times() {
         let mut conversations = Conversations::default();
         for socket in 0..3 * MOST_ENDS as u32 {
             conversations.connect([2 * socket, 2 * socket + 1], None, u64::from(socket));

@@ -83,7 +83,7 @@ pub struct Statistics {
     pub seen: Seen,
 }
 
-/// Events at the server's sockets, whatever became of them.
+/// Events at the server's sockets, whether or not a response came of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Connections that came to a listening port.

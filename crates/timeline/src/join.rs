@@ -310,7 +310,7 @@ impl Joiner {
                 }
             }
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
-            // The notes' business, or nobody's.
+            // The notes take it below, or it is of no use here.
             _ => {}
         }
         self.notes.push(record, payload);

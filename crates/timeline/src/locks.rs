@@ -23,7 +23,7 @@ pub(crate) fn divide(refine: &mut Refine<'_>, step: Step, steps: &mut Vec<Step>)
         let holder = turn.holder.and_then(|holder| refine.task_label(holder, turn.from_ns));
         let by = match (holder, step.detail) {
             (Some(holder), _) => format!(" held by {holder}"),
-            // Whoever ended the wait had the lock last.
+            // The task that ended the wait had the lock last.
             (None, Detail::Task(waker)) => {
                 refine.task_label(waker, turn.to_ns).map_or_else(String::new, |waker| format!(" ended by {waker}"))
             }
@@ -55,8 +55,8 @@ fn which(refine: &Refine<'_>, step: &Step, wait: &LockWait) -> String {
 
 /// Who had the lock in the course of a wait for it, in the order of time.
 ///
-/// With more than one that waits the lock changes hands within a wait: whoever ended it may have waited, too, and then
-/// had the lock since its own wait was over. Before the first of them it was with the holder that was noted.
+/// If several tasks wait, the lock changes hands within one wait. The task that ended the wait may have waited, too;
+/// then it has had the lock since its own wait was over. Before the first of these tasks the noted holder had the lock.
 fn turns(refine: &Refine<'_>, step: &Step, wait: &LockWait) -> Vec<Turn> {
     let mut turns = Vec::new();
     let mut to_ns = step.to_ns;

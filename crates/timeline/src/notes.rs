@@ -124,7 +124,7 @@ impl Notes {
             }
             Kind::CgroupMember => self.member(low, record.b),
             Kind::Fork => {
-                // A process is under the quotas of the one that made it, whoever had its number before.
+                // A process is under the quotas of its parent. Those of an earlier process of its number are dropped.
                 let cgroups = self.members.get(&low).cloned().unwrap_or_default();
                 self.members.remove(&high);
                 cgroups.into_iter().for_each(|cgroup| self.member(high, cgroup));

@@ -1,7 +1,8 @@
 //! Locks that a server keeps by itself, such as a database's of its rows: its probes tell when a task waits for one.
 //!
 //! To the kernel such a wait looks like one for a message: PostgreSQL's processes sleep on a descriptor and are woken by
-//! a signal. Whoever ended the last sleep of the wait had the lock: it lets go, and wakes who comes next.
+//! a signal. The process that ended the last sleep of the wait had the lock: it releases the lock and wakes the next
+//! one.
 
 use crate::path::Known;
 use crate::phases::{LockWindow, Phases};
@@ -12,8 +13,8 @@ use crate::tasks::{Spell, State, Tasks};
 /// Times that a lock changes hands within one wait and that are told apart.
 const MOST_TURNS: usize = 64;
 
-/// Who had the lock that a blocked task waited for, if it waited for one of its server's own; nobody where the wake-up
-/// does not tell.
+/// The holder of the lock that a blocked task waited for, if it waited for one of its server's own;
+/// [`Detail::None`] where the wake-up does not tell the holder.
 pub(crate) fn holder(known: Known<'_>, pid: u32, spell: &Spell) -> Option<Detail> {
     let window = known.phases.lock_window(pid, spell.from_ns)?;
     Some(holder_of(known.tasks, pid, window).map_or(Detail::None, Detail::Task))
@@ -48,7 +49,8 @@ fn in_words(refine: &Refine<'_>, holder: u32, at_ns: u64) -> String {
 
 /// Who had the lock in the course of a wait for it, in the order of time.
 ///
-/// Whoever ended the wait may have waited itself, as for the end of another's transaction: until then that one kept both.
+/// The task that ended the wait may have waited itself, such as for the end of a third task's transaction. Until then
+/// the third task kept both waiting.
 pub(crate) fn turns(tasks: &Tasks, phases: &Phases, pid: u32, window: LockWindow) -> Vec<Turn> {
     let mut turns = Vec::new();
     let mut to_ns = window.to_ns;

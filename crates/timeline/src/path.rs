@@ -23,7 +23,7 @@ pub(crate) struct Span {
     pub(crate) socket: u32,
     /// Its first byte arrived.
     pub(crate) arrived_ns: u64,
-    /// Nobody had accepted its connection then.
+    /// No task had accepted its connection then.
     pub(crate) not_accepted: bool,
     /// A task took it.
     pub(crate) picked_ns: u64,
@@ -79,7 +79,7 @@ enum Awaited {
     Known(Part, Detail),
     /// What comes over a socket.
     Socket(u32),
-    /// Whoever ended the wait.
+    /// The task that ended the wait.
     Waker,
 }
 
@@ -122,7 +122,7 @@ impl Walk<'_> {
                         hop = Some((parent, end));
                         break;
                     }
-                    // Waiting for the CPU is waiting for the CPU, whoever's request the task is at.
+                    // A wait for the CPU counts as such, even if the task is at another request.
                     State::Runnable { .. } => self.wait_cpu(pid, &spell),
                     State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
                     State::Running { .. } => {
@@ -167,7 +167,7 @@ impl Walk<'_> {
     fn until_last_send(&mut self, from_ns: u64, mut to_ns: u64) {
         let (mut pid, mut hops) = (self.span.sender, 0);
         for _ in 0..MOST_QUESTIONS + MOST_HOPS {
-            // While an event loop is at others, its question is with whoever answers it.
+            // While an event loop works on other requests, its question is with the task that answers it.
             let question = self.last_question(pid, from_ns, to_ns);
             let answered_ns = question.as_ref().map_or(from_ns, |question| question.answered_ns);
             let hop = self.own_time(pid, answered_ns, to_ns);
@@ -265,7 +265,7 @@ impl Walk<'_> {
         let asked_ns = socket.and_then(|socket| conversations.asked_ns(socket, from_ns)).unwrap_or(from_ns);
         let answered = peer.and_then(|peer| conversations.answered(peer, asked_ns, to_ns));
         let captured = |task: &u32| *task != 0 && *task != pid && *task != self.waiter && tasks.serves(*task);
-        // Whoever takes the question up later was awaited before, too.
+        // The task that takes the question up was awaited before it took it up, too.
         let answered_ns = answered.map_or(to_ns, |dealing| dealing.at_ns);
         let picked = peer.and_then(|peer| conversations.picked(peer, answered_ns)).filter(|one| one.pid != 0);
         let by_socket = answered.or(picked).map(|dealing| dealing.pid).filter(captured);
@@ -336,7 +336,7 @@ impl Walk<'_> {
         let mut at_ns = spell.from_ns;
         for (holder, from_ns, to_ns) in self.known.tasks.ran_on(cpu, spell.from_ns, spell.to_ns) {
             self.step(at_ns, from_ns, Part::WaitCpu, pid, Detail::None);
-            // Nobody had it: the CPU was waking up, or the task was on its way to it.
+            // No task had it: the CPU was waking up, or the task was on its way to it.
             let detail = if holder == 0 || holder == pid { Detail::None } else { Detail::Task(holder) };
             self.step(from_ns, to_ns, Part::WaitCpu, pid, detail);
             at_ns = to_ns;
@@ -436,11 +436,11 @@ impl Walk<'_> {
 
     /// What a blocked task waits for while it has the request.
     fn wait(&self, pid: u32, spell: &Spell, state: u8, syscall: u16, foreign: &[Foreign]) -> Awaited {
-        // Whatever it waits for there, it does so for others, and we wait for it.
+        // In such a stretch the task waits on behalf of other requests, and this request waits for the task.
         if let Some(stretch) = foreign.iter().find(|one| one.from_ns <= spell.from_ns && spell.to_ns <= one.to_ns) {
             return stretch.awaited.map_or(Awaited::Known(Part::WorkerQueue, Detail::None), Awaited::Socket);
         }
-        // However the kernel sees it.
+        // A lock of the server's own counts as a lock, although the kernel sees another sort of wait.
         if let Some(holder) = own_locks::holder(self.known, pid, spell) {
             return Awaited::Known(Part::WaitLock, holder);
         }
@@ -484,7 +484,7 @@ impl Walk<'_> {
     /// Which descriptor: what the task touches right after, else what it has asked and not yet heard from.
     fn descriptor(&self, pid: u32, spell: &Spell) -> Awaited {
         let mut touches = self.known.tasks.touches(pid, spell.to_ns, self.span.sent_ns.saturating_add(1));
-        // An event loop's wait may have been ended by somebody else's.
+        // An event of another request may have ended an event loop's wait.
         let next = touches.find(|touch| !self.is_foreign(touch));
         match next {
             // A script's output through a pipe, of which no event tells; the connection comes after it.

@@ -1,7 +1,7 @@
 //! Phases of the servers' own work and the queries of databases, from probes in their programs.
 //!
 //! A mark begins a phase of the task that met it, which lasts until the task's next mark of the same server. A response
-//! is in the phase of whichever task it is with; while it waits behind others it is in none.
+//! is in the phase of the task that it is with; while it waits behind others it is in none.
 
 use crate::step::{Detail, Step};
 use crate::tasks::{State, Tasks};

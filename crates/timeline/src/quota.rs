@@ -4,7 +4,7 @@ use crate::refine::Refine;
 use crate::step::{Detail, Step};
 use weir_wire::watched::NAMED_CGROUP;
 
-/// A CPU that nobody has takes this long to be there for a task; beyond, something holds the task back.
+/// An idle CPU takes at most this long to wake up for a task; beyond that, something holds the task back.
 const WAKING_UP_NS: u64 = 200_000;
 /// No period of a quota is longer.
 const LONGEST_NS: u64 = 1_000_000_000;

@@ -354,7 +354,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was noted, the steps follow each other as before, and only waits change their part.
+        /// For any notes, the steps follow each other as before, and only waits change their part.
         #[test]
         fn steps_stay_whole(
             lengths in proptest::collection::vec((1u64..300, 0usize..Part::COUNT, 1u32..9), 1..20),

@@ -78,7 +78,7 @@ mod tests {
         };
         told(Kind::ProbeHit, 1, 10, "weir\tdecision\tremark");
         told(Kind::ProbeHit, 2, 11, "nginx\tread\tphase");
-        told(Kind::ProbeText, 2, 11, "of nobody");
+        told(Kind::ProbeText, 2, 11, "of no one");
         told(Kind::ProbeText, 1, 10, "flash fired");
         told(Kind::ProbeHit, 1, 20, "weir\tdecision\tremark");
         told(Kind::ProbeText, 1, 21, "of another one, whose hit was lost");

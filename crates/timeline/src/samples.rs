@@ -146,8 +146,8 @@ impl Samples {
 
 /// In which part of a response a task's sample was, and how long that lasted there.
 ///
-/// Between two of the task's steps the request was with somebody else: if it was blocked meanwhile, it waited for that
-/// process, whose own steps stand in the place of the wait.
+/// Between two of the task's steps the request was with another process. If the task was blocked meanwhile, it waited
+/// for that process, whose own steps stand in the place of the wait.
 fn part_of(steps: &[Step], sample: &StackSample) -> Option<(Part, u64)> {
     let after = steps.partition_point(|step| step.from_ns <= sample.at_ns);
     let step = steps.get(after.checked_sub(1)?)?;

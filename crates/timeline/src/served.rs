@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Arrivals that nobody has taken yet that a connection keeps: the first one and the last ones.
+/// Arrivals that a connection keeps until a task takes them: the first one and the last ones.
 const MOST_ARRIVALS: usize = 1024;
 /// Connections that are followed.
 const MOST_CONNECTIONS: usize = 1 << 17;
@@ -27,7 +27,7 @@ const OVERLAP_NS: u64 = 1_000_000;
 const EDGE_NS: u64 = 20_000_000;
 /// After so much silence a response counts as over at the recording's end, however long it had lasted.
 const SILENCE_NS: u64 = 5_000_000_000;
-/// So long a request may be without any answer before nobody waits for it any more.
+/// After so long without any answer a request is given up.
 const UNANSWERED_NS: u64 = 120_000_000_000;
 /// Length of `HTTP/1.1 100 Continue` with its two line ends, the only response that is no request's last.
 const CONTINUE_BYTES: u64 = 25;
@@ -351,7 +351,7 @@ impl Served {
         self.over.pop_front()
     }
 
-    /// Gives up requests that nobody answers, and puts aside, by `steps`, what is known of responses that have been
+    /// Gives up requests that no task answers, and puts aside, by `steps`, what is known of responses that have been
     /// silent for long. Returns the oldest time that may still be asked for.
     pub(crate) fn sweep(&mut self, now_ns: u64, mut steps: impl FnMut(&Exchange) -> Parked) -> Option<u64> {
         let (silent_ns, dead_ns) = (now_ns.saturating_sub(SILENCE_NS), now_ns.saturating_sub(UNANSWERED_NS));

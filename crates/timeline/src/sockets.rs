@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use weir_wire::socket::SocketOpen;
 
-/// Marks of each sort that a socket keeps while nobody asks for them: some responses of megabytes, sent in pieces.
+/// Marks of each sort that a socket keeps while no request asks for them: some responses of megabytes, sent in pieces.
 const MOST_MARKS: usize = 4096;
 /// Sockets that are kept although nothing of our client's is known to go over them.
 const MOST_STRANGERS: usize = 1 << 17;
@@ -21,7 +21,7 @@ pub(crate) struct Mark {
     pub(crate) position: u64,
     /// The task, 0 where unknown or in an interrupt.
     pub(crate) pid: u32,
-    /// For an arrival: nobody had accepted the connection.
+    /// For an arrival: no task had accepted the connection.
     pub(crate) not_accepted: bool,
 }
 
@@ -87,7 +87,7 @@ impl Marks {
             }
         }
         self.marks.truncate(kept);
-        // Nothing lies between, so these are messages that nobody has asked for: the oldest go, but the first.
+        // Nothing lies between, so these are messages that no request has asked for: the oldest go, but the first.
         if kept > MOST_MARKS / 2 {
             self.marks.drain(1..=kept - MOST_MARKS / 2);
         }
@@ -216,7 +216,7 @@ impl Socket {
         self.sent.forget_through(sent);
     }
 
-    /// The time of the oldest mark that somebody may still ask for.
+    /// The time of the oldest mark that a request may still ask for.
     fn oldest_ns(&self) -> Option<u64> {
         let oldest = |marks: &Marks| marks.marks.front().map(|kept| kept.mark.at_ns);
         [&self.ready, &self.received, &self.sent].into_iter().filter_map(oldest).min()
@@ -339,7 +339,8 @@ impl Sockets {
             {
                 gone.push(*id);
             } else if stranger {
-                // Nobody will ask for it, and an idle connection of somebody else's must not hold all history.
+                // No request of ours will ask for it, and an idle connection of another client must not hold all
+                // history.
                 socket.ready.forget_before(before_ns);
                 socket.received.forget_before(before_ns);
                 socket.sent.forget_before(before_ns);
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_nobody_asks_for_go_from_the_oldest() {
+    fn messages_without_a_request_go_from_the_oldest() {
         let mut marks = Marks::default();
         let last = 3 * MOST_MARKS as u64;
         (1..=last).for_each(|step| marks.push(step as u32, mark(step, 100 * step)));

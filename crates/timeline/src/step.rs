@@ -10,7 +10,7 @@ pub const ENDED_CONNECTION: &str = "a kept-alive connection that ended without a
 /// Who or what a stretch was spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Detail {
-    /// Nobody in particular.
+    /// None that is known.
     None,
     /// This task: it had the CPU that was waited for, or ended the wait.
     Task(u32),

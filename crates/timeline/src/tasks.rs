@@ -20,9 +20,9 @@ pub enum WokenIn {
     Untold,
     /// The waker did it itself.
     Task,
-    /// A timer's interrupt or a device's: nobody did it.
+    /// A timer's interrupt or a device's: no task did it.
     Interrupt,
-    /// A soft interrupt, in which what comes over a network is received: nobody of this host did it.
+    /// A soft interrupt, in which what comes over a network is received: no task of this host did it.
     SoftInterrupt,
 }
 
@@ -38,7 +38,7 @@ impl WokenIn {
     }
 
     /// Whether it is known that the task that ran did nothing for it.
-    fn is_nobodys(self) -> bool {
+    fn is_by_interrupt(self) -> bool {
         matches!(self, Self::Interrupt | Self::SoftInterrupt)
     }
 }
@@ -55,7 +55,7 @@ pub enum State {
     },
     /// It could run.
     Runnable {
-        /// Who woke it; 0 if nobody did, or if it lost the CPU without having blocked.
+        /// The task that woke it; 0 if none did, or if it lost the CPU without having blocked.
         waker: u32,
         /// In what it was woken.
         woken_in: WokenIn,
@@ -75,7 +75,7 @@ pub(crate) struct Spell {
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
     pub(crate) state: State,
-    /// Who ended it by a wake-up, 0 if nobody did.
+    /// The task that ended it by a wake-up, 0 if none did.
     pub(crate) woken_by: u32,
     /// In what that wake-up was made.
     pub(crate) woken_in: WokenIn,
@@ -180,7 +180,7 @@ impl Tasks {
         if let Some(known) = current
             && known != switch.prev
         {
-            // A switch is missing: whoever we believed to run has left at an unknown time.
+            // A switch is missing: the task that we believed to run has left at an unknown time.
             let since = self.cpus[index].history.back().map_or(time_ns, |(at, _)| *at);
             self.gap(since, time_ns);
             self.left_unseen(known, cpu, time_ns);
@@ -241,9 +241,9 @@ impl Tasks {
         last.is_some_and(|(_, state)| matches!(state, State::Blocked { .. }))
     }
 
-    /// A task is made runnable; nobody is named as the waker where an interrupt was.
+    /// A task is made runnable; an interrupt is no task, so then the waker is 0.
     pub(crate) fn waking(&mut self, time_ns: u64, waker: u32, woken: u32, woken_in: WokenIn) {
-        let runnable = State::Runnable { waker: if woken_in.is_nobodys() { 0 } else { waker }, woken_in };
+        let runnable = State::Runnable { waker: if woken_in.is_by_interrupt() { 0 } else { waker }, woken_in };
         let task = self.tasks.entry(woken).or_default();
         match task.changes.back() {
             Some((_, State::Running { .. })) => task.woken_while_running = Some((time_ns, runnable)),
@@ -278,7 +278,7 @@ impl Tasks {
         self.names.inherit(parent, child, process, time_ns);
     }
 
-    /// A task was believed to have a CPU that somebody else turned out to have had.
+    /// A task was believed to have a CPU, but another task turned out to have had it.
     fn left_unseen(&mut self, pid: u32, cpu: u32, time_ns: u64) {
         let Some(task) = self.tasks.get_mut(&pid) else { return };
         // It may have been seen on another CPU since.
@@ -308,8 +308,8 @@ impl Tasks {
         }
     }
 
-    /// Events of a CPU were lost since its last one: nobody is known to have run there, and of any task that was not
-    /// on another CPU then it cannot be told whether it was woken, ran and blocked again.
+    /// Events of a CPU were lost since its last one. It is not known which task ran there. A task that was not on
+    /// another CPU then may have been woken, run and blocked again.
     pub(crate) fn lost(&mut self, time_ns: u64, number: u32) {
         let Some(index) = usize::try_from(number).ok().filter(|index| *index < MOST_CPUS) else { return };
         if self.cpus.len() <= index {
@@ -480,7 +480,7 @@ impl Tasks {
             let keep = task.touches.partition_point(|touch| touch.at_ns < before_ns);
             task.touches.drain(..keep);
         }
-        // Of a task that has ended, and of whose time nobody asks any more, nothing is left to be known.
+        // A task that has ended is forgotten when no request can ask about its time any more.
         let (names, crowded) = (&mut self.names, self.tasks.len() > MOST_TASKS);
         self.tasks.retain(|pid, task| {
             let over = task.changes.back().is_none_or(|(at, _)| *at <= before_ns);
@@ -503,7 +503,7 @@ impl Tasks {
     }
 
     /// A task has ended. What it did stays known for the requests that are yet to be told; its number's next owner
-    /// begins anew with the fork, and where nobody asks any more it is forgotten.
+    /// begins anew with the fork, and once no request can ask about it any more it is forgotten.
     pub(crate) fn exit(&mut self, pid: u32) {
         self.tasks.entry(pid).or_default().ended = true;
     }

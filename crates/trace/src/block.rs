@@ -211,7 +211,7 @@ pub(crate) fn sizes(head: &[u8; HEADER_BYTES]) -> Option<Sizes> {
     (head[..8] == MAGIC && slots <= MOST_SLOTS && dictionary <= MOST_DICTIONARY).then_some(Sizes { dictionary, slots })
 }
 
-/// The schema of a head, readable whatever the version.
+/// The schema of a head, readable in every version.
 pub(crate) fn schema_of(head: &[u8; HEADER_BYTES]) -> (u16, u16) {
     (u16::from_le_bytes([head[8], head[9]]), u16::from_le_bytes([head[10], head[11]]))
 }

@@ -1,4 +1,4 @@
-//! Reading a segment, block by block, past whatever is damaged.
+//! Reading a segment, block by block, past what is damaged.
 
 use crate::block::{self, Block, HEADER_BYTES, MAGIC};
 use crate::error::ReadError;

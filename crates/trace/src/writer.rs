@@ -281,7 +281,7 @@ impl StreamWriter {
 
 impl Drop for StreamWriter {
     fn drop(&mut self) {
-        // Nobody is left to be told; after `finish` there is nothing left to write.
+        // No caller is left to take an error; after `finish` there is nothing left to write.
         let _ = self.flush();
         let _ = self.close_segment();
     }

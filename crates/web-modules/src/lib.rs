@@ -34,7 +34,7 @@ impl Told {
     ///
     /// # Panics
     /// Where it cannot; the system has no room.
-    #[expect(clippy::new_without_default, reason = "an agent that runs is nobody's default")]
+    #[expect(clippy::new_without_default, reason = "a running agent is no default")]
     pub fn new() -> Self {
         let own = arm_directory();
         let mut told = Self::over(own.path());

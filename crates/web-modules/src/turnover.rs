@@ -61,10 +61,10 @@ impl Drop for AgentApart {
     }
 }
 
-/// Is an agent, where this process was started to be one, until it is killed or whoever started it is gone.
+/// Runs an agent, if this process was started as one, until it is killed or its parent is gone.
 pub fn be_an_agent_if_asked() {
     let Some(arm) = std::env::var_os(ROLE) else { return };
-    // Nobody follows it: what it keeps is all its own.
+    // It has no subscriber, so all memory that it keeps is its own.
     let _agent = agent_over(Path::new(&arm));
     println!("it listens");
     std::io::stdin().lines().for_each(drop);
@@ -77,7 +77,7 @@ pub struct Turnover<'a> {
     pub reloads: usize,
     /// Answers that are awaited after each time.
     pub answers: u64,
-    /// Asks once; whatever is no right answer is a panic.
+    /// Asks once; panics at any wrong answer.
     pub ask: &'a (dyn Fn() + Sync),
     /// Tells the server to begin anew, and waits where it could miss the next such word.
     pub reload: &'a (dyn Fn() + Sync),
@@ -196,7 +196,7 @@ pub fn nothing_stays_behind(arm: &Path) {
     wait_for("the removal of all announcements", || announcements(arm).is_empty());
 }
 
-/// What processes have announced and nobody has removed.
+/// The announcements that are still there.
 fn announcements(arm: &Path) -> Vec<String> {
     let names = fs::read_dir(arm).expect("it is there").flatten().map(|entry| entry.file_name());
     names

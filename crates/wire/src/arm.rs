@@ -21,7 +21,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"weirarm\x01");
 pub const MEMORY_NAME: &str = "weir-arm";
 /// The name of the agent's socket, in the directory of announcements, that takes memory files.
 pub const HANDOVER_NAME: &str = "memory.sock";
-/// Bytes of a page of the layout, whatever the machine's are.
+/// Bytes of a page of the layout, on machines with pages of any size.
 pub const PAGE_BYTES: usize = 4096;
 /// Definitions that a process may make; their numbers begin at 1, and 0 stands for one that found no room.
 pub const MOST_DEFINITIONS: usize = 4096;
@@ -29,7 +29,7 @@ pub const MOST_DEFINITIONS: usize = 4096;
 pub const DEFINITION_BYTES: usize = 512 << 10;
 /// Rings of a process.
 pub const LANES: usize = 128;
-/// The last of them belong to no thread: whoever has none of its own takes one of these for a single record.
+/// The last of them belong to no thread: a thread without a lane takes one of these for a single record.
 pub const SHARED_LANES: usize = 8;
 /// Slots of a ring; a power of two.
 pub const LANE_SLOTS: usize = 16 << 10;
@@ -50,7 +50,7 @@ pub const HEAD_DEFINED_BYTES: usize = 9;
 pub const HEAD_DEFINITIONS_DROPPED: usize = 10;
 /// Records for which no lane could be had. Written by the client.
 pub const HEAD_LANELESS: usize = 11;
-/// When the agent last said that it listens, CLOCK_MONOTONIC in nanoseconds; 0 = nobody listens. Written by the agent.
+/// When the agent last said that it listens, CLOCK_MONOTONIC in nanoseconds; 0 = it does not. Written by the agent.
 pub const HEAD_HEARTBEAT: usize = 16;
 /// The switch of transactions that have no definition of their own. Written by the agent.
 pub const HEAD_DEFAULT_SWITCH: usize = 17;
@@ -78,7 +78,7 @@ pub const LANE_READ: usize = 8;
 pub const LANE_DROPPED_TOLD: usize = 9;
 /// How much of [`LANE_SKIPPED`] an agent has counted. By the agent, for the next one.
 pub const LANE_SKIPPED_TOLD: usize = 10;
-/// The thread that has the lane, 0 = nobody. By the client.
+/// The thread that has the lane, 0 = none. By the client.
 pub const LANE_OWNER: usize = 16;
 
 /// Where the switches begin, bytes.
@@ -183,13 +183,13 @@ impl Token {
         mixed.max(1)
     }
 
-    /// Whether two spans are of one process, whichever it is: what its handles have in common is then in both.
+    /// Whether two spans are of one process: what its handles have in common is then in both.
     ///
     /// Spans of two processes, or of another system, pass for those of one in one case of two million.
     #[must_use]
     pub fn is_same(one: u64, other: u64) -> bool {
         let unmixed = |span: u64| span.rotate_right(29).wrapping_mul(SPAN_FACTOR_INVERSE);
-        // The token cancels out; generation and sign are equal, and nobody has written 2^36 slots of a lane.
+        // The token cancels out; generation and sign are equal, and no thread has written 2^36 slots of a lane.
         let apart = unmixed(one) ^ unmixed(other);
         apart >> (Handle::SLOT_BITS + Handle::LANE_BITS) == 0 && apart & 0x0000_fff0_0000_0000 == 0
     }

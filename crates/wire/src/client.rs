@@ -69,7 +69,7 @@ impl ClientConnection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Outcome {
-    /// A whole response came, whatever its status.
+    /// A whole response came, with any status.
     Done = 0,
     /// No connection could be made, for another reason than those that have an outcome of their own.
     ConnectFailed = 1,
@@ -85,7 +85,7 @@ pub enum Outcome {
     Tls = 6,
     /// Any other failure of a system call.
     Other = 7,
-    /// The server's host refused the connection: nobody listens, or no more.
+    /// The server's host refused the connection: no process listens, or no more.
     Refused = 8,
     /// No connection could be made in time.
     ConnectTimedOut = 9,

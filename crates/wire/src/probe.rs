@@ -17,7 +17,7 @@ pub const BY_HAND: u16 = 64;
 /// The task begins to wait for a lock that its server keeps by itself; with [`END`] it has it, or has given up. No phase
 /// begins or ends there.
 pub const LOCK: u16 = 128;
-/// The server tells of something that it does, in the text that follows: for nobody's request, and no phase begins.
+/// The server tells of something that it does, in the text that follows. It belongs to no request, and no phase begins.
 pub const REMARK: u16 = 256;
 
 /// Flag of [`crate::Kind::ProbeHit`]: not the running task is meant but the one whose number is the argument, and its

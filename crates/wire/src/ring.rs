@@ -97,8 +97,8 @@ impl Consumer {
             let record = Record::from_slot(self.load(self.read));
             let slots = usize::from(record.slots).min(MAX_SLOTS);
             if self.read + 1 + slots as u64 > written {
-                // A length that reaches past what was written is damage: drop the rest, of which nobody knows how
-                // many records it was.
+                // A length that reaches past what was written is damage: drop the rest. It is not known how many
+                // records it was.
                 self.read = written;
                 self.damaged += 1;
                 break;
@@ -150,7 +150,7 @@ mod tests {
             }
         }
 
-        /// Whatever the order of pushes and drains, what comes out is what went in, less what was counted as dropped.
+        /// For any order of pushes and drains, what comes out is what went in, less what was counted as dropped.
         #[test]
         fn nothing_is_lost_uncounted(steps in proptest::collection::vec((0usize..5, 0usize..4), 1..200)) {
             let (mut producer, mut consumer) = ring(16);

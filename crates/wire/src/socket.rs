@@ -3,7 +3,7 @@
 use crate::{Kind, Record, Slot};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Flag of [`Kind::SocketReady`]: nobody has accepted the connection yet.
+/// Flag of [`Kind::SocketReady`]: no task has accepted the connection yet.
 pub const NOT_ACCEPTED: u8 = 1;
 /// Flag of [`Kind::SocketRecv`] and [`Kind::SocketSend`]: end of stream.
 pub const END_OF_STREAM: u8 = 1;

@@ -1,4 +1,4 @@
-//! What the agent reads of clients that nobody vouches for, of those who ask it, and of a former agent.
+//! What the agent reads from untrusted clients, from callers, and from a former agent.
 
 use crate::Choices;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ impl Tell for Heard {
             assert!(told.blocked(start_ns, end_ns).0 <= end_ns - start_ns, "blocked for longer than it took");
         }
         if let Some(begun) = &running.begun {
-            assert!(begun.at_ns.is_multiple_of(2), "a reading that nobody gave");
+            assert!(begun.at_ns.is_multiple_of(2), "a reading that was not given");
         }
         running.parent.map(|parent| Handle(parent.span))
     }
@@ -56,7 +56,7 @@ impl Tell for Heard {
     }
 }
 
-/// Definitions, then passes over lanes: whatever a client writes, each begin is accounted for, and nothing is kept
+/// Definitions, then passes over lanes: for any bytes of a client, each begin is accounted for, and nothing is kept
 /// beyond its bound.
 pub fn arm_memory(input: &[u8]) {
     let mut choices = Choices(input);
@@ -86,7 +86,7 @@ pub fn arm_memory(input: &[u8]) {
         pairing.end_pass(&mut heard);
         let counts = pairing.counts;
         let known = counts.finished + counts.discarded + counts.forgotten + pairing.running_count() as u64;
-        assert_eq!(counts.started, known, "a begin that nobody knows of");
+        assert_eq!(counts.started, known, "a begin that no count has");
         assert!(pairing.running_count() <= LIMITS.running && counts.finished == heard.ended);
         // A wait or a stretch of work takes room beside the pieces; each transaction has few of them.
         assert!(pairing.told_bytes() < LIMITS.told_bytes + 64 * 20_000);

@@ -7,7 +7,7 @@ use crate::handed::{Handed, Name, address_of, head};
 pub fn handed_on(input: &[u8]) {
     let Some((what, rest)) = input.split_first() else { return };
     match what % 3 {
-        // What was read is written as the same, whatever the bytes that mean nothing were.
+        // What was read is written as the same, for any values of the unused bytes.
         0 => {
             let Handed::Datagram(meta, datagram) = Handed::read(rest) else { return };
             assert!(meta.len == datagram.len() && rest.ends_with(datagram));

@@ -59,7 +59,7 @@ pub fn query_text(input: &[u8]) {
     assert!(!without_query(&text).contains('?'));
 }
 
-/// What runtimes write of their containers: ids are whole and names are words, whatever the file says.
+/// What runtimes write of their containers: ids are whole and names are words, for any content.
 pub fn containers(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let of_docker = weir_capture::containers::of_docker(&text);

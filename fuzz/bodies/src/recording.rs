@@ -95,7 +95,7 @@ pub fn bpf_expand(input: &[u8]) {
     }
 }
 
-/// Reads any slots as records of stacks: whatever they say, each stack has an end, and each sample is told once at most.
+/// Reads any slots as records of stacks: each stack has an end, and each sample is told once at most.
 pub fn stack_records(input: &[u8]) {
     let (mut stacks, mut samples, mut told, mut given) = (Stacks::default(), Samples::default(), 0u64, 0u64);
     let mut choices = Choices(input);

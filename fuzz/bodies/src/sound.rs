@@ -5,8 +5,8 @@ use crate::media::audio::carrier;
 use crate::media::audio::frame;
 use crate::media::audio::index::{Index, Place};
 
-/// Reads any bytes as a file of sound: frames lie one behind the other within it, in whatever order they are asked for,
-/// and each has a carrier for what it may need.
+/// Reads any bytes as a file of sound: frames lie one behind the other within it, in any order of questions, and each
+/// has a carrier for what it may need.
 pub fn sound_frames(input: &[u8]) {
     let mut choices = Choices(input);
     let (wanted, bound) = (u64::from(choices.byte()), u64::from(choices.byte()) << 8);

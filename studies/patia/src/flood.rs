@@ -172,7 +172,7 @@ pub(crate) fn page(pairs: &[Pair], policy: &str, surroundings: &str) -> (String,
         "{}\n\n`make study-flood` repeats it, as root, and writes this page; it fails where something does not hold.\n\n\
          The server has 100 pictures of 64 KiB, each also small with 8 KiB, in a network namespace behind a link of 40 Mbit/s, which carries some 75 full pictures a second.\n\
          `weir load` asks for them by Zipf's law, each time over a new connection: 20 times a second for {ONSET_S} s, then evenly rising within 60 s to 200 times, so for 20 s, and again 20 times.\n\
-         Times between arrivals are exponential; arrivals wait for nobody, and latency counts from the intended time.\n\
+         Times between arrivals are exponential; arrivals do not wait for responses, and latency counts from the intended time.\n\
          The objective: 99 of 100 have their picture, large or small, within {} s. An answer is useful if it is one (200) within that time; who had none counts as well.\n\
          Each figure is of {} seeds: the middle one, and behind it the smallest and the largest.\n\n```text\n{}\n```\n\n",
         surroundings.trim(),

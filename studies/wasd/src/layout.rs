@@ -93,7 +93,7 @@ impl Layout {
 }
 
 impl Table {
-    /// The place of a cell; `None` where there is nobody.
+    /// The place of a cell; `None` where it has no subject.
     pub(crate) fn place(&self, row: &Row, column: usize) -> anyhow::Result<Option<Place>> {
         match row.subjects.get(column).map(String::as_str) {
             None | Some("") => Ok(None),

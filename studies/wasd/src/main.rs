@@ -1,5 +1,13 @@
 //! Makes the page of the study: the paper's figures (`paper.toml`) beside ours (the results of the plans), as
 //! `page.toml` lays it out.
+//!
+//! 1. `run` makes what is served (`make-site`) and has `weir compare` carry out each of `plans/`; complete results are
+//!    not measured again.
+//! 2. `paper.rs` reads the paper's figures, each row as printed and as divided, and checks that both agree.
+//! 3. `measured.rs` reads the results and gives values and ratios by the formulas of `weir-measure`.
+//! 4. `held.rs` says by a rule what became of each comparison of the paper.
+//! 5. `page.rs` and `picture.rs` write the page: no number on it is typed.
+
 mod held;
 mod layout;
 mod measured;

@@ -20,7 +20,7 @@ const GLOB_BYTES_MAX: usize = 1024;
 pub(super) struct Known<'s> {
     pools: BTreeMap<&'s str, usize>,
     nodes: BTreeSet<&'s str>,
-    /// Without pools, nodes are whoever is named as one.
+    /// Without pools, every name that stands for a node is one.
     has_pools: bool,
 }
 
@@ -105,7 +105,7 @@ impl<'s> Known<'s> {
                 }
                 Where::Session | Where::Client => ("clients", "write @here, @all, a pool or a node"),
             };
-            findings.wrong(at, format!("nobody measures {} of {name}", metric.resource.name()), of);
+            findings.wrong(at, format!("weir does not measure {} of {name}", metric.resource.name()), of);
         }
     }
 

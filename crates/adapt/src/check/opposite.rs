@@ -38,7 +38,7 @@ enum Undo {
     Anywhere,
     /// Where they are done to the same atoms.
     ToAnAtom,
-    /// Where they are done to the same atoms by two rules, of which none keeps the other out.
+    /// Where two rules do them to the same atoms, and neither rule keeps the other out.
     InRulesOfAnAtom,
     /// Where one rule does both together.
     Beside,

@@ -47,7 +47,7 @@ pub(super) fn metric(metric: &Metric, at: usize, findings: &mut Findings<'_>) {
     }
 }
 
-/// What is read is of whom the rule is looked at for: a client asks for many atoms, and of which one nobody could say.
+/// A rule for clients reads no metric of an atom: a client asks for many atoms, so it is undefined which one is meant.
 pub(super) fn subject(rule: &Rule, level: Level, findings: &mut Findings<'_>) {
     if level != Level::Client {
         return;
@@ -173,7 +173,7 @@ pub(super) fn acts(rule: &Rule, level: Level, findings: &mut Findings<'_>) {
     let keeps = rule.stability.until.is_some() || rule.stability.hold_ms.is_some();
     for act in rule.branches.iter().flat_map(|branch| &branch.acts) {
         let word = act.kind.word();
-        // A client comes and goes: nobody would look at it again to give back what it has lost.
+        // A client comes and goes: once it is forgotten, no look at it would end the order.
         if level == Level::Client && matches!(act.kind, ActKind::Shed(_)) && !keeps {
             let what = format!("rule `{}` has each client lose a share, and does not say for how long", rule.name.text);
             findings.wrong(act.at, what, "write until and a release threshold, or hold and a time");

@@ -358,7 +358,7 @@ impl<'e> Eye<'e> {
                 return Err(why);
             }
         }
-        // `avg` of the latest values is the mean of the nodes, whatever they are.
+        // `avg` of the latest values is the mean over the nodes, for every resource.
         let adds_up = each && (metric.aggregate.is_none() || metric.over_ms.is_some());
         let value = if adds_up && !room.is_empty() {
             Some(room.iter().sum())

@@ -1,5 +1,5 @@
-//! What rules that take the place of others are handed of what those were told: readings, what repeats in them, and how
-//! wrong forecasts were. So a forecast of a day does not begin anew whenever a policy is read again.
+//! What new rules take over from the former ones: readings, their seasons, and the errors of forecasts. So a forecast
+//! of a day does not begin anew when a policy is read again.
 
 use super::Engine;
 use crate::log::{Entry, Owner, Recorded};
@@ -7,8 +7,9 @@ use crate::reading::{AtomId, Of, Reading, Resource, Where};
 use crate::state::{Slots, State};
 
 impl Engine {
-    /// What is known of nodes and of these atoms that some rule here asks for, as it is told to this engine and can be
-    /// recorded: at most so many entries, of one place all or none. Sessions and clients come and go, and begin anew.
+    /// The known readings of nodes and of these atoms that some rule of this engine asks for, as entries that can be
+    /// told to it and recorded. There are at most `most` entries; those of one node or atom come all or not at all.
+    /// Sessions and clients come and go, so they begin anew.
     pub fn handed(&self, former: &State, atoms: &[AtomId], most: usize) -> Vec<Entry> {
         let nodes = former.nodes.iter().map(|node| (Where::Node, Owner::Node(node.name.clone()), node.slots()));
         let atoms = atoms.iter().filter_map(|id| former.atoms.get(id.0 as usize));

@@ -237,8 +237,8 @@ impl<'l> Look<'l> {
         };
         let is_held = rule.keeps() && !matches!(whose, Whose::Session { .. });
         if orders.is_empty() && !is_held {
-            // All of it is so already; whoever is of lower priority must not undo it all the same. A rule that is
-            // released fires even so: what is in force ends with it from now on, whoever ordered it.
+            // All of it is so already, but a rule of lower priority must still not undo it. A rule with a release fires
+            // even so: from now on its release ends what is in force, even what another rule ordered.
             *taken = taken.with(chosen.classes);
             instance.said = Said::Nothing;
             if rule.claims_while_it_waits() {

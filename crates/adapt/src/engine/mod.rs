@@ -42,7 +42,7 @@ pub struct Engine {
     method: Method,
     /// All nodes of all pools; without pools, this one.
     all: Vec<NodeId>,
-    /// How far back somebody asks, by place and resource.
+    /// How far back rules ask, by place and resource.
     windows: [[Option<u64>; Resource::ALL.len()]; Where::ALL.len()],
 }
 
@@ -150,8 +150,8 @@ impl Engine {
         })
     }
 
-    /// Forgets a client and its readings, so that there is room for another one. `false`: nobody of this name is known,
-    /// or a rule is active for it, as what that has ordered would never end.
+    /// Forgets a client and its readings, so that there is room for another one. `false`: no client of this name is
+    /// known, or a rule is active for it, whose orders would then never end.
     pub fn forget_client(&self, state: &mut State, name: &str) -> bool {
         state.forget_client(name)
     }
@@ -174,7 +174,7 @@ impl Engine {
         state.end(number);
     }
 
-    /// Takes readings; those of the future, of nobody or without sense are counted and passed over.
+    /// Takes readings. It counts and skips those of the future, of an unknown subject, or without sense.
     pub fn read(&self, now_ms: u64, readings: &[Reading], state: &mut State) {
         state.now_ms = state.now_ms.max(now_ms);
         let now_ms = state.now_ms;
@@ -204,8 +204,8 @@ impl Engine {
         look.state.sessions[slot] = Some(session);
     }
 
-    /// Looks at the rules of one session whose time has come, as a tick would: for whoever has just read its link, of
-    /// which the next tick would tell later. Nothing comes of it for a session that is not known.
+    /// Looks at the rules of one session whose time has come, as a tick would. A caller that has just read the link of
+    /// the session need not wait for the next tick. An unknown session is ignored.
     pub fn look(&self, now_ms: u64, number: u64, state: &mut State, decisions: &mut Vec<Decision>) {
         state.now_ms = state.now_ms.max(now_ms);
         let Some(slot) = state.session(number) else { return };
@@ -349,8 +349,8 @@ impl Engine {
         all
     }
 
-    /// A session is at a node, in a variant: for whoever could not carry out an order, so that rules see what is.
-    /// `false`: there is no such session, node or variant.
+    /// A session is at a node, in a variant. A caller that could not carry out an order says so, so that rules see the
+    /// truth. `false`: there is no such session, node or variant.
     pub fn session_is(&self, state: &mut State, number: u64, node: NodeId, variant: Option<&str>) -> bool {
         let Some(slot) = state.session(number) else { return false };
         let Some(session) = state.sessions[slot].as_mut() else { return false };

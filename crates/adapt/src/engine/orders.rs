@@ -23,8 +23,8 @@ impl<'o> Orders<'o> {
         Self { engine, state }
     }
 
-    /// The orders of what a rule does, and what is in force from then on. Nothing changes if one of them cannot be
-    /// given, as no node to choose from is known.
+    /// Turns the acts of a rule into orders, and updates what is in force. If one order cannot be given, as the
+    /// readings of its nodes are unknown, nothing changes.
     pub(super) fn given(&self, acts: &[Act], whose: &mut Whose<'_>) -> Result<Vec<Order>, (Resource, Unknown)> {
         let mut orders = Vec::new();
         match whose {

@@ -2,7 +2,7 @@
 
 use super::{Errors, Forecast, HoltWinters, Method, Track};
 
-/// The period of the seasonal method where nobody names one: a day.
+/// The period of the seasonal method where none is named: a day.
 const PERIOD_MS: u64 = 24 * 3_600_000;
 /// How many methods there are.
 pub const METHODS: usize = 3;
@@ -46,8 +46,8 @@ impl Contest {
         self.tracks.iter_mut().for_each(|track| track.came(at_ms, late_ms, value));
     }
 
-    /// Has each method say what it expects in `in_ms` milliseconds; `ask` is how a method answers, but for the seasonal
-    /// one where the rules go by another: that one answers by what came here.
+    /// Takes the forecast of each method for `in_ms` milliseconds from now. `ask` gives the answer of a method. If the
+    /// rules use another method than the seasonal one, the seasonal answer comes from the values that came here.
     pub fn look(&mut self, now_ms: u64, in_ms: u64, chosen: Method, mut ask: impl FnMut(Method) -> Option<Forecast>) {
         let for_ms = now_ms.saturating_add(in_ms);
         for (at, method) in self.methods.into_iter().enumerate() {

@@ -12,8 +12,8 @@ const SEASON: f64 = 0.2;
 /// How fast the measure of fit forgets.
 const FORGET: f64 = 0.02;
 
-/// A series that repeats with a period. It takes a value at a time and has the same size whatever it has seen.
-/// It forecasts once two periods are over: the first shapes the season, the second shows how well it fits.
+/// A series that repeats with a period. It takes a value at a time, and its size stays the same. It forecasts once two
+/// periods are over: the first shapes the season, the second shows how well it fits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HoltWinters {
     step_ms: u64,

@@ -179,7 +179,7 @@ impl<'t, 'f> Cursor<'t, 'f> {
             }
             self.next();
         }
-        // A brace belongs to whoever asked; at the outermost level nobody does.
+        // A closing brace belongs to the block around the statement; at the outermost level there is no block.
         if self.at == before || self.is_next("pool") || self.is_next("atom") {
             self.take("}");
         }

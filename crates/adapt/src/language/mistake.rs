@@ -87,7 +87,7 @@ impl<'t> Findings<'t> {
     }
 }
 
-/// The known word that somebody may have meant: near enough to be a slip of the keyboard.
+/// The known word that the author may have meant: near enough to be a slip of the keyboard.
 pub(crate) fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     // A word of any length would cost its square.
     let word: String = word.chars().take(64).collect::<String>().to_lowercase();

@@ -135,8 +135,7 @@ pub fn show_ms(milliseconds: u64) -> String {
     }
 }
 
-/// What people write for units by other names; the first whose unit is possible is meant. Letters count whatever their
-/// case.
+/// Other names that people write for units. The first one whose unit is possible counts, in any case of letters.
 const OTHER_NAMES: [(&str, &str); 42] = [
     ("m", "min"),
     ("mins", "min"),
@@ -182,7 +181,7 @@ const OTHER_NAMES: [(&str, &str); 42] = [
     ("requests", "rps"),
 ];
 
-/// The unit that somebody may have meant: of these, by another name, in other letters, or by a slip of the keyboard.
+/// The unit that the author may have meant: of these, by another name, in other letters, or by a slip of the keyboard.
 pub(crate) fn meant<'n>(unit: &str, units: &[&'n str]) -> Option<&'n str> {
     let lower = unit.to_lowercase();
     let possible = |name: &str| units.iter().copied().find(|unit| *unit == name);

@@ -1,5 +1,5 @@
-//! What the next looks of a tick read is asked of memory before they are made. A tick comes once a second, and by then
-//! whatever else the CPU did has taken its place in the caches.
+//! Prefetches what the next looks of a tick read. A tick comes once a second; by then other work of the CPU has evicted
+//! the data from the caches.
 
 use super::{Session, Slots, State, Store};
 

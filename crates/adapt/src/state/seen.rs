@@ -1,10 +1,10 @@
-//! Whose readings a rule sees.
+//! Which readings a rule sees.
 
 use super::{Atom, Client, Session, Slots};
 use crate::reading::ClientId;
 use std::collections::BTreeMap;
 
-/// Whose readings a rule sees as its atom's, its session's and its client's.
+/// The readings that a rule sees as those of its atom, its session and its client.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
     pub(crate) atom: Option<(u32, Slots)>,

@@ -183,7 +183,7 @@ fn other_rules_go_on_with_readings_seasons_and_errors_and_a_replay_does_too() {
     assert_eq!(said(&again), said(&decisions));
     // With no room nothing is handed over, rather than half of it.
     assert!(next.handed(&world.state, &[], handed.len() - 1).is_empty());
-    // A season that nobody made is refused.
+    // An invalid season is refused.
     let season = lines.last().expect("the season is the last one");
     assert!(season.contains("season") && parse_entry(&season.replace("\"step_ms\":60000", "\"step_ms\":0")).is_err());
 }

@@ -441,7 +441,8 @@ fn a_client_for_which_a_rule_is_active_is_not_forgotten() {
     assert_eq!((world.state.clients(), world.state.counts().clients_refused), (weir_adapt::CLIENTS_MAX, 1));
 }
 
-/// Whoever recorded had other rules, none of which was active for them: else it would not have forgotten them.
+/// The recorder had other rules. None of them was active for these clients and atoms, or it would not have forgotten
+/// them.
 #[test]
 fn a_replay_lets_go_of_clients_and_atoms_that_were_forgotten() {
     const RULES: &str = "atom \"/**\" {

@@ -184,7 +184,7 @@ fn what_can_never_be_is_refused() {
         ("rule a: during if cpu > 90% then shed 5% until cpu < 95%;", 48, &["can release while", "gap"]),
         ("rule a: during if cpu > 90% then shed 5% until cpu < 90%;", 48, &["without a gap"]),
         ("rule a: at start if cpu > 90% then use half hold 5s;", 45, &["once"]),
-        ("rule a: during if cpu@client > 90% then shed 5%;", 19, &["nobody measures cpu of clients"]),
+        ("rule a: during if cpu@client > 90% then shed 5%;", 19, &["weir does not measure cpu of clients"]),
         ("rule a: during if avg rate predicted in 5s > 5rps then shed 5%;", 19, &["one value"]),
         ("rule a: during if rate@atom > 5rps then grow main by 1 hold 5s;", 41, &["for each atom", "of its own"]),
         ("rule a: during if cpu > 90% then next down, shed 5% hold 5s;", 45, &["for each session"]),
@@ -226,11 +226,15 @@ fn what_a_client_asks_for_is_read_for_each_client_and_of_no_atom() {
         ("rule a: during if rate@cleint > 50rps then shed 5%;", 24, &["did you mean `client`?"][..]),
         ("rule a: during if rate@client > 50 then shed 5%;", 33, &["`50` has no unit", "rps"]),
         ("rule a: during if rate@client > 50kbps then shed 5%;", 33, &["no value of rate", "rps, krps"]),
-        ("rule a: during if errors@client > 5% then shed 5%;", 19, &["nobody measures errors of clients", "@atom"]),
+        (
+            "rule a: during if errors@client > 5% then shed 5%;",
+            19,
+            &["weir does not measure errors of clients", "@atom"],
+        ),
         (
             "rule a: during if wait@client > 5ms then shed 5%;",
             19,
-            &["nobody measures wait of clients", "@here or @atom"],
+            &["weir does not measure wait of clients", "@here or @atom"],
         ),
         (
             "rule a: every 5s if rate@client > 50rps then shed 5%;",
@@ -285,7 +289,7 @@ fn names_must_lead_somewhere() {
     refused("pool a = { x };\npool a = { x, x };", 2, 15, &["twice"]);
     refused("atom \"/\" { variants a > a; }", 1, 25, &["twice"]);
     refused("atom \"/\" { rule x: during if cpu > 50% then next down hold 5s; }", 1, 45, &["needs variants"]);
-    // Without pools, nodes are whoever is named as one.
+    // Without pools, every name that stands for a node is one.
     accepted("atom \"/\" { rule pick: select best by cpu (n1, n2); }");
 }
 

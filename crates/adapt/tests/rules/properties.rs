@@ -1,4 +1,4 @@
-//! What holds whatever is told, in whatever order.
+//! Properties that hold for any input in any order.
 
 use crate::support;
 
@@ -170,8 +170,8 @@ fn a_rule_waits_for_a_reading_that_releases_it() {
     assert!(released.iter().all(|(decision, ..)| decision.at_ms > 30_000), "{released:#?}");
 }
 
-/// A step with clients: milliseconds since the last, what each of three asks for, or that nothing is told of it, whether
-/// one is to be forgotten, and a session that begins, of whom.
+/// A step with clients: milliseconds since the last step, the rate of each of three clients (`None` = no reading), a
+/// client to forget, and a client that begins a session.
 type Asking = (u64, [Option<f64>; 3], Option<usize>, Option<usize>);
 
 const CLIENTS: [&str; 3] = ["192.0.2.7", "192.0.2.8", "2001:db8::/64"];
@@ -350,7 +350,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn limits_cooldowns_and_holds_hold_whatever_comes(steps in steps()) {
+    fn limits_cooldowns_and_holds_hold_for_any_input(steps in steps()) {
         let mut world = World::new(BOUNDED);
         drive(&mut world, &steps);
         keeps_its_bounds(&world);
@@ -425,7 +425,7 @@ proptest! {
                 for cited in known {
                     prop_assert!(cited.value.is_some() && cited.age_ms <= VALID_MS, "{decision:?}");
                     prop_assert!(decision.at_ms - at_ms <= VALID_MS, "{decision:?}");
-                    // What one asks for is nobody else's.
+                    // The rate of one client is not that of another.
                     prop_assert!(cited.test.contains("over") || cited.value == Some(value), "{decision:?}: {value}");
                 }
             }

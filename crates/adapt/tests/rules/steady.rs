@@ -12,8 +12,8 @@ use weir_adapt::{Decision, Order, Policy, Resource};
 const VARIANTS: usize = 3;
 const RULES_MAX: usize = 4;
 const NODES: [&str; 5] = ["n1", "n2", "n3", "r1", "r2"];
-/// A rule waits for its `every`, `for`, `cooldown` and window, once whoever comes before it keeps what it decided: the
-/// longest of each below, for each rule.
+/// A rule waits for its `every`, `for`, `cooldown` and window, once the rules before it keep their decisions. So this
+/// is the sum of the longest of each below, for each rule.
 const SETTLED_MS: u64 = (3_000 + 2_000 + 4_000 + 4_000) * RULES_MAX as u64;
 const RUN_MS: u64 = 5 * SETTLED_MS;
 

@@ -182,8 +182,8 @@ impl Wave {
 }
 
 impl Rule {
-    /// Whether a wave has to let it fire, whatever its phase: a half of it has a look by which the average is that of the
-    /// half alone, and one so much later as `for` says.
+    /// Whether a wave must let it fire in any phase. A half of the wave then has a look whose average is of that half
+    /// alone, and another look after the time that `for` says.
     fn must_fire(&self, wave: Wave) -> bool {
         let look_ms = self.every_ms.max(STEP_MS);
         wave.half_ms() >= look_ms * (1 + self.for_ms.div_ceil(look_ms)) + self.over_ms
@@ -198,7 +198,7 @@ impl Rule {
         let name = self.name;
         let fired = world.fired(name);
         let why = || format!("{name} at {wave:?}: {fired:?}");
-        // Four times up and down are enough to do it again, whatever `hold`, `cooldown` and `limit` say.
+        // Four times up and down are enough to fire again, with any `hold`, `cooldown` and `limit`.
         assert!(!self.must_fire(wave) || fired.len() > 1, "not fired, or never again: {}", why());
         assert!(!self.cannot_fire(wave) || fired.is_empty(), "{}", why());
         let holds = |at_ms: u64| wave.is_up(at_ms) == self.is_for_up;

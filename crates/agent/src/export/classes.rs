@@ -148,7 +148,7 @@ pub(crate) fn of_agent(status: &AgentStatus) -> Vec<Family> {
             Data::Sum(vec![(Vec::new(), status.cpu_ns as f64 / 1e9)]),
         ),
     ];
-    // Whatever the protocol counts is told, by the protocol's own names.
+    // Each count of the protocol is told, under the protocol's own name.
     let counts = serde_json::to_value(status.counts).unwrap_or_default();
     for (name, count) in counts.as_object().into_iter().flatten() {
         if let Some(count) = count.as_u64() {

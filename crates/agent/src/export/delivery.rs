@@ -36,14 +36,14 @@ pub struct OtlpOptions {
     pub headers: Vec<(String, String)>,
 }
 
-/// What became of what was to be sent.
+/// Counts of what was to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Spans that the receiver has taken.
     pub(crate) sent: AtomicU64,
     /// Spans that it refused, alone or with their batch.
     pub(crate) refused: AtomicU64,
-    /// Spans that were given up, because nobody answered for too long.
+    /// Spans that were given up, because the receiver did not answer for too long.
     pub(crate) given_up: AtomicU64,
     /// Tries that failed.
     pub(crate) failures: AtomicU64,
@@ -78,7 +78,7 @@ impl Delivery {
     /// Begins to send what comes into the outbox.
     ///
     /// # Errors
-    /// [`ExportError::Endpoint`] for an address that is none of a receiver, [`ExportError::Thread`].
+    /// [`ExportError::Endpoint`] for an address that cannot be that of a receiver, [`ExportError::Thread`].
     pub(crate) fn start(
         options: OtlpOptions,
         outbox: Arc<Outbox>,
@@ -212,7 +212,7 @@ fn request_of(batch: &Batch) -> Vec<u8> {
     request.into_bytes()
 }
 
-/// Who takes it.
+/// The OpenTelemetry receiver.
 #[derive(Debug)]
 struct Receiver {
     agent: ureq::Agent,
@@ -236,7 +236,7 @@ impl Receiver {
             .http_status_as_error(false)
             .max_redirects(0)
             .tls_config(tls(endpoint))
-            // An agent of a machine does what its command line says, not what somebody's environment does.
+            // The command line alone decides where spans go: proxy variables of the environment are ignored.
             .proxy(None)
             .accept(AutoHeaderValue::None)
             .accept_encoding(AutoHeaderValue::None)

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 /// Why an exporter cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The address is none of an OTLP receiver.
+    /// The address cannot be that of an OTLP receiver.
     #[error(
         "{address} is no address of an OTLP receiver: write http://HOST:4318 or https://HOST (OTLP over HTTP; gRPC is not spoken)"
     )]

@@ -1,8 +1,8 @@
 //! Hands finished transactions on: to an OpenTelemetry receiver, to Prometheus, to agents of other hosts, and as phases
 //! into a run that `weir explain` reads.
 //!
-//! Whoever finishes transactions gives each of them to [`Exports::push`], which never waits for anybody: what is not
-//! fetched in time is dropped and counted.
+//! The agent gives each finished transaction to [`Exports::push`], which never blocks. A transaction that an exporter
+//! does not fetch in time is dropped and counted.
 
 mod classes;
 mod delivery;
@@ -57,14 +57,14 @@ pub struct Options {
     pub forward: Vec<String>,
     /// An address where agents of other hosts tell of such transactions.
     pub accept: Option<SocketAddr>,
-    /// What the agents of all hosts know and nobody else does, 16 to 4096 bytes.
+    /// The secret that the agents of all hosts share, 16 to 4096 bytes.
     pub key: Option<Vec<u8>>,
 }
 
 /// How the agent is, asked when metrics are told.
 pub type Health = Box<dyn Fn() -> AgentStatus + Send + Sync>;
 
-/// What became of what was to be handed on, since the begin.
+/// Counts of all exports since the start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
@@ -112,16 +112,16 @@ pub struct PeerReport {
     pub sent: u64,
     /// Found no room.
     pub dropped: u64,
-    /// Under way when a connection broke: nobody knows whether they came.
+    /// In flight when a connection broke: the peer may or may not have received them.
     pub lost: u64,
     /// Why there is no connection.
     pub error: Option<String>,
 }
 
-/// What other agents told.
+/// Counts of what other agents sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptReport {
-    /// Where they may.
+    /// The address where the agent listens for them.
     pub address: SocketAddr,
     /// Agents that are connected.
     pub connected: u64,
@@ -129,7 +129,7 @@ pub struct AcceptReport {
     pub received: u64,
     /// Transactions that found no room here.
     pub dropped: u64,
-    /// Connections that were closed because of what came over them, or did not.
+    /// Connections that were closed, as their peer sent something invalid or nothing in time.
     pub refused: u64,
 }
 
@@ -148,7 +148,7 @@ struct Shared {
     begun_unix_ns: u64,
     health: OnceLock<Health>,
     hasher: RandomState,
-    /// Absent where nobody is told of metrics.
+    /// Absent where no exporter tells metrics.
     classes: Option<Mutex<Classes>>,
     spans: Option<(Arc<Outbox>, Arc<Counts>)>,
     peers: Vec<Peer>,
@@ -238,7 +238,7 @@ impl Exports {
         Ok(Self { shared, delivery: Mutex::new(delivery), endpoint: Mutex::new(endpoint), listens })
     }
 
-    /// Whom to ask how the agent is, for its own metrics; the first one that is named counts.
+    /// Sets the source of the agent's status, for its own metrics; later calls have no effect.
     pub fn ask_for_health(&self, health: Health) {
         let _ = self.shared.health.set(health);
     }
@@ -246,7 +246,7 @@ impl Exports {
     /// A process of this host has this token: traces that begin in it are this host's own.
     pub fn knows(&self, token: u64) {
         if !self.shared.peers.is_empty() {
-            // As it stands in traces, of which none is 0.
+            // As it stands in trace ids, which are never 0.
             locked(&self.shared.tokens).add(token.max(1));
         }
     }
@@ -307,7 +307,7 @@ impl Exports {
     }
 }
 
-/// The agent's own thread calls it, so nothing here waits; whoever has the other handle ends it.
+/// The agent's own thread calls it, so nothing here waits. The holder of the other handle ends the export.
 impl Outlet for Arc<Exports> {
     fn knows(&mut self, token: u64) {
         Exports::knows(self, token);

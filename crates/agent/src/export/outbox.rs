@@ -59,7 +59,7 @@ impl Outbox {
     }
 
     /// Adds an item to the group of this key; `describe` is asked once for each group of a batch. `false`: it was
-    /// dropped, for nobody has fetched what waits.
+    /// dropped, as the queue is full.
     pub(crate) fn push(&self, key: u64, describe: impl FnOnce() -> Vec<u8>, write: impl FnOnce(&mut Writer)) -> bool {
         let mut state = self.state();
         if state.waiting.back().is_none_or(Batch::is_full) {
@@ -158,7 +158,7 @@ mod tests {
         let batch = outbox.next(Duration::ZERO).expect("what waits is given out at the end");
         let sizes: Vec<_> = batch.groups.iter().map(|(told, items)| (told.clone(), items.len())).collect();
         assert_eq!((batch.items, sizes), (4, vec![(vec![1], 36), (vec![2], 12)]));
-        assert!(outbox.next(Duration::from_secs(5)).is_none(), "nothing is left, and nobody waits for more");
+        assert!(outbox.next(Duration::from_secs(5)).is_none(), "nothing is left, and `next` does not wait for more");
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_fetches_is_dropped_and_counted_and_takes_no_more_memory() {
+    fn unfetched_items_are_dropped_and_counted_and_take_no_more_memory() {
         let outbox = Outbox::default();
         let kept = (0..30_000u64).filter(|number| item(&outbox, number % 3, 1000)).count() as u64;
         assert_eq!((outbox.waiting(), outbox.dropped()), (kept, 30_000 - kept));

@@ -31,7 +31,7 @@ struct Stretch {
     thread: u32,
     /// The transaction's number among the names.
     name: u16,
-    /// Nobody of the same process began it: it answers a request.
+    /// It has no parent in the same process: it answers a request.
     outermost: bool,
     /// It began before, in a piece that was told already.
     goes_on: bool,
@@ -303,7 +303,7 @@ mod tests {
             "90 4712 ends buy",
         ];
         assert_eq!(told(&mut phases, 1000), expected);
-        // Who was asked by another process answers a request.
+        // A transaction whose parent is in another process answers a request.
         let stranger = TransactionId { trace: [1, 2], span: 3 };
         phases.push(&Transaction { parent: Some(stranger), ..of("pay", 2000, 2001) });
         assert_eq!(told(&mut phases, 3000)[1], "2000 is shop/pay");
@@ -337,7 +337,7 @@ mod tests {
                 "41 9 ends buy"
             ]
         );
-        // What an application has measured by itself was nobody's time here.
+        // A reported transaction was measured by the application itself, so no thread here spent its time.
         phases.push(&Transaction { reported: true, ..of("buy", 2000, 2001) });
         assert_eq!(phases.median_ns(), 1000);
     }

@@ -123,7 +123,7 @@ fn listen(listener: &TcpListener, page: &Page, ending: &AtomicBool) {
     let scrapes = Arc::new(AtomicUsize::new(0));
     while !ending.load(Ordering::Acquire) {
         let Ok((stream, _)) = listener.accept() else {
-            // Nobody is there, or there are no descriptors left: either passes.
+            // No scraper has connected, or no descriptors are left: either passes.
             std::thread::sleep(LOOK);
             continue;
         };
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(status("GET / HTTP/1.1\r\n\r\n").as_deref(), Some("404"));
         assert_eq!(status("POST /metrics HTTP/1.1\r\n\r\n").as_deref(), Some("405"));
         assert_eq!(status("nonsense\r\n\r\n").as_deref(), Some("400"));
-        // Those who ask for nothing hold nobody up, and too many of them only each other.
+        // Idle connections do not delay the endpoint. Beyond the bound, a new connection gets a 503.
         let idle: Vec<_> =
             (0..MOST_SCRAPES).map(|_| TcpStream::connect(endpoint.address).expect("it listens")).collect();
         std::thread::sleep(3 * LOOK);

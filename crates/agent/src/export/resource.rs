@@ -1,4 +1,4 @@
-//! Who a span or a metric is of, in OpenTelemetry's words: resources, attributes, the scope.
+//! The origin of a span or a metric in OpenTelemetry's terms: resources, attributes, the scope.
 
 use super::protobuf::Writer;
 use crate::transaction::Transaction;

@@ -11,7 +11,7 @@ use crate::waits::ThreadTime;
 /// Where attributes stand in a `Span`, and in an `Event`.
 const OF_SPAN: u32 = 9;
 const OF_EVENT: u32 = 3;
-/// A span's kind: it serves somebody else, or it is a piece of its own process's work.
+/// A span's kind: it serves a remote caller, or it is internal work of its process.
 const INTERNAL: u64 = 1;
 const SERVER: u64 = 2;
 /// A span's status.

@@ -64,14 +64,14 @@ fn with_one_lane_an_end_ends_at_once_and_a_second_one_is_counted() {
     let (mut pairing, mut heard) = (Pairing::new(LIMITS), Heard::default());
     let records = [
         (0, (record(Kind::ArmStart, 7, 100, 1), vec![])),
-        (0, user(7, b"somebody")),
+        (0, user(7, b"customer")),
         (0, (record(Kind::ArmUpdate, 7, 120, 0), vec![])),
         (0, (record(Kind::ArmStop, 7, 150, 2), vec![])),
         (0, (record(Kind::ArmStop, 7, 170, 0), vec![])),
     ];
     pass(&mut pairing, &mut heard, false, &records);
     assert_eq!(heard.ended, [(7, 50, Status::Failed, 1)]);
-    assert_eq!(heard.users, [Some("somebody".to_owned())]);
+    assert_eq!(heard.users, [Some("customer".to_owned())]);
     assert_eq!((pairing.counts.unmatched, pairing.running_count(), pairing.told_bytes()), (1, 0, 0));
 }
 
@@ -79,7 +79,7 @@ fn with_one_lane_an_end_ends_at_once_and_a_second_one_is_counted() {
 fn what_a_begin_or_an_end_brings_along_is_told_of_it() {
     let (mut pairing, mut heard) = (Pairing::new(LIMITS), Heard::default());
     let mut bytes = [0; 32];
-    bytes[..12].copy_from_slice(&[&[Field::User as u8, 0, 8, 0][..], b"somebody"].concat());
+    bytes[..12].copy_from_slice(&[&[Field::User as u8, 0, 8, 0][..], b"customer"].concat());
     let slot: Slot = std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|at| bytes[word * 8 + at])));
     let records = [
         (0, (record(Kind::ArmStart, 7, 100, 1), vec![])),
@@ -99,11 +99,11 @@ fn what_a_begin_or_an_end_brings_along_is_told_of_it() {
         ),
     ];
     pass(&mut pairing, &mut heard, false, &records);
-    assert_eq!(heard.users, vec![Some("somebody".to_owned()); 3]);
+    assert_eq!(heard.users, vec![Some("customer".to_owned()); 3]);
     assert_eq!((pairing.told_bytes(), pairing.counts.unmatched), (12, 0));
     let running = pairing.running().next().expect("it runs");
     assert_eq!((running.parent.map(|parent| parent.span), running.arrival_ns), (Some(5), 6));
-    assert_eq!(running.notes.user().as_deref(), Some("somebody"));
+    assert_eq!(running.notes.user().as_deref(), Some("customer"));
     pass(&mut pairing, &mut heard, false, &[(0, (record(Kind::ArmStop, 10, 430, 0), vec![]))]);
     assert_eq!((heard.users.len(), pairing.told_bytes()), (4, 0));
 }
@@ -113,10 +113,10 @@ fn with_several_lanes_the_end_may_be_read_before_the_begin_and_details_after_it(
     let (mut pairing, mut heard) = (Pairing::new(LIMITS), Heard::default());
     pass(&mut pairing, &mut heard, true, &[(1, (record(Kind::ArmStop, 7, 150, 0), vec![]))]);
     assert!(heard.ended.is_empty() && pairing.counts.unmatched == 0);
-    let records = [(0, (record(Kind::ArmStart, 7, 100, 1), vec![])), (2, user(7, b"somebody"))];
+    let records = [(0, (record(Kind::ArmStart, 7, 100, 1), vec![])), (2, user(7, b"customer"))];
     pass(&mut pairing, &mut heard, true, &records);
     assert_eq!((heard.ended.len(), heard.users.len()), (1, 1));
-    assert_eq!((heard.ended[0].1, heard.users[0].as_deref()), (50, Some("somebody")));
+    assert_eq!((heard.ended[0].1, heard.users[0].as_deref()), (50, Some("customer")));
 
     // An end that is read with its begin waits for what other lanes have of it.
     let whole = [(0, (record(Kind::ArmStart, 8, 100, 1), vec![])), (0, (record(Kind::ArmStop, 8, 130, 0), vec![]))];
@@ -142,11 +142,11 @@ fn an_instance_that_stops_discards_what_began_before() {
 fn what_a_former_agent_saw_begin_is_found_again_once() {
     let mut heard = Heard::default();
     let begin = (record(Kind::ArmStart, 7, 100, 1), vec![]);
-    heard.former.insert(7, vec![begin, user(7, b"somebody")]);
+    heard.former.insert(7, vec![begin, user(7, b"customer")]);
     let mut pairing = Pairing::new(LIMITS);
     let stop = |handle| (0, (record(Kind::ArmStop, handle, 150, 0), vec![]));
     pass(&mut pairing, &mut heard, false, &[stop(7), stop(7), stop(9)]);
-    assert_eq!((heard.ended.len(), heard.users[0].as_deref()), (1, Some("somebody")));
+    assert_eq!((heard.ended.len(), heard.users[0].as_deref()), (1, Some("customer")));
     assert_eq!((pairing.counts.recovered, pairing.counts.unmatched), (1, 2));
 }
 
@@ -155,10 +155,10 @@ fn a_report_has_the_details_that_stand_before_it_and_the_time_that_it_tells() {
     let (mut pairing, mut heard) = (Pairing::new(LIMITS), Heard::default());
     let report = record(Kind::ArmReport, 9, 5_000_000, 1);
     let told = |stopped_ms: u64| vec![[250, stopped_ms, 1, 0]];
-    let records = [(0, user(9, b"somebody")), (0, (report, told(3000))), (0, (report, told(u64::MAX)))];
+    let records = [(0, user(9, b"customer")), (0, (report, told(3000))), (0, (report, told(u64::MAX)))];
     pass(&mut pairing, &mut heard, false, &records);
     assert_eq!(heard.ended, [(9, 250, Status::Aborted, 0), (9, 250, Status::Aborted, 0)]);
-    assert_eq!(heard.users, [Some("somebody".to_owned()), None]);
+    assert_eq!(heard.users, [Some("customer".to_owned()), None]);
     assert_eq!((pairing.told_bytes(), pairing.counts.reported), (0, 2));
 }
 
@@ -176,7 +176,7 @@ fn too_many_running_ones_push_out_the_oldest_and_an_ended_process_leaves_unfinis
 }
 
 proptest! {
-    /// Whatever comes, everything that began is accounted for, and nothing is kept beyond its bound.
+    /// For any records, each transaction that began is accounted for, and nothing is kept beyond its bound.
     #[test]
     fn what_began_is_accounted_for(passes in proptest::collection::vec((any::<bool>(), proptest::collection::vec((0u8..3, 0x0600u16..0x060e, 0u64..40, any::<u64>(), 0usize..9, any::<u8>()), 0..60)), 0..12)) {
         let (mut pairing, mut heard) = (Pairing::new(LIMITS), Heard::default());

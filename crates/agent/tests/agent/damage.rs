@@ -1,4 +1,5 @@
-//! Nobody is trusted: what is announced wrongly is refused in words, what is damaged is counted, and all others go on.
+//! The agent trusts no client: it refuses a wrong announcement with a reason, counts damage, and goes on with the
+//! others.
 
 use crate::notes::{self, Notes};
 use crate::writer::{Writer, memory_file};
@@ -144,11 +145,11 @@ fn more_processes_than_allowed_are_refused() {
 }
 
 #[test]
-fn a_ring_that_nobody_reads_in_time_counts_what_it_lost() {
+fn a_ring_that_no_agent_reads_in_time_counts_what_it_lost() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut client = Writer::new(folder.path());
     let buy = client.define_shop("buy");
-    // Nobody listens yet: it fills up.
+    // No agent listens yet: the ring fills up.
     let (mut made, mut refused) = (0u64, 0u64);
     for _ in 0..20_000 {
         match client.start(0, buy, 0, None) {
@@ -182,7 +183,7 @@ fn attack() -> impl Strategy<Value = Vec<(usize, u64)>> {
 }
 
 #[test]
-fn a_malicious_client_harms_nobody() {
+fn a_malicious_client_harms_no_other_client() {
     let folder = tempfile::tempdir().expect("a folder");
     let agent = agent(folder.path());
     let mut honest = Writer::new(folder.path());
@@ -233,7 +234,7 @@ fn a_malicious_client_harms_nobody() {
 }
 
 #[test]
-fn a_directory_in_which_everybody_may_remove_is_refused() {
+fn a_directory_in_which_every_user_may_remove_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let path: &Path = folder.path();
     fs::set_permissions(path, fs::Permissions::from_mode(0o777)).expect("ours");
@@ -241,7 +242,7 @@ fn a_directory_in_which_everybody_may_remove_is_refused() {
     assert!(refused.to_string().contains("chmod 1777"), "{refused}");
 }
 
-/// Sends bytes to the agent with descriptors, as `sendmsg` lets anybody do.
+/// Sends bytes to the agent with descriptors, as any process may with `sendmsg`.
 fn send(directory: &Path, bytes: &[u8], descriptors: &[i32]) -> UnixStream {
     let stream = UnixStream::connect(directory.join(HANDOVER_NAME)).expect("the agent takes memories");
     let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
@@ -285,7 +286,7 @@ fn what_is_sent_in_the_place_of_a_memory_is_thrown_away() {
     ];
     drop(UnixStream::connect(folder.path().join(HANDOVER_NAME)).expect("room"));
     for mut stream in wrong {
-        // The agent closes it, as it does whatever is no memory.
+        // The agent closes the connection after a wrong message.
         assert_eq!(std::io::Read::read(&mut stream, &mut [0]).unwrap_or(0), 0);
     }
     let _sent =
@@ -297,7 +298,7 @@ fn what_is_sent_in_the_place_of_a_memory_is_thrown_away() {
     let transaction = client.define_shop("work");
     wait_for("the client", || status(&agent).processes == 1);
     works(&agent, &client, transaction, 100);
-    // Who stays silent is let go after a while.
+    // The agent drops a silent sender after a while.
     let is_closed =
         |mut stream: &UnixStream| std::io::Read::read(&mut stream, &mut [0]).is_ok_and(|length| length == 0);
     silent.iter().for_each(|stream| stream.set_nonblocking(true).expect("our own"));

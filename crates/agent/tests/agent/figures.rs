@@ -167,7 +167,7 @@ fn over_the_socket_lines_are_answered_and_transactions_followed() {
 }
 
 #[test]
-fn a_slow_follower_misses_transactions_and_holds_up_nobody() {
+fn a_slow_subscriber_misses_transactions_and_does_not_hold_up_the_agent() {
     let folder = tempfile::tempdir().expect("a folder");
     let agent = agent(folder.path());
     let slow = agent.subscribe(Filter::default(), 10).expect("it runs");

@@ -48,7 +48,7 @@ fn in_another_role() {
     if role == "agent" {
         let _agent = kept_agent(&folder, &state);
         println!("ready");
-        // Until it is killed, or whoever started it is gone.
+        // Until it is killed, or its parent is gone.
         std::io::stdin().lines().for_each(drop);
         return;
     }
@@ -61,7 +61,7 @@ fn in_another_role() {
     }
     if role == "torn" {
         client.start(0, buy, 0, None).expect("room");
-        // A record of which only half was written when the process died: nobody was told of it.
+        // The process died when it had written half of a record: the position does not cover it.
         let written = client.position(0, LANE_WRITTEN).load(Ordering::Relaxed) as usize;
         let torn = Record { kind: Kind::ArmStart as u16, slots: 8, ..Record::default() };
         let place = LANES_AT / 8 + written % LANE_SLOTS * 4;

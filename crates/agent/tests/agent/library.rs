@@ -38,7 +38,7 @@ fn as_a_client() {
     });
     wait_for("the agent", weir_arm::listening);
     let begin = Begin { transaction, instance, flags: CORRELATED, parent, arrival_ns: weir_arm::now_ns() - 1_000_000 };
-    let handle = weir_arm::start_with(&begin, |telling| telling.piece(Field::User, 0, b"somebody"));
+    let handle = weir_arm::start_with(&begin, |telling| telling.piece(Field::User, 0, b"customer"));
     assert!(handle.0 > 0);
     let identity = weir_arm::identity(handle, parent, false);
     if parent.is_none() {
@@ -57,7 +57,7 @@ fn as_a_client() {
         let directory = std::env::var_os("WEIR_ARM_DIR").expect("it was given");
         let mut other = client(Path::new(&directory), &identity.traceparent());
         assert!(other.wait().expect("it ends").success());
-        let own = weir_arm::generate(&of_nobody(transaction, instance, identity), |_| {});
+        let own = weir_arm::generate(&begun_elsewhere(transaction, instance, identity), |_| {});
         let report = Report {
             transaction,
             instance,
@@ -116,7 +116,7 @@ fn a_program_that_ends_at_once_is_not_missed() {
     assert_eq!((counts.started, counts.finished, counts.unfinished, counts.lost()), (20, 20, 0, 0));
 }
 
-fn of_nobody(transaction: u16, instance: u16, parent: Identity) -> Begin {
+fn begun_elsewhere(transaction: u16, instance: u16, parent: Identity) -> Begin {
     Begin { transaction, instance, parent: Some(parent), ..Begin::default() }
 }
 
@@ -131,7 +131,7 @@ fn what_the_library_tells_the_agent_knows() {
     let told = next(&all, 403);
     let root: &Transaction = told.iter().find(|one| one.parent.is_none()).expect("the parent");
     assert_eq!((root.application.as_str(), root.name.as_str(), root.status), ("front", "work", Status::Failed));
-    assert_eq!((root.group.as_deref(), root.user.as_deref()), (Some("tests"), Some("somebody")));
+    assert_eq!((root.group.as_deref(), root.user.as_deref()), (Some("tests"), Some("customer")));
     assert_eq!(root.details.diagnosis.as_deref(), Some("a long story. ".repeat(100).as_str()));
     assert!(root.queued_ns >= 1_000_000 && root.blocked_ns >= 5_000_000, "{root:?}");
     let trace = Wanted::Trace(root.id.trace);

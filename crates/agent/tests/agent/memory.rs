@@ -32,7 +32,7 @@ fn as_a_forebear() {
         if child == 0 {
             for number in 0..EACH {
                 let begin = Begin { transaction, flags: CORRELATED, ..Begin::default() };
-                let handle = weir_arm::start_with(&begin, |telling| telling.piece(Field::User, 0, b"somebody"));
+                let handle = weir_arm::start_with(&begin, |telling| telling.piece(Field::User, 0, b"customer"));
                 weir_arm::stop_with(handle, 0, |telling| telling.piece(Field::Uri, 0, &number.to_ne_bytes()));
             }
             // SAFETY: nothing of this process is needed any more.

@@ -41,7 +41,7 @@ fn a_transaction_is_told_whole() {
         ..Record::default()
     };
     let handle = client.write(0, start, &[]).expect("room");
-    client.tell(0, handle, Field::User, 0, b"somebody");
+    client.tell(0, handle, Field::User, 0, b"customer");
     client.tell(0, handle, Field::Address, 0, &[1, 0, 10, 0, 0, 7]);
     client.tell(0, handle, Field::ContextValue, 2, b"full");
     client.tell(0, handle, Field::MetricValue, 3, &count(40));
@@ -58,7 +58,7 @@ fn a_transaction_is_told_whole() {
     assert_eq!((told.application.as_str(), told.name.as_str(), told.status), ("shop", "buy", Status::Failed));
     assert_eq!((told.group.as_deref(), told.instance.as_deref()), (Some("web"), Some("web-1")));
     assert_eq!((told.process.pid, told.host.as_str(), told.thread), (pid, "here", pid));
-    assert_eq!((told.user.as_deref(), told.details.address.as_deref()), (Some("somebody"), Some("10.0.0.7")));
+    assert_eq!((told.user.as_deref(), told.details.address.as_deref()), (Some("customer"), Some("10.0.0.7")));
     let named = |name: &str, value: &str| Named { name: name.to_owned(), value: value.to_owned() };
     assert_eq!(told.properties, [named("region", "north")]);
     assert_eq!(told.details.context, [named("tier", "front"), named("basket", "full")]);
@@ -90,7 +90,7 @@ fn children_are_of_their_parents_trace_within_and_across_processes_and_show_find
     back.stop(0, farther, 0);
     back.stop(0, far, 0);
     front.stop(1, near, 0);
-    // One whose parent nobody here knows.
+    // Its parent is unknown to the agent.
     let stranger = weir_wire::arm::Identity { trace: [7, 7], span: 9, flags: 1, format: 3 };
     let lost = back.start(0, query, 0, Some(stranger)).expect("room");
     back.stop(0, lost, 0);

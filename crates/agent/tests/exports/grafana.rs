@@ -25,7 +25,7 @@ fn free() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], weir_testkit::free_port()))
 }
 
-/// The content of an answer; nothing as long as nobody answers.
+/// The content of an answer; `None` as long as no server answers.
 fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).ok()?;

@@ -72,7 +72,7 @@ fn what_a_receiver_cannot_take_now_is_tried_again_and_what_it_will_not_is_counte
 }
 
 #[test]
-fn nobody_waits_for_a_receiver_that_is_not_there_or_never_answers() {
+fn the_agent_does_not_wait_for_a_receiver_that_is_absent_or_never_answers() {
     // One listens and says nothing, the other is not there at all.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let silent = format!("http://{}", silent.local_addr().expect("its address"));

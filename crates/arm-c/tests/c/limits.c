@@ -79,13 +79,13 @@ int main(int count, char **arguments)
             attach();
             CHECK(fstat(memory_descriptor, &status) == 0 && status.st_uid == 65534 && announcements() == 2);
         }
-        /* Nobody listens, so the program itself removes what it has announced. */
+        /* No agent listens, so the program itself removes its announcements. */
         listen_now(0);
         return 0;
     }
     if (what == 'a') {
         CHECK(arm_stop_transaction(handle, 0, 0, NULL) == 0 && drain(ARM_STOP) == 1);
-        /* Nobody can cut the file or make it longer, so no access to it can fault. */
+        /* The seals keep the size of the file, so no access to it can fault. */
         CHECK(ftruncate(memory_descriptor, 0) == -1 && ftruncate(memory_descriptor, 1ll << 40) == -1);
     }
     return 0;

@@ -1,4 +1,4 @@
-/* What weir's own calls for requests record is what the standard's do, whatever a request has and wherever it lands. */
+/* weir's own calls for requests record the same as the standard's, for any request content and any place in a lane. */
 
 #include <arm4.h>
 #include <weir_arm.h>
@@ -156,7 +156,7 @@ static char *letters(size_t length)
     return text;
 }
 
-static void whatever_a_request_has(const arm_correlator_t *parent)
+static void any_content_of_a_request(const arm_correlator_t *parent)
 {
     static const arm_uint8_t address[18] = {192, 0, 2, 1, 200, 10, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18};
     weir_arm_request usual = {
@@ -173,7 +173,7 @@ static void whatever_a_request_has(const arm_correlator_t *parent)
     compare(parent, ARM_STATUS_GOOD, usual);
     compare(NULL, ARM_STATUS_GOOD, usual);
     weir_arm_request all = usual;
-    all.user = "somebody";
+    all.user = "customer";
     all.diagnosis = "500 Internal Server Error";
     all.address_format = ARM_SYSADDR_FORMAT_IPV6PORT;
     all.address_length = 18;
@@ -284,7 +284,7 @@ int main(void)
     arm_correlator_t parent;
     CHECK(arm_start_transaction(instance, &transaction, NULL, 0, NULL, &above, &parent) == 0);
     drain(ARM_START);
-    whatever_a_request_has(&parent);
+    any_content_of_a_request(&parent);
     where_there_is_no_room();
     null_and_nonsense();
     /* The switch holds for them, too. */
@@ -292,7 +292,7 @@ int main(void)
     set_switch(2, SWITCH_OFF);
     CHECK(weir_arm_start_request(instance, &transaction, NULL, unix_us(), &came) == 0);
     CHECK(drain(ARM_START) == 0 && sum_of(LANE_SKIPPED) == 1);
-    /* Nobody listens any more: what runs ends without a word. */
+    /* The agent is gone: a running request ends without a record. */
     set_switch(2, 0);
     arm_tran_start_handle_t last = weir_arm_start_request(instance, &transaction, NULL, unix_us(), &came);
     CHECK(last > 0 && drain(ARM_START) == 1);

@@ -118,7 +118,7 @@ static void null_and_nonsense(void)
     CHECK(arm_register_transaction(&application, wide, NULL, 0, NULL, &id) == 0);
 }
 
-static void nobody_listens(void)
+static void no_agent_listens(void)
 {
     arm_correlator_t correlator;
     memset(&correlator, 0xee, sizeof correlator);
@@ -237,7 +237,7 @@ static void records(void)
     CHECK(arm_discard_transaction(handle, 0, NULL) == 0 && expect(ARM_DISCARD).a == (uint64_t)handle);
     CHECK(arm_start_transaction(instance, &transaction, NULL, ARM_FLAG_BIND_THREAD, NULL, &handle, NULL) == 0);
     CHECK(expect(ARM_START).flags == 8);
-    /* An id that nobody registered: an error, and a handle that is recorded as unknown. */
+    /* An unregistered id: an error, and a handle that is recorded as unknown. */
     arm_id_t unknown = {{{7, 7, 7}}};
     CHECK(arm_start_transaction(instance, &unknown, NULL, 0, NULL, &handle, NULL) < 0 && handle > 0);
     CHECK((expect(ARM_START).b & 0xffff) == 0);
@@ -245,7 +245,7 @@ static void records(void)
     CHECK((expect(ARM_START).b & 0xffff) == 0);
     CHECK(arm_start_transaction(4242, &transaction, NULL, 0, NULL, &handle, NULL) < 0 && handle > 0);
     CHECK((expect(ARM_START).b >> 16 & 0xffff) == 0);
-    /* Nobody could stop what has no place for a handle. */
+    /* Without a place for its handle a transaction could not be stopped, so it is not recorded. */
     CHECK(arm_start_transaction(instance, &transaction, NULL, 0, NULL, NULL, NULL) < 0);
     CHECK(!take(&record));
 }
@@ -496,7 +496,7 @@ int main(void)
     registering();
     attach();
     null_and_nonsense();
-    nobody_listens();
+    no_agent_listens();
     messages();
     listen_now(1);
     correlators();

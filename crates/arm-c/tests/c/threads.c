@@ -23,7 +23,7 @@ static void *work(void *unused)
     return NULL;
 }
 
-/* Registers the same as everybody, at the same time. */
+/* Registers the same as the other threads, at the same time. */
 static void *registers(void *out)
 {
     for (int number = 0; number < 50; number++) {

@@ -24,7 +24,7 @@ static int failures;
 static int memories[8];
 static int memory_count;
 
-/* Writes an agent's word into this process's memory: 0 = nobody listens. The offsets come from the layout. */
+/* Writes an agent's word into this process's memory: 0 = no agent listens. The offsets come from the layout. */
 static int listens(uint64_t word)
 {
     DIR *folder = opendir("/proc/self/fd");

@@ -1,4 +1,4 @@
-/* Sizes, offsets and constants: whoever was built against another header of ARM 2.0 finds the same. C and C++. */
+/* Sizes, offsets and constants: a program built against another header of ARM 2.0 finds the same. C and C++. */
 #include <arm.h>
 #include <stddef.h>
 

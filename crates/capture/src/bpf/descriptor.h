@@ -92,7 +92,7 @@ static __always_inline void dealt_with(u32 descriptor, __s64 result, u32 kind, u
 	}
 	u32 id = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
 
-	/* Whoever was told of has a cookie. */
+	/* A socket that was told has a cookie. */
 	if (!id)
 		return;
 	struct tcp_sock *tcp = (void *)sk;

@@ -110,9 +110,9 @@ static __always_inline bool works_on_file(u64 call)
 	return call == sendfile_call || by_descriptor[call >> 3 & 63] >> (call & 7) & 1;
 }
 
-/* The key of the regular file that a call works on; 0 where it works on none. A device's file is waited for without
- * regard to signals; whoever waits for one and could be interrupted waits for a process (FUSE) or a host (NFS) that
- * serves it. Of sockets and pipes, for which tasks wait in the same way, it is not the business. */
+/* The key of the regular file that a call works on; 0 where it works on none. A wait for a local device's file ignores
+ * signals, so an interruptible wait on a regular file means FUSE or NFS. Sockets and pipes are left out, since tasks
+ * wait for them interruptibly, too. */
 static __always_inline u64 served_file_key(struct task_struct *task, struct pt_regs *regs, u64 call)
 {
 	if (call >= NO_CALL || !works_on_file(call))

@@ -43,7 +43,7 @@ struct file_lock___old {
 };
 #pragma clang attribute pop
 
-/* Where the kernel's code of locks and of the scheduler lies: a lock is asked for by whoever called that. 0 = not known. */
+/* Where the kernel's code of locks and of the scheduler lies: its caller asks for the lock. 0 = not known. */
 const volatile u64 lock_text[2];
 const volatile u64 sched_text[2];
 const volatile u32 futex_call = 0x1ff;
@@ -68,7 +68,7 @@ static __always_inline void tell(u32 sort, u32 pid, u32 holder, u64 key)
 }
 
 /* Who holds a futex, where the library's mutex says so: for a priority-inheriting or robust one the word itself is the
- * holder, and glibc's plain mutex (its word is 2 while somebody waits) keeps the holder 8 bytes on. */
+ * holder, and glibc's plain mutex (its word is 2 while a thread waits) keeps the holder 8 bytes on. */
 static __always_inline u32 futex_holder(u64 address, u64 operation)
 {
 	u32 words[3] = {};
@@ -179,7 +179,7 @@ static __always_inline bool within(const volatile u64 *range, u64 address)
 	return address >= range[0] && address < range[1];
 }
 
-/* Whoever asked for a lock of the kernel: the first caller outside of the code of locks. */
+/* The code that asked for a lock of the kernel: the first caller outside of the code of locks. */
 static __always_inline u64 asker(void *ctx)
 {
 	u32 zero = 0;

@@ -147,7 +147,7 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 
 			if (sk->__sk_common.skc_family == AF_UNIX)
 				tell_peer_of(sk, cookie);
-			else if (fresh || sk->__sk_common.skc_dport) /* UDP, connected to somebody: a resolver, as a rule */
+			else if (fresh || sk->__sk_common.skc_dport) /* UDP with a peer: a resolver, as a rule */
 				emit_open(sk, fresh, cookie);
 		}
 	}

@@ -74,7 +74,7 @@ const volatile u8 sending[64];
 /* Whether the running task wakes the other by what it does, or was only interrupted: flags of a wake-up.
  *
  * What a task sends within the host is received in a soft interrupt that runs on top of its own call: then it is the
- * waker. On top of whatever else, it has nothing to do with it. */
+ * waker. On top of anything else, the task has nothing to do with the wake-up. */
 static __always_inline u32 woken_in(struct task_struct *running)
 {
 	u32 count;
@@ -98,8 +98,9 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 	u32 tgid = woken->tgid;
 	bool ours = is_traced(tgid);
 
-	/* Of others than the server nobody asks what woke them, the generator apart: its clients are woken for each response,
-	 * and telling that costs the server 0.1 us; who does it is asked by nobody, and the look costs half as much again. */
+	/* Wake-ups are told of the server and of the generator only. The generator's clients are woken for each
+	 * response, and telling that costs the server 0.1 us. What woke them is not needed, and woken_in() would cost
+	 * half as much again. */
 	if (!ours && (tgid >= MOST_PIDS || !bit(woken_too, tgid & (MOST_PIDS - 1))))
 		return 0;
 	struct task_struct *waker = bpf_get_current_task_btf();
@@ -236,7 +237,7 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 	/* One that was told when it began to connect has a number, and now it has addresses. */
 	else if (new == TCP_ESTABLISHED && old == TCP_SYN_SENT && socket_id(sk))
 		emit_open(sk, tcp, bpf_get_socket_cookie(sk));
-	/* By now a closing socket has given its local port back, so that skc_num is 0: whoever was told has a number. */
+	/* By now a closing socket has given its local port back, so that skc_num is 0: one that was told has a number. */
 	else if (new == TCP_CLOSE && socket_id(sk)) {
 		/* A connection that was not made: whom it was to lead to is told now, for its addresses are never told else. */
 		if (old == TCP_SYN_SENT)
@@ -293,7 +294,7 @@ int census_tasks(struct bpf_iter__task *ctx)
 
 	if (!task || !ring || !is_traced(task->tgid))
 		return 0;
-	/* Taken first: whatever happens to the task after it was looked at is told with a later time. */
+	/* Taken first, so that all that happens to the task after it was looked at is told with a later time. */
 	u64 time = bpf_ktime_get_ns();
 	u32 state = task->on_cpu ? 0 : task->__state;
 	struct blocked in = { WEIR_NO_SYSCALL, 0 };

@@ -16,7 +16,7 @@ pub(super) fn is_closed(tgid: u32) -> bool {
 
 /// Whether a process lives and does not let us read what its memory holds.
 pub(super) fn is_sealed(tgid: u32) -> bool {
-    // Nothing is mapped at the first page: who may read is told that, and nobody is given anything.
+    // Nothing is mapped at the first page, so no bytes are read: the error tells whether we may read the process.
     read(tgid, 8, &mut [0; 8]).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
@@ -61,7 +61,7 @@ impl StackCopy {
 /// Reads as much as `into` holds from an address.
 ///
 /// # Errors
-/// Whatever the system says: no such process, no such memory, no permission.
+/// The system's error: no such process, no such memory, no permission.
 pub(super) fn read(pid: u32, address: u64, into: &mut [u8]) -> io::Result<()> {
     let length = into.len();
     let copied = read_pieces(pid, &[(address, length)], into)?;

@@ -164,7 +164,7 @@ impl Objects {
             return None;
         }
         let number = self.files.len() as u16 + 1;
-        // The first leads to the file whatever became of its name, but asks for more privilege.
+        // The first leads to the file even if its name has gone or changed, but asks for more privilege.
         let ways = [format!("/proc/{pid}/map_files/{range}"), format!("/proc/{pid}/root{path}"), path.to_owned()];
         let mut ways = ways.iter().filter(|_| !vdso);
         let file = ways.find_map(|way| File::open(way).ok().filter(is_file));

@@ -269,7 +269,7 @@ fn open_clock(cpu: usize, period_ns: u64) -> Result<Option<OwnedFd>, CaptureErro
         let reason = format!("{error}; CAP_PERFMON is needed");
         return Err(CaptureError::Refused { doing: "opening a CPU's clock", reason });
     };
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: the descriptor is new, and nothing else owns it.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor) }))
 }
 

@@ -79,7 +79,7 @@ impl Sampler {
 /// time that the asking took, which grows with the number of tasks of the machine.
 fn look_at_blocked(programs: &Programs, workshop: &mut Workshop, look: &Link, since: Duration) -> Duration {
     let (mut bytes, begin) = (Vec::new(), Instant::now());
-    // Where the system has no memory for it, this look sees nobody.
+    // If the system has no memory for it, this look sees no task.
     let seen = Iter::new(look).is_ok_and(|mut tasks| tasks.read_to_end(&mut bytes).is_ok());
     let took = begin.elapsed();
     if seen {

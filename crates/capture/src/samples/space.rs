@@ -221,7 +221,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_mapping_is_read_with_whatever_its_path_holds() {
+    fn a_mapping_is_read_with_any_path() {
         let line =
             "7f2a00001000-7f2a00003000 r-xp 00001000 fe:01 1234                       /opt/my server/bin (deleted)";
         let parsed = MapsLine::parse(line).expect("a mapping");

@@ -101,7 +101,7 @@ pub fn cost_of(code: &[u8], release: Release) -> HitCost {
 /// Where the first instruction is dear, the probe moves on to the first cheap one of those that always follow it, over
 /// instructions that leave alone what `reads` names (the registers that the probe will read), provided that nothing in
 /// the function jumps back to there, which would be counted as another entry. A probe of a function's return stands on
-/// its first instruction, whatever that is: it finds the return address on the stack.
+/// its first instruction, even a dear one: it finds the return address on the stack.
 #[must_use]
 pub fn place(function: &[u8], reads: &[Register], is_return: bool, release: Release) -> Placed {
     let at = |shift: usize| Placed {

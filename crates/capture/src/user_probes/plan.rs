@@ -146,7 +146,8 @@ impl Planner<'_> {
         self.plan.notes.extend(left_out);
     }
 
-    /// Sets what nobody asked for, and nobody misses: older programs of the same name lack it.
+    /// Sets probes that the user did not ask for. Points that are missing are not told: older programs of the name lack
+    /// them.
     fn quietly(&mut self, pack: &'static Pack, file: &Path, programs: &Programs) {
         for entry in pack.entries {
             let _missing = self.entry(pack, entry, file, programs);

@@ -116,7 +116,7 @@ mod tests {
         let library = programs.file("libc.so.6").expect("the C library is mapped");
         assert!(library.is_file());
         assert_eq!(programs.file("/a/b").expect("a path is taken as it is"), Path::new("/a/b"));
-        let error = programs.file("no-such-library.so").expect_err("nobody maps it");
+        let error = programs.file("no-such-library.so").expect_err("no program maps it");
         assert!(error.to_string().contains("no-such-library.so"));
     }
 

@@ -1,4 +1,4 @@
-//! Queries without what is nobody's business: literals and comments go, and lists of literals count as one.
+//! Queries without private values: literals and comments go, and lists of literals count as one.
 //!
 //! So the text says which query it is, and never with which values. Where a database's settings decide whether a text
 //! literal has ended (a backslash before a quote), everything after it is hidden.
@@ -335,7 +335,7 @@ mod tests {
             }
         }
 
-        /// Whatever a literal holds, written as a program must write it, nothing of it is shown.
+        /// Nothing of a literal is shown if the program writes the literal as it must.
         #[test]
         fn no_value_is_shown(value in "[A-Z'\" ;,()#$/*-]{0,40}", number: u64, mysql: bool) {
             let dialect = if mysql { Dialect::MySql } else { Dialect::PostgreSql };

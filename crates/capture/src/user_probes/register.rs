@@ -35,7 +35,7 @@ impl Register {
     /// In which a function gives its result.
     pub const RESULT: Self = Self(10);
 
-    /// The register of a name, without the assembler's `%`; whichever part of it is named.
+    /// The register of a name without the assembler's `%`, which may be that of a part of the register.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let place = NAMES.iter().position(|names| names.contains(&name) && !name.is_empty())?;

@@ -1,5 +1,4 @@
-//! From the probes' raw events to what a run keeps: hits with the point's name, and texts without what is nobody's
-//! business.
+//! From the probes' raw events to what a run keeps: hits with the point's name, and texts without private values.
 
 use super::plan::Point;
 use super::query_text::{normalised, whole, without_query};

@@ -23,23 +23,22 @@ Examples:
   weir advise --load http://127.0.0.1/ --port 80
       load a running server for 10 s, record it meanwhile, say what to change
   weir advise --port 80 -d 10s
-      the same for what really comes to the server
+      the same with the requests of real clients
   weir advise runs/a
       of a run that was recorded before
   weir advise
       of the last run in weir-runs
   weir advise runs/a --try
-      prove the first finding: it is applied to a copy of the configuration, and
-      servers with the copy and with the original are held against each other on
-      ports of their own
+      test the first finding: servers with a changed and an unchanged copy of
+      the configuration are compared on ports of their own
   weir advise runs/a --try 2
-      the second
+      test the second finding
   weir advise --json runs/a | jq '.findings[0].settings'
       figures for a program
 
-Servers' configurations are found by their processes and only read; yours is
-never changed, nor is your server restarted or stopped. Expected effects are
-estimates, with their range and how they were reckoned.
+weir finds the servers' configurations by their processes and only reads them.
+It never changes yours, and never restarts or stops your server. Expected
+effects are estimates, each with its range and its calculation.
 
 Exit status: 0 if anything could be explained, with or without findings, 1 if
 not or if a trial fails, 2 for wrong usage.";
@@ -51,7 +50,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     explain: explain::Args,
 
-    /// Prove finding N on copies of the servers [default: 1]
+    /// Test finding N on copies of the servers [default: 1]
     #[arg(long = "try", value_name = "N", num_args = 0..=1, default_missing_value = "1", help_heading = "Trial", value_parser = clap::value_parser!(u32).range(1..))]
     trial: Option<u32>,
 
@@ -154,7 +153,7 @@ fn none_because(case: &Case<'_>, findings: &[Finding], beyond: &[String]) -> Str
     let looked = case.servers.list.iter().filter(|server| server.is_known()).count();
     match (looked, beyond.first()) {
         (0, _) => "no configuration of a server that is known here was found (Apache, nginx, php-fpm, PostgreSQL); what takes the time stands below".to_owned(),
-        (_, Some(_)) => "the settings that bear on the large parts of the response are as they should be; what takes the time stands below, and is nobody's setting".to_owned(),
+        (_, Some(_)) => "the settings that bear on the large parts of the response are as they should be; no setting changes what takes the time, which stands below".to_owned(),
         (_, None) => "no part of the response is large enough, and due to a setting".to_owned(),
     }
 }

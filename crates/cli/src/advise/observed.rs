@@ -26,7 +26,7 @@ pub(crate) struct Observed {
     slow_parts_ns: BTreeMap<String, f64>,
     /// Mean of the slowest 1 %.
     pub(crate) slow_response_ns: f64,
-    /// The largest parts with whoever was to blame.
+    /// The largest parts, with who or what was to blame.
     pub(crate) causes: Vec<Blame>,
     /// The server's CPU time.
     pub(crate) server_cpu: ServerCpu,
@@ -39,7 +39,7 @@ pub(crate) struct Observed {
     examples: Vec<Example>,
 }
 
-/// A part with whoever was to blame, by share of it.
+/// A part, with who or what was to blame by share of it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Blame {
@@ -168,15 +168,15 @@ impl Observed {
         self.server_cpu.used_ns_per_request.max(processes).max(self.part_ns("run"))
     }
 
-    /// The names of the tasks that worked on responses: the servers' own, of whatever kind they are.
+    /// The names of the tasks that worked on responses: the servers' own, of known and unknown kinds.
     pub(crate) fn serving(&self) -> BTreeSet<&str> {
         let tasks = self.examples.iter().flat_map(|example| &example.steps).map(|step| step.task.as_str());
         let all = tasks.chain(self.processes.iter().map(|process| process.name.as_str()));
         all.map(|label| label.split(" (").next().unwrap_or(label)).filter(|name| !name.is_empty()).collect()
     }
 
-    /// (name, process number) of everybody who is named with a number, but for who merely had a CPU: a neighbour is no
-    /// server of this site, even if it is one of another.
+    /// (name, process number) of all tasks that are named with a number, except those that merely had a CPU: a
+    /// neighbour is no server of this site, even if it serves another.
     pub(crate) fn named(&self) -> Vec<(String, u32)> {
         let asked = |part: &str| part != Part::WaitCpu.name();
         let steps = self.examples.iter().flat_map(|example| &example.steps);

@@ -12,7 +12,7 @@ use weir_agent::export::{Exports, Options, OtlpOptions};
 use weir_agent::protocol::{AgentStatus, Answer, Ask};
 use weir_report::count;
 
-/// A file of header fields or of a key is read so far.
+/// The largest file of header fields or of a key that is read, in bytes.
 const MOST_FILE: u64 = 64 << 10;
 
 /// Where transactions go beside the agent's own store.
@@ -23,23 +23,23 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "URL")]
     otlp: Option<Url>,
 
-    /// A header field for it, such as 'x-api-key: 123', or @FILE with one a line; may be repeated
+    /// Header field for the OpenTelemetry receiver, such as 'x-api-key: 123', or @FILE with one a line; may be repeated
     #[arg(long, value_name = "FIELD", requires = "otlp")]
     otlp_header: Vec<String>,
 
-    /// Let Prometheus fetch metrics there, at /metrics, such as 127.0.0.1:9464
+    /// Serve metrics to Prometheus at this address, at /metrics, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS:PORT")]
     prometheus: Option<SocketAddr>,
 
-    /// Tell the agent of another host of transactions whose traces began elsewhere; may be repeated
+    /// Send transactions whose traces began on other hosts to the agent of another host; may be repeated
     #[arg(long, value_name = "HOST:PORT", requires = "peer_key")]
     forward: Vec<String>,
 
-    /// Take such transactions from the agents of other hosts
+    /// Accept such transactions from the agents of other hosts
     #[arg(long, value_name = "ADDRESS:PORT", requires = "peer_key")]
     accept: Option<SocketAddr>,
 
-    /// A file with a key that the agents of all hosts have in common
+    /// File with the key that the agents of all hosts share
     #[arg(long, value_name = "FILE")]
     peer_key: Option<PathBuf>,
 }
@@ -103,7 +103,7 @@ fn read(path: &Path, option: &str) -> anyhow::Result<String> {
     crate::text_file::read(path, MOST_FILE).with_context(told)
 }
 
-/// The key in a file that nobody else may read.
+/// The key in a file that only its owner may read.
 fn key(path: &Path) -> anyhow::Result<Vec<u8>> {
     let text = read(path, "--peer-key")?;
     let mode = fs::metadata(path).map(|metadata| metadata.mode()).unwrap_or_default();
@@ -113,7 +113,7 @@ fn key(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(text.trim().as_bytes().to_vec())
 }
 
-/// From now on metrics tell how the agent is, too.
+/// From now on the metrics include the agent's own state.
 pub(super) fn connect(exports: &Exports, asker: Asker) {
     exports.ask_for_health(Box::new(move || match asker.ask(Ask::Status) {
         Answer::Status(status) => *status,
@@ -136,7 +136,7 @@ pub(super) fn finish(exports: &Exports) {
         let lost = peer.dropped + peer.lost;
         if lost > 0 {
             let why = peer.error.map_or(String::new(), |why| format!(": {why}"));
-            eprintln!("{} transactions did not come to {}{why}", count(lost), peer.address);
+            eprintln!("{} transactions did not reach {}{why}", count(lost), peer.address);
         }
     }
 }

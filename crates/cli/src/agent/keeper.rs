@@ -75,7 +75,7 @@ impl Keeper for StoreKeeper {
             Wanted::Trace(trace) => reader.trace(trace, most),
             Wanted::Span(span) => reader.span(span, most),
         };
-        // Of another version of weir, whose transactions were told in another way: left out.
+        // Another version of weir wrote it in another format: left out.
         Ok(records.map_err(words)?.iter().filter_map(|record| serde_json::from_str(&record.body).ok()).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! The `weir agent` command: takes in what applications tell of their transactions.
+//! The `weir agent` command: collects the transactions that applications report.
 
 mod exports;
 mod keeper;
@@ -24,58 +24,59 @@ use weir_store::Limits;
 const EXAMPLES: &str = "\
 Examples:
   weir agent
-      as root for every program of this host, else for your own ones
+      as root for every program of this host, else for your own programs
   weir agent --state /srv/arm --keep 30d --disk 2000
       keeps a month, in 2 GB at most
   weir agent --no-state
-      keeps nothing: for weir arm top and tail alone
+      keeps nothing: weir arm top and tail still work
   weir agent --otlp http://127.0.0.1:4318 --prometheus 127.0.0.1:9464
       spans and metrics for OpenTelemetry, metrics for Prometheus
   weir agent --capture
-      tells what transactions wait for, too: weir arm show
+      records what transactions wait for, too; weir arm show prints it
   weir agent --directory /tmp/arm
       for programs that are started with WEIR_ARM_DIR=/tmp/arm
 
-Programs that call ARM (libarm4, libarm) find it by themselves, whether it comes
-before or after them. They never wait for it: what finds no room in their memory
-is dropped, counted and shown.
-SIGINT or SIGTERM ends it in order; a second one at once. After kill -9 the next
-agent goes on where it was.
+Programs that call ARM (libarm4, libarm) find the agent themselves, also if it
+starts after them. They never wait for it: records that do not fit into their
+memory are dropped, counted and shown.
+SIGINT or SIGTERM ends the agent in order, a second one at once. After kill -9
+the next agent goes on where it was.
 
 Exit status: 0 if it was asked to stop, 1 if it cannot listen, 2 for wrong
 usage.";
 
-/// Take in the transactions that applications tell of (ARM), keep them and hand them on.
+/// Collect the transactions that applications report (ARM), keep them and pass them on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where applications announce themselves [default: $WEIR_ARM_DIR, /run/weir/arm or /dev/shm/weir-arm]
+    /// Directory in which applications announce themselves [default: $WEIR_ARM_DIR, /run/weir/arm or /dev/shm/weir-arm]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 
-    /// What is kept: figures, slow and failed transactions, switches [default: $STATE_DIRECTORY, /var/lib/weir-agent,
-    /// or ~/.local/state/weir-agent]
+    /// Directory for what is kept: figures, slow and failed transactions, switches [default: $STATE_DIRECTORY,
+    /// /var/lib/weir-agent, or ~/.local/state/weir-agent]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 
-    /// Keep nothing beyond this process
+    /// Keep nothing on disk
     #[arg(long, conflicts_with_all = ["state", "keep", "disk"])]
     no_state: bool,
 
-    /// Keep every transaction whole that takes at least so long, such as 500ms; the slowest of each minute and some of
-    /// those that fail are kept anyway
+    /// Keep every transaction that takes at least this long, such as 500ms, with all its details; the slowest of each
+    /// minute and some of those that fail are kept in any case
     #[arg(long, value_name = "TIME", value_parser = crate::units::duration)]
     slow: Option<Duration>,
 
-    /// How long it is kept: 12h, 7d
+    /// How long to keep it: 12h, 7d
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = crate::units::duration)]
     keep: Duration,
 
-    /// How much is kept, in MB; the oldest goes first
+    /// How much to keep, in MB; the oldest goes first
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     disk: u64,
 
-    /// Tell what transactions wait for, too, by probes in the kernel: as root, or with what weir record needs
+    /// Record what transactions wait for, too, by probes in the kernel; needs root, or the capabilities that weir
+    /// record needs
     #[arg(long)]
     capture: bool,
 

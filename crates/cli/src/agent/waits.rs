@@ -19,7 +19,7 @@ pub(super) struct Captured {
 }
 
 impl Captured {
-    /// Attaches the probes; nobody is watched yet.
+    /// Attaches the probes; they watch no task yet.
     pub(super) fn start() -> Result<Self, CaptureError> {
         Ok(Self { events: TaskEvents::start()?, accounts: Accounts::default(), taken: 0, trimmed_ns: 0 })
     }

@@ -119,7 +119,7 @@ struct Bench {
 
 impl Bench {
     fn sit(&mut self, windows: &Receiver<Window>) -> Vec<String> {
-        // SAFETY: setpriority takes numbers; 0 is the calling thread. Whoever is observed comes first.
+        // SAFETY: setpriority takes numbers; 0 is the calling thread. The observed server goes first.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
         for window in windows {
             self.judge(window);

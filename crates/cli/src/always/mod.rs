@@ -20,15 +20,15 @@ use weir_capture::{EventSource, Recorder, Recording, Target};
 use weir_measure::burn::BurnRule;
 use weir_trace::{Run, Source};
 
-/// A run holds so much time.
+/// How much time a run holds.
 const RUN: Duration = Duration::from_secs(3_600);
-/// Between two looks for a server that is not there.
+/// Time between two looks for a server that is not there.
 const LOOK: Duration = Duration::from_secs(2);
-/// After a run that could not be written, such as on a full disk.
+/// Pause after a run that could not be written, such as on a full disk.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
 /// How soon a wait hears of Ctrl-C.
 const TICK: Duration = Duration::from_millis(200);
-/// So long one try to deliver an alert may take.
+/// How long one attempt to deliver an alert may take.
 const WEBHOOK_PATIENCE: Duration = Duration::from_secs(10);
 /// Where runs go that were given no directory.
 const DIRECTORY: &str = "weir-runs/always";
@@ -49,19 +49,20 @@ pub(crate) struct AlwaysArgs {
     #[arg(long, value_name = "MB", requires = "always", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     disk_per_hour: u64,
 
-    /// What observing may cost, percent of the server's CPU time
+    /// CPU time that observing may cost, in percent of the server's
     #[arg(long, value_name = "PERCENT", requires = "always", default_value_t = 1.0, value_parser = percent)]
     cpu_share: f64,
 
-    /// How long runs are kept: 12h, 7d
+    /// How long to keep runs: 12h, 7d
     #[arg(long, value_name = "TIME", requires = "always", default_value = "7d", value_parser = crate::units::duration)]
     keep: Duration,
 
-    /// What is asked of the server: 'p99<200ms'; may be repeated
+    /// Objective of the server: 'p99<200ms'; may be repeated
     #[arg(long, value_name = "OBJECTIVE", requires = "always", value_parser = crate::explain::slo)]
     slo: Vec<Slo>,
 
-    /// When to alert: LONG/SHORT/RATE, both windows burning so fast [default: 1h/5m/14.4, 6h/30m/6 and 3d/6h/1]
+    /// When to alert: LONG/SHORT/RATE, where both windows burn the error budget at RATE or faster [default: 1h/5m/14.4,
+    /// 6h/30m/6 and 3d/6h/1]
     #[arg(long, value_name = "RULE", requires = "slo", value_parser = rule)]
     burn: Vec<BurnRule>,
 
@@ -69,7 +70,7 @@ pub(crate) struct AlwaysArgs {
     #[arg(long, value_name = "URL", requires = "slo")]
     webhook: Option<String>,
 
-    /// A port that is encrypted, beside 443 and 8443
+    /// A port that speaks TLS, beside 443 and 8443
     #[arg(long, value_name = "N", requires = "slo")]
     tls_port: Vec<u16>,
 }

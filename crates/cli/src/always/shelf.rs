@@ -8,7 +8,7 @@ use weir_trace::Run;
 
 /// A run that this command made, and may remove, holds a file of this name.
 const MARK: &str = "made-by-weir-record-always";
-/// Whoever looks into the directory reads this.
+/// What MARK holds, for a user who looks into the directory.
 const MARK_TEXT: &str = "`weir record --always` made this run and removes it when its time is over (--keep); without this file it is kept.\n";
 
 /// The directory of runs.
@@ -142,7 +142,7 @@ mod tests {
         let own = shelf.next(now).expect("a run").directory().to_owned();
         let other = shelf.next(now).expect("a run of the same second").directory().to_owned();
         assert_ne!(own, other);
-        // A run that somebody wants to keep, and a directory of somebody else's.
+        // A run that its user wants to keep, and a directory that this command did not make.
         fs::remove_file(other.join(MARK)).expect("the mark is removed");
         fs::create_dir(folder.path().join("20200101T000000Z")).expect("a directory");
         assert_eq!(shelf.tidy(now + hour, None), Vec::<String>::new());

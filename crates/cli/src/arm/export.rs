@@ -14,20 +14,20 @@ Examples:
   weir arm export --since 7d --application shop > shop.csv
       a week of one application
   weir arm export --whole --since 1d | jq -r 'select(.status == \"failed\") | .id'
-      transactions whole, as JSON: the slow and the failed ones with their kin
+      whole transactions as JSON: the slow and the failed ones, and related ones
   weir arm export --format json --since 1d
       with the histogram of each minute: from, to, count
 
-It reads what `weir agent` has kept (weir agent --state DIR), whether it runs or
-not. Times are nanoseconds, minutes UTC.
+It reads what `weir agent` has kept (weir agent --state DIR); the agent need not
+run. Times are nanoseconds, minutes UTC.
 
 Exit status: 0, or 1 if nothing is kept there or it cannot be read.";
 
-/// Write out what was kept of the last hour, days or weeks: minutes, or transactions whole.
+/// Write out what was kept of the last hour, days or weeks: minutes, or whole transactions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The agent's directory of what it keeps [default: /var/lib/weir-agent, or below ~/.local/state]
+    /// Directory in which the agent keeps it [default: /var/lib/weir-agent, or below ~/.local/state]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
 
@@ -35,19 +35,19 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = crate::units::duration)]
     since: Duration,
 
-    /// Only of this application
+    /// Only transactions of this application
     #[arg(long, value_name = "NAME")]
     application: Option<String>,
 
-    /// Only of this name
+    /// Only transactions of this name
     #[arg(long, value_name = "NAME")]
     transaction: Option<String>,
 
-    /// Only of this user
+    /// Only transactions of this user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 
-    /// Transactions that were kept whole, the newest first, a line of JSON each, in the place of minutes
+    /// Write the transactions that were kept whole instead of minutes: the newest first, a line of JSON each
     #[arg(long)]
     whole: bool,
 
@@ -55,7 +55,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 10_000, requires = "whole")]
     most: usize,
 
-    /// Form of the minutes
+    /// Format of the minutes
     #[arg(long, value_enum, default_value_t = Format::Csv, conflicts_with = "whole")]
     format: Format,
 }

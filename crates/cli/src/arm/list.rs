@@ -10,12 +10,13 @@ use weir_report::{clean, count};
 const EXAMPLES: &str = "\
 Examples:
   weir arm list
-      all of it
+      everything
   weir arm list --json | jq -r '.processes[] | select(.lost > 0) | .command'
 
 Exit status: 0, or 1 if no agent answers.";
 
-/// List applications, their transactions with their switches, processes, and what is not read and why.
+/// List applications, their transactions with their switches, processes, and programs that the agent does not read, and
+/// why.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -109,7 +110,7 @@ fn text(listed: &Listed, width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// A rule as a person says it.
+/// A rule in words.
 pub(super) fn rule_text(rule: &Rule) -> String {
     let name = match (&*rule.application, &rule.transaction) {
         ("*", None) => "everything".to_owned(),

@@ -22,15 +22,15 @@ Examples:
   weir arm tail --failed
       each one that fails, as it ends, with its id
   weir arm show 4bf92f3577b34da6a3ce929d0e0e4736
-      a transaction with its children over processes and hosts
+      a transaction with its children across processes and hosts
   weir arm off shop/search
       not recorded from now on, without a reload
   weir arm overhead
-      what all this costs, here and now
+      what measuring transactions costs, here and now
 
 `weir agent` must run. Each command has examples: weir arm top --help";
 
-/// Watch business transactions as applications tell of them (ARM), and switch them.
+/// Watch business transactions that applications report (ARM), and switch their recording.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -18,21 +18,21 @@ use weir_wire::arm::{
 const EXAMPLES: &str = "\
 Examples:
   weir arm overhead
-      of a transaction, of all programs together, of the agent
+      the cost of a transaction, of all programs together, and of the agent
   weir arm overhead --seconds 60 --json | jq .agent_cpu_share
 
-What a transaction costs its program is measured at once, in a process beside:
-starts and stops by the same code, into a memory that nobody else reads. The
-interface of C adds some nanoseconds. Shares are of one CPU.
+The cost of a transaction is measured now, in a process of its own: it starts
+and stops transactions by the same code, in memory that no agent reads. The C
+interface adds some nanoseconds. Shares are of one CPU.
 
-Exit status: 0, or 1 if it cannot be measured. That no agent answers is said.";
+Exit status: 0, also if no agent answers, or 1 if it cannot be measured.";
 
-/// Starts and stops in a row, such that they fit into a lane.
+/// Starts and stops in a row: as many as fit into a lane.
 const BATCH: u32 = 4000;
-/// Such rows, with and without somebody who listens, by turns.
+/// Batches in all: in turn one while an agent listens and one while none does.
 const BATCHES: usize = 60;
 
-/// Measure what all this costs: a transaction, the programs, the agent.
+/// Measure what business transactions cost: each one, the programs, the agent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -63,7 +63,7 @@ struct Pairs {
     pairs: u64,
 }
 
-/// All that is told.
+/// The whole report.
 #[derive(Debug, serde::Serialize)]
 struct Overhead {
     #[serde(flatten)]

@@ -20,16 +20,16 @@ Examples:
       by the header traceparent of a request
   weir arm tail -n 1 --failed --json | jq -r .id | xargs weir arm show
 
-TOOK is SELF + CHILDREN + BLOCKED + QUEUED, to the nanosecond: what it did by
-itself, while at least one child ran, blocked while none did, and before it was
-begun. AT counts from the begin of the first.
-Where `weir agent --capture` runs, a line tells what the thread that started it
-did and waited for until it was stopped, in the words of weir explain; another
-thread that stopped it has a line of its own.
+TOOK is SELF + CHILDREN + BLOCKED + QUEUED, to the nanosecond: its own work,
+while at least one child ran, blocked while no child ran, and before it
+began. AT counts from the start of the first transaction.
+Where `weir agent --capture` runs, a line says what the thread that started the
+transaction did and waited for until its stop, in the words of weir explain; if
+another thread stopped it, that thread has a line of its own.
 
 Exit status: 0, or 1 if no agent answers or the transaction is not known.";
 
-/// Show a transaction as a tree, with its children over processes and hosts.
+/// Show a transaction as a tree, with its children across processes and hosts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The tree; `captures` = whoever asks may expect that waits were measured.
+/// The tree; `captures` = the agent measures waits, so the text says where they are missing.
 fn text(transactions: &[Transaction], missing: u32, captures: bool) -> String {
     let lines = tree::lines(transactions);
     let hosts: BTreeSet<&str> = transactions.iter().map(|transaction| &*transaction.host).collect();
@@ -263,7 +263,7 @@ mod tests {
         .expect("threads as the agent tells of them");
         let all = [waited, one(2, Some(1), 1_000_000, 1_000_000)];
         let told = text(&all, 0, true);
-        // What is told of a transaction stands below its name, right of all columns.
+        // Details of a transaction stand below its name, right of all columns.
         let below = " ".repeat(50);
         let details: Vec<&str> = told.lines().filter(|line| line.starts_with(&below)).map(str::trim).collect();
         let expected =

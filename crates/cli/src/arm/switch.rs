@@ -12,13 +12,13 @@ Examples:
   weir arm on shop/search
       every search of the application shop is recorded
   weir arm on '*'
-      everything is, but for what has a rule of its own
+      everything is recorded, except what has a rule of its own
   weir arm on --forget shop/search
-      its own rule is forgotten, so that the application's holds again
+      its own rule is removed, so that the application's holds again
 
-A transaction's own rule comes before its application's, and that before the one
-of '*'. Rules outlive processes and the agent, and hold for processes that come.
-Only the agent's own user and root may set them.
+A transaction's own rule overrides its application's, which overrides that of
+'*'. Rules outlive processes and the agent, and hold for later processes.
+Only the agent's user and root may set them.
 
 Exit status: 0, or 1 if no agent answers or it refuses.";
 
@@ -27,24 +27,24 @@ Examples:
   weir arm off shop/search
       no search of the application shop is recorded
   weir arm off shop
-      nothing of it is, but for transactions with a rule of their own
+      nothing of shop is recorded, except transactions with a rule of their own
   weir arm off --application a/b --transaction c
-      names that hold a slash
+      names that contain a slash
 
-A program that is switched off pays for a start and a stop about what it pays
-without an agent. Rules outlive processes and the agent: weir arm on turns back.
+In a program that is switched off, a start and a stop cost about what they cost
+without an agent. Rules outlive processes and the agent; undo: weir arm on.
 
 Exit status: 0, or 1 if no agent answers or it refuses.";
 
 const SAMPLE_EXAMPLES: &str = "\
 Examples:
   weir arm sample 1/10 shop/search
-      one search of ten is recorded, and counts for ten
+      one search in ten is recorded, and counts for ten
   weir arm sample 5% shop
-      one of twenty of the whole application
+      one in twenty transactions of the whole application
 
-Rates and percentiles are of all transactions, as each recorded one counts for
-those that were left out.
+Rates and percentiles stand for all transactions: each recorded one counts also
+for those that were left out.
 
 Exit status: 0, or 1 if no agent answers or it refuses.";
 
@@ -55,11 +55,11 @@ struct What {
     #[arg(value_name = "APPLICATION[/TRANSACTION]", required_unless_present = "application")]
     name: Option<String>,
 
-    /// The application, where its name holds a slash
+    /// The application, if a name contains a slash
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     application: Option<String>,
 
-    /// The transaction, likewise
+    /// The transaction, if a name contains a slash
     #[arg(long, value_name = "NAME", requires = "application")]
     transaction: Option<String>,
 
@@ -78,7 +78,7 @@ pub(super) struct OnArgs {
     #[command(flatten)]
     what: What,
 
-    /// Forget the rule instead: what is more general holds again
+    /// Remove the rule instead, so that the more general one holds again
     #[arg(long)]
     forget: bool,
 }
@@ -91,7 +91,7 @@ pub(super) struct OffArgs {
     what: What,
 }
 
-/// Record one of so many of an application's transactions, at once.
+/// Record a sample of an application's transactions, at once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = SAMPLE_EXAMPLES)]
 pub(super) struct SampleArgs {

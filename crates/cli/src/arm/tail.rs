@@ -15,10 +15,10 @@ Examples:
   weir arm tail --application shop --at-least 500ms
       the slow ones of an application
   weir arm tail --failed -n 1 --json | jq -r .id | xargs weir arm show
-      the next one that fails, whole
+      the next one that fails, with its children
 
-The agent never waits for whoever follows: what is not read in time is counted,
-and said.
+The agent never waits for this command: it drops transactions that are not read
+in time, and the output says how many.
 
 Exit status: 0, or 1 if no agent answers or it ends.";
 
@@ -29,27 +29,27 @@ pub(super) struct Args {
     #[command(flatten)]
     place: Where,
 
-    /// Only of this application
+    /// Only transactions of this application
     #[arg(long, value_name = "NAME")]
     application: Option<String>,
 
-    /// Only of this name
+    /// Only transactions of this name
     #[arg(long, value_name = "NAME")]
     transaction: Option<String>,
 
-    /// Only of this user
+    /// Only transactions of this user
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 
-    /// Only those that took at least so long, such as 500ms
+    /// Only those that took at least this long, such as 500ms
     #[arg(long, value_name = "TIME", value_parser = crate::units::duration)]
     at_least: Option<Duration>,
 
-    /// Only those that failed, or whose process ended first
+    /// Only those that failed, or whose process ended before they did
     #[arg(long)]
     failed: bool,
 
-    /// End after so many
+    /// End after this many transactions
     #[arg(short, long, value_name = "N")]
     number: Option<u64>,
 

@@ -14,16 +14,16 @@ use weir_report::count;
 const EXAMPLES: &str = "\
 Examples:
   weir arm top
-      the last 10 s, anew every 2 s; Ctrl-C ends
+      the last 10 s, updated every 2 s; Ctrl-C ends it
   weir arm top --by user --sort p99
       who waits longest for what
   weir arm top --once | head
       one table of text
   weir arm top --json --seconds 60 | jq '.rows[] | {transaction, p99_ns}'
 
-FAILED are those that failed or whose process ended first; BLOCKED is the share
-of the time in which they waited for something outside, where they told of it.
-A transaction that is sampled counts for those that were left out.
+FAILED counts those that failed or whose process ended before they did. BLOCKED
+is the share of their time that they waited for something outside, if the
+application reports it. A sampled transaction counts also for those left out.
 
 Exit status: 0, or 1 if no agent answers.";
 
@@ -34,23 +34,23 @@ pub(super) struct Args {
     #[command(flatten)]
     place: Where,
 
-    /// What a row is of
+    /// What each row shows
     #[arg(long, value_enum, default_value_t = Rows::Transaction)]
     by: Rows,
 
-    /// What the rows are sorted by
+    /// Order of the rows
     #[arg(long, value_enum, default_value_t = Sort::Rate)]
     sort: Sort,
 
-    /// Over the last so many seconds
+    /// Count the transactions of the last N seconds
     #[arg(long, value_name = "SECS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(5..=60))]
     seconds: u32,
 
-    /// How often the table is made anew
+    /// How often to update the table
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = crate::units::duration)]
     every: Duration,
 
-    /// Print the table once, as where standard output is no terminal
+    /// Print the table once, as happens by itself where standard output is no terminal
     #[arg(long)]
     once: bool,
 
@@ -157,7 +157,7 @@ fn lines(top: &Top, by: Rows, width: usize) -> Vec<String> {
     for row in &top.rows {
         let mut name = full_name(&row.application, &row.transaction);
         if by == Rows::User {
-            let user = row.user.as_ref().map_or("nobody's".to_owned(), |user| weir_report::clean(user));
+            let user = row.user.as_ref().map_or("no user".to_owned(), |user| weir_report::clean(user));
             name = format!("{user}: {name}");
         }
         let of_class = |text: String| if by == Rows::User { String::new() } else { text };
@@ -176,7 +176,7 @@ fn lines(top: &Top, by: Rows, width: usize) -> Vec<String> {
     }
     let mut lines = vec![cut(&heading, width), String::new()];
     if table.is_empty() {
-        lines.push(cut("no transaction has ended in this time (weir arm list says who is known)", width));
+        lines.push(cut("no transaction has ended in this time (weir arm list shows what is known)", width));
     } else {
         lines.extend(table.lines(width));
     }

@@ -39,11 +39,11 @@ Examples:
     weir compare --a './server' --url http://127.0.0.1:8080/ \\
         --beside-b 'weir record --pid {pid} --run /tmp/observed'
 
-  Many subjects and cases by a plan, until it is precise, and on after Ctrl-C:
+  Many subjects and cases by a plan, until precise; resume it after Ctrl-C:
     weir compare plan.toml --until 1% --budget 30m --results /tmp/found
     weir compare --resume /tmp/found
 
-  In continuous integration: a page, and a history that tells lasting shifts:
+  In continuous integration: a page, and a history that shows lasting shifts:
     weir compare plan.toml --html page.html --history /var/lib/figures
     weir compare --results-of /tmp/found --html page.html
 
@@ -59,14 +59,15 @@ Examples:
         --b 'weir load {url} -c {connections} -d {seconds} --json'
 
 The verdict:
-  Each block measures all subjects one right after the other. What counts is the
-  median of the ratios to the first one, with a bootstrap interval over blocks;
-  the noise floor is the same for the first one against itself. For a cost, B is
-  worse when the whole interval lies above 1, the median above the noise floor
-  and beyond the smallest effect, and chance does as much in less than 5 % of
-  experiments with so many comparisons (signed ranks, Holm); better likewise
-  below; the same when interval and noise floor lie within the smallest effect;
-  else one cannot tell. Memory counts once for each start of the servers.
+  Each block measures all subjects, one right after the other. The result is the
+  median of the ratios to the first subject, with a bootstrap interval over
+  blocks. The noise floor is the same for the first subject against itself. For
+  a cost, B is worse if the whole interval lies above 1, the median above the
+  noise floor and beyond the smallest effect, and chance does as much in less
+  than 5 % of experiments with so many comparisons (signed ranks, Holm). B is
+  better if the same holds below 1. It is the same if interval and noise floor
+  lie within the smallest effect. Otherwise one cannot tell. Memory counts
+  once for each start of the servers.
 
 A plan:
   smallest_effect = \"2%\"
@@ -89,8 +90,7 @@ usage, 3 if something is worse than the first subject, has more errors, or has
 no verdict at all (--fail-if-worse), 4 if something has shifted for the worse
 for good (--history).";
 
-/// Hold two servers, configurations or load generators against each other, so that the answer holds on a noisy
-/// machine.
+/// Compare two servers, configurations or load generators, with a verdict that holds on a noisy machine.
 ///
 /// Commands are split into words as a shell does, but no shell runs them: for pipes and variables write sh -c '...'.
 /// Servers must stay in the foreground.

@@ -13,7 +13,7 @@ use super::side::{Side, Surroundings};
 /// The largest plan that is read, in bytes.
 const PLAN_BYTES_MAX: u64 = 16 << 20;
 
-/// What the lists of subjects have nothing to do with.
+/// Options that the lists of subjects do not use.
 const SHOWN_ALONE: [&str; 9] = ["results", "seed", "blocks", "until", "budget", "junit", "json", "html", "history"];
 
 #[derive(Debug, clap::Args)]
@@ -22,31 +22,31 @@ pub(super) struct Options {
     /// Plan of the experiment in TOML: any number of subjects and cases.
     #[arg(value_name = "PLAN.toml", conflicts_with_all = ["url", "url_a", "url_b"])]
     plan: Option<PathBuf>,
-    /// Command of server A, the one held against, or the name of a ready-made one (with --generators, command of load
-    /// generator A).
+    /// Command of server A, the baseline, or the name of a ready-made one (with --generators, command of load generator
+    /// A).
     #[arg(long, value_name = "CMD")]
     a: Option<CommandLine>,
-    /// Command or name of server B, the one judged. Without it A's server is used for both, with what --beside-a and
-    /// --beside-b say.
+    /// Command or name of server B, which is judged against A. Without it A's server is used for both sides, with the
+    /// commands of --beside-a and --beside-b.
     #[arg(long, value_name = "CMD", requires = "a")]
     b: Option<CommandLine>,
-    /// Use A's server for both sides. Understood when --b is absent and there is a --beside command.
+    /// Use A's server for both sides. Implied if --b is absent and there is a --beside command.
     #[arg(long, conflicts_with_all = ["b", "generators"])]
     same: bool,
-    /// Where the servers are reached, if at one address. Servers that share it are started for each slice.
+    /// URL of the servers, if they share one. They are then started for each slice.
     #[arg(long, value_name = "URL", requires = "a")]
     url: Option<Target>,
-    /// Where A is reached, if not at --url.
+    /// URL of A, if not --url.
     #[arg(long, value_name = "URL", requires = "a")]
     url_a: Option<Target>,
-    /// Where B is reached, if not at --url.
+    /// URL of B, if not --url.
     #[arg(long, value_name = "URL", requires = "a")]
     url_b: Option<Target>,
-    /// What is asked for of ready-made servers [default: what the other one's URL says, or /index.html].
+    /// Path that is requested from ready-made servers [default: the path of the other server's URL, or /index.html].
     #[arg(long, value_name = "PATH", requires = "a")]
     path: Option<String>,
-    /// Ready-made servers speak TLS 1.3, with a certificate that is made for the experiment. A load of your own (--load)
-    /// must believe any.
+    /// Ready-made servers speak TLS 1.3, with a certificate that is made for the experiment. A load of your own
+    /// (--load) must accept any certificate.
     #[arg(long, requires = "a")]
     tls: bool,
     /// The folder that ready-made servers serve, {site} in commands; without it a sample site.
@@ -64,43 +64,43 @@ pub(super) struct Options {
     /// Blocks in which A is measured twice, for the noise floor [default: all].
     #[arg(long, value_name = "N")]
     aa: Option<usize>,
-    /// Load before each slice that is not counted (with --generators, once) [default: 0.1; with
-    /// --generators 1].
+    /// Load before each slice that is not counted (with --generators, once) [default: 0.1; with --generators 1].
     #[arg(long, value_name = "TIME")]
     warm_up: Option<Seconds>,
-    /// End a case once the interval of its CPU time per request reaches no further than this to either side, such as 1%.
+    /// End a case once the interval of its CPU time per request extends at most this far to either side, such as 1%.
     #[arg(long, value_name = "FRACTION")]
     until: Option<Fraction>,
-    /// End with the block during which this time is over, such as 10m.
+    /// Stop after the block in which this time runs out, such as 10m.
     #[arg(long, value_name = "TIME")]
     budget: Option<Seconds>,
-    /// How often every server is started, where that is not done for each slice: what two starts of one program differ
-    /// in is no difference between programs [default: as often as a verdict on memory needs].
+    /// How many times to start every server, where it is not started for each slice: a difference between two starts of
+    /// one program is none between programs [default: as often as a verdict on memory needs].
     #[arg(long, value_name = "N", conflicts_with = "generators")]
     starts: Option<usize>,
     /// Keep the plan and every complete block in this new folder, for --resume and for later.
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub(super) results: Option<PathBuf>,
-    /// Go on with the experiment in this folder where it ended; --blocks, --until and --budget may be raised.
+    /// Resume the experiment in this folder where it ended; --blocks, --until and --budget may be raised.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["seed", "aa", "block_seconds", "warm_up", "starts"])]
     pub(super) resume: Option<PathBuf>,
-    /// Report of the experiment in this folder as it ended; nothing is started.
+    /// Report the experiment in this folder as it ended; start nothing.
     #[arg(
         long,
         value_name = "DIR",
         conflicts_with_all = ["results", "resume", "seed", "blocks", "aa", "block_seconds", "warm_up", "until", "budget"]
     )]
     pub(super) results_of: Option<PathBuf>,
-    /// Keep this result in a folder with earlier ones, a file each, and tell what has shifted for good.
+    /// Keep this result in a folder with earlier ones, a file each, and report figures that have shifted for good.
     #[arg(long, value_name = "DIR")]
     pub(super) history: Option<PathBuf>,
-    /// What this result is called in the history [default: git's commit here, if there is one].
+    /// Name of this result in the history [default: git's commit here, if there is one].
     #[arg(long, value_name = "TEXT", requires = "history")]
     pub(super) label: Option<String>,
-    /// Take the level that has been reached as the one that is to be: shifts so far are no failure any more.
+    /// Accept the present level as the new baseline: shifts until now are no failure any more.
     #[arg(long, requires = "history")]
     pub(super) accept_shift: bool,
-    /// List the ready-made servers that a plan can name by from = "NAME", what they take, and whether that is there.
+    /// List the ready-made servers that a plan can name by from = "NAME", what they need, and whether that is
+    /// installed.
     #[arg(long, conflicts_with_all = SHOWN_ALONE)]
     pub(super) subjects: bool,
     /// Print the configuration of a ready-made server, with the reason for each setting.
@@ -141,26 +141,26 @@ pub(super) struct Options {
     /// How long a server may take until its port answers.
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "a")]
     start_timeout: Seconds,
-    /// How much longer than its slice a load may take; then it is ended, and its block measured again. Default: 30s, and
-    /// 10m for a load command without {seconds}, which takes as long as it takes.
+    /// How much longer than its slice a load may take; then it is ended, and its block measured again. Default: 30s,
+    /// and 10m for a load command without {seconds}, whose length is not known.
     #[arg(long, value_name = "TIME", requires = "a")]
     load_timeout: Option<Seconds>,
-    /// The smallest difference that interests you, such as 5% or 0.05. State it before you look.
+    /// The smallest difference that matters to you, such as 5% or 0.05. State it before you look.
     #[arg(long, value_name = "FRACTION", default_value = "2%", requires = "a")]
     smallest_effect: Fraction,
     /// Count CPU time by process trees even where control groups can be made.
     #[arg(long, requires = "a")]
     no_cgroup: bool,
-    /// Observe N short slices of each subject after the blocks, for the parts of its responses: why one is slower.
-    /// Default: up to 3 where that is permitted (Linux 5.18, root) and takes little beside the blocks.
+    /// After the blocks, observe N short slices of each subject for the parts of its responses, which show why one is
+    /// slower. Default: up to 3 where that is permitted (Linux 5.18, root) and takes little time beside the blocks.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "3", require_equals = true, conflicts_with_all = ["no_parts", "generators"])]
     parts: Option<u32>,
-    /// Observe none.
+    /// Observe no slices.
     #[arg(long)]
     no_parts: bool,
     #[command(flatten)]
     pub(super) shape: Shape,
-    /// Exit with 3 when B is worse in something, has more errors than A, or when no metric has a verdict.
+    /// Exit with 3 if B is worse in a metric, has more errors than A, or if no metric has a verdict.
     #[arg(long)]
     pub(super) fail_if_worse: bool,
 }
@@ -174,14 +174,14 @@ pub(super) struct Shape {
     /// Report as Markdown.
     #[arg(long, conflicts_with = "json")]
     pub(super) markdown: bool,
-    /// Write the report as one HTML page with plots as well.
+    /// Write the report also as one HTML page with plots.
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
-    /// Show as well what each used and how it served: CPU time in the kernel and outside, context switches, bytes, the shares
-    /// of the clients, errors, parts of a response.
+    /// Show more of each subject: CPU time in the kernel and outside, context switches, bytes, the shares of the
+    /// clients, errors, parts of a response.
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     pub(super) details: bool,
-    /// Write a report for continuous integration as well: a test for each metric, which fails where it is worse, and for
+    /// Write also a report for continuous integration: a test for each metric, which fails where it is worse, and for
     /// each figure of the history, which fails where it has shifted for the worse for good.
     #[arg(long, value_name = "FILE")]
     pub(super) junit: Option<PathBuf>,
@@ -316,7 +316,7 @@ impl Options {
         };
         anyhow::ensure!(
             (self.path.is_none() && !self.tls) || sides.iter().any(|side| side.from.is_some()),
-            "--path and --tls are for ready-made servers (weir compare --subjects lists them); URLs say both of others"
+            "--path and --tls are for ready-made servers (weir compare --subjects lists them); for other servers the URLs say both"
         );
         // Two ready-made ones are called by their names, where these differ.
         if let [a, b] = &sides[..]

@@ -1,4 +1,4 @@
-//! What is told of an experiment that has ended: printed, written into files, kept in a history.
+//! Reports of an experiment that has ended: printed, written into files, kept in a history.
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -36,7 +36,7 @@ impl Reports {
     /// What the options ask for.
     pub(super) fn asked(options: &Options) -> anyhow::Result<Self> {
         let history = options.history.clone().map(|folder| {
-            // A result of earlier has nothing to do with the commit of now.
+            // An earlier result does not belong to the present commit.
             let label = options.label.clone().or_else(|| if options.results_of.is_some() { None } else { commit() });
             Kept { folder, label, accepted: options.accept_shift }
         });
@@ -46,8 +46,8 @@ impl Reports {
         Ok(Self { shape: options.shape.clone(), history })
     }
 
-    /// Prints the report and writes what else was asked for; `folder` is the one of the experiment's own results. What
-    /// could not be written costs nothing else.
+    /// Prints the report and writes what else was asked for; `folder` is the one of the experiment's own results. A
+    /// report that cannot be written does not prevent the others.
     pub(super) fn tell(&self, conclusion: &Conclusion, folder: Option<&Path>) -> anyhow::Result<Option<Trends>> {
         let mut failures: Vec<anyhow::Error> = Vec::new();
         let (result, trends) = match self.looked_back(conclusion) {
@@ -88,7 +88,7 @@ impl Reports {
         let Some(kept) = &self.history else { return Ok(None) };
         let outcome = &conclusion.outcome;
         if !matches!(outcome.ending, Ending::Done | Ending::Budget) {
-            eprintln!("weir compare: the result is not put into the history, for it did not come to its end");
+            eprintln!("weir compare: the result is not put into the history, as the experiment was not completed");
             return Ok(None);
         }
         let judgements = weir_compare::verdicts(outcome);

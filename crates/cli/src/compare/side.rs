@@ -27,8 +27,8 @@ pub(super) struct Side {
     pub(super) from: Option<&'static ReadyMade>,
 }
 
-/// The ready-made server that a command is the name of. A program of that name, without any word, is none that could be
-/// measured: all of them need a configuration, or to be told to stay in the foreground.
+/// The ready-made server that a command is the name of. A program of that name without arguments could not
+/// be measured: all of them need a configuration, or an option to stay in the foreground.
 fn ready_made(command: &CommandLine) -> Option<&'static ReadyMade> {
     match command.words() {
         [name] => ReadyMade::named(name),

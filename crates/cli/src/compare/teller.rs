@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use weir_compare::{Plan, Progress, Role};
 
-/// How often progress is told where there is no terminal.
+/// How often progress is printed where stderr is no terminal.
 const PROGRESS_EACH: Duration = Duration::from_secs(5);
 
 /// Tells progress on standard error: one line renewed on a terminal, else a line each few seconds.
@@ -33,7 +33,7 @@ impl Teller {
         let what = progress.now.map_or_else(|| "done".to_owned(), |(case, role)| self.what(case, role));
         let Progress { slices_done, slices_total, left_s, .. } = progress;
         let text = format!("slice {slices_done} of {slices_total}, {what}, about {left_s:.0} s left");
-        // Nobody may be reading any more; that is no reason to end.
+        // The reader of stderr may be gone; that is no reason to end.
         if self.is_terminal {
             let _unread = write!(io::stderr(), "\r\x1b[K{text}");
         } else if self.told.elapsed() >= PROGRESS_EACH {

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_remark_is_found_by_its_words_whatever_stands_for_the_client() {
+    fn a_remark_is_found_by_its_words_with_any_hash_of_the_client() {
         let words = format!("greedy (p:1) for /** client {CLIENT} fired: shed 90%");
         let told = "greedy (p:1) for /** client h0123456789abcdef fired: shed 90%";
         assert_eq!(hash_in(told, &words), Some("h0123456789abcdef"));

@@ -14,13 +14,13 @@ use weir_adapt::log::{self, ClockPair, Header, Recorded};
 const DECISIONS_MAX: usize = 16_384;
 /// Files before FILE (FILE.1 and so on) that are looked for.
 const EARLIER_MAX: u32 = 16;
-/// A server writes down what a tick decided when it is over, which may be after the run's end: it is waited for so long
+/// A server writes the decisions of a tick at its end, which may be after the run's end. We wait this long for them
 const PATIENCE: Duration = Duration::from_secs(3);
-/// where the file was written to within this,
+/// if the file was last written within this time,
 const IS_WRITTEN: Duration = Duration::from_secs(2);
-/// with so long from one look to the next,
+/// look this often,
 const LOOK: Duration = Duration::from_millis(20);
-/// each at so many bytes of the file's end.
+/// and read this many bytes at the file's end.
 const END_BYTES: u64 = 64 << 10;
 /// Tries to read a file that grows and ends in half a line.
 const TRIES: u32 = 3;
@@ -89,7 +89,7 @@ pub(super) fn files(path: &Path, window: &Window) -> Vec<PathBuf> {
     for number in 1..=EARLIER_MAX {
         let began_ns = paths.last().and_then(|path| began_ns(path, window));
         let earlier = numbered(path, number);
-        // What bears such a name and is no recording is nobody's business.
+        // A file of this name that is no recording is passed over.
         if began_ns.is_none_or(|began_ns| began_ns <= window.from_ns) || check(&earlier).is_err() {
             break;
         }

@@ -69,7 +69,7 @@ fn failed(what: &str, status: u8) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// What cannot be honoured is refused, never passed over.
+/// Refuses options that this program cannot honour, so that none is ignored.
 fn refused(arguments: &Arguments) -> Result<(), String> {
     if matches!(arguments.proxy, Some((_, 0))) {
         return Err("-X: the proxy's port is missing; write -X host:port".to_owned());
@@ -82,7 +82,7 @@ fn refused(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Who the proxy of a tunnel is told to be asked by.
+/// The credentials for the proxy of a tunnel.
 fn proxy_user(arguments: &Arguments) -> Option<Credentials> {
     let (_, credentials) = arguments.credentials.iter().rfind(|(header, _)| *header == PROXY_AUTHORIZATION)?;
     let (name, password) = credentials.split_once(':').unwrap_or((credentials, ""));
@@ -99,7 +99,7 @@ fn source_address(source: &str) -> Result<IpAddr, String> {
     }
 }
 
-/// The version that a word of `-f` means, read as the original does: by its begin. Of ALL it is none in particular.
+/// The version that a word of `-f` means, read as the original does: by its begin. ALL names no single version.
 fn tls_version(protocol: &str) -> Option<Option<TlsVersion>> {
     let begins = |with: &str| protocol.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
     match () {

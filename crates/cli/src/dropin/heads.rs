@@ -13,7 +13,7 @@ pub(super) struct Heads {
 impl Heads {
     /// Takes bytes; once the last head is whole, where in them the content begins.
     ///
-    /// The engine bounds a head, and refuses what is none.
+    /// The engine bounds the length of a head, and refuses a malformed one.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut taken = 0;
         loop {

@@ -51,7 +51,7 @@ fn failed(program: &str, what: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What cannot be honoured is refused, never passed over.
+/// Refuses options that this program cannot honour, so that none is ignored.
 fn refused(arguments: &Arguments) -> Result<(), String> {
     match arguments.cipher.as_deref().map(str::to_ascii_lowercase).as_deref() {
         Some(word @ ("fastsec" | "highsec" | "paranoid")) => Err(format!(

@@ -144,7 +144,7 @@ fn measure(program: &str, arguments: &Arguments, options: Options, shared: &Shar
     let tick = || {
         if arguments.verbose > 0 || arguments.periodic {
             let samples = whole_samples(shared, &mut told, has_sessions);
-            // Whoever cannot be told now cannot be told the report either, and that says so.
+            // Where stdout fails now, the report fails, too, and that error is shown.
             let _ = print(&samples);
         }
     };

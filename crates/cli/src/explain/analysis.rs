@@ -32,7 +32,7 @@ const MOST_CLASSES: usize = 200;
 const EXAMPLES: usize = 4;
 /// Steps of an example that are drawn one by one; up to twice as many are drawn in all.
 const MOST_STEPS: usize = 200;
-/// From what to what a client's response time counts.
+/// Begin and end of a client's response time.
 const BOUNDARY: &str = "from the time that the schedule intended to the last byte at the client";
 /// The share that counts as slow.
 const SLOW: f64 = 0.01;
@@ -216,7 +216,7 @@ impl Folds {
         if (1..400).contains(&status) {
             self.succeeded.push(time_ns, &[]);
         }
-        // An error page is another transaction than the page: it is fast, and would hide behind it.
+        // An error page counts as another transaction than the page: it is fast, and would hide among its responses.
         let class = match status {
             0 | 200..400 => self.classes.number(response.name),
             _ => self.classes.number_with(response.name, &format!(" [{status}]")),
@@ -505,13 +505,13 @@ fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage, status
     }
     warnings.extend(unreadable(damage));
     let http2 = statistics.unjoinable[Unjoinable::Http2 as usize];
-    // From the server's side they are told of as exchanges.
+    // From the server's side they are reported as exchanges.
     if http2 > 0 && statistics.exchanges.http2 == 0 {
         warnings.push(format!(
             "{http2} requests went over HTTP/2: their streams overlap and are not told apart, so where their time went at the server is unattributed; the same load over HTTP/1.1 is explained"
         ));
     }
-    // A few switches go missing on every virtual machine; they are worth a word where requests were missed for it.
+    // Every virtual machine loses a few switches; we warn only if requests could not be joined for it.
     let missed = statistics.unjoinable[Unjoinable::Gap as usize];
     if missed * 1000 > statistics.requests {
         warnings.push(format!(

@@ -1,5 +1,5 @@
-//! What is particular where responses are told from the server's sockets, without a client's word: whether to, what was
-//! seen beside the responses, and what a reader must know of it.
+//! Explanations from the server's sockets alone, without a client's events: whether to make one, what was seen beside
+//! the responses, and warnings for the reader.
 
 use super::Slo;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use weir_timeline::{Exchanges, Joiner, Response, Statistics, Unjoinable};
 use weir_trace::{Entry, RunReader, Source};
 use weir_wire::{Kind, Record};
 
-/// From what to what a response counts that is told from the server's side.
+/// Begin and end of a response time, from the server's side.
 const BOUNDARY: &str = "from the arrival of the request's first byte at the server's socket to the last send of the response (sent, not acknowledged)";
 /// Flag of [`Kind::Window`]: it ends.
 const ENDS: u8 = 1;
@@ -17,7 +17,7 @@ const ENDS: u8 = 1;
 /// How a run is to be looked at.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct View {
-    /// From the server's side although a client has told of its requests.
+    /// Explain from the server's side although a client has recorded its requests.
     pub(crate) server_side: bool,
     /// Ports that are encrypted, beside 443 and 8443.
     pub(crate) tls_ports: Vec<u16>,
@@ -25,8 +25,8 @@ pub(crate) struct View {
     pub(crate) objectives: Vec<(String, Objective)>,
 }
 
-/// Why an objective of errors cannot be judged where nobody but the server's sockets tells, with the remedy; `None` if
-/// there is none.
+/// Why an objective of errors cannot be judged from the server's sockets alone, with the remedy; `None` without such an
+/// objective.
 pub(crate) fn refusal(objectives: &[Slo]) -> Option<String> {
     let errors = objectives.iter().find(|slo| matches!(slo.objective, Objective::Errors { .. }))?;
     Some(format!(
@@ -36,7 +36,7 @@ pub(crate) fn refusal(objectives: &[Slo]) -> Option<String> {
 }
 
 impl View {
-    /// Whether a run is told from the server's side: it was asked for, or no client wrote to it.
+    /// Whether a run is explained from the server's side: it was asked for, or no client wrote to it.
     pub(super) fn is_server_side(&self, reader: &RunReader) -> bool {
         let client = |entry: &Entry| matches!(entry, Entry::Source { source, .. } if source == Source::Client.name());
         self.server_side || !reader.entries.iter().any(client)
@@ -121,7 +121,7 @@ impl Objectives {
         self.folds.iter_mut().for_each(|(_, fold)| fold.edge(edge_ns));
     }
 
-    /// What came of each; requests that got no whole answer have met none.
+    /// The verdict on each; requests without a whole response have met none.
     pub(crate) fn judged(&self, failed: u64) -> Vec<(String, Objective, weir_measure::objective::Judged)> {
         let judged = |(text, fold): &(String, ObjectiveFold)| {
             let mut judged = fold.judged();
@@ -148,13 +148,13 @@ impl Objectives {
     }
 }
 
-/// What is particular of an explanation from the server's side.
+/// Sets what differs in an explanation from the server's side.
 pub(super) fn apply(explanation: &mut Explanation, statistics: &Statistics, watched: &Watched) {
     explanation.boundary = BOUNDARY.to_owned();
     explanation.exchanges = beside(&statistics.exchanges, watched.windows);
     explanation.warnings.extend(warnings(statistics));
     if let Some(seconds) = watched.seconds().filter(|seconds| *seconds > 0.0) {
-        // In the pauses nobody looked: what was seen is of the windows' time.
+        // Nothing was recorded in the pauses: what was seen is of the windows' time.
         explanation.server_cpu.utilisation *= explanation.duration_s / seconds;
         explanation.duration_s = seconds;
         explanation.rate_per_s = statistics.requests as f64 / seconds;

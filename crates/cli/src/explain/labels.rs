@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use weir_timeline::{Detail, Joiner};
 use weir_wire::socket::client_words;
 
-/// Labels that are told apart; what comes after is nobody in particular.
+/// Labels that are told apart; later ones get the number 0.
 const MOST_LABELS: usize = 4096;
 
-/// All labels so far; 0 is nobody.
+/// All labels so far; 0 is the empty label, which names no task.
 pub(super) struct Labels {
     texts: Vec<String>,
     by_text: HashMap<String, u32>,

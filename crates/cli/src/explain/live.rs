@@ -90,7 +90,7 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     Ok(Outcome::Recorded(directory))
 }
 
-/// Begins to record the server as the rung allows, and says who that is; on the lowest only the client is left.
+/// Starts to record the server as the rung allows, and says which processes it is; the lowest rung has the client only.
 fn recorder(
     args: &Args,
     footing: &mut Footing,
@@ -192,7 +192,7 @@ fn started(command: &[String], address: (&str, u16), stop: &Stop) -> anyhow::Res
     bail!("the server does not answer on {}:{} after {} s", address.0, address.1, READY.as_secs());
 }
 
-/// Whether somebody takes connections there; a silent address is given up soon.
+/// Whether a server accepts connections there; we give up a silent address after 200 ms.
 fn answers(address: (&str, u16)) -> bool {
     let addresses = address.to_socket_addrs().into_iter().flatten();
     addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok())

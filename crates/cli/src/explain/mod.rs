@@ -33,7 +33,7 @@ Examples:
   weir explain --load http://127.0.0.1:8080/ -d 5s -- ./server --port 8080
       start the server, too
   weir explain --port 80 -d 10s
-      what comes anyway, without a load of ours: told from the server's side
+      the requests of real clients, without a load: from the server's side
   weir explain --slo 'p99<200ms' runs/a
       exit status 3 if the objective was missed
   weir explain --load http://127.0.0.1/ --port 80 --comm postgres --packs auto
@@ -41,7 +41,7 @@ Examples:
   weir explain --load http://127.0.0.1/ --port 80 --stacks --folded stacks.txt
       sample stacks, too, and write them for flamegraph.pl or speedscope
   weir explain --port 80 -d 30s --arm
-      by the transactions that applications tell `weir agent` of (ARM)
+      by the transactions that applications report to `weir agent` (ARM)
   weir explain runs/a
       a run that `weir record --run runs/a` and `weir load --run runs/a` made
   weir explain --decisions log.jsonl runs/a
@@ -56,7 +56,7 @@ Parts of a response, in the order in which it passes them:
   connect           the connection being made
   request_transit   on the way to the server's socket, and bytes of the request
                     that the server waited for
-  accept_queue      arrived, but nobody had accepted its connection
+  accept_queue      arrived, but no worker had accepted its connection
   worker_queue      behind other requests of the same worker
   run               the server's task had the CPU
   wait_cpu          it could run, but another task had the CPU
@@ -67,7 +67,7 @@ Parts of a response, in the order in which it passes them:
   wait_timer        asleep
   stopped           held by a signal (SIGSTOP), a debugger or a freezer
   response_transit  on the way to the client
-  client_wakeup     at the client, whose task was not there yet
+  client_wakeup     at the client, whose task did not run yet
   unattributed      what the recording cannot tell
 
 From the server's side (without --load, or with --server-side) a response counts
@@ -77,7 +77,7 @@ generator, connect, response_transit and client_wakeup are then not known.
 Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage, 3 if
 an objective (--slo) was missed.";
 
-/// Options that say how a run is made: with one that is there already they would be passed over in silence.
+/// Options that say how a run is made: where the run exists already, they would be ignored.
 const OF_MAKING_A_RUN: [&str; 28] = [
     "url",
     "stacks",
@@ -125,36 +125,37 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "recorded")]
     run: Option<PathBuf>,
 
-    /// A pattern of paths that belong together: * within a segment, ** across; may be repeated, the first match counts
+    /// Put paths that match this pattern together into one class: * within a segment, ** across; may be repeated, the
+    /// first match counts
     #[arg(long, value_name = "PATTERN")]
     group: Vec<String>,
 
-    /// Explain from the server's side although a client has told of its requests
+    /// Explain from the server's side although a client has recorded its requests
     #[arg(long)]
     server_side: bool,
 
-    /// A port that is encrypted, beside 443 and 8443: its TLS handshakes are told apart from requests
+    /// A port that speaks TLS, beside 443 and 8443: its handshakes are told apart from requests
     #[arg(long, value_name = "N")]
     tls_port: Vec<u16>,
 
-    /// What is asked of the server: 'p99<200ms' (where a client tells, met by no status from 500 on); 'errors<1%' (such a
-    /// status, or no whole answer) where a client tells; may be repeated
+    /// Objective: 'p99<200ms' (as seen by a client, a status from 500 on misses it), or, as seen by a client only,
+    /// 'errors<1%' (such a status, or no whole response); may be repeated
     #[arg(long, value_name = "OBJECTIVE", value_parser = slo)]
     slo: Vec<Slo>,
 
-    /// Put what `weir serve --decisions FILE` decided meanwhile on the run's time line, where it stays
+    /// Add the decisions that `weir serve --decisions FILE` made meanwhile to the run's time line, where they stay
     #[arg(long, value_name = "FILE")]
     decisions: Option<PathBuf>,
 
-    /// The report as JSON (times in nanoseconds)
+    /// Print the report as JSON (times in nanoseconds)
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Where the HTML report goes [default: report.html in the run directory]
+    /// Write the HTML report to this file [default: report.html in the run directory]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Where sampled stacks go as folded lines, which flamegraph.pl, inferno and speedscope read
+    /// Write sampled stacks to this file as folded lines, which flamegraph.pl, inferno and speedscope read
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
 
@@ -192,7 +193,7 @@ pub(crate) fn slo(text: &str) -> Result<Slo, ObjectiveError> {
 pub(crate) enum Explained {
     /// A run directory and what it says.
     Run(PathBuf, Box<Explanation>),
-    /// Nothing: the arguments do not fit, which the user has been told.
+    /// Nothing: the arguments do not fit, and the user has been told.
     Not(ExitCode),
 }
 
@@ -296,7 +297,7 @@ fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Prints the report and writes the HTML, beside the run if nobody said where.
+/// Prints the report and writes the HTML, beside the run where no option says otherwise.
 fn show(explanation: &Explanation, html: Option<&Path>, run: &Path, json: bool) -> anyhow::Result<()> {
     if json {
         crate::output::print(&format!("{}\n", serde_json::to_string_pretty(explanation)?))?;
@@ -308,7 +309,7 @@ fn show(explanation: &Explanation, html: Option<&Path>, run: &Path, json: bool) 
     match std::fs::write(&path, weir_report::html(explanation)) {
         Ok(()) if json => {}
         Ok(()) => crate::output::print(&format!("report: {}\n", path.display()))?,
-        // Somebody else's run can be read all the same.
+        // A run of another user may be readable only: the report is printed all the same.
         Err(error) if html.is_none() => {
             eprintln!(
                 "weir explain: no HTML: {} cannot be written ({error}); --html FILE puts it elsewhere",

@@ -18,7 +18,7 @@ const WORTH_SHOWING: f64 = 0.001;
 /// The folds.
 pub(super) struct Participants {
     fold: ParticipantsFold,
-    /// Whom each task of the response at hand waits for somebody on behalf of.
+    /// Of each task of the response at hand, the task that waits for it.
     waiters: HashMap<u32, u32>,
 }
 
@@ -54,7 +54,7 @@ impl Participants {
         }
     }
 
-    /// What each had of the mean of so many responses, and who waited for whom.
+    /// Each one's share of the mean over this many responses, and who waited for whom.
     pub(super) fn report(
         &self,
         labels: &[String],

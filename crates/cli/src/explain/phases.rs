@@ -42,7 +42,7 @@ pub(super) fn decisions(remarks: &Remarks, first_ns: u64) -> Vec<Decided> {
 /// What is missing of them, in words.
 pub(super) fn decisions_left_out(remarks: &Remarks) -> Option<String> {
     let words =
-        "decisions of the server's rules were too many to be listed; `weir serve --decisions FILE` writes all down";
+        "decisions of the server's rules were too many to be listed; `weir serve --decisions FILE` writes them all";
     (remarks.left_out > 0).then(|| format!("{} {words}", remarks.left_out))
 }
 

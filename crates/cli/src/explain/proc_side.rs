@@ -11,7 +11,7 @@ use weir_wire::task::{NO_SYSCALL, STATE_UNSEEN, TaskUsage};
 
 /// Tasks that are followed; more are damage.
 const MOST_TASKS: usize = 1 << 16;
-/// A task's use between two looks is divided evenly over the time between them, in so many pieces.
+/// CPU time between two samples of a task is divided evenly over the time between them, in this many pieces.
 const PIECES: u64 = 10;
 /// What a task was seen at, as numbered in the fold; the words are for the report.
 const SEEN: [&str; 7] = [
@@ -99,10 +99,11 @@ fn seen_at(usage: &TaskUsage) -> usize {
     }
 }
 
-/// Moves the server's use of the CPUs, by request, out of what is not attributed: true of the mean over all requests.
+/// Moves the server's CPU time of a request from `unattributed` to `run` and `wait_cpu`: right for the mean over all
+/// requests.
 pub(super) fn attribute(parts_ns: &mut [f64; Part::COUNT], cpu: &ServerCpu) {
     for (part, ns) in [(Part::Run, cpu.used_ns_per_request), (Part::WaitCpu, cpu.waited_ns_per_request)] {
-        // What the server did besides, or for several requests at once, is not more than there is.
+        // At most what is unattributed: the server may have done other work, or served several requests at once.
         let ns = ns.clamp(0.0, parts_ns[Part::Unattributed as usize]);
         parts_ns[part as usize] += ns;
         parts_ns[Part::Unattributed as usize] -= ns;

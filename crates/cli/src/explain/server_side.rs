@@ -29,7 +29,7 @@ impl ServerSide {
         Self { cpus: UsageFold::new(MOST_TASKS), slices: SliceFold::default(), sampled: ProcSide::default() }
     }
 
-    /// Takes a record. Tasks and CPUs only: what clients and connections had of each other is the joiner's to say.
+    /// Takes a record of tasks and CPUs; the joiner follows clients and connections.
     pub(super) fn push(&mut self, joiner: &Joiner, source: Source, record: &Record, payload: &[Slot]) {
         if source == Source::Kernel {
             self.slices.push(record.time_ns, EVENTS, 1);
@@ -49,7 +49,7 @@ impl ServerSide {
             }
         });
         if record.kind == Kind::Exit as u16 {
-            // Tasks come and go for as long as it is recorded: only those that are there take room.
+            // Tasks come and go during a recording: only those that live take memory.
             let (pid, _) = record.a_halves();
             self.event(joiner, Verb::Finish, pid, record.time_ns);
             self.cpus.evict(u64::from(pid), 0);
@@ -69,7 +69,7 @@ impl ServerSide {
         }
     }
 
-    /// Nobody looks from now on: what a task had goes up to here, and what it does until the next window is not known.
+    /// A window ends: what a task had counts up to here, and what it does until the next window is not known.
     fn pause(&mut self, joiner: &Joiner, edge_ns: u64) {
         let tasks: Vec<u64> = self.cpus.iter().map(|((task, _), _)| task).collect();
         // Their numbers were made of 32 bits.
@@ -77,7 +77,7 @@ impl ServerSide {
         self.cpus = UsageFold::new(MOST_TASKS);
     }
 
-    /// What its tasks were seen to do within a window, where samples were all that could be had.
+    /// What its tasks were seen to do within a window, where only /proc was sampled.
     pub(super) fn sampled_words(&self, window_ns: (u64, u64)) -> Option<String> {
         self.sampled.words(window_ns)
     }
@@ -113,7 +113,7 @@ mod tests {
 
     /// Task 7 has the CPU and task 8 waits for it when the first window ends; both have gone on when the next begins.
     #[test]
-    fn what_happens_between_windows_is_nobodys() {
+    fn what_happens_between_windows_is_not_counted() {
         let mut joiner = Joiner::new(Bounds::default());
         let mut side = ServerSide::new();
         let (ms, text) = (1_000_000, weir_wire::text_slots("worker"));

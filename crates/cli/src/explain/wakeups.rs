@@ -21,7 +21,7 @@ pub(super) struct WakeupCount {
     fold: WakeupFold,
     /// Who has each CPU, where that is known.
     current: Vec<Option<u32>>,
-    /// Connections that nobody has received from, with when they were made.
+    /// Connections from which no task has received yet, with when they were made.
     fresh: HashMap<u32, u64>,
     accepted: u64,
 }
@@ -95,7 +95,7 @@ impl WakeupCount {
             let place = place_of(switch.prev_state, switch.syscall, switch.descriptor);
             self.fold.waits(switch.prev, place, record.time_ns);
         }
-        // Who waited and has a CPU was woken; when it was, is of no matter here.
+        // A task that waited and now has a CPU was woken; the time of the wake-up does not matter here.
         self.fold.runs(switch.next);
     }
 

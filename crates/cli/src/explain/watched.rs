@@ -1,4 +1,4 @@
-//! What the optional sources tell of the whole: how `run` divides, what they cost, and what nobody observed.
+//! What the optional sources tell of the whole: how `run` divides, what they cost, and what no source observed.
 
 use super::stacks::Modes;
 use weir_capture::Watched;

@@ -7,7 +7,7 @@ use weir_report::{Cause, SlowCause, nanoseconds};
 
 /// A share below this is not worth a sentence.
 const WORTH_SAYING: f64 = 0.01;
-/// How many are named as being to blame.
+/// How many culprits are named.
 const MOST_NAMED: usize = 3;
 
 /// The largest parts of the mean response, largest first.
@@ -143,8 +143,8 @@ mod tests {
         assert_eq!(causes[1].part, "run");
     }
 
-    /// The slow ones run longer than the others, too, and all run longer than they wait for anything: only what sets the
-    /// slow ones apart is told, and who did it to them.
+    /// Most responses run longer than they wait, and the slow ones run longer than the others, too. The text names what
+    /// the slow ones have more of than the others, and the culprit.
     #[test]
     fn what_sets_the_slow_ones_apart_is_told_largest_first() {
         let labels = ["", "mysqld (11)", "backup (12)"].map(str::to_owned);
@@ -169,7 +169,7 @@ mod tests {
         }
         let told = slow_causes(&fold.slowest(0.02), &fold.rest(0.02), &labels);
         let parts: Vec<&str> = told.iter().map(|cause| cause.part.as_str()).collect();
-        // What they have less of than the others, and what is too little to speak of, is no cause.
+        // A part that is smaller than in the others, or a negligible one, is no cause.
         assert_eq!(parts, ["wait_disk", "run"]);
         for (cause, excess_ns) in told.iter().zip([8_000.0, 2_000.0]) {
             assert!((cause.excess_ns - excess_ns).abs() < 1e-6, "{cause:?}");

@@ -16,7 +16,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// The largest file of a token that is read, in bytes.
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
 
-/// How many stretches of a changing rate are told of.
+/// How many stretches of a changing rate the report names.
 const STRETCHES_TOLD: usize = 4;
 /// The most names of requests in a run; each thread's stream has them all.
 const NAMES_MAX: usize = 10_000;
@@ -24,10 +24,12 @@ const NAMES_MAX: usize = 10_000;
 /// Options of what is asked.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Asked {
-    /// Ask what this file (or standard input: -) says, a request a line: [WEIGHT] [METHOD] URL-or-path [@BODYFILE]; by weights, or in turn where no line has one
+    /// Send the requests of this file (or standard input: -), one a line: [WEIGHT] [METHOD] URL-or-path [@BODYFILE]; by
+    /// weights, or in turn where no line has one
     #[arg(long, value_name = "FILE", conflicts_with = "body", help_heading = "Request")]
     urls: Option<PathBuf>,
-    /// Users who ask what this file says (httperf's --wsesslog format), each over a connection of its own; -n and --rate count sessions, -c is how many at a time
+    /// Users who send the sessions of this file (httperf's --wsesslog format), each over a connection of its own; -n
+    /// and --rate count sessions, -c limits how many run at a time
     #[arg(long, value_name = "FILE", conflicts_with_all = ["urls", "body", "method", "replay", "no_keepalive", "pipeline"], help_heading = "Request")]
     sessions: Option<PathBuf>,
     /// With --sessions: the pause after a burst for which the file says none: a time, 1s..3s (any between), or exp:2s (exponentially distributed)
@@ -36,7 +38,7 @@ pub(crate) struct Asked {
     /// Speak HTTP/1.0: a new connection for each request, unless --keepalive
     #[arg(long = "http1.0", help_heading = "Request")]
     http1_0: bool,
-    /// With --http1.0: ask to keep the connection for further requests
+    /// With --http1.0: ask the server to keep the connection for further requests
     #[arg(long, requires = "http1_0", conflicts_with = "no_keepalive", help_heading = "Request")]
     keepalive: bool,
     /// Basic authentication
@@ -51,19 +53,19 @@ pub(crate) struct Asked {
     /// Send back the cookies that responses set: each connection is a user with cookies of its own
     #[arg(long, help_heading = "Request")]
     cookie_jar: bool,
-    /// Open loop whose rate changes: RATE/TIME one after the other, such as 100/10s,200/10s
+    /// Open loop whose rate changes in steps of RATE/TIME, such as 100/10s,200/10s
     #[arg(long, value_name = "STEPS", conflicts_with_all = ["rate", "ramp", "bursts", "replay"], help_heading = "Load")]
     steps: Option<String>,
     /// Open loop whose rate changes evenly, such as 100..1000/60s
     #[arg(long, value_name = "FROM..TO/TIME", conflicts_with_all = ["rate", "bursts", "replay"], help_heading = "Load")]
     ramp: Option<String>,
-    /// Open loop of so many arrivals at once, each time again after this time, such as 50/2s
+    /// Open loop of bursts: N arrivals at once, again after each TIME, such as 50/2s
     #[arg(long, value_name = "N/TIME", conflicts_with_all = ["rate", "poisson", "replay"], help_heading = "Load")]
     bursts: Option<String>,
-    /// Open loop of the requests of an access log, in a format that weir plan reads, at its own times
+    /// Open loop of the requests of an access log, in a format that weir plan reads, at the log's times
     #[arg(long, value_name = "LOG", conflicts_with_all = ["rate", "poisson", "urls", "method", "body"], help_heading = "Load")]
     replay: Option<PathBuf>,
-    /// With --replay: so many times as fast as it was
+    /// With --replay: speed the log's times up by this factor
     #[arg(long, requires = "replay", value_name = "X", help_heading = "Load")]
     speed: Option<f64>,
 }
@@ -222,7 +224,7 @@ impl Asked {
             None => bearer.clone(),
         };
         let token = token.trim();
-        // RFC 6750 2.1; what else is in the header would be somebody's mistake, such as a whole header.
+        // The characters of RFC 6750 2.1; others are the user's mistake, such as a whole header line.
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
         if token.is_empty() || !token.bytes().all(fits) {
             return Err(

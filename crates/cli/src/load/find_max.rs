@@ -49,7 +49,7 @@ pub(crate) struct FindMaxArgs {
         help_heading = "Load"
     )]
     find_max: bool,
-    /// The rate that the search begins at, arrivals a second [default: 10, or 20 in a trial]
+    /// The rate at which the search begins, arrivals a second [default: 10, or 20 in a trial]
     #[arg(long, requires = "find_max", value_name = "R", help_heading = "Load")]
     from_rate: Option<f64>,
 }
@@ -68,7 +68,7 @@ pub(super) struct Times {
     pub(super) total: Duration,
     /// Arrivals of a trial.
     pub(super) trial: Duration,
-    /// What is under way at a trial's end may take so long.
+    /// How long requests in flight at a trial's end may take.
     drain: Duration,
     /// Rest between two trials.
     settle: Duration,
@@ -121,7 +121,7 @@ struct AtRate {
 }
 
 impl AtRate {
-    /// What is told of it.
+    /// What the report says of it.
     fn loaded(&self, rate_per_s: f64) -> LoadedRate {
         let (summary, trials) = (Summary::of(&self.latency), f64::from(self.trials.max(1)));
         LoadedRate {

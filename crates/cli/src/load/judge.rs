@@ -21,7 +21,7 @@ pub(crate) struct JudgeArgs {
 }
 
 impl JudgeArgs {
-    /// Makes the options of a load heed what is a success.
+    /// Sets the statuses that are a success in the options of a load.
     pub(super) fn apply(&self, options: &mut Options) {
         options.expected = self.expected();
     }
@@ -85,13 +85,13 @@ pub(super) fn exit_code(report: &LoadReport, verdict: Option<&Verdict>) -> ExitC
 /// How many requests of a run count, and how many of them missed the objective.
 fn of_run(report: &LoadReport, objective: Objective) -> Judged {
     let stopped = of_stopped(report.stopped, objective);
-    // Those that the user cut by ending the run are neither.
+    // Requests that the user cut by ending the run are not counted.
     let other = report.ended() - report.successes + stopped;
     let slow = too_slow(&report.latency, objective);
     Judged { requests: report.successes + other, bad: slow + other, unknown: 0 }
 }
 
-/// The same of a stretch of a run, with which arrivals it dropped.
+/// The same of a stretch of a run; arrivals that it dropped have missed the objective.
 pub(super) fn of_point(point: &Point, objective: Objective) -> Judged {
     let counts = &point.counts;
     let other = counts.unexpected + counts.failures() + counts.dropped + of_stopped(counts.stopped(), objective);
@@ -99,7 +99,7 @@ pub(super) fn of_point(point: &Point, objective: Objective) -> Judged {
     Judged { requests: counts.successes() + other, bad: slow + other, unknown: 0 }
 }
 
-/// Users who clicked stop got no response in time; that it took too long is no error.
+/// Users who gave up got no response in time, but a response that takes too long is no error.
 fn of_stopped(stopped: u64, objective: Objective) -> u64 {
     match objective {
         Objective::Latency { .. } => stopped,
@@ -107,7 +107,7 @@ fn of_stopped(stopped: u64, objective: Objective) -> u64 {
     }
 }
 
-/// How many successes took longer than the objective has it.
+/// How many successes took longer than the objective allows.
 fn too_slow(latency: &weir_load::Histogram, objective: Objective) -> u64 {
     match objective {
         Objective::Latency { limit_ns, .. } => latency.len() - latency.count_between(0, limit_ns).min(latency.len()),

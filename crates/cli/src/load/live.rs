@@ -27,7 +27,7 @@ const LATE_MIN: u64 = 5;
 const BEFORE: usize = 24;
 const BEHIND: usize = 16;
 
-/// How a run is shown and told while it goes on.
+/// How a run is shown while it goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     /// Nothing is shown.
@@ -36,7 +36,7 @@ pub(crate) struct Watch {
     pub(crate) verbose: bool,
     /// What stands in the view's first line.
     pub(crate) title: String,
-    /// Whom the figures are told to.
+    /// The exporter that gets the figures.
     pub(crate) exporter: Option<Exporter>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn watched(options: Options, stop: &Stop, watch: &Watch) -> Result<Lo
         let control = &control;
         let load = scope.spawn(move || {
             let report = weir_load::run(options, control);
-            // Nobody listens only when this thread's report is no longer wanted.
+            // It fails only where the receiver is gone, and then this thread's report is no longer wanted.
             let _ = done.send(());
             report
         });

@@ -1,4 +1,4 @@
-//! Where else the figures of a load go: files, and whoever asks while it runs.
+//! Where else the figures of a load go: files, and scrapers that ask while it runs.
 
 use super::Heading;
 use super::judge::Verdict;
@@ -15,25 +15,25 @@ use weir_wire::client::Outcome;
 /// The options for outputs beside the report.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct OutputArgs {
-    /// Time of a point of the time series: 100ms, 1s; beyond 512 points neighbours are merged [default: 1s]
+    /// Interval of the time series: 100ms, 1s; beyond 512 points neighbours are merged [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Output")]
     interval: Option<Duration>,
     /// Write the time series as CSV
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     csv: Option<PathBuf>,
-    /// Write a page with plots that loads nothing from elsewhere
+    /// Write an HTML page with plots, which loads nothing from other places
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
-    /// Keep a file with the figures for Prometheus (node_exporter's textfile collector), renewed each second
+    /// Write the figures for Prometheus to this file each second (node_exporter's textfile collector)
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     prometheus: Option<PathBuf>,
-    /// Answer Prometheus at this address while the load runs: 127.0.0.1:9464
+    /// Serve metrics to Prometheus at this address while the load runs: 127.0.0.1:9464
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     prometheus_listen: Option<SocketAddr>,
 }
 
 impl OutputArgs {
-    /// Makes the options of a load tell what is asked for here.
+    /// Sets the options of a load that these outputs need.
     pub(super) fn apply(&self, options: &mut Options) {
         if let Some(interval) = self.interval {
             options.sampling = Sampling { interval, ..options.sampling };
@@ -73,7 +73,7 @@ impl OutputArgs {
         Ok(())
     }
 
-    /// Whom the figures are told to while the load runs.
+    /// The exporter that gets the figures while the load runs.
     pub(super) fn exporter(&self, url: &str) -> anyhow::Result<Option<Exporter>> {
         Exporter::new(self.prometheus.clone(), self.prometheus_listen, url)
     }
@@ -106,7 +106,7 @@ fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Writes a file so that whoever reads it meanwhile finds the old one or the new one, and never half of one.
+/// Writes a file such that a reader finds the old one or the new one at any time, never half of one.
 pub(super) fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
     if !replaced(file) {
         return std::fs::OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes());

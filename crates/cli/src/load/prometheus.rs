@@ -33,7 +33,7 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// An exporter to a file, and to whoever asks at an address; `None` if neither is wanted.
+    /// An exporter to a file, and to scrapers that ask at an address; `None` if neither is wanted.
     pub(super) fn new(file: Option<PathBuf>, listen: Option<SocketAddr>, url: &str) -> anyhow::Result<Option<Self>> {
         if file.is_none() && listen.is_none() {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Exporter {
         self.next.set(elapsed + EVERY);
         let connections = control.connections();
         let text = control.look(|series| exposition(&self.url, &series.counts(), series.whole(), connections));
-        // What cannot be written now may be written later; at the end it is an error.
+        // A write that fails now may succeed later; at the end it is an error.
         if let Err(error) = self.tell(text)
             && !self.complained.replace(true)
         {
@@ -102,7 +102,7 @@ fn exposition(url: &str, counts: &Counts, latency: &Histogram, connections: u64)
         }
     };
     let plain = |value: u64| vec![(format!("{{url=\"{url}\"}}"), value.to_string())];
-    family("requests_total", "counter", "Whole responses, whatever their status.", plain(counts.requests));
+    family("requests_total", "counter", "Whole responses with any status.", plain(counts.requests));
     let help = "Whole responses with a status that is expected.";
     family("successes_total", "counter", help, plain(counts.successes()));
     let help = "Whole responses with a status that is not expected.";

@@ -8,35 +8,35 @@ use weir_load::{Options, Reach};
 /// How the server is reached.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReachArgs {
-    /// Show this client certificate (PEM, those up to its authority behind it; the key may be in the same file)
+    /// Present this client certificate (PEM, followed by its chain; the key may be in the same file)
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     cert: Option<PathBuf>,
     /// The client certificate's private key (PEM, not encrypted)
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
     key: Option<PathBuf>,
-    /// Ask for this name instead of the URL's host (SNI); the certificate must be for it, too
+    /// Send this name (SNI) instead of the URL's host; the certificate must be for it, too
     #[arg(long, value_name = "NAME", conflicts_with = "no_sni", help_heading = "TLS")]
     sni: Option<String>,
     /// Send no name (SNI); the certificate must be for the URL's host all the same
     #[arg(long, help_heading = "TLS")]
     no_sni: bool,
-    /// Resume the sessions of former connections, as users who come back do
+    /// Resume the TLS sessions of former connections, as returning users do
     #[arg(long, overrides_with = "no_resume", help_heading = "TLS")]
     resume: bool,
-    /// A whole handshake for each connection, as users who come for the first time have it [default]
+    /// A full handshake for each connection, as new users have it [default]
     #[arg(long, overrides_with = "resume", help_heading = "TLS")]
     no_resume: bool,
-    /// Believe only a certificate of this public key: sha256:HEX or sha256:BASE64; may be repeated. With --insecure,
-    /// nothing else is asked of it
+    /// Accept only a certificate with this public key: sha256:HEX or sha256:BASE64; may be repeated. With --insecure,
+    /// nothing else is checked
     #[arg(long, value_name = "PIN", help_heading = "TLS")]
     pin: Vec<Pin>,
-    /// Offer this version only
+    /// Offer only this version of TLS
     #[arg(long, value_name = "1.2|1.3", value_parser = tls_version, help_heading = "TLS")]
     tls: Option<TlsVersion>,
-    /// Offer these cipher suites only, the preferred first, by their standard names or OpenSSL's
+    /// Offer only these cipher suites, the preferred first, by their standard names or OpenSSL's
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "TLS")]
     ciphers: Vec<String>,
-    /// Connect to this Unix socket, @NAME for one in no file system; the URL gives the Host header and the path
+    /// Connect to this Unix socket (@NAME: in the abstract namespace); the URL gives the Host header and the path
     #[arg(long, value_name = "PATH", help_heading = "Reach")]
     unix: Option<PathBuf>,
     /// Addresses of this host that connections come from, taken in turn
@@ -48,10 +48,10 @@ pub(super) struct ReachArgs {
     /// IPv6 only
     #[arg(short = '6', long, help_heading = "Reach")]
     ipv6: bool,
-    /// Believe that this host has these addresses instead of asking the resolver; may be repeated
+    /// Use these addresses for this host instead of asking the resolver; may be repeated
     #[arg(long, value_name = "HOST:PORT:ADDR,…", help_heading = "Reach")]
     resolve: Vec<Resolved>,
-    /// Connect there instead of to the URL's host and port, which the request and TLS still name
+    /// Connect to this place instead of the URL's host and port, which the request and TLS still name
     #[arg(long, value_name = "HOST:PORT", help_heading = "Reach")]
     connect_to: Option<Place>,
     /// Go through this proxy: http://, socks5:// (socks5h:// resolves the name there), socks4:// (socks4a://), each

@@ -1,8 +1,8 @@
-//! What is to be said of a log that is replayed.
+//! Warnings about a log that is replayed.
 
 use weir_load::access_log::AccessLog;
 
-/// A time without a request from which on it is told of, seconds.
+/// A warning names gaps without a request from this length on, seconds.
 const GAP_S_MIN: u64 = 3600;
 
 /// Why lines were left out: how many by each reason where there are several, and the first ones; `None` where none were.
@@ -21,7 +21,7 @@ pub(super) fn left_out(log: &AccessLog) -> Option<String> {
     (left_out.count() > 0).then(|| format!("{}{more}{reasons}", first.join("; ")))
 }
 
-/// What else its reader passed over or took otherwise than it is written.
+/// What else the log's reader skipped, or read in another way than it is written.
 pub(super) fn beside(log: &AccessLog, speed: f64) -> Vec<String> {
     let mut notes = Vec::new();
     if log.apparent_parts > 0 {

@@ -15,7 +15,7 @@ const ROWS: usize = 10;
 /// The longest bar of the picture, in characters.
 const BAR: f64 = 50.0;
 
-/// The run has to take so much longer than was asked for before that is told.
+/// The report names how much longer a run took than was asked for, from this much on.
 const LONGER_MIN: Duration = Duration::from_millis(100);
 
 /// The longest line of what happened over time.

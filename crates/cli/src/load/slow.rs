@@ -8,20 +8,20 @@ use weir_load::{Link, SlowClient};
 /// What slows clients down.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct SlowArgs {
-    /// The line of each client, its rates and its latency: modem, 56k, isdn, dsl, cable, fiber, edge, 2g, 3g-slow, 3g, 4g
-    /// or lte; the options below take the place of its parts
+    /// Network line of each client, with its rates and latency: modem, 56k, isdn, dsl, cable, fiber, edge, 2g, 3g-slow,
+    /// 3g, 4g or lte; the options below override parts of it
     #[arg(long, value_name = "LINE", value_parser = line, help_heading = "Slow clients")]
     client: Option<Link>,
-    /// Each connection reads so much a second: 4KB/s, 512KiB/s, 33.6kbit/s, 10Mbit/s
+    /// Each connection reads at most this much a second: 4KB/s, 512KiB/s, 33.6kbit/s, 10Mbit/s
     #[arg(long, value_name = "RATE", value_parser = crate::units::rate, help_heading = "Slow clients")]
     limit_read: Option<f64>,
-    /// Each connection writes so much a second
+    /// Each connection writes at most this much a second
     #[arg(long, value_name = "RATE", value_parser = crate::units::rate, help_heading = "Slow clients")]
     limit_write: Option<f64>,
-    /// Add this to every round trip: 50ms (0 = nothing)
+    /// Add this latency to every round trip: 50ms (0 = nothing)
     #[arg(long, value_name = "TIME", value_parser = latency, help_heading = "Slow clients")]
     latency: Option<Duration>,
-    /// Users click stop after this time: 2s, 1s..3s (any between), or exp:2s (exponentially distributed); such requests
+    /// Users give up after this time: 2s, 1s..3s (any between), or exp:2s (exponentially distributed); such requests
     /// count as stopped, not as errors
     #[arg(long, value_name = "TIME", value_parser = think, help_heading = "Slow clients")]
     patience: Option<Think>,

@@ -15,20 +15,22 @@ use weir_load::workload::fileset::{FileSetError, Progress, write};
 use weir_load::workload::{Crowd, FileSet, Mix, Surge, specweb96, surge};
 use weir_load::{Options, Order, Schedule, StopRule, Url};
 
-/// Where nobody watches a line change, how often a new one is written.
+/// Where stderr is no terminal, how often a new line is written.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 /// The most clients at a time that a flash crowd has by itself.
 const CLIENTS_MAX: f64 = 50_000.0;
-/// From when on writing is told of at all.
+/// Writing that takes less time shows no progress.
 const QUIET_UNTIL: Duration = Duration::from_secs(2);
 
 /// Options of published workloads.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct Workload {
-    /// Ask for the files of a file set, which --make-fileset wrote, as this workload does: specweb96, or surge (-c users with pages and pauses; -n counts pages)
+    /// Request the files of a file set, which --make-fileset wrote, by this workload: specweb96, or surge (-c users
+    /// with pages and pauses; -n counts pages)
     #[arg(long, value_name = "NAME", value_parser = name, conflicts_with_all = ["urls", "sessions", "replay", "cookie_jar", "http2"], help_heading = "Workload")]
     mix: Option<String>,
-    /// With --mix: a flash crowd asks for the files: clients who come, make requests with pauses, and go: BASE a second, FACTOR times as many at the peak
+    /// With --mix: a flash crowd requests the files: clients come, make requests with pauses, and go; BASE clients a
+    /// second, FACTOR times as many at the peak
     #[arg(long, value_name = "BASE*FACTOR/CALM,RISE,HOLD,DECAY", requires = "mix", conflicts_with_all = ["rate", "steps", "ramp", "bursts", "pipeline", "no_keepalive"], help_heading = "Workload")]
     flash_crowd: Option<String>,
     /// With --flash-crowd: requests of a client [default: 5]
@@ -37,19 +39,19 @@ pub(crate) struct Workload {
     /// With --flash-crowd: the mean of the exponentially distributed pauses between a client's requests [default: 1s]
     #[arg(long, value_name = "TIME", requires = "flash_crowd", value_parser = crate::units::duration, help_heading = "Workload")]
     client_pause: Option<Duration>,
-    /// With --flash-crowd: how many files nine of ten requests of the crowd are for [default: 10]
+    /// With --flash-crowd: how many files get nine of ten requests of the crowd [default: 10]
     #[arg(long, value_name = "N", requires = "flash_crowd", help_heading = "Workload")]
     hot_files: Option<u32>,
     /// specweb96: how many directories the file set has
     #[arg(long, value_name = "N", help_heading = "Workload")]
     directories: Option<u32>,
-    /// specweb96: ask for directories by Zipf's law, the r-th in proportion to 1/r^S, instead of equally often
+    /// specweb96: choose directories by Zipf's law, the r-th in proportion to 1/r^S, instead of equally often
     #[arg(long, value_name = "S", num_args = 0..=1, require_equals = true, default_missing_value = "1", help_heading = "Workload")]
     directory_zipf: Option<f64>,
     /// surge: how many files the file set has
     #[arg(long, value_name = "N", help_heading = "Workload")]
     files: Option<u32>,
-    /// Where the random numbers of the file set begin [default: 1]
+    /// Seed of the file set's random numbers [default: 1]
     #[arg(long, value_name = "N", help_heading = "Workload")]
     fileset_seed: Option<u64>,
 }

@@ -501,7 +501,7 @@ fn is_of_one_node(matches: &ArgMatches) -> bool {
     matches.get_one::<u32>("nodes") == Some(&1) && !given(matches, "slo")
 }
 
-/// Whether a directory is served, of which no configuration can have a policy.
+/// Whether a directory is served: then no configuration names a policy.
 fn serves_without_rules(matches: &ArgMatches) -> bool {
     let is_file = |root: &PathBuf| root.metadata().is_ok_and(|metadata| !metadata.is_dir());
     !given(matches, "policy") && !matches.get_one::<PathBuf>("root").is_some_and(is_file)

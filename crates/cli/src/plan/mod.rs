@@ -27,9 +27,9 @@ Examples:
   weir load -c 1 -d 5s --json http://localhost/small.html > small.json
   weir load -c 1 -d 5s --json http://localhost/large.iso > large.json
   weir plan access.log --measured small.json --measured large.json --nodes 4
-      what each policy would do to 4 nodes, with service times of your server
+      how 4 nodes would do by each policy, with service times of your server
   weir plan access.log --service 2ms --nodes 4 --policy full --policy top=12%
-      of these two only
+      these two policies only
   weir plan access.log --service 2ms --slo 'p95<200ms' --placement where.tsv
       and which object belongs on which node
   weir plan access.log --service 2ms --slo 'p95<200ms' --html plan.html
@@ -41,14 +41,14 @@ Logs are in Common or Combined Log Format, also with other fields and times
 (Kubernetes ingress, lighttpd, Traefik, HAProxy, Envoy, S3, AWS load balancers),
 the W3C's (IIS, CloudFront), objects of JSON (Caddy, Traefik, nginx, ECS,
 Docker), or the World Cup's records of 20 bytes. An object is a path without its
-query; what was answered with 400 or above is work, but no node keeps it.
-A response counts from the request's arrival to the end of its service, and the
-network is not in it.
+query. A request that was answered with 400 or above is work, but no node keeps
+its object. A response time counts from the request's arrival to the end of its
+service, without the network.
 
 Exit status: 0 with a plan, 1 if no plan meets the objective or a log cannot be
 read, 2 for wrong usage.";
 
-/// Say how many nodes a site needs, and what belongs on which, from its access log.
+/// Calculate how many nodes a site needs, and which objects belong on which, from its access log.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

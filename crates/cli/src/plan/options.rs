@@ -6,11 +6,12 @@ use std::time::Duration;
 use weir_measure::objective::Objective;
 use weir_plan::{Cluster, Discipline, Dispatch, Kind, NODES_MAX, Policy, QUEUE_MAX, Within};
 
-/// From so many requests on one seed is the default: each takes 16 bytes of memory for each of them, and chance is small.
+/// From this many requests on, one seed is the default: each seed takes 16 bytes of memory a request, and chance
+/// matters little.
 const REQUESTS_OF_ONE_SEED: u64 = 20_000_000;
-/// Seeds where nobody says how many.
+/// Seeds where no option says how many.
 const SEEDS: u64 = 3;
-/// What is compared on a number of nodes where nobody says it.
+/// Policies that are compared on several nodes where no option names some.
 const POLICIES: [&str; 12] = [
     "full",
     "top=12%",
@@ -34,68 +35,70 @@ pub(super) struct Options {
     #[arg(value_name = "LOG", required = true)]
     pub(super) logs: Vec<PathBuf>,
 
-    /// What is asked of the responses, such as 'p95<200ms'
+    /// Objective of the response times, such as 'p95<200ms'
     #[arg(long, value_name = "OBJECTIVE")]
     pub(super) slo: Option<Objective>,
-    /// How many nodes; with --slo at most so many [default: 64]
+    /// Number of nodes; with --slo the most nodes to try [default: 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub(super) nodes: Option<u32>,
-    /// Look at this policy on --nodes nodes: full, partition, hot-node, replicas=K, top=SHARE%, top=SHARE%xCOPIES, by-type, lard, lard-r, hash, hash-bounded=C; may be repeated
+    /// Evaluate this policy on --nodes nodes: full, partition, hot-node, replicas=K, top=SHARE%, top=SHARE%xCOPIES,
+    /// by-type, lard, lard-r, hash, hash-bounded=C; may be repeated
     #[arg(long, value_name = "POLICY", requires = "nodes")]
     pub(super) policy: Vec<Policy>,
-    /// So many times as many requests a second, such as 10x
+    /// Growth of the requests a second, such as 10x
     #[arg(long, value_name = "FACTOR", default_value = "1x", value_parser = factor)]
     pub(super) growth: f64,
-    /// Only the stretch of this length that has the most requests
+    /// Use only the stretch of this length that has the most requests
     #[arg(long, value_name = "TIME", value_parser = stretch)]
     pub(super) busiest: Option<Duration>,
 
-    /// What an idle node takes for a request
+    /// Time that an idle node takes for a request
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Service times")]
     pub(super) service: Option<Duration>,
-    /// And for its bytes, as a rate such as 100MB/s
+    /// Rate at which it sends the bytes, which take time in addition, such as 100MB/s
     #[arg(long, value_name = "RATE", value_parser = units::rate, requires = "service", conflicts_with = "measured", help_heading = "Service times")]
     pub(super) bandwidth: Option<f64>,
     /// In place of --service for one kind of object (html, image, text, document, archive, media, program, other); may be repeated
     #[arg(long, value_name = "KIND=TIME", value_parser = of_kind, help_heading = "Service times")]
     pub(super) service_of: Vec<(Kind, Duration)>,
-    /// From the report of weir load -c 1 --json, or of weir explain --json; several, of small and large responses, tell what a byte takes
+    /// Take service times from a report of weir load -c 1 --json or weir explain --json; several reports, of small and
+    /// large responses, show what a byte takes
     #[arg(long, value_name = "FILE", help_heading = "Service times")]
     pub(super) measured: Vec<PathBuf>,
-    /// How much the times of equal requests differ, as a coefficient of variation: 0 not at all, 1 as exponential ones
+    /// Coefficient of variation of the times of equal requests: 0 for none, 1 as of exponentially distributed ones
     #[arg(long, value_name = "CV", default_value_t = 0.0, value_parser = variation, help_heading = "Service times")]
     pub(super) variation: f64,
 
     /// Workers, or CPUs, of each node
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Nodes")]
     pub(super) workers: u32,
-    /// Serve all requests of a node at once, as event loops do, in place of one after the other for each worker
+    /// Serve all requests of a node at once, as event loops do, instead of one after the other by each worker
     #[arg(long, help_heading = "Nodes")]
     pub(super) shared: bool,
-    /// Requests that a node takes at most, others are rejected
+    /// The most requests in a node at a time, waiting or in service; others are rejected
     #[arg(long, value_name = "N", default_value_t = QUEUE_MAX, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Nodes")]
     pub(super) queue: u32,
     /// Which of several nodes that have an object serves it
     #[arg(long, value_name = "HOW", default_value = "least-active", help_heading = "Nodes")]
     pub(super) dispatch: DispatchChoice,
 
-    /// Where within its second a request came, for logs of whole seconds
+    /// When within its second a request arrived, for logs of whole seconds
     #[arg(long, value_name = "HOW", default_value = "random", help_heading = "Chance")]
     pub(super) within_second: WithinChoice,
-    /// How often to repeat everything with other random numbers [default: 3; 1 from 20 million requests on]
+    /// How many times to repeat everything with other random numbers [default: 3; 1 from 20 million requests on]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100), help_heading = "Chance")]
     pub(super) seeds: Option<u64>,
     /// The first seed
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Chance")]
     pub(super) seed: u64,
 
-    /// Write which object belongs on which nodes: path, bytes, requests and nodes, between tabs
+    /// Write which object belongs on which nodes: path, bytes, requests and nodes, separated by tabs
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) placement: Option<PathBuf>,
-    /// Write a page with charts
+    /// Write an HTML page with charts
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) html: Option<PathBuf>,
-    /// Tell it in JSON, with every plan that was tried
+    /// Print JSON, with every plan that was tried
     #[arg(long, help_heading = "Output")]
     pub(super) json: bool,
 }
@@ -103,18 +106,18 @@ pub(super) struct Options {
 /// [`Dispatch`] by its names.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(super) enum DispatchChoice {
-    /// The one with the fewest requests
+    /// The node with the fewest requests
     LeastActive,
-    /// Each in turn
+    /// Each node in turn
     RoundRobin,
-    /// Any
+    /// A random node
     Random,
 }
 
 /// [`Within`] by its names.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(super) enum WithinChoice {
-    /// Anywhere, as of users who do not know each other
+    /// At random, as independent users send
     Random,
     /// Evenly, as weir load --replay sends
     Even,

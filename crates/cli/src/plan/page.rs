@@ -4,7 +4,7 @@ use super::{Planned, table, words};
 use weir_plan::{Cluster, NODES_MAX, Partition, Policy, Repeated, Scenario};
 use weir_report::{PlannedCurve, PlannedPoint, PlannedRow, bytes, nanoseconds, percent};
 
-/// The charts reach to so many nodes at least.
+/// The charts show at least this many nodes.
 const NODES_SHOWN: u32 = 10;
 
 /// What the charts show, simulated for them alone.

@@ -9,7 +9,7 @@ use weir_plan::{Log, Placement};
 pub(super) fn write(file: &Path, log: &Log, placement: &Placement) -> io::Result<()> {
     let mut out = BufWriter::new(File::create(file)?);
     writeln!(out, "path\tbytes\trequests\tnodes")?;
-    // The first stands for what was not found, which nobody keeps.
+    // The first stands for what was not found, which no node keeps.
     for (object, mask) in
         log.objects().iter().zip(&placement.nodes_of).skip(1).filter(|(object, _)| object.requests > 0)
     {

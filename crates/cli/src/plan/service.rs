@@ -11,7 +11,7 @@ use weir_report::nanoseconds;
 /// The largest report that is read, in bytes.
 const REPORT_BYTES_MAX: u64 = 256 << 20;
 
-/// Above this share of responses that are errors a run tells the time of something else than the site's.
+/// A run with more than this share of error responses does not measure the site's own work.
 const ERRORS_SHARE_MAX: f64 = 0.01;
 
 /// The service times, and where they come from.

@@ -1,4 +1,4 @@
-//! What is to be said of a log and of plans beside their figures.
+//! Warnings about a log and about plans.
 
 use super::{Planned, words};
 use weir_plan::{LeftOut, Log, SizeFrom, Tried, Unread};
@@ -6,17 +6,17 @@ use weir_report::{clean, count, nanoseconds, percent};
 
 /// Above this share of lines that cannot be read the figures mean little.
 const MALFORMED_SHARE: f64 = 0.01;
-/// A time without a request that is longer than this is told of, seconds, where it is also this share of the whole.
+/// A warning names a gap without a request that is longer than this, seconds, and also this share of the whole.
 const GAP_S_MIN: u64 = 86_400;
 const GAP_SHARE_MIN: f64 = 0.1;
-/// A node is behind that was at work so much longer than requests came: as a share of that time, and as a multiple of what
-/// a request takes.
+/// A node is behind if it worked longer than requests arrived, by more than this share of that time and by more than
+/// this multiple of a request's time.
 const BEHIND_SHARE: f64 = 0.02;
 const BEHIND_REQUESTS: f64 = 10.0;
 /// How many plans are named in one warning.
 const PLANS_NAMED: usize = 4;
 
-/// What is to be said of a log before its figures.
+/// Warnings about a log.
 pub(super) fn of_log(log: &Log) -> Vec<String> {
     let mut said = Vec::new();
     said.extend(left_out(log.left_out(), log.taken_in()));
@@ -124,7 +124,7 @@ fn day(second: u32) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// What is to be said of the plan that is best, or of all where there is none.
+/// Warnings about the best plan, or about all plans if none is best.
 pub(super) fn of_plans(planned: &Planned<'_>, load: Option<f64>) -> Vec<String> {
     let told: Vec<&Tried> = match planned.best() {
         Some(best) => vec![best],

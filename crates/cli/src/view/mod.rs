@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(value_name = "RUN")]
     run: PathBuf,
 
-    /// Put what `weir serve --decisions FILE` decided meanwhile on the run's time line, where it stays
+    /// Add the decisions that `weir serve --decisions FILE` made meanwhile to the run's time line, where they stay
     #[arg(long, value_name = "FILE")]
     decisions: Option<PathBuf>,
 
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     port: u16,
 }
 
-/// How often it is looked at whether to end.
+/// How often we check whether to end.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long an answer that is under way may take at the end.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error.into()),
     };
     drop(line);
-    // The page tells its own address, which is known once somebody listens: until then nobody knows its word.
+    // The page contains its own address, which is known once the endpoint listens: until then requests get 503.
     let site: Arc<OnceLock<Mutex<Site<RunTiles>>>> = Arc::default();
     let shared = Arc::clone(&site);
     let handler = move |request: Request| {
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn with_policy(mut answer: Answer) -> Answer {
     let fixed = [
-        // What a page may load is itself; nobody else may frame or read it.
+        // The page may load only itself, and no other site may frame or read it.
         ("Content-Security-Policy", server::POLICY),
         ("Cross-Origin-Resource-Policy", "same-origin"),
         ("Referrer-Policy", "no-referrer"),

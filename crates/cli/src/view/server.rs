@@ -80,10 +80,7 @@ impl<S: Source> Site<S> {
         }
         let path = target.split('?').next().unwrap_or(target);
         let Some(name) = path.strip_prefix(self.path.as_str()) else {
-            return Answer::line(
-                404,
-                "not here: the address that `weir view` printed has a word in it that is missing",
-            );
+            return Answer::line(404, "not here: use the whole address that `weir view` printed, with its random word");
         };
         if let Some((_, script)) = SCRIPTS.iter().find(|(script, _)| *script == name) {
             return Answer::whole(200, "text/javascript; charset=utf-8", *script);

@@ -261,7 +261,7 @@ fn where_nothing_is_wrong_nothing_is_found_and_it_says_why() {
     let run = tempfile::tempdir().expect("a temporary directory");
     let advice = advised(&server, "/1k.txt", run.path(), &["-c", "2", "-d", "1s"]);
     let findings = advice["findings"].as_array().expect("findings");
-    // Whatever else runs on this machine is a neighbour, and rightly found; no setting of the server is.
+    // Another program on this machine is a neighbour, and rightly found; no setting of the server is to blame.
     assert!(findings.iter().all(|finding| finding["rule"] == "noisy_neighbour"), "{advice:#}");
     let reason = advice["none_because"].as_str().unwrap_or_default();
     assert_eq!(reason.is_empty(), !findings.is_empty(), "{advice:#}");

@@ -60,7 +60,7 @@ for _ in range(4000):
 ";
 
 /// Apache's processes hand the mutex on within microseconds; what makes it dear is that it is a file, which others can
-/// lock, too. With the mutex in shared memory nobody can.
+/// lock, too. With the mutex in shared memory no other program can.
 #[test]
 fn turns_at_accepting_by_a_file_that_others_lock() {
     let _turn = undisturbed();
@@ -91,7 +91,7 @@ fn turns_at_accepting_by_a_file_that_others_lock() {
     assert!(facts.contains("held by lock-hoarder") && facts.contains("no process of Apache's"), "{facts}");
     let (right, _) = seen("Mutex pthread mpm-accept");
     assert_absent(&right, "accept_mutex");
-    // What it proposes is true: with it, nobody waits for that lock.
+    // The proposed setting helps: with it, no request waits for that lock.
     assert!(number(&right, "/response_ns") < 0.5 * number(&advice, "/response_ns"), "{right:#}");
 }
 

@@ -49,7 +49,7 @@ fn a_request_has_the_name_of_its_transaction_and_its_parts_those_of_the_phases()
     // From the server's side it has its name as well.
     let told = place.json(&["explain", run, "--server-side", "--json"]);
     assert_eq!(told["transactions"][0]["name"], "shop/order", "{told}");
-    // Without an agent there is nothing to take in, which is said before anything is made.
+    // Without an agent there are no transactions, and the refusal comes before a run is made.
     let other = Place::new();
     let refused = other.run(&["record", "--port", &port, "--arm", "--run", "nothing", "-d", "1s"]);
     let words = String::from_utf8_lossy(&refused.stderr);

@@ -74,7 +74,7 @@ fn what_goes_on_at_another_host_is_shown_where_it_began() {
     assert!(tree.contains(": 2 transactions, 2 processes, 2 hosts\n"), "{tree}");
     assert!(tree.contains("  `- bank/payment") && tree.contains("bank.example"), "{tree}");
     assert!(client.made() > 0);
-    // Nothing was lost on the way, or it would be said.
+    // Nothing was lost on the way, or the agent would say so.
     assert!(!at_bank.end().contains("did not come"));
     assert!(at_shop.end().contains("taking transactions of other hosts at 10.78.0.1:4747"));
 }

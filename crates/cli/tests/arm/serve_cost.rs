@@ -1,4 +1,4 @@
-//! What telling a request costs `weir serve --arm`, in instructions, which do not depend on the machine's mood.
+//! What telling a request costs `weir serve --arm`, in instructions, which do not depend on the machine's load.
 
 use super::{Place, Running};
 use crate::support::{alone, planted::wait_for};
@@ -31,7 +31,7 @@ fn telling_a_request_is_few_instructions() {
         let plain = each("plain", &heard, false);
         let told = each("told", &heard, true) - plain;
         let silent = each("silent", &unheard, true) - plain;
-        eprintln!("{plain:.0} instructions a request, {told:.0} more if it is told, {silent:.0} if nobody listens");
+        eprintln!("{plain:.0} instructions a request, {told:.0} more if it is told, {silent:.0} if no agent listens");
         within("a request", plain, 1_000.0, 10_000.0)?;
         within("to tell a request", told, 100.0, MOST_TOLD)?;
         within("where no agent listens", silent, f64::MIN, MOST_UNHEARD)
@@ -50,7 +50,7 @@ fn instructions(place: &Place, has_rules: bool, requests: u64) -> u64 {
     command.args(["--tool=callgrind", "-q"]).arg(format!("--callgrind-out-file={}", counts.display()));
     // The clock is set once a millisecond: under valgrind on a busy machine that is each time, some 300 instructions.
     command.args(["--toggle-collect=weir_arm::clock::Clock::ask", "--collect-atstart=yes"]);
-    // What callgrind writes is not among what a server may write.
+    // A confined server could not write callgrind's file.
     command.arg(env!("CARGO_BIN_EXE_weir")).args([
         "serve",
         "--no-sandbox",

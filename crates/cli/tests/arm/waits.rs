@@ -74,7 +74,7 @@ fn a_transaction_tells_what_its_threads_waited_for() {
     assert!(said.contains("waits of ") && said.contains(" events of the kernel's, 0 lost"), "{said}");
 }
 
-/// Without `--capture` nothing is said of waits, rather than that there were none.
+/// Without `--capture` the output says nothing of waits, instead of saying that there were none.
 #[test]
 fn what_was_not_captured_is_not_told_as_nothing() {
     let _turn = alone();

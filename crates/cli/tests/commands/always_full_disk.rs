@@ -30,14 +30,14 @@ impl Recording {
         let (stderr, into) = (child.stderr.take().expect("a pipe"), Arc::clone(&said));
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                into.lock().expect("nobody panics with it").push_str(&(line + "\n"));
+                into.lock().expect("no thread panics with it").push_str(&(line + "\n"));
             }
         });
         Self { child, said }
     }
 
     fn said(&self) -> String {
-        self.said.lock().expect("nobody panics with it").clone()
+        self.said.lock().expect("no thread panics with it").clone()
     }
 
     /// CPU time up to now, in clock ticks of 10 ms.
@@ -99,7 +99,7 @@ fn a_full_disk_is_told_waited_for_and_left_behind() {
     let first = wait_for(|| runs_in(&runs).pop());
     std::thread::sleep(std::time::Duration::from_secs(1));
 
-    let filler = disk.path().join("somebody-elses.bin");
+    let filler = disk.path().join("filler.bin");
     let mut file = File::create(&filler).expect("a file");
     while file.write_all(&[0; 1 << 16]).is_ok() {}
     let said = wait_for(|| Some(recording.said()).filter(|said| said.contains("is full")));

@@ -66,7 +66,7 @@ fn piped(input: &[u8], arguments: &[&str]) -> Output {
     let mut command = weir();
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the command starts");
-    // One that is refused reads nothing.
+    // A refused command reads nothing of it.
     let _ = child.stdin.take().expect("its standard input").write_all(input);
     child.wait_with_output().expect("it ends")
 }
@@ -150,7 +150,7 @@ fn a_recording_is_asked_again_as_it_was_and_its_losses_are_counted() {
         asked.contains("--xyz\r\ncontent-disposition: form-data; name=\"orgid\"\r\n\r\n50b8\r\n--xyz--"),
         "{asked}"
     );
-    // More is lost than asked.
+    // More requests are left out than sent.
     let run = piped(b"", &["webtest", "--json", &har(&[entry(get, 200), entry(get, 0), "null".to_owned()])]);
     assert_eq!(run.status.code(), Some(1), "{}", told(&run));
     let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");

@@ -2,7 +2,9 @@
 
 mod always_full_disk;
 mod architecture;
+mod functions;
 mod given_inputs;
+mod modules;
 mod plan;
 mod policies;
 mod record_session;

@@ -1,4 +1,4 @@
-//! Rules: `weir check` tells what is wrong and doubtful and how they are written, `weir replay` what they would do.
+//! Rules: `weir check` shows mistakes, doubts and the standard format, `weir replay` what they would do.
 
 use crate::support;
 

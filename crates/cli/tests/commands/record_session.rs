@@ -154,7 +154,7 @@ fn a_browser_is_recorded_and_replayed_without_its_secrets() {
         assert!(seen.contains(&expected), "{expected:?} is not in {seen:?}");
     }
 
-    // The password lacks, and it is said which; with it the whole session passes again, by another user's cookies.
+    // The password is missing, and the replay says so; with it the whole session passes, with other cookies.
     let file = out.to_str().expect("a path");
     let lacking = output(&["webtest", file]);
     assert_eq!(lacking.status.code(), Some(2));

@@ -1,4 +1,4 @@
-//! What `weir serve` tells of itself: to whom, within which bounds, and that it is true.
+//! The admin endpoint of `weir serve`: who may read it, its bounds, and that its figures are true.
 
 use crate::support;
 
@@ -181,7 +181,7 @@ fn a_configuration_says_it_as_well_and_its_mistakes_have_places() {
     let socket = folder.path().join("admin.sock");
     wait_for(|| socket.exists().then_some(()));
     assert_eq!(number(&status(&socket), "/reloads/done"), 0);
-    // A reload that is refused is told with its reason, and one that is taken up makes it good.
+    // A refused reload is shown with its reason until a reload succeeds.
     let hang_up = || {
         // SAFETY: the call takes no pointers.
         assert_eq!(unsafe { libc::kill(server.id().cast_signed(), libc::SIGHUP) }, 0);
@@ -200,16 +200,16 @@ fn a_configuration_says_it_as_well_and_its_mistakes_have_places() {
 }
 
 #[test]
-fn clients_that_say_nothing_or_too_much_keep_nobody_waiting() {
+fn clients_that_say_nothing_or_too_much_do_not_hold_up_others() {
     let folder = tempfile::tempdir().expect("a directory");
     let socket = folder.path().join("admin.sock");
     let _server = start(&["--admin", &format!("unix:{}", socket.display())]);
-    // Fewer than are listened to at a time: others are answered meanwhile.
+    // Fewer than the server handles at a time: others are answered meanwhile.
     let mut silent: Vec<UnixStream> = (0..10).map(|_| unix(&socket)).collect();
     let began = Instant::now();
     assert!(ask(unix(&socket), "/", "").0.starts_with("HTTP/1.1 200 "));
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-    // More than that: they are let go, and the next one has its turn.
+    // More than that: the server closes them, and answers the next one.
     silent.extend((0..30).map(|_| unix(&socket)));
     assert!(ask(unix(&socket), "/metrics", "").0.starts_with("HTTP/1.1 200 "));
     for mut stream in silent {
@@ -222,7 +222,7 @@ fn clients_that_say_nothing_or_too_much_keep_nobody_waiting() {
     while long.write_all(line.as_bytes()).is_ok() {}
     let (head, _) = ask(unix(&socket), "/", "X: Y\r\n");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
-    // A page of others whose name was led here is told nothing.
+    // A page of another site whose name resolves to us (DNS rebinding) gets no answer.
     let mut stranger = unix(&socket);
     stranger.write_all(b"GET /status.json HTTP/1.1\r\nHost: evil.example:9100\r\n\r\n").expect("sends");
     let mut text = String::new();

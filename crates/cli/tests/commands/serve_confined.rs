@@ -1,4 +1,4 @@
-//! What `weir serve` takes away from itself holds, seen from outside, and nothing that it needs is missing.
+//! The confinement of `weir serve` holds, as seen from outside, and nothing that the server needs is missing.
 
 use crate::support;
 
@@ -53,7 +53,7 @@ fn every_thread_has_the_filter_and_none_can_get_more_rights() {
     assert!(fields(&free, "Seccomp").iter().all(|one| one == "0"));
 }
 
-/// Whoever can write in the log's directory could have the server write anywhere: links are followed there.
+/// A user who can write in the log's directory could put a link there, and have the server write anywhere.
 #[test]
 fn a_log_that_became_a_link_to_elsewhere_is_not_written() {
     let folder = tempfile::tempdir().expect("a directory");
@@ -140,7 +140,7 @@ fn roots_rights_are_given_up_and_the_log_goes_on() {
     assert!(fields(&served, "Groups").iter().all(|groups| groups == "65534"), "{:?}", fields(&served, "Groups"));
     assert_eq!(status(&served, "/a.txt"), 200);
     assert_eq!(fs::metadata(&log).expect("it is there").uid(), 65534);
-    // With a directory of its own the log can be turned round.
+    // With a directory of its own the log can be rotated.
     chown(&logs, Some(65534), None).expect("root may");
     fs::rename(&log, logs.join("old")).expect("renames");
     served.signal(libc::SIGUSR1);
@@ -151,13 +151,13 @@ fn roots_rights_are_given_up_and_the_log_goes_on() {
     fs::write(root.join("mine.txt"), "mine").expect("writes");
     fs::set_permissions(root.join("mine.txt"), fs::Permissions::from_mode(0o600)).expect("ours");
     assert_eq!(status(&served, "/mine.txt"), 403);
-    let nobody = Command::new(env!("CARGO_BIN_EXE_weir"))
+    let unknown = Command::new(env!("CARGO_BIN_EXE_weir"))
         .args(["serve", "--listen", "127.0.0.1:0", "--user", "no-such-user"])
         .arg(&root)
         .output()
         .expect("starts");
-    let text = String::from_utf8_lossy(&nobody.stderr).into_owned();
-    assert!(!nobody.status.success() && text.contains("cannot run as no-such-user"), "{text}");
+    let text = String::from_utf8_lossy(&unknown.stderr).into_owned();
+    assert!(!unknown.status.success() && text.contains("cannot run as no-such-user"), "{text}");
 }
 
 fn text(served: &Served, path: &str) -> String {
@@ -203,7 +203,7 @@ fn a_switched_link_is_served_by_a_confined_server() {
             served.says("now, and that is served");
         }
     }
-    // A signal is heard at once, and a link that leads nowhere leaves what was served before.
+    // A signal takes effect at once; with a link that leads nowhere the server goes on with the directory before.
     for served in [&plain, &hosts] {
         switch(folder, "releases/none");
         served.signal(libc::SIGHUP);

@@ -1,5 +1,5 @@
-//! What a server that goes by rules keeps and tells elsewhere: over restarts, on a full disk, and when who keeps it is
-//! killed; what is lost then is counted.
+//! The files and alerts of a server with rules: over restarts, on a full disk, and when the clerk, which writes them,
+//! is killed; what is lost then is counted.
 
 use crate::support;
 
@@ -13,7 +13,7 @@ use support::{alone, output};
 use weir_testkit::SmallDisk;
 use weir_testkit::client::Connection;
 
-/// Each request is decided for, so that each leaves lines behind.
+/// The rules decide about each request, so that each adds lines to the recording.
 const POLICY: &str = "atom \"/v/*\" { variants full > small;\n\
     rule fit: at start if rtt@client < 10s then use small else use full; }\n";
 

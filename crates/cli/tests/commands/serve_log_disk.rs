@@ -35,7 +35,7 @@ impl Serving {
         let (stderr, into) = (child.stderr.take().expect("piped"), Arc::clone(&said));
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                into.lock().expect("nobody panics with it").push_str(&(line + "\n"));
+                into.lock().expect("no thread panics with it").push_str(&(line + "\n"));
             }
         });
         let greeting = if arguments.contains(&"-") {
@@ -52,7 +52,7 @@ impl Serving {
     }
 
     fn said(&self, what: &str) -> bool {
-        self.said.lock().expect("nobody panics with it").contains(what)
+        self.said.lock().expect("no thread panics with it").contains(what)
     }
 
     /// Asks for so many files over one connection, each of which has to come.
@@ -80,7 +80,7 @@ impl Serving {
 
     /// Stops it; how many requests it tells, and how many lines it has dropped.
     fn stop(mut self) -> (u64, u64) {
-        // SAFETY: the call takes no pointers, and the process is our child, which nobody has waited for.
+        // SAFETY: the call takes no pointers, and the process is our child, which we have not waited for.
         unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGTERM) };
         let begin = Instant::now();
         assert!(self.child.wait().expect("it ends").success());
@@ -162,7 +162,7 @@ fn a_reader_that_has_stopped_costs_lines_and_no_response() {
     assert_eq!(requests, 30_000);
     assert!(dropped > 0);
     let counted = text.matches('\n').count() as u64 + dropped;
-    // Of the block that was being written when it stopped, 256 KiB at most, nobody is told how much was taken.
+    // The server stopped while it wrote a block of 256 KiB at most, and cannot know how much of it got out.
     assert!((requests..requests + 4000).contains(&counted), "{counted} lines of {requests}, {dropped} dropped");
 }
 

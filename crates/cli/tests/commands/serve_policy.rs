@@ -1,4 +1,4 @@
-//! `weir serve --policy`: what rules say is done, written down such that a replay decides the same, and shown.
+//! `weir serve --policy`: the server does what rules say, records it such that a replay decides the same, and shows it.
 
 use crate::support;
 
@@ -122,7 +122,7 @@ fn what_was_recorded_leads_to_the_same_decisions_again() {
     let served = serve(&folder, &args, "site");
     let mut connection = Connection::open(served.port).expect("connects");
     let film = |connection: &mut Connection| connection.get("/v/film.mp4").expect("an answer").body;
-    // Whether the first round trip is known already is the system's affair; after it, it is.
+    // The kernel may or may not know the first round trip already; after it, it does.
     film(&mut connection);
     wait_for(|| (film(&mut connection) == b"film").then_some(()));
     statuses(served.port, "/news/a.html", 200);
@@ -169,7 +169,7 @@ fn recorded_by_number(more: &str) {
         assert_eq!(connection.get("/v/film.mp4").expect("an answer").body, b"the whole film");
         asked += 1;
     }
-    // Who finds the rules at work goes without them, which is counted by the next tick.
+    // A request that arrives while the rules are evaluated is answered without them; the next tick counts it.
     std::thread::sleep(Duration::from_millis(200));
     let undecided = |shown: &Value| shown["dropped"]["books"]["undecided"].as_u64();
     let undecided = undecided(&environment(&folder, |shown| undecided(shown).is_some())).expect("it is there");
@@ -256,7 +256,7 @@ fn alerts_are_posted_and_a_webhook_that_is_gone_holds_nothing_up() {
     assert_eq!((&alert["text"], &alert["node"]), (&"many come".into(), &"here".into()));
     assert!(alert["more"]["readings"][0].as_str().is_some_and(|cited| cited.contains("rate@here > 5rps: ")), "{alert}");
     end(served);
-    // Nobody listens at this port.
+    // No server listens at this port.
     let gone = format!("http://127.0.0.1:{}/", free_port());
     let served = serve(&folder, &["--policy", "flood.policy", "--webhook", &gone], "site");
     environment(&folder, |shown| shown["work"]["ticks"].as_u64() >= Some(2));
@@ -356,7 +356,7 @@ fn a_configuration_says_all_of_it_and_options_count_more() {
         let served = Served::start(&folder, args, "weir.toml");
         let shown = environment(&folder, |shown| shown["work"]["tick_ms"] == tick_ms);
         assert_eq!(shown["here"], "n1");
-        // What holds after a restart only is said to.
+        // The message names the settings that need a restart.
         fs::write(folder.join("weir.toml"), toml.replace("40 ms", "50 ms")).expect("writes");
         served.signal(libc::SIGHUP);
         served.says("only after a restart: policy (all but what the file says)");
@@ -395,7 +395,7 @@ fn replays_the_same(folder: &Path, least: u64) {
 fn a_greedy_client_is_held_in_check_and_a_modest_one_gets_every_answer() {
     let _turn = alone();
     let policy = "atom \"/**\" { rule greedy: during if avg rate@client over 500ms > 100rps\n\
-        then shed 90%, alert \"somebody asks for too much\" until avg rate@client over 500ms < 40rps; }\n";
+        then shed 90%, alert \"a client asks for too much\" until avg rate@client over 500ms < 40rps; }\n";
     let (_kept, folder) = folder(policy);
     let served = serve(&folder, &["--policy", "flood.policy", "--decisions", "log.jsonl"], "site");
     let url = format!("http://127.0.0.1:{}/news/a.html", served.port);
@@ -424,10 +424,10 @@ fn a_greedy_client_is_held_in_check_and_a_modest_one_gets_every_answer() {
             break ended;
         }
     };
-    // What it was refused it counts as failed.
+    // The load counts refused requests as failed.
     assert!(ended.code().is_some_and(|code| code < 2), "{ended}");
     assert!(asked > 60 && metrics_of_clients == 2, "{asked}, {metrics_of_clients}");
-    served.says("alert: somebody asks for too much (rule greedy, flood.policy:1)");
+    served.says("alert: a client asks for too much (rule greedy, flood.policy:1)");
     let shown = environment(&folder, |shown| in_force(shown) == 0 && shown["decided"]["greedy"]["released"] == 1);
     assert_eq!(fired_for(&shown), ["/** client 127.0.0.2"]);
     let refused = shown["refused"].as_u64().expect("a count");
@@ -451,7 +451,7 @@ fn an_atom_whose_requests_have_to_wait_is_decided_on_and_its_neighbour_is_not() 
     let served = serve(&folder, &["--decisions", "log.jsonl"], "weir.toml");
     let mut others = Connection::open(served.port).expect("connects");
     std::thread::scope(|scope| {
-        // Whoever takes nothing of a large file is under way all that time.
+        // The response of a client that reads nothing of a large file is in flight all that time.
         let mut held = TcpStream::connect(("127.0.0.1", served.port)).expect("connects");
         held.write_all(b"GET /news/large.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
         held.read_exact(&mut [0; 1000]).expect("it is answered");
@@ -466,7 +466,7 @@ fn an_atom_whose_requests_have_to_wait_is_decided_on_and_its_neighbour_is_not() 
         assert_eq!(waiting.join().expect("no panic"), [200]);
     });
     served.says("alert: slow (rule slow, ");
-    // When nobody has asked for it for a while, nobody waits.
+    // When no client has asked for it for a while, none waits, and the rule is released.
     let shown = environment(&folder, |shown| in_force(shown) == 0 && shown["decided"]["slow"]["released"] == 1);
     assert_eq!(fired_for(&shown), ["/news/a.html"]);
     let told = shown["decisions"].as_array().expect("a list").iter().find(|one| one["outcome"]["kind"] == "fired");
@@ -476,9 +476,9 @@ fn an_atom_whose_requests_have_to_wait_is_decided_on_and_its_neighbour_is_not() 
     replays_the_same(&folder, 2);
 }
 
-/// What `weir serve` refuses before it listens `weir check` tells, with the same words and the place.
+/// `weir check` finds what `weir serve` refuses before it listens, with the same words and the place.
 #[test]
-fn a_check_finds_whatever_would_be_refused_at_the_start() {
+fn a_check_finds_all_that_would_be_refused_at_the_start() {
     let _turn = alone();
     let elsewhere = "pool main = { n1, n2 };\natom \"/\" { rule pick: select best by cpu (n1, n2); }\n";
     let grow = "pool main = { n1, n2 };\natom \"/\" {\n  rule more: every 5s if cpu > 90% then grow main by 1 cooldown 5s;\n}\n";
@@ -495,13 +495,13 @@ fn a_check_finds_whatever_would_be_refused_at_the_start() {
         (
             SHED,
             "[policy]\nfile = \"flood.policy\"\nforecast = \"magic\"",
-            "weir.toml:3:12: there is no way of forecasts",
+            "weir.toml:3:12: there is no forecast method",
         ),
         (SHED, "[policy]\nfile = \"flood.policy\"\ndecisions = \"site\"", "site is no regular file"),
         (SHED, "[policy]\nfile = \"flood.policy\"\ndecisions = \"site/other.txt\"", "weir.toml:3:13: "),
         (SHED, "[policy]\nfile = \"flood.policy\"\nenvironment = \"site/other.txt\"", "this is no database of weir's"),
         (SHED, "[policy]\nfile = \"flood.policy\"\nwebhook = \"nowhere\"", "weir.toml:3:11: nowhere: "),
-        (SHED, "user = \"nobody-of-this-name\"", "weir.toml:1:1: there is no user"),
+        (SHED, "user = \"no-user-of-this-name\"", "weir.toml:1:1: there is no user"),
         (SHED, "[log]\nfile = \"none/access.log\"", "weir.toml:2:1: the log cannot be made"),
     ] {
         let (_kept, folder) = folder(policy);

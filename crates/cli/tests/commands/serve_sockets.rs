@@ -1,5 +1,5 @@
-//! `weir serve` on a socket that somebody else opened, as systemd does: one server takes over from another under load, and
-//! no client notices.
+//! `weir serve` on a socket that another process opened, as systemd does: one server takes over from another under
+//! load, and no client notices.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -48,7 +48,7 @@ fn scheme(certificate: Option<&Certificate>) -> &'static str {
 /// Has one server take the socket over from another, which ends well.
 fn take_over(serving: &mut Child, next: Child) {
     let mut former = std::mem::replace(serving, next);
-    // SAFETY: the call takes no pointers, and the process is our child, which nobody has waited for.
+    // SAFETY: the call takes no pointers, and the process is our child, which we have not waited for.
     unsafe { libc::kill(former.id().cast_signed(), libc::SIGTERM) };
     assert!(former.wait().expect("it ends").success());
 }
@@ -57,7 +57,7 @@ fn take_over(serving: &mut Child, next: Child) {
 fn wait_for(asked: &AtomicU64, more: u64) {
     let (aim, deadline) = (asked.load(Ordering::Relaxed) + more, Instant::now() + Duration::from_secs(30));
     while asked.load(Ordering::Relaxed) < aim {
-        assert!(Instant::now() < deadline, "nobody answers");
+        assert!(Instant::now() < deadline, "no server answers");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

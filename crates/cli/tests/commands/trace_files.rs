@@ -146,7 +146,7 @@ fn a_run_without_a_client() {
     assert!(message.contains("nothing to explain") && message.contains("weir load --run DIR"), "{message}");
 }
 
-/// A segment that was cut anywhere, as by a crash: what is there is explained, or it says that nothing can be.
+/// A segment that was cut anywhere, as by a crash: weir explains what is there, or says that nothing can be explained.
 #[test]
 fn a_truncated_segment() {
     let whole = directory();

@@ -1,5 +1,5 @@
-//! What a request costs the generator, counted by others than itself and independent of the machine's mood: instructions
-//! by callgrind, system calls by strace.
+//! What a request costs the generator, counted by other programs and independent of the machine's load: instructions by
+//! callgrind, system calls by strace.
 
 use crate::support;
 

@@ -1,4 +1,4 @@
-//! What a request costs `weir serve`, counted by others than itself and independent of the machine's mood: instructions by
+//! What a request costs `weir serve`, counted by other programs and independent of the machine's load: instructions by
 //! callgrind, system calls by strace. Allocations are counted in the server's own tests.
 
 use crate::support;
@@ -32,9 +32,9 @@ struct Way {
 const SMALL: Way =
     Way { name: "", file: "a.txt", requests: MANY, options: &[], io: "auto", instructions: 0.0, calls: 0.0 };
 
-/// Instructions are at most three in a hundred more than the least of several looks with Rust 1.95 on 2026-11-25: 2,776,
-/// 3,346, 3,485, 9,681, 3,783, 8,237, 1,243,137, 1,091,273 and 11,363; 2,827, 3,388, 3,532, 9,772, 3,835, 8,261, 1,242,605,
-/// 1,090,843 and 11,331 on the day after. System calls are what a request needs, and some that the moment adds.
+/// Bounds of instructions lie at most 3 % above the least of several counts with Rust 1.95 on 2026-11-25: 2,776, 3,346,
+/// 3,485, 9,681, 3,783, 8,237, 1,243,137, 1,091,273 and 11,363; on the day after they were 2,827, 3,388, 3,532, 9,772,
+/// 3,835, 8,261, 1,242,605, 1,090,843 and 11,331. Bounds of system calls allow for a few that timing adds.
 const WAYS: [Way; 9] = [
     // It waits, receives and sends.
     Way { name: "kept, by epoll", io: "epoll", instructions: 2_860.0, calls: 3.0, ..SMALL },
@@ -43,7 +43,7 @@ const WAYS: [Way; 9] = [
     // What is too large for the ring's own memory is sent by a call of its own.
     Way { name: "64 KiB, kept", file: "64k.bin", instructions: 3_600.0, calls: 2.0, ..SMALL },
     Way { name: "a page of parts, kept", file: "page.shtml", instructions: 9_980.0, calls: 1.0, ..SMALL },
-    // It accepts, receives, sends, closes, looks for others who wait to be accepted, and waits where nobody does.
+    // It accepts, receives, sends, closes, tries to accept another connection, and waits as there is none.
     Way { name: "new", options: &["--no-keepalive"], instructions: 3_900.0, calls: 6.0, ..SMALL },
     Way { name: "TLS, kept", options: &["--insecure"], instructions: 8_490.0, calls: 3.0, ..SMALL },
     // Twice it waits and receives; it accepts, looks for others, registers and closes; it sends its part of the handshake,
@@ -133,7 +133,7 @@ fn a_large_file_is_sent_in_few_large_pieces() {
 /// Files of the directory that is listed.
 const LISTED: u64 = 300;
 
-/// A listing is made by one look at each of its files, and the next ones without any.
+/// The first listing takes one look at each of its files, the next ones take none.
 #[test]
 fn a_listing_takes_one_system_call_for_a_file_and_none_when_it_is_kept() {
     let _turn = alone();
@@ -154,7 +154,7 @@ fn a_listing_takes_one_system_call_for_a_file_and_none_when_it_is_kept() {
 
 /// How many calls of a name a server has made that has answered so many requests.
 fn calls_of(way: &Way, asked: &Asked, name: &str) -> u64 {
-    // What threads say to each other is a matter of time, not of requests.
+    // Calls between threads depend on time, not on requests.
     let text = through(&["strace", "-f", "-c", "-e", "trace=!futex", "-o", "{}"], way, asked);
     let row = text.lines().rev().find(|line| line.split_whitespace().last() == Some(name));
     // % time, seconds, usecs/call, calls, errors if there were any, the name.
@@ -216,7 +216,7 @@ fn through(by: &[&str], way: &Way, asked: &Asked) -> String {
     fs::read_to_string(&found).expect("what was found")
 }
 
-/// A server within the program that looks at it.
+/// A server within the program that counts it.
 struct Looked(Child);
 
 impl Looked {

@@ -1,5 +1,5 @@
-//! What the access log, the marks of phases and the confinement of `weir serve` cost a request: instructions by callgrind,
-//! which do not depend on the machine's mood.
+//! What the access log, the marks of phases and the confinement of `weir serve` cost a request: instructions by
+//! callgrind, which do not depend on the machine's load.
 
 use crate::support;
 
@@ -46,7 +46,7 @@ fn a_line_of_the_log_is_few_instructions() {
 }
 
 #[test]
-fn a_mark_that_nobody_looks_at_is_two_instructions_that_do_nothing() {
+fn a_mark_without_a_probe_is_two_instructions_that_do_nothing() {
     let _turn = alone();
     if require::program("valgrind").and_then(|()| require::program("objdump")).is_none() {
         return;
@@ -97,7 +97,7 @@ fn counted(args: &[&str], requests: u64) -> String {
         .args(["--tool=callgrind", "-q", "--dump-instr=yes", "--compress-pos=no"])
         .arg(format!("--callgrind-out-file={}", counts.display()))
         .arg(env!("CARGO_BIN_EXE_weir"))
-        // What callgrind writes is not among what a server may write.
+        // A confined server could not write callgrind's file.
         .args(["serve", "--no-sandbox", "--loops", "1", "--listen", &format!("127.0.0.1:{port}")])
         .args(args)
         .arg(&site)
@@ -138,7 +138,7 @@ fn at_marks(text: &str, marks: &BTreeSet<u64>) -> u64 {
     sum
 }
 
-/// A server within the program that looks at it.
+/// A server within the program that counts it.
 struct Looked(Child);
 
 impl Drop for Looked {

@@ -1,5 +1,5 @@
 //! What rules cost `weir serve` for a request that they are for, counted by callgrind and so independent of the machine's
-//! mood.
+//! load.
 
 use crate::support;
 
@@ -35,7 +35,7 @@ const BY_CLIENT: &str = "atom \"/**\" {\n    variants full > small;\n\
 /// is among them. An entity tag of the content is 14 bytes longer than one of its time, which is 12 more.
 const MOST: f64 = 220.0;
 const MOST_RECORDED: f64 = 239.0;
-/// Less than this is no count of requests that rules are for.
+/// A lower count is a fault of the test: the rules were not asked.
 const LEAST: f64 = 50.0;
 /// Where the rules are asked for each request: 3,296 measured before answers were given again.
 const MOST_BY_CLIENT: f64 = 3_500.0;
@@ -125,7 +125,7 @@ fn counted(io: &str, bytes: usize, rules: Rules, (requests, how): (u64, &[&str])
         .args(["--tool=callgrind", "-q"])
         .arg(format!("--callgrind-out-file={}", counts.display()))
         .arg(env!("CARGO_BIN_EXE_weir"))
-        // What callgrind writes is not among what a server may write.
+        // A confined server could not write callgrind's file.
         .args(["serve", "--no-sandbox", "--loops", "1", "--io", io, "--listen", &format!("127.0.0.1:{port}")]);
     if rules != Rules::None {
         fs::write(folder.path().join("rules.policy"), rules.policy()).expect("writes");
@@ -151,7 +151,7 @@ fn counted(io: &str, bytes: usize, rules: Rules, (requests, how): (u64, &[&str])
     total(&fs::read_to_string(&counts).expect("callgrind's file"))
 }
 
-/// A server within the program that looks at it.
+/// A server within the program that counts it.
 struct Looked(Child);
 
 impl Drop for Looked {

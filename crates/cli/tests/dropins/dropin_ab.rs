@@ -184,7 +184,7 @@ fn mistakes_have_the_words_and_the_status_of_the_original() {
     if both().is_none() {
         return;
     }
-    // Where a server that is not there is named, nobody listens: port 1 is nobody's.
+    // Where a server is named, none is there: nothing listens at port 1.
     for arguments in [
         &[][..],
         &["-n", "0", "http://127.0.0.1:1/"],

@@ -12,7 +12,7 @@ struct Shown {
     /// Where.
     source: &'static str,
     line: &'static str,
-    /// What is put behind it, as nobody waits so long: the manual's sessions of 10 bursts take 15 minutes.
+    /// What is appended to shorten it: the manual's sessions of 10 bursts take 15 minutes.
     more: &'static str,
     /// What it prints, or how it is refused.
     says: &'static [&'static str],

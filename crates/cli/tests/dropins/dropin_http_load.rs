@@ -83,7 +83,7 @@ fn the_command_line_of_the_book_prints_its_lines() {
     let (status, text, complaints) = http_load(&["-rate", "860", "-seconds", "5", &urls.path()]);
     assert_eq!((status, complaints.as_str()), (Some(0), ""), "{text}");
     assert_eq!(form(&text), LINES, "{text}");
-    // 860 a second for 5 s, whatever whole milliseconds would make of it; the last ones are still under way.
+    // 860 a second for 5 s, not rounded to whole milliseconds; the last ones are still under way.
     let fetches = number(&text, "fetches");
     assert!((4250.0..=4300.0).contains(&fetches), "{text}");
     assert!((number(&text, "seconds") - 5.0).abs() < 1e-9, "{text}");
@@ -187,7 +187,7 @@ fn a_throttled_fetch_takes_the_time_of_a_modem() {
         let (least_s, most_s) = (2.0 * 1100.0 / bytes_per_s, 2.0 * 1500.0 / bytes_per_s + 0.5);
         assert!((least_s..most_s).contains(&number(&text, "seconds")), "{text}");
     }
-    // Where the run ends first, nothing is whole yet, and nobody waits for it.
+    // Where the run ends first, no fetch is whole yet, and http_load does not wait for them.
     let urls = Urls::new(&format!("{}\n", server.url("/64k.bin")));
     let (status, text, _) = http_load(&["-throttle", "-rate", "5", "-seconds", "1", &urls.path()]);
     assert_eq!((status, number(&text, "fetches"), number(&text, "seconds")), (Some(0), 0.0, 1.0), "{text}");

@@ -1,5 +1,5 @@
-//! Clients of somebody else's that speak HTTP/2: told as such, counted, and in no figure; where TLS hides it, that is
-//! said.
+//! Clients other than weir that speak HTTP/2: the report counts them as such and has them in no figure; where TLS hides
+//! the protocol, it says so.
 
 use crate::support;
 
@@ -142,7 +142,7 @@ fn that_encryption_hides_streams_is_said() {
     let port = both.tls_port.to_string();
     let (report, text) = both.explained(&["--port", &port], || both.encrypted_clients());
     eprintln!("{text}\n{:#} {:#}", report["exchanges"], report["unjoinable"]);
-    // A connection is encrypted whatever its port is, and what is encrypted cannot be read.
+    // A connection is known to be encrypted at any port, and what is encrypted cannot be read.
     assert_eq!(report["exchanges"]["encrypted"], report["requests"], "{:#}", report["exchanges"]);
     assert!(report["exchanges"]["http2"].is_null(), "{:#}", report["exchanges"]);
     let words = report["warnings"].to_string();

@@ -59,7 +59,7 @@ fn each_failure_of_a_server_has_its_name() {
     }
 }
 
-/// Serves so many connections well, then goes on with the listener and the address of nobody else.
+/// Serves so many connections well, then goes on with the listener, whose address no other test uses.
 fn serving(
     serve: impl Fn(TcpStream) + Send + 'static,
     then: impl FnOnce(TcpListener) + Send + 'static,
@@ -97,12 +97,12 @@ fn a_server_that_is_gone_refuses() {
             assert!(errors_line(&text).starts_with("refused: "), "{text}");
         }
         server.join().expect("it served");
-        let nobody = output(&["load", "-q", "--json", "-n", "4", &url]);
-        let told = String::from_utf8_lossy(&nobody.stderr);
-        let value: Value = serde_json::from_slice(&nobody.stdout).expect("JSON of what stopped it");
+        let closed = output(&["load", "-q", "--json", "-n", "4", &url]);
+        let told = String::from_utf8_lossy(&closed.stderr);
+        let value: Value = serde_json::from_slice(&closed.stdout).expect("JSON of what stopped it");
         assert_eq!((&value["error"]["name"], &value["requests"]), (&"refused".into(), &0.into()), "{value:#}");
         assert!(value["error"]["words"].as_str().is_some_and(|words| told.contains(words)), "{value:#}");
-        assert!(nobody.status.code() == Some(1) && told.contains("refused") && told.contains("ss -ltn"), "{told}");
+        assert!(closed.status.code() == Some(1) && told.contains("refused") && told.contains("ss -ltn"), "{told}");
     }
 }
 
@@ -159,7 +159,7 @@ fn tls_that_fails_has_its_name_and_its_reason() {
     let told = String::from_utf8_lossy(&unknown.stderr);
     assert!(unknown.status.code() == Some(1) && told.contains("certificate"), "{told}");
     for json in [true, false] {
-        // First it is nginx, then somebody who does not speak TLS.
+        // First it is nginx, then a server that does not speak TLS.
         let (address, server) = serving(
             move |stream| pass_on(stream, to),
             |listener| {
@@ -216,7 +216,7 @@ fn descriptors_that_run_out_are_this_hosts_fault() {
         }
         let load = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         std::thread::sleep(Duration::from_millis(600));
-        // Whatever is open stays so, but nothing new gets a descriptor for a while.
+        // Open descriptors stay, but for a while the process gets no new one.
         let most = limit_descriptors(load.id(), 3);
         std::thread::sleep(Duration::from_millis(300));
         limit_descriptors(load.id(), most);

@@ -149,7 +149,7 @@ fn a_unix_socket_and_a_client_certificate_go_with_it() {
     let _server = server.start().expect("nginx starts");
     let report = loaded("http://localhost/1k.txt", &["--unix", &socket, "-n", "200", "--streams", "10"]);
     assert_eq!(report["status"], serde_json::json!({ "200": 200 }), "{report:#}");
-    // Whoever shows no certificate is refused in words of HTTP.
+    // nginx refuses a client without a certificate by a response of HTTP.
     let port = weir_testkit::free_port();
     let asking = Nginx::new()
         .root(site.path())

@@ -161,7 +161,7 @@ fn files_tell_successes_and_others() {
 
 #[test]
 fn a_search_counts_refusals_as_missed() {
-    // Two of three are refused: whatever the rate, it is missed, and the report says by what.
+    // Two of three are refused: every rate misses the objective, and the report says by what.
     let server = answering(|number| if number % 3 == 0 { 200 } else { 503 });
     let arguments = ["--find-max", "--slo", "p90<20ms", "-d", "20s", "--from-rate", "50"];
     let (found, code) = json_of(server, &arguments);

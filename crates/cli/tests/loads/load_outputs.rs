@@ -158,7 +158,7 @@ impl Terminal {
         let made =
             unsafe { libc::openpty(&raw mut ours, &raw mut theirs, none, std::ptr::null_mut(), std::ptr::null_mut()) };
         assert_eq!(made, 0, "a pseudo-terminal can be made");
-        // SAFETY: both descriptors were just made and belong to nobody else.
+        // SAFETY: both descriptors were just made, and nothing else owns them.
         let (ours, theirs) = unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
         // SAFETY: the call takes numbers only.
         unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
@@ -352,7 +352,7 @@ fn colours_are_for_terminals() {
 fn millions_of_requests_take_little_memory() {
     let _turn = alone();
     let server = WeirServe::new(env!("CARGO_BIN_EXE_weir")).start().expect("it starts");
-    // Into a file: a pipe that nobody reads meanwhile would hold its end up.
+    // Into a file: we do not read meanwhile, so a full pipe would keep it from ending.
     let mut json = tempfile::tempfile().expect("a file");
     // Many short intervals, so that their bound is reached as in a run of hours.
     let mut load = weir()

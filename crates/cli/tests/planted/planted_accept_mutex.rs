@@ -1,4 +1,4 @@
-//! The lock by which Apache's processes take turns at accepting, held by somebody else.
+//! The lock by which Apache's processes take turns at accepting, held by another process.
 
 use crate::support;
 

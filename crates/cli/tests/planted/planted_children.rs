@@ -82,8 +82,8 @@ fn a_script_that_ends_late() {
     assert!(number(&report, &format!("/parts_ns/{part}")) > 30e6, "{}", said(&report));
 }
 
-/// MariaDB sleeps in a wait on a futex that nobody ends: two names for it are true, the timer that ended it or the
-/// futex that it was made with. It is MariaDB's in both.
+/// MariaDB sleeps in a wait on a futex that no task wakes: two names for it are true, the timer that ended it or the
+/// futex that it waited on. It is MariaDB's in both.
 #[test]
 fn a_query_that_sleeps_in_mariadb() {
     let _turn = undisturbed();

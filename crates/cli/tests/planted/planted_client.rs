@@ -27,7 +27,7 @@ fn a_client_that_reads_slowly() {
     let _client = Beside::spawn(client);
     let run = tempfile::tempdir().expect("a temporary directory");
     let (run, port) = (run.path().to_str().expect("a readable path"), server.port.to_string());
-    // From the server's side: what the client does between its reads, nobody else knows.
+    // From the server's side: what the client does between its reads is known only to the client.
     let output = support::output(&["explain", "--json", "--port", &port, "-d", "4s", "--run", run]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");

@@ -39,7 +39,7 @@ fn sleeps_of(pid: u32) -> u64 {
     line.expect("the kernel counts").trim().parse().expect("a number")
 }
 
-/// Waits until the herd is at rest: nobody was woken for a while.
+/// Waits until the herd is at rest: no process was woken for a while.
 fn at_rest(file: &Path, server: &RunningServer) -> Count {
     let start = Instant::now();
     let mut last = count(file, server);
@@ -72,7 +72,7 @@ fn load(file: &Path, server: &RunningServer) -> (Counted, Value) {
     let report = explained(&server.url("/"), &options);
     let after = at_rest(file, server);
 
-    // Whoever sleeps now had slept before the load, too: each sleep between has ended with a wake-up.
+    // Every process sleeps now as it did before the load: each sleep between has ended with a wake-up.
     let accepted = (after.accepted - before.accepted) as f64;
     let wakeups = (after.sleeps - before.sleeps) as f64;
     let other = (after.other_sleeps - before.other_sleeps) as f64;

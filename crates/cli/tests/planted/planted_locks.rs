@@ -1,4 +1,4 @@
-//! Locks that somebody else holds, planted behind Debian's Apache: the lock is named first, and who held it.
+//! Locks that another process holds, planted behind Debian's Apache: the lock is named first, and who held it.
 
 use crate::support;
 

@@ -16,8 +16,8 @@ for _ in range(6000):
     time.sleep(0.002)
 ";
 
-/// A script that computes on the CPU of Apache, and goes before whatever else wants that CPU: as a real-time task,
-/// because what else runs on the machine of the test would be a neighbour, too.
+/// A script that computes on the CPU of Apache, as a real-time task, which goes before every other task there: other
+/// programs on the machine of the test would be neighbours, too.
 #[test]
 fn a_noisy_neighbour() {
     let _turn = alone();

@@ -113,7 +113,7 @@ fn page_faults_that_read_a_file() {
     if on_a_disk(&file).is_none() {
         return;
     }
-    // Pages that wait to be written stay in the cache whatever is advised.
+    // Pages that wait to be written stay in the cache: POSIX_FADV_DONTNEED does not drop them.
     fs::File::open(&file).and_then(|file| file.sync_all()).expect("the file is on the disk");
     let define = format!("-DFILE_NAME=\"{}\"", file.display());
     site.compile("sum.cgi", FAULTING, &[define]).expect("the CGI program is compiled");

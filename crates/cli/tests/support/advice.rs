@@ -32,7 +32,7 @@ pub(crate) fn json(arguments: &[&str]) -> Value {
     told
 }
 
-/// What advice says, for whoever reads a failed test.
+/// What advice says, for the reader of a failed test.
 fn told_shortly(advice: &Value) -> String {
     let findings = advice["findings"].as_array().into_iter().flatten();
     let findings =

@@ -29,7 +29,7 @@ static void wait_for_agent(arm_app_start_handle_t here, const arm_id_t *transact
     arm_discard_transaction(trial, ARM_FLAG_NONE, NULL);
 }
 
-/* Takes payments until nobody asks any more. */
+/* Takes payments until the asking process closes its pipe. */
 static void bank(int questions, int answers, unsigned pause_us, unsigned fail_every) {
     arm_id_t application, payment;
     arm_app_start_handle_t here;

@@ -25,7 +25,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs the command; its output, whatever the exit code.
+/// Runs the command; its output, with any exit status.
 pub(crate) fn output(arguments: &[&str]) -> Output {
     weir().args(arguments).output().expect("the command starts")
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The turn of a test whose fault is not the CPU: with real-time priority for what it starts, where that is allowed,
-/// because whatever else runs on the machine would be a second fault.
+/// because other programs on the machine would be a second fault.
 pub(crate) fn undisturbed() -> std::sync::MutexGuard<'static, ()> {
     let turn = super::alone();
     let parameters = libc::sched_param { sched_priority: 1 };
@@ -33,7 +33,7 @@ pub(crate) fn explained(url: &str, arguments: &[&str]) -> Value {
     report
 }
 
-/// What the report says, for whoever reads a failed test.
+/// What the report says, for the reader of a failed test.
 pub(crate) fn said(report: &Value) -> String {
     let mean = number(report, "/response_ns/mean");
     let parts = report["parts_ns"].as_object().into_iter().flatten();

@@ -19,7 +19,7 @@ for _ in range(10000):
     server.sendto(head + question[12:end] + record, asker)
 ";
 
-/// An address of the loopback interface on which nobody else listens.
+/// An address of the loopback interface on which no other program listens.
 pub(crate) const ADDRESS: &str = "127.83.9.1";
 
 /// Starts it under the name `slow-resolver`, from a directory in which it may write.

@@ -67,7 +67,7 @@ fn first_entry(entries: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((name.get(..end)?, entries.get(length..)?))
 }
 
-/// A process number above 1, which is nobody's that we started.
+/// A process number above 1: process 1 is none that we started.
 fn number(name: &[u8]) -> Option<libc::pid_t> {
     let digit = |byte: &u8| byte.is_ascii_digit().then(|| libc::pid_t::from(byte - b'0'));
     let number =

@@ -70,7 +70,7 @@ impl History {
         let figures: Vec<Trend> =
             known.into_iter().map(|(figure, metric)| self.trend(figure, metric, &detector)).collect();
         let unread = (self.unread > 0).then(|| format!("{} older files were not read", self.unread));
-        // Both may quote what somebody else wrote, and a terminal would obey it.
+        // Both may quote a file of another person, and a terminal would obey its control characters.
         let harmless = |text: String| text.replace(char::is_control, "?");
         let damaged = self.damaged.iter().map(|(path, why)| harmless(format!("{}: {why}", path.display())));
         Trends {

@@ -18,7 +18,7 @@ use crate::fairness::Fairness;
 pub struct LoadCounts {
     /// Whose output it was.
     pub tool: LoadTool,
-    /// Requests answered, whatever the status.
+    /// Requests answered, with any status.
     pub requests: u64,
     /// Requests that failed, and answers with an error status where the tool counts them.
     pub errors: u64,
@@ -97,7 +97,7 @@ pub enum LoadTool {
 #[error("the output is not that of weir load --json, wrk, ab, httperf, h2load or hey")]
 pub struct LoadOutputError;
 
-/// Reads the standard output of a load command, whichever of the known tools it is.
+/// Reads the standard output of a load command, which may be any of the known tools.
 ///
 /// # Errors
 /// [`LoadOutputError`] when it is none of them, or cut off before the counts.

@@ -62,7 +62,7 @@ const FACTS: [Fact; 18] = [
     }),
 ];
 
-/// What each subject of a case did and used; what nobody tells is left out.
+/// What each subject of a case did and used; a fact that no subject tells is left out.
 pub(super) fn facts(outcome: &Outcome, case: usize) -> Vec<(String, Vec<String>)> {
     let all = subject_facts(outcome, case);
     let told = FACTS.into_iter().filter_map(|(name, of)| {

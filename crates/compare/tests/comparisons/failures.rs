@@ -42,7 +42,7 @@ fn a_port_that_never_answers_is_given_up() {
     let port = free_port();
     let mut planned = plan(Pair::of_one_server(command("sleep 60"), &plain_load()), port, port);
     planned.start_timeout_s = 0.3;
-    let error = run(planned).expect_err("nobody listens");
+    let error = run(planned).expect_err("no server listens");
     let text = error.to_string();
     assert!(matches!(error, ExperimentError::Server(ServerError::Silent { .. })), "{text}");
     assert!(text.contains(&port.to_string()) && text.contains("--start-timeout"), "{text}");

@@ -182,7 +182,7 @@ fn others_are_told_apart_and_damage_is_named_and_passed_over() {
     ] {
         fs::write(folder.path().join(name), text).expect("a file");
     }
-    // What somebody else wrote does not reach a terminal as it stands.
+    // Control characters in another person's file do not reach a terminal.
     let odd = whole.replacen("\"measured\":\"server\"", "\"measured\":\"\\u001b[31m\"", 1);
     assert_ne!(odd, whole);
     fs::write(folder.path().join("5b-odd.json"), odd).expect("a file");

@@ -120,7 +120,7 @@ fn to_the_end(port: u16, path: &str) -> Vec<u8> {
     answer.split_off(head)
 }
 
-/// A folder for temporary files that all may pass through, as servers started by root go on as nobody.
+/// A folder for temporary files that all users may enter, since servers that root starts drop their privileges.
 fn temporary() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a temporary directory");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");

@@ -152,7 +152,7 @@ fn burn_in_child(time: Duration) {
     }
 }
 
-/// Forks twice and leaves the session: nobody waits for what remains, and no group has it.
+/// Forks twice and leaves the session: no process waits for the one that remains, and no group has it.
 fn leave_daemon() {
     // SAFETY: the children only make system calls until they exit.
     unsafe {

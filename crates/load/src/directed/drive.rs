@@ -68,7 +68,7 @@ impl Engine<'_> {
         self.stage()?.encryption(link, host, common)
     }
 
-    /// Whether somebody outside decides what is asked.
+    /// Whether a director decides what is asked.
     pub(crate) fn is_directed(&self) -> bool {
         self.plan.directed
     }

@@ -145,7 +145,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether a request that the server did not look at is sent again: it may be, whatever it asks (RFC 9113 8.7), but
+    /// Whether a request that the server did not process is sent again. Any method may be repeated (RFC 9113 8.7), but
     /// not without end.
     fn may_repeat(&self, exchange: &Exchange) -> bool {
         exchange.repeats < REPEATS_MAX && !self.stopped

@@ -328,7 +328,8 @@ impl<'a> Engine<'a> {
             let read = stream.read(&mut self.kernel, &mut self.buffer);
             self.now_ns = monotonic_ns();
             let count = match read {
-                // TLS says so before the socket ends; whoever ends that first has a port that stays busy.
+                // The server's close_notify comes before its FIN. We wait for the FIN, since the side that closes first
+                // keeps its port in TIME_WAIT.
                 Ok(0) if connection.linger_until_ns != 0 && flags & HANGUP == 0 => return,
                 Ok(0) => return self.ended(slot),
                 Ok(count) => count,

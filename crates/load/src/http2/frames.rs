@@ -1,4 +1,4 @@
-//! The frame reader: takes a connection's bytes in whatever pieces they come, and gives what they mean.
+//! The frame reader: takes a connection's bytes, cut at any place, and gives what they mean.
 
 use super::Malformed;
 use super::hpack::{BLOCK_BYTES_MAX, Decoder, Head};

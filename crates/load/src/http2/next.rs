@@ -88,7 +88,7 @@ impl Engine<'_> {
         Some(Exchange { intended_ns, started_ns: self.now_ns, ask: self.choose(), ..Exchange::default() })
     }
 
-    /// A request that nobody waited for: in a closed loop it is wanted when it can be sent.
+    /// A request without an arrival: in a closed loop a request is wanted when it can be sent.
     #[inline]
     pub(super) fn next_new(&mut self) -> Option<Exchange> {
         if self.issued >= self.limit || self.now_ns >= self.end_ns {

@@ -1,4 +1,4 @@
-//! The numbers of streams end, and nobody notices.
+//! A connection is replaced before its stream numbers run out, and no request fails by it.
 
 use crate::{Control, Options, Protocol, StopRule, Url};
 use std::collections::HashSet;

@@ -231,7 +231,7 @@ impl Engine<'_> {
         true
     }
 
-    /// A session is over, and its connection closed, as nobody else is to have it.
+    /// A session is over, and its connection is closed, since no other user may use it.
     fn end_session(&mut self, id: u32, end: End) {
         let Some(users) = &mut self.users else { return };
         if let Some(slot) = users.courses.running[id as usize].connection {

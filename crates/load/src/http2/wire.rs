@@ -6,7 +6,7 @@ use super::frames::{
 use super::hpack::BLOCK_BYTES_MAX;
 use crate::{LoadError, Options, Protocol, Request, RequestError, Url};
 
-/// What a stream, and the connection, may send us before we say that it may send more: enough that nobody waits for it.
+/// What a stream, and the connection, may send us before we grant more: so much that the server never waits for it.
 pub(super) const WINDOW_BYTES: u32 = (1 << 30) - 1;
 /// The window that a connection has before anything is said (RFC 9113 6.9.2).
 pub(super) const FIRST_WINDOW_BYTES: u32 = 65_535;

@@ -128,8 +128,8 @@ impl Dialogue {
     /// Takes bytes of the proxy.
     ///
     /// # Errors
-    /// The proxy refused, or said what makes no sense; also bytes behind its last answer, as whatever comes through a
-    /// tunnel first is ours to say.
+    /// The proxy refused, or its answer makes no sense. Bytes behind its last answer are an error, too: the client
+    /// speaks first through a tunnel.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
         self.input.extend_from_slice(bytes);
         while !self.is_through() && !self.input.is_empty() {
@@ -279,7 +279,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_answer_is_understood_or_refused_in_whatever_pieces(
+        fn any_answer_is_understood_or_refused_in_any_pieces(
             language in 0..3usize,
             login: bool,
             begin in 0..4usize,

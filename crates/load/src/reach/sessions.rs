@@ -31,7 +31,7 @@ impl Sessions {
     }
 
     fn servers(&self) -> MutexGuard<'_, HashMap<ServerName<'static>, Known>> {
-        // Nothing that is held can be half written: a panic elsewhere spoils it for nobody.
+        // No entry can be half written, so the map is sound even if a thread panicked while it held the lock.
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

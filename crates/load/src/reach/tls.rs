@@ -144,7 +144,7 @@ fn name_in_openssl(standard: &str) -> String {
     short.replace("POLY1305_SHA256", "POLY1305").replace('_', "-")
 }
 
-/// The suite's name in OpenSSL, whichever version it is of.
+/// The suite's name in OpenSSL, for any version of TLS.
 pub(crate) fn openssl_name(suite: &SupportedCipherSuite) -> String {
     let standard = standard_name(suite);
     if standard.contains("_WITH_") { name_in_openssl(&standard) } else { standard }

@@ -93,7 +93,7 @@ impl Observer for Keeper {
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // Where nobody wants them any more they are lost with the receiver.
+        // If the receiver is gone, the samples are not wanted, and are lost.
         let _ = self.sender.send((std::mem::take(&mut self.samples), self.seen));
     }
 }

@@ -12,7 +12,7 @@ const SLOTS: usize = 3;
 
 /// Observers, one for each thread, that give samples away while the run goes on; at most about `most` wait to be taken.
 ///
-/// A sample that finds no room is lost and counted: the load never waits for whoever takes them.
+/// A sample that finds no room is lost and counted: the load never waits for the code that takes them.
 #[must_use]
 pub fn stream(threads: u32, most: usize) -> (Vec<Box<dyn Observer>>, Stream) {
     let goes_on = Arc::new(());

@@ -26,7 +26,7 @@ pub(crate) struct Courses {
     /// Users whose steps are computed: each is a course without end, and each of its pages a session.
     users: Option<Users>,
     pub(crate) tally: SessionTally,
-    /// Who decides instead of the list, if somebody does; the times in `wakes` are then that one's.
+    /// The director that decides instead of the list, if there is one; the times in `wakes` are then the director's.
     pub(crate) stage: Option<Stage>,
 }
 
@@ -104,7 +104,7 @@ impl Courses {
         }))
     }
 
-    /// None of a list: somebody else decides what is asked.
+    /// Without a list: a director decides what is asked.
     pub(crate) fn directed(directed: Directed) -> Box<Self> {
         Box::new(Self {
             next: 0,
@@ -155,7 +155,7 @@ impl Courses {
         self.stage.as_ref().map_or(self.running.len() - self.free.len(), |stage| stage.under_way)
     }
 
-    /// A response came; whether somebody outside decides what follows.
+    /// Counts a response; returns whether a director decides what follows.
     pub(crate) fn count_answer(&mut self, over: &Over, is_expected: bool) -> bool {
         match &mut self.stage {
             Some(stage) => stage.answered(over.batch.session, over.connection, over.status),
@@ -376,7 +376,7 @@ impl Engine<'_> {
                 return;
             }
         };
-        // A user who has all closes the connection, as nobody else is to have it.
+        // A user who has all responses closes the connection, since no other user may use it.
         if usable {
             self.close(slot);
         } else {

@@ -26,7 +26,7 @@ pub(crate) struct SessionTally {
 /// What became of a run's sessions; times are in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct SessionReport {
-    /// Sessions whose requests were all answered, whatever the statuses.
+    /// Sessions whose requests were all answered, with any status.
     pub completed: u64,
     /// Those of them in which a response had a status that is not expected.
     pub unexpected: u64,

@@ -62,9 +62,7 @@ impl SlowClient {
             );
         }
         if options.directed.is_some() {
-            return wrong(
-                "clients that somebody outside directs are not slowed down: leave limits, latency and patience out",
-            );
+            return wrong("clients that a director drives are not slowed down: leave limits, latency and patience out");
         }
         if options.io == Io::Uring {
             return wrong(

@@ -102,7 +102,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever the limit, and however late the loop comes up to 40 ms: every window of 5 s is within 2 %.
+        /// For any limit, and with a loop that is up to 40 ms late, every window of 5 s is within 2 %.
         #[test]
         fn every_window_has_what_the_limit_says(
             bytes_per_s in 1000.0..1e7f64,

@@ -27,7 +27,7 @@ impl Engine<'_> {
 
     /// Looks at the slow clients whose time has come.
     pub(crate) fn wake_slow(&mut self) {
-        // Each at most once, so that events have their turn whatever is due.
+        // Each client at most once, so that events have their turn even if alarms are due all the time.
         for _ in 0..self.connections.len() {
             match self.slow.as_ref().and_then(|slow| slow.alarms.first()) {
                 Some((slot, time_ns)) if time_ns <= self.now_ns => self.wake(slot),
@@ -77,7 +77,7 @@ impl Engine<'_> {
         if connection.batch.started_ns == 0 {
             connection.batch.started_ns = self.now_ns;
         }
-        // Whoever waited for the connection began to wait then.
+        // Patience runs from the intended time. A batch that opened its connection has its patience already.
         if !connection.batch.opened {
             slow.clients[slot].patience_ns = slow.draw_patience(connection.batch.intended_ns);
         }
@@ -183,7 +183,7 @@ impl Engine<'_> {
         self.set_alarm(slot);
     }
 
-    /// Sets a slot's alarm to whatever is due first.
+    /// Sets a slot's alarm to the time of what is due first.
     fn set_alarm(&mut self, slot: usize) {
         let Some(slow) = &self.slow else { return };
         let connection = &self.connections[slot];

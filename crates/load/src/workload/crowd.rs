@@ -174,7 +174,7 @@ impl Clients {
         Client { of_crowd, network: self.random.u64(..networks) }
     }
 
-    /// The file that somebody of the crowd asks for, if it is one of the few.
+    /// The file that a client of the crowd asks for, if it is one of the few.
     pub(super) fn hot_file(&mut self) -> Option<u32> {
         let is_hot = self.random.u32(..10) < HOT_OF_TEN;
         is_hot.then(|| self.hot[self.among_hot.draw(&mut self.random) as usize - 1])

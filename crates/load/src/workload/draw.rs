@@ -37,7 +37,7 @@ impl Draw {
         }
     }
 
-    // Not inlined: whoever asks for something else is to be none the slower.
+    // Not inlined, so that other kinds of load do not become slower.
     #[inline(never)]
     pub(crate) fn next(&mut self) -> u32 {
         match self {

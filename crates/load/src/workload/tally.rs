@@ -21,7 +21,7 @@ pub(crate) struct MixTally {
 pub struct MixReport {
     /// What was asked, in words.
     pub name: &'static str,
-    /// The kinds of files, and how many whole responses each had, whatever their status.
+    /// The kinds of files, and how many whole responses of any status each had.
     pub kinds: Vec<(String, u64)>,
     /// The same of those whose status is expected.
     pub successes: Vec<(String, u64)>,

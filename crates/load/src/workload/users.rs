@@ -36,7 +36,7 @@ impl Users {
         self.start_ns = start_ns;
     }
 
-    /// Somebody comes.
+    /// A client arrives.
     pub(crate) fn come(&mut self, now_ns: u64) -> Client {
         let time_s = now_ns.saturating_sub(self.start_ns) as f64 / 1e9;
         self.clients.as_mut().map(|clients| clients.come(time_s)).unwrap_or_default()
@@ -47,7 +47,7 @@ impl Users {
         self.clients.is_some()
     }
 
-    /// The file that somebody asks for next.
+    /// The file that a client asks for next.
     pub(crate) fn file(&mut self, client: Client) -> u32 {
         let hot = self.clients.as_mut().filter(|_| client.of_crowd).and_then(Clients::hot_file);
         hot.unwrap_or_else(|| self.files.next())

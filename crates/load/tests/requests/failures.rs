@@ -169,7 +169,7 @@ fn a_server_that_does_not_answer_times_out() {
 }
 
 #[test]
-fn a_response_without_end_starves_nobody() {
+fn a_response_without_end_starves_no_other_connection() {
     let server = Server::start(|peer| {
         let endless = peer.number == 0;
         while peer.request().is_some() {
@@ -207,10 +207,10 @@ fn an_early_answer_to_a_large_body_is_an_answer() {
 }
 
 #[test]
-fn a_port_where_nobody_listens_ends_the_run() {
+fn a_port_without_a_listener_ends_the_run() {
     let port = weir_testkit::free_port();
     let options = Options::new(Url::parse(&format!("http://127.0.0.1:{port}/")).expect("a URL"));
-    let error = weir_load::run(options, &Control::default()).expect_err("nobody listens");
+    let error = weir_load::run(options, &Control::default()).expect_err("no server listens");
     assert!(matches!(error, LoadError::Unreachable { .. }));
     assert!(error.to_string().contains("does a server listen there?"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The frame reader is fed whatever a network may do to a connection of HTTP/2.
+//! The frame reader is fed all that a network may do to a connection of HTTP/2.
 
 use proptest::prelude::*;
 use weir_load::http2::frames::{Event, Reader, Settings};

@@ -128,7 +128,7 @@ fn each_connection_carries_one_request_and_ends_with_a_farewell_and_a_reset() {
         assert!((2..=u64::from(AT_A_TIME)).contains(&most), "{most} under way");
         assert_eq!((report.resent, report.reconnects), (0, 0));
     }
-    // Whoever wants connections closed at once gets an ordinary end.
+    // With `hang_up` a connection ends in order, without a reset.
     let (report, seen, _) = seen(First::Nothing, |options| options.hang_up = true);
     assert_clean(&report, "hanging up");
     assert!(seen.iter().all(|one| one.farewells == 1 && !one.reset), "{seen:?}");

@@ -97,7 +97,7 @@ fn nginx_agrees() {
         .directive(&format!("ssl_certificate_key \"{}\";", certificate.key().display()))
         // With sendfile nginx 1.22 takes several long responses at a time for a flood, from any client, and hangs up.
         .directive("sendfile off; client_max_body_size 10m; http2_max_concurrent_streams 64;")
-        // It takes the body, whatever its length, before it answers.
+        // It takes a body of any length before it answers.
         .directive(&format!("location /post {{ proxy_pass http://127.0.0.1:{short}/1k; }}"))
         .start()
         .expect("nginx starts");

@@ -1,4 +1,4 @@
-//! The response parser is fed whatever a network may do to a response.
+//! The response parser is fed all that a network may do to a response.
 
 use proptest::prelude::*;
 use weir_load::response::{HEAD_BYTES_MAX, Parser};

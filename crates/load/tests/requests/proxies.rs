@@ -188,11 +188,11 @@ fn socks5_with_and_without_a_login() {
     assert!(wrong.contains("user and password") && !wrong.contains("wrong"), "{wrong}");
     let none = error(login("")).to_string();
     assert!(none.contains("no way of login"), "{none}");
-    // Nobody listens behind the proxy, which says so.
-    let mut nobody =
+    // No server listens behind the proxy, which says so.
+    let mut closed =
         through(&format!("socks5://127.0.0.1:{}", open.port), &format!("http://127.0.0.1:{}/", free_port()), 2);
-    nobody.reach.family = weir_load::reach::Family::V4;
-    let refused = error(nobody).to_string();
+    closed.reach.family = weir_load::reach::Family::V4;
+    let refused = error(closed).to_string();
     assert!(refused.contains("connection refused"), "{refused}");
 }
 

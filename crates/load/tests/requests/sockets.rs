@@ -58,7 +58,7 @@ fn nginx_on_a_unix_socket() {
 fn a_unix_socket_without_a_path() {
     let name = format!("weir-test-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).expect("a name");
-    let listener = UnixListener::bind_addr(&address).expect("nobody has it");
+    let listener = UnixListener::bind_addr(&address).expect("the name is free");
     std::thread::spawn(move || {
         for stream in listener.incoming().take(2) {
             let mut stream = stream.expect("a connection");
@@ -266,7 +266,7 @@ fn what_cannot_go_together_is_refused() {
 }
 
 #[test]
-fn nobody_there_and_somebody_gone_are_refusals() {
+fn a_server_that_has_gone_refuses() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("short.sock");
     let listener = UnixListener::bind(&path).expect("a free path");

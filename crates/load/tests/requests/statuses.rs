@@ -121,7 +121,7 @@ fn a_session_with_another_status_is_told_apart() {
 
 #[test]
 fn a_rate_has_one_numerator_and_one_denominator() {
-    // One at a time, each 20 ms: at most 50 a second, whatever else comes after the end.
+    // One at a time, each 20 ms: at most 50 a second, even if more comes after the end.
     const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nokok";
     for is_closed in [false, true] {
         let server = Server::start(|peer| {

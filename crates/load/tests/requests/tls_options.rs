@@ -74,7 +74,7 @@ fn a_client_certificate_is_shown() {
             assert_eq!(statuses(options), [(201, 3)], "{version:?}");
         }
     }
-    // Another's certificate is believed by nobody.
+    // The server refuses a certificate of another authority.
     assert_eq!(statuses(with(own.certificate(), Some(own.key()))), [(400, 3)]);
     let setup = |options| match weir_load::run(options, &Control::default()) {
         Err(LoadError::TlsSetup(error)) => error,

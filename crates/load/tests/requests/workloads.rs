@@ -49,7 +49,7 @@ impl Served {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-            // The server was asked once or more by whoever waited for its start.
+            // The code that waited for the server's start has asked it once or more.
             let lines = text.lines().filter(|line| line.contains("weir/")).count();
             if lines >= requests && text.ends_with('\n') {
                 std::fs::File::create(&self.log).expect("the log");

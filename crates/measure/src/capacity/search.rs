@@ -38,8 +38,8 @@ enum Stage {
     Over,
 }
 
-/// A search for the highest rate. It asks for trials one by one and knows no clock: whoever makes them decides how long
-/// they are.
+/// A search for the highest rate. It asks for trials one by one and knows no clock: the caller decides how long they
+/// are.
 #[derive(Debug, Clone)]
 pub struct Search {
     allowed: f64,

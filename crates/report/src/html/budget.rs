@@ -1,4 +1,4 @@
-//! The page keeps within a size, whatever an explanation holds.
+//! The page keeps within a size, for an explanation of any size.
 
 /// A page is at most so long, bytes.
 pub(super) const MOST_BYTES: usize = 10_000_000;

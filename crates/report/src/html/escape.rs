@@ -7,7 +7,7 @@ const MOST_TEXT: usize = 4000;
 
 /// Text that markup cannot come out of, in elements and in quoted attributes alike.
 ///
-/// Names of tasks, URLs and messages are in the hands of whoever was measured, so everything passes here.
+/// The measured programs choose names of tasks, URLs and messages, so all text passes here.
 /// A unit stays on the line of its figure.
 pub(super) fn escaped(text: &str) -> String {
     let mut markup = String::with_capacity(text.len().min(MOST_TEXT));

@@ -75,7 +75,7 @@ impl Colour {
         format!("#{:02x}{:02x}{:02x}", self.red, self.green, self.blue)
     }
 
-    /// Whether black reads better on it than white: whichever has the higher contrast (WCAG 2).
+    /// Whether black reads better on it than white, that is, has the higher contrast (WCAG 2).
     pub(crate) fn takes_black(self) -> bool {
         let luminance = self.luminance();
         (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05)

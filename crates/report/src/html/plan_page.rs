@@ -12,7 +12,7 @@ const STYLE: &str = concat!(include_str!("style.css"), include_str!("plot.css"))
 const SCRIPT: &str = include_str!("plot.js");
 /// The looks of lines, in their order.
 const LOOKS: [&str; 6] = ["l2", "l0", "l1", "l3", "l5", "l4"];
-/// Delays below this are drawn as if they were it: a thousandth of a microsecond tells nobody anything.
+/// Shorter delays are drawn as this one, since a reader has no use for less than a microsecond.
 const LEAST_NS: f64 = 1e3;
 
 /// The whole document.

@@ -27,7 +27,7 @@ pub(super) enum RowSort {
 pub(super) struct Row {
     pub(super) sort: RowSort,
     pub(super) label: String,
-    /// Whoever is meant: a task's or a lock's name.
+    /// The task's or the lock's name.
     key: String,
     /// It has no steps of its own: what it ran is shown.
     aside: bool,
@@ -72,7 +72,7 @@ pub(super) fn of(example: &Example) -> Vec<Row> {
     };
     let tasks = distinct(&mut example.steps.iter().map(|step| &step.task), MOST_TASKS);
     rows.extend(tasks.iter().map(|task| Row::new(RowSort::Task, task.clone(), task)));
-    // Whoever was waited for and was seen on a CPU meanwhile.
+    // Tasks that were waited for and were seen on a CPU meanwhile.
     let on_cpu = |name: &String| example.cpus.iter().any(|spell| spell.task == *name);
     let mut others: Vec<(String, u64)> = Vec::new();
     for step in example.steps.iter().filter(|step| !tasks.contains(&step.who) && on_cpu(&step.who)) {

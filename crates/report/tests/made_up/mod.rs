@@ -226,7 +226,7 @@ pub(crate) fn worker_queue() -> Explanation {
         class("GET /static/**", 180_412, 0.6),
         class("GET /shop/{id}", 41_007, 1.0),
         class(
-            "POST /api/v2/customers/{id}/addresses/{id}/a-path-that-somebody-made-much-longer-than-any-table-would-like/confirm",
+            "POST /api/v2/customers/{id}/addresses/{id}/a-path-that-an-admin-made-much-longer-than-any-table-would-like/confirm",
             20_311,
             1.4,
         ),

@@ -63,7 +63,7 @@ pub(crate) fn hog() -> Vec<Example> {
 
 /// Typical responses of 100 us, a slow one of half a minute with many steps, and others between.
 pub(crate) fn worker_queue() -> Vec<Example> {
-    let nginx = "nginx: worker process that somebody gave a name beyond all measure (2001)";
+    let nginx = "nginx: worker process that an admin gave a name beyond all measure (2001)";
     let short = |at_ms: u64, queue: f64| {
         let steps = [
             (Part::RequestTransit, 11.0, "", ""),
@@ -79,7 +79,7 @@ pub(crate) fn worker_queue() -> Vec<Example> {
         longest.push((Part::Run, 21.0, nginx, ""));
         longest.push((Part::WaitTimer, 14_000.0, nginx, ""));
     }
-    let long_name = "POST /api/v2/customers/4711/addresses/17/a-path-that-somebody-made-much-longer-than-any-table-would-like/confirm";
+    let long_name = "POST /api/v2/customers/4711/addresses/17/a-path-that-an-admin-made-much-longer-than-any-table-would-like/confirm";
     // Its steps were too many to be kept.
     let mut cut = response("slow", long_name, 3_000, &longest);
     cut.response_ns += 4_000_000_000;

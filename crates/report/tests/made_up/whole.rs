@@ -155,7 +155,7 @@ pub(crate) fn whole() -> Explanation {
 
 /// More of everything than any page has room for.
 pub(crate) fn huge() -> Explanation {
-    let long = "a name that somebody made far longer than anybody would read ".repeat(40);
+    let long = "a name that an admin made far longer than any person would read ".repeat(40);
     let many = |count: usize| (0..count).map(|number| format!("{number} {long}"));
     let mut explanation = whole();
     let mut example = page("slow", 1, 10);

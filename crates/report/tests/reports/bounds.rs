@@ -70,7 +70,7 @@ fn the_first_screen_is_a_screen() {
 }
 
 #[test]
-fn a_page_has_at_most_ten_megabytes_whatever_it_is_to_show() {
+fn a_page_of_any_explanation_has_at_most_ten_megabytes() {
     let page = html(&huge());
     assert!(page.len() <= 10_000_000, "{} bytes", page.len());
     assert!(page.len() > 1_000_000, "what there was room for is shown");

@@ -1,4 +1,4 @@
-//! DER (X.690), as far as certificates and what is said of them need it.
+//! DER (X.690), as far as certificates and OCSP responses need it.
 
 /// Tags.
 pub(crate) const SEQUENCE: u8 = 0x30;

@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
-/// In our order of preference, whatever the client's: AES with keys of 128 bits is as safe as the certificates are, and
-/// takes the least work for a byte, as browsers have it, too; every processor that TLS is much used on has instructions
-/// for it.
+/// In our order of preference; the client's order does not count. AES with keys of 128 bits is as safe as the
+/// certificates are and takes the least work for a byte; browsers prefer it too. Every processor that TLS is much used
+/// on has instructions for it.
 const CIPHERS: [SupportedCipherSuite; 9] = [
     suite::TLS13_AES_128_GCM_SHA256,
     suite::TLS13_AES_256_GCM_SHA384,

@@ -1,7 +1,7 @@
-//! What the authority of a certificate says of it (OCSP, RFC 6960), to be sent along with it (RFC 6066 section 8).
+//! The OCSP response for a certificate (RFC 6960), to be sent along with it (RFC 6066 section 8).
 //!
-//! It is the clients who believe its signature or not; here it is only made sure that it is of this certificate, that it
-//! says something good of it, and until when.
+//! Clients verify its signature; the server only checks that the response is about this certificate, that its status is
+//! good, and until when it is valid.
 
 use super::der::{Der, ENUMERATED, FIRST, INTEGER, OBJECT, OCTETS, SEQUENCE};
 use super::validity;
@@ -10,7 +10,7 @@ use super::validity;
 const SUCCESSFUL: &[u8] = &[0];
 /// The tag of a certificate's status where it is good.
 const GOOD: u8 = 0x80;
-/// Tags of who answers: by name, by key.
+/// Tags of the responder: by name, by key.
 const RESPONDERS: [u8; 2] = [0xa1, 0xa2];
 
 /// What an answer comes to.

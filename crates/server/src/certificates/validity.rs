@@ -1,5 +1,5 @@
-//! From when to when a certificate is valid, the field of X.509 (RFC 5280 section 4.1.2.5) that users must watch, and its
-//! number, by which others speak of it.
+//! The period in which a certificate is valid (RFC 5280 section 4.1.2.5), and its serial number, which OCSP responses
+//! name.
 
 use super::der::{Der, INTEGER, SEQUENCE, VERSION};
 

@@ -1,4 +1,4 @@
-//! What a configuration says that can be done, and is seldom meant.
+//! Warnings: settings that are valid but seldom meant.
 
 use super::table::{Reader, Table, Value};
 use crate::certificates::Certificates;

@@ -1,4 +1,4 @@
-//! What other servers have words for: how it is said here, or that it is not there.
+//! Keys of other servers' configurations, with the key that replaces each here, or the word that there is none.
 
 /// Not there yet, by the words for it.
 const MISSING: [(&[&str], &str); 4] = [

@@ -1,4 +1,4 @@
-//! What a configuration says of the server as a whole: addresses, memory, limits, times, the log.
+//! Settings of the server as a whole: addresses, memory, limits, times, the log.
 
 use super::table::{Table, Value};
 use crate::certificates::Certificates;

@@ -1,4 +1,4 @@
-//! What is set and taken out of the heads of responses.
+//! The fields that a configuration sets in responses, or removes.
 
 use super::table::Table;
 use crate::routing::settings::Said;

@@ -1,4 +1,4 @@
-//! The server's configuration: a TOML file, read as a whole, with the place of every mistake.
+//! The server's configuration: a TOML file. It is read as a whole, and every mistake is reported with its position.
 
 mod doubts;
 mod foreign;
@@ -87,14 +87,14 @@ impl HostRules {
 ///
 /// # Errors
 ///
-/// The file cannot be read, or it has mistakes: all of them are told.
+/// The file cannot be read, or it has mistakes: the error lists all of them.
 pub fn read_configuration(path: &Path) -> Result<Options, ConfigurationError> {
     let unreadable = |source| ConfigurationError::Unreadable { path: path.to_owned(), source };
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(unreadable)?;
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        // What is cut off could be a rule that keeps somebody away.
+        // What is cut off could be a rule that keeps clients away.
         return Err(unreadable(std::io::Error::other(format!("it has more than {} MiB", FILE_BYTES_MAX >> 20))));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! The known name that somebody may have meant.
+//! The known name that is nearest to a misspelt one.
 
 /// The nearest of the names, if it is near enough to be a slip of the keyboard.
 pub(super) fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {

@@ -1,4 +1,4 @@
-//! What a caller can choose about a server; every bound has a default here.
+//! The options of a server; every bound has its default here.
 
 use crate::certificates::settings::CertificateFiles;
 use crate::config::{HostRules, Mistake};
@@ -67,26 +67,28 @@ pub struct Options {
     pub access_log: Option<AccessLog>,
     /// Where the server tells of itself: a page, JSON, metrics for Prometheus. Default: nowhere.
     pub admin: Option<Admin>,
-    /// The user as whom the server runs when it was started as root, once everything is open. Default: as it was started.
+    /// The user as whom the server runs when it was started as root, once everything is open. Default: as it was
+    /// started.
     pub user: Option<String>,
     /// Whether the server confines itself to the files and system calls that it needs (Landlock, seccomp): the thread
-    /// that runs it, and all that come from that, for ever; so it is for programs that do nothing else. Without a word on
-    /// it the library does not.
+    /// that runs it, and all that come from that, for ever; so it is for programs that do nothing else. Without a word
+    /// on it the library does not.
     pub sandbox: Option<bool>,
-    /// Directories in which further releases of a root will lie, or other roots of a new configuration: a server that is
-    /// confined leaves them open to itself, beside those that lie around a root or around the target of a link to it.
+    /// Directories in which further releases of a root will lie, or other roots of a new configuration: a server that
+    /// is confined leaves them open to itself, beside those that lie around a root or around the target of a link to
+    /// it.
     pub releases: Vec<PathBuf>,
     /// Files that a new configuration would be read from: a server that is confined leaves them open to itself.
     pub read_again: Vec<PathBuf>,
-    /// Who else tells something where the server tells of itself. Default: nobody.
+    /// Adds metrics and JSON to those of the server at the admin address. Default: none.
     pub teller: Option<Arc<dyn Teller>>,
-    /// The rules by which an adviser goes, which whoever runs the server reads. Default: none.
+    /// The rules that an adviser follows; the program that runs the server reads them. Default: none.
     pub policy: Option<PolicyOptions>,
     /// What a configuration says that can be done, and is seldom meant. Default: nothing.
     pub warnings: Vec<Mistake>,
-    /// Which requests are told as business transactions (ARM). Default: none.
+    /// Which requests are reported as business transactions (ARM). Default: none.
     pub arm: Option<ArmRules>,
-    /// Who knows rules: is asked about requests for the paths that they are for. Default: nobody.
+    /// The adviser, which is asked about requests for the paths that its rules govern. Default: none.
     pub adviser: Option<Arc<dyn Adviser>>,
     /// Bounds on the requests that are under way for some paths; the first that a path is of counts. Default: none.
     pub throttles: Vec<Throttle>,
@@ -99,8 +101,8 @@ pub struct Options {
     pub listen_quic: Vec<ListenAddr>,
     /// Whether HTTP/3 is spoken at the addresses and ports of `listen` as well, as far as they are of IP. Default: no.
     pub http3: bool,
-    /// Who is told of what happens while the server runs: certificates that were changed, a log that cannot be
-    /// written. Default: nobody.
+    /// Called with a message about something that happens while the server runs, such as certificates that were changed
+    /// or a log that cannot be written. Default: a function that does nothing.
     pub notice: fn(&str),
     /// How long to wait for a slow client.
     pub timeouts: Timeouts,

@@ -1,4 +1,5 @@
-//! Rules and how they are used: what they say is for whoever knows rules; that it is there is looked at here.
+//! `policy`: the file of the rules, and how they are used. Here it is only checked that the file exists; the adviser
+//! reads the rules.
 
 use super::table::{Table, Value};
 use crate::policy::settings::{Placed, PolicyOptions};

@@ -1,4 +1,4 @@
-//! How directories are served: what the server as a whole says, what a host says upon that, and what a path does.
+//! How directories are served: settings of the whole server, which a host overrides, which a path overrides.
 
 use super::table::{Table, Value};
 use crate::files::settings::{Compression, Symlinks};

@@ -1,4 +1,4 @@
-//! A table of a configuration file with the places of everything in it, so that each mistake can be pointed at.
+//! A table of a configuration file, with the position of each key and value for the messages about mistakes.
 
 use super::Mistake;
 use super::foreign;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
-/// Mistakes that are told of one file; the others are told once these are mended.
+/// Mistakes of one file that are reported at once; the others are reported when these are mended.
 const MISTAKES_MAX: usize = 100;
 
 /// The file, and what was found wrong with it.
@@ -121,7 +121,7 @@ impl<'r, 't> Table<'r, 't> {
         self.span.start
     }
 
-    /// Tells of the keys that nobody has asked for.
+    /// Reports the keys that no `get` has asked for: they are unknown.
     pub(super) fn finish(&self) {
         let known = self.known.borrow();
         for (name, span, _) in self.entries() {
@@ -130,7 +130,7 @@ impl<'r, 't> Table<'r, 't> {
             }
             let place =
                 if self.name.is_empty() { "at the top of the file".to_owned() } else { format!("in {}", self.name) };
-            // What other servers call so is told first: a word that is only written alike would mislead.
+            // A key of another server's configuration comes first: a key that is only spelt alike would mislead.
             let remedy = foreign::remedy(&name, &self.name)
                 .or_else(|| nearest(&name, &known).map(|near| format!("did you mean `{near}`?")))
                 .unwrap_or_else(|| format!("known {place} are: {}", known.join(", ")));

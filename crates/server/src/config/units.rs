@@ -1,4 +1,4 @@
-//! Sizes and times as people write them.
+//! Parses sizes and times with units, such as `1 MiB` and `10 s`.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What a loop has at the moment: its connections by what they wait for, streams, what is in memory.
 //!
-//! A loop counts it when it looks after deadlines, twice a second and once more before it sleeps without end: so nothing
-//! is added to the way of a request, and what is told is half a second old at most.
+//! A loop takes the census when it checks deadlines, twice a second and once more before it sleeps without a timeout:
+//! so it costs requests nothing, and is half a second old at most.
 
 use crate::counters::Counter;
 

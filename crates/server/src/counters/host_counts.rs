@@ -1,4 +1,4 @@
-//! What each host has answered: counted by each loop for itself, told together.
+//! What each host has answered: each loop counts by itself, and the status shows the sums.
 
 use crate::counters::Counter;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What a server counts: everything that it did, and everything that it dropped.
+//! The counters of a server: what it did, and what it dropped.
 
 pub(crate) mod census;
 pub(crate) mod host_counts;
@@ -98,7 +98,7 @@ counters! {
     http3_abuses,
     /// Clients of QUIC that had to show first that their address is their own (Retry).
     quic_retries,
-    /// Datagrams of QUIC that the system refused to send, or had no room for where nobody waits for them.
+    /// Datagrams of QUIC that the system refused to send, or had no room for and that the server does not keep.
     quic_unsent,
     /// Datagrams of QUIC that were handed on to the server whose sockets were taken over.
     quic_handed_on,
@@ -116,7 +116,7 @@ counters! {
     ring_starved,
     /// Responses by io_uring that a socket had no room for at once.
     ring_blocked,
-    /// Requests answered, with whatever status.
+    /// Requests answered, with any status.
     requests,
     /// Requests answered with 3xx.
     redirections,
@@ -162,8 +162,8 @@ counters! {
     advised,
     /// Those of them that were refused with 503.
     advice_refused,
-    /// Those that were answered from the cache without a look at the file that was due, or with a page as it was assembled
-    /// before.
+    /// Those that were answered from the cache without a look at the file that was due, or with a page as it was
+    /// assembled before.
     stale_allowed,
     /// Responses with a variant of the file.
     variants_served,
@@ -181,7 +181,7 @@ counters! {
     throttle_refused,
     /// Requests whose client went away while they waited.
     throttle_gone,
-    /// Files that were loaded by order, before anybody asked for them; of each loop.
+    /// Files that were loaded by order, before the first request for them; of each loop.
     warmed,
     /// Files and directories that were to be looked at for that, and were left out as too many waited.
     warm_dropped,
@@ -231,7 +231,7 @@ pub struct Counters(pub(crate) Arc<[LoopCounters]>);
 
 impl Counters {
     /// Requests that are being answered, as of half a second ago at most: connections with a response under way or a
-    /// password to be checked, or streams of HTTP/2 and HTTP/3, whichever are more.
+    /// password to be checked, or streams of HTTP/2 and HTTP/3: the larger of the two numbers.
     #[must_use]
     pub fn active(&self) -> u64 {
         let census = self.census();

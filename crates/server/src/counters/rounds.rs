@@ -1,23 +1,23 @@
-//! How long requests wait for their loop to take them up, told by when its rounds begin and end: for whoever knows rules,
-//! and only where somebody does.
+//! How long requests wait for their loop to take them up, estimated from when its rounds begin and end. Only servers
+//! with an adviser measure it.
 //!
-//! A round begins when the loop comes back from its wait, and ends before the next one. What it finds is taken up one after
-//! the other, so that of `n` requests each waits for those before it: `(n - 1) / 2` of them on average. What is there
-//! already at the end of a round has come while that went on, at any time since it began: half of it is the mean. What
-//! comes while the loop sleeps does not wait.
+//! A round begins when the loop returns from its wait, and ends before the next wait. The loop takes up the requests of
+//! a round one after the other, so that of `n` requests each waits for `(n - 1) / 2` others on average. A request that
+//! is there already at the end of a round came at some time during that round: on average it waited half of it. A
+//! request that comes while the loop sleeps does not wait.
 //!
-//! So a round takes two looks at a clock, however many requests it has. Those of few requests are timed one in
-//! [`EVERY`], for all of them, unless they take long.
+//! So a round reads the clock twice, however many requests it has. Of rounds with few requests one in [`EVERY`] is
+//! timed and stands for all of them, unless they take long.
 
 use crate::counters::{Counter, LoopCounters};
 use std::time::{Duration, Instant};
 
-/// Rounds with so many events are timed each,
+/// Every round with at least so many events is timed.
 const EVENTS_TIMED: usize = 16;
-/// and of the others one in so many,
+/// Of the other rounds one in so many is timed.
 const EVERY: u64 = 256;
-/// and those behind one that took so long: half of it is a wait that counts, and a look at what has come meanwhile costs
-/// less than a hundredth of it.
+/// A round that follows one of at least this length is timed too: half of that length is a wait that counts, and
+/// polling before sleeping costs less than a hundredth of it.
 const LONG: Duration = Duration::from_micros(200);
 
 /// The rounds of one loop.
@@ -34,7 +34,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Whether it is to be looked what has come during the last round, before the loop sleeps.
+    /// Whether the loop must poll once more before it blocks, to see what came during the last round.
     #[inline]
     pub(crate) fn asks_first(&self) -> bool {
         self.is_long
@@ -82,7 +82,7 @@ impl Rounds {
         counters.waits.queued_ns.add(within.saturating_add(before));
         self.is_long = took >= LONG;
         if !self.is_long {
-            // Nobody looks what comes meanwhile.
+            // The loop does not poll before it sleeps, so it cannot tell what came during this round.
             self.began = None;
         }
     }
@@ -118,7 +118,7 @@ impl WaitCounters {
         }
     }
 
-    /// Milliseconds that all who ever waited behind a bound have done so by now.
+    /// Milliseconds that all requests together have waited behind a bound by now.
     pub(crate) fn parked_ms(&self, now_ms: u64) -> u64 {
         let since_ms = now_ms.saturating_sub(self.parked_since_ms.read());
         self.parked_ms.read().saturating_add(self.parked.read().saturating_mul(since_ms))

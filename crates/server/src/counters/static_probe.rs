@@ -1,8 +1,8 @@
-//! Places at which somebody may observe the server from outside: static probes as `sys/sdt.h` makes them.
+//! Static probes at which a tracer can observe the server from outside, as `sys/sdt.h` makes them.
 //!
-//! A place is two nops and a note in the program's file that tells where: one nop of one byte, which every kernel's probe
-//! replays cheaply, and one of five, which Linux 6.18 and later turn into a call. Nobody looking, they cost nothing that
-//! can be measured. On other processors than x86-64 there is none.
+//! A probe is two nops and a note in the program's file that tells where they are: one nop of one byte, which the
+//! uprobes of every kernel replay cheaply, and one of five bytes, which Linux 6.18 and later turn into a call. Without
+//! a tracer they cost nothing that can be measured. On processors other than x86-64 there are none.
 
 /// A static probe of the provider `weir`: `read`, `route`, `cache`, `file`, `send` and `done` without an argument,
 /// `decision` (of the steward) with a pointer to a text that a zero ends.
@@ -17,8 +17,8 @@ macro_rules! static_probe {
     };
     (@ $name:literal, $arguments:literal, $memory:ident $(, $($operand:tt)+)?) => {
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-        // SAFETY: two nops, which leave registers and what they point to alone; the rest describes them in sections that
-        // are not loaded, or (the base) hold one unused byte.
+        // SAFETY: two nops, which leave registers and what they point to alone; the rest describes them in sections
+        // that are not loaded, or (the base) hold one unused byte.
         unsafe {
             core::arch::asm!(
                 "990: nop",

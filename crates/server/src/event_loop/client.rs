@@ -1,4 +1,4 @@
-//! A client's connection, whichever version of HTTP it speaks.
+//! A client's connection over TCP or a Unix socket: HTTP/1 or HTTP/2.
 
 use crate::counters::census::Census;
 use crate::exchange::eviction::Yields;
@@ -158,7 +158,7 @@ impl Client {
 
     /// Takes what is to be told once that output has gone.
     pub(crate) fn owe(&mut self, owed: Owed) {
-        // What is not taken is told as aborted.
+        // An `Owed` that no transport takes is reported to ARM as aborted.
         if let Some(transport) = self.transport_mut() {
             transport.owe(owed);
         }
@@ -210,7 +210,7 @@ impl Client {
         }
     }
 
-    /// Whether the client is to be told more of the end now, without a word from it.
+    /// Whether it is time for the next step of the farewell, without input from the client.
     pub(crate) fn is_leaving(&self, now_ms: u64) -> bool {
         matches!(&self.protocol, Protocol::Http2(connection) if connection.is_leaving(now_ms))
     }

@@ -75,8 +75,8 @@ pub(crate) struct EventLoop {
     pub(crate) again: Vec<u64>,
     /// Connections that are closed once the ring has nothing more to do with them.
     pub(crate) closing: Vec<Client>,
-    /// The tokens of connections that wait for others to be over, by their numbers: the end of one is told to those only
-    /// that it is for, however many there are.
+    /// The tokens of connections that wait for others to be over, by their numbers: the end of one is told to those
+    /// only that it is for, however many there are.
     waiting: HashMap<u64, u64>,
     /// The connections of all loops.
     open: Arc<Open>,
@@ -87,7 +87,7 @@ pub(crate) struct EventLoop {
     is_counted: bool,
     stop_deadline_ms: u64,
     post: Post,
-    /// How long requests wait for a turn, where somebody may ask.
+    /// How long requests wait for a turn; only with an adviser.
     rounds: Option<Rounds>,
 }
 
@@ -393,7 +393,7 @@ impl EventLoop {
             if accepted > 0 {
                 let [is_awaited, is_told] =
                     epoll::have_input([Some(listener.socket.as_raw_fd()), self.bench.watcher.fd()]);
-                // Who waits may have come after the events of this round, and have just changed what it asks for.
+                // The waiting client may have come after this round's events, and have just changed a file it asks for.
                 if is_told {
                     self.bench.hear();
                 }
@@ -455,7 +455,7 @@ impl EventLoop {
         }
     }
 
-    /// Asks those who wait for others again, as some may have waited long enough.
+    /// Asks the requests that wait for others again, as some may have waited long enough.
     fn ask_again(&mut self) {
         if self.bench.has_waiting() {
             self.take_news();
@@ -524,7 +524,7 @@ impl EventLoop {
             (0..BACKLOG_MAX / ACCEPTS_MAX).for_each(|_| self.accept(listener_token(i)));
         }
         for listener in &self.listeners {
-            // Where another server has the socket, too, it would be told of as long as that one runs.
+            // If another server has the socket too, epoll would report it as long as that server runs.
             let _ = self.epoll.remove(listener.socket.as_raw_fd());
         }
         self.listeners.clear();

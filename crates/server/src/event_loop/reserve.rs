@@ -1,8 +1,9 @@
-//! A loop that serves when it is wanted, and rests else: its sockets are bound, and listen while it serves.
+//! A loop of the reserve: it serves when it is ordered to, and rests otherwise. Its sockets stay bound, and listen only
+//! while it serves.
 //!
-//! It joins those who share the port when it begins. When it gives its part back it takes up whoever waits to be
-//! accepted, then its sockets listen no more, so that the kernel chooses among the others; what is under way is
-//! finished. A client that the kernel gives to it between these two is reset, which takes some microseconds.
+//! When it begins it joins the loops that share the port. When it stops it accepts the connections that wait at its
+//! sockets, then stops listening, so that the kernel chooses among the other loops; it finishes what is under way. The
+//! kernel resets a client that arrives between these two steps, which are some microseconds apart.
 
 use super::{ACCEPTS_MAX, BACKLOG_MAX, EventLoop, READABLE, listener_token};
 use crate::io::epoll::Interest;

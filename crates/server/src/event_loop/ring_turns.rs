@@ -1,8 +1,8 @@
 //! What the loop does for connections on the ring, and how they come there and leave it.
 //!
-//! A connection begins with epoll. It joins once it waits for another request than its first, so that those that are not
-//! kept never come here. It leaves where something other than input is waited for: room for output, a password, or another
-//! protocol; and it joins again after some requests for which that was not so.
+//! A connection begins with epoll. It joins the ring when it waits for its second request, so that connections which
+//! are closed after one never come here. It leaves when it waits for something other than input: room for output, a
+//! password check, or another protocol; and it joins again after some requests that needed none of these.
 
 use crate::event_loop::client::Client;
 use crate::event_loop::{EventLoop, NONE, READABLE};
@@ -14,7 +14,7 @@ use std::io;
 
 /// Requests without waiting for room, after which a connection that left joins again.
 pub(crate) const REQUESTS_BEFORE_JOINING: u8 = 16;
-/// Readiness for output, which nobody tells of a connection that is on the ring: it is tried out.
+/// Readiness for output: the ring does not report it, so the connection tries to send.
 const ROOM: Readiness = Readiness { writable: true, ..NONE };
 
 impl EventLoop {
@@ -24,7 +24,7 @@ impl EventLoop {
         let Some(ring) = self.bench.ring.as_mut() else { return self.epoll.wait(events, timeout_ms) };
         // What the last call brought was dealt with.
         ring.receptions.clear();
-        // Who is closed by the last completion there was is still to be let go of, which does not wait.
+        // Connections that the last completion closed are still to be removed, without a wait before that.
         if !ring.is_in_use() && self.closing.is_empty() {
             return self.epoll.wait(events, timeout_ms);
         }
@@ -93,7 +93,8 @@ impl EventLoop {
         if let Some(client) = self.connections.get(token) {
             if reception.is_last {
                 self.bench.counters.0[self.bench.index].ring_starved.add(u64::from(reception.is_starved));
-                // Who is starved receives by calls in this turn, lest it be starved again, and joins again after it.
+                // A starved connection receives by system calls in this turn, lest it starve again, and joins again
+                // later.
                 let may_stay = !has_ended && !reception.is_starved && client.lane() == Lane::Ring;
                 let stays = may_stay && ring.arm(client.fd(), token).is_ok();
                 if !stays {

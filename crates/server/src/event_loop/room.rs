@@ -1,5 +1,5 @@
-//! Room for a client where all places are taken: somebody gives up a place who does nothing with it, so that those who
-//! hold on without asking for anything do not keep out those who ask.
+//! Room for a new client when all places are taken: the loop closes a connection that is idle or makes no progress, so
+//! that clients which hold connections without asking for anything do not keep out clients that ask.
 
 use super::EventLoop;
 use crate::event_loop::client::Client;
@@ -7,7 +7,7 @@ use crate::exchange::eviction::Yields;
 use std::cmp::Ordering;
 use std::io::{Read, Write};
 
-/// What a client is told for whom there is no room.
+/// The answer to a client for which there is no room.
 const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nRetry-After: 1\r\n\
     Content-Length: 0\r\nConnection: close\r\n\r\n";
 /// Places looked for at once: one look at all connections in so many of them that are closed.

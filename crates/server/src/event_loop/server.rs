@@ -1,4 +1,4 @@
-//! A server: bound first, so that everything that can be wrong is said, then run.
+//! A server. It is bound first, so that all errors of set-up are reported, and then run.
 
 use crate::certificates::Certificates;
 use crate::config::HostRules;
@@ -308,19 +308,20 @@ impl Server {
         let Insight { priors, contents, .. } = self.insight;
         let (connections_max, files_max) = (self.connections_max, self.files_max);
         if let Some(predecessor) = self.predecessor {
-            // Before rights are given away with which it could not be told any more. Whoever comes from here on waits in
-            // sockets that both have.
+            // This comes before the server drops the rights that it needs to signal the predecessor. Clients that
+            // connect from here on wait in sockets that both servers have.
             let pid = predecessor.pid();
             let refused = |source| RunError::Predecessor { pid, source };
             predecessor.may_end().map_err(refused)?;
-            // First of all, so that who comes from here on is nobody's whom a server turns away that is about to end.
+            // First of all, so that no new client reaches the old server, which would refuse it because it is about to
+            // end.
             self.former.tell();
             predecessor.end().map_err(refused)?;
         }
         for socket in parts.iter().flat_map(|part| &part.quic) {
             socket.lead().map_err(|source| RunError::Quic { source })?;
         }
-        // Before ARM, which says whose memory it is that it tells from.
+        // Before ARM begins, because it records the user of the process whose memory agents read.
         let mut confinement = Confinement::default();
         confine::make_arm_folder(&options);
         confinement.drop_rights(self.user.as_ref()).map_err(|source| RunError::Rights { source })?;
@@ -328,7 +329,8 @@ impl Server {
         let buffers: Vec<_> = parts.iter().map(|_| log.as_ref().map(LogWriter::buffer)).collect();
         let per_address = PerAddress::new(options.limits.connections_per_address_max, connections_max);
         let open = Arc::new(Open::new(connections_max, per_address));
-        // A socket that closes gives its place among those of its address to another one, and its loop's clients with it.
+        // A socket that closes gives its place among those of its address to another one, and its loop's clients with
+        // it.
         let _kept: Vec<_> = parts.iter().flat_map(|part| &part.quic).map(QuicSocket::keep).collect();
         let hosts = Arc::new(HostTable::default());
         let view = View {

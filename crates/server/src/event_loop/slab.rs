@@ -12,7 +12,7 @@ pub(crate) struct Slab {
 
 #[derive(Debug)]
 struct Slot {
-    /// Moves on with each occupant, so that an event for a former one finds nobody.
+    /// Moves on with each occupant, so that an event for a former one finds no connection.
     generation: u32,
     connection: Option<Client>,
 }

@@ -1,4 +1,4 @@
-//! Request bodies: read past and ignored, so that the next request of the connection is found.
+//! Request bodies: the server discards them to find the next request of the connection.
 
 use crate::http::request::Framing;
 
@@ -107,7 +107,8 @@ impl Chunk {
                 Self::Size { size: size * 16 + digit, digits: digits + 1 }
             }
             (Self::Size { size, digits: 1.. }, b'\r') => Self::SizeEnd { size },
-            // Lines end with both characters: who takes one of them alone for an end sees other requests than who does not.
+            // A line ends with both characters. If one server takes a single one for an end and another does not, the
+            // two see different requests.
             (Self::Size { size, digits: 1.. } | Self::Blank { size }, b';') => Self::Extension { size },
             (Self::Size { size, digits: 1.. } | Self::Blank { size }, b' ' | b'\t') => Self::Blank { size },
             (Self::Blank { size } | Self::Extension { size }, b'\r') => Self::SizeEnd { size },

@@ -1,4 +1,4 @@
-//! Small pages for what is not a file.
+//! Small pages for errors, redirects and other statuses without a file.
 
 use crate::exchange::pending::Pending;
 use crate::files::head::{self, Persistence};

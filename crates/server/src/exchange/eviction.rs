@@ -1,7 +1,7 @@
 //! Which connection gives up its place for another one, where all places are taken.
 
-/// How long a connection is idle before it may be closed for another one: whoever asks again and again is not to find it
-/// closed under the next request.
+/// How long a connection is idle before it may be closed for another one: a client that asks again and again must not
+/// lose its connection under the next request.
 const IDLE_MS: u64 = 1000;
 /// The same for one whose client sends its body slowly, or takes nothing of its response.
 const STALLED_MS: u64 = 2000;

@@ -1,9 +1,8 @@
-//! How a server that is stopped takes leave of a client that may have many requests under way at once (RFC 9113 section
-//! 6.8, RFC 9114 section 5.2).
+//! How a server that stops ends a connection with many requests under way (RFC 9113 section 6.8, RFC 9114 section 5.2).
 //!
-//! A client whose first request may be on its way is waited for, because it could not know. Then it is told that the
-//! connection ends, but not where, so that whatever crosses with these words is answered still. Once it has heard them, or
-//! has had its time, it is told which request was the last.
+//! The server first waits for a request that a new client may have sent already. Then it sends a GOAWAY that names no
+//! last request, so that requests which cross with it are still answered. Once the client has received that GOAWAY, or
+//! its time is up, the server sends another GOAWAY that names the last request.
 
 /// How long a client's first request is waited for, and how long one may take to hear that the connection ends.
 pub(crate) const GRACE_MS: u64 = 1000;
@@ -66,7 +65,7 @@ impl Farewell {
         }
     }
 
-    /// Whether its time is over, so that there is something to say without a word from the client.
+    /// Whether its time is over, so that the next step is due without input from the client.
     pub(crate) fn is_due(self, now_ms: u64) -> bool {
         match self {
             Self::Awaited { until_ms } | Self::Announced { until_ms } => until_ms <= now_ms,
@@ -105,7 +104,7 @@ mod tests {
         assert_eq!(farewell.next(true, false, false, 4 + 2 * GRACE_MS), None);
         assert!(!farewell.is_said() && farewell.is_due(5 + 2 * GRACE_MS));
         assert_eq!(farewell.next(true, false, false, 5 + 2 * GRACE_MS), Some(Word::End));
-        // Whose first request comes in time is told behind it.
+        // A client whose first request comes in time gets the announcement after it.
         let mut farewell = Farewell::default();
         assert_eq!(
             (farewell.next(true, false, false, 5), farewell.next(true, true, false, 6)),

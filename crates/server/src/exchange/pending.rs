@@ -1,4 +1,4 @@
-//! A response on its way: the value, the content it is taken from, and what its end will put into the log.
+//! A response under way: the value, the content it is taken from, and what is logged at its end.
 
 use crate::files::atom::{Atom, Content};
 use crate::http::response::Response;
@@ -25,7 +25,7 @@ pub(crate) struct Pending {
     pub(crate) log: LogLine,
     /// The business transaction that it is.
     pub(crate) arm: Told,
-    /// Who was asked about it, and the source of what is made piece by piece.
+    /// What the adviser said about it, and the source of a response that is made piece by piece.
     pub(crate) advised: Option<Advised>,
     /// The same where it was answered by a lease, and is over at once.
     pub(crate) again: Option<Again>,
@@ -115,7 +115,7 @@ impl Pending {
         advised.fill(&mut self.response.head)
     }
 
-    /// Tells those who were asked about it of its end.
+    /// Tells the adviser of its end.
     #[inline(never)]
     pub(crate) fn settle_advised(&mut self) {
         let (bytes, is_finished) = (self.sent_bytes(), self.is_finished());

@@ -11,9 +11,9 @@ use std::os::fd::{AsRawFd, RawFd};
 
 /// Pieces in one system call.
 pub(crate) const PIECES_MAX: usize = 32;
-/// Bytes given to one connection before the others have their turn: eight whole segments of the loopback's, as what is over
-/// would be a small one, for which the reader is woken up as for a large one. Elsewhere segments are so small that it makes
-/// no difference.
+/// Bytes given to one connection before the others have their turn: eight whole segments of the loopback's, as what is
+/// over would be a small one, for which the reader is woken up as for a large one. Elsewhere segments are so small that
+/// it makes no difference.
 const TURN_BYTES_MAX: u64 = 8 * 65_483;
 /// Up to this size several pieces are copied together: a plain send is cheaper than a vector and a copy of this.
 pub(crate) const COPIED_BYTES_MAX: usize = 4096;
@@ -67,7 +67,7 @@ pub(crate) fn flush(queue: &mut [Pending], sink: &mut impl Sink) -> (io::Result<
                     break Ok(Sent::Blocked);
                 }
                 if total >= TURN_BYTES_MAX {
-                    // Who has nothing left waits for no room.
+                    // A connection with nothing left to send does not wait for room.
                     let is_over = queue.iter().all(Pending::is_finished);
                     break Ok(if is_over { Sent::All } else { Sent::Yielded });
                 }

@@ -21,7 +21,7 @@ const ATTEMPTS_MAX: usize = 3;
 const TAG_DIGITS: usize = 32;
 /// Said of what was chosen for one client.
 pub(crate) const PRIVATE: &str = "Cache-Control: private\r\n";
-/// Said of what is stale: whoever keeps it asks here before it answers with it again.
+/// Sent with a stale response: a cache that stores it must revalidate it here before it uses it again.
 pub(crate) const NOT_AGAIN: &str = "Cache-Control: no-cache\r\n";
 /// Both.
 pub(crate) const PRIVATE_NOT_AGAIN: &str = "Cache-Control: private, no-cache\r\n";
@@ -68,11 +68,11 @@ pub(crate) struct Atom {
     pub(crate) is_governed: bool,
     /// Whether what is advised may depend on what a client says of its link, so that it is asked to.
     pub(crate) asks_hints: bool,
-    /// The path by which he is asked; of paths that are no text nobody was told that they are governed.
+    /// The path in questions to the adviser, if it is governed. Paths that are not UTF-8 are not governed.
     pub(crate) asked_as: Option<Box<str>>,
     /// What the adviser wants to be told with the next question about it.
     pub(crate) remembered: Cell<u64>,
-    /// When it was described for who looks at what is asked for most.
+    /// The generation of `Contents` (`insight.rs`) in which it was last described.
     pub(crate) described: Cell<u64>,
     /// The same where it was chosen for a client, as that variant for which it was first.
     chosen: OnceCell<(Option<Box<str>>, Rc<Self>)>,
@@ -84,7 +84,7 @@ pub(crate) struct Atom {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
     id: AtomId,
-    /// Changes with every write, even where somebody sets the modification time back.
+    /// Changes with every write, even if a program sets the modification time back.
     ctime_ns: i64,
 }
 
@@ -115,9 +115,9 @@ impl Stamp {
         self.id.mtime_ns
     }
 
-    /// What names the content of a file that is too large to be read for it: where it lies and when it was changed, of
-    /// which nobody can read the inode back. The time of the last change of status is the one that a copy, a restored
-    /// archive or `touch` cannot set back.
+    /// Names the content of a file that is too large to be read for it: a hash of the inode and the times of change,
+    /// from which no client can read the inode back. A copy, a restored archive or `touch` cannot set the time of the
+    /// last change of status back.
     fn digest(self) -> Digest {
         let AtomId { dev, ino, mtime_ns, size } = self.id;
         let numbers = [dev, ino, mtime_ns.cast_unsigned(), size, self.ctime_ns.cast_unsigned()];
@@ -252,7 +252,7 @@ impl Atom {
         if of.as_deref() == variant { Rc::clone(chosen) } else { Rc::new(self.describe_chosen(variant)) }
     }
 
-    /// The same as the file itself, which is the choice for nearly everybody.
+    /// The same as the file itself, which is the choice for nearly all clients.
     #[inline]
     pub(crate) fn chosen_as_it_is(&self) -> Rc<Self> {
         match self.chosen.get() {
@@ -273,9 +273,8 @@ impl Atom {
         atom
     }
 
-    /// The same as it is sent when it is stale: with its age (RFC 9111 section 5.1), and with the word that nobody answers
-    /// with it again without asking here (section 5.2.2.4), so that it is over for all when it is over here. The head is
-    /// made once a second.
+    /// The same as it is sent when it is stale: with its age (RFC 9111 section 5.1), and with `no-cache` (section
+    /// 5.2.2.4), so that caches drop it as soon as this server does. The head is made once a second.
     pub(crate) fn aged(&self, age_s: u64) -> Rc<Self> {
         let mut aged = self.aged.borrow_mut();
         if let Some((_, atom)) = aged.as_ref().filter(|(of, _)| *of == age_s) {
@@ -322,7 +321,7 @@ impl Atom {
         }
     }
 
-    /// What a response says that was chosen by what its client says of itself; nothing where nobody looks at that.
+    /// The fields of a response that depends on the client's hints; none where no rule looks at hints.
     pub(crate) fn hint_fields(&self) -> String {
         if !self.asks_hints {
             return String::new();
@@ -355,8 +354,8 @@ impl Atom {
     pub(crate) fn is_unchanged(&self) -> bool {
         match &self.content {
             Content::Memory(_) => true,
-            // A change of the file's name, links or mode moves its ctime too, and that alone is no reason to cut anybody
-            // off: so only what a write changes is compared.
+            // A change of the file's name, links or mode moves its ctime too. That alone is no reason to cut a response
+            // off, so only what a write changes is compared.
             Content::File(file) => AtomId::of(file).is_ok_and(|id| id == self.id),
         }
     }
@@ -372,8 +371,8 @@ pub(crate) fn read_some(file: &File, start: u64, len: u64, out: &mut Vec<u8>) ->
 }
 
 impl AtomId {
-    /// The identity of what is open, by `fstat` itself: what the libraries call in its place looks for a path first, and it
-    /// is asked each time that a piece is sent.
+    /// The identity of what is open, by `fstat` itself: what the libraries call in its place looks for a path first,
+    /// and it is asked each time that a piece is sent.
     fn of(file: &File) -> io::Result<Self> {
         // SAFETY: all zeros is a valid value of this plain structure.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };

@@ -29,7 +29,7 @@ pub(crate) struct Cache {
     hand: usize,
     bytes: u64,
     bytes_max: u64,
-    /// Those of `bytes` that somebody else holds.
+    /// Those of `bytes` that are reserved for the kept listings.
     lent: u64,
     files: usize,
     files_max: usize,
@@ -92,8 +92,8 @@ impl Cache {
         if now_ms < entry.fresh_until_ms { Found::Fresh(atom) } else { Found::Stale(atom, entry.known_ms) }
     }
 
-    /// Keeps what the patterns match, and nothing else, whatever wants its room. Where it fills the cache, other
-    /// content is served without being kept.
+    /// Pins what the patterns match, and nothing else: it is never evicted. Where it fills the cache, other content is
+    /// served without being kept.
     pub(crate) fn pin(&mut self, patterns: &[Pattern]) {
         self.pins = patterns.to_vec();
         for entry in self.slots.iter_mut().flatten() {
@@ -179,8 +179,8 @@ impl Cache {
         evicted
     }
 
-    /// Has so many bytes of the bound be somebody else's, in place of those before: how many entries had to go for them,
-    /// and whether there is room for them now.
+    /// Sets how many bytes of the bound are reserved for the kept listings; evicts entries as needed. Returns how many
+    /// were evicted, and whether the reserved bytes fit now.
     pub(crate) fn lend(&mut self, bytes: u64) -> (u64, bool) {
         self.bytes = self.bytes - self.lent + bytes;
         self.lent = bytes;
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pinned_stays_whatever_comes() {
+    fn what_is_pinned_is_never_evicted() {
         let mut cache = Cache::new(20_000, 3);
         cache.insert(b"/a/1", &atom(1000, 5000), 0, 1);
         cache.pin(&[Pattern::glob("/a/*").expect("small enough")]);

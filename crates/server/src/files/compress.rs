@@ -1,4 +1,4 @@
-//! Compression of whole contents, at levels for what is made once and sent often.
+//! Compression of whole contents. The levels suit results that are made once and sent often.
 
 use crate::http::response::Variant;
 use std::io::Write;

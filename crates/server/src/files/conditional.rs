@@ -50,8 +50,8 @@ fn is_same(validator: &[u8], atom: &Atom, now_s: u64) -> bool {
     if validator.starts_with(b"\"") || validator.starts_with(b"W/") {
         return validator == atom.etag.as_bytes();
     }
-    // A date tells versions apart only if the content cannot have changed again within its second, and if nobody has put
-    // content of an older date in its place.
+    // A date tells versions apart only if the content cannot have changed again within its second, and if no content of
+    // an older date was put in its place.
     seconds(Some(validator))
         .is_some_and(|date| atom.modified_s == Some(date) && date < now_s && !atom.stamp.is_backdated())
 }

@@ -1,4 +1,4 @@
-//! The forms of one content: neighbours of the file that were compressed beforehand, and what is compressed here.
+//! The compressed forms of one content: files beside it that were compressed beforehand, and those made by the server.
 
 use crate::files::atom::{Atom, Content, Description, Stamp};
 use crate::files::root::Root;

@@ -1,4 +1,4 @@
-//! The root directory: opens what is below it, and nothing else whatever a path or a symbolic link says.
+//! The root directory: opens files below it, and no others. No path or symbolic link leads out of it.
 
 pub(crate) mod place;
 mod walk;
@@ -58,7 +58,7 @@ impl Root {
         Self { symlinks, given: std::path::absolute(given).ok(), ..self }
     }
 
-    /// Whether both are the same directory, whatever path led there.
+    /// Whether both are the same directory; their paths may differ.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let id = |root: &Self| root.directory.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
         id(self).is_some_and(|own| id(other) == Some(own))
@@ -73,8 +73,8 @@ impl Root {
 
     /// Opens a file or directory for reading. `path` begins with a slash and is taken from the root.
     ///
-    /// Symbolic links are followed as it was said. One that leaves the root and must not fails with `EXDEV`, one that is
-    /// not followed for another reason with `ELOOP`.
+    /// Symbolic links are followed as it was said. One that leaves the root and must not fails with `EXDEV`, one that
+    /// is not followed for another reason with `ELOOP`.
     pub(crate) fn open(&self, path: &[u8]) -> io::Result<File> {
         self.open_below(path, libc::O_RDONLY)
     }
@@ -84,8 +84,8 @@ impl Root {
         self.open_below(path, libc::O_PATH)
     }
 
-    /// Whether there is nothing at a path, not even a link that leads nowhere: then only a change of its directory brings
-    /// something there.
+    /// Whether there is nothing at a path, not even a link that leads nowhere: then only a change of its directory
+    /// brings something there.
     pub(crate) fn has_nothing_at(&self, path: &[u8]) -> bool {
         let (directory, name) = path.split_at(memchr::memrchr(b'/', path).map_or(0, |slash| slash + 1));
         let (Ok(directory), Ok(name)) = (self.open_for_stat(directory), CString::new(name)) else { return false };
@@ -149,8 +149,8 @@ impl Root {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// What of an absolute path lies below the root; none if it does not. Where that turns out to be wrong, as somebody
-    /// has moved the root, another file below it is found, or none.
+    /// What of an absolute path lies below the root; none if it does not. If the root was moved meanwhile the result
+    /// may be wrong: then another file below the root is found, or none.
     fn below<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         let own = std::fs::read_link(format!("/proc/self/fd/{}", self.directory.as_raw_fd())).ok();
         own.iter().chain(&self.given).find_map(|top| {
@@ -183,7 +183,7 @@ fn openat2(directory: RawFd, path: &[u8], flags: i32, resolve: u64) -> io::Resul
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and owned by nobody else; the kernel returns descriptors in the range of i32.
+    // SAFETY: the descriptor is new and has no other owner; the kernel returns descriptors in the range of i32.
     Ok(unsafe { File::from_raw_fd(fd as RawFd) })
 }
 
@@ -191,7 +191,7 @@ fn open_at(directory: RawFd, path: &[u8], flags: i32) -> io::Result<File> {
     let path = CString::new(path)?;
     // SAFETY: the path is terminated and lives over the call.
     let fd = crate::io::epoll::check(unsafe { libc::openat(directory, path.as_ptr(), flags) })?;
-    // SAFETY: the descriptor is new and owned by nobody else.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_somebody_else_is_not_followed_by_owner() {
+    fn a_link_of_another_user_is_not_followed_by_owner() {
         // SAFETY: the call takes no pointers.
         if unsafe { libc::geteuid() } != 0 {
             println!("skipped: only root gives links to others");

@@ -10,10 +10,10 @@ pub enum Symlinks {
     /// Those that lead to something below the root, by a relative path or by one that begins with the root's own.
     #[default]
     Within,
-    /// Of these, those that belong to whom the file or directory belongs that they lead to.
+    /// Of these, those whose owner is also the owner of the file or directory that they lead to.
     Owner,
-    /// All, wherever they lead: whoever can make a link in the root has what it leads to served. A server that confines
-    /// itself does not reach what lies elsewhere, so that both together are refused.
+    /// All, wherever they lead: a user who can make a link in the root can have any file served. A server that confines
+    /// itself does not reach files outside its roots, so that both together are refused.
     Anywhere,
 }
 

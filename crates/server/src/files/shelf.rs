@@ -1,8 +1,9 @@
-//! What the loops share of files: bytes that were read once, their compressed forms and their digests.
+//! What the loops share of files: their bytes, their compressed forms and their digests, each made once.
 //!
-//! Each loop has a cache of its own, so that a hit takes no lock; only what the caches hold lies here, once for all
-//! of them. Of many loops that want one file, one reads it and the others wait for that. Forms are made by a thread
-//! beside the loops, and whoever asks meanwhile goes on without them; a digest is made by who wants it, once.
+//! Each loop has a cache of its own, so that a hit takes no lock; the content that the caches hold lies here, once for
+//! all of them. If several loops want one file, one reads it and the others wait for it. A thread beside the loops
+//! makes compressed forms; requests meanwhile are answered without them. A digest is made once, by the first that needs
+//! it.
 
 use crate::files::atom::Stamp;
 use crate::files::compress;
@@ -21,7 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const JOBS_MAX: usize = 256;
 /// How long after a change two contents may have one stamp: the clock of many file systems moves only so often.
 const AMBIGUOUS: Duration = Duration::from_millis(50);
-/// Entries before the table is first swept of those that nobody holds.
+/// Entries before the table is first swept of those that no cache holds.
 const SWEEP_MIN: usize = 1024;
 /// Bytes of a file that are digested at once.
 const DIGEST_BYTES: usize = 1 << 20;
@@ -137,7 +138,7 @@ impl Shelf {
         }
     }
 
-    /// Has the digest of the plain bytes made beside the loops; where there is no room for that somebody asks again.
+    /// Has the digest of the plain bytes made beside the loops. If the queue is full the caller has to ask again.
     pub(crate) fn digest(&self, shared: &Arc<Shared>, file: Option<&File>) {
         if shared.digest.get().is_some() || shared.digest_asked.swap(true, Ordering::Relaxed) {
             return;
@@ -176,8 +177,8 @@ impl Shared {
         }
     }
 
-    /// The bytes, read from the file if nobody has done so. None if the file changed meanwhile; `read` says whether
-    /// it was this call that read.
+    /// The bytes, read from the file unless another loop has read them. None if the file changed meanwhile; `read` says
+    /// whether it was this call that read.
     pub(crate) fn fill(&self, file: &File, stamp: Stamp, read: &mut bool) -> io::Result<Option<Arc<[u8]>>> {
         let _alone = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bytes) = self.bytes.get() {
@@ -208,7 +209,7 @@ impl Shared {
 }
 
 impl Shared {
-    /// The digest, if somebody has made it.
+    /// The digest, if it was made already.
     pub(crate) fn known_digest(&self) -> Option<Digest> {
         self.digest.get().copied()
     }
@@ -231,7 +232,7 @@ fn work(waiting: &Receiver<Job>) {
             Job::Form { shared, variant, file } => (shared, variant, file),
             Job::Digest { shared, file } => {
                 if shared.digest(file.as_ref()).is_none() {
-                    // It could not be read now; whoever wants it asks again.
+                    // It could not be read now; the next caller that wants it asks again.
                     shared.digest_asked.store(false, Ordering::Relaxed);
                 }
                 continue;
@@ -322,7 +323,7 @@ mod tests {
         assert_eq!(reads.iter().filter(|read| **read).count(), 1);
         let mut read = false;
         shelf.take(stamp).fill(&file, stamp, &mut read).expect("reads");
-        assert!(read, "what nobody holds is not kept");
+        assert!(read, "content that no cache holds is not kept");
     }
 
     #[test]

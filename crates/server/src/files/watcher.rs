@@ -1,5 +1,5 @@
-//! The kernel's word about changed files, once for each loop: all its sites share one instance of inotify, since a user
-//! may have only 128 of them.
+//! The inotify instance of a loop, which reports changed files. All sites of the loop share it, since a user may have
+//! only 128 instances.
 
 use crate::io::inotify::{Event, Inotify};
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ impl Watcher {
         Self { inotify: Inotify::new().ok(), holders: RefCell::default() }
     }
 
-    /// One that watches nothing, for those who do not listen.
+    /// One that watches nothing, for a site without a loop.
     pub(crate) fn deaf() -> Self {
         Self { inotify: None, holders: RefCell::default() }
     }
@@ -40,7 +40,7 @@ impl Watcher {
     pub(crate) fn hold(&self, directory: &File, is_wanted: impl Fn(i32) -> bool) -> io::Result<Option<i32>> {
         let inotify = self.inotify.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let watch = inotify.add(directory)?;
-        // One that is not wanted is held already by who does not want it again.
+        // A site that does not want the watch holds it already.
         if !is_wanted(watch) {
             return Ok(None);
         }
@@ -61,8 +61,8 @@ impl Watcher {
         }
     }
 
-    /// Hands over what has changed, all of it, so that who has made a change and asks then gets it. Returns the number
-    /// of events.
+    /// Hands over all pending changes, so that a client which makes a change and then sends a request gets the new
+    /// content. Returns the number of events.
     pub(crate) fn hear(&self, mut each: impl FnMut(Event<'_>)) -> u64 {
         let Some(inotify) = &self.inotify else { return 0 };
         let mut count = 0;

@@ -1,9 +1,9 @@
-//! Which directories are watched, and what the kernel's word about them means for paths.
+//! Which directories are watched, and what the kernel's events about them mean for paths.
 //!
-//! A path is kept true if every directory on its way is watched: a change of the file, of a name on the way, or of a
-//! directory's mode is told by one of them. Not told are writes by other hosts of a network file system, behind a
-//! symbolic link or through another hard link; such paths are not covered. Nor are writes through a memory mapping
-//! told, or what is mounted over a directory: so what is covered is looked at too, only seldom.
+//! A path is covered if every directory on its way is watched: one of them reports a change of the file, of a name on
+//! the way, or of a directory's mode. The kernel does not report writes by other hosts of a network file system, behind
+//! a symbolic link or through another hard link; such paths are not covered. Nor does it report writes through a memory
+//! mapping, or a mount over a directory: so the server checks covered paths as well, only seldom.
 
 use crate::files::root::Root;
 use crate::files::watcher::Watcher;
@@ -39,7 +39,7 @@ pub(crate) struct Watches {
     directories_max: usize,
     renewed_ms: u64,
     is_lost: bool,
-    /// Directories that the kernel, or the bound, had no watch for; taken by whoever counts.
+    /// Directories that got no watch, from the kernel or within the bound; the code that counts them resets this.
     pub(crate) refused: u64,
 }
 
@@ -360,6 +360,6 @@ mod tests {
         assert!(other.take_lost());
         assert_eq!(watcher.count(), 0);
         std::fs::write(directory.path().join("a/b/f"), "0").expect("writes");
-        assert!(!heard(&mut other).contains(&path("/b/f")), "nobody listens");
+        assert!(!heard(&mut other).contains(&path("/b/f")), "no watch is left");
     }
 }

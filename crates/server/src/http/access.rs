@@ -1,4 +1,4 @@
-//! Who may come: clients by their network.
+//! Which clients are let in, by their network.
 
 use std::net::IpAddr;
 use std::str::FromStr;

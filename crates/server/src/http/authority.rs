@@ -1,7 +1,7 @@
 //! A host and its port, as the field Host, `:authority` and an absolute target have them (RFC 3986 section 3.2).
 //!
-//! There is no user in it: RFC 9110 section 4.2.4 has servers take one for an error, and RFC 9113 section 8.3.1 forbids
-//! it.
+//! A user in it is refused: RFC 9110 section 4.2.4 has servers treat one as an error, and RFC 9113 section 8.3.1
+//! forbids it.
 
 use std::net::Ipv6Addr;
 

@@ -1,6 +1,6 @@
-//! Who a client says that it is, by the Basic scheme (RFC 7617): nobody has checked the password here.
+//! The user name that a client gives by the Basic scheme (RFC 7617). The password has not been checked here.
 
-/// Bytes of a name that are told: those of ARM's names.
+/// Bytes of a name that are kept: as many as ARM's names have.
 const NAME_MOST: usize = 127;
 
 /// Hands the user's name over, if the header has one; what is longer than a name may be is cut at a character.
@@ -22,7 +22,8 @@ pub(crate) fn of(authorization: Option<&[u8]>, told: impl FnOnce(&[u8])) {
     }
 }
 
-/// What stands before the colon of the decoded text, as far as there is room; `None` = it is no base64, or has no colon.
+/// What stands before the colon of the decoded text, as far as there is room; `None` = it is no base64, or has no
+/// colon.
 fn decoded(digits: &[u8], into: &mut [u8]) -> Option<usize> {
     let (mut word, mut bits, mut bytes) = (0_u32, 0, 0);
     for digit in digits {

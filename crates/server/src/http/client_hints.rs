@@ -1,5 +1,5 @@
-//! What clients say of themselves: the hints of the network (WICG, Network Information) and Save-Data. They stand in
-//! for what has not been measured.
+//! Client hints: those of the network (WICG, Network Information) and Save-Data. They are used until the client's link
+//! has been measured.
 
 use std::num::{NonZeroU16, NonZeroU32};
 

@@ -44,7 +44,7 @@ impl Accepted {
             }
         }
         let of = |at: usize| named[at].or(any).unwrap_or(0);
-        // Who says that plain bytes are better than a coding gets plain bytes; without a word any coding is better.
+        // A client that prefers plain bytes to a coding gets plain bytes; if it does not say, any coding is better.
         let least = identity.unwrap_or(0).max(1);
         let mut accepted = Self::default();
         let mut order = [0, 1, 2];

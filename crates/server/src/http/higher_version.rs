@@ -4,8 +4,8 @@ use crate::http::limits::Limits;
 use crate::http::request::{FIELDS_MAX, Parsed, Request, is_token, is_within, partial};
 use crate::http::target;
 
-/// A head whose version the parser does not know: a higher minor one is read as 1.1 (RFC 9110 section 2.5), another major
-/// one is 505 (section 15.6.6), and what is no version is 400.
+/// A head whose version the parser does not know: a higher minor one is read as 1.1 (RFC 9110 section 2.5), another
+/// major one is 505 (section 15.6.6), and what is no version is 400.
 #[cold]
 pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits, request: &mut Request<'b>) -> Parsed {
     let begin = input.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(input.len());

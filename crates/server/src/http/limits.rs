@@ -5,7 +5,8 @@ use std::time::Duration;
 /// How long to wait for a slow client; each has a resolution of half a second.
 #[derive(Debug, Clone)]
 pub struct Timeouts {
-    /// From the first byte of a request, or from the connection's start, to the end of its head, then 408. Default: 10 s.
+    /// From the first byte of a request, or from the connection's start, to the end of its head, then 408. Default: 10
+    /// s.
     pub head: Duration,
     /// Between two requests of a connection. Default: 60 s.
     pub idle: Duration,
@@ -35,8 +36,8 @@ impl Default for Timeouts {
 /// Bounds on what clients may use.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Open connections of all loops together. For one more, one is closed that is idle, or slow; where there is none it is
-    /// answered with 503 and closed. It is lowered to what the limit of open files allows. Default: 16384.
+    /// Open connections of all loops together. For one more, one is closed that is idle, or slow; where there is none
+    /// it is answered with 503 and closed. It is lowered to what the limit of open files allows. Default: 16384.
     pub connections_max: usize,
     /// Bytes of a request head, then 431; 1024 to 1 MiB. Default: 16 KiB.
     pub head_bytes_max: usize,
@@ -45,15 +46,16 @@ pub struct Limits {
     /// Bytes of a request body that are read and ignored to keep the connection; with a larger one the connection
     /// closes after the response. Default: 64 KiB.
     pub body_bytes_max: u64,
-    /// Requests that a client of HTTP/2 or HTTP/3 may have under way over one connection; more are refused, or wait with
-    /// the client. Default: 128.
+    /// Requests that a client of HTTP/2 or HTTP/3 may have under way over one connection; more are refused, or wait
+    /// with the client. Default: 128.
     pub streams_max: usize,
     /// Open connections of one client's address (IPv6: of its /64), in all loops together; more are answered with 503
-    /// and closed. 0 = as many as there may be. Without a word a quarter of all, but for the loopback addresses, over which
-    /// proxies come. Those of Unix sockets have no bound. Default: none.
+    /// and closed. 0 = as many as there may be. Without a word a quarter of all, but for the loopback addresses, over
+    /// which proxies come. Those of Unix sockets have no bound. Default: none.
     pub connections_per_address_max: Option<usize>,
-    /// Handshakes of QUIC that one loop may have under way before clients have to show first that their address is their
-    /// own, which costs them a round trip; 0 = all have to. Where addresses have shares all have to as well. Default: 256.
+    /// Handshakes of QUIC that one loop may have under way before clients have to show first that their address is
+    /// their own, which costs them a round trip; 0 = all have to. Where addresses have shares all have to as well.
+    /// Default: 256.
     pub handshakes_max: usize,
     /// Ranges in one request; with more of them the whole file is sent (RFC 9110 section 14.2). Default: 16.
     pub ranges_max: usize,

@@ -2,8 +2,8 @@
 
 use crate::http::request::Framing;
 
-/// Further lines of list fields that one head may have, of all such fields together; more are answered with 431. Each has
-/// a place in every request, so that they are few.
+/// Further lines of list fields that one head may have, of all such fields together; more are answered with 431. Each
+/// has a place in every request, so that they are few.
 pub(crate) const FURTHER_LINES_MAX: usize = 3;
 
 /// A field whose value is a list, and whose lines are one list (RFC 9110 section 5.3).

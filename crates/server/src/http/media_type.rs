@@ -39,7 +39,7 @@ pub(crate) fn coding_of(name: &[u8], overrides: &Overrides) -> Option<&'static s
     (*kind == Kind::Gzip && is_meant).then_some("gzip")
 }
 
-/// Whether a file begins as gzip does (RFC 1952 section 2.3.1), whatever its ending says.
+/// Whether a file begins as gzip does (RFC 1952 section 2.3.1). Its ending does not count.
 pub(crate) fn is_gzip(file: &File) -> bool {
     let mut begin = [0; 2];
     file.read_exact_at(&mut begin, 0).is_ok() && begin == [0x1f, 0x8b]

@@ -1,4 +1,4 @@
-//! Which paths a table of the configuration is about.
+//! Patterns: which paths a table of the configuration applies to.
 
 use regex::bytes::{Regex, RegexBuilder};
 

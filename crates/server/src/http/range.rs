@@ -12,7 +12,7 @@ pub(crate) enum Ranges {
 }
 
 /// Reads a Range field. More than `count_max` ranges, or ranges that together exceed the content, are ignored,
-/// so that nobody gets more bytes for a request than the content has (section 14.2 permits that).
+/// so that no client gets more bytes for a request than the content has (section 14.2 permits that).
 pub(crate) fn parse(field: &[u8], size: u64, count_max: usize) -> Ranges {
     let Some(list) = field.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes=")).map(|_| &field[6..]) else {
         return Ranges::Whole;

@@ -1,4 +1,4 @@
-//! Request heads: what of them matters here, and how the request is framed (RFC 9112).
+//! Parses request heads: the fields that matter here, and the framing of the request (RFC 9112).
 
 use crate::http::authority;
 use crate::http::client_hints::Hints;
@@ -33,7 +33,8 @@ pub(crate) struct Request<'b> {
     pub(crate) method: Method,
     pub(crate) method_text: &'b str,
     pub(crate) target: &'b str,
-    /// The minor version: 0, or 1 for that and all higher ones (RFC 9110 section 2.5); 2 stands for HTTP/2, and 3 for HTTP/3.
+    /// The minor version: 0, or 1 for that and all higher ones (RFC 9110 section 2.5); 2 stands for HTTP/2, and 3 for
+    /// HTTP/3.
     pub(crate) minor: u8,
     pub(crate) keep_alive: bool,
     pub(crate) framing: Framing,
@@ -325,7 +326,7 @@ impl<'b> Request<'b> {
             // Two lines of a field that is not a list mean nothing; without a range the whole is sent.
             self.range = None;
         }
-        // It counts whatever other options say, on this line and on others (RFC 9112 section 9.3).
+        // `close` takes precedence over other options, on this line and on others (RFC 9112 section 9.3).
         self.keep_alive &= !closes;
         self.framing = framing(length, transfer.framing()?, self.minor)?;
         Ok(())
@@ -403,9 +404,9 @@ fn lists_only_continue(value: &[u8]) -> bool {
     members.all(|member| member.eq_ignore_ascii_case(b"100-continue"))
 }
 
-/// Whether a field has this name, which is given in lower case. Names are tokens (RFC 9110 section 5.6.2), so that a letter
-/// in either case, and a hyphen, is what nothing else becomes by this bit; without a way out before its end it is a
-/// comparison or two.
+/// Whether a field has this name, which is given in lower case. Names are tokens (RFC 9110 section 5.6.2), so that a
+/// letter in either case, and a hyphen, is what nothing else becomes by this bit; without a way out before its end it
+/// is a comparison or two.
 #[inline]
 fn is<const BYTES: usize>(name: &str, lower: &[u8; BYTES]) -> bool {
     let Ok(name) = <&[u8; BYTES]>::try_from(name.as_bytes()) else { return false };

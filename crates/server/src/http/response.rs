@@ -1,4 +1,4 @@
-//! A response as a value: everything that is needed to go on with it, here or elsewhere.
+//! A response as a value: everything that is needed to continue it, in this process or another.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

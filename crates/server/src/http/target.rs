@@ -1,8 +1,8 @@
-//! Request targets: from what the client wrote to a path below the root.
+//! Request targets: decodes what the client wrote to a path below the root.
 //!
-//! There is one grammar for HTTP/1.1, HTTP/2 and HTTP/3. It is that of RFC 3986 and what clients send besides: brackets,
-//! braces and the like, a bare percent sign in a query, and UTF-8 that is not escaped. Spaces, control bytes, bytes that
-//! are no UTF-8, and fragments are refused.
+//! There is one grammar for HTTP/1.1, HTTP/2 and HTTP/3. It is that of RFC 3986 and what clients send besides:
+//! brackets, braces and the like, a bare percent sign in a query, and UTF-8 that is not escaped. Spaces, control bytes,
+//! bytes that are no UTF-8, and fragments are refused.
 
 use crate::http::authority;
 

@@ -1,9 +1,9 @@
 //! One connection: receives, splits the input into requests, and sends the responses in their order.
 //!
 //! Its life: *head* (waiting for a first request, or within a head) → *idle* (between requests) → *head* → …;
-//! *body* while a request body is read past, *stall* while the client takes no more of a response, *parked* while a
-//! password is being checked, and *linger* after the last response while the client may still be sending. Each has its deadline; none is ever extended
-//! by bytes that trickle in.
+//! *body* while a request body is discarded, *stall* while the client takes no more of a response, *parked* while a
+//! password is checked, and *linger* after the last response while the client may still send. Each state has a
+//! deadline, and bytes that trickle in never extend it.
 
 mod ends;
 
@@ -72,11 +72,11 @@ enum Phase {
 pub(crate) struct Connection {
     transport: Transport,
     peer: SocketAddr,
-    /// By which it is known to those who are asked about its requests.
+    /// Its number in questions to the adviser and in queues.
     number: u64,
     /// Input that is not used up yet.
     saved: Vec<u8>,
-    /// When it began to be saved, for requests that are told; 0 = it is not known.
+    /// When it began to be saved, for requests that are reported by ARM; 0 = unknown.
     saved_since_ns: u64,
     /// The saved input was left over by blocked output, and not because it ends within a head.
     saved_is_ready: bool,
@@ -99,7 +99,7 @@ pub(crate) struct Connection {
     lingered_bytes: Option<usize>,
     /// The client is to be told of HTTP/3 with its next response.
     owes_alt_svc: bool,
-    /// What it was advised last, by those who are asked about its requests.
+    /// What the adviser said about its last request.
     leased: Leased,
 }
 
@@ -227,8 +227,8 @@ impl Connection {
                 let sent = self.send_queue(bench)?;
                 if sent != Sent::All {
                     self.step_back(bench);
-                    // Also where it is only the turn of others: it goes on when the socket has room for much. One that is
-                    // filled to the brim instead has its reader woken up for little, again and again.
+                    // Also where it is only the turn of others: it goes on when the socket has room for much. One that
+                    // is filled to the brim instead has its reader woken up for little, again and again.
                     return Ok(Turn::Wait);
                 }
             }
@@ -240,7 +240,7 @@ impl Connection {
                 After::Upgrade => return Ok(Turn::Upgrade),
             }
             if self.is_parked {
-                // Who ends its side while it waits for others has gone away.
+                // A client that ends its side while it waits for others has gone away.
                 let has_gone = self.ended && bench.miss_waiting(self.number, None);
                 return Ok(if has_gone { Turn::Close } else { Turn::Wait });
             }
@@ -269,8 +269,8 @@ impl Connection {
         Ok(Turn::Again)
     }
 
-    /// Gives up its place among those that wait: it could not take an answer now, and whoever came later would wait for
-    /// it, however slowly it takes what was before. It asks again once its output is out.
+    /// Gives up its place in the queue: it cannot take an answer now, and later clients would wait until this one has
+    /// read its earlier responses, however slowly. It asks again once its output is out.
     fn step_back(&mut self, bench: &mut LoopState) {
         if std::mem::take(&mut self.waits) && bench.forget_waiting(self.number, None) > 0 {
             self.resume();
@@ -403,7 +403,7 @@ impl Connection {
                     is_new = true;
                     let stays = self.prepare_body(&request, at < filled, limits) && !*stopping;
                     if !stays {
-                        // Bytes that nobody reads would make the kernel reset the connection under the response.
+                        // Unread bytes would make the kernel reset the connection under the response.
                         let is_quiet = at == filled && self.drain.is_done() && self.after == After::Continue;
                         self.after = if is_quiet { After::Close } else { After::Linger };
                     }
@@ -487,7 +487,7 @@ impl Connection {
         static_probe!("send");
         let (outcome, bytes) = self.flush_batch(batch, bench);
         bench.counts().bytes_sent.add(bytes);
-        // What waits for the ring is told of when it has gone.
+        // A response that waits for the ring is reported when the ring has sent it.
         let owes = self.transport.is_staged(&bench.ring) && bench.arm.is_some();
         for place in 0..batch {
             if matches!(outcome, Ok(Sent::All)) || bench.batch[place].is_finished() {
@@ -512,8 +512,8 @@ impl Connection {
         let LoopState { batch: places, copied, ring, .. } = bench;
         let places = &mut places[..batch];
         let staging = ring.as_mut().map(|ring| {
-            // Who closes after a response waits until it was sent. What is made piece by piece is made as the socket
-            // takes it, and not ahead.
+            // A connection that closes after a response waits until it is sent. A response that is made piece by piece
+            // is made as the socket takes it, and not ahead.
             let is_wanted = self.after == After::Continue && !places.iter().any(Pending::continues);
             Staging { ring, is_wanted }
         });

@@ -1,8 +1,8 @@
-//! What a client may have the server do in vain: a bucket of tokens for each connection.
+//! A bound on useless work that a client can cause: a bucket of tokens for each connection.
 //!
-//! Requests that are taken back, pings and settings cost the server more than the client, and nothing else bounds them.
-//! A browser that leaves a page takes back what the page still wanted, a hundred requests at most; a client that goes on
-//! so all the time wants something else (CVE-2023-44487, CVE-2019-9512, CVE-2019-9515).
+//! Cancelled requests, pings and settings cost the server more than the client, and nothing else bounds them. A browser
+//! that leaves a page cancels the requests that are still open, a hundred at most; a client that cancels all the time
+//! attacks the server (CVE-2023-44487, CVE-2019-9512, CVE-2019-9515).
 
 /// Tokens at the beginning, and the most that there can be.
 const MOST: u64 = 1000;
@@ -42,12 +42,13 @@ impl Allowance {
     }
 }
 
-/// Small frames of content that are borne in so many bytes.
+/// Small frames of content that are allowed within so many bytes.
 const DRIBBLES_MAX: u32 = 1000;
 const DRIBBLE_SPAN_BYTES: u64 = 1 << 20;
 
 /// How much a client has us send in small frames by opening its windows a little at a time: for a byte of it a frame is
-/// made, encrypted and sent (CVE-2019-9511). Whoever takes the rest of a window now and then is far below the bound.
+/// made, encrypted and sent (CVE-2019-9511). A client that takes the rest of a window now and then is far below the
+/// bound.
 #[derive(Debug, Default)]
 pub(super) struct Dribble {
     frames: u32,

@@ -1,9 +1,9 @@
 //! A connection of HTTP/2: what it received and sends, and what it waits for.
 //!
 //! Its life: *head* (waiting for the preface, or within a frame) → *idle* (no streams) → *stall* (responses under way,
-//! until the client takes nothing for too long) → *idle* → …; *queue* while all that is under way waits for others to be
-//! over, which has bounds of its own; *linger* after an error, while the client may still be sending. A request whose body
-//! does not come in time ends the connection in every phase.
+//! until the client takes nothing for too long) → *idle* → …; *queue* while all its requests wait behind a bound, which
+//! has its own limit of time; *linger* after an error, while the client may still send. In every phase a request whose
+//! body does not come in time ends the connection.
 
 mod phase;
 
@@ -40,13 +40,13 @@ const TURN_BYTES_MAX: usize = 512 << 10;
 const CONTROL_BYTES_MAX: usize = 16 << 10;
 /// Bytes that are read for nothing from a client that does not notice the close.
 const LINGER_BYTES_MAX: usize = 1 << 20;
-/// Windows without a word about them (section 6.9.2).
+/// The initial size of windows without a setting (section 6.9.2).
 pub(super) const WINDOW_BYTES: i64 = 65_535;
-/// The bound on the table of header fields without a word about it (section 6.5.2).
+/// The size of the table of header fields without a setting (section 6.5.2).
 const TABLE_BYTES: u32 = 4096;
 /// The last stream of a connection whose end is announced but not said (section 6.8).
 const ANY_STREAM: u32 = (1 << 31) - 1;
-/// What is in the ping behind that announcement: who acknowledges it has heard of the end.
+/// The content of the ping behind that announcement: a client that acknowledges it has received the announcement.
 pub(super) const FAREWELL_PING: &[u8; 8] = b"farewell";
 
 /// A connection.
@@ -54,7 +54,7 @@ pub(super) const FAREWELL_PING: &[u8; 8] = b"farewell";
 pub(crate) struct Connection {
     transport: Transport,
     pub(super) peer: SocketAddr,
-    /// By which it is known to those who are asked about its requests.
+    /// Its number in questions to the adviser and in queues.
     pub(super) number: u64,
     pub(super) decoder: Decoder,
     /// A frame that is not complete yet.
@@ -89,7 +89,7 @@ pub(crate) struct Connection {
     pub(super) receive_window: i64,
     pub(super) allowance: Allowance,
     dribble: Dribble,
-    /// When what is being taken up was received, for requests that are told.
+    /// When the input that is being handled was received, for requests that are reported by ARM.
     pub(super) received: Received,
     /// How far the client was told that the connection ends.
     pub(super) farewell: Farewell,
@@ -177,7 +177,7 @@ impl Connection {
         connection
     }
 
-    /// Who asks, for those who treat clients differently.
+    /// The client, for code that treats clients differently.
     pub(super) fn caller(&self) -> Caller<'static> {
         let (socket, is_secure) = (Some(self.transport.fd()), self.transport.is_secure());
         Caller { client: self.peer.ip(), connection: self.number, socket, is_secure, leased: None }
@@ -252,7 +252,7 @@ impl Connection {
         self.deadline_ms <= now_ms
     }
 
-    /// Whether the client is to be told more of the end now, without a word from it.
+    /// Whether it is time for the next step of the farewell, without input from the client.
     pub(crate) fn is_leaving(&self, now_ms: u64) -> bool {
         self.farewell.is_due(now_ms)
     }
@@ -534,7 +534,7 @@ impl Connection {
         }
     }
 
-    /// Takes a stream off the way, whatever became of it.
+    /// Removes a stream, finished or not.
     pub(super) fn take_off(&mut self, place: usize, bench: &mut LoopState) {
         let mut stream = self.streams.remove(place);
         if place < self.next {

@@ -1,5 +1,5 @@
-//! Heads of responses as blocks of fields (RFC 7541): static names and literals only, so that no table is kept for a client
-//! and every block is the same bytes for the same head.
+//! Heads of responses as blocks of fields (RFC 7541): static names and literals only, so that no table is kept for a
+//! client and every block is the same bytes for the same head.
 
 use super::hpack::STATIC;
 

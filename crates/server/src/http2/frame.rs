@@ -2,7 +2,7 @@
 
 /// Bytes of a frame's head.
 pub(crate) const HEAD_BYTES: usize = 9;
-/// Bytes that a frame may carry without a word about it; we never say one.
+/// The default of SETTINGS_MAX_FRAME_SIZE; we never set another.
 pub(crate) const PAYLOAD_BYTES_MAX: usize = 16384;
 /// The largest window (section 6.9.1).
 pub(crate) const WINDOW_MAX: i64 = (1 << 31) - 1;
@@ -130,7 +130,8 @@ pub(crate) struct Settings {
     pub(crate) table_bytes: Option<u32>,
 }
 
-/// Reads settings (section 6.5.2). Those that concern what we never do, or what we do less than we may, are only checked.
+/// Reads settings (section 6.5.2). Those that concern what we never do, or what we do less than we may, are only
+/// checked.
 pub(crate) fn read_settings(payload: &[u8]) -> Result<Settings, Code> {
     let mut settings = Settings::default();
     let (pairs, []) = payload.as_chunks::<6>() else { return Err(Code::FrameSize) };

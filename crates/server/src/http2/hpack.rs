@@ -4,7 +4,7 @@ use super::huffman;
 use crate::http::fields::{Bounds, ENTRY_BYTES, Fields, Unreadable};
 use std::collections::VecDeque;
 
-/// Bytes that a client may have us remember; it is what SETTINGS_HEADER_TABLE_SIZE is without a word.
+/// Bytes of the dynamic table: the default of SETTINGS_HEADER_TABLE_SIZE.
 const TABLE_BYTES_MAX: usize = 4096;
 
 /// Reads the blocks of one connection.

@@ -7,7 +7,8 @@ const BITS_MAX: usize = 30;
 /// Bits that the table of short codes looks at.
 const SHORT_BITS: u32 = 9;
 
-/// Bits of each symbol's code. The code is canonical: shorter codes come first, those of a length in the order of symbols.
+/// Bits of each symbol's code. The code is canonical: shorter codes come first, those of a length in the order of
+/// symbols.
 #[rustfmt::skip]
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28,

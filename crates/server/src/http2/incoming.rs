@@ -1,4 +1,4 @@
-//! Frames of a client as they are taken up (RFC 9113 sections 5 and 6), each with the errors that it can be.
+//! Handles the frames of a client (RFC 9113 sections 5 and 6), each with the errors that it can cause.
 
 use super::allowance::cost;
 use super::connection::{Connection, FAREWELL_PING, WINDOW_BYTES};
@@ -12,7 +12,7 @@ use crate::http::preface::{self, PREFACE};
 use crate::http::request::Framing;
 use crate::loop_state::LoopState;
 
-/// Bytes that were received of which the client is not told at once.
+/// Received bytes that the server collects before it sends a WINDOW_UPDATE for them.
 const UNACKNOWLEDGED_BYTES_MAX: u32 = 16 << 10;
 
 /// A block of fields that goes on.
@@ -253,7 +253,7 @@ impl Connection {
         }
     }
 
-    /// Drops a stream that waits from those that do, as nobody wants its answer any more.
+    /// Takes a stream out of the queue of those that wait, as its client does not want the answer any more.
     fn leave_queue(&self, place: usize, bench: &mut LoopState) {
         let stream = &self.streams[place];
         if stream.parked.is_some() {
@@ -385,7 +385,7 @@ impl Connection {
         self.streams.iter().position(|stream| stream.id == id)
     }
 
-    /// Whether nobody has begun the stream; we never begin any.
+    /// Whether the client has not begun the stream; we never begin any.
     fn is_idle(&self, id: u32) -> bool {
         id > self.last || id.is_multiple_of(2)
     }

@@ -1,5 +1,5 @@
-//! A block of fields as a request, strict where a lenient reading could smuggle something. HTTP/2 (RFC 9113 section 8) and
-//! HTTP/3 (RFC 9114 section 4) have the same rules; the sections named here are those of the former.
+//! A block of fields as a request, strict where a lenient reading could smuggle something. HTTP/2 (RFC 9113 section 8)
+//! and HTTP/3 (RFC 9114 section 4) have the same rules; the sections named here are those of the former.
 
 use crate::http::fields::Fields;
 use crate::http::limits::Limits;
@@ -18,7 +18,7 @@ pub(crate) enum Unfit {
     Status(u16),
 }
 
-/// Reads the fields of a request of HTTP/2 or HTTP/3, whichever `version` says.
+/// Reads the fields of a request of HTTP/2 or HTTP/3, as `version` says.
 pub(crate) fn request<'f>(fields: &'f Fields, version: u8, limits: &Limits) -> Result<Request<'f>, Unfit> {
     if fields.is_too_large {
         return Err(Unfit::Status(431));

@@ -1,4 +1,5 @@
-//! A request of HTTP/2 or HTTP/3 that cannot be answered yet, while the other streams of its connection go on.
+//! A request of HTTP/2 or HTTP/3 that waits for a password check or a place, while its connection's other streams go
+//! on.
 
 use super::message::{Unfit, request};
 use crate::exchange::pending::Pending;
@@ -12,7 +13,7 @@ use std::net::SocketAddr;
 #[derive(Debug)]
 pub(crate) struct Parked {
     fields: Fields,
-    /// When it was received, for requests that are told; 0 = it is not known.
+    /// When it was received, for requests that are reported by ARM; 0 = unknown.
     since_ns: u64,
     /// It waits for others to be over.
     pub(crate) waits: bool,

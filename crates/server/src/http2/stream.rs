@@ -1,4 +1,4 @@
-//! A request of HTTP/2 and its response on the way into frames.
+//! A stream of HTTP/2: a request, and its response as it is put into frames.
 
 use super::encode;
 use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};

@@ -1,9 +1,8 @@
 //! A connection of HTTP/3: its streams, what it sends, and what it waits for.
 //!
-//! Its life: *handshake* → *idle* (no streams) → *answering* (until the client takes nothing for too long) → *idle* → …;
-//! *queue* while all that is under way waits for others to be over, which has bounds of its own; then *closed*, in which
-//! QUIC alone goes on for a moment. A request that does not come in time, its head or its body, ends the connection in every
-//! phase.
+//! Its life: *handshake* → *idle* (no streams) → *answering* (until the client takes nothing for too long) → *idle* →
+//! …; *queue* while all its requests wait behind a bound, which has its own limit of time; then *closed*, in which only
+//! QUIC goes on for a moment. In every phase a request whose head or body does not come in time ends the connection.
 
 use super::frame::{self, Code, kind};
 use super::inbound::{Inbound, Opened};
@@ -28,16 +27,17 @@ const TURN_BYTES_MAX: usize = 512 << 10;
 const PING_MS: u64 = 5000;
 /// The first request that is not answered any more, where the end is announced but not said (RFC 9114 section 5.2).
 const ANY_REQUEST: u64 = (1 << 62) - 4;
-/// The purpose of a stream that is none, which every client passes over (RFC 9114 section 6.2.3).
+/// A reserved type of stream, which every client ignores (RFC 9114 section 6.2.3).
 const RESERVED_PURPOSE: u8 = 0x21;
 
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) quic: quinn_proto::Connection,
-    /// The address that the client has shown to be its own in the handshake: one that it moves to later may be anybody's.
+    /// The address that the client has shown to be its own in the handshake; an address that it moves to later is not
+    /// verified.
     pub(super) peer: SocketAddr,
-    /// By which it is known to those who are asked about its requests.
+    /// Its number in questions to the adviser and in queues.
     pub(super) number: u64,
     pub(super) streams: Vec<Stream>,
     /// Where the next turn of streams begins.
@@ -53,7 +53,7 @@ pub(crate) struct Connection {
     /// The next request that the client may begin.
     pub(super) next_request: u64,
     pub(super) allowance: Allowance,
-    /// When what is being taken up was received, for requests that are told.
+    /// When the input that is being handled was received, for requests that are reported by ARM.
     pub(super) received: Received,
     pub(super) is_established: bool,
     /// How far the client was told that the connection ends.
@@ -181,7 +181,7 @@ impl Connection {
         !self.is_closed && self.deadline_ms <= now_ms
     }
 
-    /// Whether the client is to be told more of the end now, without a word from it.
+    /// Whether it is time for the next step of the farewell, without input from the client.
     pub(crate) fn is_leaving(&self, now_ms: u64) -> bool {
         !self.is_closed && self.farewell.is_due(now_ms)
     }
@@ -275,7 +275,7 @@ impl Connection {
             Some(Word::End) => self.next_request,
             None => return,
         };
-        // Who has not shaken hands yet reads no frames, and learns of the end from QUIC.
+        // Before the handshake is over the client reads no frames; QUIC tells it of the end.
         if self.is_established {
             frame::put_head(&mut self.control_unsent, kind::GOAWAY, integer_bytes(first_unanswered));
             frame::put_integer(&mut self.control_unsent, first_unanswered);
@@ -283,8 +283,8 @@ impl Connection {
     }
 
     /// Sends the client something that means nothing, with the announcement of the end: that it has come says that the
-    /// client has heard, as nothing tells of the control stream how far that was received. A client that lets us open no
-    /// stream has its time.
+    /// client has heard, as nothing tells of the control stream how far that was received. A client that lets us open
+    /// no stream has its time.
     fn ask_whether_it_has_heard(&mut self) {
         self.farewell_stream = self.quic.streams().open(Dir::Uni);
         if let Some(id) = self.farewell_stream {
@@ -385,7 +385,7 @@ impl Connection {
         }
     }
 
-    /// Who asks, for those who treat clients differently.
+    /// The client, for code that treats clients differently.
     pub(super) fn caller(&self) -> Caller<'static> {
         Caller { client: self.peer.ip(), connection: self.number, socket: None, is_secure: true, leased: None }
     }

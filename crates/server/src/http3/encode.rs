@@ -1,5 +1,5 @@
-//! Heads of responses as blocks of fields (RFC 9204): the static table and literals only, so that every block is the same
-//! bytes for the same head.
+//! Heads of responses as blocks of fields (RFC 9204): the static table and literals only, so that every block is the
+//! same bytes for the same head.
 
 use super::heads::{each_field, integer};
 use super::qpack::STATIC;

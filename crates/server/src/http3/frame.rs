@@ -1,4 +1,4 @@
-//! Frames of HTTP/3 (RFC 9114 section 7): taken in as they come in pieces, and their heads as they go out.
+//! Frames of HTTP/3 (RFC 9114 section 7): reads frames that arrive in pieces, and writes the heads of frames to send.
 
 /// Kinds of frames (section 7.2).
 pub(crate) mod kind {
@@ -59,8 +59,8 @@ pub(crate) fn put_head(out: &mut Vec<u8>, kind: u64, len: u64) {
     put_integer(out, len);
 }
 
-/// Whether a frame of this kind has a place on no stream of a client's requests: those of the control stream, those that
-/// only a server sends, and those of HTTP/2 that HTTP/3 has not (section 7.2.8).
+/// Whether a frame of this kind has a place on no stream of a client's requests: those of the control stream, those
+/// that only a server sends, and those of HTTP/2 that HTTP/3 has not (section 7.2.8).
 pub(crate) fn is_misplaced_in_request(kind: u64) -> bool {
     is_of_http2(kind) || is_kept(kind) && kind != kind::HEADERS
 }
@@ -81,8 +81,8 @@ pub(crate) fn is_kept(kind: u64) -> bool {
 /// What a stream of frames brings next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Item<'i> {
-    /// A frame of this kind and length begins. Its content follows as `Data` or `Whole`; of other kinds, and where it is
-    /// longer than what is kept, it is passed over.
+    /// A frame of this kind and length begins. Its content follows as `Data` or `Whole`; of other kinds, and where it
+    /// is longer than what is kept, it is passed over.
     Begun { kind: u64, len: u64 },
     /// So many bytes of a body.
     Data(usize),
@@ -90,7 +90,7 @@ pub(crate) enum Item<'i> {
     Whole { kind: u64, content: &'i [u8] },
 }
 
-/// Takes frames off a stream, whatever the pieces in which it comes.
+/// Takes frames off a stream, which may come in pieces of any size.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     /// The beginning of a frame's head or content.
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(integer(&[0x40, 0x25]), Some((37, 2)));
     }
 
-    /// What frames lead to; bodies are one number for each frame, whatever their pieces.
+    /// What frames lead to; a body is one number for each frame, however many pieces it came in.
     fn items(input: &[u8], piece: usize) -> (Vec<(u64, u64, Vec<u8>)>, bool) {
         let (mut reader, mut out) = (Reader::default(), Vec::<(u64, u64, Vec<u8>)>::new());
         for mut piece in input.chunks(piece) {

@@ -39,7 +39,7 @@ enum Purpose {
 pub(crate) enum Taken {
     /// It was read, with so many frames in it.
     Frames(u64),
-    /// The stream is for something that is not known here: the client is told not to send it.
+    /// The type of the stream is unknown: the client is asked to stop sending it.
     Unwanted,
 }
 
@@ -67,7 +67,7 @@ impl Inbound {
         }
         match &mut self.purpose {
             Purpose::Control(control) => control.take(input).map(Taken::Frames),
-            // We let nobody insert anything. Only that the table is to have no bytes can be said.
+            // The client may insert nothing. It can only set the capacity of the table to 0.
             Purpose::Encoder if input.iter().all(|&byte| byte == 0x20) => Ok(Taken::Frames(input.len() as u64)),
             Purpose::Encoder => Err(Code::EncoderStream),
             Purpose::Decoder(decoder) => decoder.take(input).map(Taken::Frames),

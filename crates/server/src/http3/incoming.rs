@@ -1,4 +1,4 @@
-//! What a client sends, as it is taken up (RFC 9114 sections 4, 6 and 7), each with the errors that it can be.
+//! Handles what a client sends (RFC 9114 sections 4, 6 and 7), with the errors that each frame or stream can cause.
 
 use super::connection::{Connection, number_of};
 use super::frame::{self, Code, Item, kind};
@@ -49,7 +49,7 @@ impl Connection {
             ConnectionError::LocallyClosed => {}
             ConnectionError::TimedOut => counts.timeouts.add(1),
             _ if !self.is_established => counts.tls_failed.add(1),
-            // Who has all of it may leave without a word that it came.
+            // A client that has the whole response may leave without acknowledging it.
             _ if self.streams.iter().any(|stream| stream.is_wanting() && !stream.waits()) => {
                 counts.connections_broken.add(1);
             }

@@ -1,10 +1,10 @@
 //! HTTP/3 (RFC 9114), over the connections of `quic/`.
 //!
-//! `connection.rs` says what a connection waits for, `incoming.rs` takes up what a client sends, `stream.rs` puts responses
-//! into frames, `inbound.rs` reads the streams that are about the connection itself; `frame.rs`, `qpack.rs` and `encode.rs`
-//! know bytes only. What a request is, is as in HTTP/2.
-//! No dynamic table is allowed or used, so that a request depends on no other stream. Nothing is pushed, priorities are
-//! read and ignored as the standards allow, and streams take turns.
+//! `connection.rs` says what a connection waits for, `incoming.rs` handles what a client sends, `stream.rs` puts
+//! responses into frames, `inbound.rs` reads the streams that are about the connection itself; `frame.rs`, `qpack.rs`
+//! and `encode.rs` only code and decode bytes. Requests are read as in HTTP/2. No dynamic table is allowed or used, so
+//! that a request depends on no other stream. The server pushes nothing, and reads and ignores priorities as the
+//! standards allow; streams take turns.
 
 mod connection;
 mod encode;

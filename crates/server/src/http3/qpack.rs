@@ -4,7 +4,7 @@
 use super::hpack::Input;
 use crate::http::fields::{Bounds, Fields, Unreadable};
 
-/// Reads a whole block. We allow no dynamic table, so whatever refers to one cannot be read.
+/// Reads a whole block. We allow no dynamic table, so a block that refers to one cannot be read.
 pub(crate) fn decode(block: &[u8], bounds: Bounds, out: &mut Fields) -> Result<(), Unreadable> {
     out.clear();
     let mut input = Input(block);

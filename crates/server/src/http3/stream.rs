@@ -1,4 +1,4 @@
-//! A request of HTTP/3 and its response on the way into its stream.
+//! A stream of HTTP/3: a request, and its response as it is written to the stream.
 
 use super::encode;
 use super::frame::{self, Reader, kind};
@@ -238,7 +238,7 @@ impl Stream {
     }
 }
 
-/// Content that is held for as long as somebody may have to send it again.
+/// Content that is held for as long as QUIC may have to send it again.
 struct Held(Arc<[u8]>);
 
 impl AsRef<[u8]> for Held {

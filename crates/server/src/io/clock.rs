@@ -1,4 +1,4 @@
-//! The time as a loop sees it: read once a turn, rendered once a second.
+//! A loop's clock: read once a turn, rendered as text once a second.
 
 use std::time::{Duration, SystemTime};
 
@@ -65,7 +65,7 @@ impl Clock {
     }
 }
 
-/// The milliseconds of [`Clock::now_ms`], for those who have no clock at hand.
+/// The milliseconds of [`Clock::now_ms`], for code without a clock at hand.
 pub(crate) fn now_ms() -> u64 {
     millis(read(libc::CLOCK_MONOTONIC_COARSE))
 }

@@ -1,7 +1,7 @@
 //! The few system calls of the loop that the standard library does not offer.
 //!
-//! Those of every request are made without the C library's functions, which are points of cancellation: in a program with
-//! several threads each of them takes two locked instructions more.
+//! The calls that every request needs bypass the C library's functions. Those are cancellation points: in a program
+//! with several threads each takes two locked instructions more.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -43,8 +43,8 @@ pub(crate) enum Interest {
     Input,
     /// New input and new room for output (edge-triggered).
     InputAndRoom,
-    /// Room for much output, as long as there is some (level-triggered), and nothing else: whoever sends a long response
-    /// in turns is told of each turn without asking again.
+    /// Room for much output, as long as there is some (level-triggered), and nothing else: a connection that sends a
+    /// long response in turns gets an event for each turn without asking again.
     Room,
 }
 
@@ -70,7 +70,7 @@ impl Epoll {
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: the call takes no pointers.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the descriptor is new and owned by nobody else.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -121,7 +121,7 @@ impl Waker {
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: the call takes no pointers.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        // SAFETY: the descriptor is new and owned by nobody else.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
@@ -146,7 +146,7 @@ pub(crate) fn accept(listener: &impl AsRawFd) -> io::Result<(OwnedFd, SocketAddr
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
     // SAFETY: the kernel writes at most `len` bytes into `storage`; both live over the call.
     let fd = check(unsafe { libc::accept4(listener.as_raw_fd(), (&raw mut storage).cast(), &raw mut len, flags) })?;
-    // SAFETY: the descriptor is new and owned by nobody else.
+    // SAFETY: the descriptor is new and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let addr = match i32::from(storage.ss_family) {
         libc::AF_INET => {
@@ -167,7 +167,7 @@ pub(crate) fn accept(listener: &impl AsRawFd) -> io::Result<(OwnedFd, SocketAddr
 }
 
 /// Which of the descriptors have something to be read or accepted. To ask takes 0.35 us; a call of `accept4` that finds
-/// nobody takes many times as long, as it makes a socket and a file before it looks, and has to give them back.
+/// no connection takes many times as long, as it makes a socket and a file before it looks, and has to give them back.
 pub(crate) fn have_input<const N: usize>(descriptors: [Option<RawFd>; N]) -> [bool; N] {
     // The kernel passes over negative numbers.
     let mut asked = descriptors.map(|fd| libc::pollfd { fd: fd.unwrap_or(-1), events: libc::POLLIN, revents: 0 });
@@ -178,18 +178,18 @@ pub(crate) fn have_input<const N: usize>(descriptors: [Option<RawFd>; N]) -> [bo
 
 /// Receives into `buffer` without waiting; 0 means that the peer has ended its side.
 pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
-    let nobody = std::ptr::null_mut::<libc::c_void>();
+    let no_peer = std::ptr::null_mut::<libc::c_void>();
     let (at, len) = (buffer.as_mut_ptr(), buffer.len());
     // SAFETY: the kernel writes at most the slice's length into it, and is asked for no address.
-    count_of(unsafe { libc::syscall(libc::SYS_recvfrom, fd, at, len, libc::MSG_DONTWAIT, nobody, nobody) })
+    count_of(unsafe { libc::syscall(libc::SYS_recvfrom, fd, at, len, libc::MSG_DONTWAIT, no_peer, no_peer) })
 }
 
 /// Sends some of the bytes without waiting.
 pub(crate) fn send_bytes(fd: RawFd, bytes: &[u8], flags: i32) -> io::Result<usize> {
     let flags = flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    let nobody = std::ptr::null::<libc::c_void>();
+    let no_peer = std::ptr::null::<libc::c_void>();
     // SAFETY: the kernel reads only the slice, which lives over the call, and is given no address.
-    count_of(unsafe { libc::syscall(libc::SYS_sendto, fd, bytes.as_ptr(), bytes.len(), flags, nobody, 0_usize) })
+    count_of(unsafe { libc::syscall(libc::SYS_sendto, fd, bytes.as_ptr(), bytes.len(), flags, no_peer, 0_usize) })
 }
 
 /// Sends some of a file without waiting; 0 means that it ends before `start`.

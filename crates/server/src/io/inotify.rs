@@ -1,4 +1,4 @@
-//! inotify(7): the kernel tells what changes in directories.
+//! inotify(7): the kernel reports changes in directories.
 
 use crate::io::epoll::check;
 use std::cell::RefCell;
@@ -41,7 +41,7 @@ impl Inotify {
     pub(crate) fn new() -> io::Result<Self> {
         // SAFETY: the call takes no pointers.
         let fd = check(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
-        // SAFETY: the descriptor is new and owned by nobody else.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(Self { fd: unsafe { OwnedFd::from_raw_fd(fd) }, buffer: RefCell::new(vec![0; BUFFER_BYTES].into()) })
     }
 

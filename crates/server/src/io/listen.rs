@@ -15,8 +15,8 @@ use std::time::Duration;
 /// Connections that the kernel holds for a loop that is busy; the kernel may lower it to `net.core.somaxconn`.
 pub(crate) const BACKLOG: i32 = 4096;
 
-/// An address to listen on: `127.0.0.1:8080`, `[::1]:80`, `localhost:8080`, `:8080` for every interface, `unix:PATH` for a
-/// socket in the file system, or `fd:3` for a listening socket that this process was started with.
+/// An address to listen on: `127.0.0.1:8080`, `[::1]:80`, `localhost:8080`, `:8080` for every interface, `unix:PATH`
+/// for a socket in the file system, or `fd:3` for a listening socket that this process was started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddr {
     /// Every interface, over IPv6 and IPv4 where the machine has both.
@@ -75,7 +75,7 @@ pub(crate) struct Listener {
     pub(crate) socket: Socket,
     /// Whether TLS is spoken.
     pub(crate) is_secure: bool,
-    /// Others have the socket too: whoever waits there can be left to them.
+    /// Other loops or processes have the socket too: connections that wait there can be left to them.
     pub(crate) is_inherited: bool,
 }
 
@@ -152,8 +152,8 @@ pub(crate) trait SocketSource {
     fn at_path(&mut self, path: &Path) -> Option<Socket>;
 }
 
-/// Opens the sockets of `loops` loops; the result has a list for each loop, in the order of `listen`, which says of each
-/// address whether TLS is spoken there. What `predecessor` has at an address is taken in place of a new socket.
+/// Opens the sockets of `loops` loops; the result has a list for each loop, in the order of `listen`, which says of
+/// each address whether TLS is spoken there. What `predecessor` has at an address is taken in place of a new socket.
 pub(crate) fn open(
     listen: &[(&ListenAddr, bool)],
     loops: usize,
@@ -243,8 +243,8 @@ fn open_each(addr: SocketAddr, loops: usize) -> Result<Vec<Socket>, BindError> {
     Ok(sockets)
 }
 
-/// What another server has at an address, as rows of a socket for each loop: each of its sockets has who waits there, so
-/// that none may be left out. None if there is nothing.
+/// The sockets of another server at an address, as rows of one socket for each loop. Connections may wait at each of
+/// them, so none may be left out. None if there are no such sockets.
 fn take(
     addr: SocketAddr,
     loops: usize,
@@ -297,7 +297,7 @@ pub(crate) fn join(socket: &Socket, addr: SocketAddr, first: bool) -> io::Result
     }
 }
 
-/// The same socket for each loop: whichever comes first accepts.
+/// The same socket for each loop: the loop that comes first accepts.
 fn share(socket: Socket, loops: usize) -> io::Result<Vec<Socket>> {
     let mut sockets: Vec<Socket> = (1..loops).map(|_| socket.try_clone()).collect::<io::Result<_>>()?;
     sockets.push(socket);
@@ -308,7 +308,7 @@ fn open_unix(path: &Path) -> io::Result<Socket> {
     let addr = SockAddr::unix(path)?;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
     if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
-        // Nobody listens: a server that was killed has left it.
+        // No process listens at it: a server that was killed has left it.
         std::fs::remove_file(path)?;
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
@@ -327,7 +327,7 @@ fn take_inherited(fd: RawFd) -> io::Result<Socket> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it does not listen"));
     }
     // A copy of our own, so that a number that is given twice is closed once by each of its owners.
-    // SAFETY: the call takes no pointers; the descriptor is new and owned by nobody else.
+    // SAFETY: the call takes no pointers; the descriptor is new and has no other owner.
     let socket = unsafe { Socket::from_raw_fd(crate::io::epoll::check(libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3))?) };
     socket.set_nonblocking(true)?;
     // Of a Unix socket this is refused, and needs not be.

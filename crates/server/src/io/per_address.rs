@@ -1,4 +1,4 @@
-//! How many connections each client's address has, where that is bounded.
+//! The number of connections of each client address, where it is bounded.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ const DEFAULT_SHARE: usize = 4;
 #[derive(Debug)]
 pub(crate) struct PerAddress {
     most: usize,
-    /// Nobody has said it, so that it is a share that strangers have, and holds for nobody on this machine.
+    /// The options do not set the bound. Then the default share holds, except for clients on this machine.
     is_default: bool,
     open: Mutex<HashMap<IpAddr, usize>>,
 }
@@ -24,8 +24,8 @@ impl PerAddress {
         Self { most: most.unwrap_or(share), is_default: most.is_none(), open: Mutex::default() }
     }
 
-    /// Whether an address has to be shown to be the client's own before it counts, as somebody else might use it up. A
-    /// share that nobody has said is so large that half of it can be lost.
+    /// Whether the client has to show that the address is its own before the connection counts, because a client with a
+    /// forged address could use that share up. The default share is so large that half of it can be lost.
     pub(crate) fn must_show(&self, addr: IpAddr) -> bool {
         if !self.is_default || self.is_spared(addr) {
             return self.most > 0 && !self.is_default;

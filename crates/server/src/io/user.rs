@@ -1,4 +1,4 @@
-//! The user as whom the server runs when it was started as root.
+//! The user that the server becomes when it was started as root.
 
 use crate::io::epoll::check;
 use std::ffi::{CStr, CString};
@@ -24,7 +24,7 @@ impl User {
     ///
     /// # Errors
     ///
-    /// Nobody has the name, or the system cannot tell.
+    /// No user has the name, or the system cannot tell.
     pub(crate) fn named(name: &str) -> io::Result<Self> {
         let text = CString::new(name)?;
         // SAFETY: all zeros is a valid value of this plain structure.
@@ -48,7 +48,7 @@ impl User {
     ///
     /// # Errors
     ///
-    /// The system refuses, as it does to everybody but root, or root's rights can still be had.
+    /// The system refuses, as it does for every user but root, or the process could still regain root's rights.
     pub(crate) fn become_it(&self) -> io::Result<()> {
         let Self { uid, gid, groups, .. } = self;
         // SAFETY: the calls take no pointers.
@@ -101,7 +101,7 @@ mod tests {
         let root = User::named("root").expect("everywhere");
         assert_eq!((root.uid, root.gid), (0, 0));
         assert!(root.groups.contains(&0));
-        assert_eq!(User::named("nobody-of-this-name").expect_err("nobody").kind(), io::ErrorKind::NotFound);
+        assert_eq!(User::named("no-user-of-this-name").expect_err("no such user").kind(), io::ErrorKind::NotFound);
         assert!(User::named("a\0b").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What the connections of a loop share: what they ask, where they count and log, and memory that is used again.
+//! What the connections of a loop share: the sites, the counters, the log, and memory that is used again.
 
 use crate::config::options::Options;
 use crate::counters::static_probe::static_probe;
@@ -117,7 +117,7 @@ impl LoopState {
         self.front.hear(&self.watcher, &self.counters.0[self.index]);
     }
 
-    /// A number for a connection that no other one has, in whichever loop.
+    /// A number for a connection that no other connection of any loop has.
     #[inline]
     pub(crate) fn next_connection(&self) -> u64 {
         let number = self.connections_begun.get() + 1;
@@ -130,7 +130,8 @@ impl LoopState {
         &self.counters.0[self.index]
     }
 
-    /// Takes up what came from other threads; whether connections that wait for a password have something to go on with.
+    /// Takes up what came from other threads; whether connections that wait for a password have something to go on
+    /// with.
     pub(crate) fn take_news(&mut self) -> bool {
         self.take_orders();
         if let Some(options) = self.reloads.newer(&mut self.generation) {
@@ -164,7 +165,7 @@ impl LoopState {
         self.throttles.as_ref().is_some_and(Throttles::has_waiting)
     }
 
-    /// Those who have something to get of what they waited for, in the order of their coming.
+    /// The waiting requests that now get a place, or have waited too long, in the order of their arrival.
     pub(crate) fn turns_of_waiting(&mut self) -> Vec<Asker> {
         self.throttles.as_mut().map(|throttles| throttles.turns(self.clock.now_ms)).unwrap_or_default()
     }
@@ -185,7 +186,7 @@ impl LoopState {
     /// until then.
     fn take_orders(&mut self) {
         if let Some(orders) = self.controls.newer(&mut self.controls_generation) {
-            // Who orders may have other rules than before.
+            // The program that gave the order may have other rules than before.
             self.front.ask_again(&self.counters.0[self.index]);
             self.front.obey(&orders);
             self.loops_more = orders.loops_more;

@@ -1,7 +1,7 @@
 //! Pages with includes, taken apart: server-side includes as Apache's mod_include has them, and ESI's includes.
 //!
-//! A page is parsed once and assembled often. Whatever the input, parsing ends and forgets nothing: what is no
-//! directive stays text, and what is a wrong one becomes a `Wrong` in its place.
+//! A page is parsed once and assembled often. Parsing ends for every input and loses nothing: what is no directive
+//! stays text, and a wrong directive becomes a `Wrong` in its place.
 
 use std::ops::Range;
 
@@ -107,7 +107,8 @@ fn directive(source: &[u8]) -> Option<(Vec<Step>, usize)> {
         let source = attributes(inner).and_then(|attributes| value(&attributes, "src"));
         return Some((vec![source.map_or(Step::Wrong, |path| Step::Include { path, is_name: false })], len));
     }
-    // What is for a page that nobody assembles, and what hides ESI from a browser that gets such a page.
+    // Content for a page that is sent without assembly, and comments that hide ESI from a browser that gets such a
+    // page.
     if within.starts_with(b"<esi:remove>") {
         return until(12, b"</esi:remove>").map(|(_, len)| (Vec::new(), len));
     }

@@ -1,11 +1,11 @@
-//! The seam between the server, which carries decisions out, and whoever knows rules and makes them.
+//! The interface between the server, which carries decisions out, and the adviser, which makes them by its rules.
 
 use crate::files::variants::FULL;
 use crate::policy::lease::Lease;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What a request is about, for whoever knows rules.
+/// What the adviser is told about a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// The path from the root of its site, decoded, without a query.
@@ -16,9 +16,9 @@ pub struct Question<'a> {
     pub connection: u64,
     /// What is known of the client's connection.
     pub link: Link,
-    /// What the last advice for this path in this loop has said is to be remembered; 0 where there was none.
+    /// `remember` of the last advice for this path in this loop; 0 where there was none.
     pub remembered: u64,
-    /// Whoever asks would take a lease.
+    /// The caller would take a lease.
     pub takes_lease: bool,
 }
 
@@ -38,15 +38,15 @@ pub struct Advice {
     pub variant: Option<Names>,
     /// Refuse it with 503; the client may come again after so many seconds.
     pub refuse_retry_after_s: Option<u32>,
-    /// What the cache has may be sent without a look at the file, and a page as it was assembled before, where that was
-    /// the present state at most so many milliseconds ago. None = nothing may be older than it is without rules.
+    /// The server may send cached content without a look at the file, and a page as it was assembled before, if that
+    /// was up to date at most so many milliseconds ago. None = answers may be no older than without rules.
     pub stale_ms_max: Option<u64>,
-    /// What the adviser is told with the end of the response, to know what it is the end of.
+    /// A number that the report of the response's end returns to the adviser.
     pub ticket: u64,
-    /// What the next question for this path comes with, from the same loop.
+    /// A number that the next question for this path from the same loop returns to the adviser.
     pub remember: u64,
-    /// With it the same, of which this request is none, may be advised again to the connection for this path. Only for
-    /// advice that nothing is chosen, or the file itself, by a link of which the next look is not due yet.
+    /// With a lease the loop may repeat this advice for the connection and path without asking; this request does not
+    /// count in it. Only for advice that chooses nothing, or the file itself, while no new look at the link is due.
     pub lease: Option<Arc<Lease>>,
 }
 
@@ -90,8 +90,8 @@ pub trait Adviser: Send + Sync + std::fmt::Debug {
     /// Whether any rule is for this path: asked once for each path that is loaded, the answer is kept with it until
     /// there is another edition.
     fn governs(&self, path: &str) -> bool;
-    /// Whether advice for such a path may depend on the client's link, so that clients are asked to say what they know of
-    /// it (`Accept-CH`, RFC 8942 section 3.1). Asked and kept as `governs` is.
+    /// Whether advice for such a path may depend on the client's link, so that clients are asked to say what they know
+    /// of it (`Accept-CH`, RFC 8942 section 3.1). Asked and kept as `governs` is.
     fn asks_hints(&self, _path: &str) -> bool {
         true
     }
@@ -106,8 +106,8 @@ pub trait Adviser: Send + Sync + std::fmt::Debug {
     }
     /// A request for a governed path is about to be answered.
     fn begin(&self, question: &Question<'_>) -> Advice;
-    /// What the advice of this ticket was for had to wait for so many nanoseconds before its response could be made: for a
-    /// place among as many as may be under way, and for its file to be found and read. Said only where it had to.
+    /// What the advice of this ticket was for had to wait for so many nanoseconds before its response could be made:
+    /// for a place among as many as may be under way, and for its file to be found and read. Said only where it had to.
     fn waited(&self, _ticket: u64, _waited_ns: u64) {}
     /// A response of a governed path is under way, at most every 100 ms: another variant to go on with?
     fn during(&self, connection: u64, link: Link) -> Option<Arc<str>>;

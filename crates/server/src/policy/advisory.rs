@@ -1,4 +1,4 @@
-//! What a loop keeps for those who know rules: it asks them, measures clients for them, and tells them how it ended.
+//! A loop's side of the adviser: it asks about requests, measures clients' links, and reports how responses ended.
 
 use crate::counters::{Counters, LoopCounters};
 use crate::files::atom::Atom;
@@ -63,8 +63,8 @@ impl Advisory {
         self.adviser.edition()
     }
 
-    /// Asks what to do with a request for content that is governed, at a time of the loop's clock. Whoever asks tells
-    /// what came of it ([`Self::begun`]).
+    /// Asks what to do with a request for content that is governed, at a time of the loop's clock. The caller then
+    /// reports what it did with the advice ([`Self::begun`]).
     #[inline]
     pub(crate) fn ask(&self, request: &Request<'_>, atom: &Atom, caller: &Caller<'_>, now_ms: u64) -> Advice {
         self.contents.look(atom, &self.shelf);
@@ -170,7 +170,7 @@ impl MayBeStale {
     }
 }
 
-/// A response that somebody was asked about; who was asked is told of its end, whatever way that comes.
+/// A response that the adviser was asked about. The adviser is told of its end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Advised {
     advisory: Rc<Advisory>,
@@ -219,7 +219,7 @@ impl Advised {
         self.advisory.adviser.waited(self.ticket, waited_ns);
     }
 
-    /// Looks at the connection where that is due, and has a stream go on in another variant where somebody says so.
+    /// Measures the connection if that is due, and has a stream go on in another variant if the adviser says so.
     pub(crate) fn look(&mut self) {
         let now_ms = now_ms();
         if now_ms.saturating_sub(self.looked_ms) < LOOK_MS {

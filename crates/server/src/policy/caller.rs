@@ -1,4 +1,4 @@
-//! Who asks: for those on the way of a request that treat clients differently.
+//! The client of a request, for code that treats clients differently.
 
 use crate::policy::leased::Leased;
 use std::net::IpAddr;

@@ -1,8 +1,9 @@
-//! Sound that goes on in another file in the middle, where the client takes less, or more, than it did.
+//! Sound that switches to another file in the middle of a response, because the client's bandwidth has changed.
 //!
-//! The response is made piece by piece, each a chunk of whole frames. As long as nothing is swapped they are the file's
-//! bytes. Whoever wants another variant is obeyed at the next frame, if decoders need no other set-up for it; of Layer
-//! III the frame before may be replaced by one that carries what the next one needs (`audio/carrier.rs`).
+//! The response is made piece by piece, each a chunk of whole frames. Without a swap they are the file's bytes. If the
+//! adviser asks for another variant, the response switches at the next frame, provided that decoders need no other
+//! set-up for it. With Layer III the frame before may be replaced by one that carries what the next one needs
+//! (`audio/carrier.rs`).
 
 use crate::files::atom::{Atom, Content, Description};
 use crate::files::root::Root;
@@ -183,7 +184,7 @@ impl Stream {
 
     fn refuse(&mut self, names: Arc<str>, advisory: &Advisory) {
         advisory.counts().swaps_refused.add(1);
-        // As many as there can be names in a policy; whoever has more is asked to say it again.
+        // As many as a policy can name; with more all are forgotten, and a name may be refused again.
         if self.refused.len() == 16 {
             self.refused.clear();
         }
@@ -230,7 +231,7 @@ impl Stream {
             self.at += piece.len() as u64;
             return Ok(());
         }
-        // One frame more than a piece, so that there is a whole one in it whatever its size.
+        // One frame more than a piece, so that it holds a whole frame of any size.
         read(self.at, self.piece_bytes + 8192, piece)?;
         let mut end = 0;
         let mut frames = 0;

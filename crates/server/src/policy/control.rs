@@ -1,6 +1,7 @@
-//! Orders to a running server from other threads: what its caches keep, what they load beforehand, how many loops run.
+//! Orders to a running server from other threads: what its caches pin, what they load beforehand, how many loops run.
 //!
-//! Each order is a state or a word that loops take up between two events, when they are woken for it.
+//! An order sets a state (pins, number of loops) or asks for one action (loading). It wakes the loops, and each loop
+//! carries it out between two events.
 
 use crate::http::pattern::Pattern;
 use crate::io::epoll::Waker;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Globs that can be pinned; one more is refused.
 const PINS_MAX: usize = 256;
-/// Words to load something that loops have not all taken up; older ones are dropped for them.
+/// Orders to load something that are kept for loops which have not taken them up; older ones are dropped for newer.
 const WARMS_MAX: usize = 64;
 
 /// Gives orders to a running server; see [`crate::Server::control`].
@@ -38,8 +39,8 @@ pub(crate) struct Orders {
 
 impl Control {
     /// Keeps what is in the cache, or comes into it, of the paths that a glob matches (`*` within a segment, `**`
-    /// anything, `?` one character), whatever else wants its room. Paths are those from the root of a site. Whether the
-    /// glob can be used: it is refused if it is too large, or with 256 others.
+    /// anything, `?` one character), and never evicts it. Paths are those from the root of a site. Returns whether the
+    /// glob can be used: it is refused if it is too large, or if 256 others are in use.
     pub fn pin(&self, glob: &str) -> bool {
         let Some(pattern) = Pattern::glob(glob) else { return false };
         let mut orders = self.0.orders();
@@ -87,7 +88,7 @@ impl Control {
 }
 
 impl Controls {
-    /// The server's end cuts off what is under way: whoever waits for that gets no turn any more.
+    /// The server ends and cuts off what is under way: requests that wait for a place get no turn any more.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::Release);
     }
@@ -97,7 +98,7 @@ impl Controls {
     }
 
     fn orders(&self) -> MutexGuard<'_, Orders> {
-        // Whoever panicked meanwhile has left whole orders.
+        // A thread that panicked with the lock held left whole orders.
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -112,8 +113,8 @@ impl Controls {
         self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of whom to wake, in the order of the loops, and wakes them for what was ordered before they were
-    /// there.
+    /// Takes the wakers of the loops, in the order of the loops, and wakes all of them for orders that were given
+    /// before.
     pub(crate) fn know(&self, wakers: Vec<Arc<Waker>>) {
         *self.wakers() = wakers;
         self.wakers().iter().for_each(|waker| waker.wake());
@@ -130,7 +131,7 @@ impl Controls {
             return None;
         }
         let orders = self.orders();
-        // With the orders held nobody gives others.
+        // No thread can give others while we hold the lock.
         let before = std::mem::replace(generation, self.generation.load(Ordering::Acquire));
         let mut orders = orders.clone();
         orders.warms.retain(|(since, _)| *since > before);

@@ -1,5 +1,5 @@
-//! What a running server knows, for who looks at it from another thread: of its clients' links, and of the content that
-//! is asked for most.
+//! What a running server knows of its clients' links and of the content that is asked for most, for another thread of
+//! the program to read.
 
 use crate::files::atom::{Atom, Content, Stamp};
 use crate::files::shelf::{Shared, Shelf};
@@ -25,9 +25,9 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 pub struct Insight {
     pub(crate) priors: Arc<Priors>,
     pub(crate) contents: Arc<Contents>,
-    /// Whether addresses of clients are told as they are, as in the access log.
+    /// Whether addresses of clients are shown whole, as in the access log.
     pub(crate) is_whole: bool,
-    /// What takes their place else: the same for the same address, as long as this server runs.
+    /// The key for the names that replace them otherwise: the same for the same address, as long as this server runs.
     pub(crate) key: RandomState,
 }
 
@@ -79,7 +79,7 @@ struct Wanted {
 #[derive(Debug)]
 struct Known {
     stamp: Stamp,
-    /// Where the digest is made; it is gone where nobody serves this content any more.
+    /// Where the digest is made; it is gone once no loop serves this content any more.
     shared: Weak<Shared>,
     digest: Option<Digest>,
 }
@@ -126,8 +126,8 @@ impl Contents {
         Some(Described { bytes: known.stamp.size(), digest: known.digest() })
     }
 
-    /// A loop serves content: where somebody wants to know of it, and has not been told, it is noted, and its digest is
-    /// asked for, which is made beside the loops.
+    /// A loop serves content: if its path is among the wanted ones, and was not described since they were asked for,
+    /// the content is noted, and a thread beside the loops makes its digest.
     #[inline]
     pub(crate) fn look(&self, atom: &Atom, shelf: &Shelf) {
         let generation = self.generation.load(Ordering::Relaxed);

@@ -14,8 +14,9 @@ const PAUSE: Duration = Duration::from_micros(50);
 
 /// Advice that a loop gives again to one connection for one path, until what it depends on changes.
 ///
-/// Only that loop counts what it was given for, by plain stores; whoever has let it may read the counts at any time. What
-/// has begun and what is over stand in one word, so that what is under way is exact whenever that is.
+/// Only that loop counts the requests that it was given for, by plain stores; the adviser that let it may read the
+/// counts at any time. The counts of begun and finished requests are in one word, so that their difference, the
+/// requests under way, is exact at each read.
 #[derive(Debug)]
 pub struct Lease {
     counts: AtomicU64,
@@ -108,7 +109,7 @@ impl Lease {
 
     #[inline]
     fn begin_exactly(&self) -> bool {
-        // Either this one sees that the clock has moved on, or who has moved it sees this one.
+        // Either this call sees that the clock has moved on, or the thread that moved it sees `is_beginning`.
         self.is_beginning.swap(true, Ordering::SeqCst);
         let has_begun = self.holds() && self.count();
         self.is_beginning.store(false, Ordering::Release);
@@ -122,7 +123,7 @@ impl Lease {
 
     #[inline]
     fn count(&self) -> bool {
-        // Nobody else writes it.
+        // Only this loop writes it.
         let counts = self.counts.load(Ordering::Relaxed);
         let has_room = counts < BEGUN_MAX * BEGUN;
         if has_room {

@@ -1,4 +1,4 @@
-//! What a connection was advised last, where that is leased: its next request for the same is answered without asking.
+//! The last leased advice of a connection: its next request for the same path is answered without asking the adviser.
 
 use crate::files::atom::Atom;
 use crate::policy::advisory::{Advised, Advisory};
@@ -31,7 +31,7 @@ pub(crate) struct Kept {
     pub(crate) caller: Caller<'static>,
 }
 
-/// A response that was advised so; it is counted as over when this is dropped, whatever way that comes.
+/// A response under leased advice. Dropping it counts the response as over, whether it was finished or failed.
 #[derive(Debug)]
 pub(crate) struct Again {
     kept: Rc<Kept>,

@@ -1,10 +1,10 @@
-//! How fast a client takes what there is for it, by what the kernel counts of its connection anyway (TCP_INFO).
+//! A client's bandwidth and round trip, from what the kernel counts of its connection anyway (TCP_INFO).
 //!
-//! The bandwidth is what the client has acknowledged over the time in which something was there for it:
+//! The bandwidth is what the client has acknowledged over the time in which there was something to send:
 //! `tcpi_bytes_acked` over `tcpi_busy_time`. Time in which the client's own window was full (`tcpi_rwnd_limited`) is
 //! part of that, since a client that reads slowly is a slow client. Where our own buffer was the limit
-//! (`tcpi_sndbuf_limited`) it could have been more, so that such a reading only raises what is known.
-//! `tcpi_delivery_rate` says how fast the last segments went, whatever happened around them, and is of no use here.
+//! (`tcpi_sndbuf_limited`) the client could have taken more, so that such a reading only raises the estimate.
+//! `tcpi_delivery_rate` is the rate of the last segments only, without the pauses around them, and is of no use here.
 
 use crate::policy::advice::Link;
 use crate::policy::link_prior::Priors;
@@ -118,8 +118,8 @@ impl Probe {
 }
 
 impl Probe {
-    /// How fast the client is at least, by what is too little for a reading: it was sent while TCP tried out how much it
-    /// may send, so that the line can be faster and not slower.
+    /// How fast the client is at least, by what is too little for a reading: it was sent while TCP tried out how much
+    /// it may send, so that the line can be faster and not slower.
     fn bound(&self, now: Counted) -> Option<f64> {
         let acked_bytes = now.acked_bytes.saturating_sub(self.base.acked_bytes);
         let busy_us = now.busy_us.saturating_sub(self.base.busy_us);
@@ -142,7 +142,7 @@ pub(crate) struct Links {
     probes: HashMap<u64, Probe, RandomState>,
     /// What the last looks said, from the first look on.
     at_hand: Vec<AtHand>,
-    /// Connections whose readings were given away for those of others; taken by whoever counts.
+    /// Connections whose readings were evicted for those of others; the caller that counts them resets this.
     pub(crate) evicted: u64,
     /// Times that the kernel was asked; likewise.
     pub(crate) looks: u64,
@@ -190,7 +190,8 @@ impl Links {
                 priors.learn(client, Link { bandwidth_bps: Some(bandwidth_bps), ..probe.link }, now_ms);
                 probe.rtt_told_ms = Some(now_ms);
             } else if let Some(bound_bps) = probe.bound(counted) {
-                // Of whom nothing is known nothing is known by it either, but who is expected to be slower is not.
+                // It is a lower bound: it tells nothing about a client of unknown speed, but shows that one which is
+                // expected to be slower is faster.
                 // Only the bandwidth is asked for: no round trip has to be made of what is kept.
                 let without_rtt = Link { rtt_s: Some(0.0), ..probe.link };
                 let expected_bps = known.fill_up(without_rtt, now_ms).bandwidth_bps;
@@ -200,8 +201,8 @@ impl Links {
                 }
             }
             if probe.rtt_told_ms.is_none_or(|told_ms| now_ms.saturating_sub(told_ms) >= RTT_TOLD_MS) {
-                // Who takes small files only has a round trip, too. A new connection from where others have lately been
-                // adds little to what they have shown: it is told of when it stays.
+                // A client that takes small files only has a round trip, too. A new connection from a place that others
+                // have lately shown adds little: it counts only if it stays.
                 if probe.rtt_told_ms.is_some() || !known.holds_rtt(now_ms) {
                     priors.learn(client, Link { bandwidth_bps: None, ..probe.link }, now_ms);
                 }
@@ -240,7 +241,7 @@ mod tests {
     const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
     impl Links {
-        /// As whoever asks has it: a look where one is due.
+        /// The link as a caller gets it: measured if a look is due.
         fn link(
             &mut self,
             connection: u64,

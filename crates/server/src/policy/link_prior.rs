@@ -1,4 +1,4 @@
-//! What is expected of a client that has not shown yet how fast it is: what others of its address or its network did.
+//! What is expected of a client whose speed is not measured yet: what other clients of its address or network did.
 
 use crate::http::access::masked;
 use crate::policy::advice::Link;
@@ -11,8 +11,9 @@ use std::sync::{Mutex, PoisonError};
 const PLACES_MAX: usize = 32_768;
 /// What was found out weighs half as much after this time.
 const HALF_LIFE_MS: f64 = 180_000.0;
-/// So long after the last reading something is expected; then it is found out anew. A client that is slow is measured
-/// with whatever it takes; one that has become fast is not, while it gets small files only: it has its way back by this.
+/// An expectation holds for so long after the last reading; then the bandwidth is measured anew. Every response
+/// measures a slow client. A client that has become fast is not measured while it gets small files only: the expiry
+/// lets it recover.
 const HOLD_MS: u64 = 120_000;
 /// However much was found out, later readings count.
 const WEIGHT_MAX: f64 = 20.0;
@@ -25,7 +26,8 @@ pub(crate) struct Priors(Mutex<[Places; 2]>);
 
 #[derive(Debug, Default)]
 struct Places {
-    /// By a hash that is seeded anew with each start, and takes a third of SipHash's time; how many there are is bounded.
+    /// By a hash that is seeded anew with each start, and takes a third of SipHash's time; how many there are is
+    /// bounded.
     of: HashMap<IpAddr, Prior, RandomState>,
     evicted: u64,
 }
@@ -122,8 +124,8 @@ impl Known {
 }
 
 impl Priors {
-    /// Takes note of what a client's connection showed: either by itself, as who takes small files only shows no
-    /// bandwidth.
+    /// Takes note of what a client's connection showed. Bandwidth and round trip are noted independently, as a client
+    /// that takes small files only shows no bandwidth.
     pub(crate) fn learn(&self, client: IpAddr, link: Link, now_ms: u64) {
         let known = |value: Option<f64>| value.filter(|value| *value > 0.0 && value.is_finite());
         let (bandwidth_bps, rtt_s) = (known(link.bandwidth_bps), known(link.rtt_s));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Rules and how they are used, as a configuration says it: for whoever knows rules.
+/// Rules and how they are used, as a configuration says it: for the program that makes the adviser.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyOptions {
     /// The file of the rules.

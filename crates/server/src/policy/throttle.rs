@@ -1,12 +1,13 @@
 //! Bounds on the requests for some paths that are under way at once: so many are answered, so many wait, the others are
 //! refused.
 //!
-//! Who waits is asked again, in the order of coming, when one that is answered is over: those only for whom there is a
-//! place, so that the end of each costs the same however many wait. A client that ends its side meanwhile has gone away and
-//! is dropped, so that nobody is refused for its sake. Over HTTP/2 and HTTP/3 each stream waits for itself, in one order with
-//! all others, and one that is reset is dropped.
+//! When a request is finished, the one that has waited longest gets its place. Only as many as there are places are
+//! woken, so that the end of a request costs the same however many wait. A client that ends its side while it waits is
+//! dropped, so that it takes no place from others. Over HTTP/2 and HTTP/3 each stream waits by itself, in one queue
+//! with all other requests; a stream that is reset is dropped.
 //!
-//! Another configuration may have other bounds: one of the same pattern goes on with who is under way and who waits.
+//! If another configuration has a bound of the same pattern, that bound takes over the requests under way and those
+//! that wait.
 
 use crate::counters::LoopCounters;
 use crate::http::pattern::Pattern;
@@ -20,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Clone)]
 pub struct Throttle(pub(crate) Arc<Shared>);
 
-/// A bound and who is under way within it; all loops share it.
+/// A bound and the requests within it; all loops share it.
 #[derive(Debug)]
 pub(crate) struct Shared {
     glob: String,
@@ -43,7 +44,7 @@ struct State {
     waiting: VecDeque<Waiter>,
 }
 
-/// Whose a request is.
+/// The connection and stream of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asker {
     pub(crate) connection: u64,
@@ -113,7 +114,7 @@ impl Throttle {
     }
 }
 
-/// Two that say the same, whoever is under way.
+/// Two are equal if their patterns and bounds are; the requests under way do not count.
 impl PartialEq for Throttle {
     fn eq(&self, other: &Self) -> bool {
         self.0.glob == other.0.glob && self.bounds() == other.bounds()
@@ -122,13 +123,13 @@ impl PartialEq for Throttle {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Whoever panicked meanwhile has left whole entries.
+        // A thread that panicked with the lock held left whole entries.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// The loop of whoever waits first, if there is a place.
+    /// The loop of the request that waits first, if there is a place.
     fn next(&self) -> Option<usize> {
         self.waiting.front().filter(|_| self.running < self.bounds.running_max).map(|next| next.index)
     }
@@ -144,7 +145,7 @@ pub(crate) struct Throttles {
     waiting: usize,
     /// Some of them may wait for a bound that is not the first one of their path any more.
     is_moved: bool,
-    /// Those whose bound is no more.
+    /// Requests that waited for a bound that was removed.
     released: Vec<Asker>,
     decoded: Vec<u8>,
 }
@@ -156,7 +157,8 @@ impl Throttles {
         (!all.is_empty()).then(|| Self { all: all.to_vec(), controls, index, waiting: 0, is_moved, released, decoded })
     }
 
-    /// Other bounds hold from now on. Who waits for one that is no more has its turn next; all others keep their places.
+    /// Other bounds hold from now on. Requests that wait for a removed bound have their turn next; all others keep
+    /// their places.
     pub(crate) fn take_up(&mut self, all: &[Throttle]) {
         let is_gone = |known: &&Throttle| !all.iter().any(|one| Arc::ptr_eq(&one.0, &known.0));
         for gone in self.all.iter().filter(is_gone) {
@@ -186,7 +188,7 @@ impl Throttles {
         let mut state = of.state();
         let Bounds { running_max, queue_max, wait_ms } = state.bounds;
         let place = state.waiting.iter().position(|waiter| waiter.asker == asker);
-        // Whoever came before has its turn first.
+        // Requests that came before have their turn first.
         if state.running < running_max && place.unwrap_or(state.waiting.len()) == 0 && !self.controls.is_over() {
             state.running += 1;
             let waited_ms = state.waiting.pop_front().map_or(0, |waiter| {
@@ -254,8 +256,7 @@ impl Throttles {
         before - self.waiting
     }
 
-    /// Those of this loop who have something to get, in the order of their coming: a place, or the word that they have
-    /// waited long enough.
+    /// The requests of this loop that now get a place or have waited too long, in the order of their arrival.
     pub(crate) fn turns(&mut self, now_ms: u64) -> Vec<Asker> {
         let mut turns = std::mem::take(&mut self.released);
         if self.waiting == 0 {
@@ -265,7 +266,7 @@ impl Throttles {
         for Throttle(of) in &self.all {
             let state = of.state();
             let free = if is_over { 0 } else { state.bounds.running_max.saturating_sub(state.running) };
-            // They stand in the order of time, so that behind one who may still wait nobody has waited long enough.
+            // They are in order of arrival: behind one that may still wait, none has waited long enough.
             let first = state.waiting.iter().enumerate().take_while(|(place, waiter)| {
                 *place < free || now_ms.saturating_sub(waiter.since_ms) >= state.bounds.wait_ms
             });
@@ -279,7 +280,7 @@ impl Throttles {
         self.waiting
     }
 
-    /// Whether somebody of this loop waits.
+    /// Whether a request of this loop waits, or one has to be asked again.
     pub(crate) fn has_waiting(&self) -> bool {
         self.waiting > 0 || !self.released.is_empty()
     }
@@ -343,7 +344,7 @@ mod tests {
         assert!(matches!(ask(&mut throttles, "/a/x", 5, 0), Gate::Full { seconds: 5 }));
         assert!(matches!(ask(&mut throttles, "/a/x", 3, 4000), Gate::Wait), "asked again it has its place");
         assert_eq!(Throttles::fill(std::slice::from_ref(&throttle)), (2, 2));
-        assert_eq!((throttles.turns(4000), throttles.turns(5000)), (vec![], vec![of(3), of(4)]), "nobody, or too long");
+        assert_eq!((throttles.turns(4000), throttles.turns(5000)), (vec![], vec![of(3), of(4)]), "none, or too long");
         drop(first);
         assert_eq!(throttles.turns(4000), [of(3)], "there is one place");
         assert!(matches!(ask(&mut throttles, "/a/x", 4, 4000), Gate::Wait), "another one came before");
@@ -382,13 +383,13 @@ mod tests {
             loops.iter_mut().for_each(|one| one.take_up(all));
             Throttles::fill(all)
         };
-        // More run, fewer wait: who waits stays, in its order.
+        // More run, fewer wait: those that wait stay, in their order.
         assert_eq!(reload(&mut all, &mut loops, vec![one("/a/*", 3, 1, 5000), one("/b/*", 1, 3, 5000)]), (2, 5));
         assert_eq!([loops[0].turns(0), loops[1].turns(0)], [vec![of(3)], vec![of(4)]]);
         assert!(matches!(asked(&mut loops, 0, "/a/x", 8), Gate::Full { .. }));
         let Gate::Open(Some(_third)) = asked(&mut loops, 0, "/a/x", 3) else { panic!("its turn") };
         let Gate::Open(Some(_fourth)) = asked(&mut loops, 1, "/a/x", 4) else { panic!("its turn") };
-        // A bound that is no more keeps nobody, and another one before it takes who comes to it.
+        // A bound that was removed keeps no request, and a new bound before another gets the requests that match it.
         assert_eq!(reload(&mut all, &mut loops, vec![one("/a/x", 1, 1, 5000), one("/a/*", 3, 1, 9000)]), (3, 1));
         assert_eq!([loops[0].turns(5000), loops[1].turns(0)], [vec![of(7)], vec![of(6)]], "5 may wait longer now");
         assert!(matches!(asked(&mut loops, 0, "/b/x", 7), Gate::Open(None)));

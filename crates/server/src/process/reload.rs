@@ -1,4 +1,4 @@
-//! Another configuration for a server that runs.
+//! Gives a running server another configuration.
 
 use crate::config::options::Options;
 use crate::error::TlsError;
@@ -37,7 +37,8 @@ impl Reloader {
     }
 
     /// Has every loop take up hosts, paths, bounds, limits, times, certificates and the log of `options`, for the
-    /// requests and handshakes from then on. No connection is closed by it. Returns what was changed but holds only after a restart.
+    /// requests and handshakes from then on. No connection is closed by it. Returns what was changed but holds only
+    /// after a restart.
     pub fn reload(&self, mut options: Options) -> Vec<&'static str> {
         let mut current = self.0.options.lock().unwrap_or_else(PoisonError::into_inner);
         let before = &**current;
@@ -78,8 +79,8 @@ impl Reloader {
         changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(what, _)| what).collect()
     }
 
-    /// Looks where the paths of the roots lead to, and has every loop serve the directories that they lead to now. Returns
-    /// what came of it, in words. A server that runs does so every second by itself.
+    /// Looks where the paths of the roots lead to, and has every loop serve the directories that they lead to now.
+    /// Returns what came of it, in words. A server that runs does so every second by itself.
     pub fn follow_roots(&self) -> Vec<String> {
         self.0.follow_roots(true)
     }
@@ -93,7 +94,8 @@ impl Reloader {
     }
 }
 
-/// Whether rules are used as before; their file is read again by whoever knows rules.
+/// Whether rules are used as before, apart from the name of their file: the program that made the adviser reads it
+/// again.
 fn is_same_but_for_its_file(before: &Options, now: &Options) -> bool {
     let but_for_its_file = |options: &Options| {
         let policy = options.policy.clone();

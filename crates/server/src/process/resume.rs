@@ -32,7 +32,7 @@ pub struct Unfinished {
     pub response: Response,
     /// The file, from the root; none where the response has no content beside its head.
     pub path: Option<Vec<u8>>,
-    /// The digest of the bytes that are sent, whatever their form; none only without content.
+    /// The digest of the bytes that are sent, plain or compressed; none only without content.
     pub digest: Option<Digest>,
     /// Whether the form was made of the file when it was served, rather than lying beside it.
     pub is_made: bool,
@@ -70,7 +70,7 @@ impl Resumer {
         let root = Root::open_directory(&options.root)?.following(options.symlinks, &options.root);
         let shelf = Arc::new(Shelf::new());
         shelf.start().map_err(failed)?;
-        // Nobody would listen, so files are looked at.
+        // No loop reads inotify events here, so the site checks the files themselves.
         let share = Share {
             shelf: Arc::clone(&shelf),
             watcher: Rc::new(Watcher::deaf()),
@@ -88,7 +88,7 @@ impl Resumer {
         let persistence = Persistence::of(request.minor, request.keep_alive);
         let mut pending = Pending::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
-        // Nobody is asked about it.
+        // There is no adviser to ask, so these values are placeholders.
         let caller = Caller {
             client: Ipv4Addr::UNSPECIFIED.into(),
             connection: 0,

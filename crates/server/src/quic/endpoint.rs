@@ -48,7 +48,7 @@ pub(crate) struct Endpoint {
     blocked: Option<Transmit>,
     /// The event queue tells of room.
     waits_for_room: bool,
-    /// Whose sockets these were.
+    /// The servers that had these sockets before.
     former: Option<Arc<Former>>,
     /// Another server reads from the socket, and hands on what is for this one.
     is_succeeded: bool,
@@ -142,7 +142,8 @@ impl Endpoint {
                 std::array::from_fn(|_| buffers.next().unwrap_or(IoSliceMut::new(&mut [])));
             let received = self.socket.receive(&mut buffers, &mut what);
             if let Ok(count) = received {
-                // A request may have come after the events of this round, by who has just changed what it asks for.
+                // The client may have sent a request after this round's events, and have just changed a file it asks
+                // for.
                 bench.hear();
                 let now = Instant::now();
                 for (what, buffer) in what[..count].iter().zip(input.chunks_exact(RECEPTION_BYTES)) {
@@ -218,7 +219,7 @@ impl Endpoint {
         let peer = incoming.remote_address();
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let mut answer = Vec::new();
-        // Who was asked to show its address can come to nobody else.
+        // A client that answers a Retry of this server can only come here: no other server accepts the token.
         let has_come_back = self.is_succeeded && incoming.remote_address_validated();
         if bench.stopping && !has_come_back {
             if self.is_succeeded {
@@ -228,7 +229,7 @@ impl Endpoint {
             let transmit = self.quic.refuse(incoming, &mut answer);
             return self.answer(&transmit, &answer, bench);
         }
-        // Where addresses have shares, nobody may use up another one's.
+        // Where addresses have shares, no client may use up the share of an address that is not its own.
         let must_show = self.handshakes >= bench.limits.handshakes_max || open.per_address.must_show(peer.ip());
         if must_show && !incoming.remote_address_validated() && incoming.may_retry() {
             bench.counts().quic_retries.add(1);
@@ -265,7 +266,7 @@ impl Endpoint {
         }
     }
 
-    /// Sends what belongs to no connection. It is not kept for a socket without room: who asked asks again.
+    /// Sends a datagram that belongs to no connection. If the socket has no room it is dropped: the client asks again.
     fn answer(&mut self, transmit: &Transmit, contents: &[u8], bench: &LoopState) {
         if self.blocked.is_none() && self.socket.send(transmit, contents).is_ok() {
             bench.counts().bytes_sent.add(transmit.size as u64);
@@ -454,7 +455,7 @@ impl Endpoint {
         self.work(bench, open);
     }
 
-    /// Ends all connections, whatever is under way.
+    /// Ends all connections at once, even with responses under way.
     pub(crate) fn abort(&mut self, bench: &mut LoopState, open: &Open) {
         let now = Instant::now();
         for slot in self.connections.iter_mut().flatten() {
@@ -464,7 +465,7 @@ impl Endpoint {
             slot.connection.close(http3::Code::NoError, now, bench);
         }
         self.begin_stop(bench, open);
-        // Nobody waits for what clients may still say.
+        // The server does not wait for what clients may still send.
         for slot in self.connections.drain(..).flatten() {
             if slot.is_open {
                 open.leave(slot.connection.peer().ip());

@@ -1,4 +1,5 @@
-//! The form of what one server hands on to the one that it follows, and of the names of the sockets for it.
+//! The form of the messages by which a server hands datagrams on to the one before it, and of the names of the sockets
+//! for them.
 
 use quinn_udp::{EcnCodepoint, RecvMeta};
 use std::fmt;
@@ -6,14 +7,14 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// What stands in front of a datagram that is handed on.
 const HEAD_BYTES: usize = 41;
-/// What says that somebody has taken the sockets over, and hands datagrams on from now on.
+/// The message that a successor has taken the sockets over, and hands datagrams on from now on.
 pub(crate) const HELLO: &[u8] = &[0];
 /// The kind of a message that is a datagram.
 const DATAGRAM: u8 = 1;
 /// Bytes of an id that this server gives a connection.
 pub(crate) const ID_BYTES: usize = 8;
 
-/// Which of the sockets of an address somebody has, and the tag of the ids that lead there.
+/// A socket's place among those of its server at an address, and the tag of the connection ids that lead there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     /// 24 bits in each id of this server's connections at the address.
@@ -70,7 +71,7 @@ pub(crate) enum Handed<'a> {
 }
 
 impl<'a> Handed<'a> {
-    /// A message in its form; whatever has none says no more than that there is a successor.
+    /// Reads a message. Any that is not a datagram in this form only says that there is a successor.
     pub(crate) fn read(message: &'a [u8]) -> Self {
         let Some((head, datagram)) = message.split_first_chunk::<HEAD_BYTES>() else { return Self::Hello };
         if head[0] != DATAGRAM {
@@ -128,8 +129,8 @@ pub(crate) fn head(what: &RecvMeta) -> [u8; HEAD_BYTES] {
 }
 
 /// Which server's connection a datagram is for, by its first packet, and which of that server's sockets: the tag, and a
-/// number that leaves the socket's when it is divided by the count of sockets. What an id of a client's own would be means
-/// something else by chance once in 16 million times.
+/// number that leaves the socket's when it is divided by the count of sockets. What an id of a client's own would be
+/// means something else by chance once in 16 million times.
 pub(crate) fn address_of(datagram: &[u8]) -> Option<(u32, u16)> {
     // RFC 9000, 17.3.1: the id is at once behind the first byte; 17.2: behind the version and its own length.
     let at = match datagram.first()? & 0x80 {

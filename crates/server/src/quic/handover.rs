@@ -1,11 +1,11 @@
-//! One server follows another at sockets of UDP: datagrams of connections that the former one has begun are handed on to
-//! it, until the last of them is over.
+//! A new server takes over the UDP sockets of an old one, and hands datagrams of the old server's connections on to it,
+//! until the last of these is over.
 //!
-//! Both have the same sockets, so that no datagram is lost between them, and a connection's datagrams come to whoever
-//! reads. That is the newer server alone, once it has said so. It sees by a connection's id which server gave it, and hands
-//! what is not its own on through a pair of sockets of the Unix domain that each loop has ready for this, for each of its
-//! sockets. The names of the pairs tell a successor what it has to know: which socket of UDP each belongs to, and the tag
-//! in the ids of its connections. Nobody else can send into a pair, as both ends are connected.
+//! Both have the same sockets, so that no datagram is lost between them. Once the new server has said so, it alone
+//! reads. It tells from a connection id which server issued it. It hands datagrams that are not its own on through a
+//! pair of Unix sockets; each loop has such a pair ready for each of its UDP sockets. The name of a pair tells the
+//! successor which UDP socket it belongs to, and the tag in the ids of its connections. No third process can send into
+//! a pair, as both ends are connected.
 
 use super::handed::{HELLO, Handed, Name, Place, head};
 use crate::io::epoll::check;
@@ -33,7 +33,7 @@ impl Name {
     }
 }
 
-/// A tag that is most likely nobody's.
+/// A random tag, which most likely no other server has.
 fn new_tag() -> u32 {
     let mut bytes = [0; 4];
     // Linux has randomness from the start.
@@ -106,12 +106,12 @@ impl Handover {
     }
 }
 
-/// Whether too much waits at the other end; anything else is that nobody is there.
+/// Whether too much waits at the other end; any other error means that the other process is gone.
 fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// What became of a datagram of somebody else's connection.
+/// What became of a datagram for a connection that this server does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HandedOn {
     /// It is no former server's, or that one is gone.
@@ -137,7 +137,7 @@ struct Group {
 }
 
 impl Former {
-    /// Whether there is nobody.
+    /// Whether there is no former server.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -145,7 +145,7 @@ impl Former {
     /// Tells the former server that its sockets are read by another one from now on.
     pub(crate) fn tell(&self) {
         for end in self.0.iter().filter(|group| group.is_to_be_told).flat_map(|group| group.ends.iter().flatten()) {
-            // Who is gone need not know.
+            // A server that is gone need not be told.
             let _ = end.send(HELLO);
         }
     }
@@ -216,19 +216,21 @@ impl Estate {
         Ok(Some(placed.into_iter().map(|(_, socket)| socket).collect()))
     }
 
-    /// Tags that somebody has.
+    /// Tags that are in use by the process and those before it.
     pub(crate) fn tags(&self) -> Vec<u32> {
         self.ends.iter().map(|(name, _)| name.place.tag).collect()
     }
 
-    /// All who are to get what is theirs and are still there, once every address was asked for.
+    /// The former servers that are still there and whose datagrams are to be handed on; to be called once every address
+    /// was asked for.
     pub(crate) fn former(&mut self) -> Former {
         let own: Vec<u32> = self.ends.iter().filter(|(name, _)| name.is_own).map(|(name, _)| name.place.tag).collect();
         let mut groups: Vec<Group> = Vec::new();
         for (name, socket) in self.ends.drain(..).filter(|(name, _)| !name.is_own) {
             let Place { tag, index, count } = name.place;
             let is_taken = self.taken.contains(&tag);
-            // Who was before the process itself knows already that it was followed: so it is seen whether it is there.
+            // A server before the process itself was told already that it was followed: a second hello is harmless, and
+            // shows whether that server is still there.
             let is_gone = || !own.contains(&tag) && socket.send(HELLO).is_err_and(|error| !is_full(&error));
             if (own.contains(&tag) && !is_taken) || is_gone() {
                 continue;
@@ -245,7 +247,7 @@ impl Estate {
         Former(groups)
     }
 
-    /// Gives back the sockets that nobody wanted; where they were bound.
+    /// Closes the copies of sockets that were not taken; returns where they are bound.
     pub(crate) fn give_back(&mut self) -> impl Iterator<Item = SocketAddr> {
         let left = std::mem::take(&mut self.sockets);
         let addrs = left.into_iter().filter_map(|socket| socket.local_addr().ok()?.as_socket());
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_that_nobody_hands_on_to_are_told_apart() {
+    fn sockets_without_a_pair_for_handing_on_are_told_apart() {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
         socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("binds");
         let addr = socket.local_addr().expect("bound").as_socket().expect("of UDP");

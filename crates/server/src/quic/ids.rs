@@ -1,11 +1,11 @@
 //! Connection ids that lead back to a loop.
 //!
-//! The kernel chooses among the sockets of an address by the client's address and port, so a client that moves, or whose
-//! router gives it another port, would come to another loop. So the first two bytes of each id, as a number, leave the
-//! loop's number when they are divided by the count of loops, and a filter at the sockets goes by that.
-//! Packets of the handshake are left to the kernel: they carry ids that the client has made up, and a client may not move
-//! before it is over (RFC 9000 section 9). The three bytes that follow are the server's tag, by which another server that
-//! has taken its sockets over knows what is for it. Everything else in an id is random.
+//! The kernel chooses among the sockets of an address by the client's address and port. A client that moves, or whose
+//! router gives it another port, would come to another loop. So the first two bytes of each id, as a number modulo the
+//! count of loops, are the loop's number, and a filter at the sockets goes by that.
+//! The kernel keeps choosing for packets of the handshake: they carry ids that the client has made up, and a client may
+//! not move before the handshake is over (RFC 9000 section 9). The three bytes that follow are the server's tag: by it
+//! a server that has taken the sockets over tells which datagrams are for the old one. The rest of an id is random.
 
 use super::handed::{ID_BYTES, Place};
 use quinn_proto::{ConnectionId, ConnectionIdGenerator};
@@ -65,8 +65,8 @@ impl ConnectionIdGenerator for LoopIds {
     }
 }
 
-/// Has the kernel lead datagrams to the sockets of an address by their ids. The sockets have the numbers in which they were
-/// bound; any of them stands for all.
+/// Has the kernel lead datagrams to the sockets of an address by their ids. The sockets have the numbers in which they
+/// were bound; any of them stands for all.
 pub(super) fn lead_to_sockets(socket: &impl AsRawFd, count: u16) -> io::Result<()> {
     let ld = |size: u32, at: u32| filter(libc::BPF_LD | size | libc::BPF_ABS, 0, 0, at);
     let mut program = [
@@ -101,7 +101,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn what_is_too_short_or_has_another_ids_length_is_nobodys() {
+    fn what_is_too_short_or_has_an_id_of_another_length_has_no_address() {
         for datagram in [&[][..], &[0x40], &[0x40; 8], &[0xc0; 5], &[0xc0, 0, 0, 0, 1, 7, 1, 2, 3, 4, 5, 6, 7, 8, 9]] {
             assert_eq!(address_of(datagram), None);
         }

@@ -1,9 +1,10 @@
 //! QUIC (RFC 9000) by quinn-proto, which does no input and output, within the event loops.
 //!
-//! `socket.rs` has a UDP socket for each loop and address, `ids.rs` leads a connection's datagrams back to its loop, and
-//! `endpoint.rs` is what a loop does with one such socket: datagrams in, turns of the connections of `http3/`, datagrams
-//! out, timers. No thread is beside the loops, and no datagram goes from one to another. `handover.rs` is for a server that
-//! follows another one at its sockets: what is the other one's is handed on to it.
+//! `socket.rs` has a UDP socket for each loop and address, `ids.rs` leads a connection's datagrams back to its loop,
+//! and `endpoint.rs` is what a loop does with one such socket: datagrams in, turns of the connections of `http3/`,
+//! datagrams out, timers. There is no thread beside the loops, and no datagram goes from one loop to another.
+//! `handover.rs` is for a server that takes the sockets of another one over: it hands the other one's datagrams on to
+//! it.
 
 mod endpoint;
 mod handed;
@@ -31,7 +32,8 @@ const SEND_BYTES: u64 = 1 << 20;
 const INBOUND_STREAMS: u32 = 16;
 /// Sockets of QUIC that a loop can have.
 pub(crate) const QUIC_MAX: usize = 1024;
-/// The longest that a client which says nothing is remembered, whatever the options say: what the standard can express.
+/// The longest that a silent client is remembered, even if the options say more: the most that the standard can
+/// express.
 const IDLE_MAX: Duration = Duration::from_secs(1 << 30);
 
 /// What all endpoints have in common: keys, windows, and that a new token is of use to none but its client.

@@ -1,9 +1,9 @@
 //! Listening sockets of another process, taken over while it serves (pidfd_getfd(2), Linux 5.6).
 //!
-//! Those of UDP go with them, and what leads the datagrams of connections that are under way back (`quic/handover.rs`).
-//! Both processes then have the same sockets with all who wait there, so that neither the end of the one nor the start of
-//! the other refuses anybody; sockets of one's own at the same port would not do: the kernel resets who waits at one that
-//! is closed.
+//! UDP sockets are taken over with them, and so are the sockets that lead datagrams of connections under way back to
+//! the old server (`quic/handover.rs`). Both processes then have the same sockets with the same queues, so that no
+//! client is refused when the one ends or the other starts. New sockets at the same port would not do: when the old
+//! server closes its sockets, the kernel resets the connections that wait there.
 
 use crate::error::BindError;
 use crate::io::epoll::check;
@@ -23,7 +23,7 @@ const SOCKETS_MAX: usize = 65_536;
 pub(crate) struct Predecessor {
     pid: u32,
     process: OwnedFd,
-    /// Its listening sockets that nobody has taken yet.
+    /// Its listening sockets that were not taken yet.
     listening: Vec<Socket>,
     datagrams: Estate,
     taken: usize,
@@ -44,8 +44,8 @@ impl Predecessor {
     ///
     /// # Errors
     ///
-    /// [`BindError::Predecessor`]: there is no such process, or the kernel does not let us at its sockets, as whoever may
-    /// not debug a process may not have them either (ptrace(2), "Ptrace access mode checking").
+    /// [`BindError::Predecessor`]: there is no such process, or the kernel refuses us its sockets, because we may not
+    /// debug that process (ptrace(2), "Ptrace access mode checking").
     pub(crate) fn of(pid: u32) -> Result<Self, BindError> {
         let failed = |source| BindError::Predecessor { pid, source };
         let number = i32::try_from(pid).map_err(|_| failed(io::ErrorKind::NotFound.into()))?;
@@ -80,7 +80,7 @@ impl Predecessor {
         self.datagrams.tags()
     }
 
-    /// Who gets datagrams of connections that are under way at the sockets of UDP that were taken.
+    /// The servers that get datagrams of connections under way at the UDP sockets that were taken.
     pub(crate) fn former(&mut self) -> Former {
         self.datagrams.former()
     }
@@ -92,7 +92,8 @@ impl Predecessor {
         taken
     }
 
-    /// That something was taken, and in words what was; what nobody wanted is given back.
+    /// Checks that something was taken, and returns a description of it; closes the copies of sockets that were not
+    /// taken.
     ///
     /// # Errors
     ///
@@ -126,8 +127,8 @@ impl Predecessor {
         self.signal(0)
     }
 
-    /// Asks it to end as a server does (SIGTERM). It has just been looked at by what is no number that another process
-    /// could have got meanwhile.
+    /// Asks it to end by SIGTERM. The signal goes to its pidfd, so it cannot reach another process that got the same
+    /// number meanwhile.
     ///
     /// # Errors
     ///
@@ -179,7 +180,7 @@ fn listens(socket: &Socket) -> bool {
 
 fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
     let fd = owned_or_nothing(returned)?;
-    // SAFETY: the descriptor is new and owned by nobody else.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -194,7 +195,7 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn sockets_that_listen_are_found_once_and_told_where_they_are_when_nobody_wants_them() {
+    fn sockets_that_listen_are_found_once_and_listed_with_their_addresses_when_none_is_taken() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("socket");
         let tcp = TcpListener::bind("127.0.0.1:0").expect("binds");

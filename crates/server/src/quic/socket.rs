@@ -36,8 +36,8 @@ impl QuicSocket {
         self.socket.local_addr().ok()?.as_socket()
     }
 
-    /// Has the kernel go by the ids of this server, if this is the first of several sockets of its address. Not before the
-    /// server that had them is told: it has other ids, and it goes on should this one fail to start.
+    /// Has the kernel go by the ids of this server, if this is the first of several sockets of its address. Not before
+    /// the server that had them is told: it has other ids, and it goes on should this one fail to start.
     pub(crate) fn lead(&self) -> io::Result<()> {
         match self.place {
             Place { index: 0, count: 2.., .. } => ids::lead_to_sockets(&self.socket, self.place.count),
@@ -55,8 +55,8 @@ impl QuicSocket {
         self.state.max_gso_segments()
     }
 
-    /// Whether datagrams that are too large for the way are lost in place of being taken apart, which lets QUIC find out
-    /// what is not too large.
+    /// Whether datagrams that are too large for the way are lost in place of being taken apart, which lets QUIC find
+    /// out what is not too large.
     pub(super) fn finds_size(&self) -> bool {
         !self.state.may_fragment()
     }
@@ -85,14 +85,14 @@ impl AsRawFd for QuicSocket {
     }
 }
 
-/// The sockets of `loops` loops, a list for each, and who had them before.
+/// The sockets of `loops` loops, a list for each, and the servers that had them before.
 pub(crate) struct Opened {
     pub(crate) of_loops: Vec<Vec<QuicSocket>>,
     pub(crate) former: Former,
 }
 
-/// Opens the sockets of `loops` loops in the order of `listen`, or takes those that another server has there. A loop has
-/// several of an address where that server had more loops.
+/// Opens the sockets of `loops` loops in the order of `listen`, or takes those that another server has there. A loop
+/// has several of an address where that server had more loops.
 pub(crate) fn open(
     listen: &[ListenAddr],
     loops: usize,
@@ -170,8 +170,8 @@ fn take(
     let Some(mut sockets) = predecessor.as_mut().map(|other| other.datagrams_at(addr)).transpose()?.flatten() else {
         return Ok(None);
     };
-    // Those that are bound later have their places behind the others. A user who may not share the port, as only its owner
-    // may, does with what is there.
+    // Sockets that are bound later have their places behind the others. Only the port's owner may share it: another
+    // user uses the sockets that are there.
     sockets.extend((sockets.len()..loops).map_while(|_| open_socket(addr, false).ok()));
     with_places(sockets, known).map(Some).map_err(failed)
 }

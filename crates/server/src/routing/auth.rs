@@ -1,5 +1,5 @@
-//! Names and passwords (RFC 7617), checked against hashes that are made to be slow: by a thread of its own, so that no
-//! loop ever waits for one. What was found is remembered for a while under a keyed digest, never as the password.
+//! Names and passwords (RFC 7617), checked against password hashes, which are slow: a separate thread checks them, so
+//! that no loop ever waits. The result is kept for a while under a keyed digest; the password is never kept.
 
 use crate::io::epoll::Waker;
 use base64::Engine;
@@ -21,7 +21,7 @@ const CREDENTIALS_BYTES_MAX: usize = 1024;
 
 type Digest = [u8; 32];
 
-/// Who is let in.
+/// The users that are let in.
 #[derive(Debug)]
 pub(crate) struct Auth {
     /// The line of the head that asks for credentials.
@@ -155,7 +155,7 @@ impl Credentials {
                 self.known.retain(|_, (_, until_ms)| *until_ms > now_ms);
             }
             if self.known.len() >= KNOWN_MAX {
-                // Whoever is forgotten is checked again.
+                // Passwords that are forgotten are checked again.
                 self.known.clear();
             }
             self.known.insert(*digest, (*is_right, now_ms + if *is_right { RIGHT_MS } else { WRONG_MS }));

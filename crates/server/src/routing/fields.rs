@@ -1,4 +1,4 @@
-//! What a configuration says of the fields of responses.
+//! Fields of responses that a configuration sets or removes.
 
 use super::rewrite::{remove, shift};
 use crate::exchange::pending::Pending;
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(ends, [head.len() as u64 + 4, head.len() as u64 + 8]);
     }
 
-    /// RFC 9110 section 12.5.5: each name of Vary counts, whoever said it.
+    /// RFC 9110 section 12.5.5: each name of Vary counts, the server's as well as the configuration's.
     #[test]
     fn what_the_server_says_is_neither_lost_nor_said_twice() {
         for (status, own, set, expected) in [

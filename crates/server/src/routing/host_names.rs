@@ -1,4 +1,4 @@
-//! Which host a request is for, by the name that it gives.
+//! Finds the host that a request is for, by the name that it gives.
 
 use crate::http::request::Request;
 use crate::http::target;

@@ -1,5 +1,5 @@
-//! Whether a request may have what answers for it: by the tables of the path that it asks for, and by those of the file
-//! that answers in its place, as the index of a directory does.
+//! Whether a request is allowed: by the tables of the path that it asks for, and by those of the file that answers in
+//! its place, such as the index of a directory.
 
 use super::auth::Judged;
 use super::parts::Asker;
@@ -279,8 +279,8 @@ impl Hosts {
     }
 }
 
-/// What is done with a request for a directory by the tables of the file that stands for it, with the path of that file;
-/// none where that is to send the file.
+/// What is done with a request for a directory by the tables of the file that stands for it, with the path of that
+/// file; none where that is to send the file.
 pub(super) fn instead_of_file(
     of_directory: &Action,
     of_file: &Action,

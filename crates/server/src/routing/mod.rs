@@ -1,4 +1,4 @@
-//! What stands before the files: which host a request is for, who may come, where it is sent.
+//! What is decided before any file is looked up: the host of a request, whether the client is let in, and redirects.
 //!
 //! Without a configuration a request passes with one comparison.
 
@@ -59,7 +59,7 @@ pub(crate) enum Front {
 }
 
 impl Front {
-    /// Makes the response to a request, whatever it is.
+    /// Makes the response to any request.
     pub(crate) fn respond(
         &mut self,
         request: &Request<'_>,
@@ -79,8 +79,8 @@ impl Front {
         }
     }
 
-    /// Whether the request must wait until somebody has found out whether its password is right; it is to be parsed
-    /// again after [`take_mail`](Self::take_mail) has said that something was found out.
+    /// Whether the request must wait for the thread that checks its password. The caller parses it again after
+    /// [`take_mail`](Self::take_mail) has returned that there are results.
     #[inline]
     pub(crate) fn must_wait(&mut self, request: &Request<'_>, client: IpAddr, clock: &Clock) -> bool {
         match self {

@@ -1,5 +1,5 @@
-//! The parts of pages with includes, where hosts have rules: a part passes the same rules as a request for it by the
-//! client that asked for the page, with the same address and the same password.
+//! The parts of pages with includes, where hosts have rules: a part is subject to the same rules as a request for it
+//! from the client that asked for the page, with the same address and the same password.
 
 use super::auth::Judged;
 use super::rate::{Rate, Verdict};
@@ -34,7 +34,7 @@ struct OfHost<'a> {
     counted: Vec<Arc<Rate>>,
     /// Nothing is answered yet: rates are looked at and not used up.
     is_trial: bool,
-    /// Somebody else may be kept from one of them.
+    /// Another client may be refused one of them.
     is_for_some: bool,
     /// The password for a part is being checked.
     must_wait: bool,

@@ -101,7 +101,7 @@ impl Rate {
 
     fn shard(&self, network: IpAddr) -> MutexGuard<'_, Shard> {
         let shard = self.hasher.hash_one(network) as usize % SHARDS;
-        // Whoever panicked meanwhile has left whole entries.
+        // A thread that panicked with the lock held left whole entries.
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(rate.take(client("10.0.0.99"), SECOND), Verdict::Wait { seconds: 1 });
         assert!(rate.is_used_up(client("10.0.0.7"), SECOND));
         assert!(through("10.0.1.1", SECOND));
-        // Ten more in each second, whatever is asked.
+        // Ten more in each second, however many requests come.
         let let_in = (0..3000).filter(|i| through("10.0.0.1", SECOND + i * SECOND / 1000)).count();
         assert!((29..=31).contains(&let_in), "{let_in}");
         // After a pause the burst is there again, and no more.

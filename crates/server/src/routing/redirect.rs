@@ -1,4 +1,4 @@
-//! Where a request is sent instead.
+//! Redirects: the address that a client is sent to instead.
 
 use crate::http::target::{self, Target};
 

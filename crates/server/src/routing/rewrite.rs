@@ -1,5 +1,5 @@
-//! Changes to a response that was made already: the page of an error, and how long it may be kept. What a configuration
-//! says of fields is in [`super::fields`].
+//! Changes to a response that was made already: the page of an error, and how long caches may keep it. Fields that a
+//! configuration sets are in [`super::fields`].
 
 use crate::exchange::pending::Pending;
 use crate::http::client_hints;
@@ -65,8 +65,8 @@ fn is_any(directive: &str, names: &[&str]) -> bool {
     })
 }
 
-/// Has whoever keeps a response that is stale ask here before it answers with it again, whatever a configuration says
-/// of keeping it.
+/// Makes caches revalidate a stale response here before they use it again. This overrides what a configuration says of
+/// caching.
 pub(crate) fn keep_for_nobody(out: &mut Pending) {
     let head = &mut out.response.head;
     let before = head.len();
@@ -84,8 +84,8 @@ pub(crate) fn keep_for_nobody(out: &mut Pending) {
     shift(out, before);
 }
 
-/// Keeps a response for the client that it was chosen for, whatever a configuration says of keeping it: what is
-/// stricter stays, and what it varies by is said as well.
+/// Makes a response private to the client that it was chosen for. This overrides what a configuration says of caching,
+/// unless that is stricter. What the response varies by is said as well.
 pub(crate) fn keep_private(out: &mut Pending) {
     let head = &mut out.response.head;
     let before = head.len();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_keeps_what_is_stale_for_others_whatever_is_configured() {
+    fn no_cache_reuses_what_is_stale_under_any_configuration() {
         for (configured, expected) in [
             ("", "Cache-Control: no-cache\r\n"),
             ("Cache-Control: max-age=3600, public\r\n", "Cache-Control: no-cache, max-age=3600, public\r\n"),

@@ -1,4 +1,4 @@
-//! What holds for a request: what its host and the tables of its path say, one upon the other.
+//! The settings of a request: those of its host, overridden by each table of its path in turn.
 
 use super::auth::Auth;
 use super::fields::{self, Fields};
@@ -32,7 +32,7 @@ pub(crate) struct Said {
     /// By status; 0 stands for all errors that have no page of their own.
     pub(crate) pages: Vec<(u16, Arc<Page>)>,
     pub(crate) access: Option<Arc<Access>>,
-    /// None within = nobody is asked who it is.
+    /// None within = no password is asked for.
     pub(crate) auth: Option<Option<Arc<Auth>>>,
     /// None within = no limit.
     pub(crate) rate: Option<Option<Arc<Rate>>>,
@@ -120,7 +120,8 @@ impl Settings {
     }
 
     /// What holds where a file answers in place of the path that was asked for: both must let a client in, what is done
-    /// is what the file's tables say, and of all tables that are for one of them the last word on a field or page counts.
+    /// is what the file's tables say, and of all tables that are for one of them the last word on a field or page
+    /// counts.
     pub(crate) fn of_file(path: &Self, file: &Self, both: Self) -> Self {
         let mut settings = both;
         settings.action = file.action.clone();
@@ -136,8 +137,8 @@ impl Settings {
         settings
     }
 
-    /// What holds for a path that cannot be read: all tables may keep a client from it, and what the host says of fields
-    /// and pages is how the error looks.
+    /// What holds for a path that cannot be read: all tables may keep a client from it, and what the host says of
+    /// fields and pages is how the error looks.
     pub(crate) fn of_unreadable(all: Self, host: Self) -> Self {
         Self { fields: host.fields, error_fields: host.error_fields, pages: host.pages, ..all }
     }

@@ -1,4 +1,4 @@
-//! Variants that are not there: without a memory of them each request for a governed file would look for them anew.
+//! Remembers variants that do not exist; otherwise each request for a governed file would look for them anew.
 
 use std::collections::HashMap;
 

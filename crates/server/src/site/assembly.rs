@@ -1,4 +1,4 @@
-//! Pages assembled from atoms: what their includes and variables come to for one request.
+//! Assembles pages for one request: replaces includes by the content of other files, and variables by their values.
 
 use crate::counters::LoopCounters;
 use crate::exchange::pending::Pending;
@@ -31,12 +31,12 @@ pub(crate) fn is_page(path: &[u8]) -> bool {
     path.ends_with(b".shtml")
 }
 
-/// Where the parts of a page come from: whatever the client that asked for it would get by a request of its own.
+/// Where the parts of a page come from: each part is what the client would get by its own request for it.
 pub(crate) trait Parts {
     /// The file that a target leads to; none where a request for it would not get a file.
     fn part(&mut self, target: &str) -> Option<Part>;
 
-    /// Whether everybody who may have the page would have got the same parts so far.
+    /// Whether every client that may have the page would have got the same parts so far.
     fn are_for_all(&self) -> bool {
         true
     }
@@ -46,7 +46,7 @@ pub(crate) trait Parts {
 #[derive(Debug)]
 pub(crate) struct Assembled {
     pub(crate) page: Vec<u8>,
-    /// Whether it is the same for everybody who may have it, and whole.
+    /// Whether it is whole, and the same for every client that may have it.
     pub(crate) is_for_all: bool,
 }
 
@@ -65,7 +65,7 @@ impl Part {
     }
 }
 
-/// One site alone, where nobody is kept from anything.
+/// One site alone, where every client may have every part.
 struct OneSite<'s> {
     site: &'s mut Site,
     clock: &'s Clock,
@@ -223,7 +223,7 @@ impl Assembly<'_> {
         };
         let Some(template) = &atom.template else { return self.push(source) };
         let path = &*part.path();
-        // Whoever includes itself, by whatever way, would never come to an end.
+        // A page that includes itself, directly or through others, would never come to an end.
         if self.within.len() == DEPTH_MAX || self.within.iter().any(|other| *other == path) {
             return self.wrong();
         }

@@ -1,4 +1,4 @@
-//! What the kernel's word of changed files means for what is in memory.
+//! Drops content from memory when the kernel reports that its file has changed.
 
 use super::Site;
 use super::warm::Warming;
@@ -32,7 +32,7 @@ impl Site {
     pub(crate) fn settle(&mut self, counters: &LoopCounters) {
         let mut changes = std::mem::take(&mut self.changes);
         let mut gone = 0;
-        // Where answers may be stale it is kept until somebody asks for it, to whom it may be sent still.
+        // Where answers may be stale, changed content is kept until the next request for it, which may still get it.
         let kept_ms = self.advisory.as_ref().filter(|advisory| advisory.may_be_stale()).map(|_| now_ms());
         for change in &changes {
             match change {
@@ -59,8 +59,8 @@ impl Site {
         self.changes = changes;
     }
 
-    /// Removes what a changed name has to do with, or keeps it in doubt from a time on: the file, the directory that it is
-    /// the index of, and the file that it is a form of.
+    /// Removes what a changed name has to do with, or keeps it in doubt from a time on: the file, the directory that it
+    /// is the index of, and the file that it is a form of.
     fn forget(&mut self, path: &[u8], kept_ms: Option<u64>) -> u64 {
         let mut gone = self.outdate(path, kept_ms);
         if let Some(slash) = memchr::memrchr(b'/', path) {

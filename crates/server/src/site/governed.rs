@@ -1,4 +1,4 @@
-//! Answers for paths that somebody has rules for: refused, by a variant, or by what the cache has.
+//! Answers for paths that an adviser has rules for: a refusal, a variant, or what the cache has.
 
 use super::{Resource, Site};
 use crate::counters::LoopCounters;
@@ -55,7 +55,7 @@ impl Site {
         out: &mut Pending,
     ) -> Option<Rc<Atom>> {
         let Resource::Atom(atom) = resource else { return None };
-        // Whoever waited is to be told of with what was advised for it.
+        // A wait is reported with the ticket of its own advice, so a request that waited needs new advice.
         let has_waited = self.looked_ns > 0 || out.place.is_some();
         if has_waited || request.is_conditional || request.range.is_some() || !request.hints.are_silent() {
             return None;
@@ -147,8 +147,8 @@ impl Site {
         }
     }
 
-    /// The page to be assembled: a variant of it, where one is chosen and there. A variant has the ending of its page, so
-    /// that it is assembled as that is.
+    /// The page to be assembled: a variant of it, where one is chosen and there. A variant has the ending of its page,
+    /// so that it is assembled as that is.
     fn choose_page(&mut self, asked: &Asked<'_>, names: &Names, page: Rc<Atom>, out: &mut Pending) -> Rc<Atom> {
         let Asked { path, clock, counters, .. } = *asked;
         let stale = out.advised.as_ref().and_then(|advised| advised.stale);
@@ -202,7 +202,8 @@ impl Site {
         {
             return begin_stream(stream, &chosen, asked, out);
         }
-        // Which bytes a range means is known by a tag only where they depend on who asks, and when.
+        // The content depends on the client and the time: without an entity tag it is unclear which content a range is
+        // of.
         let is_known = request.if_range.is_some() || request.if_match_lines().is_some();
         if request.range.is_none() || is_known {
             self.content(request, chosen, clock, asked.persistence, out);
@@ -295,8 +296,8 @@ impl Site {
     }
 }
 
-/// The age of content in whole seconds, if it may be sent so old. A file that is not in memory and was written to is not
-/// what it was.
+/// The age of content in whole seconds, if it may be sent so old. A file that is not in memory and was written to is
+/// not what it was.
 fn age_s(atom: &Atom, known_ms: u64, stale: Option<MayBeStale>, now_ms: u64) -> Option<u64> {
     stale?.age_s(known_ms, now_ms).filter(|_| atom.is_unchanged())
 }
@@ -307,8 +308,8 @@ fn is_swappable(atom: &Atom) -> bool {
     matches!(&*atom.content_type, "audio/mpeg" | "audio/aac" | "audio/aacp" | "audio/x-aac")
 }
 
-/// The head of a response that is made piece by piece: nobody knows how long it gets, and its bytes may be of several
-/// files, so that it has no validators, no ranges, and is not kept.
+/// The head of a response that is made piece by piece. Its length is not known beforehand, and its bytes may come from
+/// several files: so it has no validators and no ranges, and caches must not store it.
 fn begin_stream(stream: Stream, chosen: &Atom, asked: &Asked<'_>, out: &mut Pending) {
     let fields = format!(
         "Content-Type: {}\r\nTransfer-Encoding: chunked\r\nAccept-Ranges: none\r\nCache-Control: no-store\r\n",

@@ -1,4 +1,5 @@
-//! Pages as they were assembled last: where answers may be stale one is sent to others, too, if everybody would get it.
+//! Pages as they were assembled last. Where answers may be stale, a page that is the same for all clients is sent
+//! again.
 
 use crate::site::assembly::Part;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Directory listings: one plain page, directories first, sorted as its links say. It needs no script, and its style is
-//! a sheet of its own, so that a policy for content (CSP) which forbids inline styles does not spoil it.
+//! Directory listings: one plain page, directories first, sorted as its links say. It needs no script, and its style
+//! sheet is a separate resource, so that it also works under a content security policy that forbids inline styles.
 
 use crate::files::root::Root;
 use crate::http::target;
@@ -111,8 +111,8 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) html: String,
-    /// Whether the kernel tells of all changes of what it shows to whoever watches the directory: not of those behind
-    /// links and by other names of a file, nor of when something was made in a directory below.
+    /// Whether a watch on the directory reports every change of what the page shows. It does not report changes behind
+    /// links or by other names of a file, nor that something was made in a directory below.
     pub(crate) is_told: bool,
 }
 
@@ -174,7 +174,7 @@ impl Stream {
         let stream = unsafe { libc::fdopendir(fd) };
         NonNull::new(stream).map(Self).ok_or_else(|| {
             let error = io::Error::last_os_error();
-            // SAFETY: the descriptor was not taken over and nobody else has it.
+            // SAFETY: `fdopendir` did not take the descriptor over, and it has no other owner.
             unsafe { libc::close(fd) };
             error
         })
@@ -227,8 +227,8 @@ struct Look<'l> {
 }
 
 impl Look<'_> {
-    /// What is shown of a name: one system call, by the directory's descriptor. A link is followed as any request would,
-    /// so that what would be refused is not shown.
+    /// What is shown of a name: one system call, by the directory's descriptor. A link is followed as any request
+    /// would, so that what would be refused is not shown.
     fn describe(&mut self, name: &CStr) -> Option<Entry> {
         // SAFETY: all zeros is a valid value of this plain structure.
         let mut stat: libc::statx = unsafe { std::mem::zeroed() };
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_the_end_of_the_order_whatever_it_is() {
+    fn what_is_cut_is_the_end_of_each_order() {
         let folder = tempfile::tempdir().expect("a directory");
         for (name, bytes) in [("a", 1), ("b", 2), ("y", 3), ("z", 9)] {
             std::fs::write(folder.path().join(name), vec![0; bytes]).expect("writes");

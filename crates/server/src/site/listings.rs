@@ -1,4 +1,5 @@
-//! Listings: made once, and kept until the kernel tells of the directory, or for a second where it would not.
+//! Listings: made once, and kept until the kernel reports a change of the directory, or for a second where it would
+//! not.
 
 use super::{Site, status_of};
 use crate::counters::LoopCounters;
@@ -21,8 +22,8 @@ const PAGES_MAX: usize = 256;
 const SHARE: u64 = 8;
 /// What a page costs beside its bytes: the structures and the allocator's share, roughly.
 const PAGE_BYTES: u64 = 256;
-/// A page that took longer is kept, whatever is told, for so many times as long as it took: however often a large
-/// directory changes, and however many ask for it, its listing takes a twentieth of the loop's time at most.
+/// A page that took longer is kept for so many times as long as it took, even if the directory changes: so the listing
+/// of a large directory that changes often takes a twentieth of the loop's time at most.
 const LONG: Duration = Duration::from_millis(5);
 const TIMES: u32 = 20;
 
@@ -71,7 +72,7 @@ impl Listings {
         listed.pages.iter().find(|(of, _)| *of == order).map(|(_, page)| Rc::clone(page))
     }
 
-    /// Keeps a page that was made now, for so long, and for a time whatever is told.
+    /// Keeps a page that was made now: for `fresh_ms`, and for at least `at_least_ms` even if the directory changes.
     fn keep(&mut self, path: &[u8], order: Order, page: Rc<str>, now_ms: u64, [fresh_ms, at_least_ms]: [u64; 2]) {
         if !self.has(path, now_ms) {
             self.forget(path);
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_long_is_kept_for_a_while_whatever_is_told_but_an_index() {
+    fn what_took_long_is_kept_for_a_while_despite_changes_other_than_of_an_index() {
         let mut listings = Listings::new(1 << 20);
         let index = [b"index.html".to_vec()];
         listings.keep(b"/", order(), page(1), 100, [60_000, 500]);

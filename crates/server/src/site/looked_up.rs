@@ -1,4 +1,4 @@
-//! What a path leads to, looked up before it is answered, for who has rules for the file that answers.
+//! Looks up what a path leads to before it is answered, so that the rules of the file that answers can be applied.
 
 use super::governed::Asked;
 use super::{Resource, Site};

@@ -1,4 +1,4 @@
-//! What a request for something below the root is answered with.
+//! Answers requests for files below one root.
 
 mod absent;
 pub(crate) mod assembly;
@@ -64,7 +64,7 @@ pub(crate) struct Site {
     root: Root,
     /// The same, for responses that open further files.
     shared_root: Option<Rc<Root>>,
-    /// Who is asked about some paths.
+    /// The way to the adviser.
     advisory: Option<Rc<Advisory>>,
     /// The edition of the rules that all of the cache was asked about.
     edition: u64,
@@ -82,7 +82,7 @@ pub(crate) struct Site {
     media_types: media_type::Overrides,
     memory_bytes_max: u64,
     warming: Warming,
-    /// How long looks at files took for the request that is answered, in nanoseconds; only where somebody is asked.
+    /// How long looks at files took for the request that is answered, in nanoseconds; only with an adviser.
     looked_ns: u64,
     listing: Option<listing::Shown>,
     dot_files: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Site {
     index: Vec<Vec<u8>>,
     ranges_max: usize,
     decoded: Vec<u8>,
-    /// Makes boundaries that nobody can put into a file beforehand.
+    /// Makes boundaries that the author of a file cannot guess.
     boundaries: RandomState,
     boundary_count: u64,
 }
@@ -106,7 +106,7 @@ pub(crate) struct Share {
     pub(crate) hosts: HostLedger,
     /// Descriptors of files that are kept open.
     pub(crate) files_max: usize,
-    /// The loop's; none where nobody knows rules.
+    /// The loop's; none without an adviser.
     pub(crate) advisory: Option<Rc<Advisory>>,
 }
 
@@ -137,7 +137,7 @@ enum Resource {
 }
 
 impl Resource {
-    /// Whether somebody is to be asked about it.
+    /// Whether the adviser is to be asked about it.
     #[inline]
     fn is_governed(&self) -> bool {
         matches!(self, Self::Atom(atom) | Self::Doubtful(atom, _) if atom.is_governed)
@@ -187,8 +187,8 @@ impl Site {
         self.root.is_same(root)
     }
 
-    /// Makes the response to a request, whatever it is; save for a page with includes, which is returned to be
-    /// assembled by who knows what its parts may be.
+    /// Makes the response to any request, except for a page with includes: it is returned, and the caller, which knows
+    /// the rules for its parts, assembles it.
     #[must_use]
     pub(crate) fn respond(
         &mut self,
@@ -277,7 +277,7 @@ impl Site {
         self.cache.fill()
     }
 
-    /// Keeps what these globs match, whatever else wants its room.
+    /// Pins what these globs match: it is never evicted.
     pub(crate) fn pin(&mut self, patterns: &[Pattern]) {
         self.cache.pin(patterns);
     }
@@ -293,7 +293,7 @@ impl Site {
     }
 
     /// Finds content in the cache, or on disk and then in the cache.
-    #[expect(clippy::inline_always, reason = "the mark of a copy that nobody calls would lead nowhere")]
+    #[expect(clippy::inline_always, reason = "the probe in a copy that is never called would never fire")]
     #[inline(always)]
     fn resource(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Resource {
         static_probe!("cache");

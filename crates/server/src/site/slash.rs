@@ -1,4 +1,4 @@
-//! The answer to a directory that was asked for without its slash.
+//! The redirect for a request of a directory without its slash.
 
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::pending::Pending;

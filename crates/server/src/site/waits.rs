@@ -1,4 +1,4 @@
-//! What a governed request had to wait for by itself, for whoever knows rules.
+//! How long a governed request had to wait for a place and for its file, for the adviser.
 
 use super::{Resource, Site};
 use crate::counters::LoopCounters;
@@ -12,8 +12,8 @@ use std::time::Instant;
 const NS_PER_MS: u64 = 1_000_000;
 
 impl Site {
-    /// Looks at the file of a path, of which the cache may have had something; where somebody may be asked about it, how
-    /// long that took counts as a wait.
+    /// Looks at the file of a path, of which the cache may have had something. With an adviser the time of the look
+    /// counts as a wait.
     // Within its callers it would make the way of what is in memory longer.
     #[inline(never)]
     pub(super) fn look(

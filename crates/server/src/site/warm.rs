@@ -1,4 +1,4 @@
-//! Content that is loaded before anybody asks for it.
+//! Loads content into the cache before the first request for it.
 
 use super::{Located, Site};
 use crate::counters::LoopCounters;

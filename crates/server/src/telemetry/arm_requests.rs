@@ -1,8 +1,8 @@
-//! Tells requests as business transactions (ARM), by the rules of `arm_rules.rs`.
+//! Reports requests as business transactions (ARM), by the rules of `arm_rules.rs`.
 //!
-//! A request begins when its bytes were received and ends when the socket has taken the last of its response: the clock
-//! is read once for all requests that were received together. It is named only after it was answered, so that what is
-//! not there cannot use up the names.
+//! A transaction begins when the request's bytes were received and ends when the socket has taken the last byte of the
+//! response; the clock is read once for all requests that were received together. It gets its name only after it was
+//! answered, so that requests for missing files cannot use up the names.
 
 use crate::http::basic_user;
 use crate::http::request::Request;
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_arm::{Begin, DefinitionWriter, Field, Handle, Identity, Pieces, Sort};
 
-/// Names of transactions that paths give; all beyond are told under one.
+/// Names of transactions that paths give; all further ones are reported under one name.
 const NAMES_MOST: usize = 1000;
 /// Paths whose name a loop remembers.
 const KNOWN_MOST: usize = 4096;
@@ -22,7 +22,7 @@ const KNOWN_MOST: usize = 4096;
 const OTHER: &str = "(other)";
 /// The name of what no file or pattern names.
 const ERROR: &str = "(error)";
-/// The version of ARM by which this is told.
+/// The version of ARM in use.
 const STANDARD: u8 = 4;
 
 /// Statuses of the standard.
@@ -101,8 +101,8 @@ pub(crate) struct ArmRequests {
     rules: Arc<ArmRules>,
     places: Vec<Numbers>,
     names: Arc<Names>,
-    /// Place and transaction of a path that was there. Only of paths that are written as they are: so what a client asks
-    /// for can be looked for before it is resolved.
+    /// Place and transaction of a path that was there. Only of paths that are written as they are: so what a client
+    /// asks for can be looked for before it is resolved.
     known: HashMap<Box<[u8]>, (usize, u16), RandomState>,
     decoded: Vec<u8>,
 }
@@ -254,7 +254,7 @@ impl ArmRequests {
 
     /// The number of a place's transaction, which is defined when it is first asked for.
     fn transaction(&mut self, number: usize, name: &str) -> u16 {
-        // Whoever panicked meanwhile has left whole entries.
+        // A thread that panicked with the lock held left whole entries.
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = names.len() >= NAMES_MOST && !names.contains_key(&(number, name.to_owned()));
         let name = if is_full { OTHER } else { name };
@@ -377,7 +377,7 @@ impl Owed {
 
     /// It has gone.
     pub(crate) fn tell(mut self) {
-        // A handle of 0 is told of nothing.
+        // A handle of 0 reports nothing.
         stop(std::mem::replace(&mut self.handle, Handle(0)), self.status, self.ending);
     }
 }

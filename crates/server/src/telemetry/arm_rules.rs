@@ -1,8 +1,8 @@
-//! Which requests are told as business transactions (ARM), under which names: the directives that Apache's `mod_arm`
-//! has, for the paths that are served.
+//! Which requests are reported as business transactions (ARM), and under which names: by the directives of Apache's
+//! `mod_arm`, for the paths that are served.
 //!
-//! Settings stand in the open or in a section `<Location PATH>`; what a section does not say is as outside it, and the
-//! longest path that a request's lies below decides.
+//! Settings are global or in a section `<Location PATH>`. A section inherits the settings that it does not have. The
+//! section with the longest path above a request's path applies.
 
 use regex::{Regex, RegexBuilder};
 use std::net::IpAddr;
@@ -39,7 +39,7 @@ pub(crate) struct Place {
     /// The name of what no pattern names; without one it is the path.
     pub(crate) transaction: Option<String>,
     pub(crate) info: Option<String>,
-    /// Whose requests count; empty = everybody's.
+    /// Networks of the clients whose requests count; empty = all.
     pub(crate) clients: Vec<Network>,
     /// One of so many is told.
     pub(crate) one_in: u32,
@@ -47,13 +47,13 @@ pub(crate) struct Place {
     pub(crate) matches: Vec<Match>,
 }
 
-/// On whose behalf requests run.
+/// The user that a transaction names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum User {
     #[default]
     Nobody,
     Named(String),
-    /// Who the client says that it is, by `Authorization: Basic`.
+    /// The name that the client gives by `Authorization: Basic`.
     OfRequest,
 }
 
@@ -169,7 +169,8 @@ impl ArmRules {
     }
 }
 
-/// Whether a path is `outer` or below it, as Apache's `<Location>` has it: `/a` and `/a/b` are below `/a`, `/ab` is not.
+/// Whether a path is `outer` or below it, as Apache's `<Location>` has it: `/a` and `/a/b` are below `/a`, `/ab` is
+/// not.
 fn is_below(path: &[u8], outer: &str) -> bool {
     path.strip_prefix(outer.as_bytes())
         .is_some_and(|rest| rest.is_empty() || outer.is_empty() || outer.ends_with('/') || rest.starts_with(b"/"))

@@ -52,7 +52,7 @@ impl Session {
         index: usize,
     ) -> Result<Self, rustls::Error> {
         let mut tls = ServerConnection::new(Arc::clone(config))?;
-        // Bounded by who writes: never more than SEALED_BYTES_MAX while anything is held.
+        // The writer bounds it: it adds nothing beyond SEALED_BYTES_MAX while anything is held.
         tls.set_buffer_limit(None);
         let (state, counters) = (State::Handshake, counters.clone());
         Ok(Self { tls, counters, index, state, first_byte: None, is_read_out: false })

@@ -1,4 +1,4 @@
-//! What the bytes of a connection go through: its socket, and TLS above it where the listener speaks TLS.
+//! The transport of a connection: its socket, and TLS above it where the listener speaks TLS.
 
 pub(crate) mod ring;
 

@@ -1,5 +1,5 @@
-//! Files that change while they are served: who asks after a change gets what is there since, and nobody gets bytes of
-//! two versions in one.
+//! Files that change while they are served: a request after a change gets the new content, and no response has bytes of
+//! two versions.
 
 use crate::harness;
 
@@ -171,7 +171,7 @@ fn a_file_written_or_truncated_while_it_is_sent_ends_the_connection() {
 }
 
 #[test]
-fn a_file_in_memory_is_sent_whole_whatever_happens_to_it() {
+fn a_file_in_memory_is_sent_whole_even_if_it_changes() {
     let site = Site::start(&[("a.txt", &vec![b'o'; 1 << 20])], |options| options.cached_file_bytes_max = 1 << 20);
     let request = "GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n".repeat(16);
     let mut stream = site.connect();

@@ -1,4 +1,4 @@
-//! What has to hold whichever way connections go, io_uring or epoll.
+//! Tests that must pass with io_uring as well as with epoll.
 
 mod changes;
 mod conformance;

@@ -1,4 +1,4 @@
-//! Pages assembled from other files: what mod_include's and ESI's directives come to.
+//! Pages assembled from other files by the directives of mod_include and ESI.
 
 use crate::harness;
 

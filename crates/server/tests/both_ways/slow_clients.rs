@@ -1,4 +1,4 @@
-//! Clients that are slow on purpose, as slowhttptest makes them: they are let go, and others are served meanwhile.
+//! Clients that are slow on purpose, as slowhttptest makes them: the server closes them, and serves others meanwhile.
 
 use crate::harness;
 
@@ -20,7 +20,7 @@ fn healthy_clients_are_served_while_slow_ones_hold_on() {
     });
     let clear = site.addrs[1];
     for (kind, url) in [
-        // Heads that never end, bodies that never come, ranges without number, responses that nobody reads.
+        // Heads that never end, bodies that never come, countless ranges, responses that the client does not read.
         ("-H", format!("http://{clear}/a.txt")),
         ("-B", format!("http://{clear}/a.txt")),
         ("-R", format!("http://{clear}/large.bin")),
@@ -37,7 +37,7 @@ fn healthy_clients_are_served_while_slow_ones_hold_on() {
             .expect("slowhttptest starts; `make deps` installs it");
         harness::wait_until(|| site.counters.read().connections >= before.connections + 150);
         let (mut worst, mut asked) = (Duration::ZERO, 0);
-        // Some give up at once, as nobody waits for their bodies.
+        // Some give up at once, as the server does not wait for their bodies.
         while slow.try_wait().expect("is ours").is_none() || asked < 10 {
             let start = Instant::now();
             let mut stream = harness::connect(clear);
@@ -84,7 +84,7 @@ const HOLDS: [(&str, &[u8]); 5] = [
 ];
 
 #[test]
-fn more_slow_clients_than_places_keep_nobody_out() {
+fn more_slow_clients_than_places_keep_no_client_out() {
     let large = vec![7; 20_000_000];
     for from in [2..3_u8, 2..200] {
         for (what, sent) in HOLDS {
@@ -148,7 +148,7 @@ fn who_does_something_keeps_its_place() {
         read += std::io::Read::read(&mut reading, &mut piece).expect("goes on");
         std::thread::sleep(Duration::from_millis(100));
     }
-    // The idle one goes first, then the one with a head, and nobody else.
+    // The idle connection is closed first, then the one within a head, and no other.
     assert_eq!(site.get("/a.txt").text(), "hello");
     assert_eq!(site.counters.read().connections_displaced, 1);
     assert!(harness::read_to_end(&mut idle).is_empty());

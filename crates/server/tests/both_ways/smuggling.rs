@@ -1,5 +1,5 @@
-//! Requests that two readers may understand differently (request smuggling): each is refused, or means the one thing that
-//! the standard says. By sections of RFC 9112, and of RFC 9110 where it is said.
+//! Requests that two readers may understand differently (request smuggling): each is refused, or means the one thing
+//! that the standard says. By sections of RFC 9112, and of RFC 9110 where it is said.
 
 use crate::harness;
 

@@ -1,4 +1,5 @@
-//! The end of a server under load: every request that it has taken up is answered whole, in every version.
+//! A server stops under load: it completes the response to every request that it has taken up, in every version of
+//! HTTP.
 
 use crate::harness;
 
@@ -52,7 +53,8 @@ fn what_was_begun_is_answered_over_connections_that_stay() {
     assert_eq!((counts.connections_broken, counts.stop_aborted, counts.timeouts), (0, 0, 0), "{counts:?}");
 }
 
-/// Equal counts at both ends do not show a request that the server refuses or never sees, so the client counts what fails.
+/// Equal counts at both ends do not show a request that the server refuses or never sees, so the client counts what
+/// fails.
 #[test]
 fn nothing_fails_that_was_asked_before_the_client_heard_of_the_end() {
     const BYTES: usize = 3000;

@@ -20,7 +20,8 @@ pub(crate) fn make(directory: &Path, file: &str, names: &[&str]) -> CertificateF
     CertificateFiles::new(certificate, key)
 }
 
-/// A certificate of an authority beside it, with an answer of that in FILE.der: for a week it is good, or it was revoked.
+/// A certificate of an authority beside it, with an answer of that in FILE.der: for a week it is good, or it was
+/// revoked.
 pub(crate) fn make_answered(directory: &Path, file: &str, is_good: bool) -> CertificateFiles {
     let status = if is_good { "V\\t351231235959Z\\t" } else { "R\\t351231235959Z\\t251231235959Z" };
     let script = format!(

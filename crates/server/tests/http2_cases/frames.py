@@ -527,7 +527,7 @@ def a_stream_that_was_ended_and_is_not_answered_yet():
 
 @case
 def data_beyond_the_window_of_the_connection():
-    # Five bodies that nobody waits for: of what was sent less than a quarter of the window is not given back at once.
+    # Five bodies that the server discards: it gives the window back at once, except for less than a quarter of it.
     client = Client()
     client.headers(1, [(":method", "POST")] + GET[1:] + [("content-length", "1000000")], flags=("END_HEADERS",))
     assert client.response(1)[0] == "405"

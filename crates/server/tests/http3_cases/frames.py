@@ -295,7 +295,7 @@ async def answers():
         await client.until(lambda: 3 in client.streams)
         data = client.streams[3][0]
         assert data[:2] == b"\0\x04" and not client.streams[3][1], data
-    # A body that nobody wants is answered, and then not wanted.
+    # A request with a body that the server does not want is answered, and then the server stops the body.
     async with raw() as client:
         client.send(0, head(method="POST", more=[("content-length", "1000000")]))
         fields, _ = await answered(client, 0)

@@ -38,14 +38,14 @@ async def answered(client, name):
 
 
 async def fresh(stop):
-    """Comes for each request anew."""
+    """Connects anew for each request."""
     while not stop.is_set():
         async with client() as one:
             assert await answered(one, "a.txt")
 
 
 async def staying(stop, name, pause):
-    """Stays with whoever it has begun with, until that one says goodbye."""
+    """Stays with the server that it has connected to, until that server says goodbye."""
     while not stop.is_set():
         async with client() as one:
             while not stop.is_set() and await answered(one, name) and not one.goodbyes:

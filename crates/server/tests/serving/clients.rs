@@ -1,5 +1,5 @@
-//! Clients that others have written, all of them against one server: curl, nghttp, ab, wrk, h2load and Chromium, one after
-//! the other and at once.
+//! Other projects' clients, all of them against one server: curl, nghttp, ab, wrk, h2load and Chromium, one after the
+//! other and at once.
 
 use crate::harness;
 

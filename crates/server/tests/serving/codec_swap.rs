@@ -1,4 +1,4 @@
-//! Sound goes on in another variant in the middle, and decoders do not notice but for the sound.
+//! Sound switches to another variant in the middle of a response, and decoders read on without an error.
 
 use crate::harness;
 
@@ -201,8 +201,8 @@ fn sound_that_was_swapped_is_decoded_without_a_word_and_lasts_as_long() {
             let lasts = samples(&received);
             assert!(lasts.abs_diff(expected) <= frame, "{lasts} samples in place of {expected}: {path:?} {first}");
             if frame == 1152 {
-                // It is the first variant to the sample, then the other one; between them lie the frame that leads over and
-                // what decoders blend. AAC's noise is drawn anew in each decoding.
+                // It is the first variant to the sample, then the other one; between them lie the frame that leads over
+                // and what decoders blend. AAC's noise is drawn anew in each decoding.
                 let [full, small] = files.map(|(name, _)| decoded(&path.with_file_name(name)));
                 let (before, after) = if first == "full" { (full, small) } else { (small, full) };
                 let got = decoded(&received);
@@ -288,7 +288,7 @@ fn a_client_that_becomes_slow_gets_the_small_variant_within_two_seconds() {
         assert!(slow_since.elapsed() < Duration::from_secs(20), "{:?}", told.swapped);
         got.extend(chunk(&mut Slowly(&mut stream)).expect("more"));
     }
-    let (at, bps) = told.swapped.lock().expect("no panic").expect("somebody said so");
+    let (at, bps) = told.swapped.lock().expect("no panic").expect("the adviser asked for a swap");
     let after = at.duration_since(slow_since);
     eprintln!("told after {after:?} at {bps:.0} bit/s; swapped after {:?}", slow_since.elapsed());
     assert!(slow_since.elapsed() < Duration::from_secs(2), "{:?}", slow_since.elapsed());

@@ -1,4 +1,4 @@
-//! Nothing outside the root is served, whatever a path or a link says.
+//! No path and no link makes the server serve a file outside the root.
 
 use crate::harness;
 

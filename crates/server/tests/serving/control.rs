@@ -1,4 +1,4 @@
-//! Orders from other threads: what caches keep and load, and how many loops serve.
+//! Orders from other threads: what caches pin and load beforehand, and how many loops serve.
 
 use crate::harness;
 
@@ -76,7 +76,7 @@ fn answering(site: &Site, connections: usize) -> Vec<TcpStream> {
 }
 
 #[test]
-fn the_reserve_serves_while_it_is_wanted_and_nobody_is_cut_off_when_it_ends() {
+fn the_reserve_serves_while_it_is_wanted_and_no_client_is_cut_off_when_it_ends() {
     let (site, control) = start(1, |options| {
         options.reserve_loops = 2;
         // What is confined may bind nothing any more.

@@ -1,4 +1,5 @@
-//! Where a server listens: Unix sockets, sockets that were open before, several addresses; and its bound for each client.
+//! Where a server listens: Unix sockets, sockets that were open before, several addresses; and the bound on connections
+//! of each client.
 
 use crate::harness;
 
@@ -38,7 +39,7 @@ fn unix_sockets_and_addresses_are_served_side_by_side() {
         options.listen.extend(text.iter().map(|text| text.parse::<ListenAddr>().expect("an address")));
     });
     assert_eq!(site.addrs.len(), 3);
-    // Whoever gave the socket away may close it.
+    // The giver of the socket may close its own copy.
     drop(inherited);
     for _ in 0..20 {
         assert!(ask_unix(&path).ends_with("\r\n\r\nhello"));

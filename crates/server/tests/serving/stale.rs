@@ -1,5 +1,5 @@
-//! While a rule lets answers be stale, what is in memory is sent as it is, for so long and with its age; then what the files
-//! hold.
+//! While a rule allows stale answers, the server sends what is in memory, up to the allowed age and with `Age`; then it
+//! sends what the files hold.
 
 use crate::harness;
 
@@ -84,7 +84,7 @@ fn what_has_changed_is_sent_as_it_was_while_it_may_be() {
             assert!(age_s.is_some_and(|age_s| (1..20).contains(&age_s)) && keeping == STALE, "{age_s:?} {keeping:?}");
             assert_eq!(reply.field("warning"), None);
         }
-        // Whoever has it need not get it again; ranges are of it, too.
+        // A client that has it gets 304; ranges are of the stale content, too.
         let same = site.ask("GET", "/v/text.txt", &format!("If-None-Match: {etag}\r\n"));
         assert_eq!((same.status, age(&same).1), (304, STALE));
         let part = site.ask("GET", "/v/text.txt", "Range: bytes=0-9\r\n");
@@ -286,7 +286,7 @@ fn no_page_goes_to_whom_it_is_not_for() {
     assert_eq!(assembled, 2, "one for each host");
     assert_eq!(site.get("/v/inner.shtml").text(), "[inner]");
     assert_eq!(site.get("/v/inner.shtml").text(), "[inner]");
-    assert_eq!(site.counters.read().pages_assembled - assembled, 2, "not everybody may have its part");
+    assert_eq!(site.counters.read().pages_assembled - assembled, 2, "not every client may have its part");
     // What a configuration says of keeping is not said of what is stale alone.
     let fresh = site.get("/v/a.txt");
     assert_eq!(age(&fresh), (None, Some("max-age=3600")));

@@ -1,4 +1,4 @@
-//! Tables of paths where another file than the path that was asked for answers, and what they say of fields.
+//! Tables of paths and the fields that they set, where the file that answers has another path than the request.
 
 use crate::harness;
 

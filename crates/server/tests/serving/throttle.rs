@@ -1,4 +1,4 @@
-//! A bound on what is under way for some paths: some are answered, some wait, the others are refused.
+//! A bound on the requests under way for some paths: some are answered, some wait, the others are refused.
 
 use crate::harness;
 
@@ -57,7 +57,7 @@ fn some_are_answered_some_wait_and_the_others_are_refused() {
     until(&site, |counts| counts.throttle_gone == 1);
     waiting.push(ask(&site));
     until(&site, |counts| counts.throttle_queued == 4);
-    // Whoever is over, whether it has everything or has gone, makes room for one that waits, and that for the next.
+    // A client that has its whole response or has gone makes room for one that waits, and that for the next.
     let [first, _second] = &mut held;
     let mut rest = Vec::new();
     first.read_to_end(&mut rest).expect("receives");
@@ -75,7 +75,7 @@ fn some_are_answered_some_wait_and_the_others_are_refused() {
 }
 
 #[test]
-fn nobody_waits_longer_than_it_was_said() {
+fn no_request_waits_longer_than_the_bound() {
     let site = start(3, 800);
     let held = [hold(&site), hold(&site)];
     let began = std::time::Instant::now();
@@ -153,7 +153,7 @@ fn ask_until_it_waits(site: &Site) -> TcpStream {
             return stream;
         }
     }
-    panic!("nobody waits")
+    panic!("no request waits")
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn other_bounds_hold_without_a_restart() {
     };
     let mut waiting = vec![wait(1), wait(2)];
     assert_eq!(read_reply(&mut ask(&site), false).status, 503);
-    // One more waits; nobody who waits is answered, as no more may run.
+    // One more waits; none of those that wait is answered, as no more may run.
     reload(vec![bound("/a*", 5, 5), bound("/t/**", 2, 3)]);
     waiting.push(ask_until_it_waits(&site));
     waiting.iter().for_each(|stream| {
@@ -187,7 +187,7 @@ fn other_bounds_hold_without_a_restart() {
     for stream in &mut waiting {
         assert_eq!(read_reply(stream, false).text(), "small");
     }
-    // Without a bound nobody waits for one.
+    // When the bound is removed, waiting requests are answered.
     reload(vec![bound("/t/**", 1, 3)]);
     let mut last = ask_until_it_waits(&site);
     reload(Vec::new());

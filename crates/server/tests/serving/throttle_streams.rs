@@ -1,5 +1,5 @@
-//! Streams of HTTP/2 and HTTP/3 that wait for others to be over, by clients of others: in one order with all who wait,
-//! whatever they speak, while their connections go on.
+//! Throttled streams of HTTP/2 and HTTP/3, by other projects' clients: they wait in one queue with requests of HTTP/1,
+//! while the other streams of their connections go on.
 
 use crate::harness;
 
@@ -63,7 +63,7 @@ fn until(site: &Site, is_so: impl Fn(&Counts) -> bool) {
     wait_until(|| is_so(&site.counters.read()));
 }
 
-/// Nobody runs and nobody waits any more.
+/// Waits until no request runs and none waits.
 fn until_empty(site: &Site) {
     wait_until(|| fill(site) == (0, 0));
 }
@@ -159,7 +159,7 @@ impl Drop for Client {
 }
 
 #[test]
-fn all_wait_in_one_order_whatever_they_speak_and_their_connections_go_on() {
+fn all_versions_wait_in_one_order_and_their_connections_go_on() {
     let site = start(bound(1, 7, 60_000), |_| {});
     let held = hold(&site);
     let mut clients = Client::of_each_version(&site);
@@ -190,7 +190,7 @@ fn all_wait_in_one_order_whatever_they_speak_and_their_connections_go_on() {
     for name in ["first", "second"] {
         for turn in 0..count {
             clients[turn].hear(&format!("{name} 200 -"));
-            // Nobody else has one, and whoever ran before has given its place back.
+            // No other client has an answer, and the one that ran before has given its place back.
             let answered =
                 clients.iter_mut().map(|client| client.told.iter().filter(|line| line.ends_with("200 -")).count());
             assert_eq!(answered.sum::<usize>(), count + turn + 1 + if name == "second" { count } else { 0 });
@@ -296,7 +296,7 @@ impl Drop for Slow {
 }
 
 #[test]
-fn nobody_waits_longer_than_it_was_said_and_no_connection_ends_before() {
+fn no_stream_waits_longer_than_the_bound_and_no_connection_ends_before() {
     let site = start(bound(1, 9, 3000), |options| {
         options.timeouts.idle = Duration::from_millis(900);
         options.timeouts.stall = Duration::from_millis(900);
@@ -384,7 +384,7 @@ fn other_bounds_hold_without_a_restart() {
     clients[0].order("ask three /t/small.txt");
     clients[0].hear("three 503 60");
     assert!(clients.iter_mut().all(|client| !client.has_said("two 200 -")));
-    // Without a bound nobody waits for one.
+    // When the bound is removed, waiting streams are answered.
     reload(Vec::new());
     for client in &mut clients {
         client.hear("two 200 -");

@@ -1,4 +1,4 @@
-//! TLS against OpenSSL's client and curl: names, tickets, versions, changed files, and what is no TLS.
+//! TLS against OpenSSL's client and curl: names, tickets, versions, changed files, and bytes that are not TLS.
 
 use crate::harness;
 
@@ -121,8 +121,8 @@ fn changed_certificates_are_used_and_broken_ones_are_not() {
     harness::wait_until(|| s_client(&site, &[]).contains("subject=CN = site\n"));
 }
 
-/// Says its last words over HTTP/1.1 or HTTP/2 and, in the same segment, that nothing follows; keeps its socket open and
-/// waits for the server's end.
+/// Says its last words over HTTP/1.1 or HTTP/2 and, in the same segment, that nothing follows; keeps its socket open
+/// and waits for the server's end.
 const LAST_WORDS: &str = r#"
 import socket, ssl, sys, time
 host, port = sys.argv[1].split(":")
@@ -239,8 +239,8 @@ fn what_the_authority_says_is_sent_along_while_it_holds() {
         assert!(told.contains("Cert Status: good"), "{version}: {told}");
         assert!(!s_client(&site, &[version]).contains("OCSP"), "only to whom asks");
     }
-    // The same answer, of which the time from when on it is out of date was made the next seconds: the server leaves it to
-    // clients to look at the signature.
+    // The same answer, of which the time from when on it is out of date was made the next seconds: the server leaves it
+    // to clients to look at the signature.
     let good = std::fs::read(&answer).expect("reads");
     let unix_s = || std::time::UNIX_EPOCH.elapsed().expect("later").as_secs();
     let until = unix_s() + 4;

@@ -30,7 +30,7 @@ const PHP: &[(&str, &str)] = &[
         "form.php",
         r#"<html><body><a href="count.php">Count <b>on</b> me</a>
 <form name="login" action="echo.php" method="post"><input type="hidden" name="token" value="t0&quot;ken">
-<input name="user" value="nobody"><input type="submit" name="go" value="Sign in"></form></body></html>"#,
+<input name="user" value="guest"><input type="submit" name="go" value="Sign in"></form></body></html>"#,
     ),
     (
         "echo.php",
@@ -86,7 +86,7 @@ fn each_check_passes_and_fails_where_it_should() {
          test_name = none of it\n url = {url}\n status_code = 404\n text_require = ( hello )\n text_forbid = ( Hello )\n\
          regex_require = ( \\d{{3}} )\n regex_forbid = ( \\d\\d )\n min_bytes = 29\n max_bytes = 27\n min_rtime = 60\n\
          max_rtime = 0\nend_test\n\
-         test_name = whatever the case\n url = {url}\n ignore_case = yes\n text_require = ( hello )\n\
+         test_name = in any case\n url = {url}\n ignore_case = yes\n text_require = ( hello )\n\
          regex_require = ( wORLD )\n text_forbid = ( WORLD )\nend_test\n\
          test_name = not there\n url = {}\n status_code = 404\nend_test\n",
         server.url("/absent.html")
@@ -168,7 +168,7 @@ fn links_buttons_and_forms_are_clicked() {
         "test_name = as a browser\n click_button = sign\n form_fields = yes\n params = ( user => me )\n\
          text_require = ( POST\n user=[me]\n 'token=[t0\"ken]'\n go=[Sign in] )\nend_test\n",
         &open,
-        "test_name = by name\n form_name = login\n form_fields = yes\n text_require = ( user=[nobody] )\n\
+        "test_name = by name\n form_name = login\n form_fields = yes\n text_require = ( user=[guest] )\n\
          text_forbid = ( go= )\nend_test\n",
         "test_name = not a page\n click_link = x\nend_test\n",
         &open,

@@ -19,7 +19,7 @@ fn a_client_is_told_once_and_a_place_that_is_known_is_that_of_its_path() {
         }
         let ticket = begin(&mut ledger, "/a", false);
         assert!(!ledger.again(1, (ledger.period() + 1, 1), None), "of another period");
-        assert!(!ledger.again(1, (ledger.period(), 10), None), "of nobody");
+        assert!(!ledger.again(1, (ledger.period(), 10), None), "of no client");
         assert!(ledger.again(1, (ledger.period(), 1), None));
         (0..2).for_each(|_| assert!(!ledger.end(1, ticket, false)));
         ledger.take(&mut taken, false);
@@ -40,7 +40,7 @@ fn a_client_is_told_once_and_a_place_that_is_known_is_that_of_its_path() {
 }
 
 #[test]
-fn what_is_under_way_comes_back_to_zero_whatever_the_order() {
+fn what_is_under_way_comes_back_to_zero_in_any_order() {
     let mut ledger = Ledger::default();
     let (first, refused) = (begin(&mut ledger, "/a", false), begin(&mut ledger, "/b", true));
     let first = ledger.is_session(1, first, Ruled::default());
@@ -50,7 +50,7 @@ fn what_is_under_way_comes_back_to_zero_whatever_the_order() {
     assert_eq!(under_way(&ledger), [1, 1]);
     assert!(!ledger.end(1, refused, true), "what was refused has not failed, and is no session");
     assert!(!ledger.end(1, second, true) && ledger.end(1, first, false), "the last one ends the session");
-    assert!(!ledger.end(1, first, false), "one end too many is nobody's");
+    assert!(!ledger.end(1, first, false), "one end too many has no session");
     assert_eq!(under_way(&ledger), [0, 0]);
     let mut taken = Taken::default();
     ledger.take(&mut taken, false);
@@ -71,7 +71,7 @@ fn what_was_decided_before_is_not_obeyed_after_what_was_decided_later() {
     assert_eq!(wanted(&mut ledger, 0), None, "that was decided for the session before it");
     assert!(ledger.want(1, &half, 5));
     assert_eq!(wanted(&mut ledger, 100).as_deref(), Some("half"));
-    // A tick decided, and before it was told of somebody looked again.
+    // A tick decided, and the connection looked again before the decision arrived.
     assert_eq!(ledger.looked(1, 200, Some((Arc::clone(&full), 7))).as_deref(), Some("full"));
     assert!(ledger.want(1, &small, 6));
     assert_eq!(wanted(&mut ledger, 300), None);
@@ -116,7 +116,7 @@ fn a_session_goes_on_until_the_rules_are_told_of_a_tick() {
     assert!(ledger.end(3, between, false), "the rules are about to look");
     ledger.ticked();
     assert!(ledger.end(2, under_way, false), "it is of the tick before");
-    // Who is kept takes nobody's room, and is not kept when the rules are others.
+    // An idle session takes no room from a live one, and other rules end it.
     let kept: Vec<_> = (10..10 + IDLE_MAX as u64 + 1).map(|number| (number, session(&mut ledger, number))).collect();
     let told = kept.into_iter().filter(|(number, ticket)| ledger.end(*number, *ticket, false)).count();
     assert_eq!((told, ledger.live.len()), (1, IDLE_MAX));
@@ -164,7 +164,7 @@ fn what_is_answered_by_leases_counts_as_if_it_had_been_asked() {
     let known = ledger.known(ticket.place());
     let lease = |at| Arc::new(Lease::new(&clock, at, true));
     let first = lease(0);
-    assert!(!ledger.lend(&first, known, 1, kind), "a client that nobody has seen");
+    assert!(!ledger.lend(&first, known, 1, kind), "a client that was not seen");
     assert!(ledger.lend(&first, known, 0, kind));
     assert!((0..3).all(|_| first.begin()));
     first.end(true);

@@ -15,7 +15,7 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// The counts of a server that nobody asks.
+/// The counts of a server without requests.
 fn counters() -> Counters {
     let folder = tempfile::tempdir().expect("a directory");
     let mut options = Options::new(folder.path());
@@ -79,9 +79,9 @@ fn answers_may_be_stale_while_a_rule_says_so() {
     ready.tick();
     ready.tick();
     assert!(adviser.may_be_stale());
-    assert_eq!(ask("/news/b", 1), None, "nobody asks for it");
+    assert_eq!(ask("/news/b", 1), None, "it has no requests");
     assert_eq!(ask("/all/a", 1), Some(500), "all of the pattern");
-    // Nobody has asked for it meanwhile: the rule was released.
+    // It had no requests meanwhile, so the rule was released.
     assert_eq!(ask("/news/a", 1000), None);
     ready.tick();
     assert_eq!(ask("/news/a", 1000), Some(30_000));
@@ -118,7 +118,7 @@ fn loops_refuse_the_share_together_and_let_others_pass() {
     // What was refused has not failed, and nothing is under way any more.
     assert_eq!(shown["in_force"].as_array().map(Vec::len), Some(1));
     ready.tick();
-    assert_eq!(environment(&steward)["in_force"].as_array().map(Vec::len), Some(0), "nobody asks any more");
+    assert_eq!(environment(&steward)["in_force"].as_array().map(Vec::len), Some(0), "no requests come any more");
     assert_eq!(ask(1000), 0);
 }
 
@@ -172,7 +172,7 @@ fn a_client_that_asks_for_too_much_loses_its_share_over_all_loops_and_others_not
     assert!(
         steward.teller().metrics().contains("weir_reading{resource=\"rate\",unit=\"rps\",of=\"client 10.0.0.7\"} ")
     );
-    // Nobody asks any more.
+    // No requests come any more.
     tick(&mut ready);
     assert_eq!(environment(&steward)["in_force"].as_array().map(Vec::len), Some(0));
     assert_eq!(ask("/a/x", 7, 100), 0);
@@ -244,7 +244,7 @@ fn an_atom_whose_requests_wait_is_told_from_its_neighbour() {
     ask("/b", 480_000_000);
     ask("/c", 0);
     assert_eq!(in_force(&mut ready), ["/b"]);
-    // Of an atom that nobody asks for nothing new is known: it stays, until it is known that nobody does.
+    // An atom without requests gets no new reading: its rule stays in force until the atom counts as quiet.
     ask("/a", 90_000_000);
     assert_eq!(in_force(&mut ready), ["/b"]);
     ask("/b", 9_000_000);
@@ -277,7 +277,7 @@ fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
         begun.each_ref().map(|advice| advice.variant.as_deref()),
         [Some("half full"), Some("full"), Some("full")]
     );
-    // Nobody waits for a tick.
+    // The decision comes without a tick.
     let link = |bandwidth_bps| Link { bandwidth_bps: Some(bandwidth_bps), rtt_s: None };
     assert_eq!(adviser.during(2, link(900e3)), None);
     assert_eq!(adviser.during(1, link(40e3)).as_deref(), Some("small half full"));
@@ -285,7 +285,7 @@ fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
     assert_eq!(
         (adviser.during(1, link(40e3)), adviser.during(2, link(900e3))),
         (None, None),
-        "said once, and to whom it is"
+        "said once, and only to its connection"
     );
     assert_eq!(environment(&steward)["work"]["sessions"], 3);
     (1..=3).zip(begun).for_each(|(connection, advice)| adviser.end(connection, advice.ticket, 5, false));
@@ -355,12 +355,12 @@ fn what_there_is_no_room_to_follow_is_no_session() {
 }
 
 #[test]
-fn who_gets_what_everybody_gets_is_asked_about_once_a_tick() {
+fn equal_sessions_without_a_decision_ask_the_rules_once_a_tick() {
     let _turn = alone();
-    [false, true].into_iter().for_each(everybody);
+    [false, true].into_iter().for_each(equal_sessions);
 }
 
-fn everybody(is_recorded: bool) {
+fn equal_sessions(is_recorded: bool) {
     let (steward, mut ready) = steward_that(is_recorded, VARIANTS);
     let adviser = steward.adviser();
     let begin = |number, bandwidth_bps| adviser.begin(&question("/v/film", number, bandwidth_bps)).variant;
@@ -469,7 +469,7 @@ fn leased(is_recorded: bool) {
     };
     let none = Vec::<String>::new;
     assert!(ask("/v/film", true).is_none(), "it is not known yet who asks again");
-    assert!(ask("/v/film", false).is_none(), "nobody would keep it");
+    assert!(ask("/v/film", false).is_none(), "the server would keep no lease");
     let lease = ask("/v/film", true).expect("a lease");
     assert!((0..5).all(|_| lease.begin()));
     assert_eq!(tick(&mut ready), (Some(8), Some(1.0), vec!["busy".to_owned()]), "five are under way");
@@ -520,7 +520,7 @@ fn no_session_that_begins_while_rules_change_is_left_over() {
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    // Ends that found a book open are told with the loop's next word or the next tick; then nobody is there any more.
+    // An end that found its book open is told with the loop's next call or at the next tick; then no session is left.
     running.stop();
     assert_eq!(environment(&steward)["work"]["sessions"], 0);
 }
@@ -558,7 +558,7 @@ fn a_flash_crowd_is_told_from_an_attack_without_any_rule() {
     );
     let (kind, alerts) = ask(6000, &crowd, &|_| "/1".to_owned());
     assert_eq!((kind.as_str(), alerts.len()), ("flash_crowd", 0), "it is told once");
-    // As many clients as ever, of networks that nobody knows, ask for everything.
+    // As many clients as ever, of unknown networks, ask for everything.
     let (kind, alerts) = ask(6000, &|number| 0x5000_0000 + number % 300 * 256, &pages);
     assert_eq!((kind.as_str(), alerts.len()), ("attack", 1), "{alerts:?}");
 }

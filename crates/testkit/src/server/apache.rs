@@ -181,7 +181,7 @@ impl Apache {
     }
 
     /// Gives it, and what it starts, this file as /etc/resolv.conf, by a view of the file system of its
-    /// own: nobody else's name server changes. It takes root.
+    /// own: no other program's name server changes. It takes root.
     pub fn resolver(mut self, file: &Path) -> Self {
         self.in_place_of.push((file.to_owned(), "/etc/resolv.conf"));
         self

@@ -89,7 +89,7 @@ pub(super) fn with_data() -> Result<(TempDir, PathBuf), StartError> {
     Ok((own, data))
 }
 
-/// A command of a server that refuses to run as root: then as nobody.
+/// A command of a server that refuses to run as root: as root we run it as [`UNPRIVILEGED`].
 pub(super) fn unprivileged(program: impl AsRef<Path>, home: &Path) -> Command {
     let mut command = Command::new(program.as_ref());
     command.current_dir(home).env("HOME", home).env("LC_ALL", "C");

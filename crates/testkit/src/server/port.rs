@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const FIRST: u32 = 15_000;
 const COUNT: u32 = 17_000;
 
-/// A port on which nobody listens.
+/// A port on which no process listens.
 pub(super) fn free() -> io::Result<u16> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // Test programs run side by side; each starts at another place, so that they seldom meet.

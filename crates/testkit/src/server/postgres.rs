@@ -11,7 +11,7 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 const NEEDED: [&str; 3] = ["initdb", "postgres", "psql"];
 
 /// Launches PostgreSQL: a new cluster in a temporary directory, run by an unprivileged user, on a
-/// Unix socket and a port of the loopback interface, with trust in whoever connects.
+/// Unix socket and a port of the loopback interface; it trusts every client.
 #[derive(Debug, Clone, Default)]
 pub struct Postgres {
     settings: Vec<(String, String)>,

@@ -134,7 +134,7 @@ fn end_with_parent(parent: libc::pid_t, signal: i32) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     if now != parent {
-        // The parent died before the request: nobody would end us.
+        // The parent died before the request: no signal would end us.
         return Err(io::ErrorKind::BrokenPipe.into());
     }
     Ok(())
@@ -184,8 +184,8 @@ struct Order {
 }
 
 /// Spawns from a thread that lives as long as the process: the signal that the kernel sends at the
-/// parent's death is bound to the spawning thread, and a test's thread may well end earlier. What is
-/// started is scheduled like whoever asks for it, and not like the one who was the first to ask.
+/// parent's death is bound to the spawning thread, and a test's thread may well end earlier. The process
+/// is scheduled like the thread that asks for it, not like the first thread that asked.
 fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
     static ORDERS: OnceLock<Mutex<Sender<Order>>> = OnceLock::new();
     let orders = ORDERS.get_or_init(|| {
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_is_started_is_scheduled_like_the_one_who_asked() {
-        // By turns, as whoever came first once decided for all.
+        // In turns: once the first thread that asked decided for all.
         for _ in 0..2 {
             assert_eq!(started_by_one_with(libc::SCHED_OTHER, 0), Some(libc::SCHED_OTHER));
             assert_eq!(started_by_one_with(libc::SCHED_BATCH, 0), Some(libc::SCHED_BATCH));

@@ -1,4 +1,4 @@
-//! Our own server, as a program that somebody else has built.
+//! Our own server, as a program that the caller has built.
 
 use std::path::PathBuf;
 use std::process::Command;

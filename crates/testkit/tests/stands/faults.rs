@@ -323,6 +323,6 @@ fn herd_wakes_all_for_each_connection() {
     }
     let (woken, accepted, other) = (at_rest() - before, count(1), count(5));
     assert_eq!(accepted, 10);
-    // Whoever is still on its way to sleep is not woken.
+    // A process that is still on its way to sleep is not woken.
     assert!((180..=200).contains(&(woken - other)), "{woken} wake-ups, {other} of them for other things");
 }

@@ -35,7 +35,7 @@ impl Joiner {
         }
         let id = self.socket_of(waiting).ok_or(Unjoinable::NoSocket)?;
         let socket = self.sockets.get(id).ok_or(Unjoinable::NoSocket)?;
-        // Whatever the client says of itself, or does not.
+        // The server received HTTP/2 over this socket, even if the client reports another version.
         if socket.http2 {
             return Err(Unjoinable::Http2);
         }
@@ -50,7 +50,7 @@ impl Joiner {
         let first_sent = socket.sent.first_past(request.response_offset).ok_or(Unjoinable::NoSend)?;
         let last_byte = request.response_offset.saturating_add(request.response_bytes).saturating_sub(1);
         let sent = socket.sent.first_past(last_byte).ok_or(Unjoinable::NoSend)?;
-        // The answer to a request that was not yet all there: whatever the server did, it was not this request's work.
+        // The server answered before the request was complete, so what it did was not this request's work.
         // What was taken had arrived, even where the event of its arrival is missing.
         let request_end = request.request_offset.saturating_add(u64::from(request.request_bytes.max(1)) - 1);
         let complete = [&socket.ready, &socket.received].map(|marks| marks.first_past(request_end));

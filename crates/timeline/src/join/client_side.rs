@@ -124,7 +124,7 @@ impl Joiner {
     }
 }
 
-/// Appends a step of nobody else's, unless it is empty.
+/// Appends a step that no other task or peer caused, unless it is empty.
 pub(super) fn push_step(steps: &mut Vec<Step>, from_ns: u64, to_ns: u64, part: Part, pid: u32) {
     if to_ns > from_ns {
         steps.push(Step { from_ns, to_ns, part, pid, waiter: 0, detail: Detail::None });

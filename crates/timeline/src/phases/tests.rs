@@ -132,7 +132,7 @@ fn a_busy_loops_marks_are_bounded_in_all_and_what_is_forgotten_is_counted() {
     phases.hit(1, 5, 0, &mark, &tasks);
     for at_ns in 10..10 + rounds {
         phases.hit(0, at_ns, 0, &mark, &tasks);
-        // Nobody has asked yet: all that there is room for is there.
+        // No request has asked yet, so all that there is room for is kept.
         assert!(
             phases.held_by_tasks() <= MOST_HELD && (at_ns < MOST_HELD as u64 || phases.held_by_tasks() > MOST_HELD / 3)
         );
@@ -213,7 +213,7 @@ fn what_is_told_is_of_the_task_and_the_time() {
     phases.text(0, 20, "GET /a", &mut texts);
     assert_eq!(phases.request(7, 0, 30).map(|text| texts.text(text)), Some("GET /a"));
     assert_eq!((phases.request(7, 21, 30), phases.request(8, 0, 30)), (None, None));
-    phases.hit(5, 30, 0, &told("s", "nobody known runs there", PHASE), &tasks);
+    phases.hit(5, 30, 0, &told("s", "no known task runs there", PHASE), &tasks);
     phases.hit(0, 30, 0, &Arc::from("no point at all"), &tasks);
     phases.born(7);
     assert!(phases.is_empty());
@@ -243,7 +243,7 @@ fn what_an_application_tells_is_of_the_task_that_it_names() {
 }
 
 #[test]
-fn memory_is_bounded_whatever_is_told() {
+fn memory_is_bounded_for_any_events() {
     let (mut tasks, mut phases, mut texts) = (Tasks::default(), Phases::default(), Texts::default());
     let point = told("s", "p", PHASE | QUERY | REQUEST);
     let mut before = 0;

@@ -28,7 +28,7 @@ fn a_request_is_its_makers_before_its_task_is_made() {
         joiner.push(&record, slots, None, &mut |_, one| steps.extend(one.steps));
     };
     let epoll = libc::SYS_epoll_pwait as u16;
-    // The number was somebody else's before: of that one nothing is told.
+    // Another task had the number before: nothing is told of that one.
     push(switch(10, 1, 0, 200, NO_SYSCALL), &[]);
     push(switch(20, 1, 200, 0, epoll), &[]);
     push(plain(25, 1, Kind::Exit, 200, 0), &[]);

@@ -1,4 +1,4 @@
-//! Whatever the records are, the joiner neither panics nor guesses: steps add up, and what is missing is counted.
+//! With any records the joiner neither panics nor guesses: steps add up, and what is missing is counted.
 
 use crate::world;
 

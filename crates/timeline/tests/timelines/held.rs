@@ -20,9 +20,10 @@ fn at(steps: &[Step], from_ns: u64) -> (u64, Part, Detail) {
     step.map_or_else(|| panic!("no step from {from_ns}: {steps:?}"), |step| (step.to_ns, step.part, step.detail))
 }
 
-/// Whatever it was at: stopped in a read, it does not wait for the request, nor for who lets it go on.
+/// A worker that is stopped in any system call waits neither for what the call is about, such as the request, nor for
+/// the process that lets it go on.
 #[test]
-fn a_worker_that_is_stopped_waits_for_nobody() {
+fn a_worker_that_is_stopped_waits_for_no_other() {
     for (state, by) in HOLDS {
         for call in [libc::SYS_recvfrom, libc::SYS_futex, libc::SYS_clock_nanosleep, i64::from(NO_SYSCALL)] {
             let before = steps(|push| {

@@ -170,8 +170,8 @@ fn pipelined_requests_are_exchanges() {
     assert!(exchanges < requests, "in some of these worlds requests are taken together");
 }
 
-/// Whatever the moment at which a window begins or ends: what is told was wholly within it, and told as it is told
-/// with everything known, but for what was at work before.
+/// A window may begin and end at any moment. Each request that is told was wholly within it, and is told as from a
+/// whole recording, except for what was at work before the window.
 #[test]
 fn an_edge_cuts_requests_and_tells_no_others() {
     for seed in base_seed()..base_seed() + 200 {

@@ -1,4 +1,4 @@
-//! A wake-up out of an interrupt: whoever had the CPU then is not to blame for it.
+//! A wake-up out of an interrupt: the task that had the CPU then did not cause it.
 
 use std::net::SocketAddr;
 use weir_measure::part::Part;
@@ -126,7 +126,7 @@ fn what_comes_over_a_network_is_no_ones_who_was_interrupted() {
 }
 
 #[test]
-fn whoever_woke_by_itself_is_followed() {
+fn a_task_that_woke_another_by_itself_is_followed() {
     // What the other did meanwhile stands in the place of the wait: it ran.
     for flags in [CONTEXT_TOLD, CONTEXT_TOLD | IN_SOFT_INTERRUPT, 0] {
         assert_eq!(waits(libc::SYS_ppoll, flags), (Part::Run, Detail::Task(OTHER)), "{flags}");

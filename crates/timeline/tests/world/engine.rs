@@ -260,7 +260,7 @@ impl World {
         history.insert(last + 1, after);
     }
 
-    /// Wakes a task if it waits for this; the waker is a task, or an interrupt on whatever CPU.
+    /// Wakes a task if it waits for this; the waker is a task, or an interrupt on any CPU.
     pub fn wake(&mut self, task: Tid, want: Want, waker: Option<Tid>) {
         if self.tasks[task].doing != Doing::Blocked(want) {
             return;

@@ -2,7 +2,7 @@
 //!
 //! The names follow the definitions; where they cannot see what truly happened, the truth here is theirs:
 //! * A task is at a request from its first dealing with the request's connection or downstream to its last one; CPU
-//!   time before the first and after the last belongs to whoever's request is looked at (`Plan::tail_ns` is what they
+//!   time before the first and after the last belongs to the request that is looked at (`Plan::tail_ns` is what they
 //!   cannot see).
 //! * Before the pick-up, the task that picks up is the one that the request waits for, and before it those that woke
 //!   it for the request, hop by hop.

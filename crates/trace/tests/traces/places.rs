@@ -1,4 +1,4 @@
-//! What the heads of blocks say of where they lie is what a reader finds there, whatever has happened to the file.
+//! What the heads of blocks say of where they lie is what a reader finds there, also in a damaged file.
 
 use crate::support;
 

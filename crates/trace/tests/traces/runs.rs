@@ -105,7 +105,7 @@ fn absurd_limits_are_brought_within_bounds() {
 }
 
 #[test]
-fn what_was_pushed_is_written_though_nobody_finished() {
+fn what_was_pushed_is_written_without_finish() {
     let directory = directory();
     let run = Run::create(directory.path()).expect("a run");
     let mut stream = run.stream(Source::Kernel, 0, Limits::default());
@@ -164,7 +164,7 @@ fn a_cut_line_of_the_manifest_is_passed_over() {
         let reader = RunReader::open(directory.path()).expect("a run");
         let told = if cut == line.len() - 1 { (vec![entry(), entry()], 0) } else { (vec![entry()], 1) };
         assert_eq!((reader.entries, reader.manifest_cut), told, "cut at {cut}");
-        // Whoever goes on does not add to the half line.
+        // A writer that goes on does not add to the half line.
         run.note(&entry()).expect("noted");
         let entries = RunReader::open(directory.path()).expect("a run").entries;
         assert_eq!(entries.len(), if cut == line.len() - 1 { 3 } else { 2 }, "cut at {cut}");

@@ -113,7 +113,7 @@ proptest! {
             }
             begin = end;
         }
-        // Whatever came of the rest: nothing that was not written, and all that is whole, in its order.
+        // The reader gives nothing that was not written, and all that is whole, in its order.
         prop_assert!(blocks.iter().all(|block| contents.contains(block)));
         let mut rest = blocks.iter();
         for content in &untouched {

@@ -80,7 +80,7 @@ ArmApplication pages
     let (_, one) = asked("/env.cgi", "ARM-Correlator: 0008014000010203");
     assert!(one.parent.is_some() && one.parent_foreign);
 
-    // What is none is nobody's parent.
+    // An invalid correlator gives no parent.
     for field in ["ARM-Correlator: 00ff", "ARM-Correlator: xyz", "traceparent: 00-0-0-01", "traceparent: 01"] {
         let (_, one) = asked("/env.cgi", field);
         assert_eq!(one.parent, None, "{field}");

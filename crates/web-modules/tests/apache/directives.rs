@@ -29,7 +29,7 @@ fn directives_hold_where_they_stand() {
             r#"
 Arm On
 ArmApplication server everywhere
-ArmUser nobody
+ArmUser visitor
 <Directory "{root}/dir">
   ArmTransaction "from the directory"
   ArmTransactionInfo "pages of a directory"
@@ -62,16 +62,16 @@ ArmUser nobody
     // What the launcher asked until the server answered.
     told.next(1);
     let expected = [
-        ("/", "127.0.0.1", Some(("server", "/", "nobody", None))),
-        ("/a.txt", "127.0.0.1", Some(("server", "/a.txt", "nobody", None))),
+        ("/", "127.0.0.1", Some(("server", "/", "visitor", None))),
+        ("/a.txt", "127.0.0.1", Some(("server", "/a.txt", "visitor", None))),
         ("/a.txt", "other", Some(("other", "/a.txt", "guest", None))),
         ("/dir/page.txt", "127.0.0.1", Some(("server", "from the directory", "reader", Some("pages of a directory")))),
         ("/dir/page.txt", "other", Some(("other", "from the directory", "reader", Some("pages of a directory")))),
         ("/dir/secret.txt", "127.0.0.1", Some(("server", "secret", "reader", Some("pages of a directory")))),
         ("/dir/off/x.txt", "127.0.0.1", None),
-        ("/shop/cart.txt", "127.0.0.1", Some(("shop", "buy", "nobody", None))),
+        ("/shop/cart.txt", "127.0.0.1", Some(("shop", "buy", "visitor", None))),
         ("/shop/cart.txt", "other", Some(("shop", "buy", "guest", None))),
-        ("/nothing/here", "127.0.0.1", Some(("server", "(other)", "nobody", None))),
+        ("/nothing/here", "127.0.0.1", Some(("server", "(other)", "visitor", None))),
     ];
     for (path, host, what) in expected {
         let answer = ask(server.port, &format!("GET {path}?secret=1 HTTP/1.1\r\nHost: {host}"));
@@ -87,7 +87,7 @@ ArmUser nobody
         assert_eq!(metric(one, "bytes"), Some(answer.body.len() as i64), "{path}");
         assert_eq!((context(one, "method"), context(one, "host")), (Some("GET"), Some(host)));
         assert_eq!(one.details.address.as_deref(), Some(answer.from.to_string().as_str()), "the client");
-        assert_eq!(one.details.uri.as_deref(), Some(path), "a query is nobody's business");
+        assert_eq!(one.details.uri.as_deref(), Some(path), "the query is not told");
         // From the request's line on, in which it waits for nothing; a first byte comes before the last one.
         let (first, last) = (metric(one, "first byte"), metric(one, "last byte"));
         assert!(Some(0) < first && first <= last, "{first:?} {last:?}");
@@ -100,7 +100,7 @@ ArmUser nobody
         }
     }
 
-    // Refused before anybody handles it, failed, and not even read.
+    // Refused before a handler runs, failed, and not even read.
     assert_eq!(get(server.port, "/denied.txt").status, 403);
     assert_eq!(metric(&told.next(1)[0], "status"), Some(403));
     assert_eq!(get(server.port, "/fail.cgi").status, 500);

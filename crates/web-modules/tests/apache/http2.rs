@@ -1,4 +1,4 @@
-//! HTTP/2: each stream is a request, whatever connection of the server's own it runs on.
+//! HTTP/2: each stream is a request, on any internal connection of the server.
 
 use crate::{armed, required, site};
 use std::collections::BTreeSet;

@@ -9,7 +9,7 @@ use weir_web_modules::{Told, arm_directory, context, metric};
 
 const PARENT: &str = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331";
 
-/// The library without what it has beyond the standard: under other names, nobody finds those functions.
+/// The library without its functions beyond the standard: they get other names, so the module does not find them.
 fn of_others() -> TempDir {
     let folder = site(&[]);
     let mut library = fs::read(BUILT.path().join("libarm4.so.4")).expect("it was built");
@@ -46,7 +46,7 @@ fn pages(library: Option<&TempDir>) -> Vec<Page> {
     let arm = arm_directory();
     let told = Told::over(arm.path());
     let apache = Apache::event().workers(4).processes(1).root(site.path()).cgi(Cgi::Daemon);
-    let mut apache = armed(apache, arm.path()).directive("Arm On\nArmUser somebody");
+    let mut apache = armed(apache, arm.path()).directive("Arm On\nArmUser customer");
     if let Some(library) = library {
         apache = apache.environment("LD_LIBRARY_PATH", library.path());
     }
@@ -58,7 +58,7 @@ fn pages(library: Option<&TempDir>) -> Vec<Page> {
     {
         let answer = ask(server.port, format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{field}").trim_end());
         let one = told.next(1).remove(0);
-        // What a program starts is a child of the request, whichever way its correlator was made.
+        // What a program starts is a child of the request, with and without those functions.
         let own = one.id.to_string();
         let correlator = answer.body.lines().find_map(|line| line.strip_prefix("ARM_CORRELATOR="));
         let is_handed_on = correlator.is_some_and(|found| found.ends_with(&own.replace('-', "")));

@@ -1,4 +1,4 @@
-//! The module under AddressSanitizer: no read or write outside of what is its own, whatever is asked, and over reloads.
+//! The module under AddressSanitizer: no read or write outside of its own memory, for any request and over reloads.
 
 use crate::{BUILT, ask, get, required, site};
 use std::fs;

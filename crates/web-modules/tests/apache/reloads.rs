@@ -100,7 +100,7 @@ fn event_is_reloaded_with_and_without_the_module() {
     let blocks = (reloads / 25).max(1);
     let (mut resets, mut answers) = ([0u64; 2], [0u64; 2]);
     for turn in 0..2 * blocks {
-        // Whichever comes second in one pair comes first in the next.
+        // The one that comes second in a pair comes first in the next.
         let is_armed = (turn + turn / 2) % 2 == 0;
         let arm = arm_directory();
         let apache = Apache::event().workers(8).processes(2);

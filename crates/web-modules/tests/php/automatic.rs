@@ -14,7 +14,7 @@ fn answering(heads: &'static [&'static str]) -> (u16, std::thread::JoinHandle<()
     let port = listener.local_addr().expect("it listens").port();
     let serving = std::thread::spawn(move || {
         for head in heads {
-            let mut stream = listener.accept().expect("somebody asks").0;
+            let mut stream = listener.accept().expect("a request comes").0;
             let _ = stream.read(&mut [0; 4096]);
             std::thread::sleep(std::time::Duration::from_millis(20));
             let _ = stream.write_all(head.as_bytes());

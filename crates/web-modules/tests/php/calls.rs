@@ -30,7 +30,7 @@ fn the_papers_program_runs_and_is_told() {
         (all[0].properties[0].name.as_str(), all[0].properties[0].value.as_str()),
         ("detail", "PhpApache Test Page")
     );
-    assert!(all[0].user.is_some(), "* is whoever runs it");
+    assert!(all[0].user.is_some(), "* is the user that runs it");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn what_is_open_at_the_end_was_aborted_however_it_ends() {
         "",
         "exit(3);",
         "function f() { exit; } f();",
-        "throw new Exception('nobody catches it');",
+        "throw new Exception('it is not caught');",
         "undefined_function();",
         "ini_set('memory_limit', '4M'); $a = str_repeat('x', 1 << 30);",
         "set_time_limit(1); while (true) {}",
@@ -134,9 +134,9 @@ fn without_library_or_agent_pages_run_all_the_same() {
         $o = Arm\Application::current()->transaction("o", ["c"])->start(context: ["c" => "1"]);
         echo $a, $t, $r, arm_stop($r), var_export(arm_correlator(), true), var_export($o->isRecorded(), true);
     "#;
-    let nobody = arm_directory();
+    let unwatched = arm_directory();
     let run = |library: bool| {
-        let mut command = php(&[], nobody.path());
+        let mut command = php(&[], unwatched.path());
         if !library {
             command.env_remove("LD_LIBRARY_PATH");
         }
@@ -148,5 +148,5 @@ fn without_library_or_agent_pages_run_all_the_same() {
     let (said, ran) = run(false);
     assert!(ran && said.ends_with("1100NULLfalse"), "{said}");
     assert!(said.starts_with("1100") || said.contains("nothing will be recorded"), "{said}");
-    assert_eq!(std::fs::read_dir(nobody.path()).expect("it is ours").count(), 0, "nothing is left behind");
+    assert_eq!(std::fs::read_dir(unwatched.path()).expect("it is ours").count(), 0, "nothing is left behind");
 }

@@ -27,7 +27,7 @@ fn serving(count: usize) -> (u16, JoinHandle<Vec<String>>) {
     };
     (
         port,
-        std::thread::spawn(move || (0..count).map(|_| answer(listener.accept().expect("somebody asks").0)).collect()),
+        std::thread::spawn(move || (0..count).map(|_| answer(listener.accept().expect("a request comes").0)).collect()),
     )
 }
 

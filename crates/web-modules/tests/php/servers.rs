@@ -32,7 +32,7 @@ pub(crate) const PAGE: &str = r#"
     $outer = arm_start(arm_getid(arm_application(), "outer"));
     $inner = arm_start(arm_getid(arm_application(), "inner"));
     if (isset($_GET["exit"])) { echo getmypid(); exit; }
-    if (isset($_GET["throw"])) { throw new Exception("nobody catches it"); }
+    if (isset($_GET["throw"])) { throw new Exception("it is not caught"); }
     arm_stop($inner);
     arm_stop($outer);
     echo getmypid();

@@ -25,9 +25,9 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct AcceptCounts {
     /// Transactions that came.
     pub(crate) received: AtomicU64,
-    /// Transactions that nobody has asked for in time.
+    /// Transactions that the agent did not take in time.
     pub(crate) dropped: AtomicU64,
-    /// Connections that were closed because of what came over them, or did not.
+    /// Connections that were closed, as their peer sent something invalid or nothing in time.
     pub(crate) refused: AtomicU64,
     /// Agents that are connected.
     pub(crate) connected: AtomicUsize,
@@ -102,7 +102,7 @@ impl Listening {
             }
             let own = self.clone();
             let hear = move || {
-                // The end of a connection between frames is none of anybody's faults.
+                // A connection that ends between two frames is no error.
                 if own.hear(&stream).is_err() && !own.ending.load(Ordering::Acquire) {
                     own.counts.refused.fetch_add(1, Ordering::Relaxed);
                 }

@@ -16,14 +16,14 @@ const MOST_UNDER_WAY: u64 = 256;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What became of what was to be passed on to an agent.
+/// Counts of the transactions for one agent.
 #[derive(Debug, Default)]
 pub(crate) struct PeerCounts {
     /// Transactions that it has acknowledged.
     pub(crate) sent: AtomicU64,
     /// Transactions that found no room in the queue, or are too large.
     pub(crate) dropped: AtomicU64,
-    /// Transactions that were under way when a connection broke: nobody knows whether they came.
+    /// Transactions in flight when a connection broke: the peer may or may not have received them.
     pub(crate) lost: AtomicU64,
     /// Whether it is connected.
     pub(crate) connected: AtomicBool,
@@ -184,7 +184,7 @@ impl Teller {
 /// An error of a connection, for who reads it.
 fn words(error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::ConnectionRefused => "nobody listens there (weir agent --accept)".to_owned(),
+        ErrorKind::ConnectionRefused => "no agent listens there (weir agent --accept)".to_owned(),
         ErrorKind::WouldBlock | ErrorKind::TimedOut => "it did not answer in time".to_owned(),
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => {
             "it closed the connection; have both hosts the same key?".to_owned()

@@ -97,13 +97,13 @@ fn what_was_changed_or_said_before_is_refused() {
 }
 
 #[test]
-fn what_nobody_takes_is_bounded_and_counted() {
-    let nobody = SocketAddr::from(([127, 0, 0, 1], weir_testkit::free_port()));
-    let peer = peer(nobody, "seven");
+fn transactions_for_a_missing_peer_are_bounded_and_counted() {
+    let missing = SocketAddr::from(([127, 0, 0, 1], weir_testkit::free_port()));
+    let peer = peer(missing, "seven");
     let one = frame(&transaction("shop", "buy", 1));
     (0..10_000).for_each(|_| peer.push(one.as_ref()));
     peer.push(None);
-    until("it says so", || peer.counts.error().is_some_and(|why| why.contains("nobody listens there")));
+    until("it says so", || peer.counts.error().is_some_and(|why| why.contains("no agent listens there")));
     let dropped = peer.counts.dropped.load(Ordering::Relaxed);
     assert!((5000..10_001).contains(&dropped), "{dropped}");
     let begin = Instant::now();

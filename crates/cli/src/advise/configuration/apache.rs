@@ -121,7 +121,7 @@ mod tests {
         fn any_text_is_read_or_refused(text in "[<>/a-c\"'\\\\ \n#]{0,200}") {
             if let Ok(entries) = parse(&text, 0) {
                 let read = Configuration { entries, ..Configuration::empty(Syntax::Apache) };
-                // What is written again says the same, whatever the lines were.
+                // Entries that are written out and parsed again are the same entries.
                 let again = parse(&read.text(), 0);
                 let names = |entries: &[Entry]| entries.iter().map(|entry| match entry {
                     Entry::Set(d) | Entry::Open(d) => format!("{} {}", d.name, d.raw),

@@ -21,7 +21,7 @@ pub(super) fn contended(case: &Case<'_>) -> Vec<Finding> {
     // `semaphore held by apache2 (9)` where locks were watched, else the one who ended the wait.
     let holder = |who: &str| who.rsplit_once(" by ").map_or(who, |(_, holder)| holder).to_owned();
     let is_apache = |who: &str| Case::is_of(&holder(who), Kind::Apache) || who.contains("accept");
-    // Apache's processes hand the mutex on within microseconds; somebody else may keep it for long.
+    // Apache's processes hand the mutex on within microseconds; another program may hold it for long.
     let stranger = blamed.iter().map(|(who, _)| (who, holder(who))).find(|(who, holder)| {
         who.contains("accept") && who.contains(" held by ") && !Case::is_of(holder, Kind::Apache)
     });
@@ -69,7 +69,7 @@ pub(super) fn contended(case: &Case<'_>) -> Vec<Finding> {
             listens.first().map_or(0, |found| found.directive.place.line)
         )];
         let against = [
-            "a single Listen line needs no mutex at all: remove the others if nobody uses them",
+            "a single Listen line needs no mutex at all: remove the others if no client uses them",
             "the event model (mpm_event) needs none either, but not every module may be used with threads",
         ];
         let draft = Draft::new(

@@ -8,7 +8,7 @@ use weir_measure::queueing::Saving;
 
 /// From this share of the mean response a wait for a CPU is looked into.
 const WORTH_LOOKING: f64 = 0.05;
-/// A quota that was not seen to stop anybody counts if so much of it is used.
+/// A quota that was not seen to stop a task counts if this share of it is used.
 const NEAR: f64 = 0.7;
 /// What `CPUWeight` is unless it is set.
 const USUAL_WEIGHT: f64 = 100.0;
@@ -68,7 +68,9 @@ pub(super) fn noisy_neighbour(case: &Case<'_>) -> Vec<Finding> {
         None => format!("{who} is no part of the servers"),
     }];
     if is_real_time {
-        facts.push(format!("{name} is a real-time task, which goes before every other whatever its weight"));
+        facts.push(format!(
+            "{name} is a real-time task, which goes before every ordinary task; its weight does not count"
+        ));
     }
     let reasoning = "the server's tasks are ready to run and wait for what takes the CPU".to_owned();
     let against = [
@@ -115,7 +117,7 @@ pub(super) fn quota(case: &Case<'_>) -> Vec<Finding> {
     let wait_ns = observed.part_ns(Part::WaitCpu.name());
     let Some((number, quota)) = tightest(case).filter(|(_, quota)| quota.cpus < case.cpus()) else { return Vec::new() };
     let used = observed.server_cpu.utilisation;
-    // What the kernel told of the quota is certain; else it is what nobody else is to blame for.
+    // Waits for the quota that the kernel reported are certain; else we count the waits that no other task caused.
     let told_ns = observed.of_whom(Part::WaitCpu.name(), is_quota);
     let others_ns = observed.of_whom(Part::WaitCpu.name(), |who| Kind::of(who).is_none() && !is_quota(who));
     let ns = if told_ns > 0.0 { told_ns } else { (wait_ns - others_ns).max(0.0) };
@@ -154,7 +156,7 @@ pub(super) fn quota(case: &Case<'_>) -> Vec<Finding> {
     );
     let against = [
         "the quota may be there for others on the host, or be what is paid for",
-        "a shorter period with the same share stops for shorter, too, and costs nobody anything",
+        "a shorter period with the same share makes the stops shorter, too, and takes CPU time from no other program",
     ];
     let draft = Draft::new(
         "cpu_quota",
@@ -183,7 +185,7 @@ mod tests {
         // As rustc calls the threads of its code generation.
         let work = move || {
             // SAFETY: gettid has no preconditions.
-            told.send(unsafe { libc::gettid() }).expect("somebody listens");
+            told.send(unsafe { libc::gettid() }).expect("the test listens");
             let _over = ended.recv();
         };
         let thread = std::thread::Builder::new().name("opt cgu.06'x".into()).spawn(work).expect("a thread");

@@ -11,7 +11,7 @@ use weir_report::nanoseconds;
 const WORTH_LOOKING: f64 = 0.05;
 /// A query that takes less is not slow, however often it is run.
 const SLOW_NS: f64 = 500_000.0;
-/// Queries that are spoken of.
+/// Queries that are mentioned.
 const MOST_QUERIES: usize = 3;
 /// Characters of a query in a title.
 const TITLE: usize = 60;

@@ -1,7 +1,7 @@
 //! The rules: each looks at an explanation and the servers' configurations, and gives findings or none.
 //!
 //! A rule needs both: a part of the response that is worth its reader's time, and something in the configuration or
-//! the running system that makes it so. What is large and is nobody's setting is told apart.
+//! the running system that makes it so. Large parts that no setting changes are listed apart.
 
 mod accept_mutex;
 mod connections;
@@ -26,7 +26,7 @@ use weir_report::nanoseconds;
 
 /// Below this share of the mean response a saving is not worth a change.
 const WORTH_IT: f64 = 0.01;
-/// From this share of the mean response a part must be spoken of.
+/// From this share of the mean response on, a part is always mentioned.
 const LARGE: f64 = 0.10;
 
 /// What the rules look at.
@@ -73,7 +73,7 @@ impl Case<'_> {
         Effect::of(saving, self.observed.response_ns(), basis)
     }
 
-    /// As much of a part as belongs to the servers in front: what is blamed on one behind is that one's.
+    /// How much of a part belongs to the front servers: time that is blamed on a server behind them is that server's.
     fn in_front_ns(&self, part: Part) -> f64 {
         let is_behind = |who: &str| matches!(Kind::of(who), Some(Kind::PhpFpm | Kind::Postgres | Kind::Mariadb));
         (self.observed.part_ns(part.name()) - self.observed.of_whom(part.name(), is_behind)).max(0.0)
@@ -195,7 +195,7 @@ pub(crate) fn beyond_settings(case: &Case<'_>, findings: &[Finding]) -> Vec<Stri
 /// Why no setting changes a part.
 fn why_not(case: &Case<'_>, part: Part) -> String {
     let who: Vec<String> = case.observed.blamed(part.name()).into_iter().map(|(who, _)| who).take(2).collect();
-    let who = if who.is_empty() { "nobody who is known".to_owned() } else { who.join(", ") };
+    let who = if who.is_empty() { "an unknown task".to_owned() } else { who.join(", ") };
     match part {
         Part::Run => "the server's own work; `weir record --stacks` shows which code it is".to_owned(),
         Part::WaitCpu if who.contains("weir-load") => {
@@ -205,7 +205,7 @@ fn why_not(case: &Case<'_>, part: Part) -> String {
         Part::Generator | Part::ClientWakeup => "it is the load generator's own, no user feels it".to_owned(),
         Part::Connect => "the client makes new connections; the server would keep them open".to_owned(),
         Part::RequestTransit | Part::ResponseTransit => "it is the way between client and server".to_owned(),
-        Part::WaitTimer => format!("somebody sleeps on purpose ({who}): it is in the program, not in a configuration"),
+        Part::WaitTimer => format!("the program sleeps on purpose ({who}): its code says so, not a configuration"),
         Part::Stopped => {
             format!("it was held from outside ({who}): a signal, a debugger or a freezer did it, no setting")
         }
@@ -221,7 +221,7 @@ fn why_not(case: &Case<'_>, part: Part) -> String {
         Part::WaitDisk => format!("reads or writes of {who}; a faster disk or more memory for the page cache"),
         Part::AcceptQueue | Part::WorkerQueue => "the workers are busy, and there are enough of them".to_owned(),
         Part::Unattributed => "the recording cannot tell what it is".to_owned(),
-        #[allow(unreachable_patterns, reason = "parts may be added by whoever observes them")]
+        #[allow(unreachable_patterns, reason = "later versions may add parts")]
         _ => "no rule knows this part".to_owned(),
     }
 }

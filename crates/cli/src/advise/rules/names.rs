@@ -85,8 +85,8 @@ fn switched_on<'c>(case: &Case<'c>) -> Option<(&'c Server, Setting)> {
     })
 }
 
-/// A name that only the log wants is looked up after the response: nobody's response waits for it, but whoever comes
-/// next waits for the worker.
+/// The worker looks up a name that only the log wants after it has sent the response: that response does not wait, but
+/// the worker's next request does.
 fn for_the_log(case: &Case<'_>) -> Vec<Finding> {
     let observed = case.observed;
     let Some((server, setting)) = switched_on(case) else { return Vec::new() };
@@ -102,7 +102,7 @@ fn for_the_log(case: &Case<'_>) -> Vec<Finding> {
     );
     let facts = vec![
         format!(
-            "{} looks up the client's name for its log after each response, and its worker takes nobody else meanwhile",
+            "{} looks up the client's name for its log after each response; its worker takes no request meanwhile",
             server.label()
         ),
         format!(

@@ -113,7 +113,7 @@ fn at_the_pool_ns(case: &Case<'_>, is_php: impl Fn(&str) -> bool) -> f64 {
     if blamed > 0.0 || !observed.blamed(Part::WaitProcess.name()).is_empty() {
         return blamed;
     }
-    // Nobody is named, and a pool is all that stands behind: then it is what was waited for.
+    // No task is blamed. Where no database stands behind the server, the pool is all that it can wait for.
     let others = case.servers.list.iter().any(|server| matches!(server.kind, Kind::Postgres | Kind::Mariadb));
     if others { 0.0 } else { observed.part_ns(Part::WaitProcess.name()) }
 }

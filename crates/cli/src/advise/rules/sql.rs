@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn no_index_where_nothing_is_compared_or_nobody_knows_whose_it_is() {
+    fn no_index_where_nothing_is_compared_or_the_column_may_be_of_either_table() {
         assert_eq!(statement("SELECT pg_sleep(?)"), None);
         assert_eq!(statement("SELECT * FROM a, b WHERE x = ?"), None);
         assert_eq!(statement("SELECT * FROM a"), None);

@@ -22,7 +22,7 @@ fn server(kind: Kind, text: &str) -> Server {
     Server { kind, process, children: Vec::new(), configuration, ini: Ini::default(), root: "/".into() }
 }
 
-/// An explanation of 1000 responses a second of 10 ms each, with these parts (ms) and whoever is blamed for them.
+/// An explanation of 1000 responses a second of 10 ms each, with these parts (ms) and who or what is blamed for them.
 fn observed(parts: &[(&str, f64, &str)], more: Value) -> Observed {
     let mut whole = json!({
         "requests": 1000, "rate_per_s": 1000.0, "bytes": 1_000_000, "joined_fraction": 1.0,
@@ -181,7 +181,7 @@ fn a_neighbour_but_not_the_load_and_not_the_servers() {
     assert!(
         of("weir-load-0 (7)").is_empty() && of("nginx (4 processes)").is_empty() && of("php-fpm8.2 (3)").is_empty()
     );
-    // The servers' own tasks are no neighbours, whatever server it is.
+    // A server's own tasks are no neighbours, also where advice does not know the server.
     let steps = json!({"examples": [{"steps": [{"task": "gunicorn (41)", "who": ""}]}]});
     assert!(advised(&observed(&[("wait_cpu", 4.0, "gunicorn (3 processes)")], steps), "http://h/", vec![]).is_empty());
 }
@@ -290,7 +290,7 @@ fn slow_queries() {
 }
 
 #[test]
-fn what_is_nobodys_setting_is_told_with_its_reason() {
+fn a_part_that_no_setting_changes_is_told_with_its_reason() {
     let observed = observed(&[("wait_timer", 6.0, "worker (3)"), ("run", 0.2, "")], json!({}));
     let (recorded, servers) = (Recorded::default(), Servers::default());
     let case = Case { observed: &observed, recorded: &recorded, servers: &servers };

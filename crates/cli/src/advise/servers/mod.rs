@@ -226,8 +226,8 @@ fn all_of(kind: Kind, processes: &[(u32, u32)]) -> BTreeSet<u32> {
     of_kind.filter_map(|(pid, _)| first_of(*pid, processes)).collect()
 }
 
-/// What a server's program says about itself, both streams; nothing if it takes too long, or if it is a program that
-/// somebody else could have written: we may be root.
+/// What a server's program says about itself, both streams; nothing if it takes too long, or if a user other than root
+/// and us can write the program: we may be root.
 fn ask(process: &Process, arguments: &[&str]) -> String {
     let program = &process.program;
     if !process.is_near || !process::is_trusted(program) {

@@ -114,7 +114,7 @@ impl Process {
     }
 }
 
-/// Whether a program may be run by us: nobody but the system's administrator and we ourselves can have written it.
+/// Whether we may run a program: only root and we can write it and the directories above it.
 pub(crate) fn is_trusted(program: &Path) -> bool {
     // SAFETY: geteuid has no preconditions.
     let us = unsafe { libc::geteuid() };

@@ -1,4 +1,4 @@
-//! Proving a finding: servers with the original and with the changed configuration are held against each other.
+//! Proving a finding: servers with the original and with the changed configuration are compared.
 //!
 //! Both sides are copies on ports of their own, so that nothing differs but the change; the user's servers are not
 //! touched. Databases are shared with the user's: pages are really asked for, as the recorded load did.
@@ -30,7 +30,7 @@ const MOST_CONNECTIONS: u32 = 1000;
 /// How a trial is made.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// Where the trial's load goes, as a URL of your server; its copies are asked in its place [default: what the run loaded]
+    /// URL of your server, which the trial asks of its copies [default: the URL that the run loaded]
     #[arg(long, value_name = "URL", help_heading = "Trial", requires = "trial")]
     at: Option<String>,
 
@@ -42,7 +42,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, help_heading = "Trial", requires = "trial")]
     block_seconds: f64,
 
-    /// The smallest change of throughput that interests you, a fraction
+    /// The smallest change of throughput that matters to you, as a fraction
     #[arg(long, value_name = "FRACTION", default_value_t = 0.05, help_heading = "Trial", requires = "trial")]
     smallest_effect: f64,
 }
@@ -115,7 +115,7 @@ fn refuse_what_cannot_be_copied(case: &Case<'_>, finding: &Finding, front: usize
         bail!("{} is not copied: it would work on its owner's data", changed.label());
     }
     for server in [changed, &case.servers.list[front]] {
-        // Whoever wrote its configuration would otherwise have it carried out by us.
+        // Otherwise the user who wrote its configuration could have us run commands.
         if server.process.pid != 0 && !server.process.is_ours {
             bail!("{} belongs to another user; try it as that user", server.label());
         }

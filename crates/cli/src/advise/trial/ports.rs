@@ -8,7 +8,7 @@ const FIRST: u16 = 20_000;
 const COUNT: u16 = 12_000;
 const TRIES: u16 = 500;
 
-/// A port on which nobody listens, and that was not given out before by this list.
+/// A port on which no process listens, and that is not yet in `taken`.
 pub(super) fn free(taken: &mut Vec<u16>) -> anyhow::Result<u16> {
     let start = (std::process::id() % u32::from(COUNT)) as u16;
     for step in 0..TRIES {

@@ -121,11 +121,11 @@ pub(super) enum Asked {
 /// What is wrong with a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mistake {
-    /// Told together with the options; exit status 22.
+    /// Printed with the options; exit status 22.
     Usage(String),
-    /// The last word is an option that lacks its value: told as two mistakes, as the original does.
+    /// The last word is an option that lacks its value: printed as two mistakes, as the original does.
     Incomplete(char),
-    /// Told alone; exit status 1.
+    /// Printed alone; exit status 1.
     Plain(String),
 }
 

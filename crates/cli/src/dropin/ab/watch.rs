@@ -59,7 +59,7 @@ pub(super) struct Tls {
     pub(super) group: Option<String>,
 }
 
-/// The counts, shared by the loop and by whoever reports them.
+/// The counts, shared by the loop and the report.
 pub(super) type Shared = Arc<Mutex<Counts>>;
 
 /// The response that is awaited on a connection.
@@ -295,7 +295,7 @@ fn say(response: &Response, verbosity: i32) {
     let mut out = std::io::stdout().lock();
     let text = response.shown.split(|byte| *byte == 0).next().unwrap_or_default();
     let status = response.heads.last().get(9..12).map(String::from_utf8_lossy).unwrap_or_default();
-    // Whoever closed the output does not want to read it.
+    // Where the reader has closed the output, the error is of no use.
     let _ = out.write_all(b"LOG: header received:\n").and_then(|()| out.write_all(text));
     let _ = out.write_all(b"\n");
     if !status.starts_with('2') {

@@ -44,15 +44,15 @@ pub(super) struct Arguments {
 /// What is wrong with a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mistake {
-    /// Told by how it is meant, after a reason if there is one.
+    /// Printed with the usage, after a reason if there is one.
     Usage(Option<&'static str>),
-    /// Told alone.
+    /// Printed alone.
     Plain(String),
     /// `--help`.
     Help,
 }
 
-/// How the command line is meant; the last lines are ours.
+/// The usage; the last lines are ours.
 pub(super) fn usage(program: &str) -> String {
     format!(
         "usage:  {program} [-checksum] [-throttle] [-proxy host:port] [-verbose] [-timeout secs] [-sip sip_file]\n            \

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_load::{ClientRequest, Observer, Outcome};
 
-/// Mean, extremes: what is told of a duration.
+/// Mean and extremes of a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Span {
     pub(super) count: u64,
@@ -48,7 +48,7 @@ pub(super) struct Counts {
     known: Vec<Option<u64>>,
 }
 
-/// The counts, shared by the loop and by whoever reports them.
+/// The counts, shared by the loop and the report.
 pub(super) type Shared = Arc<Mutex<Counts>>;
 
 /// The fetch that is under way on a connection.

@@ -57,7 +57,7 @@ impl Calls {
         self.http_version == "1.0"
     }
 
-    /// Whether the reply has no content whatever its head says.
+    /// Whether the reply has no content although its head may announce some.
     pub(super) fn is_head(&self, call: &Call) -> bool {
         self.method.as_ref().unwrap_or(&call.method) == "HEAD"
     }

@@ -72,6 +72,6 @@ fn lines(text: &mut String, mark: &str, number: u64, bytes: &[u8]) {
 }
 
 fn put(text: &str) {
-    // Whoever cannot be told during the run is told by the report, which fails then.
+    // Where stdout fails now, the report fails, too, and that error is shown.
     let _ = print(text);
 }

@@ -14,7 +14,7 @@ pub(super) const SAMPLE_NS: u64 = 5_000_000_000;
 const SAMPLES_MAX: usize = 1 << 20;
 /// Connections that are made within this time, with nothing between them, are one burst.
 const BURST_NS: u64 = 1_000_000;
-/// Sessions of more replies are counted with those of so many.
+/// A session with more replies is counted as one with this many.
 const LENGTH_MAX: usize = 100_000;
 
 /// The counts of httperf's report.
@@ -158,7 +158,7 @@ pub(super) struct Inner {
     burst_ns: u64,
 }
 
-/// The same, shared by the loop and by whoever reports it.
+/// The same, shared by the loop and the report.
 pub(super) type Shared = Arc<Mutex<Inner>>;
 
 impl Inner {
@@ -258,7 +258,7 @@ impl Observer for Watch {
         inner.burst_ns = 0;
         let Some(open) = inner.open.get_mut(&connection) else { return };
         open.closed_ns = monotonic_ns();
-        // A connection is closed before its last call is told, and counts only with that.
+        // The close is reported before the end of the last call; the connection counts once that call has ended.
         if open.reply.bytes == 0 {
             inner.over(connection);
         }

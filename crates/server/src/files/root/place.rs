@@ -1,7 +1,7 @@
-//! Where a root lies: its path, which leads to another directory after a deploy, and the directory that is served.
+//! Where a root lies: its path, which may lead to another directory after a deploy, and the directory that is served.
 //!
-//! Sites are rolled out by switching a symbolic link or by renaming directories. So the path is looked at again and again;
-//! a directory that was opened stays open until the path leads to another one that can be opened.
+//! Sites are deployed by switching a symbolic link or by renaming directories. So the server checks the path again and
+//! again; it keeps the directory open until the path leads to another one that can be opened.
 
 use std::fs::{File, Metadata};
 use std::io;

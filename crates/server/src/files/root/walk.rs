@@ -1,8 +1,8 @@
-//! Finds the way to a file by itself, a name at a time: where openat2 is missing, and for links that it does not follow.
+//! Walks to a file name by name: where openat2 is missing, and for links that openat2 does not follow.
 //!
-//! No name is ever opened but in a directory that is held open, and never through a link: what a link says is read from
-//! the link that is held open, and its names are looked for in the same way. `..` goes back to the directory that the
-//! way came from. So whatever is renamed or replaced meanwhile, the way does not leave the root.
+//! Each name is opened in a directory that is held open, and never through a link: the target of a link is read from
+//! the link that is held open, and its names are walked in the same way. `..` goes back to the directory that the walk
+//! came from. So renaming or replacing directories meanwhile cannot lead the walk out of the root.
 
 use super::{Root, open_at, segments};
 use crate::files::settings::Symlinks;

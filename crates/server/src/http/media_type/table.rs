@@ -1,7 +1,7 @@
-//! The endings that people serve today, with their media types.
+//! Common endings of file names, with their media types.
 //!
-//! Types are those of IANA where there is one, and those that nginx, Apache or browsers have elsewhere. What is not here is
-//! what `mime_guess` says, whose first word for some of these is one that nobody means.
+//! A type is that of IANA if there is one, else the one that nginx, Apache or browsers use. Endings that are not here
+//! get the type of `mime_guess`, whose first type for some of the endings here is not the usual one.
 
 use Kind::{Gzip, Packed, Plain, Text};
 
@@ -10,7 +10,8 @@ use Kind::{Gzip, Packed, Plain, Text};
 pub(super) enum Kind {
     /// Text that says no encoding itself: it is sent as UTF-8, and gets smaller by compression.
     Text,
-    /// It says its encoding itself (as XML does) or has one by its definition (as JSON), and gets smaller by compression.
+    /// It says its encoding itself (as XML does) or has one by its definition (as JSON), and gets smaller by
+    /// compression.
     Plain,
     /// Compressed already, or too dense for it.
     Packed,

@@ -13,7 +13,7 @@ use std::time::Duration;
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
 impl Connection {
-    /// Ends a connection whose deadline has passed; a client in the middle of a head is told.
+    /// Ends a connection whose deadline has passed; a client in the middle of a head gets 408.
     pub(crate) fn expire(&mut self, bench: &mut LoopState) {
         if self.phase != Phase::Linger {
             bench.counts().timeouts.add(1);

@@ -1,9 +1,9 @@
 //! A frame of silence that carries what the next one needs.
 //!
-//! A frame of Layer III may begin with bytes that lie in frames before it, its reservoir. Where a stream goes on in
-//! another file those are not the ones that were sent, and decoders would take others for them. So the frame before it
-//! is replaced by one that plays nothing and holds these bytes at its end: the time stays right, and what is heard is a
-//! fade of a frame, 26 ms. To wait for a frame without a reservoir would do without, but encoders make hardly any.
+//! A frame of Layer III may begin with bytes that lie in the frames before it, its reservoir. When a stream goes on in
+//! another file, the frames before come from the old file, and decoders would read the wrong bytes. So the frame before
+//! is replaced by a silent one that holds the right bytes at its end: the timing stays right, and the listener hears a
+//! fade of one frame, 26 ms. The alternative, to wait for a frame without a reservoir, fails: encoders make hardly any.
 
 use super::Bytes;
 use super::frame::{self, Codec, Frame};

@@ -1,4 +1,4 @@
-//! One frame by its first bytes.
+//! Parses the head of one frame.
 
 /// Bytes by which a frame is known: the longest head with a checksum, and where the side information begins.
 pub(crate) const HEAD_BYTES: usize = 9;

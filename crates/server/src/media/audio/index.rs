@@ -1,4 +1,4 @@
-//! Which frame lies where: found out as far as somebody asks, and kept within a bound.
+//! The positions of the frames of a file: searched as far as a caller asks, and kept within a bound.
 
 use super::Bytes;
 use super::frame::{self, Format, Frame, HEAD_BYTES, TAG_HEAD_BYTES};
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_frame_is_found_in_whatever_order_within_the_bound() {
+    fn every_frame_is_found_in_any_order_within_the_bound() {
         let file = file(1000);
         let mut index = Index::open(&file[..]).expect("reads").expect("sound");
         assert_eq!(index.start, 15);

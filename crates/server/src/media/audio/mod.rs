@@ -1,6 +1,6 @@
-//! Sound in frames - MPEG-1 and MPEG-2 Layer III (ISO 11172-3, 13818-3), AAC in ADTS (ISO 14496-3 annex 1.A) - as far
-//! as is needed to go on in another file at the same moment: where frames begin, how long they last, what they need of
-//! those before them. Nothing is decoded.
+//! Sound in frames: MPEG-1 and MPEG-2 Layer III (ISO 11172-3, 13818-3), AAC in ADTS (ISO 14496-3 annex 1.A). The
+//! parsers find what is needed to go on in another file at the same moment: where frames begin, how long they last, and
+//! which bytes of earlier frames they need. Nothing is decoded.
 
 pub(crate) mod carrier;
 pub(crate) mod frame;

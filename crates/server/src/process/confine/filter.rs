@@ -1,8 +1,9 @@
-//! The filter of system calls (seccomp): those that a server makes pass; what would start a program or take hold of
-//! another one ends the process; any other fails with EPERM, and the first of each kind is told on standard error.
+//! The filter of system calls (seccomp). Calls that a server makes pass. A call that would start a program or take hold
+//! of another process ends the process. Any other call fails with EPERM, and the first of each kind is reported on
+//! standard error.
 //!
-//! The kernel knows of the calls that pass whatever their arguments are (a bitmap since Linux 5.11), so that the length
-//! of the list costs them nothing.
+//! The kernel has a bitmap of the calls that pass with any arguments (since Linux 5.11), so that the length of the list
+//! costs them nothing.
 
 use std::io;
 
@@ -23,7 +24,7 @@ const NUMBER_AT: u32 = 0;
 const ARCHITECTURE_AT: u32 = 4;
 const ARGUMENTS_AT: u32 = 16;
 
-/// What passes whatever its arguments are.
+/// Calls that pass with any arguments.
 const PASSES: &[libc::c_long] = &[
     // Sockets and events.
     libc::SYS_accept4,
@@ -148,7 +149,7 @@ const REGISTER_ENABLE_RINGS: u32 = 12;
 const OF_RING_BY_ARGUMENT: (libc::c_long, u32, u32, u32) =
     (libc::SYS_io_uring_register, 1, u32::MAX, REGISTER_ENABLE_RINGS);
 
-/// What no mistake of ours would ever call: somebody else is at work here.
+/// Calls that no mistake of ours would make: foreign code runs in the process.
 const DEADLY: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -252,7 +253,7 @@ fn program(passes: &[libc::c_long], by_argument: &[(libc::c_long, u32, u32, u32)
     program
 }
 
-/// What a refused call gets, and who hears of it.
+/// Answers a refused call with EPERM, and reports the first of each kind.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod refusal {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -272,8 +273,8 @@ mod refusal {
     }
 
     extern "C" fn refused(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-        // SAFETY: with SA_SIGINFO the kernel passes such a context, which is this thread's own; the register that holds a
-        // call's number becomes the one that holds its result.
+        // SAFETY: with SA_SIGINFO the kernel passes such a context, which is this thread's own; the register that holds
+        // a call's number becomes the one that holds its result.
         let number = unsafe {
             let machine = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext;
             #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,6 @@
-//! Landlock (Linux 5.13 and later): files beneath these directories, and no others, whatever rights the user has. From
-//! Linux 6.7 on no connection is made and no address taken over TCP, from 6.12 on no signal is sent to others.
+//! Landlock (Linux 5.13 and later): the process reaches files beneath these directories, and no others, even where its
+//! user has more rights. From Linux 6.7 on it cannot connect or bind by TCP, from 6.12 on it cannot signal other
+//! processes.
 
 use super::Paths;
 use std::fs::File;
@@ -71,7 +72,7 @@ pub(super) fn restrict(paths: &Paths) -> io::Result<()> {
     };
     // SAFETY: the structure lives over the call and has at least the length that is said.
     let fd = checked(unsafe { libc::syscall(CREATE_RULESET, &raw const ruleset, bytes, 0) })?;
-    // SAFETY: the descriptor is new and owned by nobody else.
+    // SAFETY: the descriptor is new and has no other owner.
     let set = unsafe { OwnedFd::from_raw_fd(fd) };
     for (paths, rights) in [
         (&paths.serve, READ_FILE | READ_DIR),

@@ -1,8 +1,8 @@
-//! What the server takes away from itself once all that it needs is open: the rights of root, all files but those that
-//! it serves, reads again and writes, and all system calls but those that it makes.
+//! How the server confines itself once all that it needs is open: it gives up the rights of root, all files but those
+//! that it serves, reads again and writes, and all system calls but those that it makes.
 //!
-//! Done before the first thread is started, so that all have it. It holds for the thread that does it and those that come
-//! from it, for ever.
+//! It does so before it starts the first thread, because the confinement holds for the calling thread and all threads
+//! that it starts later. It cannot be undone.
 
 mod filter;
 mod landlock;
@@ -17,7 +17,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Directories in which everybody's files lie: of what is read there only the file itself is opened to the server.
+/// Directories with files of many programs and users: of what is read there only the file itself stays open to the
+/// server.
 const OF_ALL: [&str; 10] = ["/", "/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/var", "/var/tmp"];
 /// What finding an address by its name reads, when a configuration is read again.
 const RESOLVER: [&str; 5] = ["/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf"];
@@ -73,7 +74,7 @@ impl Paths {
         paths
     }
 
-    /// Whoever turns a log round makes it anew in its directory; a device or pipe stays what it is.
+    /// The directory of a log, as rotation makes the file anew there; of a device or pipe only the path itself.
     fn write_around(&mut self, file: &Path) {
         let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         // What is not there yet will be a file.
@@ -102,12 +103,13 @@ fn folder(file: &Path) -> &Path {
 }
 
 /// Makes the directory for ARM that the environment names, as an agent does that is first: a server that begins before
-/// its agent could not name it to the kernel otherwise, and no agent would ever hear of it. Before root's rights are gone.
+/// its agent could not name it to the kernel otherwise, and no agent would ever hear of it. Before root's rights are
+/// gone.
 pub(crate) fn make_arm_folder(options: &Options) {
     let named = std::env::var_os("WEIR_ARM_DIR").filter(|name| !name.is_empty()).map(PathBuf::from);
     let Some(folder) = named.filter(|folder| options.arm.is_some() && !folder.exists()) else { return };
     let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(&folder);
-    // The mode of creation is cut by the umask: everybody announces there, and nobody removes what others did.
+    // The umask cuts the mode of creation. With 1777 every user can announce there, and remove only own files.
     if let Err(error) = made.and_then(|()| fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777))) {
         let folder = folder.display();
         let how = "make it (mode 1777), or name another by WEIR_ARM_DIR";

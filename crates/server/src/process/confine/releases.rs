@@ -1,5 +1,5 @@
-//! Where the next release of a root will lie: what a confined server has to reach, beside its roots, so that a switched
-//! link or a renamed directory can be served without a restart.
+//! Where the next release of a root may lie. A confined server must reach these directories beside its roots, to serve
+//! a switched link or a renamed directory without a restart.
 
 use super::OF_ALL;
 use std::ffi::OsString;
@@ -21,9 +21,9 @@ enum Step {
     Led(PathBuf),
 }
 
-/// The directories in which other releases of a root may be expected: for a link on the way to it the directory that the
-/// link lies in, or the one that its target lies in; for a directory the one around it. Directories in which everybody's
-/// files lie are none of them.
+/// The directories in which other releases of a root may be expected: for a link on the way to it the directory that
+/// the link lies in, or the one that its target lies in; for a directory the one around it. Directories in which
+/// everybody's files lie are none of them.
 pub(super) fn around(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut at = if root.is_absolute() { PathBuf::from("/") } else { std::env::current_dir().unwrap_or_default() };
@@ -89,7 +89,7 @@ fn put(steps: &mut Vec<Step>, path: &Path) {
     steps.extend(path.components().rev().filter_map(step));
 }
 
-/// Whether everybody's files lie there: a user's home counts, too.
+/// Whether the directory has files of many programs and users: a user's home counts, too.
 fn is_of_all(folder: &Path) -> bool {
     let is_home = folder.parent() == Some(Path::new("/home"))
         || std::env::var_os("HOME").is_some_and(|home| Path::new(&home) == folder);

@@ -157,7 +157,7 @@ impl Format {
             rest = &after[letter.len_utf8()..];
             match (letter, name) {
                 ('%', _) => literal.push('%'),
-                // What nobody tells any more.
+                // The client's identity by RFC 1413, which no client tells any more.
                 ('l', None) => literal.push('-'),
                 _ => {
                     pieces.extend(Short::pieces(&std::mem::take(&mut literal)));

@@ -1,4 +1,4 @@
-//! One line: written when a response begins, but for what is known at its end.
+//! One line of the log. It is written when a response begins; what is known only at its end is put in then.
 
 use super::format::{Clf, Format, LATE_MAX, Late, Piece};
 use super::room::Room;
@@ -17,12 +17,12 @@ const TEXT_BYTES_MAX: usize = 1024;
 const DIGITS_MAX: usize = 24;
 /// Bytes that most lines have room in.
 const LINE_BYTES: usize = 512;
-/// Clients of whom the beginning of a line is kept.
+/// Clients for which the beginning of a line is kept.
 const CLIENTS: usize = 64;
 /// Bytes of that at most: the longest address and a time, with what stands between and behind them.
 const BEGIN_BYTES: usize = 80;
 
-/// The beginning of a client's lines, as the Common and the Combined Log Format have it where nobody was let in.
+/// The beginning of a client's lines in the Common and the Combined Log Format, for requests without a user.
 #[derive(Debug, Clone)]
 struct Kept {
     client: IpAddr,
@@ -33,14 +33,15 @@ struct Kept {
     client_bytes: u8,
 }
 
-/// The beginnings of some clients' lines: one who comes again within a second has it written by some wide instructions.
+/// The beginnings of some clients' lines: for a client that asks again within a second it is copied by a few wide
+/// instructions.
 #[derive(Debug)]
 pub(super) struct Clients(Vec<Kept>);
 
 impl Default for Clients {
     fn default() -> Self {
-        let nobody = Ipv4Addr::UNSPECIFIED.into();
-        let kept = Kept { client: nobody, unix_s: 0, text: [0; BEGIN_BYTES], used: 0, client_bytes: 0 };
+        let no_client = Ipv4Addr::UNSPECIFIED.into();
+        let kept = Kept { client: no_client, unix_s: 0, text: [0; BEGIN_BYTES], used: 0, client_bytes: 0 };
         Self(vec![kept; CLIENTS])
     }
 }
@@ -97,7 +98,7 @@ pub(crate) struct LogLine {
     late: [(u32, Late); LATE_MAX],
     late_count: u8,
     began: Option<Instant>,
-    /// The user that was let in; empty = nobody's.
+    /// The user that was let in; empty = none.
     pub(crate) user: String,
     /// The host that answers.
     pub(crate) host: Option<Arc<HostCounts>>,
@@ -184,8 +185,8 @@ impl LogLine {
         }
     }
 
-    /// The same for the Common and the Combined Log Format, where nobody was let in, without a look at each piece; whether
-    /// there was room for it.
+    /// The same for the Common and the Combined Log Format without a user, without a look at each piece; returns
+    /// whether there was room for it.
     ///
     /// A loop comes out of the kernel with cold caches for each response: there few instructions count for more.
     #[inline]

@@ -1,5 +1,5 @@
-//! The access log: lines are collected by each loop and written by a thread of their own, so that no full disk
-//! and no slow reader ever holds up a loop. What cannot be kept is dropped and counted.
+//! The access log. Each loop collects lines and a separate thread writes them, so that no full disk and no slow reader
+//! ever blocks a loop. Lines for which there is no room are dropped and counted.
 
 pub(crate) mod format;
 mod line;

@@ -1,7 +1,8 @@
-//! What the loops hand to the thread that writes the log: a bounded queue of blocks, whose memory goes back to the loops.
+//! What the loops hand to the thread that writes the log: a bounded queue of blocks, whose memory goes back to the
+//! loops.
 //!
-//! Of our own, as a channel of the standard library looks again and again, and gives way each time, before it goes to
-//! sleep: on a CPU that loop and writer share these were ten changes of tasks for each block.
+//! The standard library's channel spins and yields before it sleeps: on a CPU that a loop and the writer share that
+//! cost ten context switches for each block.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +35,7 @@ struct Queue {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Blocks> {
-        // Whoever panicked has left whole blocks.
+        // A thread that panicked with the lock held left whole blocks.
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -49,7 +50,8 @@ pub(super) fn queue() -> (Sender, Receiver) {
 pub(super) struct Sender(Arc<Queue>);
 
 impl Sender {
-    /// Hands over a block for an empty one; where there is no room, or the writer is just taking one out, it comes back.
+    /// Hands over a block for an empty one; where there is no room, or the writer is just taking one out, it comes
+    /// back.
     pub(super) fn try_send(&self, block: Block) -> Result<Vec<u8>, Block> {
         let mut blocks = match self.0.blocks.try_lock() {
             Ok(blocks) => blocks,
@@ -78,7 +80,7 @@ impl Drop for Sender {
     fn drop(&mut self) {
         // Its blocks were handed over before.
         if self.0.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // Whoever has looked at the count and does not sleep yet has the lock.
+            // If the writer has read the count and does not sleep yet, it has the lock.
             drop(self.0.lock());
             self.0.has_come.notify_all();
         }
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_its_bound_are_kept_and_nobody_waits_for_room() {
+    fn no_more_than_its_bound_are_kept_and_no_sender_waits_for_room() {
         let (sender, receiver) = queue();
         let kept = (0..100).filter(|&number| sender.try_send(block(number)).is_ok()).count();
         assert_eq!(kept, BLOCKS_MAX);

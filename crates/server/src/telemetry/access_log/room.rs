@@ -1,7 +1,7 @@
-//! Memory that a line is written into: texts and numbers of a few bytes by a few instructions each.
+//! The buffer that a line is written into. Short texts and numbers take a few instructions each.
 
-/// A line of the log under way. What does not fit is counted, not written: whoever finds it short makes more room and
-/// writes all of it again, so that nothing on the way has to ask for memory.
+/// A line of the log under way. What does not fit is counted, not written: a caller that finds it short makes more room
+/// and writes the whole line again, so that no step between has to allocate.
 pub(super) struct Room<'r> {
     bytes: &'r mut [u8],
     used: usize,

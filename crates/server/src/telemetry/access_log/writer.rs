@@ -1,4 +1,4 @@
-//! The thread that writes a log, turns its files round, and says once when it cannot.
+//! The thread that writes a log and rotates its files. It reports a failure once.
 
 use super::queue::{Block, Nothing, Receiver, Sender, queue};
 use super::{END_WAIT, LogBuffer};
@@ -27,7 +27,7 @@ pub(crate) struct LogWriter {
     reopen: Arc<AtomicBool>,
     /// Lines on their way to the thread.
     waiting: Arc<AtomicU64>,
-    /// Whom to tell that lines cannot be written.
+    /// Called with a message when lines cannot be written.
     notice: fn(&str),
 }
 
@@ -92,8 +92,8 @@ pub(crate) struct LogThread {
 }
 
 impl LogThread {
-    /// Waits for the last line, but not for a reader that has stopped reading: what it is not known to have taken counts as
-    /// dropped.
+    /// Waits for the last line, but not for a reader that has stopped reading: what it is not known to have taken
+    /// counts as dropped.
     pub(crate) fn join(self) {
         let deadline = Instant::now() + END_WAIT;
         while !self.thread.is_finished() && Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! What was decided by rules and carried out, as it is told.
+//! The part of the status about rules: what the adviser decided and what the server did.
 
 use crate::counters::Counts;
 use crate::counters::census::Census;

@@ -1,4 +1,4 @@
-//! Where the server tells of itself, and to whom.
+//! The address of the admin page, and the token that a client needs for it.
 
 use ring::hmac;
 use ring::rand::SystemRandom;
@@ -42,10 +42,10 @@ pub enum AdminError {
         /// The text as given.
         text: String,
     },
-    /// Over TCP everybody on the machine, or beyond, would be told.
+    /// Over TCP every user of the machine, or of others, could read the status.
     #[error(
-        "at {addr} everybody who can connect would be told; give a file with a token (--admin-token FILE, or \
-         `token_file` in [admin]), or use unix:PATH"
+        "at {addr} every program that can connect could read the status; give a file with a token (--admin-token \
+         FILE, or `token_file` in [admin]), or use unix:PATH"
     )]
     NoToken {
         /// The address that was asked for.
@@ -134,8 +134,8 @@ impl AdminToken {
         Ok(Self(token.to_owned()))
     }
 
-    /// Whether the field Authorization brings it. Both are compared by digests under a key that nobody knows, so that
-    /// the time tells nothing of how much was right.
+    /// Whether the field Authorization brings it. Both are compared by digests under a fresh random key, so that the
+    /// time tells nothing of how much was right.
     pub(super) fn lets_in(&self, authorization: Option<&[u8]>) -> bool {
         let Some((scheme, given)) = authorization.and_then(|field| field.split_at_checked(7)) else { return false };
         let Ok(key) = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new()) else { return false };

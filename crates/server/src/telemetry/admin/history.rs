@@ -1,4 +1,4 @@
-//! The last minutes, a sample each second: so whoever opens the page sees how it came to be as it is.
+//! The last minutes, a sample each second: the page shows them at once when it is opened.
 
 use super::status::View;
 use std::collections::VecDeque;

@@ -1,4 +1,5 @@
-//! The status in the text format of Prometheus (0.0.4): base units, one family for what is added up or compared.
+//! The status in the text format of Prometheus (0.0.4): in base units, with one family for values that can be added up
+//! or compared.
 
 use super::status::{CLASSES, Status};
 use std::fmt::{Display, Write as _};

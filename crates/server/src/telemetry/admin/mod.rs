@@ -1,6 +1,6 @@
-//! What the server tells of itself, to people and to programs: at an address of its own, by a thread of its own, and
-//! only if that was asked for. A Unix socket is for whom its file lets in, which is its owner; over TCP every request
-//! but that for the bare page has to bring a token.
+//! The admin page and its status, for people and programs: at a separate address, answered by a separate thread, and
+//! only if the options ask for it. The mode of a Unix socket admits its owner only; over TCP every request needs a
+//! token, except the one for the page itself, which holds no figures.
 
 mod adaptation;
 mod address;
@@ -25,7 +25,7 @@ use std::net::IpAddr;
 
 /// The page: it holds no figures, but asks for them.
 const PAGE: &str = include_str!("page.html");
-/// Nothing that the page asks for comes from elsewhere, and nobody puts it into a page of theirs.
+/// The page loads nothing from other origins, and no other page can embed it.
 const PAGE_FIELDS: &str = "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
     script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
 

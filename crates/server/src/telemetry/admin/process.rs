@@ -1,4 +1,4 @@
-//! What the process uses: times and memory.
+//! What the process uses: CPU time and memory.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};

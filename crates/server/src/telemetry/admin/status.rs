@@ -1,4 +1,5 @@
-//! What the server is and has counted, as one value: the page, programs and Prometheus are told the same.
+//! The state and the counts of the server as one value, which the page, the JSON and the Prometheus metrics are made
+//! of.
 
 use super::adaptation::Adaptation;
 use super::process::{Process, Usage};
@@ -19,7 +20,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Names of the classes of statuses, in the order of [`crate::Counts::classes`].
 pub(super) const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
 
-/// Where what is told comes from.
+/// The sources of the status.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) counters: Counters,
@@ -37,7 +38,7 @@ pub(crate) struct View {
     pub(crate) cache_bytes_max: u64,
     pub(crate) has_log: bool,
     pub(crate) has_arm: bool,
-    /// Who else tells something.
+    /// Adds metrics and JSON of another part of the program.
     pub(crate) teller: Option<Arc<dyn super::Teller>>,
     /// What is expected of clients.
     pub(crate) priors: Arc<Priors>,
@@ -64,7 +65,7 @@ pub(super) struct Status {
     /// Requests told as business transactions; none if none are.
     pub(super) arm_told: Option<u64>,
     pub(super) adaptation: Adaptation,
-    /// Whether there are rules, of which /environment.json tells.
+    /// Whether there are rules, which /environment.json describes.
     pub(super) has_rules: bool,
     pub(super) reloads: Reload,
     pub(super) hosts: Vec<Host>,

@@ -1,4 +1,4 @@
-//! What somebody else tells at the address at which the server tells of itself.
+//! What another part of the program adds to the server's own metrics and status at the admin address.
 
 /// Asked by the thread that answers there.
 pub trait Teller: Send + Sync + std::fmt::Debug {

@@ -1,4 +1,4 @@
-//! The thread that answers: a few clients at a time, each within bounds of time and bytes.
+//! The thread that answers at the admin address: a few clients at a time, each within bounds of time and bytes.
 
 use super::address::{Admin, AdminToken};
 use super::history::History;
@@ -45,7 +45,7 @@ pub(crate) struct AdminThread {
 }
 
 impl AdminThread {
-    /// Ends it; who is being answered is left.
+    /// Ends the thread; it drops clients that it is answering.
     pub(crate) fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();

@@ -35,7 +35,7 @@ impl Buffers {
             return Err(io::Error::last_os_error());
         }
         let mut buffers = Self { memory: memory.cast(), tail: 0 };
-        // SAFETY: the memory is page-aligned and large enough; whoever has the ring unmaps it after the ring is closed.
+        // SAFETY: the memory is page-aligned and large enough; the ring's owner unmaps it after the ring is closed.
         unsafe { ring.submitter().register_buf_ring_with_flags(memory as u64, BUFFERS, GROUP, 0) }?;
         (0..BUFFERS).for_each(|buffer| buffers.give_back(buffer));
         buffers.publish();

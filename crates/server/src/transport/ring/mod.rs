@@ -1,9 +1,9 @@
 //! io_uring in place of a system call for each reception and each transmission (io_uring(7)).
 //!
-//! Each connection on the ring has one reception that stays armed; what it brings lies in buffers that the kernel
-//! chooses ([`buffers`]). Small responses are copied together until the loop has nothing else to do, and go out together,
-//! in the call that also waits. That call is over only when each of them was taken by its socket or refused, so that no
-//! bytes have to live longer than the round that made them. All else stays with epoll, whose descriptor the ring watches.
+//! Each connection on the ring has one reception that stays armed; the kernel chooses the buffers that it fills
+//! ([`buffers`]). Small responses are collected until the loop has nothing else to do, and go out together, in the call
+//! that also waits. That call returns only when each socket has taken its response or refused it, so that no bytes have
+//! to live longer than the round that made them. All else stays with epoll, whose descriptor the ring watches.
 
 mod buffers;
 
@@ -99,8 +99,8 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// A ring that watches an epoll instance, and does nothing yet: the thread whose it is calls [`enable`](Self::enable).
-    /// It takes no operations but those that are made here, for ever.
+    /// A ring that watches an epoll instance, and does nothing yet: the thread whose it is calls
+    /// [`enable`](Self::enable). It takes no operations but those that are made here, for ever.
     ///
     /// # Errors
     ///
@@ -172,8 +172,8 @@ impl Ring {
         self.push(&cancel.user_data(token | CANCEL))
     }
 
-    /// Takes bytes for a connection, to go out with the next call; whether there was room. `follows` says that others of
-    /// this connection are waiting: then they must be the last ones, as what goes out in two pieces may fail between
+    /// Takes bytes for a connection, to go out with the next call; whether there was room. `follows` says that others
+    /// of this connection are waiting: then they must be the last ones, as what goes out in two pieces may fail between
     /// them.
     #[inline]
     pub(crate) fn stage(&mut self, fd: RawFd, token: u64, pieces: &[IoSlice<'_>], follows: bool) -> bool {
@@ -413,7 +413,7 @@ pub(crate) fn for_each(instances: &[Epoll]) -> io::Result<Vec<Ring>> {
         ring.enter(0)?;
         instances.iter().map(|epoll| Ring::new(epoll.fd())).collect()
     };
-    // In a thread that ends: the kernel interrupts whoever has made a ring when the ring is closed.
+    // In a thread that ends: when a ring is closed the kernel interrupts the thread that made it.
     let made = std::thread::scope(|scope| scope.spawn(make).join());
     made.unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }

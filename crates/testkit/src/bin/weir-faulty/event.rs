@@ -145,7 +145,7 @@ impl Epoll {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is open and nobody else's.
+        // SAFETY: the descriptor is open, and nothing else owns it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { fd, waiting_to_send: std::cell::RefCell::default() })
     }

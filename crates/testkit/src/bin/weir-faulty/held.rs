@@ -34,7 +34,7 @@ pub(crate) fn run(mut options: Options) -> Result<(), Failure> {
     }
     let path = std::env::temp_dir().join(format!("weir-faulty-{}.lock", std::process::id()));
     let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-    // The file keeps its name for whoever has it open.
+    // Processes that have the file open can use it without its name.
     fs::remove_file(&path)?;
     fork_holder(&file, sort, hold, gap)?;
     let listener = options.listen()?;

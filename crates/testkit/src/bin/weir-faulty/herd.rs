@@ -64,7 +64,7 @@ fn shared_counts(path: &str) -> io::Result<&'static [AtomicU64; COUNTS]> {
     let length = size_of::<[AtomicU64; COUNTS]>();
     file.set_len(length as u64)?;
     // SAFETY: the file is as long as the mapping, which is aligned to a page and lives as long as the
-    // process; whoever else maps the file only reads it, and all our accesses are atomic.
+    // process; other processes that map the file only read it, and all our accesses are atomic.
     unsafe {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let map = libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0);

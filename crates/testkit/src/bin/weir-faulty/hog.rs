@@ -25,8 +25,8 @@ pub(crate) fn run(mut options: Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Steps back behind the hogs, as far as needs no privilege. Among equals the kernel favours whoever
-/// has slept, as servers do, and the hog would hardly be felt.
+/// Steps back behind the hogs, as far as needs no privilege. Among equals the kernel favours tasks
+/// that have slept, as servers do, and the hog would hardly be felt.
 fn be_nice(nice: i32) -> io::Result<()> {
     // SAFETY: setpriority touches no memory; 0 is the calling thread, from which others inherit.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };

@@ -9,7 +9,7 @@ use crate::blocking::{each_connection, next_head, next_request};
 use crate::http::{self, Inbox};
 use crate::options::{Failure, Options};
 
-/// So long a request is held that is not answered.
+/// How long a request that gets no answer is held.
 const UNANSWERED: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,7 @@ pub(crate) fn run(mut options: Options) -> Result<(), Failure> {
         return Err(Failure::Usage("--each must be above 0".to_owned()));
     }
     let listener = options.listen()?;
-    // Over all connections, so that the share is exact whatever each of them asks.
+    // Counted over all connections, so that the share of all requests is exact.
     let served = Arc::new(AtomicU64::new(0));
     blocking::serve(&listener, move || {
         let served = Arc::clone(&served);

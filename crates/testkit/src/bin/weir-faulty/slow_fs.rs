@@ -97,13 +97,13 @@ fn serve(device: &mut File, signals: &OwnedFd, fsync: Duration) -> io::Result<()
             Ok(length) => length,
             // The request was taken back before we read it.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
-            // Unmounted by somebody else.
+            // Another process has unmounted it.
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(()),
             Err(error) => return Err(error),
         };
         let Some(request) = Request::parse(&buffer[..length]) else { continue };
         if let Some(answer) = system.answer(&request) {
-            // It fails when nobody waits for the answer any more.
+            // It fails when no caller waits for the answer any more.
             let _ = device.write(&frame(request.unique, answer));
         }
     }
@@ -183,7 +183,7 @@ impl FileSystem {
             CREATE => self.create(body),
             READ => self.read(request.node, body),
             WRITE => self.write(request.node, body),
-            // The directory is empty to whoever lists it: nobody has to.
+            // Listings show no files: no server here lists the directory.
             READDIR | RELEASE | RELEASEDIR | FLUSH | DESTROY => Ok(Vec::new()),
             FSYNC => {
                 Work::Sleep(self.fsync).run();

@@ -25,7 +25,7 @@ pub(crate) fn run(mut options: Options) -> Result<(), Failure> {
     let path = std::env::temp_dir().join(format!("weir-faulty-{}.data", std::process::id()));
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&path);
-    // The file keeps its name for whoever has it open.
+    // Processes that have the file open can use it without its name.
     fs::remove_file(&path)?;
     file.write_all(&vec![7; FILE_BYTES])?;
     file.sync_all()?;
@@ -69,7 +69,7 @@ impl Aligned {
 /// Maps the file anew, drops its pages from the page cache, and touches some.
 fn fault(file: &File, turn: usize) -> io::Result<()> {
     let fd = file.as_raw_fd();
-    // SAFETY: a fresh mapping of an open file, whose length nobody changes.
+    // SAFETY: a fresh mapping of an open file, whose length no process changes.
     let base = unsafe { libc::mmap(ptr::null_mut(), FILE_BYTES, libc::PROT_READ, libc::MAP_SHARED, fd, 0) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
