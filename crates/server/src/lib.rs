@@ -1,28 +1,45 @@
 //! A fast static web server: one event loop a core, shared-nothing, over epoll; HTTP/1 and HTTP/2, in the clear and
 //! over TLS, and HTTP/3.
 //!
+//! # Rooms
+//!
+//! The folders stand in an order: each imports only what stands before it, and a test holds this.
+//!
+//! | room | what it holds |
+//! |---|---|
+//! | `error` | the errors of this crate, each with its remedy |
+//! | `io/` | sockets, epoll, clocks, listeners, inotify, users; no HTTP |
+//! | `counters/` | what the server counts and drops; static probes |
+//! | `http/` | requests, responses, fields, ranges, codings, targets, limits; no socket, no file |
+//! | `pages/`, `media/` | includes, taken apart; formats of sound |
+//! | `files/` | content, cache, what loops share, encodings, watches, the root |
+//! | `policy/` | questions to the policy runtime: advice, leases, links, bounds |
+//! | `certificates/` | certificates, keys, OCSP responses |
+//! | `telemetry/` | access log, admin page, business transactions (ARM) |
+//! | `exchange/` | a response on its way: how it is sent, refilled, given up |
+//! | `tls/`, `transport/` | what the bytes of a connection go through: TLS, the socket, io_uring |
+//! | `site/` | what answers for a path below a root |
+//! | `routing/` | hosts, tables of paths, access, passwords, rates, redirects, rewrites |
+//! | `config/` | the file of configuration; it puts together what each room lets a caller choose |
+//! | `process/` | confinement, reload, responses that another process goes on with |
+//! | `loop_state/` | what all connections of a loop share |
+//! | `http1/`, `http2/`, `http3/`, `quic/` | the protocols |
+//! | `event_loop/` | drives all of it on one core; the server that starts the loops |
+//!
 //! # The way of a request
 //!
-//! A request for a cached file passes these files, in this order, and no others:
+//! A request for a cached file over a kept HTTP/1.1 connection passes these files in this order:
 //!
-//! 1. `event_loop.rs` waits for sockets that are ready and hands each to its connection;
-//! 2. `connection.rs` receives, splits the input into requests and keeps the order of responses;
-//! 3. `request.rs` parses a head and decides how the request is framed (RFC 9112);
-//! 4. `site.rs` turns the request into a [`Response`];
-//! 5. `cache.rs` finds the content without a system call;
-//! 6. `head.rs` renders the status line and the fields that change from response to response;
-//! 7. `send.rs` writes head and content in one system call, or remembers how far it came.
+//! 1. `event_loop/mod.rs` waits for sockets that are ready and gives each connection its turn;
+//! 2. `http1/connection.rs` receives, splits the input into requests and keeps the order of responses;
+//! 3. `http/request.rs` parses a head and decides how the request is framed (RFC 9112);
+//! 4. `site/mod.rs` turns the request into a [`Response`];
+//! 5. `files/cache.rs` finds the content without a system call;
+//! 6. `files/head.rs` renders the status line and the fields that change from response to response;
+//! 7. `exchange/send.rs` writes head and content in one system call, or remembers how far it came.
 //!
-//! The bytes pass `transport.rs`, and over TLS `tls/`; `client.rs` gives the connection to `http2/` where the client
-//! speaks that, which asks the same `front/` and `site.rs` and has files of its own for the other steps.
-//! HTTP/3 comes by `quic/`, which has a UDP socket in the same loop, and is spoken by `http3/`.
-//! Where there is io_uring, `ring/` brings what plain-text connections receive and takes what they answer.
-//! What all connections of a loop share is in `workbench.rs`.
-//! Everything else runs only when something is out of the ordinary: a path that needs decoding
-//! (`target.rs`), content that is not in memory (`root.rs`, `atom.rs`), conditions (`conditional.rs`), ranges
-//! (`range.rs`), a directory (`listing.rs`), an error (`error_page.rs`), an access log (`access_log/`) or business
-//! transactions (`arm_rules.rs`, `arm_requests.rs`), hosts of a configuration (`config/`, `front/`), an adviser with
-//! rules for a path (`advice.rs`, `advisory.rs`, `site/governed.rs`), orders (`control.rs`) or bounds (`throttle.rs`).
+//! `transport/` carries the bytes. With a configuration `routing/` stands before 4, with rules `policy/` within it.
+//! HTTP/2 and HTTP/3 ask the same `routing/` and `site/`.
 //!
 //! # Staleness
 //!

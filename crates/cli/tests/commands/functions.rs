@@ -107,7 +107,7 @@ fn functions_fit_on_a_screen() {
             match known {
                 Some((.., most, _)) if lines > LINES_MAX && lines == *most => longer += 1,
                 Some((.., most, _)) if lines > LINES_MAX => {
-                    wrong.push(format!("{below} {name}: {lines} lines, entered with {most}"))
+                    wrong.push(format!("{below} {name}: {lines} lines, entered with {most}"));
                 }
                 None if lines > LINES_MAX => wrong.push(format!("{below} {name}: {lines} lines; take it apart")),
                 _ => {}

@@ -34,10 +34,10 @@ enum Protocol {
 }
 
 impl Client {
-    pub(crate) fn new(transport: Transport, peer: SocketAddr, bench: &LoopState) -> Self {
+    pub(crate) fn new(transport: Transport, peer: SocketAddr, state: &LoopState) -> Self {
         let fd = transport.fd();
         Self {
-            protocol: Protocol::Http1(Connection::new(transport, peer, bench)),
+            protocol: Protocol::Http1(Connection::new(transport, peer, state)),
             fd,
             peer,
             registered: None,
@@ -52,26 +52,26 @@ impl Client {
 
     /// Does what can be done now.
     #[inline]
-    pub(crate) fn turn(&mut self, bench: &mut LoopState, readiness: Readiness) -> Turn {
+    pub(crate) fn turn(&mut self, state: &mut LoopState, readiness: Readiness) -> Turn {
         match &mut self.protocol {
-            Protocol::Http1(connection) => match connection.turn(bench, readiness) {
-                Turn::Upgrade => self.upgrade(bench, readiness),
+            Protocol::Http1(connection) => match connection.turn(state, readiness) {
+                Turn::Upgrade => self.upgrade(state, readiness),
                 turn => turn,
             },
-            Protocol::Http2(connection) => connection.turn(bench, readiness),
+            Protocol::Http2(connection) => connection.turn(state, readiness),
             Protocol::Changing => Turn::Close,
         }
     }
 
     #[cold]
-    fn upgrade(&mut self, bench: &mut LoopState, readiness: Readiness) -> Turn {
+    fn upgrade(&mut self, state: &mut LoopState, readiness: Readiness) -> Turn {
         if let Protocol::Http1(connection) = std::mem::replace(&mut self.protocol, Protocol::Changing) {
             let (transport, received) = connection.into_parts();
-            let connection = http2::Connection::new(transport, self.peer, received, bench);
+            let connection = http2::Connection::new(transport, self.peer, received, state);
             self.protocol = Protocol::Http2(Box::new(connection));
         }
         // There may be more input than what was received so far.
-        self.turn(bench, Readiness { readable: true, ..readiness })
+        self.turn(state, Readiness { readable: true, ..readiness })
     }
 
     /// What the client must be told about next.
@@ -148,9 +148,9 @@ impl Client {
     }
 
     /// Takes back output that the ring was given and that the socket had no room for.
-    pub(crate) fn block(&mut self, output: &[u8], bench: &LoopState) {
+    pub(crate) fn block(&mut self, output: &[u8], state: &LoopState) {
         match &mut self.protocol {
-            Protocol::Http1(connection) => connection.block(output, bench),
+            Protocol::Http1(connection) => connection.block(output, state),
             Protocol::Http2(connection) => connection.transport_mut().keep_output(output),
             Protocol::Changing => {}
         }
@@ -252,10 +252,10 @@ impl Client {
     }
 
     /// Looks again at its request, or that of a stream, which has waited for others to be over.
-    pub(crate) fn resume_waiting(&mut self, stream: Option<u64>, bench: &mut LoopState) {
+    pub(crate) fn resume_waiting(&mut self, stream: Option<u64>, state: &mut LoopState) {
         match (&mut self.protocol, stream) {
             (Protocol::Http1(connection), None) => connection.resume(),
-            (Protocol::Http2(connection), Some(stream)) => connection.answer_waiting(stream, bench),
+            (Protocol::Http2(connection), Some(stream)) => connection.answer_waiting(stream, state),
             _ => {}
         }
     }
@@ -270,20 +270,20 @@ impl Client {
     }
 
     /// Ends a connection whose deadline has passed.
-    pub(crate) fn expire(&mut self, bench: &mut LoopState) {
+    pub(crate) fn expire(&mut self, state: &mut LoopState) {
         match &mut self.protocol {
-            Protocol::Http1(connection) => connection.expire(bench),
-            Protocol::Http2(connection) => connection.expire(bench),
+            Protocol::Http1(connection) => connection.expire(state),
+            Protocol::Http2(connection) => connection.expire(state),
             Protocol::Changing => {}
         }
     }
 
     /// Logs what was sent of unfinished responses, before the connection is closed.
     #[inline]
-    pub(crate) fn give_up(&mut self, bench: &mut LoopState) {
+    pub(crate) fn abort(&mut self, state: &mut LoopState) {
         match &mut self.protocol {
-            Protocol::Http1(connection) => connection.give_up(bench),
-            Protocol::Http2(connection) => connection.give_up(bench),
+            Protocol::Http1(connection) => connection.abort(state),
+            Protocol::Http2(connection) => connection.abort(state),
             Protocol::Changing => {}
         }
     }

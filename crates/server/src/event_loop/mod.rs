@@ -1,13 +1,13 @@
 //! The loop of one core: waits for readiness and gives each connection its turn.
 
 pub(crate) mod client;
-mod reserve;
+mod eviction;
 pub(crate) mod ring_turns;
-mod room;
+mod role;
 pub(crate) mod server;
 pub(crate) mod slab;
 
-pub(crate) use reserve::Post;
+pub(crate) use role::LoopRole;
 
 use crate::counters::census::Census;
 use crate::counters::rounds::Rounds;
@@ -25,7 +25,7 @@ use crate::quic::QUIC_MAX;
 use crate::tls::Session;
 use crate::transport::ring::Ring;
 use crate::transport::{Lane, Transport};
-use room::Room;
+use eviction::Eviction;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -70,7 +70,7 @@ pub(crate) struct EventLoop {
     quic: Vec<quic::Endpoint>,
     tls: Option<Arc<rustls::ServerConfig>>,
     pub(crate) connections: Slab,
-    pub(crate) bench: LoopState,
+    pub(crate) state: LoopState,
     /// Connections that have more to do without waiting.
     pub(crate) again: Vec<u64>,
     /// Connections that are closed once the ring has nothing more to do with them.
@@ -80,13 +80,13 @@ pub(crate) struct EventLoop {
     waiting: HashMap<u64, u64>,
     /// The connections of all loops.
     open: Arc<Open>,
-    room: Room,
+    eviction: Eviction,
     paused_until_ms: Option<u64>,
     next_sweep_ms: u64,
     /// Nothing has happened since the last census.
     is_counted: bool,
     stop_deadline_ms: u64,
-    post: Post,
+    role: LoopRole,
     /// How long requests wait for a turn; only with an adviser.
     rounds: Option<Rounds>,
 }
@@ -97,9 +97,9 @@ impl EventLoop {
         listeners: Vec<Listener>,
         quic: Vec<quic::Endpoint>,
         tls: Option<Arc<rustls::ServerConfig>>,
-        bench: LoopState,
+        state: LoopState,
         open: Arc<Open>,
-        (post, rounds): (Post, Option<Rounds>),
+        (role, rounds): (LoopRole, Option<Rounds>),
     ) -> Self {
         Self {
             epoll,
@@ -107,17 +107,17 @@ impl EventLoop {
             quic,
             tls,
             connections: Slab::default(),
-            bench,
+            state,
             again: Vec::new(),
             closing: Vec::new(),
             waiting: HashMap::new(),
             open,
-            room: Room::default(),
+            eviction: Eviction::default(),
             paused_until_ms: None,
             next_sweep_ms: 0,
             is_counted: false,
             stop_deadline_ms: u64::MAX,
-            post,
+            role,
             rounds,
         }
     }
@@ -125,18 +125,18 @@ impl EventLoop {
     /// Serves until `stop` is set and the responses in flight are sent.
     pub(crate) fn run(mut self, waker: &Waker, stop: &AtomicBool) -> io::Result<()> {
         self.epoll.add(waker.as_raw_fd(), WAKER, Interest::Input)?;
-        for (i, listener) in self.listeners.iter().enumerate().filter(|_| self.post.serves()) {
+        for (i, listener) in self.listeners.iter().enumerate().filter(|_| self.role.serves()) {
             self.epoll.add(listener.socket.as_raw_fd(), listener_token(i), Interest::Level)?;
         }
         for (i, endpoint) in self.quic.iter().enumerate() {
             self.epoll.add(endpoint.fd(), QUIC + i as u64, Interest::Level)?;
             self.epoll.add(endpoint.handover_fd(), HANDED + i as u64, Interest::Level)?;
         }
-        if let Some(fd) = self.bench.watcher.fd() {
+        if let Some(fd) = self.state.watcher.fd() {
             self.epoll.add(fd, WATCHES, Interest::Level)?;
         }
         let mut events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
-        while !(self.bench.stopping && self.is_empty()) || self.post.is_leaving() {
+        while !(self.state.stopping && self.is_empty()) || self.role.is_leaving() {
             let timeout_ms = self.timeout_ms();
             let mut asks_first = self.rounds.as_ref().is_some_and(Rounds::is_timed) && self.end_round();
             let (count, receptions) = loop {
@@ -151,30 +151,30 @@ impl EventLoop {
             if self.rounds.is_some() {
                 self.begin_round(count + receptions, asks_first);
             }
-            self.bench.clock.tick();
+            self.state.clock.tick();
             self.is_counted &= count + receptions == 0;
             // First of all: a listening socket that is still listed from before stands ahead of a change, and the
             // connection that it brings may ask for what was changed.
             if events[..count].iter().any(|event| event.u64 == WATCHES) {
-                self.bench.hear();
+                self.state.hear();
             }
             self.resume_unsent();
             for i in 0..receptions {
                 if i > 0 && i.is_multiple_of(EVENTS_PER_HEARING) {
-                    self.bench.hear();
+                    self.state.hear();
                 }
                 self.turn_received(i);
             }
             for (i, event) in events[..count].iter().enumerate() {
                 if i > 0 && i.is_multiple_of(EVENTS_PER_HEARING) {
-                    self.bench.hear();
+                    self.state.hear();
                 }
                 // The structure is packed, so the token is copied out before it is compared.
                 let token = event.u64;
                 match token {
                     _ if token <= RESERVED => self.turn(token, Readiness::of(event)),
                     WATCHES => {}
-                    WAKER => self.take_news(),
+                    WAKER => self.drain_mailbox(),
                     _ if token > LISTENERS => self.accept(token),
                     _ => self.turn_datagrams(token, Readiness::of(event)),
                 }
@@ -186,16 +186,16 @@ impl EventLoop {
                 }
             }
             self.work_quic();
-            if self.bench.clock.now_ms >= self.next_sweep_ms {
+            if self.state.clock.now_ms >= self.next_sweep_ms {
                 self.sweep();
             }
             self.settle_post();
-            if stop.load(Ordering::Relaxed) && (!self.bench.stopping || self.post.is_leaving()) {
+            if stop.load(Ordering::Relaxed) && (!self.state.stopping || self.role.is_leaving()) {
                 self.begin_stop();
             }
         }
-        if let Some(log) = self.bench.log.take() {
-            self.bench.counts().log_dropped.add_shared(log.finish());
+        if let Some(log) = self.state.log.take() {
+            self.state.counts().log_dropped.add_shared(log.finish());
         }
         Ok(())
     }
@@ -203,13 +203,13 @@ impl EventLoop {
     /// Notes when a round begins, with so many events, which were `found` when they were asked for first.
     #[inline]
     fn begin_round(&mut self, events: usize, found: bool) {
-        if let Some(throttles) = &self.bench.throttles {
-            self.bench.counts().waits.park(throttles.waiting(), self.bench.clock.now_ms);
+        if let Some(throttles) = &self.state.throttles {
+            self.state.counts().waits.park(throttles.waiting(), self.state.clock.now_ms);
         }
         if let Some(rounds) = &mut self.rounds
             && !rounds.passes(events)
         {
-            rounds.begin(events, found, &self.bench.counters.0[self.bench.index]);
+            rounds.begin(events, found, &self.state.counters.0[self.state.index]);
         }
     }
 
@@ -217,19 +217,19 @@ impl EventLoop {
     #[cold]
     fn end_round(&mut self) -> bool {
         let Some(rounds) = &mut self.rounds else { return false };
-        rounds.end(&self.bench.counters.0[self.bench.index]);
+        rounds.end(&self.state.counters.0[self.state.index]);
         rounds.asks_first()
     }
 
     /// Whether there is nothing to be gone on with: what a socket did not take of what was sent comes first.
     #[cold]
     fn may_wait(&self, timeout_ms: i32) -> bool {
-        timeout_ms != 0 && !self.bench.ring.as_ref().is_some_and(Ring::has_news)
+        timeout_ms != 0 && !self.state.ring.as_ref().is_some_and(Ring::has_news)
     }
 
     /// Takes up what other threads have for this loop.
-    fn take_news(&mut self) {
-        let is_told = self.bench.take_news();
+    fn drain_mailbox(&mut self) {
+        let is_told = self.state.drain_mailbox();
         self.take_post();
         self.resume_waiting();
         if !is_told {
@@ -242,20 +242,20 @@ impl EventLoop {
             self.turn(token, NONE);
         }
         for endpoint in &mut self.quic {
-            endpoint.resume_parked(&mut self.bench, &self.open);
+            endpoint.resume_parked(&mut self.state, &self.open);
         }
     }
 
     /// Gives those a turn that wait for others and have something to get now, in the order of their coming.
     fn resume_waiting(&mut self) {
-        for Asker { connection: number, stream } in self.bench.turns_of_waiting() {
+        for Asker { connection: number, stream } in self.state.turns_of_waiting() {
             let Some(token) = self.waiting.remove(&number) else {
                 let stream = stream.unwrap_or_default();
-                self.quic.iter_mut().for_each(|endpoint| endpoint.resume_waiting(number, stream, &mut self.bench));
+                self.quic.iter_mut().for_each(|endpoint| endpoint.resume_waiting(number, stream, &mut self.state));
                 continue;
             };
             if let Some(connection) = self.connections.get(token).filter(|client| client.waits_as().is_some()) {
-                connection.resume_waiting(stream, &mut self.bench);
+                connection.resume_waiting(stream, &mut self.state);
                 self.turn(token, NONE);
             }
         }
@@ -270,11 +270,11 @@ impl EventLoop {
         if !self.again.is_empty() || !self.closing.is_empty() {
             return 0;
         }
-        let log_is_empty = self.bench.log.as_ref().is_none_or(crate::telemetry::access_log::LogBuffer::is_empty);
+        let log_is_empty = self.state.log.as_ref().is_none_or(crate::telemetry::access_log::LogBuffer::is_empty);
         if self.is_empty() && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
             return -1;
         }
-        let sweep_ms = self.next_sweep_ms.saturating_sub(self.bench.clock.now_ms).clamp(1, SWEEP_MS);
+        let sweep_ms = self.next_sweep_ms.saturating_sub(self.state.clock.now_ms).clamp(1, SWEEP_MS);
         let quic_ms = self.quic.iter().filter_map(quic::Endpoint::next_due).min().map_or(SWEEP_MS, |at| {
             // Rounded up, so that a timer is not looked at again and again before its time.
             let wait_ns = at.saturating_duration_since(Instant::now()).as_nanos();
@@ -296,10 +296,10 @@ impl EventLoop {
     fn turn_quic(&mut self, index: usize, readiness: Readiness) {
         let Some(endpoint) = self.quic.get_mut(index) else { return };
         if readiness.writable {
-            endpoint.resume_output(&mut self.bench, &self.open);
+            endpoint.resume_output(&mut self.state, &self.open);
         }
         if readiness.readable {
-            endpoint.receive(&mut self.bench, &self.open);
+            endpoint.receive(&mut self.state, &self.open);
         }
     }
 
@@ -308,7 +308,7 @@ impl EventLoop {
     fn turn_handed(&mut self, token: u64) {
         let Some(index) = index_of(token, HANDED) else { return };
         let Some(endpoint) = self.quic.get_mut(index) else { return };
-        if endpoint.receive_handed(&mut self.bench, &self.open) {
+        if endpoint.receive_handed(&mut self.state, &self.open) {
             // Modifying what is registered allocates nothing, so it does not fail.
             let _ = self.epoll.modify(endpoint.fd(), QUIC + index as u64, endpoint.interest());
         }
@@ -318,7 +318,7 @@ impl EventLoop {
     fn work_quic(&mut self) {
         for (i, endpoint) in self.quic.iter_mut().enumerate() {
             if endpoint.next_due().is_some_and(|at| at <= Instant::now()) {
-                endpoint.work(&mut self.bench, &self.open);
+                endpoint.work(&mut self.state, &self.open);
             }
             if let Some(interest) = endpoint.new_interest() {
                 // Modifying what is registered allocates nothing, so it does not fail.
@@ -330,11 +330,11 @@ impl EventLoop {
     /// Lets a connection do what it can, and remembers what it waits for.
     pub(crate) fn turn(&mut self, token: u64, readiness: Readiness) {
         let Some(connection) = self.connections.get(token) else { return };
-        let turn = connection.turn(&mut self.bench, readiness);
+        let turn = connection.turn(&mut self.state, readiness);
         if turn == Turn::Close {
             return self.close(token);
         }
-        if self.bench.throttles.is_some()
+        if self.state.throttles.is_some()
             && let Some(number) = connection.waits_as()
         {
             self.waiting.insert(number, token);
@@ -343,8 +343,8 @@ impl EventLoop {
             return self.settle_in_ring(token, turn);
         }
         if turn == Turn::Wait
-            && self.bench.ring.is_some()
-            && !self.bench.stopping
+            && self.state.ring.is_some()
+            && !self.state.stopping
             && connection.fits_ring()
             && self.join_ring(token)
         {
@@ -360,7 +360,7 @@ impl EventLoop {
             let registered =
                 if is_new { self.epoll.add(fd, token, interest) } else { self.epoll.modify(fd, token, interest) };
             if registered.is_err() {
-                self.bench.counts().connections_broken.add(1);
+                self.state.counts().connections_broken.add(1);
                 return self.close(token);
             }
         }
@@ -376,9 +376,9 @@ impl EventLoop {
         {
             self.waiting.remove(&number);
         }
-        connection.give_up(&mut self.bench);
+        connection.abort(&mut self.state);
         self.open.leave(connection.peer.ip());
-        if connection.lane() == Lane::Socket && !connection.is_staged(&self.bench.ring) {
+        if connection.lane() == Lane::Socket && !connection.is_staged(&self.state.ring) {
             // Where it is: to move it out first would cost more than all else here.
             self.connections.discard(token);
         } else if let Some(connection) = self.connections.remove(token) {
@@ -392,10 +392,10 @@ impl EventLoop {
             let Some(listener) = self.listeners.get(listener_index(listener)) else { return };
             if accepted > 0 {
                 let [is_awaited, is_told] =
-                    epoll::have_input([Some(listener.socket.as_raw_fd()), self.bench.watcher.fd()]);
+                    epoll::have_input([Some(listener.socket.as_raw_fd()), self.state.watcher.fd()]);
                 // The waiting client may have come after this round's events, and have just changed a file it asks for.
                 if is_told {
-                    self.bench.hear();
+                    self.state.hear();
                 }
                 if !is_awaited {
                     return;
@@ -404,20 +404,20 @@ impl EventLoop {
             match epoll::accept(&listener.socket) {
                 Ok((socket, peer)) => {
                     let is_secure = listener.is_secure;
-                    self.bench.counts().connections.add(1);
+                    self.state.counts().connections.add(1);
                     let entry = match self.open.enter(peer.ip()) {
                         Entry::Full if self.make_room() => self.open.enter(peer.ip()),
                         entry => entry,
                     };
                     if entry != Entry::Counted {
-                        self.bench.counts().connections_refused.add(1);
+                        self.state.counts().connections_refused.add(1);
                         if !is_secure {
-                            room::refuse(socket.into());
+                            eviction::refuse(socket.into());
                         }
                         continue;
                     }
                     let session = match self.tls.as_ref().filter(|_| is_secure) {
-                        Some(config) => Session::new(config, &self.bench.counters, self.bench.index).ok().map(Box::new),
+                        Some(config) => Session::new(config, &self.state.counters, self.state.index).ok().map(Box::new),
                         None => None,
                     };
                     if session.is_none() && is_secure {
@@ -426,7 +426,7 @@ impl EventLoop {
                         continue;
                     }
                     let transport = Transport::new(socket, session);
-                    let token = self.connections.insert(Client::new(transport, peer, &self.bench));
+                    let token = self.connections.insert(Client::new(transport, peer, &self.state));
                     self.turn(token, READABLE);
                 }
                 Err(error) => match error.raw_os_error() {
@@ -442,9 +442,9 @@ impl EventLoop {
     }
 
     fn pause(&mut self) {
-        self.bench.counts().accept_pauses.add(1);
-        self.paused_until_ms = Some(self.bench.clock.now_ms + PAUSE_MS);
-        self.next_sweep_ms = self.next_sweep_ms.min(self.bench.clock.now_ms + PAUSE_MS);
+        self.state.counts().accept_pauses.add(1);
+        self.paused_until_ms = Some(self.state.clock.now_ms + PAUSE_MS);
+        self.next_sweep_ms = self.next_sweep_ms.min(self.state.clock.now_ms + PAUSE_MS);
         self.listen(Interest::Paused);
     }
 
@@ -457,48 +457,48 @@ impl EventLoop {
 
     /// Asks the requests that wait for others again, as some may have waited long enough.
     fn ask_again(&mut self) {
-        if self.bench.has_waiting() {
-            self.take_news();
+        if self.state.has_waiting() {
+            self.drain_mailbox();
         }
     }
 
     /// What is done now and then: deadlines, the log, the end of a pause.
     fn sweep(&mut self) {
-        let now_ms = self.bench.clock.now_ms;
+        let now_ms = self.state.clock.now_ms;
         self.next_sweep_ms = now_ms + SWEEP_MS;
         if self.paused_until_ms.is_some_and(|until_ms| until_ms <= now_ms) {
             self.paused_until_ms = None;
             self.listen(Interest::Level);
         }
         self.ask_again();
-        self.bench.front.ask_again(&self.bench.counters.0[self.bench.index]);
+        self.state.front.ask_again(&self.state.counters.0[self.state.index]);
         for token in self.connections.tokens(|connection| connection.is_leaving(now_ms)) {
             self.turn(token, NONE);
         }
         for token in self.connections.tokens(|connection| connection.is_due(now_ms)) {
             if let Some(connection) = self.connections.get(token) {
-                connection.expire(&mut self.bench);
+                connection.expire(&mut self.state);
             }
             self.close(token);
         }
         if self.stop_deadline_ms <= now_ms {
-            self.bench.controls.end();
+            self.state.controls.end();
         }
         for endpoint in &mut self.quic {
-            endpoint.sweep(&mut self.bench, &self.open);
+            endpoint.sweep(&mut self.state, &self.open);
             if self.stop_deadline_ms <= now_ms {
-                endpoint.abort(&mut self.bench, &self.open);
+                endpoint.abort(&mut self.state, &self.open);
             }
         }
         if self.stop_deadline_ms <= now_ms {
             for token in self.connections.tokens(|_| true) {
                 if self.connections.get(token).is_some_and(|connection| connection.is_sending()) {
-                    self.bench.counts().stop_aborted.add(1);
+                    self.state.counts().stop_aborted.add(1);
                 }
                 self.close(token);
             }
         }
-        if let Some(log) = &mut self.bench.log {
+        if let Some(log) = &mut self.state.log {
             log.hand_over();
         }
         self.take_census();
@@ -508,17 +508,17 @@ impl EventLoop {
         let mut census = Census::default();
         self.connections.iter().for_each(|connection| connection.count(&mut census));
         self.quic.iter().for_each(|endpoint| endpoint.count(&mut census));
-        (census.cache_bytes, census.cache_entries) = self.bench.front.fill();
-        (census.pinned_bytes, census.pinned_entries) = self.bench.front.pinned();
-        self.bench.counts().board.put(&census);
+        (census.cache_bytes, census.cache_entries) = self.state.front.fill();
+        (census.pinned_bytes, census.pinned_entries) = self.state.front.pinned();
+        self.state.counts().board.put(&census);
         self.is_counted = true;
     }
 
     /// Takes what has arrived already, then no more; idle connections close, the others finish their response.
     fn begin_stop(&mut self) {
-        self.bench.stopping = true;
-        let serves = self.post.serves();
-        self.post = Post::Steady;
+        self.state.stopping = true;
+        let serves = self.role.serves();
+        self.role = LoopRole::Steady;
         for i in (0..self.listeners.len()).filter(|&i| serves && !self.listeners[i].is_inherited).collect::<Vec<_>>() {
             // As much as the kernel's queue can hold; without anything in it a call costs next to nothing.
             (0..BACKLOG_MAX / ACCEPTS_MAX).for_each(|_| self.accept(listener_token(i)));
@@ -529,8 +529,8 @@ impl EventLoop {
         }
         self.listeners.clear();
         self.paused_until_ms = None;
-        let stop_ms = u64::try_from(self.bench.timeouts.stop.as_millis()).unwrap_or(u64::MAX);
-        self.stop_deadline_ms = self.bench.clock.now_ms.saturating_add(stop_ms);
+        let stop_ms = u64::try_from(self.state.timeouts.stop.as_millis()).unwrap_or(u64::MAX);
+        self.stop_deadline_ms = self.state.clock.now_ms.saturating_add(stop_ms);
         for token in self.connections.tokens(|_| true) {
             // What has arrived for those on the ring comes with the last completions, and then their turn.
             self.leave_ring(token);
@@ -539,7 +539,7 @@ impl EventLoop {
             }
         }
         for endpoint in &mut self.quic {
-            endpoint.begin_stop(&mut self.bench, &self.open);
+            endpoint.begin_stop(&mut self.state, &self.open);
         }
     }
 }

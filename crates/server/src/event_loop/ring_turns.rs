@@ -21,34 +21,34 @@ impl EventLoop {
     /// Waits by the ring where anything is under way in it, else by epoll; how many events that has.
     #[inline]
     pub(crate) fn wait(&mut self, events: &mut [libc::epoll_event], timeout_ms: i32) -> io::Result<usize> {
-        let Some(ring) = self.bench.ring.as_mut() else { return self.epoll.wait(events, timeout_ms) };
+        let Some(ring) = self.state.ring.as_mut() else { return self.epoll.wait(events, timeout_ms) };
         // What the last call brought was dealt with.
         ring.receptions.clear();
         // Connections that the last completion closed are still to be removed, without a wait before that.
         if !ring.is_in_use() && self.closing.is_empty() {
             return self.epoll.wait(events, timeout_ms);
         }
-        if self.bench.owed.is_empty() {
+        if self.state.owed.is_empty() {
             ring.enter(timeout_ms)?;
         } else {
             // What tells when they have gone does not wait for anything else.
             ring.enter(0)?;
             self.tell_owed();
-            if let Some(ring) = self.bench.ring.as_mut().filter(|ring| !ring.has_news()) {
+            if let Some(ring) = self.state.ring.as_mut().filter(|ring| !ring.has_news()) {
                 ring.enter(timeout_ms)?;
             }
         }
         // What was staged for them has gone, and their receptions have ended.
         self.closing.clear();
-        let is_told = self.bench.ring.as_mut().is_some_and(super::Ring::take_told);
+        let is_told = self.state.ring.as_mut().is_some_and(super::Ring::take_told);
         if is_told { self.epoll.wait(events, 0) } else { Ok(0) }
     }
 
     /// Tells of responses that have gone with the last call; those that a socket did not take have not.
     fn tell_owed(&mut self) {
-        let Self { bench, connections, .. } = self;
-        let Some(ring) = &bench.ring else { return };
-        for (token, owed) in bench.owed.drain(..) {
+        let Self { state, connections, .. } = self;
+        let Some(ring) = &state.ring else { return };
+        for (token, owed) in state.owed.drain(..) {
             match ring.unsent.iter().find(|unsent| unsent.token == token) {
                 None => owed.tell(),
                 Some(Unsent { rest: Ok(_), .. }) if let Some(client) = connections.get(token) => client.owe(owed),
@@ -61,22 +61,22 @@ impl EventLoop {
     /// How many receptions the ring has brought.
     #[inline]
     pub(crate) fn receptions(&self) -> usize {
-        self.bench.ring.as_ref().map_or(0, super::Ring::count)
+        self.state.ring.as_ref().map_or(0, super::Ring::count)
     }
 
     /// Goes on with what sockets did not take of what was staged; before anything else is sent.
     pub(crate) fn resume_unsent(&mut self) {
-        let Some(ring) = self.bench.ring.as_mut().filter(|ring| !ring.unsent.is_empty()) else { return };
+        let Some(ring) = self.state.ring.as_mut().filter(|ring| !ring.unsent.is_empty()) else { return };
         for Unsent { token, rest } in ring.take_unsent() {
             let Some(client) = self.connections.get(token) else { continue };
             match rest {
                 Ok(rest) => {
-                    self.bench.counts().ring_blocked.add(1);
-                    client.block(&rest, &self.bench);
+                    self.state.counts().ring_blocked.add(1);
+                    client.block(&rest, &self.state);
                     self.turn(token, NONE);
                 }
                 Err(_) => {
-                    self.bench.counts().connections_broken.add(1);
+                    self.state.counts().connections_broken.add(1);
                     self.close(token);
                 }
             }
@@ -86,13 +86,13 @@ impl EventLoop {
     /// Lets a connection do what it can with what its reception has brought.
     #[inline]
     pub(crate) fn turn_received(&mut self, index: usize) {
-        let Some(ring) = &mut self.bench.ring else { return };
+        let Some(ring) = &mut self.state.ring else { return };
         let Some(reception) = ring.begin(index) else { return };
         let token = reception.token;
         let has_ended = matches!(ring.arrival, Arrival::End | Arrival::Failed(_));
         if let Some(client) = self.connections.get(token) {
             if reception.is_last {
-                self.bench.counters.0[self.bench.index].ring_starved.add(u64::from(reception.is_starved));
+                self.state.counters.0[self.state.index].ring_starved.add(u64::from(reception.is_starved));
                 // A starved connection receives by system calls in this turn, lest it starve again, and joins again
                 // later.
                 let may_stay = !has_ended && !reception.is_starved && client.lane() == Lane::Ring;
@@ -103,7 +103,7 @@ impl EventLoop {
             }
             self.turn(token, Readiness { ended: has_ended, ..READABLE });
         }
-        if let Some(ring) = &mut self.bench.ring
+        if let Some(ring) = &mut self.state.ring
             && let Some(rest) = ring.rest()
             && let Some(client) = self.connections.get(token)
         {
@@ -113,12 +113,12 @@ impl EventLoop {
 
     /// Finds out what becomes of a connection on the ring after its turn.
     pub(crate) fn settle_in_ring(&mut self, token: u64, turn: Turn) {
-        let Some(ring) = &mut self.bench.ring else { return };
+        let Some(ring) = &mut self.state.ring else { return };
         let Some(client) = self.connections.get(token) else { return };
         if let Some(rest) = ring.rest() {
             client.keep_input(&rest);
         }
-        let is_staged = client.is_staged(&self.bench.ring);
+        let is_staged = client.is_staged(&self.state.ring);
         if turn == Turn::Again || (is_staged && client.is_blocked()) {
             // What is staged goes out before its next turn.
             self.again.push(token);
@@ -135,7 +135,7 @@ impl EventLoop {
 
     /// Has a connection of epoll join the ring; whether it did.
     pub(crate) fn join_ring(&mut self, token: u64) -> bool {
-        let (Some(ring), Some(client)) = (&mut self.bench.ring, self.connections.get(token)) else { return false };
+        let (Some(ring), Some(client)) = (&mut self.state.ring, self.connections.get(token)) else { return false };
         if !ring.has_room() {
             return false;
         }
@@ -147,24 +147,24 @@ impl EventLoop {
             return false;
         }
         client.join(token);
-        self.bench.counters.0[self.bench.index].ring_joined.add(1);
+        self.state.counters.0[self.state.index].ring_joined.add(1);
         true
     }
 
     /// Ends the reception of a connection on the ring, which goes on with epoll after the last completion of it.
     pub(crate) fn leave_ring(&mut self, token: u64) {
-        let (Some(ring), Some(client)) = (&mut self.bench.ring, self.connections.get(token)) else { return };
+        let (Some(ring), Some(client)) = (&mut self.state.ring, self.connections.get(token)) else { return };
         if client.lane() == Lane::Ring && ring.cancel(token).is_ok() {
             client.leave(Lane::Leaving);
             client.before_joining = REQUESTS_BEFORE_JOINING;
-            self.bench.counters.0[self.bench.index].ring_left.add(1);
+            self.state.counters.0[self.state.index].ring_left.add(1);
         }
     }
 
     /// Keeps the descriptor of a connection that was closed until the ring has nothing more to do with it: another one
     /// could get its number meanwhile.
     pub(crate) fn close_in_ring(&mut self, token: u64, client: Client) {
-        if let Some(ring) = self.bench.ring.as_mut().filter(|_| client.lane() == Lane::Ring) {
+        if let Some(ring) = self.state.ring.as_mut().filter(|_| client.lane() == Lane::Ring) {
             // It fails where the kernel takes nothing more, and then the loop ends with the next call.
             let _ = ring.cancel(token);
         }

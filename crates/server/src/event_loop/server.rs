@@ -7,10 +7,10 @@ use crate::counters::host_counts::{HostLedger, HostTable};
 use crate::counters::rounds::Rounds;
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::error::{BindError, RunError, TlsError};
-use crate::event_loop::{EventLoop, Post};
+use crate::event_loop::{EventLoop, LoopRole};
 use crate::files::root::Root;
 use crate::files::root::place::Place;
-use crate::files::shelf::Shelf;
+use crate::files::shared_content::SharedContent;
 use crate::files::watcher::Watcher;
 use crate::http::limits::Limits;
 use crate::io::epoll::{Epoll, Waker};
@@ -20,10 +20,10 @@ use crate::io::per_address::PerAddress;
 use crate::io::user::User;
 use crate::io::way::Io;
 use crate::loop_state::LoopState;
-use crate::policy::advisory::Advisory;
 use crate::policy::control::{Control, Controls};
 use crate::policy::insight::{Contents, Insight};
 use crate::policy::link_prior::Priors;
+use crate::policy::policy_client::PolicyClient;
 use crate::policy::throttle::Throttles;
 use crate::process::confine::{self, Confinement};
 use crate::process::reload::{Reloader, Reloads};
@@ -88,7 +88,7 @@ struct LoopParts {
     listeners: Vec<Listener>,
     quic: Vec<QuicSocket>,
     root: Root,
-    post: Post,
+    role: LoopRole,
 }
 
 impl Server {
@@ -155,8 +155,8 @@ impl Server {
         let failed = |source| BindError::EventLoop { source };
         let reserve = listen::open_reserve(sockets.first().map_or(&[], Vec::as_slice), options.reserve_loops)?;
         // At most as many as there can be descriptors.
-        let resting = (0..reserve.len()).map(|number| Post::Resting(number as u32));
-        let posts = std::iter::repeat_n(Post::Steady, sockets.len()).chain(resting);
+        let resting = (0..reserve.len()).map(|number| LoopRole::Resting(number as u32));
+        let posts = std::iter::repeat_n(LoopRole::Steady, sockets.len()).chain(resting);
         let sockets = sockets.into_iter().zip(quic_sockets).chain(reserve.into_iter().map(|of| (of, Vec::new())));
         let instances =
             (0..options.all_loops()).map(|_| Epoll::new()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
@@ -171,9 +171,9 @@ impl Server {
         };
         let rings = rings.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
         let parts = sockets.zip(posts).zip(instances.into_iter().zip(rings));
-        let parts = parts.map(|(((listeners, quic), post), (epoll, ring))| {
+        let parts = parts.map(|(((listeners, quic), role), (epoll, ring))| {
             let root = root.try_clone().map(Root::of).map_err(failed)?;
-            Ok(LoopParts { epoll, ring, waker: Waker::new().map_err(failed)?, listeners, quic, root, post })
+            Ok(LoopParts { epoll, ring, waker: Waker::new().map_err(failed)?, listeners, quic, root, role })
         });
         let parts = parts.collect::<Result<Vec<_>, BindError>>()?;
         let counters = Counters((0..options.all_loops()).map(|_| LoopCounters::default()).collect());
@@ -352,17 +352,17 @@ impl Server {
             loops_reserve: options.reserve_loops,
         };
         let names = Arc::new(Names::default());
-        let shelf = Arc::new(Shelf::new());
+        let shared_content = Arc::new(SharedContent::new());
         let rules = options.arm.clone().map(Arc::new);
         let stopping = AtomicBool::new(false);
         let (mut wakers, mut threads) = (Vec::new(), Vec::new());
         for (index, (part, log)) in parts.into_iter().zip(buffers).enumerate() {
-            let LoopParts { epoll, ring, waker, listeners, quic: quic_sockets, root, post } = part;
+            let LoopParts { epoll, ring, waker, listeners, quic: quic_sockets, root, role } = part;
             let waker = Arc::new(waker);
             wakers.push(Arc::clone(&waker));
             let arm = rules.as_ref().and_then(|rules| ArmRequests::new(rules, &names));
             let reloads = Arc::clone(&reloader.0);
-            let (tls, shelf) = (tls.clone(), Arc::clone(&shelf));
+            let (tls, shared_content) = (tls.clone(), Arc::clone(&shared_content));
             let quic = (quic_sockets, quic.clone(), Arc::clone(&self.former), alt_svc.clone());
             let hosts = HostLedger { table: Arc::clone(&hosts), index };
             let (priors, contents) = (Arc::clone(&priors), Arc::clone(&contents));
@@ -378,10 +378,10 @@ impl Server {
                 tls,
                 log,
                 arm,
-                shelf,
+                shared_content,
                 priors,
                 contents,
-                post,
+                role,
                 controls: Arc::clone(&self.controls),
             });
         }
@@ -390,7 +390,7 @@ impl Server {
         // No thread was started before, so that all of them are confined.
         let log_thread = log.take().map(|log| log.start(counters.clone())).transpose();
         let log_thread = log_thread.map_err(|source| RunError::Thread { source })?;
-        shelf.start().map_err(|source| RunError::Thread { source })?;
+        shared_content.start().map_err(|source| RunError::Thread { source })?;
         let admin_thread = admin.map(|admin| admin.start(view)).transpose();
         let admin_thread = admin_thread.map_err(|source| RunError::Thread { source })?;
         let outcome = std::thread::scope(|scope| {
@@ -507,11 +507,11 @@ struct Start {
     tls: Option<Arc<rustls::ServerConfig>>,
     log: Option<LogBuffer>,
     arm: Option<ArmRequests>,
-    shelf: Arc<Shelf>,
+    shared_content: Arc<SharedContent>,
     /// What is expected of clients.
     priors: Arc<Priors>,
     contents: Arc<Contents>,
-    post: Post,
+    role: LoopRole,
     controls: Arc<Controls>,
 }
 
@@ -526,12 +526,12 @@ impl Start {
     ) -> std::io::Result<()> {
         let watcher = Rc::new(if options.watches_max > 0 { Watcher::new() } else { Watcher::deaf() });
         let index = self.hosts.index;
-        let advisory = options.adviser.as_ref().map(|adviser| {
-            let known = (Arc::clone(&self.priors), Arc::clone(&self.contents), Arc::clone(&self.shelf));
-            Rc::new(Advisory::new(Arc::clone(adviser), known, counters.clone(), index))
+        let policy_client = options.adviser.as_ref().map(|adviser| {
+            let known = (Arc::clone(&self.priors), Arc::clone(&self.contents), Arc::clone(&self.shared_content));
+            Rc::new(PolicyClient::new(Arc::clone(adviser), known, counters.clone(), index))
         });
-        let (shelf, hosts) = (self.shelf, self.hosts);
-        let share = Share { shelf, watcher: Rc::clone(&watcher), hosts, files_max, advisory };
+        let (shared_content, hosts) = (self.shared_content, self.hosts);
+        let share = Share { shared_content, watcher: Rc::clone(&watcher), hosts, files_max, policy_client };
         let front = match &options.hosts {
             None => Front::Plain(Site::new(self.root, &options.site_kind(), &options.site_bounds(), &share)),
             Some(rules) => {
@@ -539,18 +539,18 @@ impl Start {
                 Front::Hosts(Box::new(Hosts::new(Arc::clone(&rules.0), Arc::clone(&self.waker), &bounds, word, share)?))
             }
         };
-        let mut bench =
+        let mut state =
             LoopState::new(front, self.log, self.arm, options, counters.clone(), index, (self.reloads, watcher));
         let (sockets, config, former, alt_svc) = self.quic;
-        bench.alt_svc = alt_svc;
-        bench.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), index);
-        bench.controls = self.controls;
+        state.alt_svc = alt_svc;
+        state.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), index);
+        state.controls = self.controls;
         self.ring.as_ref().map_or(Ok(()), Ring::enable)?;
-        bench.ring = self.ring;
+        state.ring = self.ring;
         let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, &former);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
-        let post = (self.post, options.adviser.is_some().then(Rounds::default));
-        let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, bench, Arc::clone(open), post);
+        let role = (self.role, options.adviser.is_some().then(Rounds::default));
+        let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, state, Arc::clone(open), role);
         event_loop.run(&self.waker, stopping)
     }
 }

@@ -1,6 +1,6 @@
 //! Small pages for errors, redirects and other statuses without a file.
 
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::files::head::{self, Persistence};
 use crate::io::clock::Clock;
 
@@ -14,7 +14,13 @@ pub(crate) struct Extra<'e> {
 }
 
 /// Writes a response with a page that names the status and says what to make of it.
-pub(crate) fn write(out: &mut Pending, status: u16, extra: Extra<'_>, clock: &Clock, persistence: Persistence) {
+pub(crate) fn write(
+    out: &mut OutgoingResponse,
+    status: u16,
+    extra: Extra<'_>,
+    clock: &Clock,
+    persistence: Persistence,
+) {
     let reason = head::reason(status);
     let page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
@@ -27,7 +33,7 @@ pub(crate) fn write(out: &mut Pending, status: u16, extra: Extra<'_>, clock: &Cl
 
 /// Writes a response with an HTML page that was made for it.
 pub(crate) fn write_html(
-    out: &mut Pending,
+    out: &mut OutgoingResponse,
     status: u16,
     page: &str,
     extra: Extra<'_>,

@@ -3,6 +3,6 @@
 pub(crate) mod drain;
 pub(crate) mod error_page;
 pub(crate) mod eviction;
-pub(crate) mod farewell;
-pub(crate) mod pending;
+pub(crate) mod goaway;
+pub(crate) mod outgoing;
 pub(crate) mod send;

@@ -1,6 +1,6 @@
 //! Drives responses into a sink: as much as it takes, and no byte twice.
 
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::files::atom::{Atom, Content};
 use crate::http::response::Piece;
 use crate::io::epoll;
@@ -42,7 +42,7 @@ pub(crate) enum Sent {
 }
 
 /// Sends the responses in order, as many in one call as fit, and moves their offsets. Returns the bytes taken too.
-pub(crate) fn flush(queue: &mut [Pending], sink: &mut impl Sink) -> (io::Result<Sent>, u64) {
+pub(crate) fn flush(queue: &mut [OutgoingResponse], sink: &mut impl Sink) -> (io::Result<Sent>, u64) {
     let mut total = 0;
     // How nearly every response goes.
     if let [only] = &mut *queue
@@ -68,7 +68,7 @@ pub(crate) fn flush(queue: &mut [Pending], sink: &mut impl Sink) -> (io::Result<
                 }
                 if total >= TURN_BYTES_MAX {
                     // A connection with nothing left to send does not wait for room.
-                    let is_over = queue.iter().all(Pending::is_finished);
+                    let is_over = queue.iter().all(OutgoingResponse::is_finished);
                     break Ok(if is_over { Sent::All } else { Sent::Yielded });
                 }
             }
@@ -95,22 +95,22 @@ enum Step {
 }
 
 /// One system call, of so many bytes at most.
-fn step(queue: &mut [Pending], sink: &mut impl Sink, bytes_max: usize) -> io::Result<Step> {
+fn step(queue: &mut [OutgoingResponse], sink: &mut impl Sink, bytes_max: usize) -> io::Result<Step> {
     let mut pieces = [const { MaybeUninit::<IoSlice<'_>>::uninit() }; PIECES_MAX];
     let mut count = 0;
     let mut wanted = 0;
     let mut file = None;
     let mut is_last = true;
     let mut refill = None;
-    'gather: for (place, pending) in queue.iter().enumerate() {
-        for piece in pending.response.rest() {
+    'gather: for (place, outgoing) in queue.iter().enumerate() {
+        for piece in outgoing.response.rest() {
             if count == PIECES_MAX || wanted == bytes_max {
                 is_last = false;
                 break 'gather;
             }
             let bytes = match piece {
                 Piece::Head(bytes) => bytes,
-                Piece::Content { start, len } => match content(pending.atom.as_deref(), start, len)? {
+                Piece::Content { start, len } => match content(outgoing.atom.as_deref(), start, len)? {
                     Source::Memory(bytes) => bytes,
                     Source::File(handle) => {
                         file = Some((handle, start, len));
@@ -128,7 +128,7 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink, bytes_max: usize) -> io::Re
                 break 'gather;
             }
         }
-        if pending.continues() {
+        if outgoing.continues() {
             is_last = false;
             if count == 0 {
                 refill = Some(place);
@@ -151,8 +151,8 @@ fn step(queue: &mut [Pending], sink: &mut impl Sink, bytes_max: usize) -> io::Re
     }
     let Some((handle, start, len)) = file else { return Ok(Step::Nothing) };
     let is_unchanged = || {
-        let pending = queue.iter().find(|pending| !pending.response.is_finished());
-        pending.is_some_and(Pending::is_unchanged)
+        let outgoing = queue.iter().find(|outgoing| !outgoing.response.is_finished());
+        outgoing.is_some_and(OutgoingResponse::is_unchanged)
     };
     let taken = sink.send_file(handle, &is_unchanged, start, len.min(bytes_max as u64))?;
     if taken == 0 {
@@ -183,10 +183,10 @@ fn content(atom: Option<&Atom>, start: u64, len: u64) -> io::Result<Source<'_>> 
     }
 }
 
-fn advance(queue: &mut [Pending], mut taken: u64) {
-    for pending in queue {
-        let step = taken.min(pending.response.len() - pending.response.offset);
-        pending.response.offset += step;
+fn advance(queue: &mut [OutgoingResponse], mut taken: u64) {
+    for outgoing in queue {
+        let step = taken.min(outgoing.response.len() - outgoing.response.offset);
+        outgoing.response.offset += step;
         taken -= step;
         if taken == 0 {
             break;
@@ -239,7 +239,7 @@ mod tests {
     use crate::files::atom::Description;
     use crate::files::head::Persistence;
     use crate::files::root::Root;
-    use crate::files::shelf::Shelf;
+    use crate::files::shared_content::SharedContent;
     use crate::files::watcher::Watcher;
     use crate::http::request::{self, Head};
     use crate::http::response::{Response, Variant};
@@ -293,31 +293,31 @@ mod tests {
         }
     }
 
-    fn respond(directory: &std::path::Path, memory_bytes_max: u64, head: &str) -> Pending {
+    fn respond(directory: &std::path::Path, memory_bytes_max: u64, head: &str) -> OutgoingResponse {
         let options = Options { cached_file_bytes_max: memory_bytes_max, ..Options::new(directory) };
         let root = Root::open_directory(directory).expect("opens");
         let watcher = Rc::new(Watcher::deaf());
         let share = Share {
-            shelf: Arc::new(Shelf::new()),
+            shared_content: Arc::new(SharedContent::new()),
             watcher,
             files_max: 4,
             hosts: HostLedger::default(),
-            advisory: None,
+            policy_client: None,
         };
         let mut site = Site::new(root, &options.site_kind(), &options.site_bounds(), &share);
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
-        let mut pending = Pending::default();
+        let mut outgoing = OutgoingResponse::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
-        let page = site.respond(&request, &caller(), Persistence::Stays, &clock, &counters, &mut pending);
+        let page = site.respond(&request, &caller(), Persistence::Stays, &clock, &counters, &mut outgoing);
         assert!(page.is_none(), "no page with includes");
-        pending
+        outgoing
     }
 
-    fn run(queue: &mut [Pending], room: usize) -> Vec<u8> {
+    fn run(queue: &mut [OutgoingResponse], room: usize) -> Vec<u8> {
         let mut bucket = Bucket { room, ..Bucket::default() };
         let (outcome, taken) = flush(queue, &mut bucket);
         assert_eq!(taken, bucket.bytes.len() as u64);
-        let finished = queue.iter().all(|pending| pending.response.is_finished());
+        let finished = queue.iter().all(|outgoing| outgoing.response.is_finished());
         assert_eq!(outcome.expect("no error"), if finished { Sent::All } else { Sent::Blocked });
         bucket.bytes
     }
@@ -338,7 +338,7 @@ mod tests {
             let memory = |held: bool| if held { 1 << 20 } else { 0 };
             let mut begun = [respond(directory.path(), memory(here), head)];
             let stream = {
-                let mut whole = [Pending { response: begun[0].response.clone(), atom: begun[0].atom.clone(), ..Pending::default() }];
+                let mut whole = [OutgoingResponse { response: begun[0].response.clone(), atom: begun[0].atom.clone(), ..OutgoingResponse::default() }];
                 run(&mut whole, usize::MAX)
             };
             let mut bytes = run(&mut begun, cut);
@@ -348,9 +348,9 @@ mod tests {
             // Elsewhere the content is found again by its identity.
             let file = File::open(directory.path().join("f.bin")).expect("opens");
             let of = Description { path: Box::default(), content_type: String::new(), own_coding: None, variant: Variant::Identity, varies: false, is_governed: false, asks_hints: false, now_s: 0 };
-            let atom = Atom::load(file, &Shelf::new(), memory(there), &of).expect("loads");
+            let atom = Atom::load(file, &SharedContent::new(), memory(there), &of).expect("loads");
             prop_assert!(response.atom.is_none_or(|id| id == atom.id));
-            let mut resumed = [Pending { response, atom: Some(Rc::new(atom)), ..Pending::default() }];
+            let mut resumed = [OutgoingResponse { response, atom: Some(Rc::new(atom)), ..OutgoingResponse::default() }];
             bytes.extend(run(&mut resumed, usize::MAX));
             prop_assert!(bytes == stream);
         });
@@ -361,18 +361,19 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("f.bin"), vec![9; 3000]).expect("writes");
         let head = "GET /f.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9,20-2000\r\n\r\n";
-        let mut queue: Vec<Pending> = (0..40).map(|i| respond(directory.path(), (i % 2) << 20, head)).collect();
+        let mut queue: Vec<OutgoingResponse> =
+            (0..40).map(|i| respond(directory.path(), (i % 2) << 20, head)).collect();
         let whole: Vec<u8> = queue
             .iter()
-            .flat_map(|pending| {
-                let (response, atom) = (pending.response.clone(), pending.atom.clone());
-                run(&mut [Pending { response, atom, ..Pending::default() }], usize::MAX)
+            .flat_map(|outgoing| {
+                let (response, atom) = (outgoing.response.clone(), outgoing.atom.clone());
+                run(&mut [OutgoingResponse { response, atom, ..OutgoingResponse::default() }], usize::MAX)
             })
             .collect();
         let mut bytes = Vec::new();
         for _ in 0..whole.len() {
             bytes.extend(run(&mut queue, 777));
-            if queue.iter().all(|pending| pending.response.is_finished()) {
+            if queue.iter().all(|outgoing| outgoing.response.is_finished()) {
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! Content that can be served: a file's bytes or its handle, and the fields that never change for it.
 
-use crate::files::forms::Forms;
-use crate::files::shelf::{self, Compressed, Shared, Shelf};
+use crate::files::encodings::Encodings;
+use crate::files::shared_content::{self, Compressed, Shared, SharedContent};
 use crate::files::variants;
 use crate::http::client_hints;
 use crate::http::response::{AtomId, Digest, Variant};
@@ -55,7 +55,7 @@ pub(crate) struct Atom {
     /// The fields of a response with the whole content, line ends included.
     pub(crate) fields: Vec<u8>,
     /// The other forms of the content, where it may have some.
-    pub(crate) forms: Option<Box<Forms>>,
+    pub(crate) encodings: Option<Box<Encodings>>,
     /// Its includes, where it is a page that is assembled.
     pub(crate) template: Option<OnceCell<Template>>,
     /// What other loops have of the same content.
@@ -121,7 +121,7 @@ impl Stamp {
     fn digest(self) -> Digest {
         let AtomId { dev, ino, mtime_ns, size } = self.id;
         let numbers = [dev, ino, mtime_ns.cast_unsigned(), size, self.ctime_ns.cast_unsigned()];
-        shelf::digest_of(&numbers.map(u64::to_le_bytes).concat())
+        shared_content::digest_of(&numbers.map(u64::to_le_bytes).concat())
     }
 
     /// Whether the content came into its place after the time that it claims to be of, so that this time is no strong
@@ -151,11 +151,16 @@ pub(crate) struct Description {
 
 impl Atom {
     /// Takes up an open file; up to `memory_bytes_max` the content is held in memory.
-    pub(crate) fn load(file: File, shelf: &Shelf, memory_bytes_max: u64, of: &Description) -> io::Result<Self> {
+    pub(crate) fn load(
+        file: File,
+        shared_content: &SharedContent,
+        memory_bytes_max: u64,
+        of: &Description,
+    ) -> io::Result<Self> {
         let mut was_read = false;
         for _ in 0..ATTEMPTS_MAX {
             let stamp = Stamp::of(&file.metadata()?);
-            let shared = shelf.take(stamp);
+            let shared = shared_content.take(stamp);
             if stamp.id.size > memory_bytes_max {
                 return Ok(Self::describe(stamp, stamp.digest(), Content::File(Rc::new(file)), shared, of));
             }
@@ -168,7 +173,7 @@ impl Atom {
         // It changes all the time; what is sent is then what the file holds when it is sent.
         let stamp = Stamp::of(&file.metadata()?);
         let digest = stamp.digest();
-        Ok(Self::describe(stamp, digest, Content::File(Rc::new(file)), shelf.take(stamp), of))
+        Ok(Self::describe(stamp, digest, Content::File(Rc::new(file)), shared_content.take(stamp), of))
     }
 
     /// The compressed form of content. Its entity tag is of its own bytes, as another version of this program may make
@@ -220,7 +225,7 @@ impl Atom {
             modified_s,
             validators: validators.into_bytes(),
             fields: Vec::new(),
-            forms: None,
+            encodings: None,
             template: None,
             shared,
             was_read: false,
@@ -265,7 +270,7 @@ impl Atom {
     fn describe_chosen(&self, variant: Option<&str>) -> Self {
         let etag = variant.map_or_else(|| self.etag.clone(), |name| variants::tag(&self.etag, name));
         let mut atom = Self { etag, ..self.described_anew() };
-        let is_coded = self.variant != Variant::Identity || self.forms.is_some();
+        let is_coded = self.variant != Variant::Identity || self.encodings.is_some();
         let coding = if is_coded { "Vary: Accept-Encoding\r\n" } else { "" };
         let hints = atom.hint_fields();
         atom.validators = format!("ETag: {}\r\n{PRIVATE}{coding}{hints}", atom.etag).into_bytes();
@@ -306,7 +311,7 @@ impl Atom {
             modified_s: None,
             validators: Vec::new(),
             fields: Vec::new(),
-            forms: None,
+            encodings: None,
             template: None,
             shared: Arc::clone(&self.shared),
             was_read: false,

@@ -141,9 +141,9 @@ impl Cache {
             Content::Memory(bytes) => bytes.len() as u64,
             Content::File(_) => 0,
         };
-        let of_forms = atom.forms.as_ref().map_or(0, |forms| forms.memory_bytes());
+        let of_forms = atom.encodings.as_ref().map_or(0, |encodings| encodings.memory_bytes());
         let bytes = in_memory + of_forms + atom.fields.len() as u64 + 2 * path.len() as u64 + ENTRY_BYTES;
-        let files = usize::from(is_file(atom)) + atom.forms.as_ref().map_or(0, |forms| forms.files());
+        let files = usize::from(is_file(atom)) + atom.encodings.as_ref().map_or(0, |encodings| encodings.files());
         if bytes > self.bytes_max || files > self.files_max {
             return 0;
         }
@@ -269,7 +269,7 @@ fn is_file(atom: &Atom) -> bool {
 mod tests {
     use super::*;
     use crate::files::atom::Description;
-    use crate::files::shelf::Shelf;
+    use crate::files::shared_content::SharedContent;
     use crate::http::response::Variant;
     use std::io::Write;
 
@@ -286,7 +286,7 @@ mod tests {
             asks_hints: false,
             now_s: 0,
         };
-        Rc::new(Atom::load(file, &Shelf::new(), memory_bytes_max, &of).expect("loads"))
+        Rc::new(Atom::load(file, &SharedContent::new(), memory_bytes_max, &of).expect("loads"))
     }
 
     #[test]

@@ -10,8 +10,8 @@ mod ends;
 use crate::counters::census::State;
 use crate::counters::static_probe::static_probe;
 use crate::exchange::drain::Drain;
-use crate::exchange::farewell::GRACE_MS;
-use crate::exchange::pending::Pending;
+use crate::exchange::goaway::GRACE_MS;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::exchange::send::Sent;
 use crate::files::head::Persistence;
 use crate::http::limits::Limits;
@@ -85,7 +85,7 @@ pub(crate) struct Connection {
     /// It stands among those that wait for others to be over.
     waits: bool,
     /// Responses that the socket had no room for.
-    queue: Vec<Pending>,
+    queue: Vec<OutgoingResponse>,
     drain: Drain,
     after: After,
     phase: Phase,
@@ -104,13 +104,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(transport: Transport, peer: SocketAddr, bench: &LoopState) -> Self {
-        let owes_alt_svc = transport.is_secure() && !bench.alt_svc.is_empty();
+    pub(crate) fn new(transport: Transport, peer: SocketAddr, state: &LoopState) -> Self {
+        let owes_alt_svc = transport.is_secure() && !state.alt_svc.is_empty();
         let mut connection = Self {
             owes_alt_svc,
             transport,
             peer,
-            number: bench.next_connection(),
+            number: state.next_connection(),
             saved: Vec::new(),
             saved_since_ns: 0,
             saved_is_ready: false,
@@ -127,7 +127,7 @@ impl Connection {
             lingered_bytes: None,
             leased: Leased::default(),
         };
-        connection.enter(Phase::Head, bench);
+        connection.enter(Phase::Head, state);
         connection
     }
 
@@ -196,23 +196,23 @@ impl Connection {
     }
 
     /// Takes back output that the ring was given and that the socket had no room for.
-    pub(crate) fn block(&mut self, output: &[u8], bench: &LoopState) {
+    pub(crate) fn block(&mut self, output: &[u8], state: &LoopState) {
         self.transport.keep_output(output);
         self.room = false;
-        self.enter(Phase::Stall, bench);
+        self.enter(Phase::Stall, state);
     }
 
     /// Does what can be done now.
-    pub(crate) fn turn(&mut self, bench: &mut LoopState, readiness: Readiness) -> Turn {
+    pub(crate) fn turn(&mut self, state: &mut LoopState, readiness: Readiness) -> Turn {
         self.unread |= readiness.readable;
         self.ended |= readiness.ended;
         self.room |= readiness.writable;
-        let mut turn = self.work(bench).unwrap_or_else(|_| {
-            bench.counts().connections_broken.add(1);
-            self.give_up(bench);
+        let mut turn = self.work(state).unwrap_or_else(|_| {
+            state.counts().connections_broken.add(1);
+            self.abort(state);
             Turn::Close
         });
-        if turn == Turn::Close && self.transport.is_staged(&bench.ring) {
+        if turn == Turn::Close && self.transport.is_staged(&state.ring) {
             // What was answered goes out first.
             self.after = After::Close;
             turn = Turn::Again;
@@ -221,12 +221,12 @@ impl Connection {
         turn
     }
 
-    fn work(&mut self, bench: &mut LoopState) -> io::Result<Turn> {
+    fn work(&mut self, state: &mut LoopState) -> io::Result<Turn> {
         for _ in 0..ROUNDS_MAX {
             if self.is_sending() {
-                let sent = self.send_queue(bench)?;
+                let sent = self.send_queue(state)?;
                 if sent != Sent::All {
-                    self.step_back(bench);
+                    self.step_back(state);
                     // Also where it is only the turn of others: it goes on when the socket has room for much. One that
                     // is filled to the brim instead has its reader woken up for little, again and again.
                     return Ok(Turn::Wait);
@@ -234,31 +234,31 @@ impl Connection {
             }
             match self.after {
                 After::Continue => {}
-                _ if self.transport.is_staged(&bench.ring) => return Ok(Turn::Again),
+                _ if self.transport.is_staged(&state.ring) => return Ok(Turn::Again),
                 After::Close => return Ok(Turn::Close),
-                After::Linger => return self.linger(bench),
+                After::Linger => return self.linger(state),
                 After::Upgrade => return Ok(Turn::Upgrade),
             }
             if self.is_parked {
                 // A client that ends its side while it waits for others has gone away.
-                let has_gone = self.ended && bench.miss_waiting(self.number, None);
+                let has_gone = self.ended && state.miss_waiting(self.number, None);
                 return Ok(if has_gone { Turn::Close } else { Turn::Wait });
             }
-            let filled = if self.saved_is_ready { self.take_saved(bench) } else { self.receive(bench)? };
+            let filled = if self.saved_is_ready { self.take_saved(state) } else { self.receive(state)? };
             match filled {
                 Input::Bytes { filled, scanned } => {
-                    self.answer(filled, scanned, bench)?;
+                    self.answer(filled, scanned, state)?;
                     if !self.queue.is_empty() {
-                        self.step_back(bench);
+                        self.step_back(state);
                         return Ok(Turn::Wait);
                     }
                 }
-                Input::Nothing if bench.stopping && self.is_between_requests() => {
+                Input::Nothing if state.stopping && self.is_between_requests() => {
                     if self.phase == Phase::Idle {
                         return Ok(Turn::Close);
                     }
                     // It was accepted just now, and its first request is on its way.
-                    self.deadline_ms = self.deadline_ms.min(bench.clock.now_ms + GRACE_MS);
+                    self.deadline_ms = self.deadline_ms.min(state.clock.now_ms + GRACE_MS);
                     return Ok(Turn::Wait);
                 }
                 Input::Nothing => return Ok(Turn::Wait),
@@ -271,8 +271,8 @@ impl Connection {
 
     /// Gives up its place in the queue: it cannot take an answer now, and later clients would wait until this one has
     /// read its earlier responses, however slowly. It asks again once its output is out.
-    fn step_back(&mut self, bench: &mut LoopState) {
-        if std::mem::take(&mut self.waits) && bench.forget_waiting(self.number, None) > 0 {
+    fn step_back(&mut self, state: &mut LoopState) {
+        if std::mem::take(&mut self.waits) && state.forget_waiting(self.number, None) > 0 {
             self.resume();
         }
     }
@@ -281,9 +281,9 @@ impl Connection {
         self.queue.is_empty() && self.saved.is_empty() && self.drain.is_done()
     }
 
-    fn take_saved(&mut self, bench: &mut LoopState) -> Input {
+    fn take_saved(&mut self, state: &mut LoopState) -> Input {
         let filled = self.saved.len();
-        bench.input[..filled].copy_from_slice(&self.saved);
+        state.input[..filled].copy_from_slice(&self.saved);
         self.saved.clear();
         self.saved_is_ready = false;
         Input::Bytes { filled, scanned: 0 }
@@ -291,12 +291,12 @@ impl Connection {
 
     /// Receives once. Input that does not fill the memory was all there is, so that no second call is needed to
     /// learn it; later input makes a new event.
-    fn receive(&mut self, bench: &mut LoopState) -> io::Result<Input> {
+    fn receive(&mut self, state: &mut LoopState) -> io::Result<Input> {
         if !self.unread {
             return Ok(Input::Nothing);
         }
         let saved = self.saved.len();
-        let received = match self.transport.receive(&mut bench.input[saved..], &mut bench.ring) {
+        let received = match self.transport.receive(&mut state.input[saved..], &mut state.ring) {
             Ok(0) => return Ok(Input::End),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -309,13 +309,13 @@ impl Connection {
             Err(error) => return Err(error),
         };
         let filled = saved + received;
-        self.unread = filled == bench.input.len() || self.ended || self.transport.is_read_out();
+        self.unread = filled == state.input.len() || self.ended || self.transport.is_read_out();
         if saved > 0 {
-            bench.input[..saved].copy_from_slice(&self.saved);
+            state.input[..saved].copy_from_slice(&self.saved);
             self.saved.clear();
         }
         if self.transport.agreed_on_http2() {
-            self.saved.extend_from_slice(&bench.input[..filled]);
+            self.saved.extend_from_slice(&state.input[..filled]);
             return Ok(Input::Other);
         }
         Ok(Input::Bytes { filled, scanned: saved })
@@ -323,25 +323,25 @@ impl Connection {
 
     /// Answers the requests in the first `filled` bytes of the input, and keeps what is left of them. The first
     /// `scanned` bytes are known to end within a head.
-    fn answer(&mut self, filled: usize, scanned: usize, bench: &mut LoopState) -> io::Result<()> {
+    fn answer(&mut self, filled: usize, scanned: usize, state: &mut LoopState) -> io::Result<()> {
         let mut at = 0;
         let mut batch = 0;
         let mut is_new = false;
         let mut received = Received::default();
-        if scanned > 0 && self.drain.is_done() && !request::has_empty_line(&bench.input[..filled], scanned) {
+        if scanned > 0 && self.drain.is_done() && !request::has_empty_line(&state.input[..filled], scanned) {
             // Parsing from the start again for each byte of a slow client would cost the square of the head.
-            match request::partial(&bench.input[..filled], &bench.limits) {
+            match request::partial(&state.input[..filled], &state.limits) {
                 Parsed::Rejected(status) => {
-                    self.refuse(status, batch, bench);
-                    self.send_batch(1, bench)?;
+                    self.refuse(status, batch, state);
+                    self.send_batch(1, state)?;
                 }
-                _ => self.saved.extend_from_slice(&bench.input[..filled]),
+                _ => self.saved.extend_from_slice(&state.input[..filled]),
             }
             return Ok(());
         }
         while self.after == After::Continue {
             if !self.drain.is_done() {
-                match self.drain.advance(&bench.input[at..filled]) {
+                match self.drain.advance(&state.input[at..filled]) {
                     Ok(taken) => at += taken,
                     Err(_) => self.after = After::Linger,
                 }
@@ -355,7 +355,7 @@ impl Connection {
             }
             if batch == BATCH_MAX {
                 batch = 0;
-                if self.send_batch(BATCH_MAX, bench)? != Sent::All {
+                if self.send_batch(BATCH_MAX, state)? != Sent::All {
                     break;
                 }
                 received.waited();
@@ -375,7 +375,7 @@ impl Connection {
                 stopping,
                 throttles,
                 ..
-            } = bench;
+            } = state;
             let counts = &counters.0[*index];
             let mut request = Request::empty();
             match request::parse_into(&input[at..filled], limits, &mut request) {
@@ -408,29 +408,29 @@ impl Connection {
                         self.after = if is_quiet { After::Close } else { After::Linger };
                     }
                     static_probe!("route");
-                    let pending = &mut places[batch];
+                    let outgoing = &mut places[batch];
                     let persistence = Persistence::of(request.minor, stays);
                     if let Gate::Full { seconds } = gate {
-                        refuse_full(seconds, &request, persistence, clock, pending);
+                        refuse_full(seconds, &request, persistence, clock, outgoing);
                     } else {
                         if let Gate::Open(place @ Some(_)) = gate {
-                            pending.place = place;
+                            outgoing.place = place;
                         }
                         let caller = Caller { leased: Some(&self.leased), ..caller };
-                        front.respond(&request, &caller, persistence, clock, counts, pending);
-                        pending.join_small();
+                        front.respond(&request, &caller, persistence, clock, counts, outgoing);
+                        outgoing.join_small();
                     }
                     if std::mem::take(&mut self.owes_alt_svc) {
-                        alt_svc.apply(pending, true);
+                        alt_svc.apply(outgoing, true);
                     }
-                    counts.count(pending.status);
+                    counts.count(outgoing.status);
                     if let Some(log) = log {
-                        log.begin(&mut pending.log, Some(&request), self.peer.ip(), pending.status, clock);
+                        log.begin(&mut outgoing.log, Some(&request), self.peer.ip(), outgoing.status, clock);
                     }
                     if let Some(arm) = arm {
                         received.since(&mut self.saved_since_ns);
-                        pending.arm = arm.begin(&request, pending.status, self.peer, &mut received);
-                        counts.arm_told.add(u64::from(pending.arm.is_told()));
+                        outgoing.arm = arm.begin(&request, outgoing.status, self.peer, &mut received);
+                        counts.arm_told.add(u64::from(outgoing.arm.is_told()));
                     }
                     batch += 1;
                 }
@@ -446,22 +446,22 @@ impl Connection {
                     break;
                 }
                 Parsed::Rejected(status) => {
-                    self.refuse(status, batch, bench);
+                    self.refuse(status, batch, state);
                     batch += 1;
                 }
             }
         }
         if batch > 0 {
-            self.send_batch(batch, bench)?;
+            self.send_batch(batch, state)?;
         }
         if self.after == After::Continue && at < filled {
-            self.saved.extend_from_slice(&bench.input[at..filled]);
+            self.saved.extend_from_slice(&state.input[at..filled]);
             self.saved_is_ready = !self.queue.is_empty();
-            if bench.arm.is_some() && self.saved_since_ns == 0 {
+            if state.arm.is_some() && self.saved_since_ns == 0 {
                 self.saved_since_ns = weir_arm::now_ns();
             }
         }
-        self.settle_phase(is_new, bench);
+        self.settle_phase(is_new, state);
         Ok(())
     }
 
@@ -480,48 +480,48 @@ impl Connection {
     }
 
     /// Sends the first responses of the batch; those that the socket has no room for are queued.
-    fn send_batch(&mut self, batch: usize, bench: &mut LoopState) -> io::Result<Sent> {
+    fn send_batch(&mut self, batch: usize, state: &mut LoopState) -> io::Result<Sent> {
         if !self.queue.is_empty() {
             return Ok(Sent::Blocked);
         }
         static_probe!("send");
-        let (outcome, bytes) = self.flush_batch(batch, bench);
-        bench.counts().bytes_sent.add(bytes);
+        let (outcome, bytes) = self.flush_batch(batch, state);
+        state.counts().bytes_sent.add(bytes);
         // A response that waits for the ring is reported when the ring has sent it.
-        let owes = self.transport.is_staged(&bench.ring) && bench.arm.is_some();
+        let owes = self.transport.is_staged(&state.ring) && state.arm.is_some();
         for place in 0..batch {
-            if matches!(outcome, Ok(Sent::All)) || bench.batch[place].is_finished() {
-                if owes && bench.batch[place].arm.is_told() {
-                    bench.owed.push((self.transport.token(), bench.batch[place].owe_told()));
+            if matches!(outcome, Ok(Sent::All)) || state.batch[place].is_finished() {
+                if owes && state.batch[place].arm.is_told() {
+                    state.owed.push((self.transport.token(), state.batch[place].owe_told()));
                 }
-                bench.settle(place);
+                state.settle(place);
             } else {
-                bench.batch[place].sent_some();
-                self.queue.push(std::mem::take(&mut bench.batch[place]));
+                state.batch[place].sent_some();
+                self.queue.push(std::mem::take(&mut state.batch[place]));
             }
         }
         if let Ok(sent @ (Sent::Blocked | Sent::Yielded)) = outcome {
             self.room = sent == Sent::Yielded;
-            self.enter(Phase::Stall, bench);
+            self.enter(Phase::Stall, state);
         }
         outcome
     }
 
     #[inline]
-    fn flush_batch(&mut self, batch: usize, bench: &mut LoopState) -> (io::Result<Sent>, u64) {
-        let LoopState { batch: places, copied, ring, .. } = bench;
+    fn flush_batch(&mut self, batch: usize, state: &mut LoopState) -> (io::Result<Sent>, u64) {
+        let LoopState { batch: places, copied, ring, .. } = state;
         let places = &mut places[..batch];
         let staging = ring.as_mut().map(|ring| {
             // A connection that closes after a response waits until it is sent. A response that is made piece by piece
             // is made as the socket takes it, and not ahead.
-            let is_wanted = self.after == After::Continue && !places.iter().any(Pending::continues);
+            let is_wanted = self.after == After::Continue && !places.iter().any(OutgoingResponse::continues);
             Staging { ring, is_wanted }
         });
         self.transport.flush(places, copied, staging)
     }
 
     /// Goes on with the responses that are queued.
-    fn send_queue(&mut self, bench: &mut LoopState) -> io::Result<Sent> {
+    fn send_queue(&mut self, state: &mut LoopState) -> io::Result<Sent> {
         if !self.room {
             return Ok(Sent::Blocked);
         }
@@ -534,29 +534,29 @@ impl Connection {
             pushed => pushed?,
         }
         if self.queue.is_empty() {
-            self.settle_phase(true, bench);
+            self.settle_phase(true, state);
             return Ok(Sent::All);
         }
-        let staging = bench.ring.as_mut().map(|ring| Staging { ring, is_wanted: false });
-        let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut bench.copied, staging);
-        bench.counts().bytes_sent.add(bytes);
-        let finished = self.queue.iter().take_while(|pending| pending.is_finished()).count();
-        for mut pending in self.queue.drain(..finished) {
-            bench.settle_one(&mut pending);
+        let staging = state.ring.as_mut().map(|ring| Staging { ring, is_wanted: false });
+        let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut state.copied, staging);
+        state.counts().bytes_sent.add(bytes);
+        let finished = self.queue.iter().take_while(|outgoing| outgoing.is_finished()).count();
+        for mut outgoing in self.queue.drain(..finished) {
+            state.settle_one(&mut outgoing);
         }
         if bytes > 0 {
-            self.enter(Phase::Stall, bench);
-            self.queue.first_mut().into_iter().for_each(Pending::sent_some);
+            self.enter(Phase::Stall, state);
+            self.queue.first_mut().into_iter().for_each(OutgoingResponse::sent_some);
         }
         if self.queue.is_empty() {
-            self.settle_phase(true, bench);
+            self.settle_phase(true, state);
         }
         self.room = !matches!(outcome, Ok(Sent::Blocked));
         outcome
     }
 
     /// Finds out what the connection waits for now. `is_new` says that something was finished since.
-    fn settle_phase(&mut self, is_new: bool, bench: &LoopState) {
+    fn settle_phase(&mut self, is_new: bool, state: &LoopState) {
         let phase = if !self.queue.is_empty() {
             Phase::Stall
         } else if self.is_parked {
@@ -569,12 +569,12 @@ impl Connection {
             Phase::Head
         };
         if is_new || phase != self.phase {
-            self.enter(phase, bench);
+            self.enter(phase, state);
         }
     }
 
-    fn enter(&mut self, phase: Phase, bench: &LoopState) {
-        let timeouts = &bench.timeouts;
+    fn enter(&mut self, phase: Phase, state: &LoopState) {
+        let timeouts = &state.timeouts;
         let timeout: Duration = match phase {
             Phase::Head => timeouts.head,
             Phase::Idle => timeouts.idle,
@@ -585,7 +585,7 @@ impl Connection {
         };
         self.phase = phase;
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
-        self.deadline_ms = bench.clock.now_ms.saturating_add(timeout_ms);
+        self.deadline_ms = state.clock.now_ms.saturating_add(timeout_ms);
     }
 }
 

@@ -14,8 +14,8 @@ use super::stream::{Step, Stream};
 use crate::counters::census::State;
 use crate::counters::static_probe::static_probe;
 use crate::exchange::eviction::Yields;
-use crate::exchange::farewell::{Farewell, Word};
-use crate::exchange::pending::Pending;
+use crate::exchange::goaway::{Goaway, Word};
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::exchange::send::Sent;
 use crate::http::limits::Timeouts;
 use crate::http::preface::PREFACE;
@@ -47,7 +47,7 @@ const TABLE_BYTES: u32 = 4096;
 /// The last stream of a connection whose end is announced but not said (section 6.8).
 const ANY_STREAM: u32 = (1 << 31) - 1;
 /// The content of the ping behind that announcement: a client that acknowledges it has received the announcement.
-pub(super) const FAREWELL_PING: &[u8; 8] = b"farewell";
+pub(super) const GOAWAY_PING: &[u8; 8] = b"farewell";
 
 /// A connection.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub(crate) struct Connection {
     pub(super) streams: Vec<Stream>,
     /// Where the next turn of streams begins.
     next: usize,
-    pub(super) spare: Vec<Pending>,
+    pub(super) spare: Vec<OutgoingResponse>,
     /// The last stream that the client has begun.
     pub(super) last: u32,
     /// Streams that we ended before the client did, as far as we remember.
@@ -92,7 +92,7 @@ pub(crate) struct Connection {
     /// When the input that is being handled was received, for requests that are reported by ARM.
     pub(super) received: Received,
     /// How far the client was told that the connection ends.
-    pub(super) farewell: Farewell,
+    pub(super) goaway: Goaway,
     /// It has acknowledged the ping behind the announcement.
     pub(super) has_heard: bool,
     /// The connection ends with what is in `control`.
@@ -125,19 +125,19 @@ enum Phase {
 
 impl Connection {
     /// Takes over a connection of which something was received already.
-    pub(crate) fn new(transport: Transport, peer: SocketAddr, received: Vec<u8>, bench: &LoopState) -> Self {
-        bench.counts().http2_connections.add(1);
-        let limits = &bench.limits;
+    pub(crate) fn new(transport: Transport, peer: SocketAddr, received: Vec<u8>, state: &LoopState) -> Self {
+        state.counts().http2_connections.add(1);
+        let limits = &state.limits;
         let clamped = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let mut control = Vec::new();
         // SETTINGS_MAX_CONCURRENT_STREAMS and SETTINGS_MAX_HEADER_LIST_SIZE.
         frame::settings(&mut control, &[(3, clamped(limits.streams_max)), (6, clamped(limits.head_bytes_max))]);
-        let owes_alt_svc = transport.is_secure() && !bench.alt_svc.is_empty();
+        let owes_alt_svc = transport.is_secure() && !state.alt_svc.is_empty();
         let mut connection = Self {
             owes_alt_svc,
             transport,
             peer,
-            number: bench.next_connection(),
+            number: state.next_connection(),
             decoder: Decoder::default(),
             saved: received,
             has_preface: false,
@@ -156,10 +156,10 @@ impl Connection {
             table_bytes: TABLE_BYTES,
             table_is_due: false,
             receive_window: WINDOW_BYTES,
-            allowance: Allowance::new(bench.clock.now_ms),
+            allowance: Allowance::new(state.clock.now_ms),
             dribble: Dribble::default(),
             received: Received::default(),
-            farewell: Farewell::default(),
+            goaway: Goaway::default(),
             has_heard: false,
             is_failed: false,
             is_done: false,
@@ -173,7 +173,7 @@ impl Connection {
             room: true,
             lingered_bytes: None,
         };
-        connection.settle_phase(false, bench);
+        connection.settle_phase(false, state);
         connection
     }
 
@@ -254,17 +254,17 @@ impl Connection {
 
     /// Whether it is time for the next step of the farewell, without input from the client.
     pub(crate) fn is_leaving(&self, now_ms: u64) -> bool {
-        self.farewell.is_due(now_ms)
+        self.goaway.is_due(now_ms)
     }
 
     /// Does what can be done now.
-    pub(crate) fn turn(&mut self, bench: &mut LoopState, readiness: Readiness) -> Turn {
+    pub(crate) fn turn(&mut self, state: &mut LoopState, readiness: Readiness) -> Turn {
         self.unread |= readiness.readable;
         self.ended |= readiness.ended;
         self.room |= readiness.writable;
-        let turn = self.work(bench).unwrap_or_else(|_| {
-            bench.counts().connections_broken.add(1);
-            bench.miss_waiting(self.number, None);
+        let turn = self.work(state).unwrap_or_else(|_| {
+            state.counts().connections_broken.add(1);
+            state.miss_waiting(self.number, None);
             Turn::Close
         });
         static_probe!("done");
@@ -272,77 +272,77 @@ impl Connection {
     }
 
     /// Tells a client whose deadline has passed that this is the end.
-    pub(crate) fn expire(&mut self, bench: &mut LoopState) {
+    pub(crate) fn expire(&mut self, state: &mut LoopState) {
         if self.phase == Phase::Linger {
             return;
         }
-        bench.counts().timeouts.add(1);
+        state.counts().timeouts.add(1);
         if !self.is_blocked() {
             let mut end = Vec::new();
             frame::go_away(&mut end, self.last, Code::NoError);
             // Best effort: what does not fit into the socket at once is not worth waiting for.
-            let _ = self.transport.write(&end, &mut bench.copied);
+            let _ = self.transport.write(&end, &mut state.copied);
         }
     }
 
     /// Logs what was sent of unfinished responses.
-    pub(crate) fn give_up(&mut self, bench: &mut LoopState) {
+    pub(crate) fn abort(&mut self, state: &mut LoopState) {
         for stream in &mut self.streams {
-            bench.settle_one(&mut stream.pending);
+            state.settle_one(&mut stream.outgoing);
         }
         self.streams.clear();
-        bench.forget_waiting(self.number, None);
+        state.forget_waiting(self.number, None);
         self.transport.say_goodbye();
     }
 
     /// Ends the connection with an error of the client's; what was asked for is not answered any more.
-    pub(super) fn fail(&mut self, code: Code, bench: &mut LoopState) {
-        let counts = bench.counts();
+    pub(super) fn fail(&mut self, code: Code, state: &mut LoopState) {
+        let counts = state.counts();
         let counter = if code == Code::EnhanceYourCalm { &counts.http2_abuses } else { &counts.http2_errors };
         counter.add(1);
         self.is_failed = true;
         frame::go_away(&mut self.control, self.last, code);
         for stream in &mut self.streams {
-            bench.settle_one(&mut stream.pending);
+            state.settle_one(&mut stream.outgoing);
         }
         self.streams.clear();
-        bench.forget_waiting(self.number, None);
+        state.forget_waiting(self.number, None);
     }
 
-    fn work(&mut self, bench: &mut LoopState) -> io::Result<Turn> {
+    fn work(&mut self, state: &mut LoopState) -> io::Result<Turn> {
         let mut sent_bytes = 0;
         let mut has_moved = false;
         if std::mem::take(&mut self.is_resumed) {
-            self.answer_parked(bench);
+            self.answer_parked(state);
         }
         for _ in 0..ROUNDS_MAX {
-            let sent = self.send(bench, &mut sent_bytes, &mut has_moved)?;
-            self.settle_phase(std::mem::take(&mut has_moved), bench);
+            let sent = self.send(state, &mut sent_bytes, &mut has_moved)?;
+            self.settle_phase(std::mem::take(&mut has_moved), state);
             match sent {
                 Sent::Yielded => return Ok(Turn::Again),
                 Sent::Blocked if self.is_failed || self.control.len() > CONTROL_BYTES_MAX => return Ok(Turn::Wait),
                 Sent::Blocked | Sent::All => {}
             }
             if self.is_failed || self.is_done {
-                return self.linger(bench);
+                return self.linger(state);
             }
-            if self.farewell.concerns(bench.stopping) && self.take_leave(bench) {
+            if self.goaway.concerns(state.stopping) && self.take_leave(state) {
                 continue;
             }
             let is_idle = self.streams.is_empty() && !self.is_blocked();
-            if self.farewell.is_said() && is_idle {
+            if self.goaway.is_said() && is_idle {
                 // What the client says about windows meanwhile must not make the kernel take back what was sent.
                 self.is_done = true;
                 continue;
             }
-            match self.receive(bench)? {
-                Input::Bytes(filled) => self.take_up(filled, bench),
+            match self.receive(state)? {
+                Input::Bytes(filled) => self.take_up(filled, state),
                 Input::Nothing => return Ok(Turn::Wait),
                 Input::End => {
                     if self.is_sending() {
-                        bench.counts().connections_broken.add(1);
+                        state.counts().connections_broken.add(1);
                     }
-                    bench.miss_waiting(self.number, None);
+                    state.miss_waiting(self.number, None);
                     return Ok(Turn::Close);
                 }
             }
@@ -351,12 +351,12 @@ impl Connection {
     }
 
     /// Tells the client of the end what it is to know now; whether that is anything.
-    fn take_leave(&mut self, bench: &LoopState) -> bool {
-        match self.farewell.next(bench.stopping, self.last > 0, self.has_heard, bench.clock.now_ms) {
+    fn take_leave(&mut self, state: &LoopState) -> bool {
+        match self.goaway.next(state.stopping, self.last > 0, self.has_heard, state.clock.now_ms) {
             Some(Word::Announcement) => {
                 frame::go_away(&mut self.control, ANY_STREAM, Code::NoError);
-                frame::head(&mut self.control, FAREWELL_PING.len(), frame::kind::PING, 0, 0);
-                self.control.extend_from_slice(FAREWELL_PING);
+                frame::head(&mut self.control, GOAWAY_PING.len(), frame::kind::PING, 0, 0);
+                self.control.extend_from_slice(GOAWAY_PING);
                 true
             }
             Some(Word::End) => {
@@ -368,12 +368,12 @@ impl Connection {
     }
 
     /// Receives once, behind what was left of the last time.
-    fn receive(&mut self, bench: &mut LoopState) -> io::Result<Input> {
+    fn receive(&mut self, state: &mut LoopState) -> io::Result<Input> {
         self.received = Received::default();
         if !self.has_preface && self.saved.len() >= PREFACE.len() {
             // What the connection was recognised by is taken up before more is received.
             let filled = self.saved.len();
-            bench.input[..filled].copy_from_slice(&self.saved);
+            state.input[..filled].copy_from_slice(&self.saved);
             self.saved.clear();
             return Ok(Input::Bytes(filled));
         }
@@ -381,7 +381,7 @@ impl Connection {
             return Ok(Input::Nothing);
         }
         let saved = self.saved.len();
-        let received = match self.transport.receive(&mut bench.input[saved..], &mut bench.ring) {
+        let received = match self.transport.receive(&mut state.input[saved..], &mut state.ring) {
             Ok(0) => return Ok(Input::End),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -394,25 +394,25 @@ impl Connection {
             Err(error) => return Err(error),
         };
         let filled = saved + received;
-        self.unread = filled == bench.input.len() || self.ended || self.transport.is_read_out();
-        bench.input[..saved].copy_from_slice(&self.saved);
+        self.unread = filled == state.input.len() || self.ended || self.transport.is_read_out();
+        state.input[..saved].copy_from_slice(&self.saved);
         self.saved.clear();
         Ok(Input::Bytes(filled))
     }
 
     /// Takes all complete frames up, and keeps what is left.
-    fn take_up(&mut self, filled: usize, bench: &mut LoopState) {
-        let input = std::mem::take(&mut bench.input);
-        let taken = self.frames(&input[..filled], bench);
+    fn take_up(&mut self, filled: usize, state: &mut LoopState) {
+        let input = std::mem::take(&mut state.input);
+        let taken = self.frames(&input[..filled], state);
         if !self.is_failed {
             self.saved.extend_from_slice(&input[taken..filled]);
         }
-        bench.input = input;
+        state.input = input;
     }
 
     /// Sends what there is to send: control frames, then what the streams have, in turns. Says whether the socket took
     /// anything with frames of streams in it.
-    fn send(&mut self, bench: &mut LoopState, sent_bytes: &mut usize, has_moved: &mut bool) -> io::Result<Sent> {
+    fn send(&mut self, state: &mut LoopState, sent_bytes: &mut usize, has_moved: &mut bool) -> io::Result<Sent> {
         loop {
             if !self.room {
                 return Ok(Sent::Blocked);
@@ -424,21 +424,21 @@ impl Connection {
                 }
                 pushed => pushed?,
             }
-            let mut out = std::mem::take(&mut bench.out);
+            let mut out = std::mem::take(&mut state.out);
             out.clear();
             std::mem::swap(&mut out, &mut self.unsent);
             if out.is_empty() {
                 out.append(&mut self.control);
                 let control_bytes = out.len();
-                self.gather(&mut out, bench);
+                self.gather(&mut out, state);
                 self.carries_streams = out.len() > control_bytes;
             }
             if out.is_empty() {
-                bench.out = out;
+                state.out = out;
                 return Ok(Sent::All);
             }
             static_probe!("send");
-            let taken = self.transport.write(&out, &mut bench.copied);
+            let taken = self.transport.write(&out, &mut state.copied);
             let sent = *taken.as_ref().unwrap_or(&0);
             // A socket in the clear that takes less is full, and says when it is not.
             self.room = sent == out.len() || self.transport.is_secure();
@@ -448,7 +448,7 @@ impl Connection {
             if self.unsent.is_empty() {
                 self.unsent = Vec::new();
             }
-            bench.out = out;
+            state.out = out;
             match taken {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.room = false;
@@ -458,7 +458,7 @@ impl Connection {
                 Err(error) => return Err(error),
                 Ok(_) => {}
             }
-            bench.counts().bytes_sent.add(sent as u64);
+            state.counts().bytes_sent.add(sent as u64);
             *sent_bytes += sent;
             *has_moved |= sent > 0 && self.carries_streams;
             if *sent_bytes >= TURN_BYTES_MAX {
@@ -469,7 +469,7 @@ impl Connection {
     }
 
     /// Gives each stream its turn, a frame each, until there is enough or none can go on.
-    fn gather(&mut self, out: &mut Vec<u8>, bench: &mut LoopState) {
+    fn gather(&mut self, out: &mut Vec<u8>, state: &mut LoopState) {
         let mut moved = true;
         while moved && !self.streams.is_empty() && out.len() < GATHERED_BYTES_MAX {
             moved = false;
@@ -483,13 +483,13 @@ impl Connection {
                         moved = true;
                         let bytes = (out.len() - before) as u64;
                         if !self.dribble.bear(bytes, step == Step::Dribbled) {
-                            return self.fail(Code::EnhanceYourCalm, bench);
+                            return self.fail(Code::EnhanceYourCalm, state);
                         }
                     }
                     Step::Waits => {}
                     Step::Broken => {
                         moved = true;
-                        self.break_off(place, out, bench);
+                        self.break_off(place, out, state);
                     }
                 }
                 let stream = &self.streams[place];
@@ -503,7 +503,7 @@ impl Connection {
                 }
             }
             if moved {
-                self.take_off_finished(bench);
+                self.take_off_finished(state);
             }
         }
     }
@@ -511,11 +511,11 @@ impl Connection {
     /// Ends a stream whose content is not what its head said. It is taken off as if it were finished, and what was sent
     /// of it is logged.
     #[cold]
-    fn break_off(&mut self, place: usize, out: &mut Vec<u8>, bench: &LoopState) {
-        bench.counts().http2_streams_broken.add(1);
+    fn break_off(&mut self, place: usize, out: &mut Vec<u8>, state: &LoopState) {
+        state.counts().http2_streams_broken.add(1);
         let stream = &mut self.streams[place];
         let id = stream.id;
-        stream.pending.response.cut_off();
+        stream.outgoing.response.cut_off();
         stream.head_is_sent = true;
         frame::number(out, frame::kind::RST_STREAM, id, Code::Internal as u32);
         if !std::mem::replace(&mut stream.is_received, true) {
@@ -523,11 +523,11 @@ impl Connection {
         }
     }
 
-    fn take_off_finished(&mut self, bench: &mut LoopState) {
+    fn take_off_finished(&mut self, state: &mut LoopState) {
         let mut place = 0;
         while let Some(stream) = self.streams.get(place) {
             if stream.is_finished() {
-                self.take_off(place, bench);
+                self.take_off(place, state);
             } else {
                 place += 1;
             }
@@ -535,7 +535,7 @@ impl Connection {
     }
 
     /// Removes a stream, finished or not.
-    pub(super) fn take_off(&mut self, place: usize, bench: &mut LoopState) {
+    pub(super) fn take_off(&mut self, place: usize, state: &mut LoopState) {
         let mut stream = self.streams.remove(place);
         if place < self.next {
             self.next -= 1;
@@ -543,8 +543,8 @@ impl Connection {
         if !stream.is_received {
             self.forsake(stream.id);
         }
-        bench.settle_one(&mut stream.pending);
-        self.spare.push(stream.pending);
+        state.settle_one(&mut stream.outgoing);
+        self.spare.push(stream.outgoing);
         if self.streams.is_empty() {
             // What many streams needed once is not kept for one.
             self.spare.truncate(4);
@@ -562,14 +562,14 @@ impl Connection {
     }
 
     /// Ends our side, then reads until the client ends its own.
-    fn linger(&mut self, bench: &mut LoopState) -> io::Result<Turn> {
+    fn linger(&mut self, state: &mut LoopState) -> io::Result<Turn> {
         if self.lingered_bytes.is_none() {
             self.transport.end_output();
             self.unread = true;
         }
         let mut lingered = self.lingered_bytes.unwrap_or(0);
         while self.unread && lingered < LINGER_BYTES_MAX {
-            match self.transport.receive(&mut bench.input, &mut bench.ring) {
+            match self.transport.receive(&mut state.input, &mut state.ring) {
                 Ok(0) => return Ok(Turn::Close),
                 Ok(received) => lingered += received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,

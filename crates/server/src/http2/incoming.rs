@@ -1,7 +1,7 @@
 //! Handles the frames of a client (RFC 9113 sections 5 and 6), each with the errors that it can cause.
 
 use super::allowance::cost;
-use super::connection::{Connection, FAREWELL_PING, WINDOW_BYTES};
+use super::connection::{Connection, GOAWAY_PING, WINDOW_BYTES};
 use super::frame::{self, Code, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, WINDOW_MAX, flag, kind};
 use super::message::{self, FIELDS_MAX, Unfit};
 use super::parked::Parked;
@@ -25,11 +25,11 @@ pub(super) struct Continued {
 
 impl Connection {
     /// Takes up the frames that `input` begins with; returns the bytes of them. After an error nothing is left.
-    pub(super) fn frames(&mut self, input: &[u8], bench: &mut LoopState) -> usize {
+    pub(super) fn frames(&mut self, input: &[u8], state: &mut LoopState) -> usize {
         let mut at = 0;
         if !self.has_preface {
             if !preface::begins(input) {
-                self.fail(Code::Protocol, bench);
+                self.fail(Code::Protocol, state);
                 return input.len();
             }
             if input.len() < PREFACE.len() {
@@ -40,12 +40,12 @@ impl Connection {
         }
         while let Some(head) = Head::read(&input[at..]) {
             if head.len > PAYLOAD_BYTES_MAX {
-                self.fail(Code::FrameSize, bench);
+                self.fail(Code::FrameSize, state);
                 return input.len();
             }
             let Some(payload) = input.get(at + HEAD_BYTES..at + HEAD_BYTES + head.len) else { break };
-            if let Err(code) = self.frame(head, payload, bench) {
-                self.fail(code, bench);
+            if let Err(code) = self.frame(head, payload, state) {
+                self.fail(code, state);
                 return input.len();
             }
             at += HEAD_BYTES + head.len;
@@ -53,15 +53,15 @@ impl Connection {
         at
     }
 
-    fn frame(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
+    fn frame(&mut self, head: Head, payload: &[u8], state: &mut LoopState) -> Result<(), Code> {
         if !self.has_settings && (head.kind != kind::SETTINGS || head.has(flag::ACK)) {
             return Err(Code::Protocol);
         }
         if self.continued.is_some() {
-            return self.continuation(head, payload, bench);
+            return self.continuation(head, payload, state);
         }
         match head.kind {
-            kind::DATA => self.data(head, payload, bench),
+            kind::DATA => self.data(head, payload, state),
             kind::HEADERS => {
                 static_probe!("read");
                 let (block, depends_on) = frame::headers(&head, payload)?;
@@ -69,13 +69,13 @@ impl Connection {
                     return Err(Code::Protocol);
                 }
                 if head.has(flag::END_HEADERS) {
-                    return self.headers(head, block, depends_on, bench);
+                    return self.headers(head, block, depends_on, state);
                 }
                 self.continued = Some(Continued { head, block: block.to_vec(), depends_on });
                 Ok(())
             }
             kind::PRIORITY => {
-                self.spend(cost::FRAME, bench)?;
+                self.spend(cost::FRAME, state)?;
                 match payload.len() {
                     5 if head.stream == 0 => Err(Code::Protocol),
                     5 if frame::word(payload) & 0x7fff_ffff == head.stream => Err(Code::Protocol),
@@ -83,14 +83,14 @@ impl Connection {
                     _ => Err(Code::FrameSize),
                 }
             }
-            kind::RST_STREAM => self.reset_by_client(head, payload, bench),
-            kind::SETTINGS => self.settings(head, payload, bench),
+            kind::RST_STREAM => self.reset_by_client(head, payload, state),
+            kind::SETTINGS => self.settings(head, payload, state),
             kind::PING => {
-                self.spend(cost::FRAME, bench)?;
+                self.spend(cost::FRAME, state)?;
                 match payload.len() {
                     8 if head.stream != 0 => Err(Code::Protocol),
                     8 if head.has(flag::ACK) => {
-                        self.has_heard |= payload == FAREWELL_PING;
+                        self.has_heard |= payload == GOAWAY_PING;
                         Ok(())
                     }
                     8 => {
@@ -104,34 +104,34 @@ impl Connection {
             kind::GOAWAY if head.stream != 0 => Err(Code::Protocol),
             kind::GOAWAY if payload.len() < 8 => Err(Code::FrameSize),
             // The client asks for nothing more, and what it asked for is answered.
-            kind::GOAWAY => self.spend(cost::FRAME, bench),
-            kind::WINDOW_UPDATE => self.window_update(head, payload, bench),
+            kind::GOAWAY => self.spend(cost::FRAME, state),
+            kind::WINDOW_UPDATE => self.window_update(head, payload, state),
             kind::PUSH_PROMISE | kind::CONTINUATION => Err(Code::Protocol),
             // What is unknown means nothing (section 5.5).
-            _ => self.spend(cost::FRAME, bench),
+            _ => self.spend(cost::FRAME, state),
         }
     }
 
-    fn spend(&mut self, tokens: u64, bench: &LoopState) -> Result<(), Code> {
-        if self.allowance.spend(tokens, bench.clock.now_ms) { Ok(()) } else { Err(Code::EnhanceYourCalm) }
+    fn spend(&mut self, tokens: u64, state: &LoopState) -> Result<(), Code> {
+        if self.allowance.spend(tokens, state.clock.now_ms) { Ok(()) } else { Err(Code::EnhanceYourCalm) }
     }
 
     /// More of a block: nothing else may come between (section 6.10).
-    fn continuation(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
-        self.spend(cost::FRAME, bench)?;
+    fn continuation(&mut self, head: Head, payload: &[u8], state: &mut LoopState) -> Result<(), Code> {
+        self.spend(cost::FRAME, state)?;
         let Some(continued) = self.continued.as_mut() else { return Err(Code::Protocol) };
         if head.kind != kind::CONTINUATION || head.stream != continued.head.stream {
             return Err(Code::Protocol);
         }
         // Compressed it is hardly ever larger than what it says; what is far too large is not kept for reading.
-        if continued.block.len() + payload.len() > 2 * bench.limits.head_bytes_max.max(PAYLOAD_BYTES_MAX) {
+        if continued.block.len() + payload.len() > 2 * state.limits.head_bytes_max.max(PAYLOAD_BYTES_MAX) {
             return Err(Code::EnhanceYourCalm);
         }
         continued.block.extend_from_slice(payload);
         if head.has(flag::END_HEADERS)
             && let Some(continued) = self.continued.take()
         {
-            return self.headers(continued.head, &continued.block, continued.depends_on, bench);
+            return self.headers(continued.head, &continued.block, continued.depends_on, state);
         }
         Ok(())
     }
@@ -142,127 +142,127 @@ impl Connection {
         head: Head,
         block: &[u8],
         depends_on: Option<u32>,
-        bench: &mut LoopState,
+        state: &mut LoopState,
     ) -> Result<(), Code> {
-        let bounds = Bounds { bytes_max: bench.limits.head_bytes_max, fields_max: FIELDS_MAX };
-        let decoded = self.decoder.decode(block, bounds, &mut bench.fields);
+        let bounds = Bounds { bytes_max: state.limits.head_bytes_max, fields_max: FIELDS_MAX };
+        let decoded = self.decoder.decode(block, bounds, &mut state.fields);
         decoded.map_err(|_| Code::Compression)?;
         let id = head.stream;
         if id <= self.last {
-            return self.trailers(head, bench);
+            return self.trailers(head, state);
         }
         self.last = id;
         if depends_on == Some(id) {
-            return self.refuse(id, Code::Protocol, bench);
+            return self.refuse(id, Code::Protocol, state);
         }
-        if self.farewell.is_said() || self.streams.len() >= bench.limits.streams_max {
-            return self.refuse(id, Code::RefusedStream, bench);
+        if self.goaway.is_said() || self.streams.len() >= state.limits.streams_max {
+            return self.refuse(id, Code::RefusedStream, state);
         }
-        self.open(id, head.has(flag::END_STREAM), bench)
+        self.open(id, head.has(flag::END_STREAM), state)
     }
 
-    fn trailers(&mut self, head: Head, bench: &mut LoopState) -> Result<(), Code> {
+    fn trailers(&mut self, head: Head, state: &mut LoopState) -> Result<(), Code> {
         let Some(place) = self.place(head.stream) else { return self.unknown(head.stream) };
         if self.streams[place].is_received {
-            return self.reset(place, Code::StreamClosed, bench);
+            return self.reset(place, Code::StreamClosed, state);
         }
-        let are_last = head.has(flag::END_STREAM) && message::are_trailers(&bench.fields);
+        let are_last = head.has(flag::END_STREAM) && message::are_trailers(&state.fields);
         if !are_last || !self.streams[place].ends_well() {
-            return self.reset(place, Code::Protocol, bench);
+            return self.reset(place, Code::Protocol, state);
         }
         Ok(())
     }
 
     /// Takes up a request, and makes its response unless it must wait.
-    fn open(&mut self, id: u32, is_received: bool, bench: &mut LoopState) -> Result<(), Code> {
-        let fields = std::mem::take(&mut bench.fields);
-        let opened = self.open_with(&fields, id, is_received, bench);
-        bench.fields = fields;
+    fn open(&mut self, id: u32, is_received: bool, state: &mut LoopState) -> Result<(), Code> {
+        let fields = std::mem::take(&mut state.fields);
+        let opened = self.open_with(&fields, id, is_received, state);
+        state.fields = fields;
         opened
     }
 
-    fn open_with(&mut self, fields: &Fields, id: u32, is_received: bool, bench: &mut LoopState) -> Result<(), Code> {
-        let mut pending = self.spare.pop().unwrap_or_default();
+    fn open_with(&mut self, fields: &Fields, id: u32, is_received: bool, state: &mut LoopState) -> Result<(), Code> {
+        let mut outgoing = self.spare.pop().unwrap_or_default();
         let (mut body_expected, mut is_held, mut parked) = (None, !is_received, None);
-        match message::request(fields, 2, &bench.limits) {
+        match message::request(fields, 2, &state.limits) {
             Ok(request) => {
                 if let Framing::Length(bytes) = request.framing {
                     body_expected = Some(bytes);
                     // A body that is not wanted is not waited for, nor is one that waits for a word.
-                    is_held &= bytes <= bench.limits.body_bytes_max;
+                    is_held &= bytes <= state.limits.body_bytes_max;
                 }
                 is_held &= !request.expects_continue;
                 if is_received && body_expected.is_some_and(|bytes| bytes > 0) {
-                    self.spare.push(pending);
-                    return self.refuse(id, Code::Protocol, bench);
+                    self.spare.push(outgoing);
+                    return self.refuse(id, Code::Protocol, state);
                 }
                 let whose = (self.peer, &self.caller(), u64::from(id));
-                if bench.front.must_wait(&request, self.peer.ip(), &bench.clock) {
-                    parked = Some(Parked::new(fields, false, bench));
-                } else if !bench.answer(&request, whose, &mut self.received, &mut pending) {
-                    parked = Some(Parked::new(fields, true, bench));
+                if state.front.must_wait(&request, self.peer.ip(), &state.clock) {
+                    parked = Some(Parked::new(fields, false, state));
+                } else if !state.answer(&request, whose, &mut self.received, &mut outgoing) {
+                    parked = Some(Parked::new(fields, true, state));
                 } else if std::mem::take(&mut self.owes_alt_svc) {
-                    bench.alt_svc.apply(&mut pending, true);
+                    state.alt_svc.apply(&mut outgoing, true);
                 }
             }
             Err(Unfit::Malformed) => {
-                self.spare.push(pending);
-                return self.refuse(id, Code::Protocol, bench);
+                self.spare.push(outgoing);
+                return self.refuse(id, Code::Protocol, state);
             }
-            Err(Unfit::Status(status)) => bench.answer_unfit(status, self.peer, &mut pending),
+            Err(Unfit::Status(status)) => state.answer_unfit(status, self.peer, &mut outgoing),
         }
         self.streams.push(Stream {
             id,
-            pending,
+            outgoing,
             window: self.stream_window,
             is_held,
             is_received,
             body_expected,
             body_bytes: 0,
             body_unacknowledged: 0,
-            since_ms: bench.clock.now_ms,
+            since_ms: state.clock.now_ms,
             head_is_sent: false,
             parked,
         });
-        bench.counts().http2_streams.add(1);
+        state.counts().http2_streams.add(1);
         self.is_new = true;
         Ok(())
     }
 
     /// Answers the parked requests whose passwords have been checked.
-    pub(super) fn answer_parked(&mut self, bench: &mut LoopState) {
+    pub(super) fn answer_parked(&mut self, state: &mut LoopState) {
         for place in 0..self.streams.len() {
             if !self.streams[place].waits() {
-                self.look_again(place, bench);
+                self.look_again(place, state);
             }
         }
     }
 
     /// Answers a request whose turn it may be among those that wait for others.
-    pub(crate) fn answer_waiting(&mut self, id: u64, bench: &mut LoopState) {
+    pub(crate) fn answer_waiting(&mut self, id: u64, state: &mut LoopState) {
         if let Some(place) = self.streams.iter().position(|stream| u64::from(stream.id) == id) {
-            self.look_again(place, bench);
+            self.look_again(place, state);
         }
     }
 
-    fn look_again(&mut self, place: usize, bench: &mut LoopState) {
+    fn look_again(&mut self, place: usize, state: &mut LoopState) {
         let whose = (self.peer, &self.caller(), u64::from(self.streams[place].id));
         let stream = &mut self.streams[place];
         if let Some(parked) = stream.parked.take() {
-            stream.parked = parked.answer(2, whose, bench, &mut stream.pending);
+            stream.parked = parked.answer(2, whose, state, &mut stream.outgoing);
         }
     }
 
     /// Takes a stream out of the queue of those that wait, as its client does not want the answer any more.
-    fn leave_queue(&self, place: usize, bench: &mut LoopState) {
+    fn leave_queue(&self, place: usize, state: &mut LoopState) {
         let stream = &self.streams[place];
         if stream.parked.is_some() {
-            bench.miss_waiting(self.number, Some(u64::from(stream.id)));
+            state.miss_waiting(self.number, Some(u64::from(stream.id)));
         }
     }
 
     /// Part of a request's body, which is read and ignored.
-    fn data(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
+    fn data(&mut self, head: Head, payload: &[u8], state: &mut LoopState) -> Result<(), Code> {
         if head.stream == 0 || self.is_idle(head.stream) {
             return Err(Code::Protocol);
         }
@@ -280,21 +280,21 @@ impl Connection {
         }
         let is_last = head.has(flag::END_STREAM);
         if data.is_empty() && !is_last {
-            self.spend(cost::FRAME, bench)?;
+            self.spend(cost::FRAME, state)?;
         }
         let Some(place) = self.place(head.stream) else { return self.unknown(head.stream) };
         let stream = &mut self.streams[place];
         if stream.is_received {
-            return self.reset(place, Code::StreamClosed, bench);
+            return self.reset(place, Code::StreamClosed, state);
         }
         stream.body_bytes += data.len() as u64;
         if stream.body_expected.is_some_and(|expected| stream.body_bytes > expected) {
-            return self.reset(place, Code::Protocol, bench);
+            return self.reset(place, Code::Protocol, state);
         }
         if is_last {
-            return if stream.ends_well() { Ok(()) } else { self.reset(place, Code::Protocol, bench) };
+            return if stream.ends_well() { Ok(()) } else { self.reset(place, Code::Protocol, state) };
         }
-        if stream.body_bytes > bench.limits.body_bytes_max {
+        if stream.body_bytes > state.limits.body_bytes_max {
             // Answered now; when the response is sent, the client is told that the rest is not wanted.
             stream.is_held = false;
         }
@@ -303,12 +303,12 @@ impl Connection {
             let back = std::mem::take(&mut stream.body_unacknowledged);
             frame::number(&mut self.control, kind::WINDOW_UPDATE, head.stream, back);
         } else if i64::from(stream.body_unacknowledged) > WINDOW_BYTES {
-            return self.reset(place, Code::FlowControl, bench);
+            return self.reset(place, Code::FlowControl, state);
         }
         Ok(())
     }
 
-    fn reset_by_client(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
+    fn reset_by_client(&mut self, head: Head, payload: &[u8], state: &mut LoopState) -> Result<(), Code> {
         if payload.len() != 4 {
             return Err(Code::FrameSize);
         }
@@ -319,19 +319,19 @@ impl Connection {
             Some(place) => {
                 // The client sends nothing more on it.
                 self.streams[place].is_received = true;
-                self.leave_queue(place, bench);
-                self.take_off(place, bench);
-                self.spend(cost::REQUEST, bench)
+                self.leave_queue(place, state);
+                self.take_off(place, state);
+                self.spend(cost::REQUEST, state)
             }
-            None => self.spend(cost::FRAME, bench),
+            None => self.spend(cost::FRAME, state),
         }
     }
 
-    fn settings(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
+    fn settings(&mut self, head: Head, payload: &[u8], state: &mut LoopState) -> Result<(), Code> {
         if head.stream != 0 {
             return Err(Code::Protocol);
         }
-        self.spend(cost::FRAME, bench)?;
+        self.spend(cost::FRAME, state)?;
         if head.has(flag::ACK) {
             return if payload.is_empty() { Ok(()) } else { Err(Code::FrameSize) };
         }
@@ -354,7 +354,7 @@ impl Connection {
         Ok(())
     }
 
-    fn window_update(&mut self, head: Head, payload: &[u8], bench: &mut LoopState) -> Result<(), Code> {
+    fn window_update(&mut self, head: Head, payload: &[u8], state: &mut LoopState) -> Result<(), Code> {
         if payload.len() != 4 {
             return Err(Code::FrameSize);
         }
@@ -375,8 +375,8 @@ impl Connection {
         let stream = &mut self.streams[place];
         stream.window += more;
         match more {
-            0 => self.reset(place, Code::Protocol, bench),
-            _ if stream.window > WINDOW_MAX => self.reset(place, Code::FlowControl, bench),
+            0 => self.reset(place, Code::Protocol, state),
+            _ if stream.window > WINDOW_MAX => self.reset(place, Code::FlowControl, state),
             _ => Ok(()),
         }
     }
@@ -396,21 +396,21 @@ impl Connection {
     }
 
     /// Ends a stream with an error.
-    fn reset(&mut self, place: usize, code: Code, bench: &mut LoopState) -> Result<(), Code> {
+    fn reset(&mut self, place: usize, code: Code, state: &mut LoopState) -> Result<(), Code> {
         let id = self.streams[place].id;
         frame::number(&mut self.control, kind::RST_STREAM, id, code as u32);
         // What was sent of its response is logged, and it counts as ended by us.
         self.streams[place].is_received = false;
-        self.leave_queue(place, bench);
-        self.take_off(place, bench);
-        self.spend(cost::REQUEST, bench)
+        self.leave_queue(place, state);
+        self.take_off(place, state);
+        self.spend(cost::REQUEST, state)
     }
 
     /// Ends a stream that was never taken up.
-    fn refuse(&mut self, id: u32, code: Code, bench: &mut LoopState) -> Result<(), Code> {
+    fn refuse(&mut self, id: u32, code: Code, state: &mut LoopState) -> Result<(), Code> {
         frame::number(&mut self.control, kind::RST_STREAM, id, code as u32);
         self.forsake(id);
-        self.spend(cost::REQUEST, bench)
+        self.spend(cost::REQUEST, state)
     }
 }
 
@@ -431,7 +431,7 @@ mod tests {
     use crate::counters::{Counters, LoopCounters};
     use crate::files::root::Root;
     use crate::files::root::place::Place;
-    use crate::files::shelf::Shelf;
+    use crate::files::shared_content::SharedContent;
     use crate::files::watcher::Watcher;
     use crate::process::reload::Reloader;
     use crate::routing::Front;
@@ -442,15 +442,15 @@ mod tests {
     use std::rc::Rc;
     use std::sync::Arc;
 
-    fn bench(directory: &std::path::Path) -> LoopState {
+    fn state(directory: &std::path::Path) -> LoopState {
         let options = Options::new(directory);
         let watcher = Rc::new(Watcher::deaf());
         let share = Share {
-            shelf: Arc::new(Shelf::new()),
+            shared_content: Arc::new(SharedContent::new()),
             watcher: Rc::clone(&watcher),
             files_max: 4,
             hosts: HostLedger::default(),
-            advisory: None,
+            policy_client: None,
         };
         let root = Root::open_directory(directory).expect("opens");
         let site = Site::new(root, &options.site_kind(), &options.site_bounds(), &share);
@@ -488,17 +488,17 @@ mod tests {
 
     /// What frames lead to, in pieces of this size: what is answered, and what is known of the streams then.
     fn outcome(directory: &std::path::Path, input: &[u8], piece: usize) -> (Vec<u8>, Vec<StreamState>) {
-        let mut bench = bench(directory);
+        let mut state = state(directory);
         let (socket, _other) = UnixStream::pair().expect("a pair");
         let peer = "127.0.0.1:1".parse().expect("an address");
-        let mut connection = Connection::new(Transport::new(socket.into(), None), peer, Vec::new(), &bench);
+        let mut connection = Connection::new(Transport::new(socket.into(), None), peer, Vec::new(), &state);
         let mut saved = Vec::new();
         for piece in input.chunks(piece) {
             saved.extend_from_slice(piece);
-            let taken = connection.frames(&saved, &mut bench);
+            let taken = connection.frames(&saved, &mut state);
             assert!(taken <= saved.len());
             saved.drain(..taken);
-            assert!(connection.streams.len() <= bench.limits.streams_max);
+            assert!(connection.streams.len() <= state.limits.streams_max);
             if connection.control.windows(9).any(|head| head[..4] == [0, 0, 8, kind::GOAWAY]) {
                 break;
             }

@@ -2,7 +2,7 @@
 //! on.
 
 use super::message::{Unfit, request};
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::http::fields::Fields;
 use crate::loop_state::LoopState;
 use crate::policy::caller::Caller;
@@ -21,8 +21,8 @@ pub(crate) struct Parked {
 
 impl Parked {
     #[cold]
-    pub(crate) fn new(fields: &Fields, waits: bool, bench: &LoopState) -> Box<Self> {
-        let since_ns = if bench.arm.is_some() { weir_arm::now_ns() } else { 0 };
+    pub(crate) fn new(fields: &Fields, waits: bool, state: &LoopState) -> Box<Self> {
+        let since_ns = if state.arm.is_some() { weir_arm::now_ns() } else { 0 };
         Box::new(Self { fields: fields.clone(), since_ns, waits })
     }
 
@@ -31,25 +31,25 @@ impl Parked {
         mut self: Box<Self>,
         version: u8,
         (peer, caller, stream): (SocketAddr, &Caller<'_>, u64),
-        bench: &mut LoopState,
-        pending: &mut Pending,
+        state: &mut LoopState,
+        outgoing: &mut OutgoingResponse,
     ) -> Option<Box<Self>> {
-        let waits = match request(&self.fields, version, &bench.limits) {
+        let waits = match request(&self.fields, version, &state.limits) {
             // Its place among those that wait is kept.
-            Ok(request) if bench.front.must_wait(&request, peer.ip(), &bench.clock) => false,
+            Ok(request) if state.front.must_wait(&request, peer.ip(), &state.clock) => false,
             Ok(request) => {
                 let (mut received, mut since_ns) = (Received::default(), self.since_ns);
                 received.since(&mut since_ns);
-                if bench.answer(&request, (peer, caller, stream), &mut received, pending) {
+                if state.answer(&request, (peer, caller, stream), &mut received, outgoing) {
                     return None;
                 }
                 true
             }
             // It was well-formed, but a new configuration may hold it too large.
             Err(unfit) => {
-                bench.forget_waiting(caller.connection, Some(stream));
+                state.forget_waiting(caller.connection, Some(stream));
                 let status = if let Unfit::Status(status) = unfit { status } else { 400 };
-                bench.answer_unfit(status, peer, pending);
+                state.answer_unfit(status, peer, outgoing);
                 return None;
             }
         };

@@ -3,7 +3,7 @@
 use super::encode;
 use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::parked::Parked;
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::files::atom::Content;
 use crate::http::response::Piece;
 use std::io;
@@ -16,7 +16,7 @@ const DRIBBLE_BYTES: usize = 256;
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) id: u32,
-    pub(super) pending: Pending,
+    pub(super) outgoing: OutgoingResponse,
     /// Bytes that the client lets us send on it; settings can make it negative.
     pub(super) window: i64,
     /// The response waits for the end of the request's body.
@@ -49,7 +49,7 @@ pub(super) enum Step {
 
 impl Stream {
     pub(super) fn is_finished(&self) -> bool {
-        self.head_is_sent && self.pending.response.is_finished()
+        self.head_is_sent && self.outgoing.response.is_finished()
     }
 
     /// Whether it waits for others to be over.
@@ -67,7 +67,7 @@ impl Stream {
             return self.data(out, window);
         }
         self.head(out, std::mem::take(table_is_due));
-        if self.pending.response.is_finished() {
+        if self.outgoing.response.is_finished() {
             return Step::Moved;
         }
         // Small content goes with its head.
@@ -78,9 +78,9 @@ impl Stream {
     }
 
     fn head(&mut self, out: &mut Vec<u8>, table_is_due: bool) {
-        let response = &mut self.pending.response;
-        let head_bytes = usize::try_from(self.pending.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
-        response.offset = self.pending.head_bytes;
+        let response = &mut self.outgoing.response;
+        let head_bytes = usize::try_from(self.outgoing.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
+        response.offset = self.outgoing.head_bytes;
         self.head_is_sent = true;
         let end = if response.is_finished() { flag::END_STREAM } else { 0 };
         let start = out.len();
@@ -112,8 +112,8 @@ impl Stream {
         let start = out.len();
         frame::head(out, 0, kind::DATA, 0, self.id);
         let mut room = most;
-        for piece in self.pending.response.rest() {
-            match append(piece, &self.pending, room, out) {
+        for piece in self.outgoing.response.rest() {
+            match append(piece, &self.outgoing, room, out) {
                 Ok(taken) => room -= taken,
                 Err(_) => {
                     out.truncate(start);
@@ -126,20 +126,25 @@ impl Stream {
         }
         let len = most - room;
         set_len(out, start, len);
-        self.pending.response.offset += len as u64;
+        self.outgoing.response.offset += len as u64;
         self.window -= len as i64;
         *window -= len as i64;
-        if self.pending.response.is_finished() {
+        if self.outgoing.response.is_finished() {
             out[start + 4] = flag::END_STREAM;
             return Step::Moved;
         }
-        self.pending.sent_some();
+        self.outgoing.sent_some();
         if len < DRIBBLE_BYTES { Step::Dribbled } else { Step::Moved }
     }
 }
 
 /// Appends up to `room` bytes of a piece; returns how many.
-pub(crate) fn append(piece: Piece<'_>, pending: &Pending, room: usize, out: &mut Vec<u8>) -> io::Result<usize> {
+pub(crate) fn append(
+    piece: Piece<'_>,
+    outgoing: &OutgoingResponse,
+    room: usize,
+    out: &mut Vec<u8>,
+) -> io::Result<usize> {
     let (start, len) = match piece {
         Piece::Head(bytes) => {
             let taken = bytes.len().min(room);
@@ -149,7 +154,7 @@ pub(crate) fn append(piece: Piece<'_>, pending: &Pending, room: usize, out: &mut
         Piece::Content { start, len } => (start, len),
     };
     let taken = usize::try_from(len).unwrap_or(usize::MAX).min(room);
-    match pending.atom.as_deref().map(|atom| &atom.content) {
+    match outgoing.atom.as_deref().map(|atom| &atom.content) {
         Some(Content::Memory(bytes)) => {
             let start = usize::try_from(start).map_err(|_| io::ErrorKind::UnexpectedEof)?;
             let bytes = start.checked_add(taken).and_then(|end| bytes.get(start..end));
@@ -161,7 +166,7 @@ pub(crate) fn append(piece: Piece<'_>, pending: &Pending, room: usize, out: &mut
             file.read_exact_at(&mut out[at..], start)?;
             // After the bytes are here, so that no change falls between the look and them: bytes of two versions must
             // never look like one file.
-            if !pending.is_unchanged() {
+            if !outgoing.is_unchanged() {
                 return Err(io::ErrorKind::StaleNetworkFileHandle.into());
             }
         }

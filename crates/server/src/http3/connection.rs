@@ -9,8 +9,8 @@ use super::inbound::{Inbound, Opened};
 use super::stream::{Input, Output, Step, Stream};
 use crate::counters::census::State;
 use crate::counters::static_probe::static_probe;
-use crate::exchange::farewell::{Farewell, Word};
-use crate::exchange::pending::Pending;
+use crate::exchange::goaway::{Goaway, Word};
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::http::fields::Fields;
 use crate::http2::allowance::Allowance;
 use crate::loop_state::LoopState;
@@ -42,7 +42,7 @@ pub(crate) struct Connection {
     pub(super) streams: Vec<Stream>,
     /// Where the next turn of streams begins.
     next: usize,
-    pub(super) spare: Vec<Pending>,
+    pub(super) spare: Vec<OutgoingResponse>,
     /// The client's streams in one direction.
     pub(super) inbound: Vec<(StreamId, Inbound)>,
     pub(super) opened: Opened,
@@ -57,7 +57,7 @@ pub(crate) struct Connection {
     pub(super) received: Received,
     pub(super) is_established: bool,
     /// How far the client was told that the connection ends.
-    pub(super) farewell: Farewell,
+    pub(super) goaway: Goaway,
     /// What came with the announcement, and whether it has arrived.
     pub(super) farewell_stream: Option<StreamId>,
     pub(super) has_heard: bool,
@@ -83,11 +83,11 @@ enum Phase {
 
 impl Connection {
     /// Takes over a connection of QUIC whose handshake has begun.
-    pub(crate) fn new(quic: quinn_proto::Connection, peer: SocketAddr, bench: &LoopState) -> Self {
+    pub(crate) fn new(quic: quinn_proto::Connection, peer: SocketAddr, state: &LoopState) -> Self {
         let mut connection = Self {
             quic,
             peer,
-            number: bench.next_connection(),
+            number: state.next_connection(),
             streams: Vec::new(),
             next: 0,
             spare: Vec::new(),
@@ -96,10 +96,10 @@ impl Connection {
             control: None,
             control_unsent: Vec::new(),
             next_request: 0,
-            allowance: Allowance::new(bench.clock.now_ms),
+            allowance: Allowance::new(state.clock.now_ms),
             received: Received::default(),
             is_established: false,
-            farewell: Farewell::default(),
+            goaway: Goaway::default(),
             farewell_stream: None,
             has_heard: false,
             is_closed: false,
@@ -110,7 +110,7 @@ impl Connection {
             next_ping_ms: 0,
             is_new: true,
         };
-        connection.settle_phase(bench);
+        connection.settle_phase(state);
         connection
     }
 
@@ -160,12 +160,12 @@ impl Connection {
 
     /// Has the client show that it is there, where nothing is said while its requests wait for others: QUIC would take
     /// either side's silence for its end. Whether there is something to send.
-    pub(crate) fn ping(&mut self, bench: &LoopState) -> bool {
-        let now_ms = bench.clock.now_ms;
+    pub(crate) fn ping(&mut self, state: &LoopState) -> bool {
+        let now_ms = state.clock.now_ms;
         if self.next_ping_ms > now_ms || self.waits_as().is_none() {
             return false;
         }
-        let silence = bench.timeouts.idle.max(bench.timeouts.stall);
+        let silence = state.timeouts.idle.max(state.timeouts.stall);
         let silence_ms = u64::try_from(silence.as_millis()).unwrap_or(u64::MAX);
         self.next_ping_ms = now_ms + PING_MS.min(silence_ms / 3);
         self.quic.ping();
@@ -183,80 +183,80 @@ impl Connection {
 
     /// Whether it is time for the next step of the farewell, without input from the client.
     pub(crate) fn is_leaving(&self, now_ms: u64) -> bool {
-        !self.is_closed && self.farewell.is_due(now_ms)
+        !self.is_closed && self.goaway.is_due(now_ms)
     }
 
     /// Does what can be done now; whether there is more to do without waiting.
-    pub(crate) fn turn(&mut self, now: Instant, bench: &mut LoopState) -> bool {
+    pub(crate) fn turn(&mut self, now: Instant, state: &mut LoopState) -> bool {
         self.received = Received::default();
         while let Some(event) = self.quic.poll() {
-            if let Err(code) = self.hear(event, bench) {
-                self.fail(code, now, bench);
+            if let Err(code) = self.hear(event, state) {
+                self.fail(code, now, state);
             }
         }
         if self.is_closed {
             return false;
         }
         if std::mem::take(&mut self.is_resumed) {
-            self.answer_parked(bench);
+            self.answer_parked(state);
         }
-        let was_said = self.farewell.is_said();
-        if self.farewell.concerns(bench.stopping) {
-            self.take_leave(bench);
+        let was_said = self.goaway.is_said();
+        if self.goaway.concerns(state.stopping) {
+            self.take_leave(state);
         }
         self.send_control();
         if !self.streams.is_empty() {
             static_probe!("send");
         }
-        let mut again = self.send(bench);
+        let mut again = self.send(state);
         // What was said goes out first, as nothing is sent of a connection that is closed.
-        again |= self.farewell.is_said() && !was_said;
+        again |= self.goaway.is_said() && !was_said;
         if was_said && self.streams.is_empty() {
-            self.close(Code::NoError, now, bench);
+            self.close(Code::NoError, now, state);
         }
-        self.settle_phase(bench);
+        self.settle_phase(state);
         again
     }
 
     /// Tells a client whose deadline has passed that this is the end.
-    pub(crate) fn expire(&mut self, now: Instant, bench: &mut LoopState) {
-        bench.counts().timeouts.add(1);
-        self.close(Code::NoError, now, bench);
+    pub(crate) fn expire(&mut self, now: Instant, state: &mut LoopState) {
+        state.counts().timeouts.add(1);
+        self.close(Code::NoError, now, state);
     }
 
     /// Ends the connection; what was sent of unfinished responses is logged.
-    pub(crate) fn close(&mut self, code: Code, now: Instant, bench: &mut LoopState) {
+    pub(crate) fn close(&mut self, code: Code, now: Instant, state: &mut LoopState) {
         if !self.is_closed {
             self.quic.close(now, VarInt::from_u32(code as u32), Bytes::new());
-            self.give_up(bench);
+            self.abort(state);
         }
     }
 
     /// Logs what was sent of unfinished responses, and serves nothing more.
-    pub(super) fn give_up(&mut self, bench: &mut LoopState) {
+    pub(super) fn abort(&mut self, state: &mut LoopState) {
         self.is_closed = true;
         for stream in &mut self.streams {
             stream.forget_unsent();
-            bench.settle_one(&mut stream.pending);
+            state.settle_one(&mut stream.outgoing);
         }
-        bench.forget_waiting(self.number, None);
+        state.forget_waiting(self.number, None);
         self.streams = Vec::new();
         self.spare = Vec::new();
         self.inbound = Vec::new();
     }
 
     /// Ends the connection with an error of the client's; what was asked for is not answered any more.
-    fn fail(&mut self, code: Code, now: Instant, bench: &mut LoopState) {
-        let counts = bench.counts();
+    fn fail(&mut self, code: Code, now: Instant, state: &mut LoopState) {
+        let counts = state.counts();
         let counter = if code == Code::ExcessiveLoad { &counts.http3_abuses } else { &counts.http3_errors };
         counter.add(1);
-        self.close(code, now, bench);
+        self.close(code, now, state);
     }
 
     /// Opens our control stream with its settings.
-    pub(super) fn begin(&mut self, bench: &LoopState) {
+    pub(super) fn begin(&mut self, state: &LoopState) {
         self.control = self.quic.streams().open(Dir::Uni);
-        let head_bytes_max = bench.limits.head_bytes_max as u64;
+        let head_bytes_max = state.limits.head_bytes_max as u64;
         // The stream's purpose, then SETTINGS_MAX_FIELD_SECTION_SIZE; that there are no tables needs no word.
         self.control_unsent.push(0);
         frame::put_head(&mut self.control_unsent, kind::SETTINGS, 1 + integer_bytes(head_bytes_max));
@@ -265,9 +265,9 @@ impl Connection {
     }
 
     /// Tells the client of the end what it is to know now.
-    fn take_leave(&mut self, bench: &LoopState) {
-        let (has_asked, now_ms) = (self.next_request > 0, bench.clock.now_ms);
-        let first_unanswered = match self.farewell.next(bench.stopping, has_asked, self.has_heard, now_ms) {
+    fn take_leave(&mut self, state: &LoopState) {
+        let (has_asked, now_ms) = (self.next_request > 0, state.clock.now_ms);
+        let first_unanswered = match self.goaway.next(state.stopping, has_asked, self.has_heard, now_ms) {
             Some(Word::Announcement) => {
                 self.ask_whether_it_has_heard();
                 ANY_REQUEST
@@ -305,7 +305,7 @@ impl Connection {
     }
 
     /// Gives each stream its turn until none can go on, or it is the turn of other connections.
-    fn send(&mut self, bench: &mut LoopState) -> bool {
+    fn send(&mut self, state: &mut LoopState) -> bool {
         let mut moved_bytes = 0;
         let mut moved = true;
         while moved {
@@ -314,23 +314,23 @@ impl Connection {
             for turn in 0..count {
                 let place = (self.next + turn) % count;
                 let stream = &mut self.streams[place];
-                let before = stream.pending.response.offset;
+                let before = stream.outgoing.response.offset;
                 match stream.step(&mut self.quic) {
                     Step::Waits => continue,
                     Step::Moved => {
                         moved = true;
-                        moved_bytes += stream.pending.response.offset.saturating_sub(before) as usize;
+                        moved_bytes += stream.outgoing.response.offset.saturating_sub(before) as usize;
                     }
-                    Step::Finished => self.finished(place, bench),
+                    Step::Finished => self.finished(place, state),
                     Step::Broken => {
-                        bench.counts().http3_streams_broken.add(1);
-                        self.reset(place, Code::Internal, bench);
+                        state.counts().http3_streams_broken.add(1);
+                        self.reset(place, Code::Internal, state);
                     }
                 }
                 self.is_new = true;
             }
             self.next = self.next.wrapping_add(1) % count.max(1);
-            self.take_off(bench);
+            self.take_off(state);
             if moved && moved_bytes >= TURN_BYTES_MAX {
                 return true;
             }
@@ -339,9 +339,9 @@ impl Connection {
     }
 
     /// All of a response was taken: it is logged, and what the client may still send is not wanted.
-    fn finished(&mut self, place: usize, bench: &mut LoopState) {
+    fn finished(&mut self, place: usize, state: &mut LoopState) {
         let stream = &mut self.streams[place];
-        bench.settle_one(&mut stream.pending);
+        state.settle_one(&mut stream.outgoing);
         if !stream.is_received {
             stream.is_received = true;
             let _ = self.quic.recv_stream(stream.id).stop(VarInt::from_u32(Code::NoError as u32));
@@ -349,7 +349,7 @@ impl Connection {
     }
 
     /// Ends a stream with an error, on both sides.
-    pub(super) fn reset(&mut self, place: usize, code: Code, bench: &mut LoopState) {
+    pub(super) fn reset(&mut self, place: usize, code: Code, state: &mut LoopState) {
         let stream = &mut self.streams[place];
         let number = VarInt::from_u32(code as u32);
         if !std::mem::replace(&mut stream.is_received, true) {
@@ -360,14 +360,14 @@ impl Connection {
         }
         stream.forget_unsent();
         if stream.parked.take().is_some() {
-            bench.miss_waiting(self.number, Some(number_of(stream.id)));
+            state.miss_waiting(self.number, Some(number_of(stream.id)));
         }
-        bench.settle_one(&mut stream.pending);
+        state.settle_one(&mut stream.outgoing);
         self.is_new = true;
     }
 
     /// Takes the streams off the way that are over.
-    pub(super) fn take_off(&mut self, bench: &mut LoopState) {
+    pub(super) fn take_off(&mut self, state: &mut LoopState) {
         let mut place = 0;
         while let Some(stream) = self.streams.get(place) {
             if !stream.is_over() {
@@ -375,8 +375,8 @@ impl Connection {
                 continue;
             }
             let mut stream = self.streams.swap_remove(place);
-            bench.settle_one(&mut stream.pending);
-            self.spare.push(stream.pending);
+            state.settle_one(&mut stream.outgoing);
+            self.spare.push(stream.outgoing);
             self.is_new = true;
         }
         if self.streams.is_empty() {
@@ -391,44 +391,44 @@ impl Connection {
     }
 
     /// Answers the parked requests whose passwords have been checked.
-    fn answer_parked(&mut self, bench: &mut LoopState) {
+    fn answer_parked(&mut self, state: &mut LoopState) {
         for place in 0..self.streams.len() {
             if !self.streams[place].waits() {
-                self.look_again(place, bench);
+                self.look_again(place, state);
             }
         }
     }
 
     /// Answers a request whose turn it may be among those that wait for others.
-    pub(crate) fn answer_waiting(&mut self, id: u64, bench: &mut LoopState) {
+    pub(crate) fn answer_waiting(&mut self, id: u64, state: &mut LoopState) {
         if let Some(place) = self.streams.iter().position(|stream| number_of(stream.id) == id) {
-            self.look_again(place, bench);
+            self.look_again(place, state);
         }
     }
 
-    fn look_again(&mut self, place: usize, bench: &mut LoopState) {
+    fn look_again(&mut self, place: usize, state: &mut LoopState) {
         let whose = (self.peer, &self.caller(), number_of(self.streams[place].id));
         let stream = &mut self.streams[place];
         if let Some(parked) = stream.parked.take() {
-            stream.parked = parked.answer(3, whose, bench, &mut stream.pending);
+            stream.parked = parked.answer(3, whose, state, &mut stream.outgoing);
         }
     }
 
     /// Keeps the fields' memory with the loop while they are looked at.
     pub(super) fn with_fields<T>(
         &mut self,
-        bench: &mut LoopState,
+        state: &mut LoopState,
         look: impl FnOnce(&mut Self, &mut Fields, &mut LoopState) -> T,
     ) -> T {
-        let mut fields = std::mem::take(&mut bench.fields);
-        let outcome = look(self, &mut fields, bench);
-        bench.fields = fields;
+        let mut fields = std::mem::take(&mut state.fields);
+        let outcome = look(self, &mut fields, state);
+        state.fields = fields;
         outcome
     }
 
     /// Finds out what the connection waits for now, and until when.
-    fn settle_phase(&mut self, bench: &LoopState) {
-        let timeouts = &bench.timeouts;
+    fn settle_phase(&mut self, state: &LoopState) {
+        let timeouts = &state.timeouts;
         let is_answering = |stream: &Stream| stream.input != Input::Head && !stream.is_held && !stream.waits();
         let (phase, timeout) = if !self.is_established {
             (Phase::Handshake, timeouts.head)
@@ -445,7 +445,7 @@ impl Connection {
         let is_new = std::mem::take(&mut self.is_new);
         if phase != self.phase || (is_new && phase != Phase::Handshake) {
             self.phase = phase;
-            self.phase_deadline_ms = after(bench.clock.now_ms, timeout);
+            self.phase_deadline_ms = after(state.clock.now_ms, timeout);
         }
         let of_streams = self.streams.iter().filter_map(|stream| match stream.input {
             Input::Head => Some(after(stream.since_ms, timeouts.head)),

@@ -26,25 +26,25 @@ enum Read {
 
 impl Connection {
     /// Takes up what QUIC tells.
-    pub(super) fn hear(&mut self, event: Event, bench: &mut LoopState) -> Result<(), Code> {
+    pub(super) fn hear(&mut self, event: Event, state: &mut LoopState) -> Result<(), Code> {
         match event {
             Event::Connected => {
                 self.is_established = true;
                 self.is_new = true;
-                bench.counts().tls_handshakes.add(1);
-                bench.counts().http3_connections.add(1);
-                self.begin(bench);
+                state.counts().tls_handshakes.add(1);
+                state.counts().http3_connections.add(1);
+                self.begin(state);
             }
-            Event::ConnectionLost { reason } => self.lost(&reason, bench),
+            Event::ConnectionLost { reason } => self.lost(&reason, state),
             // What came before an error is not taken up after it.
-            Event::Stream(event) if !self.is_closed => return self.hear_of_stream(&event, bench),
+            Event::Stream(event) if !self.is_closed => return self.hear_of_stream(&event, state),
             Event::Stream(_) | Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked => {}
         }
         Ok(())
     }
 
-    fn lost(&mut self, reason: &ConnectionError, bench: &mut LoopState) {
-        let counts = bench.counts();
+    fn lost(&mut self, reason: &ConnectionError, state: &mut LoopState) {
+        let counts = state.counts();
         match reason {
             ConnectionError::LocallyClosed => {}
             ConnectionError::TimedOut => counts.timeouts.add(1),
@@ -55,25 +55,25 @@ impl Connection {
             }
             _ => {}
         }
-        bench.miss_waiting(self.number, None);
-        self.give_up(bench);
+        state.miss_waiting(self.number, None);
+        self.abort(state);
     }
 
-    fn hear_of_stream(&mut self, event: &StreamEvent, bench: &mut LoopState) -> Result<(), Code> {
+    fn hear_of_stream(&mut self, event: &StreamEvent, state: &mut LoopState) -> Result<(), Code> {
         match *event {
             StreamEvent::Opened { dir } => {
                 while let Some(id) = self.quic.streams().accept(dir) {
                     match dir {
-                        Dir::Bi => self.begin_request(id, bench)?,
+                        Dir::Bi => self.begin_request(id, state)?,
                         Dir::Uni => {
                             self.inbound.push((id, Inbound::default()));
-                            self.read_inbound(id, bench)?;
+                            self.read_inbound(id, state)?;
                         }
                     }
                 }
             }
-            StreamEvent::Readable { id } if id.dir() == Dir::Bi => self.read_request(id, bench)?,
-            StreamEvent::Readable { id } => self.read_inbound(id, bench)?,
+            StreamEvent::Readable { id } if id.dir() == Dir::Bi => self.read_request(id, state)?,
+            StreamEvent::Readable { id } => self.read_inbound(id, state)?,
             StreamEvent::Writable { id } => {
                 if let Some(place) = self.place(id) {
                     self.streams[place].is_blocked = false;
@@ -86,14 +86,14 @@ impl Connection {
             StreamEvent::Finished { id } => {
                 if let Some(place) = self.place(id) {
                     self.streams[place].output = Output::Over;
-                    self.take_off(bench);
+                    self.take_off(state);
                 }
             }
             StreamEvent::Stopped { id, .. } => {
                 if let Some(place) = self.place(id) {
-                    self.spend(cost::REQUEST, bench)?;
-                    self.reset(place, Code::RequestCancelled, bench);
-                    self.take_off(bench);
+                    self.spend(cost::REQUEST, state)?;
+                    self.reset(place, Code::RequestCancelled, state);
+                    self.take_off(state);
                 } else if id.dir() == Dir::Uni {
                     // Our control stream.
                     return Err(Code::ClosedCriticalStream);
@@ -104,20 +104,20 @@ impl Connection {
         Ok(())
     }
 
-    fn begin_request(&mut self, id: StreamId, bench: &mut LoopState) -> Result<(), Code> {
-        if self.farewell.is_said() {
+    fn begin_request(&mut self, id: StreamId, state: &mut LoopState) -> Result<(), Code> {
+        if self.goaway.is_said() {
             // The client was told, and asks elsewhere.
             let code = VarInt::from_u32(Code::RequestRejected as u32);
             let _ = self.quic.recv_stream(id).stop(code);
             let _ = self.quic.send_stream(id).reset(code);
-            return self.spend(cost::REQUEST, bench);
+            return self.spend(cost::REQUEST, state);
         }
         self.next_request = self.next_request.max(number_of(id) + 4);
-        let pending = self.spare.pop().unwrap_or_default();
-        bench.counts().http3_streams.add(1);
-        self.streams.push(Stream::new(id, pending, bench.clock.now_ms));
+        let outgoing = self.spare.pop().unwrap_or_default();
+        state.counts().http3_streams.add(1);
+        self.streams.push(Stream::new(id, outgoing, state.clock.now_ms));
         self.is_new = true;
-        self.read_request(id, bench)
+        self.read_request(id, state)
     }
 
     /// Takes the next bytes off a stream.
@@ -135,34 +135,34 @@ impl Connection {
         read
     }
 
-    fn read_inbound(&mut self, id: StreamId, bench: &mut LoopState) -> Result<(), Code> {
+    fn read_inbound(&mut self, id: StreamId, state: &mut LoopState) -> Result<(), Code> {
         let Some(place) = self.inbound.iter().position(|(other, _)| *other == id) else { return Ok(()) };
         loop {
             match self.read(id) {
                 Read::Bytes(bytes) => match self.inbound[place].1.take(&bytes, &mut self.opened)? {
-                    Taken::Frames(frames) => self.spend(frames * cost::FRAME, bench)?,
+                    Taken::Frames(frames) => self.spend(frames * cost::FRAME, state)?,
                     Taken::Unwanted => {
                         self.inbound.swap_remove(place);
                         let code = VarInt::from_u32(Code::StreamCreation as u32);
                         let _ = self.quic.recv_stream(id).stop(code);
-                        return self.spend(cost::FRAME, bench);
+                        return self.spend(cost::FRAME, state);
                     }
                 },
                 Read::End | Read::Reset => {
                     self.inbound[place].1.end()?;
                     self.inbound.swap_remove(place);
-                    return self.spend(cost::FRAME, bench);
+                    return self.spend(cost::FRAME, state);
                 }
                 Read::Nothing => return Ok(()),
             }
         }
     }
 
-    fn read_request(&mut self, id: StreamId, bench: &mut LoopState) -> Result<(), Code> {
+    fn read_request(&mut self, id: StreamId, state: &mut LoopState) -> Result<(), Code> {
         // A stream can end with what is read.
         while let Some(place) = self.place(id) {
             match self.read(id) {
-                Read::Bytes(bytes) => self.take_up(place, &bytes, bench)?,
+                Read::Bytes(bytes) => self.take_up(place, &bytes, state)?,
                 Read::End => {
                     let stream = &mut self.streams[place];
                     if !stream.reader.is_between_frames() {
@@ -170,15 +170,15 @@ impl Connection {
                     }
                     stream.is_received |= stream.input == Input::Head;
                     if stream.input == Input::Head {
-                        self.refuse(place, Code::RequestIncomplete, bench)?;
+                        self.refuse(place, Code::RequestIncomplete, state)?;
                     } else if !stream.ends_well() {
-                        self.refuse(place, Code::Message, bench)?;
+                        self.refuse(place, Code::Message, state)?;
                     }
                     return Ok(());
                 }
                 Read::Reset => {
                     self.streams[place].is_received = true;
-                    return self.refuse(place, Code::RequestCancelled, bench);
+                    return self.refuse(place, Code::RequestCancelled, state);
                 }
                 Read::Nothing => return Ok(()),
             }
@@ -187,9 +187,9 @@ impl Connection {
     }
 
     /// Takes up more of a request.
-    fn take_up(&mut self, place: usize, mut input: &[u8], bench: &mut LoopState) -> Result<(), Code> {
+    fn take_up(&mut self, place: usize, mut input: &[u8], state: &mut LoopState) -> Result<(), Code> {
         // Compressed it is hardly ever larger than what it says.
-        let kept_bytes_max = 2 * bench.limits.head_bytes_max;
+        let kept_bytes_max = 2 * state.limits.head_bytes_max;
         let id = self.streams[place].id;
         let mut reader = std::mem::take(&mut self.streams[place].reader);
         while let Some(item) = reader.next(&mut input, kept_bytes_max) {
@@ -202,7 +202,7 @@ impl Connection {
                 Item::Begun { kind: kind::HEADERS, len } if len > kept_bytes_max as u64 => {
                     // It is passed over, as nothing depends on it.
                     if stream.input == Input::Head {
-                        bench.answer_unfit(431, self.peer, &mut stream.pending);
+                        state.answer_unfit(431, self.peer, &mut stream.outgoing);
                         stream.input = Input::Body;
                     } else {
                         stream.input = Input::End;
@@ -213,12 +213,12 @@ impl Connection {
                     return Err(Code::FrameUnexpected);
                 }
                 Item::Begun { kind: kind::DATA, len: 1.. } => {}
-                Item::Begun { .. } => self.spend(cost::FRAME, bench)?,
+                Item::Begun { .. } => self.spend(cost::FRAME, state)?,
                 Item::Data(bytes) => {
                     stream.body_bytes += bytes as u64;
                     if stream.body_expected.is_some_and(|expected| stream.body_bytes > expected) {
-                        self.refuse(place, Code::Message, bench)?;
-                    } else if stream.body_bytes > bench.limits.body_bytes_max {
+                        self.refuse(place, Code::Message, state)?;
+                    } else if stream.body_bytes > state.limits.body_bytes_max {
                         // Answered now; when the response is sent, the client is told that the rest is not wanted.
                         stream.is_held = false;
                     }
@@ -229,15 +229,15 @@ impl Connection {
                         static_probe!("read");
                     }
                     stream.input = if is_first { Input::Body } else { Input::End };
-                    self.with_fields(bench, |connection, fields, bench| {
-                        let bounds = Bounds { bytes_max: bench.limits.head_bytes_max, fields_max: FIELDS_MAX };
+                    self.with_fields(state, |connection, fields, state| {
+                        let bounds = Bounds { bytes_max: state.limits.head_bytes_max, fields_max: FIELDS_MAX };
                         qpack::decode(content, bounds, fields).map_err(|_| Code::Decompression)?;
                         if is_first {
-                            connection.open(place, fields, bench)
+                            connection.open(place, fields, state)
                         } else if message::are_trailers(fields) {
                             Ok(())
                         } else {
-                            connection.refuse(place, Code::Message, bench)
+                            connection.refuse(place, Code::Message, state)
                         }
                     })?;
                 }
@@ -252,43 +252,43 @@ impl Connection {
     }
 
     /// Takes up a request, and makes its response unless it must wait.
-    fn open(&mut self, place: usize, fields: &Fields, bench: &mut LoopState) -> Result<(), Code> {
+    fn open(&mut self, place: usize, fields: &Fields, state: &mut LoopState) -> Result<(), Code> {
         let caller = self.caller();
         let stream = &mut self.streams[place];
-        match message::request(fields, 3, &bench.limits) {
+        match message::request(fields, 3, &state.limits) {
             Ok(request) => {
                 stream.is_held = !request.expects_continue;
                 if let Framing::Length(bytes) = request.framing {
                     stream.body_expected = Some(bytes);
                     // A body that is not wanted is not waited for, nor is one that waits for a word.
-                    stream.is_held &= bytes <= bench.limits.body_bytes_max;
+                    stream.is_held &= bytes <= state.limits.body_bytes_max;
                 }
                 let whose = (self.peer, &caller, number_of(stream.id));
-                if bench.front.must_wait(&request, self.peer.ip(), &bench.clock) {
-                    stream.parked = Some(Parked::new(fields, false, bench));
-                } else if !bench.answer(&request, whose, &mut self.received, &mut stream.pending) {
-                    stream.parked = Some(Parked::new(fields, true, bench));
+                if state.front.must_wait(&request, self.peer.ip(), &state.clock) {
+                    stream.parked = Some(Parked::new(fields, false, state));
+                } else if !state.answer(&request, whose, &mut self.received, &mut stream.outgoing) {
+                    stream.parked = Some(Parked::new(fields, true, state));
                 }
                 Ok(())
             }
-            Err(Unfit::Malformed) => self.refuse(place, Code::Message, bench),
+            Err(Unfit::Malformed) => self.refuse(place, Code::Message, state),
             Err(Unfit::Status(status)) => {
                 stream.is_held = true;
-                bench.answer_unfit(status, self.peer, &mut stream.pending);
+                state.answer_unfit(status, self.peer, &mut stream.outgoing);
                 Ok(())
             }
         }
     }
 
     /// Ends a stream with an error that concerns it alone.
-    fn refuse(&mut self, place: usize, code: Code, bench: &mut LoopState) -> Result<(), Code> {
-        self.reset(place, code, bench);
-        self.take_off(bench);
-        self.spend(cost::REQUEST, bench)
+    fn refuse(&mut self, place: usize, code: Code, state: &mut LoopState) -> Result<(), Code> {
+        self.reset(place, code, state);
+        self.take_off(state);
+        self.spend(cost::REQUEST, state)
     }
 
-    fn spend(&mut self, tokens: u64, bench: &LoopState) -> Result<(), Code> {
-        if self.allowance.spend(tokens, bench.clock.now_ms) { Ok(()) } else { Err(Code::ExcessiveLoad) }
+    fn spend(&mut self, tokens: u64, state: &LoopState) -> Result<(), Code> {
+        if self.allowance.spend(tokens, state.clock.now_ms) { Ok(()) } else { Err(Code::ExcessiveLoad) }
     }
 
     fn place(&self, id: StreamId) -> Option<usize> {

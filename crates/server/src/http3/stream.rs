@@ -3,7 +3,7 @@
 use super::encode;
 use super::frame::{self, Reader, kind};
 use super::parked::Parked;
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::files::atom::Content;
 use crate::http::response::Piece;
 use crate::http2::append;
@@ -27,7 +27,7 @@ pub(super) struct Stream {
     pub(super) reader: Reader,
     pub(super) input: Input,
     pub(super) output: Output,
-    pub(super) pending: Pending,
+    pub(super) outgoing: OutgoingResponse,
     /// The response waits for the end of the request's body.
     pub(super) is_held: bool,
     /// The client has ended its side, or need not.
@@ -83,13 +83,13 @@ impl Stream {
         !matches!(self.output, Output::Ended | Output::Over)
     }
 
-    pub(super) fn new(id: StreamId, pending: Pending, now_ms: u64) -> Self {
+    pub(super) fn new(id: StreamId, outgoing: OutgoingResponse, now_ms: u64) -> Self {
         Self {
             id,
             reader: Reader::default(),
             input: Input::Head,
             output: Output::Head,
-            pending,
+            outgoing,
             is_held: false,
             is_received: false,
             body_expected: None,
@@ -127,9 +127,9 @@ impl Stream {
 
     /// Makes the pending response say what was sent of it, before it is settled.
     pub(super) fn forget_unsent(&mut self) {
-        let response = &mut self.pending.response;
+        let response = &mut self.outgoing.response;
         let unsent = std::mem::take(&mut self.unsent).len() as u64;
-        response.offset = response.offset.saturating_sub(unsent).max(self.pending.head_bytes.min(response.offset));
+        response.offset = response.offset.saturating_sub(unsent).max(self.outgoing.head_bytes.min(response.offset));
     }
 
     /// Gives QUIC as much of the response as it takes, up to a turn's worth.
@@ -140,7 +140,7 @@ impl Stream {
         let mut taken = 0;
         while taken < TURN_BYTES_MAX {
             if self.unsent.is_empty() {
-                if self.output == Output::Content && self.pending.response.is_finished() {
+                if self.output == Output::Content && self.outgoing.response.is_finished() {
                     // It fails only where the client wants no more of it, and says so.
                     let _ = quic.send_stream(self.id).finish();
                     self.output = Output::Ended;
@@ -167,7 +167,7 @@ impl Stream {
         if taken == 0 {
             return Step::Waits;
         }
-        self.pending.sent_some();
+        self.outgoing.sent_some();
         Step::Moved
     }
 
@@ -177,11 +177,11 @@ impl Stream {
             self.output = Output::Content;
             return self.head();
         }
-        let pending = &mut self.pending;
-        let piece = pending.response.rest().next().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let outgoing = &mut self.outgoing;
+        let piece = outgoing.response.rest().next().ok_or(io::ErrorKind::UnexpectedEof)?;
         let bytes = match piece {
             Piece::Head(bytes) => Bytes::copy_from_slice(bytes),
-            Piece::Content { start, len } => match pending.atom.as_deref().map(|atom| &atom.content) {
+            Piece::Content { start, len } => match outgoing.atom.as_deref().map(|atom| &atom.content) {
                 Some(Content::Memory(content)) => {
                     let place = |number: u64| usize::try_from(number).ok();
                     let range = place(start).zip(place(start + len)).map(|(start, end)| start..end);
@@ -192,7 +192,7 @@ impl Stream {
                 Some(Content::File(file)) => {
                     let mut bytes = vec![0; len.min(READ_BYTES_MAX) as usize];
                     file.read_exact_at(&mut bytes, start)?;
-                    if !pending.is_unchanged() {
+                    if !outgoing.is_unchanged() {
                         // Bytes of two versions must never look like one file.
                         return Err(io::ErrorKind::StaleNetworkFileHandle.into());
                     }
@@ -201,15 +201,15 @@ impl Stream {
                 None => return Err(io::ErrorKind::NotFound.into()),
             },
         };
-        pending.response.offset += bytes.len() as u64;
+        outgoing.response.offset += bytes.len() as u64;
         Ok(bytes)
     }
 
     /// The head in a frame of its own, then the beginning of one frame for the whole body.
     fn head(&mut self) -> io::Result<Bytes> {
-        let response = &mut self.pending.response;
-        let head_bytes = usize::try_from(self.pending.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
-        response.offset = self.pending.head_bytes;
+        let response = &mut self.outgoing.response;
+        let head_bytes = usize::try_from(self.outgoing.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
+        response.offset = self.outgoing.head_bytes;
         let body_bytes = response.len().saturating_sub(response.offset);
         let mut out = Vec::with_capacity(head_bytes + 16 + body_bytes.min(COPIED_BYTES_MAX) as usize);
         // Room for a length of two bytes, which nearly every head has.
@@ -229,10 +229,10 @@ impl Stream {
             frame::put_head(&mut out, kind::DATA, body_bytes);
         }
         if body_bytes <= COPIED_BYTES_MAX {
-            for piece in self.pending.response.rest() {
-                append(piece, &self.pending, COPIED_BYTES_MAX as usize, &mut out)?;
+            for piece in self.outgoing.response.rest() {
+                append(piece, &self.outgoing, COPIED_BYTES_MAX as usize, &mut out)?;
             }
-            self.pending.response.offset += body_bytes;
+            self.outgoing.response.offset += body_bytes;
         }
         Ok(out.into())
     }

@@ -4,7 +4,7 @@ use crate::config::options::Options;
 use crate::counters::static_probe::static_probe;
 use crate::counters::{Counters, LoopCounters};
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::files::head::Persistence;
 use crate::files::watcher::Watcher;
 use crate::http::fields::Fields as RequestFields;
@@ -60,7 +60,7 @@ pub(crate) struct LoopState {
     /// What tells of changed files.
     pub(crate) watcher: Rc<Watcher>,
     pub(crate) input: Box<[u8]>,
-    pub(crate) batch: Vec<Pending>,
+    pub(crate) batch: Vec<OutgoingResponse>,
     pub(crate) copied: Vec<u8>,
     /// Where there is io_uring.
     pub(crate) ring: Option<Ring>,
@@ -104,7 +104,7 @@ impl LoopState {
             throttles: None,
             watcher,
             input: vec![0; input_bytes].into(),
-            batch: (0..BATCH_MAX).map(|_| Pending::default()).collect(),
+            batch: (0..BATCH_MAX).map(|_| OutgoingResponse::default()).collect(),
             copied: Vec::new(),
             ring: None,
             fields: RequestFields::default(),
@@ -132,7 +132,7 @@ impl LoopState {
 
     /// Takes up what came from other threads; whether connections that wait for a password have something to go on
     /// with.
-    pub(crate) fn take_news(&mut self) -> bool {
+    pub(crate) fn drain_mailbox(&mut self) -> bool {
         self.take_orders();
         if let Some(options) = self.reloads.newer(&mut self.generation) {
             self.limits = Limits { connections_max: self.limits.connections_max, ..options.limits.clone() };
@@ -205,7 +205,7 @@ impl LoopState {
         request: &Request<'_>,
         (peer, caller, stream): (SocketAddr, &Caller<'_>, u64),
         received: &mut Received,
-        pending: &mut Pending,
+        outgoing: &mut OutgoingResponse,
     ) -> bool {
         let Self { front, clock, log, arm, counters, index, throttles, .. } = self;
         let counts = &counters.0[*index];
@@ -213,31 +213,31 @@ impl LoopState {
         let asker = Asker { connection: caller.connection, stream: Some(stream) };
         match throttles.as_mut().map(|throttles| throttles.ask(request, asker, clock.now_ms, counts)) {
             Some(Gate::Wait) => return false,
-            Some(Gate::Full { seconds }) => refuse_full(seconds, request, Persistence::Stays, clock, pending),
+            Some(Gate::Full { seconds }) => refuse_full(seconds, request, Persistence::Stays, clock, outgoing),
             Some(Gate::Open(place)) => {
-                pending.place = place;
-                front.respond(request, caller, Persistence::Stays, clock, counts, pending);
+                outgoing.place = place;
+                front.respond(request, caller, Persistence::Stays, clock, counts, outgoing);
             }
-            None => front.respond(request, caller, Persistence::Stays, clock, counts, pending),
+            None => front.respond(request, caller, Persistence::Stays, clock, counts, outgoing),
         }
-        counts.count(pending.status);
+        counts.count(outgoing.status);
         if let Some(log) = log {
-            log.begin(&mut pending.log, Some(request), peer.ip(), pending.status, clock);
+            log.begin(&mut outgoing.log, Some(request), peer.ip(), outgoing.status, clock);
         }
         if let Some(arm) = arm {
-            pending.arm = arm.begin(request, pending.status, peer, received);
-            counts.arm_told.add(u64::from(pending.arm.is_told()));
+            outgoing.arm = arm.begin(request, outgoing.status, peer, received);
+            counts.arm_told.add(u64::from(outgoing.arm.is_told()));
         }
         true
     }
 
     /// The same for what is no request that could be answered.
     #[cold]
-    pub(crate) fn answer_unfit(&mut self, status: u16, peer: SocketAddr, pending: &mut Pending) {
-        error_page::write(pending, status, Extra::default(), &self.clock, Persistence::Stays);
+    pub(crate) fn answer_unfit(&mut self, status: u16, peer: SocketAddr, outgoing: &mut OutgoingResponse) {
+        error_page::write(outgoing, status, Extra::default(), &self.clock, Persistence::Stays);
         self.counts().count(status);
         if let Some(log) = &mut self.log {
-            log.begin(&mut pending.log, None, peer.ip(), status, &self.clock);
+            log.begin(&mut outgoing.log, None, peer.ip(), status, &self.clock);
         }
     }
 
@@ -251,8 +251,8 @@ impl LoopState {
 
     /// The same of one that has left its place.
     #[inline]
-    pub(crate) fn settle_one(&mut self, pending: &mut Pending) {
-        settle_in(&mut self.log, &self.counters.0[self.index], pending);
+    pub(crate) fn settle_one(&mut self, outgoing: &mut OutgoingResponse) {
+        settle_in(&mut self.log, &self.counters.0[self.index], outgoing);
     }
 }
 
@@ -263,7 +263,7 @@ pub(crate) fn refuse_full(
     request: &Request<'_>,
     persistence: Persistence,
     clock: &Clock,
-    out: &mut Pending,
+    out: &mut OutgoingResponse,
 ) {
     let fields = format!("Retry-After: {seconds}\r\nCache-Control: no-store\r\n");
     let extra = Extra { fields: fields.as_bytes(), head_only: request.method == Method::Head };
@@ -271,21 +271,21 @@ pub(crate) fn refuse_full(
 }
 
 #[inline]
-fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, pending: &mut Pending) {
-    if let Some(host) = &pending.log.host {
-        host.count(pending.status, pending.sent_bytes());
+fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, outgoing: &mut OutgoingResponse) {
+    if let Some(host) = &outgoing.log.host {
+        host.count(outgoing.status, outgoing.sent_bytes());
     }
     if let Some(log) = log
-        && !log.end(&pending.log, pending.body_sent_bytes(), pending.sent_bytes())
+        && !log.end(&outgoing.log, outgoing.body_sent_bytes(), outgoing.sent_bytes())
     {
         counts.log_dropped.add_shared(1);
     }
-    if pending.arm.is_told() {
-        pending.end_told();
+    if outgoing.arm.is_told() {
+        outgoing.end_told();
     }
-    if pending.advised.is_some() {
-        pending.settle_advised();
+    if outgoing.advised.is_some() {
+        outgoing.settle_advised();
     }
-    pending.settle_again();
-    pending.reset();
+    outgoing.settle_again();
+    outgoing.reset();
 }

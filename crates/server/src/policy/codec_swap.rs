@@ -7,7 +7,7 @@
 
 use crate::files::atom::{Atom, Content, Description};
 use crate::files::root::Root;
-use crate::files::shelf::Shelf;
+use crate::files::shared_content::SharedContent;
 use crate::files::variants;
 use crate::http::response::{AtomId, Variant};
 use crate::media::audio::carrier::{self, BEFORE_MAX};
@@ -15,7 +15,7 @@ use crate::media::audio::frame::{self, HEAD_BYTES};
 use crate::media::audio::index::{Index, Place};
 use crate::media::audio::{self};
 use crate::policy::advice::Link;
-use crate::policy::advisory::Advisory;
+use crate::policy::policy_client::PolicyClient;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
@@ -90,7 +90,7 @@ struct Track {
 #[derive(Debug, Clone)]
 pub(crate) struct Family {
     pub(crate) root: Rc<Root>,
-    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) shared_content: Arc<SharedContent>,
     /// The path of the plain file.
     pub(crate) path: Box<[u8]>,
 }
@@ -115,8 +115,8 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Begins with a file; none if it is no sound that can be swapped.
-    pub(crate) fn begin(family: Family, name: Arc<str>, atom: &Rc<Atom>, advisory: &Advisory) -> Option<Self> {
-        let index = advisory.indexes().borrow_mut().of(atom).ok()??;
+    pub(crate) fn begin(family: Family, name: Arc<str>, atom: &Rc<Atom>, policy_client: &PolicyClient) -> Option<Self> {
+        let index = policy_client.indexes().borrow_mut().of(atom).ok()??;
         let track = Track { atom: Rc::clone(atom), index };
         Some(Self {
             family,
@@ -143,25 +143,25 @@ impl Stream {
     }
 
     /// Goes on with another variant as soon as that is possible.
-    pub(crate) fn want(&mut self, names: &Arc<str>, advisory: &Advisory) {
+    pub(crate) fn want(&mut self, names: &Arc<str>, policy_client: &PolicyClient) {
         let is_settled = self.wanted.as_ref().map_or(&self.name, |(name, _)| name) == names;
         if is_settled || self.refused.contains(names) {
             return;
         }
-        match self.open(names, advisory) {
+        match self.open(names, policy_client) {
             Some(track) if track.atom.id == self.track.atom.id => {
                 // It is the same file by another name.
                 (self.name, self.wanted) = (Arc::clone(names), None);
             }
             Some(track) => self.wanted = Some((Arc::clone(names), track)),
-            None => self.refuse(Arc::clone(names), advisory),
+            None => self.refuse(Arc::clone(names), policy_client),
         }
     }
 
     /// The file of a variant, if decoders go on with it.
-    fn open(&self, names: &str, advisory: &Advisory) -> Option<Track> {
+    fn open(&self, names: &str, policy_client: &PolicyClient) -> Option<Track> {
         let found = variants::find(names, &self.family.path, |path| self.family.root.open(path).ok());
-        advisory.counts().variants_missing.add(found.missing);
+        policy_client.counts().variants_missing.add(found.missing);
         let file = found.found.or_else(|| self.family.root.open(&self.family.path).ok())?;
         if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
             return None;
@@ -176,14 +176,14 @@ impl Stream {
             asks_hints: false,
             now_s: 0,
         };
-        let atom = Rc::new(Atom::load(file, &self.family.shelf, 0, &of).ok()?);
-        let index = advisory.indexes().borrow_mut().of(&atom).ok()??;
+        let atom = Rc::new(Atom::load(file, &self.family.shared_content, 0, &of).ok()?);
+        let index = policy_client.indexes().borrow_mut().of(&atom).ok()??;
         let is_same = index.borrow().format == self.track.index.borrow().format;
         is_same.then_some(Track { atom, index })
     }
 
-    fn refuse(&mut self, names: Arc<str>, advisory: &Advisory) {
-        advisory.counts().swaps_refused.add(1);
+    fn refuse(&mut self, names: Arc<str>, policy_client: &PolicyClient) {
+        policy_client.counts().swaps_refused.add(1);
         // As many as a policy can name; with more all are forgotten, and a name may be refused again.
         if self.refused.len() == 16 {
             self.refused.clear();
@@ -192,9 +192,9 @@ impl Stream {
     }
 
     /// Appends the next piece as a chunk, or the end.
-    pub(crate) fn fill(&mut self, out: &mut Vec<u8>, advisory: &Advisory) -> io::Result<()> {
+    pub(crate) fn fill(&mut self, out: &mut Vec<u8>, policy_client: &PolicyClient) -> io::Result<()> {
         let mut piece = Vec::with_capacity(self.piece_bytes);
-        self.swap(&mut piece, advisory)?;
+        self.swap(&mut piece, policy_client)?;
         if piece.is_empty() {
             self.take(&mut piece)?;
         }
@@ -259,7 +259,7 @@ impl Stream {
     }
 
     /// Goes on in what is wanted, if its frame is found by now; the piece gets the frame that leads over.
-    fn swap(&mut self, piece: &mut Vec<u8>, advisory: &Advisory) -> io::Result<()> {
+    fn swap(&mut self, piece: &mut Vec<u8>, policy_client: &PolicyClient) -> io::Result<()> {
         let Some((name, track)) = self.wanted.take() else { return Ok(()) };
         // Before the first frame there is only what stands before it, and behind the last one nothing to go on with.
         let Some(number) = self.frame.filter(|_| self.at >= self.track.index.borrow().start) else {
@@ -275,7 +275,7 @@ impl Stream {
                 return Ok(());
             }
             Place::Beyond => {
-                self.refuse(name, advisory);
+                self.refuse(name, policy_client);
                 return Ok(());
             }
         };
@@ -283,7 +283,7 @@ impl Stream {
         let mut head = [0; HEAD_BYTES];
         audio::Bytes::read_at(&sound, at, &mut head)?;
         let Some(first) = frame::parse(&head) else {
-            self.refuse(name, advisory);
+            self.refuse(name, policy_client);
             return Ok(());
         };
         if first.reservoir_bytes > 0 {
@@ -299,14 +299,14 @@ impl Stream {
             }
             let reservoir = carrier::reservoir(&sound, &places, wanted)?;
             let Some(silent) = carrier::carrier(&head, &first, &reservoir) else {
-                self.refuse(name, advisory);
+                self.refuse(name, policy_client);
                 return Ok(());
             };
             piece.extend_from_slice(&silent);
             at += first.bytes as u64;
             next += 1;
         }
-        advisory.counts().swaps.add(1);
+        policy_client.counts().swaps.add(1);
         (self.track, self.name, self.at, self.frame) = (track, name, at, Some(next));
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! the program to read.
 
 use crate::files::atom::{Atom, Content, Stamp};
-use crate::files::shelf::{Shared, Shelf};
+use crate::files::shared_content::{Shared, SharedContent};
 use crate::http::response::Digest;
 use crate::io::clock::now_ms;
 use crate::policy::link_prior::{Expected, Priors};
@@ -129,15 +129,15 @@ impl Contents {
     /// A loop serves content: if its path is among the wanted ones, and was not described since they were asked for,
     /// the content is noted, and a thread beside the loops makes its digest.
     #[inline]
-    pub(crate) fn look(&self, atom: &Atom, shelf: &Shelf) {
+    pub(crate) fn look(&self, atom: &Atom, shared_content: &SharedContent) {
         let generation = self.generation.load(Ordering::Relaxed);
         if atom.described.get() != generation {
-            self.describe(atom, shelf, generation);
+            self.describe(atom, shared_content, generation);
         }
     }
 
     #[cold]
-    fn describe(&self, atom: &Atom, shelf: &Shelf, generation: u64) {
+    fn describe(&self, atom: &Atom, shared_content: &SharedContent, generation: u64) {
         atom.described.set(generation);
         let Some(path) = atom.asked_as.as_deref() else { return };
         let mut wanted = self.wanted();
@@ -149,7 +149,7 @@ impl Contents {
         drop(wanted);
         if atom.stamp.size() <= DIGESTED_BYTES_MAX {
             let file = if let Content::File(file) = &atom.content { Some(&**file) } else { None };
-            shelf.digest(&atom.shared, file);
+            shared_content.digest(&atom.shared, file);
         }
     }
 }

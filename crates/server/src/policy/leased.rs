@@ -1,9 +1,9 @@
 //! The last leased advice of a connection: its next request for the same path is answered without asking the adviser.
 
 use crate::files::atom::Atom;
-use crate::policy::advisory::{Advised, Advisory};
 use crate::policy::caller::Caller;
 use crate::policy::lease::Lease;
+use crate::policy::policy_client::{Advised, PolicyClient};
 use std::cell::Cell;
 use std::fmt;
 use std::rc::{Rc, Weak};
@@ -27,7 +27,7 @@ pub(crate) struct Kept {
     pub(crate) is_chosen: bool,
     /// So that no other content has that place. What nothing else keeps is not kept by this either.
     pub(crate) atom: Weak<Atom>,
-    pub(crate) advisory: Rc<Advisory>,
+    pub(crate) policy_client: Rc<PolicyClient>,
     pub(crate) caller: Caller<'static>,
 }
 
@@ -79,8 +79,8 @@ impl Again {
     /// The same for a response that takes longer, so that its connection is looked at meanwhile.
     #[cold]
     pub(crate) fn advised(self) -> Advised {
-        let (advisory, caller) = (Rc::clone(&self.kept.advisory), self.kept.caller);
-        Advised::again(self, advisory, caller)
+        let (policy_client, caller) = (Rc::clone(&self.kept.policy_client), self.kept.caller);
+        Advised::again(self, policy_client, caller)
     }
 }
 

@@ -4,13 +4,13 @@ use crate::config::options::Options;
 use crate::counters::LoopCounters;
 use crate::counters::host_counts::HostLedger;
 use crate::error::BindError;
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::exchange::send::{self, Sent, Socket};
 use crate::files::atom::{Atom, Content, Description};
 use crate::files::compress;
 use crate::files::head::Persistence;
 use crate::files::root::Root;
-use crate::files::shelf::{self, Compressed, Shelf};
+use crate::files::shared_content::{self, Compressed, SharedContent};
 use crate::files::watcher::Watcher;
 use crate::http::request::{self, Head};
 use crate::http::response::{Digest, Response, Variant};
@@ -52,7 +52,7 @@ pub enum Resumed {
 pub struct Resumer {
     root: Root,
     site: Site,
-    shelf: Arc<Shelf>,
+    shared_content: Arc<SharedContent>,
     options: Options,
     copied: Vec<u8>,
     /// The content that was sent last.
@@ -68,25 +68,25 @@ impl Resumer {
     pub fn new(options: Options) -> Result<Self, BindError> {
         let failed = |source| BindError::EventLoop { source };
         let root = Root::open_directory(&options.root)?.following(options.symlinks, &options.root);
-        let shelf = Arc::new(Shelf::new());
-        shelf.start().map_err(failed)?;
+        let shared_content = Arc::new(SharedContent::new());
+        shared_content.start().map_err(failed)?;
         // No loop reads inotify events here, so the site checks the files themselves.
         let share = Share {
-            shelf: Arc::clone(&shelf),
+            shared_content: Arc::clone(&shared_content),
             watcher: Rc::new(Watcher::deaf()),
             files_max: 4,
             hosts: HostLedger::default(),
-            advisory: None,
+            policy_client: None,
         };
         let site = Site::new(root.try_clone().map_err(failed)?, &options.site_kind(), &options.site_bounds(), &share);
-        Ok(Self { root, site, shelf, options, copied: Vec::new(), last: None })
+        Ok(Self { root, site, shared_content, options, copied: Vec::new(), last: None })
     }
 
     /// Makes the response to a request's head, of which nothing is sent yet; none if the head is not a whole one.
     pub fn begin(&mut self, head: &[u8]) -> Option<Unfinished> {
         let Head::Complete(request, _) = request::parse(head, &self.options.limits) else { return None };
         let persistence = Persistence::of(request.minor, request.keep_alive);
-        let mut pending = Pending::default();
+        let mut outgoing = OutgoingResponse::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
         // There is no adviser to ask, so these values are placeholders.
         let caller = Caller {
@@ -96,21 +96,21 @@ impl Resumer {
             is_secure: false,
             leased: None,
         };
-        let page = self.site.respond(&request, &caller, persistence, &clock, &counters, &mut pending);
+        let page = self.site.respond(&request, &caller, persistence, &clock, &counters, &mut outgoing);
         if let Some(page) = page {
             let site = &mut self.site;
-            assembly::respond_from_one_site(site, page, &request, persistence, &clock, &counters, &mut pending);
+            assembly::respond_from_one_site(site, page, &request, persistence, &clock, &counters, &mut outgoing);
         }
-        let Some(atom) = pending.atom else {
-            return Some(Unfinished { response: pending.response, path: None, digest: None, is_made: false });
+        let Some(atom) = outgoing.atom else {
+            return Some(Unfinished { response: outgoing.response, path: None, digest: None, is_made: false });
         };
         let is_made = atom.variant != Variant::Identity && !atom.path.ends_with(atom.variant.suffix());
         let digest = match &atom.content {
-            Content::Memory(bytes) if is_made => Some(shelf::digest_of(bytes)),
+            Content::Memory(bytes) if is_made => Some(shared_content::digest_of(bytes)),
             Content::Memory(_) => atom.shared.digest(None),
             Content::File(file) => atom.shared.digest(Some(file)),
         };
-        Some(Unfinished { response: pending.response, path: Some(atom.path.to_vec()), digest, is_made })
+        Some(Unfinished { response: outgoing.response, path: Some(atom.path.to_vec()), digest, is_made })
     }
 
     /// Sends what follows, as much as a non-blocking socket takes and is one turn's share.
@@ -122,11 +122,11 @@ impl Resumer {
     pub fn advance(&mut self, unfinished: &mut Unfinished, socket: BorrowedFd<'_>) -> io::Result<Resumed> {
         let atom = self.content(unfinished)?;
         let response = std::mem::take(&mut unfinished.response);
-        let mut queue = [Pending { response, atom, ..Pending::default() }];
+        let mut queue = [OutgoingResponse { response, atom, ..OutgoingResponse::default() }];
         let mut socket = Socket { fd: socket.as_raw_fd(), copied: &mut self.copied };
         let (outcome, _) = send::flush(&mut queue, &mut socket);
-        let [pending] = queue;
-        unfinished.response = pending.response;
+        let [outgoing] = queue;
+        unfinished.response = outgoing.response;
         Ok(if outcome? == Sent::All { Resumed::Finished } else { Resumed::Unfinished })
     }
 
@@ -154,7 +154,7 @@ impl Resumer {
             now_s: 0,
         };
         let file = self.root.open(path)?;
-        let mut atom = Atom::load(file, &self.shelf, self.options.cached_file_bytes_max, &about)?;
+        let mut atom = Atom::load(file, &self.shared_content, self.options.cached_file_bytes_max, &about)?;
         let is_known = Some(atom.id) == of.response.atom;
         let mut digest = None;
         if of.is_made {
@@ -169,7 +169,7 @@ impl Resumer {
                 }
             };
             let bytes: Arc<[u8]> = compress::compress(plain, of.response.variant).ok_or_else(changed)?.into();
-            let form = Compressed { digest: shelf::digest_of(&bytes), bytes };
+            let form = Compressed { digest: shared_content::digest_of(&bytes), bytes };
             digest = Some(form.digest);
             atom = Atom::compressed(&atom, of.response.variant, &form, 0);
         } else if !is_known {

@@ -130,7 +130,7 @@ impl Endpoint {
     }
 
     /// Takes in what has come, and lets the connections that it is for do what they can.
-    pub(crate) fn receive(&mut self, bench: &mut LoopState, open: &Open) {
+    pub(crate) fn receive(&mut self, state: &mut LoopState, open: &Open) {
         for _ in 0..CALLS_MAX {
             if self.is_succeeded {
                 return;
@@ -144,14 +144,14 @@ impl Endpoint {
             if let Ok(count) = received {
                 // The client may have sent a request after this round's events, and have just changed a file it asks
                 // for.
-                bench.hear();
+                state.hear();
                 let now = Instant::now();
                 for (what, buffer) in what[..count].iter().zip(input.chunks_exact(RECEPTION_BYTES)) {
-                    self.take_in(what, &buffer[..what.len], now, bench, open);
+                    self.take_in(what, &buffer[..what.len], now, state, open);
                 }
             }
             self.input = input;
-            self.work(bench, open);
+            self.work(state, open);
             match received {
                 Ok(count) if count == RECEPTIONS => {}
                 // What an earlier datagram's way has told us of it concerns that datagram alone: QUIC has timers.
@@ -161,7 +161,7 @@ impl Endpoint {
     }
 
     /// Takes in what a successor hands on; whether it is the first that is heard of it.
-    pub(crate) fn receive_handed(&mut self, bench: &mut LoopState, open: &Open) -> bool {
+    pub(crate) fn receive_handed(&mut self, state: &mut LoopState, open: &Open) -> bool {
         let mut input = std::mem::take(&mut self.input);
         let now = Instant::now();
         let mut is_first = false;
@@ -171,17 +171,17 @@ impl Endpoint {
             match handed {
                 Handed::Hello => {}
                 Handed::Datagram(what, datagram) => {
-                    bench.hear();
-                    self.take_in(&what, datagram, now, bench, open);
+                    state.hear();
+                    self.take_in(&what, datagram, now, state, open);
                 }
             }
         }
         self.input = input;
-        self.work(bench, open);
+        self.work(state, open);
         is_first
     }
 
-    fn take_in(&mut self, what: &RecvMeta, datagrams: &[u8], now: Instant, bench: &mut LoopState, open: &Open) {
+    fn take_in(&mut self, what: &RecvMeta, datagrams: &[u8], now: Instant, state: &mut LoopState, open: &Open) {
         let ecn = what.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
         let mut rest = BytesMut::from(datagrams);
         while !rest.is_empty() {
@@ -189,11 +189,11 @@ impl Endpoint {
             if let Some(former) = &self.former {
                 match former.hand_on(what, &datagram) {
                     HandedOn::Yes => {
-                        bench.counts().quic_handed_on.add(1);
+                        state.counts().quic_handed_on.add(1);
                         continue;
                     }
                     HandedOn::Dropped => {
-                        bench.counts().quic_unsent.add(1);
+                        state.counts().quic_unsent.add(1);
                         continue;
                     }
                     HandedOn::No => {}
@@ -207,46 +207,46 @@ impl Endpoint {
                         self.wake(handle.0);
                     }
                 }
-                Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, now, bench, open),
-                Some(DatagramEvent::Response(transmit)) => self.answer(&transmit, &answer, bench),
+                Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, now, state, open),
+                Some(DatagramEvent::Response(transmit)) => self.answer(&transmit, &answer, state),
                 None => {}
             }
         }
     }
 
     /// Takes a connection up, or has the client show first that its address is its own.
-    fn accept(&mut self, incoming: Incoming, now: Instant, bench: &mut LoopState, open: &Open) {
+    fn accept(&mut self, incoming: Incoming, now: Instant, state: &mut LoopState, open: &Open) {
         let peer = incoming.remote_address();
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let mut answer = Vec::new();
         // A client that answers a Retry of this server can only come here: no other server accepts the token.
         let has_come_back = self.is_succeeded && incoming.remote_address_validated();
-        if bench.stopping && !has_come_back {
+        if state.stopping && !has_come_back {
             if self.is_succeeded {
                 // It asks again, and the successor hears it then.
                 return self.quic.ignore(incoming);
             }
             let transmit = self.quic.refuse(incoming, &mut answer);
-            return self.answer(&transmit, &answer, bench);
+            return self.answer(&transmit, &answer, state);
         }
         // Where addresses have shares, no client may use up the share of an address that is not its own.
-        let must_show = self.handshakes >= bench.limits.handshakes_max || open.per_address.must_show(peer.ip());
+        let must_show = self.handshakes >= state.limits.handshakes_max || open.per_address.must_show(peer.ip());
         if must_show && !incoming.remote_address_validated() && incoming.may_retry() {
-            bench.counts().quic_retries.add(1);
+            state.counts().quic_retries.add(1);
             if let Ok(transmit) = self.quic.retry(incoming, &mut answer) {
-                self.answer(&transmit, &answer, bench);
+                self.answer(&transmit, &answer, state);
             }
             return;
         }
-        bench.counts().connections.add(1);
+        state.counts().connections.add(1);
         if open.enter(peer.ip()) != Entry::Counted {
-            bench.counts().connections_refused.add(1);
+            state.counts().connections_refused.add(1);
             let transmit = self.quic.refuse(incoming, &mut answer);
-            return self.answer(&transmit, &answer, bench);
+            return self.answer(&transmit, &answer, state);
         }
         match self.quic.accept(incoming, now, &mut answer, None) {
             Ok((handle, connection)) => {
-                let connection = http3::Connection::new(connection, peer, bench);
+                let connection = http3::Connection::new(connection, peer, state);
                 let slot = Slot { connection, timer: None, is_due: false, is_shaking_hands: true, is_open: true };
                 if self.connections.len() <= handle.0 {
                     self.connections.resize_with(handle.0 + 1, || None);
@@ -258,20 +258,20 @@ impl Endpoint {
             }
             Err(error) => {
                 open.leave(peer.ip());
-                bench.counts().tls_failed.add(1);
+                state.counts().tls_failed.add(1);
                 if let Some(transmit) = error.response {
-                    self.answer(&transmit, &answer, bench);
+                    self.answer(&transmit, &answer, state);
                 }
             }
         }
     }
 
     /// Sends a datagram that belongs to no connection. If the socket has no room it is dropped: the client asks again.
-    fn answer(&mut self, transmit: &Transmit, contents: &[u8], bench: &LoopState) {
+    fn answer(&mut self, transmit: &Transmit, contents: &[u8], state: &LoopState) {
         if self.blocked.is_none() && self.socket.send(transmit, contents).is_ok() {
-            bench.counts().bytes_sent.add(transmit.size as u64);
+            state.counts().bytes_sent.add(transmit.size as u64);
         } else {
-            bench.counts().quic_unsent.add(1);
+            state.counts().quic_unsent.add(1);
         }
     }
 
@@ -284,15 +284,15 @@ impl Endpoint {
     }
 
     /// The socket has room again.
-    pub(crate) fn resume_output(&mut self, bench: &mut LoopState, open: &Open) {
+    pub(crate) fn resume_output(&mut self, state: &mut LoopState, open: &Open) {
         if let Some(transmit) = self.blocked.take() {
-            self.send(transmit, bench);
+            self.send(transmit, state);
         }
-        self.work(bench, open);
+        self.work(state, open);
     }
 
     /// Lets the connections do what they can whose time has come, and all others that have something to do.
-    pub(crate) fn work(&mut self, bench: &mut LoopState, open: &Open) {
+    pub(crate) fn work(&mut self, state: &mut LoopState, open: &Open) {
         let now = Instant::now();
         while let Some(&(at, index)) = self.timers.first().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, index));
@@ -311,17 +311,17 @@ impl Endpoint {
                 self.due.push(index);
                 continue;
             }
-            self.turn(index, now, bench, open);
+            self.turn(index, now, state, open);
         }
     }
 
     /// Lets a connection do what it can, and finds out what it waits for.
-    fn turn(&mut self, index: usize, now: Instant, bench: &mut LoopState, open: &Open) {
+    fn turn(&mut self, index: usize, now: Instant, state: &mut LoopState, open: &Open) {
         let Some(mut slot) = self.connections[index].take() else { return };
         slot.is_due = false;
         self.exchange(index, &mut slot);
-        let mut again = slot.connection.turn(now, bench);
-        again |= self.transmit(&mut slot, now, bench);
+        let mut again = slot.connection.turn(now, state);
+        again |= self.transmit(&mut slot, now, state);
         // What was answered is put into datagrams and sent by now.
         static_probe!("done");
         self.exchange(index, &mut slot);
@@ -334,7 +334,7 @@ impl Endpoint {
             open.leave(slot.connection.peer().ip());
             self.waiting.remove(&slot.connection.number());
         }
-        if bench.throttles.is_some()
+        if state.throttles.is_some()
             && let Some(number) = slot.connection.waits_as()
         {
             self.waiting.insert(number, index);
@@ -372,14 +372,14 @@ impl Endpoint {
     }
 
     /// Sends what a connection has to send; whether it has more.
-    fn transmit(&mut self, slot: &mut Slot, now: Instant, bench: &mut LoopState) -> bool {
+    fn transmit(&mut self, slot: &mut Slot, now: Instant, state: &mut LoopState) -> bool {
         let segments = self.socket.segments_max().min(SEGMENTS_MAX);
         for _ in 0..SENDS_MAX {
             self.output.clear();
             let Some(transmit) = slot.connection.quic.poll_transmit(now, segments, &mut self.output) else {
                 return false;
             };
-            self.send(transmit, bench);
+            self.send(transmit, state);
             if self.blocked.is_some() {
                 return true;
             }
@@ -388,44 +388,44 @@ impl Endpoint {
     }
 
     /// Sends the datagrams in the output, or keeps them until there is room.
-    fn send(&mut self, transmit: Transmit, bench: &LoopState) {
+    fn send(&mut self, transmit: Transmit, state: &LoopState) {
         match self.socket.send(&transmit, &self.output) {
-            Ok(()) => bench.counts().bytes_sent.add(transmit.size as u64),
+            Ok(()) => state.counts().bytes_sent.add(transmit.size as u64),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.blocked = Some(transmit),
             // As if they were lost on their way: QUIC sends again what was in them.
-            Err(_) => bench.counts().quic_unsent.add(1),
+            Err(_) => state.counts().quic_unsent.add(1),
         }
     }
 
     /// Has every connection that waits for a password look again.
-    pub(crate) fn resume_parked(&mut self, bench: &mut LoopState, open: &Open) {
+    pub(crate) fn resume_parked(&mut self, state: &mut LoopState, open: &Open) {
         for index in 0..self.connections.len() {
             if let Some(slot) = self.connections[index].as_mut().filter(|slot| slot.connection.is_parked()) {
                 slot.connection.resume();
                 self.wake(index);
             }
         }
-        self.work(bench, open);
+        self.work(state, open);
     }
 
     /// Has a stream look again that has waited for others to be over; its connection has its turn with those that have
     /// something to do.
-    pub(crate) fn resume_waiting(&mut self, number: u64, stream: u64, bench: &mut LoopState) {
+    pub(crate) fn resume_waiting(&mut self, number: u64, stream: u64, state: &mut LoopState) {
         let Some(&index) = self.waiting.get(&number) else { return };
         if let Some(slot) = self.connections[index].as_mut() {
-            slot.connection.answer_waiting(stream, bench);
+            slot.connection.answer_waiting(stream, state);
             self.wake(index);
         }
     }
 
     /// Ends the connections whose deadline has passed.
-    pub(crate) fn sweep(&mut self, bench: &mut LoopState, open: &Open) {
-        let (now, now_ms) = (Instant::now(), bench.clock.now_ms);
+    pub(crate) fn sweep(&mut self, state: &mut LoopState, open: &Open) {
+        let (now, now_ms) = (Instant::now(), state.clock.now_ms);
         let connections = &self.connections;
         self.waiting
             .retain(|_, index| connections[*index].as_ref().is_some_and(|slot| slot.connection.waits_as().is_some()));
         for index in self.waiting.values().copied().collect::<Vec<_>>() {
-            if self.connections[index].as_mut().is_some_and(|slot| slot.connection.ping(bench)) {
+            if self.connections[index].as_mut().is_some_and(|slot| slot.connection.ping(state)) {
                 self.wake(index);
             }
         }
@@ -434,11 +434,11 @@ impl Endpoint {
                 self.wake(index);
             }
             if let Some(slot) = self.connections[index].as_mut().filter(|slot| slot.connection.is_due(now_ms)) {
-                slot.connection.expire(now, bench);
+                slot.connection.expire(now, state);
                 self.wake(index);
             }
         }
-        self.work(bench, open);
+        self.work(state, open);
     }
 
     /// Counts the connections by what they wait for.
@@ -450,21 +450,21 @@ impl Endpoint {
     }
 
     /// Tells all clients that no more requests are taken up.
-    pub(crate) fn begin_stop(&mut self, bench: &mut LoopState, open: &Open) {
+    pub(crate) fn begin_stop(&mut self, state: &mut LoopState, open: &Open) {
         (0..self.connections.len()).for_each(|index| self.wake(index));
-        self.work(bench, open);
+        self.work(state, open);
     }
 
     /// Ends all connections at once, even with responses under way.
-    pub(crate) fn abort(&mut self, bench: &mut LoopState, open: &Open) {
+    pub(crate) fn abort(&mut self, state: &mut LoopState, open: &Open) {
         let now = Instant::now();
         for slot in self.connections.iter_mut().flatten() {
             if slot.connection.is_sending() {
-                bench.counts().stop_aborted.add(1);
+                state.counts().stop_aborted.add(1);
             }
-            slot.connection.close(http3::Code::NoError, now, bench);
+            slot.connection.close(http3::Code::NoError, now, state);
         }
-        self.begin_stop(bench, open);
+        self.begin_stop(state, open);
         // The server does not wait for what clients may still send.
         for slot in self.connections.drain(..).flatten() {
             if slot.is_open {

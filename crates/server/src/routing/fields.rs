@@ -1,7 +1,7 @@
 //! Fields of responses that a configuration sets or removes.
 
 use super::rewrite::{remove, shift};
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 
 /// Fields to take out of a head, and fields to add to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Fields {
     }
 
     /// Changes the head of a response of which nothing was sent yet.
-    pub(crate) fn apply(&self, out: &mut Pending, is_secure: bool) {
+    pub(crate) fn apply(&self, out: &mut OutgoingResponse, is_secure: bool) {
         let status = out.status;
         let head = &mut out.response.head;
         let before = head.len();
@@ -191,8 +191,8 @@ mod tests {
     use super::*;
     use crate::http::response::Part;
 
-    fn pending(status: u16, fields: &str) -> Pending {
-        let mut out = Pending { status, ..Pending::default() };
+    fn outgoing(status: u16, fields: &str) -> OutgoingResponse {
+        let mut out = OutgoingResponse { status, ..OutgoingResponse::default() };
         let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
         out.head_bytes = head.len() as u64;
         out.response.head = [head.as_bytes(), b"bet1bet2"].concat();
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn fields_come_and_go_and_the_parts_move_along() {
-        let mut out = pending(200, "Server: weir\r\nETag: \"1\"\r\nContent-Type: a\r\nContent-Length: 4\r\n");
+        let mut out = outgoing(200, "Server: weir\r\nETag: \"1\"\r\nContent-Type: a\r\nContent-Length: 4\r\n");
         fields(&[("X", "y"), ("Z", "1"), ("server", "w")], &["etag", "none"]).apply(&mut out, false);
         let head = b"HTTP/1.1 200 OK\r\nContent-Type: a\r\nContent-Length: 4\r\nX: y\r\nZ: 1\r\nserver: w\r\n\r\n";
         assert_eq!(out.response.head, [head, b"bet1bet2".as_slice()].concat());
@@ -243,13 +243,13 @@ mod tests {
             (503, "", ("Retry-After", "600"), "Retry-After: 600\r\n"),
             (200, "", ("Strict-Transport-Security", "max-age=1"), ""),
         ] {
-            let mut out = pending(status, own);
+            let mut out = outgoing(status, own);
             fields(&[set], &[]).apply(&mut out, false);
             let expected = format!("HTTP/1.1 200 OK\r\n{expected}\r\n");
             assert_eq!(String::from_utf8_lossy(&out.response.head), format!("{expected}bet1bet2"));
             assert_eq!(out.head_bytes, expected.len() as u64);
         }
-        let mut out = pending(200, "");
+        let mut out = outgoing(200, "");
         fields(&[("Strict-Transport-Security", "max-age=1")], &[]).apply(&mut out, true);
         assert!(String::from_utf8_lossy(&out.response.head).contains("\r\nStrict-Transport-Security: max-age=1\r\n"));
     }

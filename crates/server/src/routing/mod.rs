@@ -16,7 +16,7 @@ pub(crate) mod settings;
 use crate::counters::LoopCounters;
 use crate::counters::host_counts::HostCounts;
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::files::atom::Atom;
 use crate::files::head::Persistence;
 use crate::files::root::Root;
@@ -67,7 +67,7 @@ impl Front {
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
-        out: &mut Pending,
+        out: &mut OutgoingResponse,
     ) {
         match self {
             Self::Plain(site) => {
@@ -278,7 +278,7 @@ impl Hosts {
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
-        out: &mut Pending,
+        out: &mut OutgoingResponse,
     ) {
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let name = host_names::name_of(request);
@@ -336,7 +336,7 @@ impl Hosts {
         way: Way<'_>,
         settings: &Settings,
         asker: &Asker<'_>,
-        out: &mut Pending,
+        out: &mut OutgoingResponse,
     ) -> Option<Rc<Settings>> {
         let Asker { request, clock, counters, .. } = *asker;
         let Way { action, looked_up, asked: (found, is_other), caller, persistence } = way;
@@ -366,7 +366,7 @@ impl Hosts {
         } else {
             request
         };
-        let respond = |site: &mut Site, request: &Request<'_>, out: &mut Pending| match looked_up {
+        let respond = |site: &mut Site, request: &Request<'_>, out: &mut OutgoingResponse| match looked_up {
             Some(looked_up) => site.respond_with(looked_up, request, caller, persistence, (clock, counters), out),
             None => site.respond(request, caller, persistence, clock, counters, out),
         };
@@ -378,8 +378,9 @@ impl Hosts {
         } else if mount_bytes == 0 && !is_other {
             respond(&mut self.sites[site].1, request, out)
         } else {
-            let respond =
-                |site: &mut Site, target: &str, out: &mut Pending| respond(site, &Request { target, ..*request }, out);
+            let respond = |site: &mut Site, target: &str, out: &mut OutgoingResponse| {
+                respond(site, &Request { target, ..*request }, out)
+            };
             self.mounted(site, mount_bytes, found, respond, out)
         };
         if let Some(atom) = page {
@@ -402,8 +403,8 @@ impl Hosts {
         site: usize,
         mount_bytes: usize,
         found: &Target<'_>,
-        respond: impl FnOnce(&mut Site, &str, &mut Pending) -> Option<Rc<Atom>>,
-        out: &mut Pending,
+        respond: impl FnOnce(&mut Site, &str, &mut OutgoingResponse) -> Option<Rc<Atom>>,
+        out: &mut OutgoingResponse,
     ) -> Option<Rc<Atom>> {
         let text = &mut self.text;
         below_mount(mount_bytes, found, text);
@@ -442,7 +443,7 @@ struct Way<'a> {
 }
 
 /// Puts the page for an error, and the fields, into a response that was made.
-fn finish(settings: &Settings, head_only: bool, is_secure: bool, out: &mut Pending) {
+fn finish(settings: &Settings, head_only: bool, is_secure: bool, out: &mut OutgoingResponse) {
     if out.status >= 400
         && let Some(page) = settings.page(out.status)
     {

@@ -213,9 +213,9 @@ mod tests {
         let fields = |list: &[&Said]| {
             let settings = Settings::of(list.iter().copied());
             [settings.fields, settings.error_fields].map(|fields| {
-                let mut out = crate::exchange::pending::Pending {
+                let mut out = crate::exchange::outgoing::OutgoingResponse {
                     head_bytes: 19,
-                    ..crate::exchange::pending::Pending::default()
+                    ..crate::exchange::outgoing::OutgoingResponse::default()
                 };
                 out.response.head = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
                 fields.apply(&mut out, true);

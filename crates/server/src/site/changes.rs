@@ -33,7 +33,8 @@ impl Site {
         let mut changes = std::mem::take(&mut self.changes);
         let mut gone = 0;
         // Where answers may be stale, changed content is kept until the next request for it, which may still get it.
-        let kept_ms = self.advisory.as_ref().filter(|advisory| advisory.may_be_stale()).map(|_| now_ms());
+        let kept_ms =
+            self.policy_client.as_ref().filter(|policy_client| policy_client.may_be_stale()).map(|_| now_ms());
         for change in &changes {
             match change {
                 Change::Path(path) => {

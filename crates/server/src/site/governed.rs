@@ -3,7 +3,7 @@
 use super::{Resource, Site};
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::files::atom::Atom;
 use crate::files::cache::{Found, TOLD_MS, UNTOLD_MS};
 use crate::files::conditional::{self, Verdict};
@@ -14,10 +14,10 @@ use crate::http::request::{Method, Request};
 use crate::io::clock::Clock;
 use crate::io::epoll;
 use crate::policy::advice::{Advice, Names};
-use crate::policy::advisory::MayBeStale;
 use crate::policy::caller::Caller;
 use crate::policy::codec_swap::{Family, Stream};
 use crate::policy::leased::Leased;
+use crate::policy::policy_client::MayBeStale;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Site {
         resource: &Resource,
         clock: &Clock,
         counters: &LoopCounters,
-        out: &mut Pending,
+        out: &mut OutgoingResponse,
     ) -> Option<Rc<Atom>> {
         let Resource::Atom(atom) = resource else { return None };
         // A wait is reported with the ticket of its own advice, so a request that waited needs new advice.
@@ -67,7 +67,7 @@ impl Site {
         if !is_chosen {
             return Some(Rc::clone(atom));
         }
-        if atom.forms.is_none() {
+        if atom.encodings.is_none() {
             return Some(atom.chosen_as_it_is());
         }
         Some(self.form(request, path, Rc::clone(atom), false, clock, counters).chosen_as_it_is())
@@ -76,15 +76,15 @@ impl Site {
     /// Asks what is to be done with a request for content that is governed, and answers it where that is something else
     /// than what is done without a rule.
     #[inline(never)]
-    pub(super) fn govern(&mut self, asked: &Asked<'_>, resource: Resource, out: &mut Pending) -> Resource {
+    pub(super) fn govern(&mut self, asked: &Asked<'_>, resource: Resource, out: &mut OutgoingResponse) -> Resource {
         let Asked { request, caller, clock, counters, .. } = *asked;
-        let Some(advisory) = &self.advisory else { return resource };
+        let Some(policy_client) = &self.policy_client else { return resource };
         let (Resource::Atom(atom) | Resource::Doubtful(atom, _)) = &resource else { return resource };
-        let advice = advisory.ask(request, atom, caller, clock.now_ms);
-        advisory.begun(atom, caller, clock.now_ms, &advice, &mut out.advised);
+        let advice = policy_client.ask(request, atom, caller, clock.now_ms);
+        policy_client.begun(atom, caller, clock.now_ms, &advice, &mut out.advised);
         counters.advised.add(1);
         if advice.lease.is_some() && atom.template.is_none() && !is_swappable(atom) {
-            advisory.keep(atom, caller, clock.now_ms, &advice);
+            policy_client.keep(atom, caller, clock.now_ms, &advice);
         }
         match resource {
             // Nearly all of them. What clients have of other files, and the parts that they want, take a closer look.
@@ -97,7 +97,7 @@ impl Site {
                     && !is_swappable(&atom) =>
             {
                 out.advised.iter_mut().for_each(|advised| advised.is_chosen = true);
-                let has_forms = atom.forms.is_some();
+                let has_forms = atom.encodings.is_some();
                 let form = if has_forms { self.form(request, asked.path, atom, false, clock, counters) } else { atom };
                 Resource::Atom(form.chosen_as_it_is())
             }
@@ -107,7 +107,7 @@ impl Site {
 
     /// Answers as it is advised, or says what is to be answered with.
     #[inline(never)]
-    fn obey(&mut self, asked: &Asked<'_>, advice: &Advice, resource: Resource, out: &mut Pending) -> Resource {
+    fn obey(&mut self, asked: &Asked<'_>, advice: &Advice, resource: Resource, out: &mut OutgoingResponse) -> Resource {
         let Asked { request, path, persistence, clock, counters, .. } = *asked;
         if let Some(seconds) = advice.refuse_retry_after_s {
             counters.advice_refused.add(1);
@@ -149,7 +149,13 @@ impl Site {
 
     /// The page to be assembled: a variant of it, where one is chosen and there. A variant has the ending of its page,
     /// so that it is assembled as that is.
-    fn choose_page(&mut self, asked: &Asked<'_>, names: &Names, page: Rc<Atom>, out: &mut Pending) -> Rc<Atom> {
+    fn choose_page(
+        &mut self,
+        asked: &Asked<'_>,
+        names: &Names,
+        page: Rc<Atom>,
+        out: &mut OutgoingResponse,
+    ) -> Rc<Atom> {
         let Asked { path, clock, counters, .. } = *asked;
         let stale = out.advised.as_ref().and_then(|advised| advised.stale);
         let found = variants::find(names, path, |path| self.aged(path, stale, clock, counters));
@@ -167,20 +173,20 @@ impl Site {
 
     /// Has what the cache keeps loaded anew where other rules than before are, or none, for it.
     pub(crate) fn ask_again(&mut self, counters: &LoopCounters) {
-        let Some(advisory) = &self.advisory else { return };
+        let Some(policy_client) = &self.policy_client else { return };
         // Before the questions: what changes between them is another edition.
-        let edition = advisory.edition();
+        let edition = policy_client.edition();
         if std::mem::replace(&mut self.edition, edition) != edition {
             let gone = self.cache.remove_where(|path, atom| {
-                let is_governed = advisory.governs(path);
-                (atom.is_governed, atom.asks_hints) != (is_governed, is_governed && advisory.asks_hints(path))
+                let is_governed = policy_client.governs(path);
+                (atom.is_governed, atom.asks_hints) != (is_governed, is_governed && policy_client.asks_hints(path))
             });
             counters.cache_stale.add(gone);
         }
     }
 
     /// Answers with a variant.
-    fn choose(&mut self, asked: &Asked<'_>, names: &Names, plain: Aged, out: &mut Pending) {
+    fn choose(&mut self, asked: &Asked<'_>, names: &Names, plain: Aged, out: &mut OutgoingResponse) {
         let Asked { request, path, clock, counters, .. } = *asked;
         let stale = out.advised.as_ref().and_then(|advised| advised.stale);
         let (name, (atom, age_s)) = self.variant(asked, names, plain, stale);
@@ -286,13 +292,13 @@ impl Site {
     }
 
     fn stream(&mut self, path: &[u8], names: &Names, atom: &Rc<Atom>) -> Option<Stream> {
-        let advisory = self.advisory.as_ref()?;
+        let policy_client = self.policy_client.as_ref()?;
         if self.shared_root.is_none() {
             self.shared_root = self.root.try_clone().ok().map(Rc::new);
         }
         let root = Rc::clone(self.shared_root.as_ref()?);
-        let family = Family { root, shelf: Arc::clone(&self.shelf), path: path.into() };
-        Stream::begin(family, names.clone().into(), atom, advisory)
+        let family = Family { root, shared_content: Arc::clone(&self.shared_content), path: path.into() };
+        Stream::begin(family, names.clone().into(), atom, policy_client)
     }
 }
 
@@ -310,7 +316,7 @@ fn is_swappable(atom: &Atom) -> bool {
 
 /// The head of a response that is made piece by piece. Its length is not known beforehand, and its bytes may come from
 /// several files: so it has no validators and no ranges, and caches must not store it.
-fn begin_stream(stream: Stream, chosen: &Atom, asked: &Asked<'_>, out: &mut Pending) {
+fn begin_stream(stream: Stream, chosen: &Atom, asked: &Asked<'_>, out: &mut OutgoingResponse) {
     let fields = format!(
         "Content-Type: {}\r\nTransfer-Encoding: chunked\r\nAccept-Ranges: none\r\nCache-Control: no-store\r\n",
         chosen.content_type

@@ -4,7 +4,7 @@ use super::governed::Asked;
 use super::{Resource, Site};
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::files::atom::Atom;
 use crate::files::head::Persistence;
 use crate::http::coding::CODINGS;
@@ -29,7 +29,7 @@ impl LookedUp {
     /// The endings of the compressed neighbours that may be sent in place of that file.
     pub(crate) fn neighbours(&self) -> Vec<&'static [u8]> {
         let Ok(Resource::Atom(atom)) = &self.0 else { return Vec::new() };
-        let found = atom.forms.as_ref().map(|forms| forms.neighbours()).unwrap_or_default();
+        let found = atom.encodings.as_ref().map(|encodings| encodings.neighbours()).unwrap_or_default();
         let there = CODINGS.into_iter().zip(found).filter(|(_, stamp)| stamp.is_some());
         there.map(|(coding, _)| coding.suffix()).collect()
     }
@@ -65,7 +65,7 @@ impl Site {
         caller: &Caller<'_>,
         persistence: Persistence,
         (clock, counters): (&Clock, &LoopCounters),
-        out: &mut Pending,
+        out: &mut OutgoingResponse,
     ) -> Option<Rc<Atom>> {
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let mut decoded = std::mem::take(&mut self.decoded);

@@ -17,15 +17,15 @@ use crate::counters::LoopCounters;
 use crate::counters::host_counts::HostLedger;
 use crate::counters::static_probe::static_probe;
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::files::atom::{Atom, Description, Stamp};
 use crate::files::cache::{Cache, Found, TOLD_MS, UNTOLD_MS};
 use crate::files::conditional::{self, Verdict};
-use crate::files::forms::{self, Forms};
+use crate::files::encodings::{self, Encodings};
 use crate::files::head::{self, Persistence};
 use crate::files::root::Root;
 use crate::files::settings::Compression;
-use crate::files::shelf::Shelf;
+use crate::files::shared_content::SharedContent;
 use crate::files::watcher::Watcher;
 use crate::files::watches::{Change, Watches};
 use crate::http::coding::LastAccepted;
@@ -36,8 +36,8 @@ use crate::http::request::{Method, Request};
 use crate::http::response::{Part, Variant};
 use crate::http::target::{self, BadTarget};
 use crate::io::clock::Clock;
-use crate::policy::advisory::Advisory;
 use crate::policy::caller::Caller;
+use crate::policy::policy_client::PolicyClient;
 use crate::site::kept_pages::KeptPages;
 use crate::site::settings::{SiteBounds, SiteKind};
 use governed::Asked;
@@ -65,7 +65,7 @@ pub(crate) struct Site {
     /// The same, for responses that open further files.
     shared_root: Option<Rc<Root>>,
     /// The way to the adviser.
-    advisory: Option<Rc<Advisory>>,
+    policy_client: Option<Rc<PolicyClient>>,
     /// The edition of the rules that all of the cache was asked about.
     edition: u64,
     cache: Cache,
@@ -75,7 +75,7 @@ pub(crate) struct Site {
     listings: Listings,
     /// Pages as they were assembled last, where answers may be stale.
     kept: KeptPages,
-    shelf: Arc<Shelf>,
+    shared_content: Arc<SharedContent>,
     accepted: LastAccepted,
     compression: Compression,
     includes: bool,
@@ -99,7 +99,7 @@ pub(crate) struct Site {
 #[derive(Debug, Clone)]
 pub(crate) struct Share {
     /// The bytes of files that all loops have read.
-    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) shared_content: Arc<SharedContent>,
     /// The loop's.
     pub(crate) watcher: Rc<Watcher>,
     /// What the loop counts of each host.
@@ -107,7 +107,7 @@ pub(crate) struct Share {
     /// Descriptors of files that are kept open.
     pub(crate) files_max: usize,
     /// The loop's; none without an adviser.
-    pub(crate) advisory: Option<Rc<Advisory>>,
+    pub(crate) policy_client: Option<Rc<PolicyClient>>,
 }
 
 /// What a path leads to.
@@ -151,15 +151,15 @@ impl Site {
         Self {
             root: root.following(how.symlinks, &how.root),
             shared_root: None,
-            advisory: share.advisory.clone(),
-            edition: share.advisory.as_ref().map_or(0, |advisory| advisory.edition()),
+            policy_client: share.policy_client.clone(),
+            edition: share.policy_client.as_ref().map_or(0, |policy_client| policy_client.edition()),
             cache: Cache::new(bytes_max, share.files_max),
             absent: absent::Absent::default(),
             watches: Watches::new(Rc::clone(&share.watcher), bounds.watches_max),
             changes: Vec::new(),
             listings: Listings::new(bytes_max),
             kept: KeptPages::default(),
-            shelf: Arc::clone(&share.shelf),
+            shared_content: Arc::clone(&share.shared_content),
             accepted: LastAccepted::default(),
             compression: how.compression.clone(),
             includes: how.includes,
@@ -197,7 +197,7 @@ impl Site {
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
-        out: &mut Pending,
+        out: &mut OutgoingResponse,
     ) -> Option<Rc<Atom>> {
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         match request.method {
@@ -235,7 +235,7 @@ impl Site {
         asked: Asked<'_>,
         found: &target::Target<'_>,
         mut resource: Resource,
-        out: &mut Pending,
+        out: &mut OutgoingResponse,
     ) -> Option<Rc<Atom>> {
         let Asked { request, caller, path, persistence, clock, counters } = asked;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
@@ -356,12 +356,13 @@ impl Site {
     fn is_same(&self, atom: &Atom, name: &[u8], metadata: &Metadata) -> bool {
         let stamp = Stamp::of(metadata);
         let compression = if atom.own_coding.is_some() { &Compression::NONE } else { &self.compression };
-        let neighbours = forms::neighbours(&self.root, name, stamp, compression);
+        let neighbours = encodings::neighbours(&self.root, name, stamp, compression);
         stamp == atom.stamp
             && *atom.path == *name
             && !atom.is_ambiguous
             && (atom.template.is_some()
-                || neighbours == atom.forms.as_ref().map_or_else(Default::default, |forms| forms.neighbours()))
+                || neighbours
+                    == atom.encodings.as_ref().map_or_else(Default::default, |encodings| encodings.neighbours()))
     }
 
     /// How long a file, or a listing, needs no look: long where the kernel tells of every change that it can tell of.
@@ -383,12 +384,13 @@ impl Site {
         let own_coding = media_type::coding_of(name, &self.media_types).filter(|_| media_type::is_gzip(&file));
         // What is compressed already gets no second coding.
         let compression = if own_coding.is_some() { &Compression::NONE } else { &self.compression };
-        let neighbours = forms::neighbours(&self.root, name, stamp, compression);
-        let makes = forms::makes(&content_type, stamp.size(), compression);
+        let neighbours = encodings::neighbours(&self.root, name, stamp, compression);
+        let makes = encodings::makes(&content_type, stamp.size(), compression);
         let is_page = self.includes && assembly::is_page(name);
         let varies = !is_page && (makes || neighbours.iter().any(Option::is_some));
-        let is_governed = self.advisory.as_ref().is_some_and(|advisory| advisory.governs(path));
-        let asks_hints = is_governed && self.advisory.as_ref().is_some_and(|advisory| advisory.asks_hints(path));
+        let is_governed = self.policy_client.as_ref().is_some_and(|policy_client| policy_client.governs(path));
+        let asks_hints =
+            is_governed && self.policy_client.as_ref().is_some_and(|policy_client| policy_client.asks_hints(path));
         let variant = Variant::Identity;
         let of = Description {
             path: name.into(),
@@ -402,14 +404,14 @@ impl Site {
         };
         let held_bytes_max =
             if is_page { self.memory_bytes_max.max(assembly::HELD_BYTES_MAX) } else { self.memory_bytes_max };
-        let mut atom = Atom::load(file, &self.shelf, held_bytes_max, &of)?;
+        let mut atom = Atom::load(file, &self.shared_content, held_bytes_max, &of)?;
         atom.is_ambiguous = atom.stamp.is_ambiguous(AMBIGUOUS);
         atom.template = is_page.then(OnceCell::new);
         atom.asked_as = std::str::from_utf8(path).ok().filter(|_| is_governed).map(Box::from);
         if varies {
-            let (root, shelf) = (&self.root, &*self.shelf);
-            let forms = Forms::load(root, name, neighbours, makes, shelf, self.memory_bytes_max, &of);
-            atom.forms = Some(Box::new(forms));
+            let (root, shared_content) = (&self.root, &*self.shared_content);
+            let encodings = Encodings::load(root, name, neighbours, makes, shared_content, self.memory_bytes_max, &of);
+            atom.encodings = Some(Box::new(encodings));
         }
         Ok(atom)
     }
@@ -431,14 +433,15 @@ impl Site {
         clock: &Clock,
         counters: &LoopCounters,
     ) -> Rc<Atom> {
-        let (Some(forms), Some(lines)) = (&atom.forms, request.accept_encoding_lines()) else { return atom };
+        let (Some(encodings), Some(lines)) = (&atom.encodings, request.accept_encoding_lines()) else { return atom };
         let mut grown = 0;
-        let shelf = (!is_stale).then_some(&*self.shelf);
-        let chosen = forms.choose(&atom, self.accepted.read_lines(&lines), shelf, clock.unix_s, &mut grown);
+        let shared_content = (!is_stale).then_some(&*self.shared_content);
+        let chosen =
+            encodings.choose(&atom, self.accepted.read_lines(&lines), shared_content, clock.unix_s, &mut grown);
         if grown > 0 {
             counters.cache_evictions.add(self.cache.grow(path, grown));
         }
-        counters.forms_refused.add(self.shelf.take_refused());
+        counters.forms_refused.add(self.shared_content.take_refused());
         let Some(form) = chosen.filter(|form| !is_stale || form.is_unchanged()) else { return atom };
         counters.coded_responses.add(1);
         form
@@ -490,7 +493,7 @@ impl Site {
         atom: Rc<Atom>,
         clock: &Clock,
         persistence: Persistence,
-        out: &mut Pending,
+        out: &mut OutgoingResponse,
     ) {
         let size = atom.size();
         let verdict =
@@ -540,7 +543,7 @@ impl Site {
         atom: &Atom,
         clock: &Clock,
         persistence: Persistence,
-        out: &mut Pending,
+        out: &mut OutgoingResponse,
     ) {
         let size = atom.size();
         let content_range = |(start, end): (u64, u64)| format!("Content-Range: bytes {start}-{}/{size}\r\n", end - 1);
@@ -582,7 +585,7 @@ impl Site {
 }
 
 /// Says which methods there are.
-pub(crate) fn options(out: &mut Pending, clock: &Clock, persistence: Persistence) {
+pub(crate) fn options(out: &mut OutgoingResponse, clock: &Clock, persistence: Persistence) {
     out.status = 204;
     head::other(&mut out.response.head, 204, &[ALLOW], clock, persistence);
     out.head_bytes = out.response.head.len() as u64;

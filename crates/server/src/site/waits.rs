@@ -2,7 +2,7 @@
 
 use super::{Resource, Site};
 use crate::counters::LoopCounters;
-use crate::exchange::pending::Pending;
+use crate::exchange::outgoing::OutgoingResponse;
 use crate::files::atom::Atom;
 use crate::io::clock::Clock;
 use crate::policy::throttle::Place;
@@ -24,7 +24,7 @@ impl Site {
         counters: &LoopCounters,
     ) -> Resource {
         // Content that is in memory passes none of this.
-        let began = self.advisory.is_some().then(Instant::now);
+        let began = self.policy_client.is_some().then(Instant::now);
         let found = self.look_now(path, stale, clock, counters);
         let took_ns = began.map_or(0, |began| u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
         self.looked_ns = self.looked_ns.saturating_add(took_ns);
@@ -34,14 +34,14 @@ impl Site {
 
     /// Tells how long the request waited for a place among those under way and for its file, where it did.
     #[inline]
-    pub(super) fn tell_waits(&self, out: &Pending) {
+    pub(super) fn tell_waits(&self, out: &OutgoingResponse) {
         if self.looked_ns > 0 || out.place.is_some() {
             self.tell_what_waited(out);
         }
     }
 
     #[cold]
-    fn tell_what_waited(&self, out: &Pending) {
+    fn tell_what_waited(&self, out: &OutgoingResponse) {
         let waited_ms = out.place.as_ref().map_or(0, Place::waited_ms);
         let waited_ns = self.looked_ns.saturating_add(waited_ms.saturating_mul(NS_PER_MS));
         if waited_ns > 0

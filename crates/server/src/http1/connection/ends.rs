@@ -14,16 +14,16 @@ const LINGER_BYTES_MAX: usize = 1 << 20;
 
 impl Connection {
     /// Ends a connection whose deadline has passed; a client in the middle of a head gets 408.
-    pub(crate) fn expire(&mut self, bench: &mut LoopState) {
+    pub(crate) fn expire(&mut self, state: &mut LoopState) {
         if self.phase != Phase::Linger {
-            bench.counts().timeouts.add(1);
+            state.counts().timeouts.add(1);
         }
         if self.phase == Phase::Head && !self.saved.is_empty() {
-            self.refuse(408, 0, bench);
+            self.refuse(408, 0, state);
             // Best effort: what does not fit into the socket at once is not worth waiting for.
-            let _ = self.send_batch(1, bench);
+            let _ = self.send_batch(1, state);
         }
-        self.give_up(bench);
+        self.abort(state);
     }
 
     /// Whether it may be closed for another one, and how readily: not while it has something to do that goes on.
@@ -42,36 +42,36 @@ impl Connection {
     }
 
     /// Logs what was sent of unfinished responses.
-    pub(crate) fn give_up(&mut self, bench: &mut LoopState) {
-        for mut pending in std::mem::take(&mut self.queue) {
-            bench.settle_one(&mut pending);
+    pub(crate) fn abort(&mut self, state: &mut LoopState) {
+        for mut outgoing in std::mem::take(&mut self.queue) {
+            state.settle_one(&mut outgoing);
         }
         // Whether it is parked or not: it is looked at again and again while it waits.
-        bench.forget_waiting(self.number, None);
+        state.forget_waiting(self.number, None);
         self.transport.say_goodbye();
     }
 
     /// Puts the answer to something unreadable into a place of the batch; the connection ends after it.
-    pub(super) fn refuse(&mut self, status: u16, place: usize, bench: &mut LoopState) {
+    pub(super) fn refuse(&mut self, status: u16, place: usize, state: &mut LoopState) {
         self.after = After::Linger;
-        let pending = &mut bench.batch[place];
-        error_page::write(pending, status, Extra::default(), &bench.clock, Persistence::Closes);
-        bench.counters.0[bench.index].count(status);
-        if let Some(log) = &mut bench.log {
-            log.begin(&mut pending.log, None, self.peer.ip(), status, &bench.clock);
+        let outgoing = &mut state.batch[place];
+        error_page::write(outgoing, status, Extra::default(), &state.clock, Persistence::Closes);
+        state.counters.0[state.index].count(status);
+        if let Some(log) = &mut state.log {
+            log.begin(&mut outgoing.log, None, self.peer.ip(), status, &state.clock);
         }
     }
 
     /// Ends our side, then reads until the client ends its own.
-    pub(super) fn linger(&mut self, bench: &mut LoopState) -> io::Result<Turn> {
+    pub(super) fn linger(&mut self, state: &mut LoopState) -> io::Result<Turn> {
         if self.lingered_bytes.is_none() {
             self.transport.end_output();
             self.unread = true;
-            self.enter(Phase::Linger, bench);
+            self.enter(Phase::Linger, state);
         }
         let mut lingered = self.lingered_bytes.unwrap_or(0);
         while self.unread && lingered < LINGER_BYTES_MAX {
-            match self.transport.receive(&mut bench.input, &mut bench.ring) {
+            match self.transport.receive(&mut state.input, &mut state.ring) {
                 Ok(0) => return Ok(Turn::Close),
                 Ok(received) => lingered += received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 impl Connection {
     /// Finds out what the connection waits for now, and until when.
-    pub(super) fn settle_phase(&mut self, has_moved: bool, bench: &LoopState) {
-        let timeouts = &bench.timeouts;
+    pub(super) fn settle_phase(&mut self, has_moved: bool, state: &LoopState) {
+        let timeouts = &state.timeouts;
         let (phase, timeout) = if self.is_failed || self.is_done {
             (Phase::Linger, timeouts.linger)
         } else if self.streams.iter().any(|stream| !stream.is_held && !stream.waits()) || self.is_blocked() {
@@ -26,7 +26,7 @@ impl Connection {
         let is_new = std::mem::take(&mut self.is_new);
         if phase != self.phase || (phase == Phase::Stall && has_moved) || (phase == Phase::Idle && is_new) {
             self.phase = phase;
-            self.phase_deadline_ms = after(bench.clock.now_ms, timeout);
+            self.phase_deadline_ms = after(state.clock.now_ms, timeout);
         }
         let held = self.streams.iter().filter(|stream| stream.is_held).map(|stream| stream.since_ms).min();
         self.deadline_ms = held.map_or(u64::MAX, |since_ms| after(since_ms, timeouts.body)).min(self.phase_deadline_ms);

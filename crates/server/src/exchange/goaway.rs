@@ -9,7 +9,7 @@ pub(crate) const GRACE_MS: u64 = 1000;
 
 /// How far it has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Farewell {
+pub(crate) enum Goaway {
     /// The server is not stopped, as far as the connection knows.
     #[default]
     Unsaid,
@@ -30,7 +30,7 @@ pub(crate) enum Word {
     End,
 }
 
-impl Farewell {
+impl Goaway {
     /// Whether there is anything to ask, which spares the others the question.
     #[inline]
     pub(crate) fn concerns(self, is_stopping: bool) -> bool {
@@ -85,38 +85,35 @@ mod tests {
 
     #[test]
     fn who_has_asked_is_told_at_once_and_answered_until_it_has_heard() {
-        let mut farewell = Farewell::default();
-        assert_eq!(farewell.next(true, true, false, 5), Some(Word::Announcement));
-        assert_eq!((farewell.next(true, true, false, 6), farewell.is_due(6)), (None, false));
-        assert_eq!((farewell.next(true, true, true, 7), farewell.is_said()), (Some(Word::End), true));
-        assert_eq!((farewell.next(true, true, true, 8), farewell.is_due(u64::MAX)), (None, false));
+        let mut goaway = Goaway::default();
+        assert_eq!(goaway.next(true, true, false, 5), Some(Word::Announcement));
+        assert_eq!((goaway.next(true, true, false, 6), goaway.is_due(6)), (None, false));
+        assert_eq!((goaway.next(true, true, true, 7), goaway.is_said()), (Some(Word::End), true));
+        assert_eq!((goaway.next(true, true, true, 8), goaway.is_due(u64::MAX)), (None, false));
     }
 
     #[test]
     fn who_has_not_asked_has_its_time_and_who_hears_nothing_as_well() {
-        let mut farewell = Farewell::default();
-        assert_eq!(
-            (farewell.next(true, false, false, 5), farewell.next(true, false, false, 4 + GRACE_MS)),
-            (None, None)
-        );
-        assert!(!farewell.is_due(4 + GRACE_MS) && farewell.is_due(5 + GRACE_MS));
-        assert_eq!(farewell.next(true, false, false, 5 + GRACE_MS), Some(Word::Announcement));
-        assert_eq!(farewell.next(true, false, false, 4 + 2 * GRACE_MS), None);
-        assert!(!farewell.is_said() && farewell.is_due(5 + 2 * GRACE_MS));
-        assert_eq!(farewell.next(true, false, false, 5 + 2 * GRACE_MS), Some(Word::End));
+        let mut goaway = Goaway::default();
+        assert_eq!((goaway.next(true, false, false, 5), goaway.next(true, false, false, 4 + GRACE_MS)), (None, None));
+        assert!(!goaway.is_due(4 + GRACE_MS) && goaway.is_due(5 + GRACE_MS));
+        assert_eq!(goaway.next(true, false, false, 5 + GRACE_MS), Some(Word::Announcement));
+        assert_eq!(goaway.next(true, false, false, 4 + 2 * GRACE_MS), None);
+        assert!(!goaway.is_said() && goaway.is_due(5 + 2 * GRACE_MS));
+        assert_eq!(goaway.next(true, false, false, 5 + 2 * GRACE_MS), Some(Word::End));
         // A client whose first request comes in time gets the announcement after it.
-        let mut farewell = Farewell::default();
+        let mut goaway = Goaway::default();
         assert_eq!(
-            (farewell.next(true, false, false, 5), farewell.next(true, true, false, 6)),
+            (goaway.next(true, false, false, 5), goaway.next(true, true, false, 6)),
             (None, Some(Word::Announcement))
         );
     }
     #[test]
     fn what_was_announced_is_not_taken_back_and_nothing_else_is_kept() {
-        let mut farewell = Farewell::default();
-        assert_eq!((farewell.next(true, false, false, 5), farewell.concerns(false)), (None, true));
-        assert_eq!((farewell.next(false, false, false, 6), farewell.concerns(false)), (None, false));
-        assert_eq!(farewell.next(true, true, false, 7), Some(Word::Announcement));
-        assert_eq!(farewell.next(false, true, true, 8), Some(Word::End));
+        let mut goaway = Goaway::default();
+        assert_eq!((goaway.next(true, false, false, 5), goaway.concerns(false)), (None, true));
+        assert_eq!((goaway.next(false, false, false, 6), goaway.concerns(false)), (None, false));
+        assert_eq!(goaway.next(true, true, false, 7), Some(Word::Announcement));
+        assert_eq!(goaway.next(false, true, true, 8), Some(Word::End));
     }
 }

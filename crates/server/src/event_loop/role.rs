@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 
 /// Whether a loop serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Post {
+pub(crate) enum LoopRole {
     /// Always.
     Steady,
     /// It is the reserve's loop of this number, from 0, and rests.
@@ -24,7 +24,7 @@ pub(crate) enum Post {
     Leaving(u32),
 }
 
-impl Post {
+impl LoopRole {
     /// Whether it takes connections.
     pub(super) fn serves(self) -> bool {
         matches!(self, Self::Steady | Self::Serving(_))
@@ -38,10 +38,10 @@ impl Post {
 impl EventLoop {
     /// Serves or rests as it is ordered.
     pub(super) fn take_post(&mut self) {
-        let wanted = self.bench.loops_more;
-        match self.post {
-            Post::Resting(number) | Post::Leaving(number) if number < wanted => self.begin_to_serve(number),
-            Post::Serving(number) if number >= wanted => self.leave(number),
+        let wanted = self.state.loops_more;
+        match self.role {
+            LoopRole::Resting(number) | LoopRole::Leaving(number) if number < wanted => self.begin_to_serve(number),
+            LoopRole::Serving(number) if number >= wanted => self.leave(number),
             _ => {}
         }
     }
@@ -51,12 +51,12 @@ impl EventLoop {
             let listens = listener.socket.listen(BACKLOG);
             let fd = listener.socket.as_raw_fd();
             if listens.and_then(|()| self.epoll.add(fd, listener_token(i), Interest::Level)).is_err() {
-                self.bench.counts().accept_pauses.add(1);
+                self.state.counts().accept_pauses.add(1);
             }
         }
-        self.bench.stopping = false;
-        self.post = Post::Serving(number);
-        self.bench.counts().loops_begun.add(1);
+        self.state.stopping = false;
+        self.role = LoopRole::Serving(number);
+        self.state.counts().loops_begun.add(1);
     }
 
     fn leave(&mut self, number: u32) {
@@ -67,8 +67,8 @@ impl EventLoop {
             let _ = self.listeners[i].socket.shutdown(std::net::Shutdown::Read);
         }
         // Connections end with their response, as where the server is stopped.
-        self.bench.stopping = true;
-        self.post = Post::Leaving(number);
+        self.state.stopping = true;
+        self.role = LoopRole::Leaving(number);
         for token in self.connections.tokens(|_| true) {
             // What has arrived for those on the ring comes with the last completions, and then their turn.
             self.leave_ring(token);
@@ -80,12 +80,12 @@ impl EventLoop {
 
     /// Rests once nothing is under way any more.
     pub(super) fn settle_post(&mut self) {
-        if let Post::Leaving(number) = self.post
+        if let LoopRole::Leaving(number) = self.role
             && self.is_empty()
         {
-            self.bench.stopping = false;
-            self.post = Post::Resting(number);
-            self.bench.counts().loops_given_back.add(1);
+            self.state.stopping = false;
+            self.role = LoopRole::Resting(number);
+            self.state.counts().loops_given_back.add(1);
         }
     }
 }

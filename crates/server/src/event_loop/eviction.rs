@@ -26,7 +26,7 @@ pub(super) fn refuse(mut socket: std::net::TcpStream) {
 
 /// Those that were found at the last look, the next to be closed at the end.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Eviction {
     found: Vec<(Yields, u64)>,
     next_look_ms: u64,
 }
@@ -34,21 +34,21 @@ pub(super) struct Room {
 impl EventLoop {
     /// Closes the connection of this loop that can be spared most; whether there was one.
     pub(super) fn make_room(&mut self) -> bool {
-        if self.bench.stopping {
+        if self.state.stopping {
             return false;
         }
-        let now_ms = self.bench.clock.now_ms;
+        let now_ms = self.state.clock.now_ms;
         loop {
-            while let Some((was, token)) = self.room.found.pop() {
+            while let Some((was, token)) = self.eviction.found.pop() {
                 // It may have asked for something since, or be gone.
-                let yields = self.connections.get(token).and_then(|client| client.yields(now_ms, &self.bench.timeouts));
+                let yields = self.connections.get(token).and_then(|client| client.yields(now_ms, &self.state.timeouts));
                 if yields == Some(was) {
-                    self.bench.counts().connections_displaced.add(1);
+                    self.state.counts().connections_displaced.add(1);
                     self.close(token);
                     return true;
                 }
             }
-            if now_ms < self.room.next_look_ms {
+            if now_ms < self.eviction.next_look_ms {
                 return false;
             }
             self.look_for_room(now_ms);
@@ -56,7 +56,7 @@ impl EventLoop {
     }
 
     fn look_for_room(&mut self, now_ms: u64) {
-        let timeouts = &self.bench.timeouts;
+        let timeouts = &self.state.timeouts;
         let mut found = self.connections.each(|client: &Client| client.yields(now_ms, timeouts));
         let wanted = (self.connections.len() / AT_ONCE_SHARE).clamp(AT_ONCE.start, AT_ONCE.end);
         let last_first = |a: &(Yields, u64), b: &(Yields, u64)| -> Ordering { b.cmp(a) };
@@ -66,9 +66,9 @@ impl EventLoop {
             found.select_nth_unstable_by(at, last_first);
             found.drain(..at);
         } else {
-            self.room.next_look_ms = now_ms + PAUSE_MS;
+            self.eviction.next_look_ms = now_ms + PAUSE_MS;
         }
         found.sort_unstable_by(last_first);
-        self.room.found = found;
+        self.eviction.found = found;
     }
 }

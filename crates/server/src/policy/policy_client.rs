@@ -2,7 +2,7 @@
 
 use crate::counters::{Counters, LoopCounters};
 use crate::files::atom::Atom;
-use crate::files::shelf::Shelf;
+use crate::files::shared_content::SharedContent;
 use crate::http::request::Request;
 use crate::io::clock::now_ms;
 use crate::policy::advice::{Advice, Adviser, Link, Question};
@@ -19,28 +19,28 @@ use std::sync::Arc;
 
 /// One loop's.
 #[derive(Debug)]
-pub(crate) struct Advisory {
+pub(crate) struct PolicyClient {
     adviser: Arc<dyn Adviser>,
     links: RefCell<Links>,
     priors: Arc<Priors>,
     contents: Arc<Contents>,
-    shelf: Arc<Shelf>,
+    shared_content: Arc<SharedContent>,
     indexes: RefCell<Indexes>,
     counters: Counters,
     /// Which of the counters are this loop's.
     index: usize,
 }
 
-impl Advisory {
+impl PolicyClient {
     /// For the loop whose counters have this number.
     pub(crate) fn new(
         adviser: Arc<dyn Adviser>,
-        (priors, contents, shelf): (Arc<Priors>, Arc<Contents>, Arc<Shelf>),
+        (priors, contents, shared_content): (Arc<Priors>, Arc<Contents>, Arc<SharedContent>),
         counters: Counters,
         index: usize,
     ) -> Self {
         let (links, indexes) = (RefCell::default(), RefCell::default());
-        Self { adviser, links, priors, contents, shelf, indexes, counters, index }
+        Self { adviser, links, priors, contents, shared_content, indexes, counters, index }
     }
 
     /// Whether there are rules for a path; those that are no text have none.
@@ -67,7 +67,7 @@ impl Advisory {
     /// reports what it did with the advice ([`Self::begun`]).
     #[inline]
     pub(crate) fn ask(&self, request: &Request<'_>, atom: &Atom, caller: &Caller<'_>, now_ms: u64) -> Advice {
-        self.contents.look(atom, &self.shelf);
+        self.contents.look(atom, &self.shared_content);
         let mut link = self.link(caller, now_ms);
         let is_measured = request.hints.are_silent();
         if !is_measured {
@@ -91,7 +91,7 @@ impl Advisory {
             atom: Rc::downgrade(atom),
             until_ms: self.links.borrow().until_ms(caller.connection, now_ms),
             is_chosen: advice.variant.is_some(),
-            advisory: Rc::clone(self),
+            policy_client: Rc::clone(self),
             caller: caller.alone(),
         });
     }
@@ -108,7 +108,7 @@ impl Advisory {
     ) {
         atom.remembered.set(advice.remember);
         *advised = Some(Advised {
-            advisory: Rc::clone(self),
+            policy_client: Rc::clone(self),
             caller: caller.alone(),
             ticket: advice.ticket,
             again: None,
@@ -173,7 +173,7 @@ impl MayBeStale {
 /// A response that the adviser was asked about. The adviser is told of its end when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Advised {
-    advisory: Rc<Advisory>,
+    policy_client: Rc<PolicyClient>,
     caller: Caller<'static>,
     ticket: u64,
     /// The lease tells of its end in place of the ticket.
@@ -196,9 +196,9 @@ pub(crate) struct Advised {
 
 impl Advised {
     /// Of what was advised by a lease.
-    pub(crate) fn again(again: Again, advisory: Rc<Advisory>, caller: Caller<'static>) -> Self {
+    pub(crate) fn again(again: Again, policy_client: Rc<PolicyClient>, caller: Caller<'static>) -> Self {
         Self {
-            advisory,
+            policy_client,
             caller,
             ticket: 0,
             is_chosen: again.is_chosen(),
@@ -216,7 +216,7 @@ impl Advised {
     /// Tells how long the request had to wait, in nanoseconds.
     #[cold]
     pub(crate) fn waited(&self, waited_ns: u64) {
-        self.advisory.adviser.waited(self.ticket, waited_ns);
+        self.policy_client.adviser.waited(self.ticket, waited_ns);
     }
 
     /// Measures the connection if that is due, and has a stream go on in another variant if the adviser says so.
@@ -226,12 +226,12 @@ impl Advised {
             return;
         }
         self.looked_ms = now_ms;
-        let link = self.advisory.link(&self.caller, now_ms);
-        let wanted = self.advisory.adviser.during(self.caller.connection, link);
+        let link = self.policy_client.link(&self.caller, now_ms);
+        let wanted = self.policy_client.adviser.during(self.caller.connection, link);
         if let Some(stream) = &mut self.stream {
             stream.pace(link);
             if let Some(wanted) = wanted {
-                stream.want(&wanted, &self.advisory);
+                stream.want(&wanted, &self.policy_client);
             }
         }
     }
@@ -243,8 +243,8 @@ impl Advised {
     /// `StaleNetworkFileHandle` if the file has changed; else what the file system answers.
     pub(crate) fn fill(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.look();
-        let Self { stream, advisory, .. } = self;
-        stream.as_mut().map_or(Ok(()), |stream| stream.fill(out, advisory))
+        let Self { stream, policy_client, .. } = self;
+        stream.as_mut().map_or(Ok(()), |stream| stream.fill(out, policy_client))
     }
 
     /// Whether there is more to come than what was made.
@@ -262,7 +262,7 @@ impl Advised {
 impl Drop for Advised {
     fn drop(&mut self) {
         if self.again.is_none() {
-            self.advisory.adviser.end(self.caller.connection, self.ticket, self.bytes, !self.is_finished);
+            self.policy_client.adviser.end(self.caller.connection, self.ticket, self.bytes, !self.is_finished);
         }
     }
 }

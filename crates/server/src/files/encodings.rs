@@ -3,7 +3,7 @@
 use crate::files::atom::{Atom, Content, Description, Stamp};
 use crate::files::root::Root;
 use crate::files::settings::Compression;
-use crate::files::shelf::{Made, Shelf};
+use crate::files::shared_content::{Made, SharedContent};
 use crate::http::coding::{self, Accepted, CODINGS};
 use crate::http::media_type;
 use crate::http::response::Variant;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 /// The forms that some content has or may get.
 #[derive(Debug, Default)]
-pub(crate) struct Forms {
+pub(crate) struct Encodings {
     /// In the order of [`CODINGS`].
     ready: [OnceCell<Rc<Atom>>; CODINGS.len()],
     /// What neighbours there were when the file was loaded.
@@ -43,27 +43,27 @@ pub(crate) fn makes(content_type: &str, bytes: u64, compression: &Compression) -
         && media_type::is_compressible(content_type)
 }
 
-impl Forms {
+impl Encodings {
     /// Takes up a file's neighbours; those that cannot be read are left out.
     pub(crate) fn load(
         root: &Root,
         path: &[u8],
         neighbours: Neighbours,
         makes: bool,
-        shelf: &Shelf,
+        shared_content: &SharedContent,
         memory_bytes_max: u64,
         of: &Description,
     ) -> Self {
-        let forms = Self { neighbours, makes, ..Self::default() };
+        let encodings = Self { neighbours, makes, ..Self::default() };
         for (place, variant) in CODINGS.into_iter().enumerate().filter(|(place, _)| neighbours[*place].is_some()) {
             let path = [path, variant.suffix()].concat();
             let of = Description { path: path.as_slice().into(), variant, ..of.clone() };
-            let loaded = root.open(&path).and_then(|file| Atom::load(file, shelf, memory_bytes_max, &of));
+            let loaded = root.open(&path).and_then(|file| Atom::load(file, shared_content, memory_bytes_max, &of));
             if let Ok(atom) = loaded {
-                let _ = forms.ready[place].set(Rc::new(atom));
+                let _ = encodings.ready[place].set(Rc::new(atom));
             }
         }
-        forms
+        encodings
     }
 
     pub(crate) fn neighbours(&self) -> Neighbours {
@@ -89,7 +89,7 @@ impl Forms {
         &self,
         plain: &Atom,
         accepted: Accepted,
-        shelf: Option<&Shelf>,
+        shared_content: Option<&SharedContent>,
         now_s: u64,
         grown: &mut u64,
     ) -> Option<Rc<Atom>> {
@@ -103,13 +103,13 @@ impl Forms {
         if !self.makes {
             return None;
         }
-        let Some(shelf) = shelf else { return accepted.iter().find_map(ready) };
+        let Some(shared_content) = shared_content else { return accepted.iter().find_map(ready) };
         let file = if let Content::File(file) = &plain.content { Some((&**file, plain.stamp)) } else { None };
         for variant in accepted.iter() {
             if let Some(form) = ready(variant) {
                 return Some(form);
             }
-            match shelf.form(&plain.shared, variant, file) {
+            match shared_content.form(&plain.shared, variant, file) {
                 Made::Ready(form) => {
                     let atom = Rc::new(Atom::compressed(plain, variant, form, now_s));
                     *grown = form.bytes.len() as u64 + atom.fields.len() as u64;

@@ -31,7 +31,7 @@ const NICENESS: i32 = 10;
 
 /// Bytes of files by their stamp, as long as some cache or response holds them.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct SharedContent {
     files: Mutex<Table>,
     jobs: SyncSender<Job>,
     waiting: Mutex<Option<Receiver<Job>>>,
@@ -50,7 +50,7 @@ struct Table {
 pub(crate) struct Shared {
     filling: Mutex<()>,
     bytes: OnceLock<Arc<[u8]>>,
-    forms: [Form; 3],
+    encodings: [Form; 3],
     digest: OnceLock<Digest>,
     digest_asked: AtomicBool,
 }
@@ -86,7 +86,7 @@ enum Job {
     Digest { shared: Arc<Shared>, file: Option<File> },
 }
 
-impl Shelf {
+impl SharedContent {
     pub(crate) fn new() -> Self {
         let (jobs, waiting) = sync_channel(JOBS_MAX);
         Self { files: Mutex::default(), jobs, waiting: Mutex::new(Some(waiting)), refused: AtomicU64::new(0) }
@@ -124,7 +124,7 @@ impl Shelf {
 
     /// A compressed form, or the promise to make it; `file` is where the bytes are if they are not in memory.
     pub(crate) fn form<'s>(&self, shared: &'s Arc<Shared>, variant: Variant, file: Option<(&File, Stamp)>) -> Made<'s> {
-        let Some(form) = coding::place(variant).map(|place| &shared.forms[place]) else { return Made::Useless };
+        let Some(form) = coding::place(variant).map(|place| &shared.encodings[place]) else { return Made::Useless };
         match form.made.get() {
             Some(Some(compressed)) => Made::Ready(compressed),
             Some(None) => Made::Useless,
@@ -171,7 +171,7 @@ impl Shared {
         Self {
             filling: Mutex::default(),
             bytes,
-            forms: Default::default(),
+            encodings: Default::default(),
             digest,
             digest_asked: AtomicBool::new(false),
         }
@@ -238,7 +238,7 @@ fn work(waiting: &Receiver<Job>) {
                 continue;
             }
         };
-        let Some(form) = coding::place(variant).map(|place| &shared.forms[place]) else { continue };
+        let Some(form) = coding::place(variant).map(|place| &shared.encodings[place]) else { continue };
         let read = match &file {
             Some((file, stamp)) => read_whole(file, *stamp),
             None => shared.bytes.get().map(Arc::clone),
@@ -305,12 +305,12 @@ mod tests {
 
     #[test]
     fn of_many_that_want_a_file_one_reads_it() {
-        let shelf = Shelf::new();
+        let shared_content = SharedContent::new();
         let (file, stamp) = file(&[7; 100_000]);
         let reads: Vec<bool> = std::thread::scope(|scope| {
             let want = || {
                 let mut read = false;
-                let shared = shelf.take(stamp);
+                let shared = shared_content.take(stamp);
                 let bytes = shared.fill(&file, stamp, &mut read).expect("reads").expect("is still");
                 assert_eq!(bytes.len(), 100_000);
                 (shared, read)
@@ -322,17 +322,17 @@ mod tests {
         });
         assert_eq!(reads.iter().filter(|read| **read).count(), 1);
         let mut read = false;
-        shelf.take(stamp).fill(&file, stamp, &mut read).expect("reads");
+        shared_content.take(stamp).fill(&file, stamp, &mut read).expect("reads");
         assert!(read, "content that no cache holds is not kept");
     }
 
     #[test]
     fn what_changed_just_now_is_not_shared() {
-        let shelf = Shelf::new();
+        let shared_content = SharedContent::new();
         let file = tempfile::tempfile().expect("a file");
         file.write_all_at(b"x", 0).expect("writes");
         let stamp = Stamp::of(&file.metadata().expect("stats"));
-        let (one, other) = (shelf.take(stamp), shelf.take(stamp));
+        let (one, other) = (shared_content.take(stamp), shared_content.take(stamp));
         assert!(!Arc::ptr_eq(&one, &other) || !stamp.is_ambiguous(AMBIGUOUS));
     }
 
@@ -352,11 +352,11 @@ mod tests {
 
     #[test]
     fn more_jobs_than_there_is_room_for_are_refused_and_counted() {
-        let shelf = Shelf::new();
+        let shared_content = SharedContent::new();
         for _ in 0..JOBS_MAX + 3 {
-            assert!(matches!(shelf.form(&Arc::new(Shared::new()), Variant::Gzip, None), Made::Later));
+            assert!(matches!(shared_content.form(&Arc::new(Shared::new()), Variant::Gzip, None), Made::Later));
         }
-        assert_eq!(shelf.take_refused(), 3);
-        assert_eq!(shelf.take_refused(), 0);
+        assert_eq!(shared_content.take_refused(), 3);
+        assert_eq!(shared_content.take_refused(), 0);
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::files::atom::{Atom, Content};
 use crate::http::response::Response;
-use crate::policy::advisory::Advised;
 use crate::policy::leased::Again;
+use crate::policy::policy_client::Advised;
 use crate::policy::throttle::Place;
 use crate::telemetry::access_log::LogLine;
 use crate::telemetry::arm_requests::{self, Outcome, Owed, Told};
@@ -15,7 +15,7 @@ const JOINED_BYTES_MAX: usize = 3072;
 
 /// A response that is being sent. The handle to the content is here and not in the value.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct OutgoingResponse {
     pub(crate) response: Response,
     pub(crate) atom: Option<Rc<Atom>>,
     /// The status code, for counts and the log.
@@ -33,7 +33,7 @@ pub(crate) struct Pending {
     pub(crate) place: Option<Place>,
 }
 
-impl Pending {
+impl OutgoingResponse {
     #[inline]
     pub(crate) fn reset(&mut self) {
         self.response.reset();
