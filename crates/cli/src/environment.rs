@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use weir_steward::{ServerNow, clerk};
+use weir_policy_runtime::{ServerNow, persister};
 use weir_store::{Reader, Select};
 
 /// The largest file of a token that is read, in bytes.
@@ -133,9 +133,9 @@ fn kept(path: &Path, decisions: usize) -> anyhow::Result<Value> {
         format!("{}: no environment of a server; weir serve --policy FILE --environment FILE keeps one", path.display())
     };
     let reader = Reader::open(path).with_context(name)?;
-    let text = reader.setting(clerk::NOW)?.with_context(name)?;
+    let text = reader.setting(persister::NOW)?.with_context(name)?;
     let mut environment: Value = serde_json::from_str(&text).with_context(name)?;
-    let select = Select { class: Some(clerk::DECISIONS.to_owned()), ..Select::default() };
+    let select = Select { class: Some(persister::DECISIONS.to_owned()), ..Select::default() };
     let records = reader.records(&select, decisions)?;
     let kept: Vec<Value> = records.iter().filter_map(|record| serde_json::from_str(&record.body).ok()).collect();
     if !kept.is_empty() {
@@ -277,7 +277,7 @@ fn in_words(environment: &Value, decisions: usize) -> String {
         ("lines", "lines of the recording"),
         ("records", "looks and decisions for the environment database"),
         ("alerts", "alerts for the webhook"),
-        ("errands", "looks, decisions and alerts on their way to the clerk"),
+        ("errands", "looks, decisions and alerts on their way to the persister"),
         ("decisions", "decisions that were too many to be carried out"),
         ("evicted", "clients that asked for less than others and are not followed"),
     ];

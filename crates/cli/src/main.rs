@@ -91,8 +91,8 @@ enum Command {
     Env(environment::Args),
     Replay(replay::Args),
     /// Write files and send alerts for a confined server
-    #[command(hide = true)]
-    ServeClerk(serve_policy::ClerkArgs),
+    #[command(hide = true, alias = "serve-clerk")]
+    ServePersister(serve_policy::PersisterArgs),
     Compare(compare::Args),
     Ab(dropin::AbArgs),
     #[command(name = "http_load")]
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Env(args) => environment::run(&args),
         Command::Replay(args) => replay::run(&args),
-        Command::ServeClerk(args) => serve_policy::clerk(&args),
+        Command::ServePersister(args) => serve_policy::persister(&args),
         Command::Compare(args) => compare::run(args),
         Command::Ab(args) => dropin::ab(args),
         Command::HttpLoad(args) => dropin::http_load(args),

@@ -1,4 +1,4 @@
-//! `weir serve --policy`: a server that follows rules, and the clerk, a process that writes files and posts alerts for
+//! `weir serve --policy`: a server that follows rules, and the persister, a process that writes files and posts alerts for
 //! it because the confined server cannot.
 
 use crate::webhook::Webhook;
@@ -14,12 +14,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_adapt::forecast::Method;
 use weir_adapt::{NO_RULES, Policy};
+use weir_policy_runtime::persister::{self, Alerts, Places};
+use weir_policy_runtime::{PersisterEnds, PolicyRuntime, Ready, Running, ServerActions, Setup, check_recording};
 use weir_server::{Adviser, Control, Options, Placed, Server, Teller};
-use weir_steward::clerk::{self, Alerts, Places};
-use weir_steward::{ClerkEnds, Hands, Ready, Running, Setup, Steward, check_recording};
 use weir_store::Limits;
 
-/// Bytes that the pipe to the clerk holds, as far as the system allows.
+/// Bytes that the pipe to the persister holds, as far as the system allows.
 const PIPE_BYTES: libc::c_int = 1 << 20;
 /// How long one attempt to deliver an alert may take.
 const WEBHOOK_PATIENCE: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ const WEBHOOK_PATIENCE: Duration = Duration::from_secs(5);
 const JUDGE_EVERY: Duration = Duration::from_secs(10);
 /// Interval at which the rules are evaluated, where neither option nor configuration says otherwise.
 const TICK: Duration = Duration::from_secs(1);
-/// How long the end waits for the clerk: as long as one more try takes.
+/// How long the end waits for the persister: as long as one more try takes.
 const CLERK_PATIENCE: Duration = Duration::from_secs(6);
 
 /// Rules for the server.
@@ -211,7 +211,7 @@ impl Orders {
     }
 }
 
-impl Hands for Orders {
+impl ServerActions for Orders {
     fn pin(&self, glob: &str) {
         self.tell(glob, self.control.pin(glob));
     }
@@ -229,9 +229,9 @@ impl Hands for Orders {
     }
 }
 
-/// What the clerk is told at its start.
+/// What the persister is told at its start.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ClerkArgs {
+pub(crate) struct PersisterArgs {
     /// The recording
     #[arg(long)]
     decisions: Option<PathBuf>,
@@ -247,14 +247,14 @@ pub(crate) struct ClerkArgs {
 
 /// Rules at work beside a server.
 pub(crate) struct Adapting {
-    steward: Steward,
+    runtime: PolicyRuntime,
     settings: Settings,
     /// Whether the command line names the file; a configuration that is read later does not change it then.
     is_named: bool,
     ready: Option<Ready>,
     running: Option<Running>,
-    /// A pipe that ends with the clerk.
-    clerk: Option<File>,
+    /// A pipe that ends with the persister.
+    persister: Option<File>,
     notice: fn(&str),
 }
 
@@ -274,17 +274,17 @@ impl Adapting {
         if let Some(doubt) = settings.doubt(&policy) {
             (options.notice)(&format!("{}: {doubt}; name it by --node", settings.file.display()));
         }
-        let steward = Steward::new(policy, settings.setup()).map_err(|error| error.to_string())?;
+        let runtime = PolicyRuntime::new(policy, settings.setup()).map_err(|error| error.to_string())?;
         let (is_named, notice) = (args.policy.is_some(), options.notice);
-        Ok(Some(Self { steward, settings, is_named, ready: None, running: None, clerk: None, notice }))
+        Ok(Some(Self { runtime, settings, is_named, ready: None, running: None, persister: None, notice }))
     }
 
     pub(crate) fn adviser(&self) -> Arc<dyn Adviser> {
-        self.steward.adviser()
+        self.runtime.adviser()
     }
 
     pub(crate) fn teller(&self) -> Arc<dyn Teller> {
-        self.steward.teller()
+        self.runtime.teller()
     }
 
     /// The file of the rules, which is read again.
@@ -296,14 +296,14 @@ impl Adapting {
     pub(crate) fn prepare(&mut self, server: &Server, user: Option<&str>) -> anyhow::Result<()> {
         let Settings { decisions, environment, webhook, .. } = &self.settings;
         let ends = if decisions.is_some() || environment.is_some() || webhook.is_some() {
-            let ends = start_clerk(&self.settings, user)?;
-            self.clerk = Some(ends.reports.try_clone().context("the clerk's other pipe")?);
+            let ends = start_persister(&self.settings, user)?;
+            self.persister = Some(ends.reports.try_clone().context("the persister's other pipe")?);
             Some(ends)
         } else {
             None
         };
         let orders = Box::new(Orders { control: server.control(), notice: self.notice });
-        let ready = self.steward.ready(server.counters(), Some(orders), ends, self.notice);
+        let ready = self.runtime.ready(server.counters(), Some(orders), ends, self.notice);
         self.ready = Some(ready.with_insight(server.insight()));
         Ok(())
     }
@@ -335,16 +335,16 @@ impl Adapting {
         }
     }
 
-    /// Ends the controller, and waits for the clerk a while.
+    /// Ends the controller, and waits for the persister a while.
     pub(crate) fn finish(self) {
         if let Some(running) = self.running {
             running.stop();
         }
         drop(self.ready);
-        if let Some(end) = self.clerk
+        if let Some(end) = self.persister
             && !has_ended(end, CLERK_PATIENCE)
         {
-            (self.notice)("the clerk has not written or posted everything yet; it goes on by itself");
+            (self.notice)("the persister has not written or posted everything yet; it goes on by itself");
         }
     }
 }
@@ -383,11 +383,11 @@ fn read(file: &Path) -> Result<Policy, String> {
     Ok(policy)
 }
 
-/// Starts the clerk with a pipe to it, and one from it that ends when it does; neither blocks.
-fn start_clerk(settings: &Settings, user: Option<&str>) -> anyhow::Result<ClerkEnds> {
+/// Starts the persister with a pipe to it, and one from it that ends when it does; neither blocks.
+fn start_persister(settings: &Settings, user: Option<&str>) -> anyhow::Result<PersisterEnds> {
     let program = std::env::current_exe().context("where this program is")?;
     let mut command = Command::new(program);
-    command.arg("serve-clerk").stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.arg("serve-persister").stdin(Stdio::piped()).stdout(Stdio::piped());
     let paths = [("--decisions", &settings.decisions), ("--environment", &settings.environment)];
     for (option, path) in paths.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?))) {
         command.arg(option).arg(path);
@@ -398,14 +398,16 @@ fn start_clerk(settings: &Settings, user: Option<&str>) -> anyhow::Result<ClerkE
     if let Some((uid, gid)) = user.map(ids).transpose()? {
         command.uid(uid).gid(gid);
     }
-    // Ctrl-C in a terminal is for the server; the clerk ends when the server has.
-    let mut child = command.process_group(0).spawn().context("starting the clerk")?;
-    let asks = child.stdin.take().context("the clerk's pipe")?;
-    let reports = File::from(OwnedFd::from(child.stdout.take().context("the clerk's other pipe")?));
+    // Ctrl-C in a terminal is for the server; the persister ends when the server has.
+    let mut child = command.process_group(0).spawn().context("starting the persister")?;
+    let asks = child.stdin.take().context("the persister's pipe")?;
+    let reports = File::from(OwnedFd::from(child.stdout.take().context("the persister's other pipe")?));
     // SAFETY: the call takes no pointers. A pipe that stays small holds less.
     unsafe { libc::fcntl(asks.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
-    not_to_wait(asks.as_fd()).and_then(|()| not_to_wait(reports.as_fd())).context("a pipe of the clerk would wait")?;
-    Ok(ClerkEnds { asks, reports, pid: child.id() })
+    not_to_wait(asks.as_fd())
+        .and_then(|()| not_to_wait(reports.as_fd()))
+        .context("a pipe of the persister would wait")?;
+    Ok(PersisterEnds { asks, reports, pid: child.id() })
 }
 
 /// Makes a descriptor non-blocking.
@@ -423,8 +425,8 @@ pub(crate) fn ids(name: &str) -> anyhow::Result<(libc::uid_t, libc::gid_t)> {
     entry.map(|entry| (entry.pw_uid, entry.pw_gid)).with_context(|| format!("there is no user {name}"))
 }
 
-/// The clerk: does what the server asks until that ends.
-pub(crate) fn clerk(args: &ClerkArgs) -> anyhow::Result<ExitCode> {
+/// The persister: does what the server asks until that ends.
+pub(crate) fn persister(args: &PersisterArgs) -> anyhow::Result<ExitCode> {
     let webhook = args.webhook.as_deref().map(|url| Webhook::start("weir serve", url, WEBHOOK_PATIENCE)).transpose()?;
     let places = Places {
         recording: args.decisions.clone(),
@@ -433,12 +435,12 @@ pub(crate) fn clerk(args: &ClerkArgs) -> anyhow::Result<ExitCode> {
         database: args.environment.clone(),
         limits: Limits { bytes: 64 << 20, ..Limits::default() },
     };
-    // The server reads of losses when it looks; a clerk that waited for it would delay its own work.
+    // The server reads of losses when it looks; a persister that waited for it would delay its own work.
     let reports = File::from(std::io::stdout().as_fd().try_clone_to_owned().context("the way back to the server")?);
     not_to_wait(reports.as_fd()).context("the way back to the server")?;
     let from: &mut dyn Read = &mut std::io::stdin().lock();
     let mut alerts = Posted(webhook);
-    clerk::run(from, reports, &places, &mut alerts, |wrong| eprintln!("weir serve: {wrong}"));
+    persister::run(from, reports, &places, &mut alerts, |wrong| eprintln!("weir serve: {wrong}"));
     if let Some(lost) = alerts.0.and_then(Webhook::finish) {
         eprintln!("weir serve: {lost}");
     }

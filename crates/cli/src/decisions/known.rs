@@ -4,7 +4,7 @@ use super::written::Placed;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use weir_adapt::Subject;
-use weir_steward::remark_text;
+use weir_policy_runtime::remark_text;
 use weir_timeline::{Remark, Remarks};
 use weir_trace::{Entry, RunReader, Source};
 use weir_wire::Kind;

@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("capture", &["trace", "wire"]),
     ("server", &["arm"]),
     // Rules read figures that are calculated and named like those in reports.
-    ("steward", &["adapt", "measure", "server", "store"]),
+    ("policy-runtime", &["adapt", "measure", "server", "store"]),
     ("endpoint", &[]),
     ("session", &["client", "endpoint"]),
     ("adapt", &[]),
@@ -36,8 +36,24 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "adapt", "agent", "arm", "capture", "compare", "endpoint", "load", "measure", "plan", "report", "server",
-            "session", "steward", "store", "tiles", "timeline", "trace", "wire",
+            "adapt",
+            "agent",
+            "arm",
+            "capture",
+            "compare",
+            "endpoint",
+            "load",
+            "measure",
+            "plan",
+            "report",
+            "server",
+            "session",
+            "policy-runtime",
+            "store",
+            "tiles",
+            "timeline",
+            "trace",
+            "wire",
         ],
     ),
 ];
@@ -50,7 +66,7 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     // It gets times and readings, and other crates carry out what it decides.
     ("adapt", &["std::fs", "std::net", "std::time::", "SystemTime", "libc::", "httparse"]),
     // The server knows the form of a request, the rules know the form of a condition.
-    ("steward", &["httparse", "std::net::Tcp", "TcpListener", "check_policy"]),
+    ("policy-runtime", &["httparse", "std::net::Tcp", "TcpListener", "check_policy"]),
     ("access-log", &["std::fs", "std::net", "std::time"]),
     ("client", &["std::fs", "std::net"]),
     ("plan", &["std::fs", "std::net", "std::time::Instant", "SystemTime"]),

@@ -15,7 +15,7 @@ const NOT_YET: &str = "not yet taken apart";
 
 /// Functions that are longer, with their lines and why. A new one is taken apart; one that shrinks is entered anew.
 const LONGER: &[(&str, &str, usize, &str)] = &[
-    ("crates/steward/src/environment.rs", "metrics", 152, TABLE),
+    ("crates/policy-runtime/src/environment.rs", "metrics", 152, TABLE),
     ("crates/server/src/event_loop/server.rs", "run_with", 148, NOT_YET),
     ("crates/cli/src/environment.rs", "in_words", 143, TABLE),
     ("crates/server/src/http1/connection.rs", "answer", 141, HOT),
@@ -24,12 +24,12 @@ const LONGER: &[(&str, &str, usize, &str)] = &[
     ("crates/cli/src/dropin/httperf/arguments.rs", "take", 127, TABLE),
     ("crates/server/src/event_loop/server.rs", "bind", 113, NOT_YET),
     ("crates/server/src/telemetry/admin/status.rs", "status", 112, TABLE),
-    ("crates/steward/src/controller.rs", "show", 108, TABLE),
+    ("crates/policy-runtime/src/controller.rs", "show", 108, TABLE),
     ("crates/adapt/src/log.rs", "parse_entry", 106, TABLE),
     ("crates/cli/src/serve.rs", "run", 103, NOT_YET),
     ("crates/session/src/recorder/passing.rs", "pass", 98, NOT_YET),
     ("crates/adapt/src/engine/look.rs", "looked_at", 91, TABLE),
-    ("crates/steward/src/hands.rs", "order", 84, TABLE),
+    ("crates/policy-runtime/src/server_actions.rs", "order", 84, TABLE),
     ("crates/compare/src/plan_file.rs", "into_plan", 81, TABLE),
     ("crates/cli/src/explain/analysis.rs", "explain", 81, NOT_YET),
     ("crates/adapt/src/replay.rs", "tell", 80, TABLE),

@@ -25,7 +25,7 @@ const IN_CYCLES: &[(&str, usize)] = &[
     ("report", 8),
     ("server", 64),
     ("session", 6),
-    ("steward", 13),
+    ("policy-runtime", 13),
     ("store", 3),
     ("testkit", 3),
     ("tiles", 2),

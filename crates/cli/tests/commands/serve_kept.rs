@@ -1,4 +1,4 @@
-//! The files and alerts of a server with rules: over restarts, on a full disk, and when the clerk, which writes them,
+//! The files and alerts of a server with rules: over restarts, on a full disk, and when the persister, which writes them,
 //! is killed; what is lost then is counted.
 
 use crate::support;
@@ -167,7 +167,7 @@ fn what_is_lost_when_the_clerk_is_killed_is_counted_and_told() {
     ask(served.port, 20);
     environment(folder, |shown| shown["work"]["ticks"].as_u64() >= Some(3));
     let pid = served.child.id();
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("the clerk");
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("the persister");
     let clerk: i32 = children.trim().parse().expect("one child");
     // SAFETY: the call takes no pointers.
     assert_eq!(unsafe { libc::kill(clerk, libc::SIGKILL) }, 0);

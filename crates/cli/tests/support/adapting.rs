@@ -16,7 +16,7 @@ pub(crate) fn serve(folder: &Path, args: &[&str], what: &str) -> Served {
     Served::start(folder, &[&usual, args].concat(), what)
 }
 
-/// Ends it and waits for it; its clerk ends with it.
+/// Ends it and waits for it; its persister ends with it.
 pub(crate) fn end(mut served: Served) {
     served.signal(libc::SIGTERM);
     assert!(served.child.wait().expect("it ends").success());

@@ -5,7 +5,7 @@
 //! a tracer they cost nothing that can be measured. On processors other than x86-64 there are none.
 
 /// A static probe of the provider `weir`: `read`, `route`, `cache`, `file`, `send` and `done` without an argument,
-/// `decision` (of the steward) with a pointer to a text that a zero ends.
+/// `decision` (of the policy runtime) with a pointer to a text that a zero ends.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! static_probe {

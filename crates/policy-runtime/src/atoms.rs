@@ -1,6 +1,6 @@
 //! Atoms as all loops together have seen them, and their readings.
 
-use crate::ledger::{PATHS_MAX, Taken};
+use crate::loop_stats::{PATHS_MAX, Taken};
 use crate::rulebook::Rulebook;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

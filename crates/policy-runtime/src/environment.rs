@@ -1,7 +1,7 @@
 //! What is known and what is being done, as one value: the console command, programs and Prometheus are told the same.
 
-use crate::clerk::Failing;
-use crate::ledger::Dropped;
+use crate::loop_stats::Dropped;
+use crate::persister::Failing;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -311,7 +311,7 @@ pub struct AllDropped {
     pub lines: u64,
     /// Looks, decisions and alerts for which there was no room on the way to the process that keeps and tells, or no
     /// such process any more.
-    pub errands: u64,
+    pub persister_pipe: u64,
     /// Looks and decisions that the database did not take.
     pub records: u64,
     /// Alerts that were not delivered.
@@ -440,7 +440,7 @@ impl Environment {
             ("clients", clients),
             ("undecided", undecided),
             ("lines", dropped.lines),
-            ("errands", dropped.errands),
+            ("errands", dropped.persister_pipe),
             ("records", dropped.records),
             ("alerts", dropped.alerts),
             ("decisions", dropped.decisions),

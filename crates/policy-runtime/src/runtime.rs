@@ -1,12 +1,12 @@
-//! A steward from outside: made with a policy, asked by the server, started beside it, and told of other rules.
+//! A policy runtime from outside: made with a policy, asked by the server, started beside it, and told of other rules.
 
 use crate::adviser::Shared;
 use crate::controller::Controller;
 use crate::environment::Environment;
-use crate::errands::{ClerkEnds, Errands};
-use crate::hands::Hands;
 use crate::monitor::Monitor;
+use crate::persister_pipe::{PersisterEnds, PersisterPipe};
 use crate::rulebook::Rulebook;
+use crate::server_actions::ServerActions;
 use crate::started::Started;
 use std::collections::VecDeque;
 use std::io;
@@ -97,7 +97,7 @@ impl SetupError {
 
 /// Rules and what they are told, for a server.
 #[derive(Debug)]
-pub struct Steward {
+pub struct PolicyRuntime {
     shared: Arc<Shared>,
     board: Arc<Board>,
     setup: Setup,
@@ -163,7 +163,7 @@ impl Setup {
     }
 }
 
-impl Steward {
+impl PolicyRuntime {
     /// With these rules.
     ///
     /// # Errors
@@ -186,16 +186,16 @@ impl Steward {
     }
 
     /// Opens what the controller needs, before the server gives up its rights. `hands` carry orders out, where there is a
-    /// reserve; `clerk` holds the ends of the pipes to the clerk process; `notice` is told of alerts and of what cannot
+    /// reserve; `persister` holds the ends of the pipes to the persister process; `notice` is told of alerts and of what cannot
     /// be kept.
     pub fn ready(
         &self,
         counters: Counters,
-        hands: Option<Box<dyn Hands>>,
-        clerk: Option<ClerkEnds>,
+        actions: Option<Box<dyn ServerActions>>,
+        persister: Option<PersisterEnds>,
         notice: fn(&str),
     ) -> Ready {
-        let parts = (Monitor::open(counters), hands, Errands::new(clerk));
+        let parts = (Monitor::open(counters), actions, PersisterPipe::new(persister));
         let (shared, board) = (Arc::clone(&self.shared), Arc::clone(&self.board));
         let controller = Controller::new(shared, board, parts, self.setup.clone(), notice);
         Ready { controller, board: Arc::clone(&self.board), setup: self.setup.clone() }

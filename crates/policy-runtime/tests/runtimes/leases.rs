@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 use weir_adapt::Policy;
 use weir_adapt::forecast::Method;
 
+use weir_policy_runtime::{PolicyRuntime, Ready, Setup};
 use weir_server::{Link, Options, Question, Server};
-use weir_steward::{Ready, Setup, Steward};
 
 const VARIANTS: &str = "atom \"/v/*\" { variants full > small;\n\
     rule fit: at start if bandwidth@client < 100kbps then use small else use full; }\n";
 
-fn steward(policy: &str) -> (Steward, Ready) {
+fn runtime(policy: &str) -> (PolicyRuntime, Ready) {
     let (policy, _) = Policy::read("x.policy", policy).expect("no mistakes");
     let setup = Setup {
         here: "n1".to_owned(),
@@ -20,13 +20,13 @@ fn steward(policy: &str) -> (Steward, Ready) {
         judge_every: Duration::from_secs(60),
         has_reserve: false,
     };
-    let steward = Steward::new(policy, setup).expect("one node can do it");
+    let runtime = PolicyRuntime::new(policy, setup).expect("one node can do it");
     let folder = tempfile::tempdir().expect("a directory");
     let mut options = Options::new(folder.path());
     options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
     let counters = Server::bind(options).expect("it binds").counters();
-    let ready = steward.ready(counters, None, None, |_| {});
-    (steward, ready)
+    let ready = runtime.ready(counters, None, None, |_| {});
+    (runtime, ready)
 }
 
 /// One of the same connection, which may keep a lease.
@@ -39,8 +39,8 @@ fn question(path: &str, remembered: u64, bandwidth_bps: Option<f64>) -> Question
 /// Without waiting for a tick.
 #[test]
 fn a_lease_ends_with_its_rules() {
-    let (steward, ready) = steward(VARIANTS);
-    let adviser = steward.adviser();
+    let (runtime, ready) = runtime(VARIANTS);
+    let adviser = runtime.adviser();
     let mut known = 0;
     let lease = (0..3).filter_map(|_| {
         let advice = adviser.begin(&question("/v/film", known, Some(900e3)));
@@ -70,8 +70,8 @@ fn a_lease_ends_with_its_rules() {
 /// Of a share that is refused each request has its own answer.
 #[test]
 fn there_is_no_lease_where_a_share_is_refused() {
-    let (steward, mut ready) = steward("atom \"/n/*\" { rule hot: during if rate@atom > 1rps then shed 50% hold 1h; }");
-    let adviser = steward.adviser();
+    let (runtime, mut ready) = runtime("atom \"/n/*\" { rule hot: during if rate@atom > 1rps then shed 50% hold 1h; }");
+    let adviser = runtime.adviser();
     let mut known = 0;
     let mut ask = || {
         let advice = adviser.begin(&question("/n/page", known, None));

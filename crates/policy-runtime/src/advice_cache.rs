@@ -48,7 +48,7 @@ impl AtRestNow {
 
 /// A connection that has asked for a path before.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Regular {
+pub(crate) struct CachedAdvice {
     connection: u64,
     /// Stands for the path: what the last advice had the server remember of it. 0 = this place is empty.
     remembered: u64,
@@ -75,9 +75,9 @@ pub(crate) struct Answer {
 
 /// The table of these connections.
 #[derive(Debug)]
-pub(crate) struct Regulars(Box<[Regular]>);
+pub(crate) struct AdviceCache(Box<[CachedAdvice]>);
 
-const EMPTY: Regular = Regular {
+const EMPTY: CachedAdvice = CachedAdvice {
     connection: 0,
     remembered: 0,
     client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -88,16 +88,16 @@ const EMPTY: Regular = Regular {
     answer: None,
 };
 
-impl Default for Regulars {
+impl Default for AdviceCache {
     fn default() -> Self {
         Self(vec![EMPTY; AT_HAND].into_boxed_slice())
     }
 }
 
-impl Regulars {
+impl AdviceCache {
     /// The place of a connection and a path, which may be that of others.
     #[inline]
-    pub(crate) fn of(&mut self, connection: u64, remembered: u64) -> &mut Regular {
+    pub(crate) fn of(&mut self, connection: u64, remembered: u64) -> &mut CachedAdvice {
         // An odd factor, so that connections and paths that are both numbered on do not meet.
         &mut self.0[connection.wrapping_add(remembered.wrapping_mul(37)) as usize % AT_HAND]
     }
@@ -108,7 +108,7 @@ impl Regulars {
     }
 }
 
-impl Regular {
+impl CachedAdvice {
     #[inline]
     fn is(&self, question: &Question<'_>, remembered: u64) -> bool {
         self.connection == question.connection && self.remembered == remembered && self.client == question.client
@@ -138,24 +138,24 @@ impl Regular {
 mod tests {
     use super::*;
 
-    fn held(regulars: &mut Regulars, question: &Question<'_>, ticks: u64) -> Option<(Answer, u64)> {
-        let regular = regulars.of(question.connection, question.remembered);
-        regular.answer.filter(|_| regular.holds(question, ticks)).map(|answer| (answer, regular.period))
+    fn held(advice_cache: &mut AdviceCache, question: &Question<'_>, ticks: u64) -> Option<(Answer, u64)> {
+        let cached = advice_cache.of(question.connection, question.remembered);
+        cached.answer.filter(|_| cached.holds(question, ticks)).map(|answer| (answer, cached.period))
     }
 
     #[test]
     fn a_regular_is_known_by_all_that_may_change() {
-        let mut regulars = Regulars::default();
+        let mut advice_cache = AdviceCache::default();
         let link = Link { bandwidth_bps: Some(1e6), rtt_s: None };
         let client = IpAddr::from([10, 0, 0, 1]);
         let question = Question { path: "/a", client, connection: 1, link, remembered: 3, takes_lease: true };
         let answer = Answer { is_chosen: true, stale_ms_max: Some(5), kind: Some(4) };
-        assert_eq!(held(&mut regulars, &question, 2), None);
-        regulars.of(1, 3).becomes(&question, 3, Some((7, 2)));
-        assert_eq!(held(&mut regulars, &question, 2), None, "nothing holds yet");
-        regulars.of(1, 3).hold(2, link, answer);
-        assert_eq!(held(&mut regulars, &question, 2), Some((answer, 7)));
-        assert_eq!(held(&mut regulars, &question, 4), None, "another tick");
+        assert_eq!(held(&mut advice_cache, &question, 2), None);
+        advice_cache.of(1, 3).becomes(&question, 3, Some((7, 2)));
+        assert_eq!(held(&mut advice_cache, &question, 2), None, "nothing holds yet");
+        advice_cache.of(1, 3).hold(2, link, answer);
+        assert_eq!(held(&mut advice_cache, &question, 2), Some((answer, 7)));
+        assert_eq!(held(&mut advice_cache, &question, 4), None, "another tick");
         let far = 1 + AT_HAND as u64;
         for other in [
             Question { connection: far, ..question },
@@ -165,13 +165,13 @@ mod tests {
             Question { link: Link { bandwidth_bps: None, rtt_s: None }, ..question },
             Question { link: Link { rtt_s: Some(0.1), ..link }, ..question },
         ] {
-            assert_eq!(held(&mut regulars, &other, 2), None, "{other:?}");
+            assert_eq!(held(&mut advice_cache, &other, 2), None, "{other:?}");
         }
         // Without room the ledger does not count the client, so its period is 0.
-        regulars.of(1, 3).becomes(&question, 3, None);
-        regulars.of(1, 3).hold(2, link, answer);
-        assert_eq!(held(&mut regulars, &question, 2), Some((answer, 0)));
-        regulars.forget();
-        assert_eq!(held(&mut regulars, &question, 2), None);
+        advice_cache.of(1, 3).becomes(&question, 3, None);
+        advice_cache.of(1, 3).hold(2, link, answer);
+        assert_eq!(held(&mut advice_cache, &question, 2), Some((answer, 0)));
+        advice_cache.forget();
+        assert_eq!(held(&mut advice_cache, &question, 2), None);
     }
 }

@@ -1,6 +1,6 @@
-//! The clerk: keeps the recording, the environment database, and hands alerts on, for a server that can do neither.
+//! The persister: keeps the recording, the environment database, and hands alerts on, for a server that can do neither.
 
-use crate::errands::Errand;
+use crate::persister_pipe::PersisterJob;
 use crate::recording::Recording;
 use crate::views::VIEWS;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub trait Alerts {
     fn failing(&self) -> Option<String>;
 }
 
-/// What the clerk has done so far. It goes to the server as a line of JSON.
+/// What the persister has done so far. It goes to the server as a line of JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Lines of the recording that were taken out of the pipe, those of them that wait for the disk, and those that
@@ -103,20 +103,20 @@ pub fn run(from: impl Read, mut to: impl Write, places: &Places, alerts: &mut dy
         }
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end_matches('\n');
-        let Some(errand) = text.bytes().next().and_then(Errand::of) else { continue };
+        let Some(job) = text.bytes().next().and_then(PersisterJob::of) else { continue };
         let text = &text[1..];
-        let word = match (errand, &mut recording, &mut database) {
-            (Errand::Header, Some(recording), _) => recording.header(text),
-            (Errand::Line, Some(recording), _) => {
+        let word = match (job, &mut recording, &mut database) {
+            (PersisterJob::Header, Some(recording), _) => recording.header(text),
+            (PersisterJob::Line, Some(recording), _) => {
                 lines_taken += 1;
                 recording.line(text, unix_ms())
             }
-            (Errand::Flush, Some(recording), _) => recording.flush(),
-            (Errand::Look | Errand::Decision, _, Some(database)) => {
-                database.put(errand, text);
+            (PersisterJob::Flush, Some(recording), _) => recording.flush(),
+            (PersisterJob::Look | PersisterJob::Decision, _, Some(database)) => {
+                database.put(job, text);
                 None
             }
-            (Errand::Alert, ..) => {
+            (PersisterJob::Alert, ..) => {
                 serde_json::from_str(text).map(|alert| alerts.send(alert)).unwrap_or_default();
                 None
             }
@@ -124,7 +124,7 @@ pub fn run(from: impl Read, mut to: impl Write, places: &Places, alerts: &mut dy
         };
         word.iter().for_each(|word| tell(word));
         database.as_mut().and_then(|database| database.write(false)).iter().for_each(|word| tell(word));
-        if errand == Errand::Flush {
+        if job == PersisterJob::Flush {
             report(&mut to, &mut reported, lines_taken, (&recording, &database), alerts);
         }
     }
@@ -201,9 +201,9 @@ impl Database {
         }
     }
 
-    fn put(&mut self, errand: Errand, text: &str) {
+    fn put(&mut self, job: PersisterJob, text: &str) {
         let at_ms = unix_ms();
-        let class = if errand == Errand::Look {
+        let class = if job == PersisterJob::Look {
             self.now = Some(text.to_owned());
             if at_ms < self.kept_ms + KEEP_LOOK_EVERY_MS {
                 self.unkept = Some((at_ms, text.to_owned()));
@@ -310,8 +310,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let small = Limits { bytes: 1 << 16, ..Limits::default() };
         let mut database = Database::new(&folder.path().join("small.db"), small);
-        database.put(Errand::Look, "{}");
-        (0..16).for_each(|_| database.put(Errand::Decision, &"d".repeat(1 << 20)));
+        database.put(PersisterJob::Look, "{}");
+        (0..16).for_each(|_| database.put(PersisterJob::Decision, &"d".repeat(1 << 20)));
         assert!(database.write(true).is_some_and(|word| word.contains("no room")), "there is none");
         assert_eq!(database.write(true), None, "it was told");
         assert_eq!((database.records.len(), database.now.as_deref(), database.dropped), (17, Some("{}"), 0));

@@ -10,7 +10,7 @@ use weir_adapt::{Decision, Order, Outcome, Policy, Subject};
 const LOOPS_MORE_MAX: usize = 64;
 
 /// What the server can be told to do, at any time.
-pub trait Hands: Send {
+pub trait ServerActions: Send {
     /// Contents of paths that fit a pattern stay in memory.
     fn pin(&self, glob: &str);
     /// They need not any more.
@@ -53,7 +53,12 @@ pub(crate) struct Outcomes {
 
 impl Standing {
     /// Carries out what was decided. On one node its loops stand for the nodes of pools.
-    pub(crate) fn carry_out(&mut self, decisions: &[Decision], policy: &Policy, hands: Option<&dyn Hands>) -> Outcomes {
+    pub(crate) fn carry_out(
+        &mut self,
+        decisions: &[Decision],
+        policy: &Policy,
+        actions: Option<&dyn ServerActions>,
+    ) -> Outcomes {
         let mut outcomes = Outcomes::default();
         for decision in decisions {
             let begins = match decision.outcome {
@@ -63,10 +68,10 @@ impl Standing {
                 _ => continue,
             };
             for order in &decision.orders {
-                self.order(order, decision, begins, policy, hands, &mut outcomes);
+                self.order(order, decision, begins, policy, actions, &mut outcomes);
             }
         }
-        self.spread(hands);
+        self.spread(actions);
         outcomes
     }
 
@@ -76,7 +81,7 @@ impl Standing {
         decision: &Decision,
         begins: bool,
         policy: &Policy,
-        hands: Option<&dyn Hands>,
+        actions: Option<&dyn ServerActions>,
         outcomes: &mut Outcomes,
     ) {
         let subject = &decision.subject;
@@ -128,15 +133,15 @@ impl Standing {
             }
             Order::Replicate { copies, pool } if begins => {
                 self.copies.insert(whose.clone(), (copies.saturating_sub(1)).min(nodes(pool)));
-                if let Some(hands) = hands {
-                    hands.pin(whose);
-                    hands.warm(whose);
+                if let Some(actions) = actions {
+                    actions.pin(whose);
+                    actions.warm(whose);
                 }
             }
             Order::Replicate { .. } => {
                 self.copies.remove(whose);
-                if let Some(hands) = hands {
-                    hands.unpin(whose);
+                if let Some(actions) = actions {
+                    actions.unpin(whose);
                 }
             }
             Order::Spread { pool } if begins => drop(self.spreads.insert(whose.clone(), nodes(pool))),
@@ -156,14 +161,14 @@ impl Standing {
     }
 
     /// The loops that all orders together ask for: of copies and pools that serve, too, the most, and what has grown.
-    fn spread(&mut self, hands: Option<&dyn Hands>) {
+    fn spread(&mut self, actions: Option<&dyn ServerActions>) {
         let most = self.copies.values().chain(self.spreads.values()).copied().max().unwrap_or(0);
         let grown: u32 = self.grown.values().sum();
         let loops_more = (most + grown).min(LOOPS_MORE_MAX as u32);
         if loops_more != self.loops_more {
             self.loops_more = loops_more;
-            if let Some(hands) = hands {
-                hands.spread(loops_more);
+            if let Some(actions) = actions {
+                actions.spread(loops_more);
             }
         }
     }
@@ -173,16 +178,16 @@ impl Standing {
     }
 
     /// Takes back everything: the rules that ordered it are no more.
-    pub(crate) fn take_back(&mut self, hands: Option<&dyn Hands>) {
-        hands.iter().for_each(|hands| self.copies.keys().for_each(|glob| hands.unpin(glob)));
+    pub(crate) fn take_back(&mut self, actions: Option<&dyn ServerActions>) {
+        actions.iter().for_each(|actions| self.copies.keys().for_each(|glob| actions.unpin(glob)));
         let loops_more = self.loops_more;
         *self = Self { loops_more, ..Self::default() };
-        self.spread(hands);
+        self.spread(actions);
     }
 
     /// Has the loops take up an order, with which they take up that other rules hold.
-    pub(crate) fn say_again(&self, hands: Option<&dyn Hands>) {
-        hands.iter().for_each(|hands| hands.spread(self.loops_more));
+    pub(crate) fn say_again(&self, actions: Option<&dyn ServerActions>) {
+        actions.iter().for_each(|actions| actions.spread(self.loops_more));
     }
 }
 
@@ -207,7 +212,7 @@ mod tests {
         }
     }
 
-    impl Hands for Noted {
+    impl ServerActions for Noted {
         fn pin(&self, glob: &str) {
             self.note(format!("pin {glob}"));
         }
@@ -241,8 +246,8 @@ mod tests {
         let text = "pool main = { n1, b, c }; pool spare = { d, e };\n\
                     atom \"/news/*\" { rule r: every 5s if cpu > 90% then replicate to 3 on main until cpu < 50%; }";
         let (policy, _) = Policy::read("x.policy", text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
-        let (hands, mut standing) = (Noted::default(), Standing::default());
-        let said = |hands: &Noted| std::mem::take(&mut *hands.0.lock().expect("one thread"));
+        let (actions, mut standing) = (Noted::default(), Standing::default());
+        let said = |actions: &Noted| std::mem::take(&mut *actions.0.lock().expect("one thread"));
         let orders = vec![
             Order::Replicate { copies: 3, pool: "main".into() },
             Order::Spread { pool: "spare".into() },
@@ -250,27 +255,27 @@ mod tests {
             Order::Stale { age_ms_max: 30_000 },
             Order::Alert { text: "hot".into() },
         ];
-        let outcomes = standing.carry_out(&[decision(Outcome::Fired, orders.clone())], &policy, Some(&hands));
-        assert_eq!(said(&hands), ["pin /news/*", "warm /news/*", "spread 2"]);
+        let outcomes = standing.carry_out(&[decision(Outcome::Fired, orders.clone())], &policy, Some(&actions));
+        assert_eq!(said(&actions), ["pin /news/*", "warm /news/*", "spread 2"]);
         assert_eq!((outcomes.alerts.len(), outcomes.advice_changed, standing.sheds.len()), (1, true, 1));
         assert_eq!(standing.stale_ms.get("/news/*"), Some(&30_000));
         let grow = vec![Order::Grow { pool: "spare".into(), by: 9 }];
-        standing.carry_out(&[decision(Outcome::Fired, grow)], &policy, Some(&hands));
-        assert_eq!(said(&hands), ["spread 4"], "a pool has no more nodes than it has");
-        let outcomes = standing.carry_out(&[decision(Outcome::Released, orders)], &policy, Some(&hands));
+        standing.carry_out(&[decision(Outcome::Fired, grow)], &policy, Some(&actions));
+        assert_eq!(said(&actions), ["spread 4"], "a pool has no more nodes than it has");
+        let outcomes = standing.carry_out(&[decision(Outcome::Released, orders)], &policy, Some(&actions));
         assert_eq!((outcomes.alerts.len(), standing.sheds.len(), standing.stale_ms.len()), (0, 0, 0));
-        assert_eq!(said(&hands), ["unpin /news/*", "spread 2"]);
-        standing.take_back(Some(&hands));
-        assert_eq!(said(&hands), ["spread 0"]);
+        assert_eq!(said(&actions), ["unpin /news/*", "spread 2"]);
+        standing.take_back(Some(&actions));
+        assert_eq!(said(&actions), ["spread 0"]);
         // What one client loses is its own.
         let greedy = |outcome, client: &str| {
             let subject = Subject::Client { client: client.into(), atoms: "/news/*".into() };
             Decision { subject, ..decision(outcome, vec![Order::Shed { percent: 90.0 }]) }
         };
         let fired = ["192.0.2.7", "192.0.2.8"].map(|client| greedy(Outcome::Fired, client));
-        assert!(standing.carry_out(&fired, &policy, Some(&hands)).advice_changed);
+        assert!(standing.carry_out(&fired, &policy, Some(&actions)).advice_changed);
         assert_eq!((standing.client_sheds.len(), standing.sheds.len(), standing.atom_sheds.len()), (2, 0, 0));
-        standing.carry_out(&[greedy(Outcome::Released, "192.0.2.7")], &policy, Some(&hands));
+        standing.carry_out(&[greedy(Outcome::Released, "192.0.2.7")], &policy, Some(&actions));
         assert_eq!(standing.client_sheds.keys().map(|(client, _)| &**client).collect::<Vec<_>>(), ["192.0.2.8"]);
     }
 
@@ -279,14 +284,14 @@ mod tests {
         let text = "pool main = { n1, b, c }; pool spare = { d, e }; pool more = { f };\n\
                     atom \"/news/*\" { rule r: every 5s if cpu > 90% then replicate to 3 on main until cpu < 50%; }";
         let (policy, _) = Policy::read("x.policy", text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
-        let (hands, mut standing) = (Noted::default(), Standing::default());
+        let (actions, mut standing) = (Noted::default(), Standing::default());
         let copies = Order::Replicate { copies: 3, pool: "main".into() };
         let spread = |pool: &str| Order::Spread { pool: pool.into() };
         let first = decision(Outcome::Fired, vec![copies.clone(), spread("spare")]);
-        standing.carry_out(&[first], &policy, Some(&hands));
+        standing.carry_out(&[first], &policy, Some(&actions));
         let second = decision(Outcome::Fired, vec![spread("more")]);
-        standing.carry_out(&[second, decision(Outcome::Superseded, vec![copies])], &policy, Some(&hands));
-        let said = hands.0.lock().expect("one thread").clone();
+        standing.carry_out(&[second, decision(Outcome::Superseded, vec![copies])], &policy, Some(&actions));
+        let said = actions.0.lock().expect("one thread").clone();
         assert_eq!(said, ["pin /news/*", "warm /news/*", "spread 2", "unpin /news/*", "spread 1"]);
         assert!(standing.copies.is_empty());
     }

@@ -1,7 +1,7 @@
-//! What is to be kept or told elsewhere goes over a pipe to a process of its own, the clerk: a server that has given up
+//! What is to be kept or told elsewhere goes over a pipe to a process of its own, the persister: a server that has given up
 //! files, connections and programs can do none of it, and must not wait for who can.
 
-use crate::clerk::Report;
+use crate::persister::Report;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -13,7 +13,7 @@ const WAITING_MAX: usize = 4 << 20;
 
 /// What a line of the pipe is about: its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Errand {
+pub(crate) enum PersisterJob {
     /// A recording begins with this header.
     Header = b'H' as isize,
     /// A line of the recording.
@@ -28,18 +28,18 @@ pub(crate) enum Errand {
     Flush = b'F' as isize,
 }
 
-impl Errand {
+impl PersisterJob {
     pub(crate) const ALL: [Self; 6] = [Self::Header, Self::Line, Self::Look, Self::Decision, Self::Alert, Self::Flush];
 
     pub(crate) fn of(byte: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|errand| *errand as u8 == byte)
+        Self::ALL.into_iter().find(|job| *job as u8 == byte)
     }
 }
 
-/// The ends of the two pipes to the clerk and back, both non-blocking.
+/// The ends of the two pipes to the persister and back, both non-blocking.
 #[derive(Debug)]
-pub struct ClerkEnds {
-    /// The pipe that carries requests to the clerk.
+pub struct PersisterEnds {
+    /// The pipe that carries requests to the persister.
     pub asks: ChildStdin,
     /// The pipe that carries its reports.
     pub reports: File,
@@ -47,25 +47,25 @@ pub struct ClerkEnds {
     pub pid: u32,
 }
 
-/// The way to the clerk.
+/// The way to the persister.
 #[derive(Debug)]
-pub(crate) struct Errands {
-    ends: Option<ClerkEnds>,
+pub(crate) struct PersisterPipe {
+    ends: Option<PersisterEnds>,
     waiting: VecDeque<u8>,
     /// Lines of the recording that were queued, those without room, and other errands without room.
     lines_put: u64,
     lines_dropped: u64,
     others_dropped: u64,
-    /// The clerk's last report, and the part of the next one that has come.
+    /// The persister's last report, and the part of the next one that has come.
     pub(crate) report: Report,
     half: Vec<u8>,
-    /// The process of a clerk that has ended: from then on nothing is recorded, and no alert is sent.
+    /// The process of a persister that has ended: from then on nothing is recorded, and no alert is sent.
     pub(crate) gone: Option<u32>,
 }
 
-impl Errands {
-    /// To this clerk; without one nothing is sent, and nothing counts as lost.
-    pub(crate) fn new(ends: Option<ClerkEnds>) -> Self {
+impl PersisterPipe {
+    /// To this persister; without one nothing is sent, and nothing counts as lost.
+    pub(crate) fn new(ends: Option<PersisterEnds>) -> Self {
         Self {
             ends,
             waiting: VecDeque::new(),
@@ -82,7 +82,7 @@ impl Errands {
         self.ends.is_some()
     }
 
-    /// Lines of the recording that are in no file and will be in none. When the clerk has been killed a few of them may
+    /// Lines of the recording that are in no file and will be in none. When the persister has been killed a few of them may
     /// be in the file nevertheless: those of one tick, of which it did not say so any more.
     pub(crate) fn lines_lost(&self) -> u64 {
         let Report { lines_taken, lines_waiting, lines_lost, .. } = self.report;
@@ -91,47 +91,47 @@ impl Errands {
         self.lines_dropped + lines_lost + under_way
     }
 
-    /// Looks, decisions and alerts for which there was no room, or no clerk.
+    /// Looks, decisions and alerts for which there was no room, or no persister.
     pub(crate) fn others_lost(&self) -> u64 {
         self.others_dropped
     }
 
-    /// Puts a line into the queue. `false`: there was no room for it, or there is no clerk any more.
-    pub(crate) fn put(&mut self, errand: Errand, line: &str) -> bool {
+    /// Puts a line into the queue. `false`: there was no room for it, or there is no persister any more.
+    pub(crate) fn put(&mut self, job: PersisterJob, line: &str) -> bool {
         if self.gone.is_some() || (self.ends.is_some() && self.waiting.len() + line.len() + 2 > WAITING_MAX) {
-            match errand {
-                Errand::Line => self.lines_dropped += 1,
+            match job {
+                PersisterJob::Line => self.lines_dropped += 1,
                 // What only says that something begins or is over is no loss.
-                Errand::Header | Errand::Flush => {}
-                Errand::Look | Errand::Decision | Errand::Alert => self.others_dropped += 1,
+                PersisterJob::Header | PersisterJob::Flush => {}
+                PersisterJob::Look | PersisterJob::Decision | PersisterJob::Alert => self.others_dropped += 1,
             }
             return false;
         }
         if self.ends.is_none() {
             return true;
         }
-        self.lines_put += u64::from(errand == Errand::Line);
-        self.waiting.push_back(errand as u8);
+        self.lines_put += u64::from(job == PersisterJob::Line);
+        self.waiting.push_back(job as u8);
         self.waiting.extend(line.as_bytes());
         self.waiting.push_back(b'\n');
         true
     }
 
-    /// Writes what the pipe takes, and takes what the clerk has told.
+    /// Writes what the pipe takes, and takes what the persister has told.
     pub(crate) fn send(&mut self) {
         while let (Some(ends), false) = (&mut self.ends, self.waiting.is_empty()) {
             match ends.asks.write(self.waiting.as_slices().0) {
                 Ok(count) => drop(self.waiting.drain(..count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // The clerk reads no more.
+                // The persister reads no more.
                 Err(_) => self.lose(),
             }
         }
         self.listen();
     }
 
-    /// Takes reports; the end of them is the clerk's.
+    /// Takes reports; the end of them is the persister's.
     fn listen(&mut self) {
         let mut bytes = [0; 4096];
         while let Some(ends) = &mut self.ends {
@@ -150,7 +150,7 @@ impl Errands {
         }
     }
 
-    /// The clerk has gone; what it would have done is not done any more.
+    /// The persister has gone; what it would have done is not done any more.
     fn lose(&mut self) {
         self.gone = self.ends.take().map(|ends| ends.pid);
         self.waiting.clear();

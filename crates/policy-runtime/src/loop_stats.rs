@@ -41,7 +41,7 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// The book of a loop.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct LoopStats {
     places: FxHashMap<Arc<str>, u32>,
     atoms: Vec<Atom>,
     /// As many paths as there is room for.
@@ -152,7 +152,7 @@ pub(crate) struct Ruled {
     pub(crate) decided: u64,
 }
 
-impl Ledger {
+impl LoopStats {
     /// Changes each time something is handed out: notes of an earlier period are invalid. Never 0.
     #[inline]
     pub(crate) fn period(&self) -> u64 {
@@ -559,7 +559,7 @@ impl Ledger {
     }
 }
 
-impl Default for Ledger {
+impl Default for LoopStats {
     fn default() -> Self {
         Self {
             places: FxHashMap::default(),

@@ -10,33 +10,33 @@ use std::time::Duration;
 
 /// Tries to open a book that another thread has open, some 20 us in all.
 const TRIES: u32 = 400;
-/// The pause between two such rounds of [`Book::wait`]: the holder may not have a CPU.
+/// The pause between two such rounds of [`StatsLock::wait`]: the holder may not have a CPU.
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// Content that one thread at a time has open.
 #[derive(Default)]
-pub(crate) struct Book<T> {
+pub(crate) struct StatsLock<T> {
     is_open: AtomicBool,
     content: UnsafeCell<T>,
 }
 
 // SAFETY: only the thread that set the flag gets a reference to the content, and no other thread sets the flag until it
 // is cleared. So one thread at a time has the content, which may go from one to another.
-unsafe impl<T: Send> Sync for Book<T> {}
+unsafe impl<T: Send> Sync for StatsLock<T> {}
 
 /// An open book; it is closed when this is dropped, also where a thread panics.
 pub(crate) struct Open<'a, T> {
-    book: &'a Book<T>,
+    stats: &'a StatsLock<T>,
     /// It is as good as the only reference to the content.
     content: PhantomData<&'a mut T>,
 }
 
-impl<T> Book<T> {
+impl<T> StatsLock<T> {
     /// Opens it if no thread has it open.
     #[inline]
     pub(crate) fn try_open(&self) -> Option<Open<'_, T>> {
         let is_mine = self.is_open.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        is_mine.then_some(()).map(|()| Open { book: self, content: PhantomData })
+        is_mine.then_some(()).map(|()| Open { stats: self, content: PhantomData })
     }
 
     /// Opens what another thread has open for moments only; `None`: it did not close it.
@@ -70,7 +70,7 @@ impl<T> Deref for Open<'_, T> {
     #[inline]
     fn deref(&self) -> &T {
         // SAFETY: the flag is this one's.
-        unsafe { &*self.book.content.get() }
+        unsafe { &*self.stats.content.get() }
     }
 }
 
@@ -78,18 +78,18 @@ impl<T> DerefMut for Open<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the flag is this one's, and `self` is borrowed alone.
-        unsafe { &mut *self.book.content.get() }
+        unsafe { &mut *self.stats.content.get() }
     }
 }
 
 impl<T> Drop for Open<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.book.is_open.store(false, Ordering::Release);
+        self.stats.is_open.store(false, Ordering::Release);
     }
 }
 
-impl<T> fmt::Debug for Book<T> {
+impl<T> fmt::Debug for StatsLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Book").finish_non_exhaustive()
     }
@@ -101,10 +101,10 @@ mod tests {
 
     #[test]
     fn one_at_a_time_has_it_open_and_nothing_is_lost() {
-        let book = Book::<[u64; 2]>::default();
+        let stats = StatsLock::<[u64; 2]>::default();
         let add = |times: u32| {
             for _ in 0..times {
-                let mut open = book.wait();
+                let mut open = stats.wait();
                 open[0] += 1;
                 let before = open[0];
                 std::hint::black_box(&mut open[1]);
@@ -113,19 +113,19 @@ mod tests {
             }
         };
         std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(|| add(50_000)))));
-        assert_eq!(*book.wait(), [200_000; 2]);
+        assert_eq!(*stats.wait(), [200_000; 2]);
     }
 
     #[test]
     fn who_finds_it_open_goes_without_and_a_panic_closes_it() {
-        let book = Book::<u64>::default();
-        let open = book.open().expect("it is not open");
-        assert!(book.try_open().is_none() && book.open().is_none());
+        let stats = StatsLock::<u64>::default();
+        let open = stats.open().expect("it is not open");
+        assert!(stats.try_open().is_none() && stats.open().is_none());
         drop(open);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _open = book.open();
+            let _open = stats.open();
             panic!("with the book open");
         }));
-        assert!(panicked.is_err() && book.open().is_some());
+        assert!(panicked.is_err() && stats.open().is_some());
     }
 }

@@ -2,18 +2,18 @@
 
 use crate::adviser::{Published, Shared, wait_for, with_better};
 use crate::atoms::{AtomReading, Atoms};
-use crate::clerk::Failing;
 use crate::clients::{self, ClientReading, Clients};
 use crate::environment::{AllDropped, CrowdNow, Environment, PopularNow, RuleInForce, RuleName, ServerNow, Work};
-use crate::errands::{Errand, Errands};
-use crate::hands::{Hands, Standing};
-use crate::ledger::{Dropped, Taken};
+use crate::loop_stats::{Dropped, Taken};
 use crate::monitor::{Monitor, Readings};
 use crate::passed::PassedSessions;
+use crate::persister::Failing;
+use crate::persister_pipe::{PersisterJob, PersisterPipe};
 use crate::remark;
 use crate::rulebook::Rulebook;
+use crate::runtime::{Board, Mail};
+use crate::server_actions::{ServerActions, Standing};
 use crate::shown::{forecast, links, outcome_name, reading, wait_now};
-use crate::steward::{Board, Mail};
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ const CONTEST_EVERY: Duration = Duration::from_millis(900);
 const CLIENTS_SHOWN: usize = 10;
 /// The popularity is halved so often.
 const HALVE_EVERY: Duration = Duration::from_secs(60);
-/// A look is sent to the clerk so often.
+/// A look is sent to the persister so often.
 const KEEP_EVERY: Duration = Duration::from_secs(1);
 /// Decisions and active rules that are shown.
 const SHOWN: usize = 50;
@@ -55,9 +55,9 @@ pub(crate) struct Controller {
     pub(crate) shared: Arc<Shared>,
     pub(crate) board: Arc<Board>,
     pub(crate) monitor: Monitor,
-    pub(crate) hands: Option<Box<dyn Hands>>,
-    pub(crate) errands: Errands,
-    pub(crate) setup: crate::steward::Setup,
+    pub(crate) actions: Option<Box<dyn ServerActions>>,
+    pub(crate) persister_pipe: PersisterPipe,
+    pub(crate) setup: crate::runtime::Setup,
     pub(crate) notice: fn(&str),
     standing: Standing,
     atoms: Atoms,
@@ -91,8 +91,8 @@ impl Controller {
     pub(crate) fn new(
         shared: Arc<Shared>,
         board: Arc<Board>,
-        (monitor, hands, errands): (Monitor, Option<Box<dyn Hands>>, Errands),
-        setup: crate::steward::Setup,
+        (monitor, actions, persister_pipe): (Monitor, Option<Box<dyn ServerActions>>, PersisterPipe),
+        setup: crate::runtime::Setup,
         notice: fn(&str),
     ) -> Self {
         let now = Instant::now();
@@ -100,8 +100,8 @@ impl Controller {
             shared,
             board,
             monitor,
-            hands,
-            errands,
+            actions,
+            persister_pipe,
             setup,
             notice,
             standing: Standing::default(),
@@ -165,12 +165,12 @@ impl Controller {
         self.kept = None;
         self.shown.server.has_ended = true;
         self.tick();
-        self.errands.finish(Duration::from_secs(2));
+        self.persister_pipe.finish(Duration::from_secs(2));
     }
 
     /// Other rules hold from now on; what the former ones had ordered ends.
     fn take_up(&mut self, engine: Engine) {
-        self.standing.take_back(self.hands.as_deref());
+        self.standing.take_back(self.actions.as_deref());
         let policy = Arc::new(engine.policy().clone());
         // What was told to the former rules and not written down yet is theirs.
         self.tell_passed();
@@ -188,11 +188,11 @@ impl Controller {
         drop(rules);
         // Until the new policy is published the numbers differ, so loops begin no session. Only sessions of the former
         // policy are forgotten.
-        for ledger in wait_for(&self.shared.ledgers).iter() {
-            ledger.wait().forget_sessions();
+        for loop_stats in wait_for(&self.shared.ledgers).iter() {
+            loop_stats.wait().forget_sessions();
         }
         self.shared.publish(Published::new(policy, number));
-        self.standing.say_again(self.hands.as_deref());
+        self.standing.say_again(self.actions.as_deref());
         self.shown.policy.refused = None;
         self.begin_recording();
     }
@@ -203,7 +203,7 @@ impl Controller {
         if self.setup.is_recorded {
             let (rules, clock) = (Some(policy.mark()), self.shared.clock_pair());
             let header = Header { rules, clock, ..Header::new(&self.setup.here, valid_ms) };
-            self.errands.put(Errand::Header, &header.to_line());
+            self.persister_pipe.put(PersisterJob::Header, &header.to_line());
         }
         let name = |(rule, line): (&str, usize)| RuleName { rule: rule.to_owned(), line };
         self.shown.policy.names = policy.names().take(SHOWN).map(name).collect();
@@ -227,15 +227,15 @@ impl Controller {
         self.show(&node, &decisions, rules_us);
         self.shown.work.all_us_last = micros(began.elapsed());
         self.board.show(&self.shown);
-        self.errands.put(Errand::Flush, "");
+        self.persister_pipe.put(PersisterJob::Flush, "");
         self.send();
     }
 
-    /// Sends what waits for the clerk, and tells of the clerk's end.
+    /// Sends what waits for the persister, and tells of the persister's end.
     fn send(&mut self) {
-        let was_there = self.errands.is_open();
-        self.errands.send();
-        if let Some(pid) = self.errands.gone.filter(|_| was_there) {
+        let was_there = self.persister_pipe.is_open();
+        self.persister_pipe.send();
+        if let Some(pid) = self.persister_pipe.gone.filter(|_| was_there) {
             (self.notice)(&format!(
                 "the process that keeps and tells ({pid}) has ended: recording, environment and alerts are lost, and \
                  counted, until this server is started again"
@@ -247,8 +247,8 @@ impl Controller {
     fn open_books(&mut self) {
         let ledgers = wait_for(&self.shared.ledgers).clone();
         let mut dropped = Dropped { undecided: self.shared.undecided.load(Ordering::Relaxed), ..Dropped::default() };
-        for (number, ledger) in ledgers.iter().enumerate() {
-            let mut open = ledger.wait();
+        for (number, loop_stats) in ledgers.iter().enumerate() {
+            let mut open = loop_stats.wait();
             open.take(&mut self.taken, self.atoms.is_full());
             dropped.add(open.dropped());
             // The loop does not wait for its book, so the controller closes the book before it works on the content.
@@ -303,7 +303,7 @@ impl Controller {
         self.shared.ticked();
         let rules_us = micros(began.elapsed());
         drop(rules);
-        wait_for(&self.shared.ledgers).iter().for_each(|ledger| ledger.wait().ticked());
+        wait_for(&self.shared.ledgers).iter().for_each(|loop_stats| loop_stats.wait().ticked());
         rules_us
     }
 
@@ -333,8 +333,8 @@ impl Controller {
         }
         self.shared.telling();
         let ledgers = wait_for(&self.shared.ledgers).clone();
-        for ledger in &ledgers {
-            ledger.wait().take_passed(&mut self.passed);
+        for loop_stats in &ledgers {
+            loop_stats.wait().take_passed(&mut self.passed);
             let mut rules = wait_for(&self.shared.rules);
             let now_ms = self.shared.now_ms();
             for (path, link, sessions) in self.passed.drain() {
@@ -354,7 +354,7 @@ impl Controller {
         }
     }
 
-    /// Hands what was told to the clerk.
+    /// Hands what was told to the persister.
     fn write_entries(&mut self) {
         let (entries, lost) = wait_for(&self.shared.rules).take_entries();
         self.lines_lost += lost;
@@ -380,7 +380,7 @@ impl Controller {
     fn line(&mut self, entry: &Entry) {
         if self.lines_lost > 0 {
             let lost = Entry { at_ms: entry.at_ms, what: Recorded::Lost { lines: self.lines_lost } };
-            if self.errands.put(Errand::Line, &lost.to_line()) {
+            if self.persister_pipe.put(PersisterJob::Line, &lost.to_line()) {
                 self.lines_lost = 0;
             }
         }
@@ -392,14 +392,14 @@ impl Controller {
             let decision = Decision { readings: Vec::new(), ..Decision::clone(decision) };
             line = Entry { at_ms: entry.at_ms, what: Recorded::Decided(Box::new(decision)) }.to_line();
         }
-        if line.len() > LINE_BYTES_MAX || !self.errands.put(Errand::Line, &line) {
+        if line.len() > LINE_BYTES_MAX || !self.persister_pipe.put(PersisterJob::Line, &line) {
             self.lines_lost += 1;
         }
     }
 
     fn carry_out(&mut self, decisions: &[Decision]) {
         let published = self.shared.published();
-        let outcomes = self.standing.carry_out(decisions, &published.policy, self.hands.as_deref());
+        let outcomes = self.standing.carry_out(decisions, &published.policy, self.actions.as_deref());
         if outcomes.advice_changed {
             self.shared.publish(published.with(&self.standing));
         }
@@ -408,12 +408,12 @@ impl Controller {
             let variant = with_better(published.policy.variants(pattern), &variant);
             let ledgers = wait_for(&self.shared.ledgers);
             // A session that has ended meanwhile needs no other variant.
-            let _ = ledgers.iter().any(|ledger| ledger.wait().want(session, &variant, decided));
+            let _ = ledgers.iter().any(|loop_stats| loop_stats.wait().want(session, &variant, decided));
         }
         for decision in decisions {
             let acted = matches!(decision.outcome, Outcome::Fired | Outcome::Released | Outcome::Superseded);
             if acted && let Ok(text) = serde_json::to_string(decision) {
-                self.errands.put(Errand::Decision, &text);
+                self.persister_pipe.put(PersisterJob::Decision, &text);
             }
             for order in decision.orders.iter().filter(|_| decision.outcome.is_fired()) {
                 if let weir_adapt::Order::Alert { text } = order {
@@ -431,7 +431,7 @@ impl Controller {
     fn alert(&mut self, words: &str, text: &str, more: &serde_json::Value) {
         (self.notice)(&format!("alert: {words}"));
         let alert = json!({ "at_unix_ms": self.shared.now_ms(), "node": self.setup.here, "text": text, "more": more });
-        self.errands.put(Errand::Alert, &alert.to_string());
+        self.persister_pipe.put(PersisterJob::Alert, &alert.to_string());
     }
 
     /// Says what the requests of late are, and alerts when that has changed for the worse.
@@ -550,24 +550,26 @@ impl Controller {
         (shown.readings, shown.popular, shown.here) = (readings, popular.collect(), here.clone());
         (shown.at_unix_ms, shown.refused) = (now_ms, self.atoms.refused);
         shown.popular_error_max = self.popular.error_max();
-        let report = &self.errands.report;
+        let report = &self.persister_pipe.report;
         let mut failing = report.failing.clone();
-        failing.extend(self.errands.gone.map(|pid| Failing::new("clerk", &format!("its process, {pid}, has ended"))));
+        failing.extend(
+            self.persister_pipe.gone.map(|pid| Failing::new("clerk", &format!("its process, {pid}, has ended"))),
+        );
         shown.dropped = AllDropped {
             books: shown.dropped.books,
-            lines: self.errands.lines_lost(),
-            errands: self.errands.others_lost(),
+            lines: self.persister_pipe.lines_lost(),
+            persister_pipe: self.persister_pipe.others_lost(),
             records: report.records_lost,
             alerts: report.alerts_lost,
             decisions: self.decisions_dropped,
             evicted: self.clients.evicted,
-            clerk_gone: self.errands.gone.is_some(),
+            clerk_gone: self.persister_pipe.gone.is_some(),
             failing,
         };
-        if self.errands.is_open() && self.kept.is_none_or(|kept| kept.elapsed() >= KEEP_EVERY) {
+        if self.persister_pipe.is_open() && self.kept.is_none_or(|kept| kept.elapsed() >= KEEP_EVERY) {
             self.kept = Some(Instant::now());
             let look = self.shown.json();
-            self.errands.put(Errand::Look, &look);
+            self.persister_pipe.put(PersisterJob::Look, &look);
         }
     }
 

@@ -3,7 +3,7 @@
 //! Only where some rule asks for it. We track the busiest clients: without room, a newcomer takes the place of a client
 //! that asks for less. A new entry starts at zero (unlike space-saving), so no client is over-counted.
 
-use crate::ledger::Seen;
+use crate::loop_stats::Seen;
 use crate::rulebook::Rulebook;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

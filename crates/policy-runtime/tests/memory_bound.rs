@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use weir_adapt::Policy;
 use weir_adapt::forecast::Method;
+use weir_policy_runtime::{PolicyRuntime, Setup};
 use weir_server::{Link, Options, Question, Server};
-use weir_steward::{Setup, Steward};
 
 /// The system's allocator, which knows how much is in use.
 struct Counting;
@@ -59,9 +59,9 @@ fn ten_thousand_atoms_and_a_thousand_sessions_take_less_than_20_mb() {
     let mut options = Options::new(folder.path());
     options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
     let counters = Server::bind(options).expect("it binds").counters();
-    let steward = Steward::new(policy, setup).expect("one node can do it");
-    let mut ready = steward.ready(counters, None, None, |_| ());
-    let adviser = steward.adviser();
+    let runtime = PolicyRuntime::new(policy, setup).expect("one node can do it");
+    let mut ready = runtime.ready(counters, None, None, |_| ());
+    let adviser = runtime.adviser();
     let begin = |path: &str, number: u64| (number, adviser.begin(&question(path, number)).ticket);
     let end = |(number, ticket)| adviser.end(number, ticket, 100, false);
     for _ in 0..20 {
@@ -73,7 +73,7 @@ fn ten_thousand_atoms_and_a_thousand_sessions_take_less_than_20_mb() {
         going_on.into_iter().for_each(end);
         let going_on: Vec<_> = (0..1000).map(|number| begin(&page(1), 30_000 + number)).collect();
         ready.tick();
-        let told = steward.teller().json("/environment.json").expect("an answer");
+        let told = runtime.teller().json("/environment.json").expect("an answer");
         let shown: serde_json::Value = serde_json::from_str(&told).expect("JSON");
         assert_eq!((&shown["work"]["atoms"], &shown["work"]["sessions"]), (&10_000.into(), &1000.into()));
         going_on.into_iter().for_each(end);

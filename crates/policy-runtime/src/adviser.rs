@@ -1,15 +1,15 @@
 //! What the event loops ask: a lookup in the loop's own book, a share to refuse, and for sessions the rules themselves.
 //! No call blocks: a caller that finds a book open tries again for some microseconds, and then goes without.
 
-use crate::book::Book;
+use crate::advice_cache::{AdviceCache, Answer, AtRestNow};
 use crate::clients::{self, identity};
-use crate::hands::Standing;
-use crate::ledger::{Beginning, Ledger, NOWHERE, Ruled};
-use crate::regulars::{Answer, AtRestNow, Regulars};
+use crate::loop_stats::{Beginning, LoopStats, NOWHERE, Ruled};
 use crate::rulebook::{Begun, Looked, Rulebook};
+use crate::server_actions::Standing;
 use crate::shed::Shed;
 use crate::stale::Stale;
 use crate::started::Started;
+use crate::stats_lock::StatsLock;
 use crate::ticket::Ticket;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     glance: Glance,
     published: Mutex<Arc<Published>>,
     pub(crate) rules: Mutex<Rulebook>,
-    pub(crate) ledgers: Mutex<Vec<Arc<Book<Ledger>>>>,
+    pub(crate) ledgers: Mutex<Vec<Arc<StatsLock<LoopStats>>>>,
     pub(crate) undecided: AtomicU64,
     /// Whether all input of the rules is recorded, so that all of it must be told to them.
     is_recorded: bool,
@@ -92,11 +92,11 @@ struct Sessions {
 }
 
 /// What a loop has at hand.
-struct Desk {
+struct Scratch {
     id: u64,
     edition: u64,
     published: Arc<Published>,
-    ledger: Arc<Book<Ledger>>,
+    loop_stats: Arc<StatsLock<LoopStats>>,
     /// Ends of responses that came while the book was open: connections, tickets, and whether they failed.
     late: Vec<(u64, Ticket, bool)>,
     known: Known,
@@ -106,11 +106,11 @@ struct Desk {
 #[derive(Debug, Default)]
 struct Known {
     at_rest: AtRestNow,
-    regulars: Regulars,
+    advice_cache: AdviceCache,
 }
 
 thread_local! {
-    static DESK: RefCell<Option<Desk>> = const { RefCell::new(None) };
+    static DESK: RefCell<Option<Scratch>> = const { RefCell::new(None) };
 }
 
 impl Published {
@@ -170,9 +170,9 @@ impl Published {
 }
 
 /// Opens what another thread has open for moments only; `None`: it did not close it.
-fn open<T>(book: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+fn open<T>(stats: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     for _ in 0..TRIES {
-        match book.try_lock() {
+        match stats.try_lock() {
             Ok(open) => return Some(open),
             Err(TryLockError::Poisoned(open)) => return Some(open.into_inner()),
             Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
@@ -182,8 +182,8 @@ fn open<T>(book: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 /// Opens it however long that takes: for the controller.
-pub(crate) fn wait_for<T>(book: &Mutex<T>) -> MutexGuard<'_, T> {
-    book.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn wait_for<T>(stats: &Mutex<T>) -> MutexGuard<'_, T> {
+    stats.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
@@ -252,19 +252,19 @@ impl Shared {
 
     /// Has a loop look at what holds now, with its book open; `None`: the book is not free.
     #[inline]
-    fn with_desk<R>(&self, with: impl FnOnce(&Published, &mut Ledger, &mut Known) -> R) -> Option<R> {
-        let looked = DESK.try_with(|desk| {
-            let mut desk = desk.try_borrow_mut().ok()?;
+    fn with_desk<R>(&self, with: impl FnOnce(&Published, &mut LoopStats, &mut Known) -> R) -> Option<R> {
+        let looked = DESK.try_with(|scratch| {
+            let mut scratch = scratch.try_borrow_mut().ok()?;
             let edition = self.glance.edition.load(Ordering::Acquire);
-            if desk.as_ref().is_none_or(|desk| desk.id != self.id || desk.edition != edition) {
-                self.sit_down(&mut desk);
+            if scratch.as_ref().is_none_or(|scratch| scratch.id != self.id || scratch.edition != edition) {
+                self.sit_down(&mut scratch);
             }
-            let desk = desk.as_mut()?;
-            let mut ledger = desk.ledger.open()?;
-            if !desk.late.is_empty() {
-                end_late(&mut desk.late, &mut ledger);
+            let scratch = scratch.as_mut()?;
+            let mut loop_stats = scratch.loop_stats.open()?;
+            if !scratch.late.is_empty() {
+                end_late(&mut scratch.late, &mut loop_stats);
             }
-            Some(with(&desk.published, &mut ledger, &mut desk.known))
+            Some(with(&scratch.published, &mut loop_stats, &mut scratch.known))
         });
         // A thread that ends drops what it has under way when its books are closed already.
         looked.ok().flatten()
@@ -272,20 +272,20 @@ impl Shared {
 
     /// Gives a loop what it has at hand, or has it go by what was published since.
     #[cold]
-    fn sit_down(&self, desk: &mut Option<Desk>) {
+    fn sit_down(&self, scratch: &mut Option<Scratch>) {
         let edition = self.glance.edition.load(Ordering::Acquire);
-        if let Some(desk) = desk.as_mut().filter(|desk| desk.id == self.id) {
+        if let Some(scratch) = scratch.as_mut().filter(|scratch| scratch.id == self.id) {
             if let Ok(published) = self.published.try_lock() {
-                (desk.edition, desk.published) = (edition, Arc::clone(&published));
-                desk.known.regulars.forget();
+                (scratch.edition, scratch.published) = (edition, Arc::clone(&published));
+                scratch.known.advice_cache.forget();
             }
             return;
         }
-        let ledger = Arc::new(Book::<Ledger>::default());
+        let loop_stats = Arc::new(StatsLock::<LoopStats>::default());
         // Once in a loop's life.
-        wait_for(&self.ledgers).push(Arc::clone(&ledger));
+        wait_for(&self.ledgers).push(Arc::clone(&loop_stats));
         let (published, known) = (self.published(), Known::default());
-        *desk = Some(Desk { id: self.id, edition, published, ledger, late: Vec::new(), known });
+        *scratch = Some(Scratch { id: self.id, edition, published, loop_stats, late: Vec::new(), known });
     }
 
     /// What was answered to a question like this one, where nothing has changed since, and a lease of it; the request is
@@ -294,21 +294,21 @@ impl Shared {
     fn answer_again(&self, question: &Question<'_>) -> Option<(Answer, Option<Arc<Lease>>)> {
         // Before anything is looked at: with what changes meanwhile the lease has ended as it is let.
         let holds_at = self.glance.leases.now();
-        let answered = DESK.try_with(|desk| {
-            let mut desk = desk.try_borrow_mut().ok()?;
-            let desk = desk.as_mut()?;
+        let answered = DESK.try_with(|scratch| {
+            let mut scratch = scratch.try_borrow_mut().ok()?;
+            let scratch = scratch.as_mut()?;
             let edition = self.glance.edition.load(Ordering::Acquire);
-            if desk.id != self.id || desk.edition != edition || !desk.late.is_empty() {
+            if scratch.id != self.id || scratch.edition != edition || !scratch.late.is_empty() {
                 return None;
             }
-            let mut ledger = desk.ledger.try_open()?;
-            let regular = desk.known.regulars.of(question.connection, question.remembered);
-            if !regular.holds(question, self.glance.ticks.load(Ordering::Acquire)) {
+            let mut loop_stats = scratch.loop_stats.try_open()?;
+            let cached = scratch.known.advice_cache.of(question.connection, question.remembered);
+            if !cached.holds(question, self.glance.ticks.load(Ordering::Acquire)) {
                 return None;
             }
-            let answer = regular.answer?;
-            let (remembered, seen) = (question.remembered, regular.seen);
-            if !ledger.again(remembered, (regular.period, seen), answer.kind) {
+            let answer = cached.answer?;
+            let (remembered, seen) = (question.remembered, cached.seen);
+            if !loop_stats.again(remembered, (cached.period, seen), answer.kind) {
                 return None;
             }
             // How old an answer may be is said anew for each.
@@ -316,7 +316,7 @@ impl Shared {
                 return Some((answer, None));
             }
             let lease = Arc::new(Lease::new(&self.glance.leases, holds_at, self.is_recorded));
-            let is_let = ledger.lend(&lease, remembered, seen, answer.kind);
+            let is_let = loop_stats.lend(&lease, remembered, seen, answer.kind);
             Some((answer, is_let.then_some(lease)))
         });
         answered.ok().flatten()
@@ -324,10 +324,10 @@ impl Shared {
 
     /// Notes the end of a response for when the book is free.
     fn end_later(&self, connection: u64, ticket: Ticket, has_failed: bool) {
-        let noted = DESK.try_with(|desk| {
-            let mut desk = desk.try_borrow_mut().ok()?;
-            let desk = desk.as_mut().filter(|desk| desk.late.len() < LATE_MAX)?;
-            desk.late.push((connection, ticket, has_failed));
+        let noted = DESK.try_with(|scratch| {
+            let mut scratch = scratch.try_borrow_mut().ok()?;
+            let scratch = scratch.as_mut().filter(|scratch| scratch.late.len() < LATE_MAX)?;
+            scratch.late.push((connection, ticket, has_failed));
             Some(())
         });
         if !matches!(noted, Ok(Some(()))) {
@@ -336,10 +336,10 @@ impl Shared {
     }
 
     #[inline(never)]
-    fn end_session(&self, connection: u64, ledger: &mut Ledger) {
+    fn end_session(&self, connection: u64, loop_stats: &mut LoopStats) {
         match open(&self.rules) {
             Some(mut rules) => rules.end(self.now_ms(), connection),
-            None => ledger.ended(connection),
+            None => loop_stats.ended(connection),
         }
     }
 
@@ -347,8 +347,8 @@ impl Shared {
     fn begin_anew(&self, question: &Question<'_>) -> Advice {
         let mut advice = Advice::default();
         // Into its place: to hand it out of the desk would copy it again and again.
-        let asked = self.with_desk(|published, ledger, known| {
-            self.advise(question, published, ledger, known, &mut advice);
+        let asked = self.with_desk(|published, loop_stats, known| {
+            self.advise(question, published, loop_stats, known, &mut advice);
         });
         if asked.is_none() {
             self.undecided.fetch_add(1, Ordering::Relaxed);
@@ -361,20 +361,20 @@ impl Shared {
         &self,
         question: &Question<'_>,
         published: &Published,
-        ledger: &mut Ledger,
+        loop_stats: &mut LoopStats,
         known: &mut Known,
         advice: &mut Advice,
     ) {
         let Question { path, client, connection, remembered, link, .. } = *question;
         let find = || published.policy.pattern_of(path);
-        let (place, pattern) = ledger.place(path, remembered, published.number, find);
-        advice.remember = ledger.known(place);
+        let (place, pattern) = loop_stats.place(path, remembered, published.number, find);
+        advice.remember = loop_stats.known(place);
         let Some(pattern) = pattern else { return };
         let (client, network) = identity(client);
         let refused = published.refused(path, pattern, client);
-        let seen = ledger.came(client, network, 1).map(|place| (ledger.period(), place));
-        known.regulars.of(connection, advice.remember).becomes(question, advice.remember, seen);
-        let ticket = ledger.begin(place, refused.is_some());
+        let seen = loop_stats.came(client, network, 1).map(|place| (loop_stats.period(), place));
+        known.advice_cache.of(connection, advice.remember).becomes(question, advice.remember, seen);
+        let ticket = loop_stats.begin(place, refused.is_some());
         advice.ticket = ticket.number();
         if let Some(number) = refused {
             advice.refuse_retry_after_s = Some(RETRY_AFTER_S + (number % 8) as u32);
@@ -385,7 +385,7 @@ impl Shared {
         let now = (self.glance.ticks.load(Ordering::Acquire), published.number);
         let mut counted = Some(None);
         if published.sessions[pattern].is_decided {
-            let session = self.session((question, pattern, ticket), now, published, ledger, known);
+            let session = self.session((question, pattern, ticket), now, published, loop_stats, known);
             (advice.ticket, advice.variant, counted) = (session.0.number(), session.1, session.2);
         }
         // Of a share that is refused each request has its own answer.
@@ -394,8 +394,8 @@ impl Shared {
             && !published.has_share(path, pattern, client)
         {
             let (is_chosen, stale_ms_max) = (advice.variant.is_some(), advice.stale_ms_max);
-            let regular = known.regulars.of(connection, advice.remember);
-            regular.hold(now.0, link, Answer { is_chosen, stale_ms_max, kind });
+            let cached = known.advice_cache.of(connection, advice.remember);
+            cached.hold(now.0, link, Answer { is_chosen, stale_ms_max, kind });
         }
     }
 
@@ -409,7 +409,7 @@ impl Shared {
         (question, pattern, ticket): (&Question<'_>, usize, Ticket),
         now: (u64, u64),
         published: &Published,
-        ledger: &mut Ledger,
+        loop_stats: &mut LoopStats,
         known: &mut Known,
     ) -> (Ticket, Option<Names>, Option<Option<u32>>) {
         let Question { path, client, connection, link, .. } = *question;
@@ -420,7 +420,7 @@ impl Shared {
         let piece = sessions.at_rest.as_ref().filter(|_| !is_telling);
         let piece = piece.map(|at_rest| (pattern, at_rest.of(link.bandwidth_bps, link.rtt_s)));
         if piece.is_some_and(|piece| known.at_rest.knows(now, piece)) {
-            let passed = self.is_recorded.then(|| ledger.passed(ticket.place(), published.asked(link)));
+            let passed = self.is_recorded.then(|| loop_stats.passed(ticket.place(), published.asked(link)));
             if passed != Some(None) {
                 return (ticket, best(), Some(passed.flatten()));
             }
@@ -430,16 +430,16 @@ impl Shared {
         let goes_on = sessions.goes_on && !is_telling;
         if goes_on {
             let counted = self.is_recorded.then(|| published.asked(link));
-            if let Some(ticket) = ledger.go_on(connection, beginning, ticket, counted) {
+            if let Some(ticket) = loop_stats.go_on(connection, beginning, ticket, counted) {
                 return (ticket, best(), None);
             }
         }
         // Without room the ledger could not follow the session, so the rules would never hear of its end.
-        if !ledger.has_room(connection) {
+        if !loop_stats.has_room(connection) {
             return (ticket, None, None);
         }
         let Some(mut rules) = open(&self.rules).filter(|rules| rules.number == published.number) else {
-            ledger.undecided();
+            loop_stats.undecided();
             return (ticket, None, None);
         };
         let begun = rules.begin(self.now_ms(), connection, path, (identity(client).0, link));
@@ -449,9 +449,9 @@ impl Shared {
         if let Some(piece) = piece.filter(|_| is_at_rest) {
             known.at_rest.learn(now, piece);
         }
-        let ticket = ledger.is_session(connection, ticket, Ruled { looks, decided });
+        let ticket = loop_stats.is_session(connection, ticket, Ruled { looks, decided });
         if goes_on && is_at_rest {
-            ledger.may_go_on(connection, beginning);
+            loop_stats.may_go_on(connection, beginning);
         }
         let variants = published.policy.variants(pattern);
         let place = variant.and_then(|variant| variants.iter().position(|known| *known == variant));
@@ -461,10 +461,10 @@ impl Shared {
 
 /// Notes ends of responses that found the book open.
 #[cold]
-fn end_late(late: &mut Vec<(u64, Ticket, bool)>, ledger: &mut Ledger) {
+fn end_late(late: &mut Vec<(u64, Ticket, bool)>, loop_stats: &mut LoopStats) {
     for (connection, ticket, has_failed) in late.drain(..) {
-        if ledger.end(connection, ticket, has_failed) {
-            ledger.ended(connection);
+        if loop_stats.end(connection, ticket, has_failed) {
+            loop_stats.ended(connection);
         }
     }
 }
@@ -492,31 +492,31 @@ impl Adviser for Shared {
             return self.begin_anew(question);
         };
         let (variant, remember) = (is_chosen.then_some(Names::Full), question.remembered);
-        let ticket = Ticket::of(Ledger::place_of(remember), false).number();
+        let ticket = Ticket::of(LoopStats::place_of(remember), false).number();
         Advice { variant, refuse_retry_after_s: None, stale_ms_max, ticket, remember, lease }
     }
 
     fn waited(&self, ticket: u64, waited_ns: u64) {
         let ticket = Ticket::told(ticket);
-        if ticket != Ticket::NONE && self.with_desk(|_, ledger, _| ledger.waited(ticket, waited_ns)).is_none() {
+        if ticket != Ticket::NONE && self.with_desk(|_, loop_stats, _| loop_stats.waited(ticket, waited_ns)).is_none() {
             self.undecided.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn during(&self, connection: u64, link: Link) -> Option<Arc<str>> {
-        self.with_desk(|published, ledger, _| {
+        self.with_desk(|published, loop_stats, _| {
             let now_ms = self.now_ms();
-            let pattern = ledger.looks(connection, now_ms).filter(|_| published.asked(link) != Link::default());
-            let Some(pattern) = pattern else { return ledger.during(connection, link) };
+            let pattern = loop_stats.looks(connection, now_ms).filter(|_| published.asked(link) != Link::default());
+            let Some(pattern) = pattern else { return loop_stats.during(connection, link) };
             // Where the rules are not free, or others than those of the session, the next reading or tick tells them.
             let Some(mut rules) = open(&self.rules).filter(|rules| rules.number == published.number) else {
-                return ledger.during(connection, link);
+                return loop_stats.during(connection, link);
             };
             // The clock is read under the lock of the rules, so that they are told in the order of time.
             let Looked { variant, decided } = rules.link_came(self.now_ms(), connection, link);
             drop(rules);
             let names = variant.map(|variant| with_better(published.policy.variants(pattern), &variant));
-            ledger.looked(connection, now_ms, names.map(|names| (names, decided)))
+            loop_stats.looked(connection, now_ms, names.map(|names| (names, decided)))
         })
         .flatten()
     }
@@ -526,9 +526,9 @@ impl Adviser for Shared {
         if ticket == Ticket::NONE {
             return;
         }
-        let ended = self.with_desk(|_, ledger, _| {
-            if ledger.end(connection, ticket, failed) {
-                self.end_session(connection, ledger);
+        let ended = self.with_desk(|_, loop_stats, _| {
+            if loop_stats.end(connection, ticket, failed) {
+                self.end_session(connection, loop_stats);
             }
         });
         if ended.is_none() {

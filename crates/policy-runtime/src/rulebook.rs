@@ -64,7 +64,7 @@ impl Rulebook {
         let node = engine.node(&mut state, here).unwrap_or_else(|| unreachable!("a state has the node that it is of"));
         let (entries, decisions) = (Vec::new(), Vec::new());
         let others: Vec<String> = engine.policy().nodes().iter().filter(|name| *name != here).cloned().collect();
-        let mut book = Self {
+        let mut stats = Self {
             engine,
             state,
             number,
@@ -79,12 +79,12 @@ impl Rulebook {
             clients: FxHashMap::default(),
         };
         for name in others {
-            if let Some(node) = book.engine.node(&mut book.state, &name) {
-                book.engine.node_is_up(&mut book.state, node, false);
-                book.note(now_ms, Recorded::Node { name, up: false });
+            if let Some(node) = stats.engine.node(&mut stats.state, &name) {
+                stats.engine.node_is_up(&mut stats.state, node, false);
+                stats.note(now_ms, Recorded::Node { name, up: false });
             }
         }
-        book
+        stats
     }
 
     /// Goes on with what former rules were told of this node and of these atoms, and with the errors of their forecasts.
@@ -201,7 +201,7 @@ impl Rulebook {
         // No client is known where no rule asks for clients.
         let client = self.clients.get(&client).cloned();
         let id = client.as_ref().map(|(id, _)| *id);
-        let begun = |book: &mut Self| book.engine.begin_of(&mut book.state, session, atom, id);
+        let begun = |stats: &mut Self| stats.engine.begin_of(&mut stats.state, session, atom, id);
         if !begun(self) {
             // One of this number was not told to be over: of a connection with several responses at once the last counts.
             self.end(at_ms, session);

@@ -1,12 +1,12 @@
-//! The steward as event loops and the system know it: shares that are refused, sessions, what is bounded.
+//! The policy runtime as event loops and the system know it: shares that are refused, sessions, what is bounded.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weir_adapt::Policy;
 use weir_adapt::forecast::Method;
+use weir_policy_runtime::{PolicyRuntime, Ready, Setup};
 use weir_server::{Counters, Link, Options, Question, Server};
-use weir_steward::{Ready, Setup, Steward};
 
 /// Tests take turns, as what was told goes to one place.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -23,12 +23,12 @@ fn counters() -> Counters {
     Server::bind(options).expect("it binds").counters()
 }
 
-fn steward(policy: &str) -> (Steward, Ready) {
+fn runtime(policy: &str) -> (PolicyRuntime, Ready) {
     steward_that(false, policy)
 }
 
 /// One that writes down what rules are told, or none.
-fn steward_that(is_recorded: bool, policy: &str) -> (Steward, Ready) {
+fn steward_that(is_recorded: bool, policy: &str) -> (PolicyRuntime, Ready) {
     let (policy, _) = Policy::read("x.policy", policy).unwrap_or_else(|mistakes| panic!("{policy}\n{mistakes:#?}"));
     let setup = Setup {
         here: "n1".to_owned(),
@@ -38,9 +38,9 @@ fn steward_that(is_recorded: bool, policy: &str) -> (Steward, Ready) {
         judge_every: Duration::ZERO,
         has_reserve: false,
     };
-    let steward = Steward::new(policy, setup).expect("one node can do it");
-    let ready = steward.ready(counters(), None, None, |alert| told().push(alert.to_owned()));
-    (steward, ready)
+    let runtime = PolicyRuntime::new(policy, setup).expect("one node can do it");
+    let ready = runtime.ready(counters(), None, None, |alert| told().push(alert.to_owned()));
+    (runtime, ready)
 }
 
 /// What was told.
@@ -54,18 +54,18 @@ fn question(path: &str, connection: u64, bandwidth_bps: Option<f64>) -> Question
     Question { path, client, connection, link: Link { bandwidth_bps, rtt_s: None }, remembered: 0, takes_lease: false }
 }
 
-fn environment(steward: &Steward) -> serde_json::Value {
-    serde_json::from_str(&steward.teller().json("/environment.json").expect("an answer")).expect("JSON")
+fn environment(runtime: &PolicyRuntime) -> serde_json::Value {
+    serde_json::from_str(&runtime.teller().json("/environment.json").expect("an answer")).expect("JSON")
 }
 
 #[test]
 fn answers_may_be_stale_while_a_rule_says_so() {
     let _turn = alone();
-    let (steward, mut ready) = steward(
+    let (runtime, mut ready) = runtime(
         "atom \"/news/*\" { rule hot: during if rate@atom > 5rps then stale 30s until rate@atom < 1rps; }\n\
          atom \"/all/*\" { rule hot: during if rate@here < 100rps then stale 500ms hold 1s; }",
     );
-    let adviser = steward.adviser();
+    let adviser = runtime.adviser();
     let ask = |path: &str, count: u64| {
         let mut last = None;
         for number in 0..count {
@@ -90,9 +90,9 @@ fn answers_may_be_stale_while_a_rule_says_so() {
 #[test]
 fn loops_refuse_the_share_together_and_let_others_pass() {
     let _turn = alone();
-    let (steward, mut ready) =
-        steward("atom \"/news/*\" { rule hot: during if rate@atom > 5rps then shed 10% until rate@atom < 1rps; }");
-    let adviser = steward.adviser();
+    let (runtime, mut ready) =
+        runtime("atom \"/news/*\" { rule hot: during if rate@atom > 5rps then shed 10% until rate@atom < 1rps; }");
+    let adviser = runtime.adviser();
     assert!(adviser.governs("/news/a") && !adviser.governs("/other"));
     assert!(!adviser.asks_hints("/news/a"), "whose link it is does not matter");
     let ask = |count: u64| {
@@ -112,19 +112,19 @@ fn loops_refuse_the_share_together_and_let_others_pass() {
     });
     assert!((997..=1003).contains(&refused), "{refused} of 10,000");
     ready.tick();
-    let shown = environment(&steward);
+    let shown = environment(&runtime);
     assert_eq!((shown["refused"].as_u64(), shown["work"]["atoms"].as_u64()), (Some(refused as u64), Some(1)));
     assert_eq!(shown["dropped"]["books"]["undecided"], 0, "{shown}");
     // What was refused has not failed, and nothing is under way any more.
     assert_eq!(shown["in_force"].as_array().map(Vec::len), Some(1));
     ready.tick();
-    assert_eq!(environment(&steward)["in_force"].as_array().map(Vec::len), Some(0), "no requests come any more");
+    assert_eq!(environment(&runtime)["in_force"].as_array().map(Vec::len), Some(0), "no requests come any more");
     assert_eq!(ask(1000), 0);
 }
 
 /// Asks so often by that client (10.0.0.N); how many were refused.
-fn ask_by(steward: &Steward, path: &str, client: u32, count: u64) -> usize {
-    let adviser = steward.adviser();
+fn ask_by(runtime: &PolicyRuntime, path: &str, client: u32, count: u64) -> usize {
+    let adviser = runtime.adviser();
     let asked = (0..count).filter(|number| {
         let question =
             Question { client: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + client)), ..question(path, *number, None) };
@@ -138,12 +138,12 @@ fn ask_by(steward: &Steward, path: &str, client: u32, count: u64) -> usize {
 #[test]
 fn a_client_that_asks_for_too_much_loses_its_share_over_all_loops_and_others_nothing() {
     let _turn = alone();
-    let (steward, mut ready) = steward_that(
+    let (runtime, mut ready) = steward_that(
         true,
         "atom \"/a/*\" { rule greedy: during if rate@client > 500rps then shed 80% until rate@client < 100rps; }\n\
          atom \"/b/*\" { rule hot: during if rate@atom > 1000krps then alert \"hot\" hold 1s; }",
     );
-    let ask = |path, client, count| ask_by(&steward, path, client, count);
+    let ask = |path, client, count| ask_by(&runtime, path, client, count);
     // One request of a tick of some microseconds would be very many a second.
     let tick = |ready: &mut Ready| {
         std::thread::sleep(Duration::from_millis(50));
@@ -151,17 +151,17 @@ fn a_client_that_asks_for_too_much_loses_its_share_over_all_loops_and_others_not
     };
     assert_eq!((ask("/a/x", 7, 5000), ask("/a/x", 8, 1)), (0, 0));
     tick(&mut ready);
-    let shown = environment(&steward);
+    let shown = environment(&runtime);
     assert_eq!(shown["in_force"][0]["subject"], "/a/* client 10.0.0.7", "{shown}");
     let refused: usize = std::thread::scope(|scope| {
-        let loops: Vec<_> = (0..2).map(|_| scope.spawn(|| ask_by(&steward, "/a/y", 7, 5000))).collect();
+        let loops: Vec<_> = (0..2).map(|_| scope.spawn(|| ask_by(&runtime, "/a/y", 7, 5000))).collect();
         loops.into_iter().map(|one| one.join().expect("no panic")).sum()
     });
     assert!((7997..=8003).contains(&refused), "{refused} of 10,000");
     // What other rules are for, and who else asks, knows nothing of it.
     assert_eq!((ask("/b/x", 7, 100), ask("/a/x", 8, 1)), (0, 0));
     tick(&mut ready);
-    let shown = environment(&steward);
+    let shown = environment(&runtime);
     let of = |name: &str| {
         let readings = shown["readings"].as_array().expect("readings");
         readings.iter().find(|reading| reading["of"] == name).and_then(|reading| reading["value"].as_f64())
@@ -170,30 +170,30 @@ fn a_client_that_asks_for_too_much_loses_its_share_over_all_loops_and_others_not
     assert!((greedy / modest - 10_100.0).abs() < 1e-3, "what is refused counts, too: {greedy} and {modest}");
     assert_eq!((&shown["work"]["clients"], &shown["dropped"]["evicted"]), (&2.into(), &0.into()));
     assert!(
-        steward.teller().metrics().contains("weir_reading{resource=\"rate\",unit=\"rps\",of=\"client 10.0.0.7\"} ")
+        runtime.teller().metrics().contains("weir_reading{resource=\"rate\",unit=\"rps\",of=\"client 10.0.0.7\"} ")
     );
     // No requests come any more.
     tick(&mut ready);
-    assert_eq!(environment(&steward)["in_force"].as_array().map(Vec::len), Some(0));
+    assert_eq!(environment(&runtime)["in_force"].as_array().map(Vec::len), Some(0));
     assert_eq!(ask("/a/x", 7, 100), 0);
 }
 
 #[test]
 fn clients_that_are_shown_are_few_and_those_without_an_address_are_none() {
     let _turn = alone();
-    let (steward, mut ready) = steward(
+    let (runtime, mut ready) = runtime(
         "atom \"/**\" { rule greedy: during if rate@client > 1000krps then shed 80% until rate@client < 100krps; }",
     );
     for client in 1..=300 {
-        ask_by(&steward, "/x", client, u64::from(client));
+        ask_by(&runtime, "/x", client, u64::from(client));
     }
-    let adviser = steward.adviser();
+    let adviser = runtime.adviser();
     let (client, link) = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), Link::default());
     for connection in 0..5000 {
         adviser.begin(&Question { path: "/x", client, connection, link, remembered: 0, takes_lease: false });
     }
     ready.tick();
-    let shown = environment(&steward);
+    let shown = environment(&runtime);
     let named = shown["readings"].as_array().expect("readings").iter().filter_map(|one| one["of"].as_str());
     let named: Vec<_> = named.filter_map(|of| of.strip_prefix("client 10.0.")).collect();
     assert_eq!(named, ["1.44", "1.43", "1.42", "1.41", "1.40", "1.39", "1.38", "1.37", "1.36", "1.35"]);
@@ -203,18 +203,18 @@ fn clients_that_are_shown_are_few_and_those_without_an_address_are_none() {
 #[test]
 fn a_session_begins_by_what_its_client_asked_for_before() {
     let _turn = alone();
-    let (steward, mut ready) = steward(
+    let (runtime, mut ready) = runtime(
         "atom \"/v/*\" { variants full > small; rule fit: at start if rate@client > 500rps then use small else use full; }",
     );
     let begin = |client: u32| {
         let question =
             Question { client: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + client)), ..question("/v/x", 1, None) };
-        let advice = steward.adviser().begin(&question);
-        steward.adviser().end(1, advice.ticket, 0, false);
+        let advice = runtime.adviser().begin(&question);
+        runtime.adviser().end(1, advice.ticket, 0, false);
         advice.variant.as_deref().map(str::to_owned)
     };
     assert_eq!(begin(7).as_deref(), Some("full"), "nothing is known of it");
-    ask_by(&steward, "/v/x", 7, 5000);
+    ask_by(&runtime, "/v/x", 7, 5000);
     ready.tick();
     assert_eq!((begin(7).as_deref(), begin(8).as_deref()), (Some("small full"), Some("full")));
 }
@@ -222,18 +222,18 @@ fn a_session_begins_by_what_its_client_asked_for_before() {
 #[test]
 fn an_atom_whose_requests_wait_is_told_from_its_neighbour() {
     let _turn = alone();
-    let (steward, mut ready) = steward(
+    let (runtime, mut ready) = runtime(
         "atom \"/**\" { rule slow: during if wait@atom > 100ms then shed 50% until wait@atom < 10ms; }\n\
          atom \"/q/*\" { rule long: during if queue@atom > 1000jobs then shed 50% hold 1s; }",
     );
     let ask = |path, waited_ns| {
-        let advice = steward.adviser().begin(&question(path, 1, None));
-        steward.adviser().waited(advice.ticket, waited_ns);
-        steward.adviser().end(1, advice.ticket, 0, false);
+        let advice = runtime.adviser().begin(&question(path, 1, None));
+        runtime.adviser().waited(advice.ticket, waited_ns);
+        runtime.adviser().end(1, advice.ticket, 0, false);
     };
     let in_force = |ready: &mut Ready| {
         ready.tick();
-        let shown = environment(&steward);
+        let shown = environment(&runtime);
         let rules = shown["in_force"].as_array().expect("a list").clone();
         rules.iter().map(|rule| rule["subject"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
@@ -267,8 +267,8 @@ fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
     let policy = "atom \"/v/*\" { variants whole > half > small;\n\
         rule fit: at start if bandwidth@client < 100kbps then use half else use whole;\n\
         rule drop: during if bandwidth@client < 50kbps then next down; }\n";
-    let (steward, mut ready) = steward(policy);
-    let adviser = steward.adviser();
+    let (runtime, mut ready) = runtime(policy);
+    let adviser = runtime.adviser();
     assert_eq!(["/v/film", "/w/film"].map(|path| adviser.asks_hints(path)), [true, false]);
     let begin = |connection, bandwidth| adviser.begin(&question("/v/film", connection, bandwidth));
     let begun = [begin(1, Some(80e3)), begin(2, Some(900e3)), begin(3, None)];
@@ -287,20 +287,20 @@ fn a_session_gets_the_variant_that_fits_and_another_when_its_link_changes() {
         (None, None),
         "said once, and only to its connection"
     );
-    assert_eq!(environment(&steward)["work"]["sessions"], 3);
+    assert_eq!(environment(&runtime)["work"]["sessions"], 3);
     (1..=3).zip(begun).for_each(|(connection, advice)| adviser.end(connection, advice.ticket, 5, false));
     ready.tick();
-    assert_eq!(environment(&steward)["work"]["sessions"], 0);
+    assert_eq!(environment(&runtime)["work"]["sessions"], 0);
 }
 
 #[test]
 fn rules_that_read_no_link_are_looked_at_when_there_is_a_tick() {
     let _turn = alone();
-    let (steward, mut ready) = steward(
+    let (runtime, mut ready) = runtime(
         "atom \"/v/*\" { variants full > small; rule calm: during if rate@here < 100rps then use small; }\n\
          atom \"/w/*\" { variants full > small; rule fit: at start if rate@here > 100rps then use small; }",
     );
-    let adviser = steward.adviser();
+    let adviser = runtime.adviser();
     assert!(!["/v/film", "/w/film"].iter().any(|path| adviser.asks_hints(path)), "whose link it is does not matter");
     let begun = adviser.begin(&question("/v/film", 1, Some(40e3)));
     let link = Link { bandwidth_bps: Some(40e3), rtt_s: None };
@@ -317,8 +317,8 @@ fn a_session_is_looked_at_as_often_as_its_link_is_read() {
     let policy = "atom \"/v/*\" { variants full > small;\n\
         rule drop: during if bandwidth@client < 100kbps then use small;\n\
         rule back: during if bandwidth@client > 200kbps then use full; }\n";
-    let (steward, _ready) = steward(policy);
-    let adviser = steward.adviser();
+    let (runtime, _ready) = runtime(policy);
+    let adviser = runtime.adviser();
     let begun = adviser.begin(&question("/v/film", 1, Some(900e3)));
     let link = |bandwidth_bps| Link { bandwidth_bps: Some(bandwidth_bps), rtt_s: None };
     assert_eq!(adviser.during(1, link(40e3)).as_deref(), Some("small full"));
@@ -335,8 +335,8 @@ const VARIANTS: &str = "atom \"/v/*\" { variants full > small;\n\
 #[test]
 fn what_there_is_no_room_to_follow_is_no_session() {
     let _turn = alone();
-    let (steward, mut ready) = steward(VARIANTS);
-    let adviser = steward.adviser();
+    let (runtime, mut ready) = runtime(VARIANTS);
+    let adviser = runtime.adviser();
     let begin = |number| adviser.begin(&question("/v/film", number, Some(50e3)));
     let begun: Vec<u64> = (0..65_536).map(|number| begin(number).ticket).collect();
     let one_too_many = begin(70_000);
@@ -346,12 +346,12 @@ fn what_there_is_no_room_to_follow_is_no_session() {
     let last = begin(70_001);
     assert_eq!(last.variant.as_deref(), Some("small full"));
     ready.tick();
-    let shown = environment(&steward);
+    let shown = environment(&runtime);
     assert_eq!((&shown["work"]["sessions"], &shown["dropped"]["books"]["connections"]), (&65_536.into(), &1.into()));
     (1..65_536).for_each(|number| adviser.end(number, begun[number as usize], 1, false));
     adviser.end(70_001, last.ticket, 1, false);
     ready.tick();
-    assert_eq!(environment(&steward)["work"]["sessions"], 0);
+    assert_eq!(environment(&runtime)["work"]["sessions"], 0);
 }
 
 #[test]
@@ -361,12 +361,12 @@ fn equal_sessions_without_a_decision_ask_the_rules_once_a_tick() {
 }
 
 fn equal_sessions(is_recorded: bool) {
-    let (steward, mut ready) = steward_that(is_recorded, VARIANTS);
-    let adviser = steward.adviser();
+    let (runtime, mut ready) = steward_that(is_recorded, VARIANTS);
+    let adviser = runtime.adviser();
     let begin = |number, bandwidth_bps| adviser.begin(&question("/v/film", number, bandwidth_bps)).variant;
     let sessions = |ready: &mut Ready| {
         ready.tick();
-        environment(&steward)["work"]["sessions"].as_u64()
+        environment(&runtime)["work"]["sessions"].as_u64()
     };
     // A tick shows what began before it.
     (0..100).for_each(|number| assert_eq!(begin(number, Some(900e3)).as_deref(), Some("full")));
@@ -397,8 +397,8 @@ fn a_connection_that_asks_again_is_answered_by_what_holds_then() {
 
 fn again(is_recorded: bool) {
     let policy = format!("{VARIANTS} atom \"/n/*\" {{ rule hot: during if rate@atom > 1rps then shed 100% hold 1h; }}");
-    let (steward, mut ready) = steward_that(is_recorded, &policy);
-    let adviser = steward.adviser();
+    let (runtime, mut ready) = steward_that(is_recorded, &policy);
+    let adviser = runtime.adviser();
     let remembered = std::cell::RefCell::new(std::collections::HashMap::new());
     let ask = |path: &'static str, bandwidth_bps| {
         let known = remembered.borrow().get(path).copied().unwrap_or(0);
@@ -409,7 +409,7 @@ fn again(is_recorded: bool) {
     };
     let tick = |ready: &mut Ready| {
         ready.tick();
-        let crowd = environment(&steward)["crowd"].clone();
+        let crowd = environment(&runtime)["crowd"].clone();
         (crowd["requests"].as_u64(), crowd["clients"].as_f64().map(f64::round))
     };
     let (full, small) = ((Some("full".to_owned()), false), (Some("small full".to_owned()), false));
@@ -434,7 +434,7 @@ fn again(is_recorded: bool) {
     }
     assert_eq!(ask("/v/film", Some(900e3)), small);
     running.stop();
-    assert_eq!(environment(&steward)["work"]["sessions"], 0);
+    assert_eq!(environment(&runtime)["work"]["sessions"], 0);
 }
 
 #[test]
@@ -449,8 +449,8 @@ fn leased(is_recorded: bool) {
         "rule busy: during if active@atom > 4jobs then alert \"busy\" until active@atom < 3jobs;\n\
          rule broken: during if errors@atom > 20% then alert \"broken\" until errors@atom < 10%; rule fit",
     );
-    let (steward, mut ready) = steward_that(is_recorded, &policy);
-    let adviser = steward.adviser();
+    let (runtime, mut ready) = steward_that(is_recorded, &policy);
+    let adviser = runtime.adviser();
     let mut known = 0;
     let mut ask = |path, takes_lease| {
         let question = Question { remembered: known, takes_lease, ..question(path, 7, Some(900e3)) };
@@ -462,7 +462,7 @@ fn leased(is_recorded: bool) {
     };
     let tick = |ready: &mut Ready| {
         ready.tick();
-        let shown = environment(&steward);
+        let shown = environment(&runtime);
         let in_force = shown["in_force"].as_array().expect("rules").iter();
         let rules = in_force.map(|rule| rule["rule"].as_str().expect("a name").to_owned()).collect::<Vec<_>>();
         (shown["crowd"]["requests"].as_u64(), shown["crowd"]["clients"].as_f64().map(f64::round), rules)
@@ -493,8 +493,8 @@ fn leased(is_recorded: bool) {
 #[test]
 fn no_session_that_begins_while_rules_change_is_left_over() {
     let _turn = alone();
-    let (steward, ready) = steward(VARIANTS);
-    let adviser = steward.adviser();
+    let (runtime, ready) = runtime(VARIANTS);
+    let adviser = runtime.adviser();
     let running = ready.start().expect("a thread");
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -522,14 +522,14 @@ fn no_session_that_begins_while_rules_change_is_left_over() {
     });
     // An end that found its book open is told with the loop's next call or at the next tick; then no session is left.
     running.stop();
-    assert_eq!(environment(&steward)["work"]["sessions"], 0);
+    assert_eq!(environment(&runtime)["work"]["sessions"], 0);
 }
 
 #[test]
 fn a_flash_crowd_is_told_from_an_attack_without_any_rule() {
     let _turn = alone();
-    let (steward, mut ready) = steward("atom \"/**\" { rule hot: every 1h if cpu > 99% then alert \"hot\"; }");
-    let adviser = steward.adviser();
+    let (runtime, mut ready) = runtime("atom \"/**\" { rule hot: every 1h if cpu > 99% then alert \"hot\"; }");
+    let adviser = runtime.adviser();
     let mut ask = |count: u32, client: &dyn Fn(u32) -> u32, path: &dyn Fn(u32) -> String| {
         for number in 0..count {
             let client = IpAddr::V4(Ipv4Addr::from_bits(client(number)));
@@ -541,7 +541,7 @@ fn a_flash_crowd_is_told_from_an_attack_without_any_rule() {
         }
         told().clear();
         ready.tick();
-        let shown = environment(&steward);
+        let shown = environment(&runtime);
         (shown["crowd"]["kind"].as_str().unwrap_or_default().to_owned(), told().clone())
     };
     // A day: 300 clients of 30 networks, who ask for 200 pages.

@@ -1,4 +1,4 @@
-//! When a steward began, by each clock that counts.
+//! When a policy runtime began, by each clock that counts.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_adapt::log::ClockPair;

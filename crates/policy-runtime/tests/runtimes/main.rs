@@ -1,0 +1,5 @@
+//! The policy runtime beside a server.
+
+mod leases;
+mod newcomers;
+mod runtime;

@@ -1,5 +1,0 @@
-//! The steward beside a server.
-
-mod leases;
-mod newcomers;
-mod steward;
