@@ -137,9 +137,11 @@ fn who_waits_behind_a_bound_is_in_the_queue_before_anybody_is_answered() {
         stream.write_all(b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("writes");
         kept.push(stream);
     }
-    let full = shown(folder.path(), |shown| fired(shown, "many") > 0 && queue(shown, "worker_queue") > 39.0);
-    // Each of them waits for all of that time, and none longer.
-    assert!(queue(&full, "worker_queue") < 41.0 && reading(&full, "wait") < 1.0, "{full}");
+    // Each of them waits for all of that time, and none longer. The tick in which they come also counts their waits for
+    // the loop, of which one in 256 rounds is timed and stands for all; a later one does not.
+    let is_full = |shown: &Value| (39.0..41.0).contains(&queue(shown, "worker_queue"));
+    let full = shown(folder.path(), |shown| fired(shown, "many") > 0 && is_full(shown));
+    assert!(reading(&full, "wait") < 1.0, "{full}");
     assert!(reading(&full, "wait") > 0.1, "{full}");
     drop(kept);
     shown(folder.path(), |shown| queue(shown, "worker_queue") < 1.0 && queue(shown, "worker_queue") >= 0.0);

@@ -311,6 +311,7 @@ pub struct AllDropped {
     pub lines: u64,
     /// Looks, decisions and alerts for which there was no room on the way to the process that keeps and tells, or no
     /// such process any more.
+    #[serde(rename = "errands")]
     pub persister_pipe: u64,
     /// Looks and decisions that the database did not take.
     pub records: u64,

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "after 4 looks: too many: 7.000, asked are 1.0 to 6.0")]
+    #[should_panic(expected = "after 6 looks: too many: 7.000, asked are 1.0 to 6.0")]
     fn what_is_too_many_each_time_is_refused() {
         settled(|least| within("too many", least.each("all", (10, 100), |requests| 7 * requests), 1.0, 6.0));
     }

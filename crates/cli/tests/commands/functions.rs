@@ -24,7 +24,7 @@ const LONGER: &[(&str, &str, usize, &str)] = &[
     ("crates/cli/src/dropin/httperf/arguments.rs", "take", 127, TABLE),
     ("crates/server/src/event_loop/server.rs", "bind", 113, NOT_YET),
     ("crates/server/src/telemetry/admin/status.rs", "status", 112, TABLE),
-    ("crates/policy-runtime/src/controller.rs", "show", 108, TABLE),
+    ("crates/policy-runtime/src/controller.rs", "show", 110, TABLE),
     ("crates/adapt/src/log.rs", "parse_entry", 106, TABLE),
     ("crates/cli/src/serve.rs", "run", 103, NOT_YET),
     ("crates/session/src/recorder/passing.rs", "pass", 98, NOT_YET),

@@ -158,7 +158,7 @@ fn a_configuration_says_it_as_well_and_its_mistakes_have_places() {
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     };
     for (admin, mistake) in [
-        ("[admin]\nlisten = \"127.0.0.1:9100\"", ":3:10: at 127.0.0.1:9100 everybody"),
+        ("[admin]\nlisten = \"127.0.0.1:9100\"", ":3:10: at 127.0.0.1:9100 every program"),
         ("[admin]\nlisten = \"9100\"", ":3:10: `9100` is neither unix:PATH nor"),
         ("[admin]", ":2:1: it does not say where to listen; add listen = "),
         ("[admin]\nlisten = \"unix:a\"\ntoken_file = \"none\"", ":4:14: cannot read the token in"),
