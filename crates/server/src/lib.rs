@@ -93,7 +93,7 @@ pub use config::options::Options;
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,
 };
-pub use counters::rounds::Waits;
+pub use counters::waits::Waits;
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
 pub use event_loop::server::Server;

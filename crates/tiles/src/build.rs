@@ -5,7 +5,7 @@ use crate::locks::{LockFollow, LockLine};
 use crate::place::Places;
 use crate::requests::{Class, Slow, Slowest};
 use crate::tile::{BUCKETS, FINER, Filling, Tile};
-use crate::{OpenError, run_tiles};
+use crate::{OpenError, files};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -145,8 +145,8 @@ impl Levels<'_> {
             self.waiting.push((Vec::new(), 0));
         }
         let (waiting, written) = &mut self.waiting[level];
-        run_tiles::write(
-            &self.directory.join(run_tiles::tile_file(level as i32, *written)),
+        files::write(
+            &self.directory.join(files::tile_file(level as i32, *written)),
             &tile.json(level as i32, *written),
         )?;
         *written += 1;
@@ -197,7 +197,7 @@ pub(crate) fn build(
     let (mut follow, mut slowest) = (Follow::default(), Slowest::default());
     let (mut locks, mut remarks) = (LockFollow::new(origin_ns), Remarks::default());
     let (mut events, mut written, mut outcome) = (0u64, 0u64, Ok(()));
-    run_tiles::write(&directory.join(run_tiles::states_file(0)), b"[]")?;
+    files::write(&directory.join(files::states_file(0)), b"[]")?;
     let mut merge = reader.merge();
     merge.each(|sourced| {
         let record = &sourced.record;
@@ -214,7 +214,7 @@ pub(crate) fn build(
             outcome = levels.push(0, full.finish()).and_then(|()| {
                 let states: Vec<(u32, u32)> = follow.states().map(|(pid, doing)| (pid, doing.code())).collect();
                 let json = serde_json::to_vec(&states).unwrap_or_default();
-                run_tiles::write(&directory.join(run_tiles::states_file(written)), &json)
+                files::write(&directory.join(files::states_file(written)), &json)
             });
             if outcome.is_err() {
                 return false;
@@ -262,7 +262,7 @@ pub(crate) fn build(
     follow.flush(end_ns + 1, &mut building);
     let name_of = |pid: u32| building.tasks.get(&pid).map_or_else(|| format!("task {pid}"), |line| line.name.clone());
     let (locks, waits, waits_left_out) = locks.finish(end_ns + 1, name_of, &mut building.filling);
-    run_tiles::write(&directory.join(run_tiles::WAITS), &serde_json::to_vec(&waits).unwrap_or_default())?;
+    files::write(&directory.join(files::WAITS), &serde_json::to_vec(&waits).unwrap_or_default())?;
     let last = building.filling.finish();
     let cpus = last.cpus.keys().copied().collect();
     levels.push(0, last)?;

@@ -9,6 +9,7 @@
 mod build;
 mod error;
 mod exact;
+mod files;
 mod follow;
 mod lane;
 mod locks;

@@ -3,6 +3,7 @@
 use crate::OpenError;
 use crate::build::{Whole, build, tile_ns};
 use crate::exact::Collecting;
+use crate::files::{WAITS, states_file, tile_file, write};
 use crate::follow::{Doing, Follow, Sink};
 use crate::locks::{Sweeps, Waited};
 use crate::place::Places;
@@ -256,23 +257,6 @@ impl Sink for Both {
 }
 
 const WHOLE: &str = "whole.json";
-/// Waits for locks, one by one.
-pub(crate) const WAITS: &str = "waits.json";
-
-/// The name of a kept tile's file.
-pub(crate) fn tile_file(level: i32, index: u64) -> String {
-    format!("tile-{level}-{index}.json")
-}
-
-/// The name of the file that tells what each task did at the begin of a tile of level 0.
-pub(crate) fn states_file(index: u64) -> String {
-    format!("states-{index}.json")
-}
-
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), OpenError> {
-    fs::write(path, bytes).map_err(|source| OpenError::Write { path: path.to_owned(), source })
-}
-
 /// Removes what was kept of other contents of the run.
 fn forget_others(derived: &Path, name: &str) {
     for entry in fs::read_dir(derived).into_iter().flatten().flatten() {

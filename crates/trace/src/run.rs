@@ -5,7 +5,6 @@ use crate::error::{OpenRunError, WriteError};
 use crate::host::Host;
 use crate::manifest::{Cost, Entry, Manifest, parse_manifest};
 use crate::merge::{Merge, SegmentFile};
-use crate::writer::{Limits, StreamWriter};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -53,12 +52,6 @@ impl Run {
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
-    }
-
-    /// Begins a stream: one lane of one source.
-    #[must_use]
-    pub fn stream(&self, source: Source, lane: u32, limits: Limits) -> StreamWriter {
-        StreamWriter::new(self.clone(), source, lane, limits)
     }
 
     /// Appends to the manifest. A line is written by one system call, so that writers do not mix.

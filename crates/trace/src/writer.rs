@@ -86,6 +86,14 @@ pub struct StreamWriter {
     written: Written,
 }
 
+impl Run {
+    /// Begins a stream: one lane of one source.
+    #[must_use]
+    pub fn stream(&self, source: Source, lane: u32, limits: Limits) -> StreamWriter {
+        StreamWriter::new(self.clone(), source, lane, limits)
+    }
+}
+
 impl StreamWriter {
     pub(crate) fn new(run: Run, source: Source, lane: u32, mut limits: Limits) -> Self {
         // The record that fills a block may bring all its slots.

@@ -12,7 +12,7 @@ fn check(path: &str, made: &str) {
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         committed == made,
-        "{} has drifted from the table of kinds: run `WEIR_BLESS=1 cargo test -p weir-wire --test generated`",
+        "{} has drifted from the table of kinds: run `WEIR_BLESS=1 cargo test --release --workspace --test generated`",
         path.display()
     );
 }

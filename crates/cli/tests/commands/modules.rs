@@ -20,18 +20,14 @@ const IN_CYCLES: &[(&str, usize)] = &[
     ("cli", 77),
     ("compare", 24),
     ("load", 74),
-    ("measure", 2),
     ("plan", 3),
     ("report", 8),
-    ("server", 64),
+    ("server", 61),
     ("session", 6),
     ("policy-runtime", 13),
     ("store", 3),
     ("testkit", 3),
-    ("tiles", 2),
     ("timeline", 10),
-    ("trace", 2),
-    ("wire", 2),
 ];
 
 /// The rooms of the server: each may import those before it.

@@ -1,6 +1,6 @@
 //! Which rate is tried next: up in large steps, then halving, then a few rates near the answer many times over.
 
-use super::{Highest, Trial, highest};
+use super::highest::{Highest, Trial, highest};
 
 /// A step upwards, and downwards where the first rate is too high.
 const STEP: f64 = 4.0;

@@ -3,7 +3,7 @@
 //! A loop takes the census when it checks deadlines, twice a second and once more before it sleeps without a timeout:
 //! so it costs requests nothing, and is half a second old at most.
 
-use crate::counters::Counter;
+use crate::counters::counter::Counter;
 
 /// What a connection is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

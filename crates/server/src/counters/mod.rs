@@ -1,15 +1,17 @@
 //! The counters of a server: what it did, and what it dropped.
 
 pub(crate) mod census;
+pub(crate) mod counter;
 pub(crate) mod host_counts;
 pub(crate) mod rounds;
 pub(crate) mod static_probe;
+pub(crate) mod waits;
 
 use crate::counters::census::{Board, Census, State};
-use crate::counters::rounds::{WaitCounters, Waits};
+use crate::counters::waits::{WaitCounters, Waits};
 use crate::io::clock;
+pub(crate) use counter::Counter;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -199,30 +201,6 @@ counters! {
     log_lines,
     /// Access log lines dropped because the disk was full or the reader too slow.
     log_dropped,
-}
-
-/// A count with one writer.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    pub(crate) fn add(&self, n: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
-    }
-
-    /// For what is no sum.
-    pub(crate) fn set(&self, n: u64) {
-        self.0.store(n, Ordering::Relaxed);
-    }
-
-    pub(crate) fn read(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// For the few counts that several threads write.
-    pub(crate) fn add_shared(&self, n: u64) {
-        self.0.fetch_add(n, Ordering::Relaxed);
-    }
 }
 
 /// A view on the counts of a server, also while it runs; see [`crate::Server::counters`].

@@ -178,7 +178,7 @@ fn the_present_schema_has_its_segment() {
         fs::write(path.with_extension("txt"), dump(&contents)).expect("written");
     }
     let bytes = fs::read(&path).unwrap_or_else(|error| {
-        panic!("{}: {error}; the schema was raised: write its segment by `WEIR_BLESS=1 cargo test -p weir-trace --test traces golden`", path.display())
+        panic!("{}: {error}; the schema was raised: write its segment by `WEIR_BLESS=1 cargo test --release --workspace --test traces golden`", path.display())
     });
     assert!(
         contents.iter().flat_map(Content::bytes).eq(bytes.iter().copied()),

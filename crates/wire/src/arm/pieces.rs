@@ -1,7 +1,7 @@
 //! Pieces one behind the other, as in a definition, in [`crate::Kind::ArmPieces`] and behind [`crate::Kind::ArmStart`] and
 //! [`crate::Kind::ArmStop`].
 
-use super::Field;
+use super::field::Field;
 use crate::{MAX_SLOTS, SLOT_BYTES};
 
 /// Bytes before a piece's own: field, index, length (2 bytes).

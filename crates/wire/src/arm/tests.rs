@@ -1,3 +1,4 @@
+use super::field::FIELDS;
 use super::*;
 use proptest::prelude::*;
 
