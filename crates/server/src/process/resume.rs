@@ -88,7 +88,7 @@ impl Resumer {
         let persistence = Persistence::of(request.minor, request.keep_alive);
         let mut outgoing = OutgoingResponse::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
-        // There is no adviser to ask, so these values are placeholders.
+        // Only an adviser reads who the client is, and this site has none.
         let caller = Caller {
             client: Ipv4Addr::UNSPECIFIED.into(),
             connection: 0,
