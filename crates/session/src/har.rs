@@ -109,7 +109,7 @@ impl Reader {
         let before_us = self.entries.last().map_or(0, |entry| entry.started_us);
         match raw.read(before_us) {
             Ok(entry) => self.entries.push(entry),
-            Err(why) => self.unread.push(Unread { entry: self.count, why }),
+            Err(why) => self.unread.push(Unread { entry: self.count, why: why.to_string() }),
         }
     }
 }

@@ -82,19 +82,40 @@ impl<'de> Visitor<'de> for RawEntryVisitor {
     }
 }
 
+/// What an entry lacks, so that it cannot be asked again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum EntryError {
+    /// It is a list, a text or a number.
+    #[error("it is no object")]
+    NoObject,
+    /// Its time is no time.
+    #[error("startedDateTime is {0}, not a time such as 2026-11-21T18:00:00.000Z")]
+    Time(Value),
+    /// There is no request in it.
+    #[error("it has no request")]
+    NoRequest,
+    /// The request does not say its method.
+    #[error("its request has no method")]
+    NoMethod,
+    /// The request does not say its address.
+    #[error("its request has no url")]
+    NoUrl,
+}
+
 impl RawEntry {
     /// The entry; `before_us` is the time of the one before it in the file, which serves where it has none.
     ///
-    /// The error says what it lacks.
-    pub(super) fn read(self, before_us: i64) -> Result<Entry, String> {
+    /// # Errors
+    /// [`EntryError`] says what it lacks.
+    pub(super) fn read(self, before_us: i64) -> Result<Entry, EntryError> {
         if !self.is_object {
-            return Err("it is no object".to_owned());
+            return Err(EntryError::NoObject);
         }
         let started_us = match &self.started {
             Value::Null => before_us,
-            started => text(started)
-                .and_then(|text| read_time(&text))
-                .ok_or_else(|| format!("startedDateTime is {started}, not a time such as 2026-11-21T18:00:00.000Z"))?,
+            started => {
+                text(started).and_then(|text| read_time(&text)).ok_or_else(|| EntryError::Time(started.clone()))?
+            }
         };
         let seconds = number(&self.time).filter(|time| *time > 0.0).unwrap_or(0.0) / 1000.0;
         Ok(Entry {
@@ -168,12 +189,12 @@ fn in_one_line(text: &str) -> String {
     text.replace(['\r', '\n'], " ")
 }
 
-fn request(raw: &Value) -> Result<Asked, String> {
+fn request(raw: &Value) -> Result<Asked, EntryError> {
     if !raw.is_object() {
-        return Err("it has no request".to_owned());
+        return Err(EntryError::NoRequest);
     }
-    let method = text(&raw["method"]).filter(|method| !method.is_empty()).ok_or("its request has no method")?;
-    let url = text(&raw["url"]).filter(|url| !url.is_empty()).ok_or("its request has no url")?;
+    let method = text(&raw["method"]).filter(|method| !method.is_empty()).ok_or(EntryError::NoMethod)?;
+    let url = text(&raw["url"]).filter(|url| !url.is_empty()).ok_or(EntryError::NoUrl)?;
     let mut headers = fields(&raw["headers"]);
     // Some tools tell cookies and the query beside the field and the address only.
     let cookies = pairs(&raw["cookies"]);
