@@ -108,13 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn ids_lead_to_their_loop_and_do_not_repeat() {
+    fn ids_lead_to_their_loop_and_are_made_of_randomness() {
         for loops in [1, 2, 3, 7, 64, 1000, 1024] {
             for index in [0, loops / 2, loops - 1] {
                 let narrow = |number: usize| u16::try_from(number).expect("few");
                 let mut ids = LoopIds::new(Place { tag: 0x00_ab_cd, index: narrow(index), count: narrow(loops) });
                 let made: HashSet<ConnectionId> = (0..1000).map(|_| ids.generate_cid()).collect();
-                assert_eq!(made.len(), 1000);
+                // With 1,024 loops 30 bits are random: two of 1,000 are alike about once in 2,000 times. QUIC's endpoint
+                // then asks for another one. Five pairs by chance: less than once in 10^18 times.
+                assert!(made.len() > 995, "{} of 1,000 ids are different", made.len());
                 let leads = |id: &ConnectionId| usize::from(u16::from_be_bytes([id[0], id[1]])) % loops == index;
                 assert!(made.iter().all(leads));
                 for id in &made {
