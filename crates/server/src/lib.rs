@@ -16,7 +16,7 @@
 //! | `policy/` | questions to the policy runtime: advice, leases, links, bounds |
 //! | `certificates/` | certificates, keys, OCSP responses |
 //! | `telemetry/` | access log, admin page, business transactions (ARM) |
-//! | `exchange/` | a response on its way: how it is sent, refilled, given up |
+//! | `exchange/` | the life of a request: its body, the response's source and how it is sent, applications |
 //! | `tls/`, `transport/` | what the bytes of a connection go through: TLS, the socket, io_uring |
 //! | `site/` | what answers for a path below a root |
 //! | `routing/` | hosts, tables of paths, access, passwords, rates, redirects, rewrites |
@@ -97,6 +97,9 @@ pub use counters::waits::Waits;
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
 pub use event_loop::server::Server;
+pub use exchange::application::{Aborted, Application, Handler, RequestHead, Wake};
+pub use exchange::reply::{OFFERED_BYTES_MAX, Reply, ReplyError};
+pub use exchange::request_body::{HELD_BYTES_MAX, RequestBody};
 pub use files::settings::{Compression, Symlinks};
 pub use http::limits::{Limits, Timeouts};
 pub use http::media_type::is_media_type;

@@ -54,6 +54,12 @@ impl LoopCounters {
     #[inline]
     pub(crate) fn count(&self, status: u16) {
         self.requests.add(1);
+        self.count_class(status);
+    }
+
+    /// The same of a response whose request was counted before its status was known.
+    #[inline]
+    pub(crate) fn count_class(&self, status: u16) {
         match status {
             300..=399 => self.redirections.add(1),
             400..=499 => self.client_errors.add(1),
@@ -106,6 +112,12 @@ counters! {
     quic_handed_on,
     /// Responses of HTTP/2 that were cut off, because their file changed under way or could not be read.
     http2_streams_broken,
+    /// Requests that applications answered, those included that they gave up or whose clients went away.
+    applications,
+    /// Those of them that an application gave up, broke off, or kept waiting for too long.
+    applications_failed,
+    /// Those of them whose client went away, or did not do its part, before the response was over.
+    applications_cancelled,
     /// Connections lost to an error, or closed by the client in the middle of a response.
     connections_broken,
     /// Connections closed at the end of the stop timeout with their response unfinished.

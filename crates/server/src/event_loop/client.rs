@@ -80,7 +80,7 @@ impl Client {
         match &self.protocol {
             // It takes no input while it has something to send; what comes meanwhile is told when that is over, as to
             // register again asks for the present state.
-            Protocol::Http1(connection) if connection.is_sending() => Interest::Room,
+            Protocol::Http1(connection) if connection.waits_for_room() => Interest::Room,
             Protocol::Http2(connection)
                 if connection.is_blocked() || self.registered == Some(Interest::InputAndRoom) =>
             {
@@ -213,6 +213,15 @@ impl Client {
     /// Whether it is time for the next step of the farewell, without input from the client.
     pub(crate) fn is_leaving(&self, now_ms: u64) -> bool {
         matches!(&self.protocol, Protocol::Http2(connection) if connection.is_leaving(now_ms))
+    }
+
+    /// Whether an application has kept it waiting for too long.
+    pub(crate) fn is_kept_waiting(&self, now_ms: u64) -> bool {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.is_kept_waiting(now_ms),
+            Protocol::Http2(connection) => connection.is_kept_waiting(now_ms),
+            Protocol::Changing => false,
+        }
     }
 
     /// Whether a response is being sent.

@@ -14,6 +14,7 @@ use crate::counters::rounds::Rounds;
 use crate::event_loop::client::Client;
 use crate::event_loop::ring_turns::REQUESTS_BEFORE_JOINING;
 use crate::event_loop::slab::Slab;
+use crate::exchange::application::Address;
 use crate::http1::connection::Turn;
 use crate::io::epoll::{self, Epoll, Interest, Readiness, Waker};
 use crate::io::listen::Listener;
@@ -230,6 +231,7 @@ impl EventLoop {
     /// Takes up what other threads have for this loop.
     fn drain_mailbox(&mut self) {
         let is_told = self.state.drain_mailbox();
+        self.resume_applications();
         self.take_post();
         self.resume_waiting();
         if !is_told {
@@ -243,6 +245,16 @@ impl EventLoop {
         }
         for endpoint in &mut self.quic {
             endpoint.resume_parked(&mut self.state, &self.open);
+        }
+    }
+
+    /// Gives the connections a turn whose applications have asked for it.
+    fn resume_applications(&mut self) {
+        for Address { token, connection } in self.state.wakes.take() {
+            match token {
+                Some(token) => self.turn(token, NONE),
+                None => self.quic.iter_mut().for_each(|endpoint| endpoint.resume_application(connection)),
+            }
         }
     }
 
@@ -330,6 +342,7 @@ impl EventLoop {
     /// Lets a connection do what it can, and remembers what it waits for.
     pub(crate) fn turn(&mut self, token: u64, readiness: Readiness) {
         let Some(connection) = self.connections.get(token) else { return };
+        self.state.token = token;
         let turn = connection.turn(&mut self.state, readiness);
         if turn == Turn::Close {
             return self.close(token);
@@ -472,7 +485,9 @@ impl EventLoop {
         }
         self.ask_again();
         self.state.front.ask_again(&self.state.counters.0[self.state.index]);
-        for token in self.connections.tokens(|connection| connection.is_leaving(now_ms)) {
+        for token in
+            self.connections.tokens(|connection| connection.is_leaving(now_ms) || connection.is_kept_waiting(now_ms))
+        {
             self.turn(token, NONE);
         }
         for token in self.connections.tokens(|connection| connection.is_due(now_ms)) {

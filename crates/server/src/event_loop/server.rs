@@ -8,6 +8,7 @@ use crate::counters::rounds::Rounds;
 use crate::counters::{Counters, Counts, LoopCounters};
 use crate::error::{BindError, RunError, TlsError};
 use crate::event_loop::{EventLoop, LoopRole};
+use crate::exchange::wakes::Wakes;
 use crate::files::root::Root;
 use crate::files::root::place::Place;
 use crate::files::shared_content::SharedContent;
@@ -539,8 +540,8 @@ impl Start {
                 Front::Hosts(Box::new(Hosts::new(Arc::clone(&rules.0), Arc::clone(&self.waker), &bounds, word, share)?))
             }
         };
-        let mut state =
-            LoopState::new(front, self.log, self.arm, options, counters.clone(), index, (self.reloads, watcher));
+        let others = (self.reloads, watcher, Wakes::new(Arc::clone(&self.waker)));
+        let mut state = LoopState::new(front, self.log, self.arm, options, counters.clone(), index, others);
         let (sockets, config, former, alt_svc) = self.quic;
         state.alt_svc = alt_svc;
         state.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), index);

@@ -1,4 +1,5 @@
-//! Request bodies: the server discards them to find the next request of the connection.
+//! Bodies of HTTP/1 requests: where they end. The server discards them to find the next request of the connection, or
+//! gives them to an application.
 
 use crate::http::request::Framing;
 
@@ -10,8 +11,8 @@ pub(crate) enum Drain {
     Done,
     /// This many bytes.
     Length(u64),
-    /// Chunks (RFC 9112 section 7.1), with the bytes that all of them may still take.
-    Chunked { state: Chunk, budget_bytes: u64 },
+    /// Chunks (RFC 9112 section 7.1), with the bytes that they may still take.
+    Chunked { state: Chunk, budget_bytes: u64, bound: Bound },
 }
 
 /// Where in a chunked body the input stands.
@@ -44,7 +45,48 @@ pub(crate) enum DrainError {
     TooLarge,
 }
 
+/// A part of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part<'i> {
+    Content(&'i [u8]),
+    /// Of the trailer section, line ends included.
+    Trailer(&'i [u8]),
+}
+
+/// What bounds a body in chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// All of its bytes.
+    Whole,
+    /// Those that are no content, anew behind each piece of content.
+    Overhead(u64),
+}
+
 impl Drain {
+    /// Begins with a body of any size, of which everything is given out. `overhead_bytes_max` bounds what may stand
+    /// between two pieces of its content.
+    pub(crate) fn whole(framing: Framing, overhead_bytes_max: u64) -> Self {
+        match framing {
+            Framing::None | Framing::Length(0) => Self::Done,
+            Framing::Length(bytes) => Self::Length(bytes),
+            Framing::Chunked => Self::Chunked {
+                state: Chunk::Size { size: 0, digits: 0 },
+                budget_bytes: overhead_bytes_max,
+                bound: Bound::Overhead(overhead_bytes_max),
+            },
+        }
+    }
+
+    /// Has the rest of a body discarded that was begun as a whole one; refuses one that is larger than `bytes_max`.
+    pub(crate) fn discard(&mut self, bytes_max: u64) -> Result<(), DrainError> {
+        match self {
+            Self::Length(left) if *left > bytes_max => return Err(DrainError::TooLarge),
+            Self::Chunked { budget_bytes, bound, .. } => (*budget_bytes, *bound) = (bytes_max, Bound::Whole),
+            Self::Done | Self::Length(_) => {}
+        }
+        Ok(())
+    }
+
     /// Begins with a body; refuses one that is known to be larger than `bytes_max`.
     pub(crate) fn begin(framing: Framing, bytes_max: u64) -> Result<Self, DrainError> {
         match framing {
@@ -52,7 +94,8 @@ impl Drain {
             Framing::Length(bytes) if bytes > bytes_max => Err(DrainError::TooLarge),
             Framing::Length(bytes) => Ok(Self::Length(bytes)),
             Framing::Chunked => {
-                Ok(Self::Chunked { state: Chunk::Size { size: 0, digits: 0 }, budget_bytes: bytes_max })
+                let state = Chunk::Size { size: 0, digits: 0 };
+                Ok(Self::Chunked { state, budget_bytes: bytes_max, bound: Bound::Whole })
             }
         }
     }
@@ -63,25 +106,39 @@ impl Drain {
 
     /// Reads past what `input` has of the body and returns how many bytes that is.
     pub(crate) fn advance(&mut self, input: &[u8]) -> Result<usize, DrainError> {
+        self.read(input, &mut |_| {})
+    }
+
+    /// The same, and gives out the parts of the body.
+    pub(crate) fn read(&mut self, input: &[u8], give: &mut impl FnMut(Part<'_>)) -> Result<usize, DrainError> {
         match self {
             Self::Done => Ok(0),
             Self::Length(left) => {
                 let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                give(Part::Content(&input[..taken]));
                 *left -= taken as u64;
                 if *left == 0 {
                     *self = Self::Done;
                 }
                 Ok(taken)
             }
-            Self::Chunked { state, budget_bytes } => {
+            Self::Chunked { state, budget_bytes, bound } => {
                 let mut at = 0;
                 while at < input.len() {
-                    let taken = if let Chunk::Data(left) = *state {
-                        usize::try_from(left).unwrap_or(usize::MAX).min(input.len() - at)
-                    } else {
-                        1
+                    let taken = match *state {
+                        Chunk::Data(left) => usize::try_from(left).unwrap_or(usize::MAX).min(input.len() - at),
+                        _ => 1,
                     };
-                    *budget_bytes = budget_bytes.checked_sub(taken as u64).ok_or(DrainError::TooLarge)?;
+                    let piece = &input[at..at + taken];
+                    match (*state, *bound) {
+                        (Chunk::Data(_), Bound::Overhead(most)) => *budget_bytes = most,
+                        _ => *budget_bytes = budget_bytes.checked_sub(taken as u64).ok_or(DrainError::TooLarge)?,
+                    }
+                    match *state {
+                        Chunk::Data(_) => give(Part::Content(piece)),
+                        Chunk::Trailer { .. } | Chunk::TrailerEnd { .. } => give(Part::Trailer(piece)),
+                        _ => {}
+                    }
                     let next = state.after(input[at], taken as u64);
                     at += taken;
                     match next? {

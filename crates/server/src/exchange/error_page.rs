@@ -1,6 +1,6 @@
 //! Small pages for errors, redirects and other statuses without a file.
 
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::files::head::{self, Persistence};
 use crate::io::clock::Clock;
 
@@ -14,13 +14,7 @@ pub(crate) struct Extra<'e> {
 }
 
 /// Writes a response with a page that names the status and says what to make of it.
-pub(crate) fn write(
-    out: &mut OutgoingResponse,
-    status: u16,
-    extra: Extra<'_>,
-    clock: &Clock,
-    persistence: Persistence,
-) {
+pub(crate) fn write(out: &mut Exchange, status: u16, extra: Extra<'_>, clock: &Clock, persistence: Persistence) {
     let reason = head::reason(status);
     let page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
@@ -33,7 +27,7 @@ pub(crate) fn write(
 
 /// Writes a response with an HTML page that was made for it.
 pub(crate) fn write_html(
-    out: &mut OutgoingResponse,
+    out: &mut Exchange,
     status: u16,
     page: &str,
     extra: Extra<'_>,
@@ -68,6 +62,8 @@ fn explanation(status: u16) -> &'static str {
         431 => "The header fields of the request are too large.",
         451 => "This may not be shown, for legal reasons.",
         501 => "The transfer coding of the request is not known here.",
+        502 => "What answers here could not answer this request.",
+        504 => "What answers here did not answer in time.",
         503 => "The server has no room for this request now. Please try again shortly.",
         505 => "Only HTTP/1.0 and HTTP/1.1 are spoken here.",
         _ => "The server could not read the file.",

@@ -1,8 +1,16 @@
-//! A response on its way: what it is, how it is sent, how a request's body is passed over.
+//! The life of a request: its head, its body, the response's head and body, and what is logged and told at its end.
 
+pub(crate) mod answering;
+pub(crate) mod application;
 pub(crate) mod drain;
 pub(crate) mod error_page;
 pub(crate) mod eviction;
+mod field_lines;
 pub(crate) mod goaway;
-pub(crate) mod outgoing;
+pub(crate) mod life;
+pub(crate) mod record;
+pub(crate) mod reply;
+pub(crate) mod request_body;
 pub(crate) mod send;
+pub(crate) mod streamed;
+pub(crate) mod wakes;

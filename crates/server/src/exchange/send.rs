@@ -1,7 +1,7 @@
 //! Drives responses into a sink: as much as it takes, and no byte twice.
 
-use crate::exchange::outgoing::OutgoingResponse;
-use crate::files::atom::{Atom, Content};
+use crate::exchange::life::{Exchange, Source};
+use crate::files::atom::Content;
 use crate::http::response::Piece;
 use crate::io::epoll;
 use std::fs::File;
@@ -39,10 +39,12 @@ pub(crate) enum Sent {
     Blocked,
     /// The sink could take more, but it is the turn of others.
     Yielded,
+    /// The sink took all that there is; more comes of an application.
+    Starved,
 }
 
 /// Sends the responses in order, as many in one call as fit, and moves their offsets. Returns the bytes taken too.
-pub(crate) fn flush(queue: &mut [OutgoingResponse], sink: &mut impl Sink) -> (io::Result<Sent>, u64) {
+pub(crate) fn flush(queue: &mut [Exchange], sink: &mut impl Sink) -> (io::Result<Sent>, u64) {
     let mut total = 0;
     // How nearly every response goes.
     if let [only] = &mut *queue
@@ -68,11 +70,12 @@ pub(crate) fn flush(queue: &mut [OutgoingResponse], sink: &mut impl Sink) -> (io
                 }
                 if total >= TURN_BYTES_MAX {
                     // A connection with nothing left to send does not wait for room.
-                    let is_over = queue.iter().all(OutgoingResponse::is_finished);
+                    let is_over = queue.iter().all(Exchange::is_finished);
                     break Ok(if is_over { Sent::All } else { Sent::Yielded });
                 }
             }
             Ok(Step::Nothing) => break Ok(Sent::All),
+            Ok(Step::Starved) => break Ok(Sent::Starved),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Ok(Sent::Blocked),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => break Err(error),
@@ -92,27 +95,29 @@ enum Step {
         bytes: u64,
     },
     Nothing,
+    /// An application has to give something first.
+    Starved,
 }
 
 /// One system call, of so many bytes at most.
-fn step(queue: &mut [OutgoingResponse], sink: &mut impl Sink, bytes_max: usize) -> io::Result<Step> {
+fn step(queue: &mut [Exchange], sink: &mut impl Sink, bytes_max: usize) -> io::Result<Step> {
     let mut pieces = [const { MaybeUninit::<IoSlice<'_>>::uninit() }; PIECES_MAX];
     let mut count = 0;
     let mut wanted = 0;
     let mut file = None;
     let mut is_last = true;
     let mut refill = None;
-    'gather: for (place, outgoing) in queue.iter().enumerate() {
-        for piece in outgoing.response.rest() {
+    'gather: for (place, exchange) in queue.iter().enumerate() {
+        for piece in exchange.response.rest() {
             if count == PIECES_MAX || wanted == bytes_max {
                 is_last = false;
                 break 'gather;
             }
             let bytes = match piece {
                 Piece::Head(bytes) => bytes,
-                Piece::Content { start, len } => match content(outgoing.atom.as_deref(), start, len)? {
-                    Source::Memory(bytes) => bytes,
-                    Source::File(handle) => {
+                Piece::Content { start, len } => match content(&exchange.source, start, len)? {
+                    Bytes::Memory(bytes) => bytes,
+                    Bytes::File(handle) => {
                         file = Some((handle, start, len));
                         break 'gather;
                     }
@@ -128,8 +133,11 @@ fn step(queue: &mut [OutgoingResponse], sink: &mut impl Sink, bytes_max: usize) 
                 break 'gather;
             }
         }
-        if outgoing.continues() {
+        if exchange.continues() {
             is_last = false;
+            if count == 0 && exchange.is_awaited() {
+                return Ok(Step::Starved);
+            }
             if count == 0 {
                 refill = Some(place);
             }
@@ -151,8 +159,8 @@ fn step(queue: &mut [OutgoingResponse], sink: &mut impl Sink, bytes_max: usize) 
     }
     let Some((handle, start, len)) = file else { return Ok(Step::Nothing) };
     let is_unchanged = || {
-        let outgoing = queue.iter().find(|outgoing| !outgoing.response.is_finished());
-        outgoing.is_some_and(OutgoingResponse::is_unchanged)
+        let exchange = queue.iter().find(|exchange| !exchange.response.is_finished());
+        exchange.is_some_and(Exchange::is_unchanged)
     };
     let taken = sink.send_file(handle, &is_unchanged, start, len.min(bytes_max as u64))?;
     if taken == 0 {
@@ -164,29 +172,29 @@ fn step(queue: &mut [OutgoingResponse], sink: &mut impl Sink, bytes_max: usize) 
     Ok(Step::Took { bytes: taken, full: false })
 }
 
-enum Source<'a> {
+enum Bytes<'a> {
     Memory(&'a [u8]),
     File(&'a File),
 }
 
-fn content(atom: Option<&Atom>, start: u64, len: u64) -> io::Result<Source<'_>> {
-    match atom.map(|atom| &atom.content) {
-        Some(Content::File(file)) => Ok(Source::File(file)),
+fn content(source: &Source, start: u64, len: u64) -> io::Result<Bytes<'_>> {
+    match source.content() {
+        Some(Content::File(file)) => Ok(Bytes::File(file)),
         Some(Content::Memory(bytes)) => {
             let slice = usize::try_from(start)
                 .ok()
                 .zip(usize::try_from(start + len).ok())
                 .and_then(|(start, end)| bytes.get(start..end));
-            slice.map(Source::Memory).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+            slice.map(Bytes::Memory).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
         }
         None => Err(io::ErrorKind::NotFound.into()),
     }
 }
 
-fn advance(queue: &mut [OutgoingResponse], mut taken: u64) {
-    for outgoing in queue {
-        let step = taken.min(outgoing.response.len() - outgoing.response.offset);
-        outgoing.response.offset += step;
+fn advance(queue: &mut [Exchange], mut taken: u64) {
+    for exchange in queue {
+        let step = taken.min(exchange.response.len() - exchange.response.offset);
+        exchange.response.offset += step;
         taken -= step;
         if taken == 0 {
             break;
@@ -236,7 +244,7 @@ mod tests {
     use crate::config::options::Options;
     use crate::counters::LoopCounters;
     use crate::counters::host_counts::HostLedger;
-    use crate::files::atom::Description;
+    use crate::files::atom::{Atom, Description};
     use crate::files::head::Persistence;
     use crate::files::root::Root;
     use crate::files::shared_content::SharedContent;
@@ -293,7 +301,7 @@ mod tests {
         }
     }
 
-    fn respond(directory: &std::path::Path, memory_bytes_max: u64, head: &str) -> OutgoingResponse {
+    fn respond(directory: &std::path::Path, memory_bytes_max: u64, head: &str) -> Exchange {
         let options = Options { cached_file_bytes_max: memory_bytes_max, ..Options::new(directory) };
         let root = Root::open_directory(directory).expect("opens");
         let watcher = Rc::new(Watcher::deaf());
@@ -306,18 +314,25 @@ mod tests {
         };
         let mut site = Site::new(root, &options.site_kind(), &options.site_bounds(), &share);
         let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
-        let mut outgoing = OutgoingResponse::default();
+        let mut exchange = Exchange::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
-        let page = site.respond(&request, &caller(), Persistence::Stays, &clock, &counters, &mut outgoing);
+        let page = site.respond(&request, &caller(), Persistence::Stays, &clock, &counters, &mut exchange);
         assert!(page.is_none(), "no page with includes");
-        outgoing
+        exchange
     }
 
-    fn run(queue: &mut [OutgoingResponse], room: usize) -> Vec<u8> {
+    fn source_of(exchange: &Exchange) -> Source {
+        match &exchange.source {
+            Source::Content(atom) => Source::Content(Rc::clone(atom)),
+            Source::Head | Source::Application(_) => Source::Head,
+        }
+    }
+
+    fn run(queue: &mut [Exchange], room: usize) -> Vec<u8> {
         let mut bucket = Bucket { room, ..Bucket::default() };
         let (outcome, taken) = flush(queue, &mut bucket);
         assert_eq!(taken, bucket.bytes.len() as u64);
-        let finished = queue.iter().all(|outgoing| outgoing.response.is_finished());
+        let finished = queue.iter().all(|exchange| exchange.response.is_finished());
         assert_eq!(outcome.expect("no error"), if finished { Sent::All } else { Sent::Blocked });
         bucket.bytes
     }
@@ -338,7 +353,7 @@ mod tests {
             let memory = |held: bool| if held { 1 << 20 } else { 0 };
             let mut begun = [respond(directory.path(), memory(here), head)];
             let stream = {
-                let mut whole = [OutgoingResponse { response: begun[0].response.clone(), atom: begun[0].atom.clone(), ..OutgoingResponse::default() }];
+                let mut whole = [Exchange { response: begun[0].response.clone(), source: source_of(&begun[0]), ..Exchange::default() }];
                 run(&mut whole, usize::MAX)
             };
             let mut bytes = run(&mut begun, cut);
@@ -350,7 +365,7 @@ mod tests {
             let of = Description { path: Box::default(), content_type: String::new(), own_coding: None, variant: Variant::Identity, varies: false, is_governed: false, asks_hints: false, now_s: 0 };
             let atom = Atom::load(file, &SharedContent::new(), memory(there), &of).expect("loads");
             prop_assert!(response.atom.is_none_or(|id| id == atom.id));
-            let mut resumed = [OutgoingResponse { response, atom: Some(Rc::new(atom)), ..OutgoingResponse::default() }];
+            let mut resumed = [Exchange { response, source: Source::Content(Rc::new(atom)), ..Exchange::default() }];
             bytes.extend(run(&mut resumed, usize::MAX));
             prop_assert!(bytes == stream);
         });
@@ -361,19 +376,18 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("f.bin"), vec![9; 3000]).expect("writes");
         let head = "GET /f.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=0-9,20-2000\r\n\r\n";
-        let mut queue: Vec<OutgoingResponse> =
-            (0..40).map(|i| respond(directory.path(), (i % 2) << 20, head)).collect();
+        let mut queue: Vec<Exchange> = (0..40).map(|i| respond(directory.path(), (i % 2) << 20, head)).collect();
         let whole: Vec<u8> = queue
             .iter()
-            .flat_map(|outgoing| {
-                let (response, atom) = (outgoing.response.clone(), outgoing.atom.clone());
-                run(&mut [OutgoingResponse { response, atom, ..OutgoingResponse::default() }], usize::MAX)
+            .flat_map(|exchange| {
+                let (response, source) = (exchange.response.clone(), source_of(exchange));
+                run(&mut [Exchange { response, source, ..Exchange::default() }], usize::MAX)
             })
             .collect();
         let mut bytes = Vec::new();
         for _ in 0..whole.len() {
             bytes.extend(run(&mut queue, 777));
-            if queue.iter().all(|outgoing| outgoing.response.is_finished()) {
+            if queue.iter().all(|exchange| exchange.response.is_finished()) {
                 break;
             }
         }

@@ -10,8 +10,12 @@ pub struct Timeouts {
     pub head: Duration,
     /// Between two requests of a connection. Default: 60 s.
     pub idle: Duration,
-    /// For the whole of a request body, which is read and ignored. Default: 10 s.
+    /// For the whole of a request body that is discarded, and for each 16 KiB of one that an application takes. Default:
+    /// 10 s.
     pub body: Duration,
+    /// For an application to give something while the client owes nothing; then 504, or the end of the connection where
+    /// the response has begun. Default: 60 s.
+    pub application: Duration,
     /// For a client that takes no byte of its response. Default: 60 s.
     pub stall: Duration,
     /// For a client to notice that its connection is being closed. Default: 2 s.
@@ -26,6 +30,7 @@ impl Default for Timeouts {
             head: Duration::from_secs(10),
             idle: Duration::from_secs(60),
             body: Duration::from_secs(10),
+            application: Duration::from_secs(60),
             stall: Duration::from_secs(60),
             linger: Duration::from_secs(2),
             stop: Duration::from_secs(30),

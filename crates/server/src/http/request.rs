@@ -2,6 +2,7 @@
 
 use crate::http::authority;
 use crate::http::client_hints::Hints;
+use crate::http::fields::Fields;
 use crate::http::higher_version;
 use crate::http::limits::Limits;
 use crate::http::list_fields::{FURTHER_LINES_MAX, Lines, ListField, TransferCodings};
@@ -60,10 +61,23 @@ pub(crate) struct Request<'b> {
     pub(crate) traceparent: Option<&'b [u8]>,
     pub(crate) arm_correlator: Option<&'b [u8]>,
     pub(crate) authorization: Option<&'b [u8]>,
+    /// All fields, for what looks at others than those above.
+    pub(crate) all: AllFields<'b>,
     /// What the client says of its network.
     pub(crate) hints: Hints,
     /// Lines of list fields behind their first, in the order of the head.
     pub(crate) further_lines: [Option<(ListField, &'b [u8])>; FURTHER_LINES_MAX],
+}
+
+/// Where all fields of a request are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AllFields<'b> {
+    /// Not at hand.
+    Unknown,
+    /// In a head of HTTP/1: the request line, lines of fields, an empty line.
+    Head(&'b [u8]),
+    /// In a block of HTTP/2 or HTTP/3.
+    Block(&'b Fields),
 }
 
 /// What a piece of input is.
@@ -116,7 +130,10 @@ pub(crate) fn parse_into<'b>(input: &'b [u8], limits: &Limits, request: &mut Req
         return Parsed::Rejected(status);
     }
     match request.fill(method_text, target, minor, parsed.headers) {
-        Ok(()) => Parsed::Complete(head_bytes),
+        Ok(()) => {
+            request.all = AllFields::Head(&input[..head_bytes]);
+            Parsed::Complete(head_bytes)
+        }
         Err(status) => Parsed::Rejected(status),
     }
 }
@@ -216,6 +233,7 @@ impl<'b> Request<'b> {
             traceparent: None,
             arm_correlator: None,
             authorization: None,
+            all: AllFields::Unknown,
             hints: Hints::default(),
             further_lines: [None; FURTHER_LINES_MAX],
         }

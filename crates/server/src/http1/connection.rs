@@ -2,16 +2,17 @@
 //!
 //! Its life: *head* (waiting for a first request, or within a head) → *idle* (between requests) → *head* → …;
 //! *body* while a request body is discarded, *stall* while the client takes no more of a response, *parked* while a
-//! password is checked, and *linger* after the last response while the client may still send. Each state has a
-//! deadline, and bytes that trickle in never extend it.
+//! password is checked, *application* while one is to give something, and *linger* after the last response while the
+//! client may still send. Each state has a deadline, and bytes that trickle in never extend it.
 
 mod ends;
+mod streaming;
 
 use crate::counters::census::State;
 use crate::counters::static_probe::static_probe;
 use crate::exchange::drain::Drain;
 use crate::exchange::goaway::GRACE_MS;
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::exchange::send::Sent;
 use crate::files::head::Persistence;
 use crate::http::limits::Limits;
@@ -65,6 +66,19 @@ enum Phase {
     Linger,
     /// Until a password has been checked.
     Parked,
+    /// Until an application gives something; the exchange knows for how long.
+    Application,
+}
+
+/// What the request at the beginning of the saved input waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parked {
+    /// Nothing, or there is none.
+    No,
+    /// Its password to be checked.
+    Password,
+    /// Others to be over.
+    Bound,
 }
 
 /// A client's connection.
@@ -80,12 +94,9 @@ pub(crate) struct Connection {
     saved_since_ns: u64,
     /// The saved input was left over by blocked output, and not because it ends within a head.
     saved_is_ready: bool,
-    /// The saved input begins with a request that waits for its password to be checked.
-    is_parked: bool,
-    /// It stands among those that wait for others to be over.
-    waits: bool,
+    parked: Parked,
     /// Responses that the socket had no room for.
-    queue: Vec<OutgoingResponse>,
+    queue: Vec<Exchange>,
     drain: Drain,
     after: After,
     phase: Phase,
@@ -101,6 +112,8 @@ pub(crate) struct Connection {
     owes_alt_svc: bool,
     /// What the adviser said about its last request.
     leased: Leased,
+    /// Bytes of a body for an application since its time began anew.
+    body_bytes: usize,
 }
 
 impl Connection {
@@ -114,8 +127,7 @@ impl Connection {
             saved: Vec::new(),
             saved_since_ns: 0,
             saved_is_ready: false,
-            is_parked: false,
-            waits: false,
+            parked: Parked::No,
             queue: Vec::new(),
             drain: Drain::Done,
             after: After::Continue,
@@ -126,6 +138,7 @@ impl Connection {
             room: true,
             lingered_bytes: None,
             leased: Leased::default(),
+            body_bytes: 0,
         };
         connection.enter(Phase::Head, state);
         connection
@@ -149,11 +162,11 @@ impl Connection {
     /// What it is about.
     pub(crate) fn state(&self) -> State {
         match self.phase {
+            Phase::Body => State::Body,
             _ if self.is_sending() => State::Sending,
             Phase::Head => State::Reading,
             Phase::Idle => State::Idle,
-            Phase::Body => State::Body,
-            Phase::Stall => State::Sending,
+            Phase::Stall | Phase::Application => State::Sending,
             Phase::Linger => State::Closing,
             Phase::Parked => State::Password,
         }
@@ -161,7 +174,7 @@ impl Connection {
 
     /// Whether it waits for a password to be checked.
     pub(crate) fn is_parked(&self) -> bool {
-        self.is_parked && !self.waits
+        self.parked == Parked::Password
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -170,12 +183,12 @@ impl Connection {
 
     /// The number under which it waits for others to be over, if it does.
     pub(crate) fn waits_as(&self) -> Option<u64> {
-        (self.is_parked && self.waits).then_some(self.number)
+        (self.parked == Parked::Bound).then_some(self.number)
     }
 
     /// Looks at its request again at its next turn.
     pub(crate) fn resume(&mut self) {
-        self.is_parked = false;
+        self.parked = Parked::No;
         self.saved_is_ready = true;
     }
 
@@ -225,6 +238,12 @@ impl Connection {
         for _ in 0..ROUNDS_MAX {
             if self.is_sending() {
                 let sent = self.send_queue(state)?;
+                if sent == Sent::Starved {
+                    match self.feed(state)? {
+                        Fed::Some => continue,
+                        Fed::Nothing => return Ok(Turn::Wait),
+                    }
+                }
                 if sent != Sent::All {
                     self.step_back(state);
                     // Also where it is only the turn of others: it goes on when the socket has room for much. One that
@@ -239,7 +258,7 @@ impl Connection {
                 After::Linger => return self.linger(state),
                 After::Upgrade => return Ok(Turn::Upgrade),
             }
-            if self.is_parked {
+            if self.parked != Parked::No {
                 // A client that ends its side while it waits for others has gone away.
                 let has_gone = self.ended && state.miss_waiting(self.number, None);
                 return Ok(if has_gone { Turn::Close } else { Turn::Wait });
@@ -248,7 +267,7 @@ impl Connection {
             match filled {
                 Input::Bytes { filled, scanned } => {
                     self.answer(filled, scanned, state)?;
-                    if !self.queue.is_empty() {
+                    if !self.queue.is_empty() && !self.is_answered_by_application() {
                         self.step_back(state);
                         return Ok(Turn::Wait);
                     }
@@ -272,13 +291,23 @@ impl Connection {
     /// Gives up its place in the queue: it cannot take an answer now, and later clients would wait until this one has
     /// read its earlier responses, however slowly. It asks again once its output is out.
     fn step_back(&mut self, state: &mut LoopState) {
-        if std::mem::take(&mut self.waits) && state.forget_waiting(self.number, None) > 0 {
-            self.resume();
+        if self.parked == Parked::Bound {
+            // Not in the queue any more, it is looked at again only once it was asked for that.
+            self.parked = Parked::Password;
+            if state.forget_waiting(self.number, None) > 0 {
+                self.resume();
+            }
         }
     }
 
     fn is_between_requests(&self) -> bool {
         self.queue.is_empty() && self.saved.is_empty() && self.drain.is_done()
+    }
+
+    /// Whether output waits for room in the socket.
+    #[inline]
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.is_sending() && !matches!(self.phase, Phase::Application | Phase::Body)
     }
 
     fn take_saved(&mut self, state: &mut LoopState) -> Input {
@@ -374,13 +403,16 @@ impl Connection {
                 index,
                 stopping,
                 throttles,
+                wakes,
+                token,
+                timeouts,
                 ..
             } = state;
             let counts = &counters.0[*index];
             let mut request = Request::empty();
             match request::parse_into(&input[at..filled], limits, &mut request) {
                 Parsed::Complete(_) if front.must_wait(&request, self.peer.ip(), clock) => {
-                    (self.is_parked, self.waits) = (true, false);
+                    self.parked = Parked::Password;
                     break;
                 }
                 Parsed::Complete(head_bytes) => {
@@ -393,10 +425,9 @@ impl Connection {
                         Some(throttles) => throttles.ask(&request, asker, clock.now_ms, counts),
                         None => Gate::Open(None),
                     };
-                    self.waits = matches!(gate, Gate::Wait);
-                    if self.waits {
+                    if matches!(gate, Gate::Wait) {
                         // The bound says how long.
-                        (self.is_parked, self.deadline_ms) = (true, u64::MAX);
+                        (self.parked, self.deadline_ms) = (Parked::Bound, u64::MAX);
                         break;
                     }
                     at += head_bytes;
@@ -408,31 +439,37 @@ impl Connection {
                         self.after = if is_quiet { After::Close } else { After::Linger };
                     }
                     static_probe!("route");
-                    let outgoing = &mut places[batch];
+                    let exchange = &mut places[batch];
                     let persistence = Persistence::of(request.minor, stays);
                     if let Gate::Full { seconds } = gate {
-                        refuse_full(seconds, &request, persistence, clock, outgoing);
+                        refuse_full(seconds, &request, persistence, clock, exchange);
                     } else {
                         if let Gate::Open(place @ Some(_)) = gate {
-                            outgoing.place = place;
+                            exchange.record.place = place;
                         }
                         let caller = Caller { leased: Some(&self.leased), ..caller };
-                        front.respond(&request, &caller, persistence, clock, counts, outgoing);
-                        outgoing.join_small();
+                        front.respond(&request, &caller, persistence, clock, counts, exchange);
+                        exchange.join_small();
                     }
-                    if std::mem::take(&mut self.owes_alt_svc) {
-                        alt_svc.apply(outgoing, true);
+                    if self.owes_alt_svc && exchange.status != 0 {
+                        self.owes_alt_svc = false;
+                        alt_svc.apply(exchange, true);
                     }
-                    counts.count(outgoing.status);
+                    counts.count(exchange.status);
                     if let Some(log) = log {
-                        log.begin(&mut outgoing.log, Some(&request), self.peer.ip(), outgoing.status, clock);
+                        log.begin(&mut exchange.record.log, Some(&request), self.peer.ip(), exchange.status, clock);
                     }
                     if let Some(arm) = arm {
                         received.since(&mut self.saved_since_ns);
-                        outgoing.arm = arm.begin(&request, outgoing.status, self.peer, &mut received);
-                        counts.arm_told.add(u64::from(outgoing.arm.is_told()));
+                        exchange.record.arm = arm.begin(&request, exchange.status, self.peer, &mut received);
+                        counts.arm_told.add(u64::from(exchange.record.arm.is_told()));
                     }
                     batch += 1;
+                    if exchange.is_awaited() {
+                        let loop_parts = (&*wakes, *token, &*clock, &*timeouts, *stopping);
+                        self.begin_application(&request, exchange, loop_parts, at < filled);
+                        break;
+                    }
                 }
                 Parsed::Partial => break,
                 Parsed::Rejected(505)
@@ -491,7 +528,7 @@ impl Connection {
         let owes = self.transport.is_staged(&state.ring) && state.arm.is_some();
         for place in 0..batch {
             if matches!(outcome, Ok(Sent::All)) || state.batch[place].is_finished() {
-                if owes && state.batch[place].arm.is_told() {
+                if owes && state.batch[place].record.arm.is_told() {
                     state.owed.push((self.transport.token(), state.batch[place].owe_told()));
                 }
                 state.settle(place);
@@ -514,7 +551,7 @@ impl Connection {
         let staging = ring.as_mut().map(|ring| {
             // A connection that closes after a response waits until it is sent. A response that is made piece by piece
             // is made as the socket takes it, and not ahead.
-            let is_wanted = self.after == After::Continue && !places.iter().any(OutgoingResponse::continues);
+            let is_wanted = self.after == After::Continue && !places.iter().any(Exchange::continues);
             Staging { ring, is_wanted }
         });
         self.transport.flush(places, copied, staging)
@@ -529,6 +566,7 @@ impl Connection {
         match self.transport.push() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.room = false;
+                self.block_on_room(state);
                 return Ok(Sent::Blocked);
             }
             pushed => pushed?,
@@ -537,16 +575,30 @@ impl Connection {
             self.settle_phase(true, state);
             return Ok(Sent::All);
         }
+        if let Some(last) = self.queue.last_mut().filter(|last| last.is_awaited()) {
+            let is_begun = last.status != 0;
+            last.go_on(&state.clock)?;
+            if self.owes_alt_svc && !is_begun && last.status != 0 {
+                self.owes_alt_svc = false;
+                state.alt_svc.apply(last, true);
+            }
+        }
         let staging = state.ring.as_mut().map(|ring| Staging { ring, is_wanted: false });
         let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut state.copied, staging);
         state.counts().bytes_sent.add(bytes);
-        let finished = self.queue.iter().take_while(|outgoing| outgoing.is_finished()).count();
-        for mut outgoing in self.queue.drain(..finished) {
-            state.settle_one(&mut outgoing);
+        let finished = self.queue.iter().take_while(|exchange| exchange.is_finished()).count();
+        for place in 0..finished {
+            self.end_application(place, state);
+            state.settle_one(&mut self.queue[place]);
         }
+        self.queue.drain(..finished);
         if bytes > 0 {
-            self.enter(Phase::Stall, state);
-            self.queue.first_mut().into_iter().for_each(OutgoingResponse::sent_some);
+            self.queue.first_mut().into_iter().for_each(Exchange::sent_some);
+        }
+        match outcome {
+            Ok(Sent::Starved) => {}
+            _ if bytes > 0 => self.enter(Phase::Stall, state),
+            _ => self.block_on_room(state),
         }
         if self.queue.is_empty() {
             self.settle_phase(true, state);
@@ -559,7 +611,7 @@ impl Connection {
     fn settle_phase(&mut self, is_new: bool, state: &LoopState) {
         let phase = if !self.queue.is_empty() {
             Phase::Stall
-        } else if self.is_parked {
+        } else if self.parked != Parked::No {
             Phase::Parked
         } else if !self.drain.is_done() {
             Phase::Body
@@ -579,7 +631,8 @@ impl Connection {
             Phase::Head => timeouts.head,
             Phase::Idle => timeouts.idle,
             Phase::Body => timeouts.body,
-            Phase::Parked if self.waits => Duration::MAX,
+            Phase::Parked if self.parked == Parked::Bound => Duration::MAX,
+            Phase::Application => Duration::MAX,
             Phase::Stall | Phase::Parked => timeouts.stall,
             Phase::Linger => timeouts.linger,
         };
@@ -587,6 +640,12 @@ impl Connection {
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         self.deadline_ms = state.clock.now_ms.saturating_add(timeout_ms);
     }
+}
+
+/// Whether an application got something to go on with.
+enum Fed {
+    Some,
+    Nothing,
 }
 
 /// What there is to be answered.

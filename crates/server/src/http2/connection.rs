@@ -15,7 +15,7 @@ use crate::counters::census::State;
 use crate::counters::static_probe::static_probe;
 use crate::exchange::eviction::Yields;
 use crate::exchange::goaway::{Goaway, Word};
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::exchange::send::Sent;
 use crate::http::limits::Timeouts;
 use crate::http::preface::PREFACE;
@@ -66,7 +66,7 @@ pub(crate) struct Connection {
     pub(super) streams: Vec<Stream>,
     /// Where the next turn of streams begins.
     next: usize,
-    pub(super) spare: Vec<OutgoingResponse>,
+    pub(super) spare: Vec<Exchange>,
     /// The last stream that the client has begun.
     pub(super) last: u32,
     /// Streams that we ended before the client did, as far as we remember.
@@ -252,6 +252,11 @@ impl Connection {
         self.deadline_ms <= now_ms
     }
 
+    /// Whether an application has kept the client waiting for too long.
+    pub(crate) fn is_kept_waiting(&self, now_ms: u64) -> bool {
+        self.streams.iter().any(|stream| stream.exchange.is_late(now_ms))
+    }
+
     /// Whether it is time for the next step of the farewell, without input from the client.
     pub(crate) fn is_leaving(&self, now_ms: u64) -> bool {
         self.goaway.is_due(now_ms)
@@ -288,7 +293,7 @@ impl Connection {
     /// Logs what was sent of unfinished responses.
     pub(crate) fn abort(&mut self, state: &mut LoopState) {
         for stream in &mut self.streams {
-            state.settle_one(&mut stream.outgoing);
+            state.settle_one(&mut stream.exchange);
         }
         self.streams.clear();
         state.forget_waiting(self.number, None);
@@ -303,7 +308,7 @@ impl Connection {
         self.is_failed = true;
         frame::go_away(&mut self.control, self.last, code);
         for stream in &mut self.streams {
-            state.settle_one(&mut stream.outgoing);
+            state.settle_one(&mut stream.exchange);
         }
         self.streams.clear();
         state.forget_waiting(self.number, None);
@@ -321,7 +326,7 @@ impl Connection {
             match sent {
                 Sent::Yielded => return Ok(Turn::Again),
                 Sent::Blocked if self.is_failed || self.control.len() > CONTROL_BYTES_MAX => return Ok(Turn::Wait),
-                Sent::Blocked | Sent::All => {}
+                Sent::Blocked | Sent::All | Sent::Starved => {}
             }
             if self.is_failed || self.is_done {
                 return self.linger(state);
@@ -478,7 +483,8 @@ impl Connection {
             for turn in 0..count {
                 let place = (first + turn) % count;
                 let before = out.len();
-                match self.streams[place].step(out, &mut self.window, &mut self.table_is_due) {
+                let stepped = self.streams[place].step(out, &mut self.window, &mut self.table_is_due, &state.clock);
+                match stepped {
                     step @ (Step::Moved | Step::Dribbled) => {
                         moved = true;
                         let bytes = (out.len() - before) as u64;
@@ -492,7 +498,11 @@ impl Connection {
                         self.break_off(place, out, state);
                     }
                 }
-                let stream = &self.streams[place];
+                let stream = &mut self.streams[place];
+                let back = stream.window_back(state.clock.now_ms);
+                if back > 0 {
+                    frame::number(out, frame::kind::WINDOW_UPDATE, stream.id, back);
+                }
                 if stream.is_finished() && !stream.is_received {
                     // The rest of the body is not wanted (section 8.1).
                     frame::number(out, frame::kind::RST_STREAM, stream.id, Code::NoError as u32);
@@ -515,7 +525,7 @@ impl Connection {
         state.counts().http2_streams_broken.add(1);
         let stream = &mut self.streams[place];
         let id = stream.id;
-        stream.outgoing.response.cut_off();
+        stream.exchange.cut_off();
         stream.head_is_sent = true;
         frame::number(out, frame::kind::RST_STREAM, id, Code::Internal as u32);
         if !std::mem::replace(&mut stream.is_received, true) {
@@ -543,8 +553,8 @@ impl Connection {
         if !stream.is_received {
             self.forsake(stream.id);
         }
-        state.settle_one(&mut stream.outgoing);
-        self.spare.push(stream.outgoing);
+        state.settle_one(&mut stream.exchange);
+        self.spare.push(stream.exchange);
         if self.streams.is_empty() {
             // What many streams needed once is not kept for one.
             self.spare.truncate(4);

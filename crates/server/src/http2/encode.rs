@@ -26,8 +26,16 @@ fn index_of(name: &[u8]) -> Option<usize> {
 }
 
 /// Appends the block of a head as HTTP/1.1 has it: a status line and fields, up to the empty line.
+#[inline]
 pub(crate) fn block(head: &[u8], out: &mut Vec<u8>) {
     status(head.get(9..12).unwrap_or(b"500"), out);
+    fields(head, out);
+}
+
+/// Appends the fields of some lines, up to an empty one.
+#[inline(always)]
+pub(crate) fn fields(lines: &[u8], out: &mut Vec<u8>) {
+    let head = lines;
     each_field(head, |name, value| {
         match index_of(name) {
             Some(index) => integer(out, 0, 4, index),

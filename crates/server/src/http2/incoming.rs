@@ -5,15 +5,14 @@ use super::connection::{Connection, GOAWAY_PING, WINDOW_BYTES};
 use super::frame::{self, Code, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, WINDOW_MAX, flag, kind};
 use super::message::{self, FIELDS_MAX, Unfit};
 use super::parked::Parked;
-use super::stream::Stream;
+use super::stream::{Stream, UNACKNOWLEDGED_BYTES_MAX};
 use crate::counters::static_probe::static_probe;
+use crate::exchange::life::Exchange;
 use crate::http::fields::{Bounds, Fields};
 use crate::http::preface::{self, PREFACE};
-use crate::http::request::Framing;
+use crate::http::request::{AllFields, Framing, Request};
 use crate::loop_state::LoopState;
-
-/// Received bytes that the server collects before it sends a WINDOW_UPDATE for them.
-const UNACKNOWLEDGED_BYTES_MAX: u32 = 16 << 10;
+use crate::loop_state::applications;
 
 /// A block of fields that goes on.
 #[derive(Debug)]
@@ -167,6 +166,15 @@ impl Connection {
             return self.reset(place, Code::StreamClosed, state);
         }
         let are_last = head.has(flag::END_STREAM) && message::are_trailers(&state.fields);
+        if let Some(streamed) = self.streams[place].exchange.streamed().filter(|_| are_last) {
+            let fits = state
+                .fields
+                .iter()
+                .all(|(name, value)| [name, b": ", value, b"\r\n"].iter().all(|part| streamed.body.put_trailer(part)));
+            if !fits {
+                return self.reset(place, Code::EnhanceYourCalm, state);
+            }
+        }
         if !are_last || !self.streams[place].ends_well() {
             return self.reset(place, Code::Protocol, state);
         }
@@ -182,10 +190,11 @@ impl Connection {
     }
 
     fn open_with(&mut self, fields: &Fields, id: u32, is_received: bool, state: &mut LoopState) -> Result<(), Code> {
-        let mut outgoing = self.spare.pop().unwrap_or_default();
-        let (mut body_expected, mut is_held, mut parked) = (None, !is_received, None);
+        let mut exchange = self.spare.pop().unwrap_or_default();
+        let (mut body_expected, mut is_held, mut parked, mut expects) = (None, !is_received, None, false);
         match message::request(fields, 2, &state.limits) {
-            Ok(request) => {
+            Ok(mut request) => {
+                request.all = AllFields::Block(fields);
                 if let Framing::Length(bytes) = request.framing {
                     body_expected = Some(bytes);
                     // A body that is not wanted is not waited for, nor is one that waits for a word.
@@ -193,27 +202,31 @@ impl Connection {
                 }
                 is_held &= !request.expects_continue;
                 if is_received && body_expected.is_some_and(|bytes| bytes > 0) {
-                    self.spare.push(outgoing);
+                    self.spare.push(exchange);
                     return self.refuse(id, Code::Protocol, state);
                 }
                 let whose = (self.peer, &self.caller(), u64::from(id));
                 if state.front.must_wait(&request, self.peer.ip(), &state.clock) {
                     parked = Some(Parked::new(fields, false, state));
-                } else if !state.answer(&request, whose, &mut self.received, &mut outgoing) {
+                } else if !state.answer(&request, whose, &mut self.received, &mut exchange) {
                     parked = Some(Parked::new(fields, true, state));
+                } else if exchange.is_awaited() {
+                    // Its head comes later, and the body is for the application.
+                    (is_held, expects) = (false, request.expects_continue);
+                    self.begin_application(&request, &mut exchange, is_received, state);
                 } else if std::mem::take(&mut self.owes_alt_svc) {
-                    state.alt_svc.apply(&mut outgoing, true);
+                    state.alt_svc.apply(&mut exchange, true);
                 }
             }
             Err(Unfit::Malformed) => {
-                self.spare.push(outgoing);
+                self.spare.push(exchange);
                 return self.refuse(id, Code::Protocol, state);
             }
-            Err(Unfit::Status(status)) => state.answer_unfit(status, self.peer, &mut outgoing),
+            Err(Unfit::Status(status)) => state.answer_unfit(status, self.peer, &mut exchange),
         }
         self.streams.push(Stream {
             id,
-            outgoing,
+            exchange,
             window: self.stream_window,
             is_held,
             is_received,
@@ -223,7 +236,12 @@ impl Connection {
             since_ms: state.clock.now_ms,
             head_is_sent: false,
             parked,
+            early: Vec::new(),
         });
+        if expects && !is_received {
+            let Self { streams, control, .. } = self;
+            streams.last().into_iter().for_each(|stream| stream.ask_for_body(control));
+        }
         state.counts().http2_streams.add(1);
         self.is_new = true;
         Ok(())
@@ -248,9 +266,41 @@ impl Connection {
     fn look_again(&mut self, place: usize, state: &mut LoopState) {
         let whose = (self.peer, &self.caller(), u64::from(self.streams[place].id));
         let stream = &mut self.streams[place];
-        if let Some(parked) = stream.parked.take() {
-            stream.parked = parked.answer(2, whose, state, &mut stream.outgoing);
+        let Some(parked) = stream.parked.take() else { return };
+        let (is_received, client) = (stream.is_received, self.caller());
+        let stream = &mut self.streams[place];
+        let mut expects = false;
+        let begin = |request: &Request<'_>, exchange: &mut Exchange, state: &LoopState| {
+            expects = request.expects_continue;
+            applications::begin(request, exchange, &client, Some(state.token), is_received, state);
+        };
+        stream.parked = parked.answer(2, whose, state, &mut stream.exchange, begin);
+        if stream.exchange.is_awaited() {
+            stream.is_held = false;
+            if expects && !stream.is_received && stream.body_bytes == 0 {
+                stream.ask_for_body(&mut self.control);
+            }
         }
+        if stream.parked.is_none() {
+            let early = std::mem::take(&mut stream.early);
+            stream.since_ms = state.clock.now_ms;
+            match stream.exchange.streamed() {
+                Some(streamed) => streamed.body.put(&early),
+                None if stream.is_held => {
+                    // It is discarded, and more of it may come.
+                    let back = std::mem::take(&mut stream.body_unacknowledged);
+                    stream.is_held = stream.body_bytes <= state.limits.body_bytes_max;
+                    if back > 0 {
+                        frame::number(&mut self.control, kind::WINDOW_UPDATE, stream.id, back);
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn begin_application(&self, request: &Request<'_>, exchange: &mut Exchange, is_received: bool, state: &LoopState) {
+        applications::begin(request, exchange, &self.caller(), Some(state.token), is_received, state);
     }
 
     /// Takes a stream out of the queue of those that wait, as its client does not want the answer any more.
@@ -291,6 +341,9 @@ impl Connection {
         if stream.body_expected.is_some_and(|expected| stream.body_bytes > expected) {
             return self.reset(place, Code::Protocol, state);
         }
+        if stream.parked.is_some() || stream.exchange.is_awaited() {
+            return self.keep_data(place, &head, data, state);
+        }
         if is_last {
             return if stream.ends_well() { Ok(()) } else { self.reset(place, Code::Protocol, state) };
         }
@@ -304,6 +357,26 @@ impl Connection {
             frame::number(&mut self.control, kind::WINDOW_UPDATE, head.stream, back);
         } else if i64::from(stream.body_unacknowledged) > WINDOW_BYTES {
             return self.reset(place, Code::FlowControl, state);
+        }
+        Ok(())
+    }
+
+    /// The same of a body that an application takes, or may come to take.
+    #[cold]
+    fn keep_data(&mut self, place: usize, head: &Head, data: &[u8], state: &mut LoopState) -> Result<(), Code> {
+        let stream = &mut self.streams[place];
+        stream.body_unacknowledged += head.len as u32;
+        if i64::from(stream.body_unacknowledged) > WINDOW_BYTES {
+            return self.reset(place, Code::FlowControl, state);
+        }
+        stream.renew(data.len() as u64, state.clock.now_ms);
+        match stream.exchange.streamed() {
+            // No more than the window is held, and that is the bound.
+            Some(streamed) => streamed.body.put(data),
+            None => stream.early.extend_from_slice(data),
+        }
+        if head.has(flag::END_STREAM) && !stream.ends_well() {
+            return self.reset(place, Code::Protocol, state);
         }
         Ok(())
     }
@@ -419,6 +492,9 @@ impl Stream {
     fn ends_well(&mut self) -> bool {
         self.is_received = true;
         self.is_held = false;
+        if let Some(streamed) = self.exchange.streamed() {
+            streamed.body.end();
+        }
         self.body_expected.is_none_or(|expected| expected == self.body_bytes)
     }
 }
@@ -429,10 +505,12 @@ mod tests {
     use crate::config::options::Options;
     use crate::counters::host_counts::HostLedger;
     use crate::counters::{Counters, LoopCounters};
+    use crate::exchange::wakes::Wakes;
     use crate::files::root::Root;
     use crate::files::root::place::Place;
     use crate::files::shared_content::SharedContent;
     use crate::files::watcher::Watcher;
+    use crate::io::epoll::Waker;
     use crate::process::reload::Reloader;
     use crate::routing::Front;
     use crate::site::{Share, Site};
@@ -457,7 +535,8 @@ mod tests {
         let counters = Counters([LoopCounters::default()].into_iter().collect());
         let options = Arc::new(options);
         let place = Arc::new(Place::open(directory).expect("opens"));
-        let reloads = (Reloader::new(&options, place).0, watcher);
+        let wakes = Wakes::new(Arc::new(Waker::new().expect("a waker")));
+        let reloads = (Reloader::new(&options, place).0, watcher, wakes);
         LoopState::new(Front::Plain(site), None, None, &options, counters, 0, reloads)
     }
 

@@ -2,8 +2,9 @@
 //! on.
 
 use super::message::{Unfit, request};
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::http::fields::Fields;
+use crate::http::request::{AllFields, Request};
 use crate::loop_state::LoopState;
 use crate::policy::caller::Caller;
 use crate::telemetry::arm_requests::Received;
@@ -32,15 +33,20 @@ impl Parked {
         version: u8,
         (peer, caller, stream): (SocketAddr, &Caller<'_>, u64),
         state: &mut LoopState,
-        outgoing: &mut OutgoingResponse,
+        exchange: &mut Exchange,
+        begin: impl FnOnce(&Request<'_>, &mut Exchange, &LoopState),
     ) -> Option<Box<Self>> {
         let waits = match request(&self.fields, version, &state.limits) {
             // Its place among those that wait is kept.
             Ok(request) if state.front.must_wait(&request, peer.ip(), &state.clock) => false,
-            Ok(request) => {
+            Ok(mut request) => {
+                request.all = AllFields::Block(&self.fields);
                 let (mut received, mut since_ns) = (Received::default(), self.since_ns);
                 received.since(&mut since_ns);
-                if state.answer(&request, (peer, caller, stream), &mut received, outgoing) {
+                if state.answer(&request, (peer, caller, stream), &mut received, exchange) {
+                    if exchange.is_awaited() {
+                        begin(&request, exchange, state);
+                    }
                     return None;
                 }
                 true
@@ -49,7 +55,7 @@ impl Parked {
             Err(unfit) => {
                 state.forget_waiting(caller.connection, Some(stream));
                 let status = if let Unfit::Status(status) = unfit { status } else { 400 };
-                state.answer_unfit(status, peer, outgoing);
+                state.answer_unfit(status, peer, exchange);
                 return None;
             }
         };

@@ -3,12 +3,18 @@
 use super::encode;
 use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::parked::Parked;
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::answering::Went;
+use crate::exchange::life::Exchange;
 use crate::files::atom::Content;
 use crate::http::response::Piece;
+use crate::io::clock::Clock;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+/// Received bytes that the server collects before it sends a WINDOW_UPDATE for them.
+pub(super) const UNACKNOWLEDGED_BYTES_MAX: u32 = 16 << 10;
+/// Bytes of a body for an application that the client has to send in each span of its time.
+const STRIDE_BYTES: u64 = 16 << 10;
 /// A frame of content with fewer bytes is hardly worth its head.
 const DRIBBLE_BYTES: usize = 256;
 
@@ -16,7 +22,7 @@ const DRIBBLE_BYTES: usize = 256;
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) id: u32,
-    pub(super) outgoing: OutgoingResponse,
+    pub(super) exchange: Exchange,
     /// Bytes that the client lets us send on it; settings can make it negative.
     pub(super) window: i64,
     /// The response waits for the end of the request's body.
@@ -32,6 +38,8 @@ pub(super) struct Stream {
     pub(super) head_is_sent: bool,
     /// The request, while its password is being checked or it waits for others; there is no response until then.
     pub(super) parked: Option<Box<Parked>>,
+    /// What came of the body meanwhile: no more than the stream's window.
+    pub(super) early: Vec<u8>,
 }
 
 /// What became of a stream's turn.
@@ -49,7 +57,7 @@ pub(super) enum Step {
 
 impl Stream {
     pub(super) fn is_finished(&self) -> bool {
-        self.head_is_sent && self.outgoing.response.is_finished()
+        self.head_is_sent && self.exchange.is_finished()
     }
 
     /// Whether it waits for others to be over.
@@ -59,15 +67,23 @@ impl Stream {
 
     /// Puts the head into the output, or the next piece of content as far as both windows let it. `table_is_due` says
     /// that the next head begins with the size of our table.
-    pub(super) fn step(&mut self, out: &mut Vec<u8>, window: &mut i64, table_is_due: &mut bool) -> Step {
+    pub(super) fn step(&mut self, out: &mut Vec<u8>, window: &mut i64, table_is_due: &mut bool, clock: &Clock) -> Step {
         if self.is_held || self.parked.is_some() {
             return Step::Waits;
+        }
+        if self.exchange.is_awaited() {
+            match self.exchange.go_on(clock) {
+                Ok(Went::On) => {}
+                Ok(Went::Nowhere) if self.exchange.response.is_finished() => return Step::Waits,
+                Ok(Went::Nowhere) => {}
+                Err(_) => return Step::Broken,
+            }
         }
         if self.head_is_sent {
             return self.data(out, window);
         }
         self.head(out, std::mem::take(table_is_due));
-        if self.outgoing.response.is_finished() {
+        if self.exchange.response.is_finished() && (self.exchange.continues() || !self.exchange.has_trailers()) {
             return Step::Moved;
         }
         // Small content goes with its head.
@@ -78,11 +94,13 @@ impl Stream {
     }
 
     fn head(&mut self, out: &mut Vec<u8>, table_is_due: bool) {
-        let response = &mut self.outgoing.response;
-        let head_bytes = usize::try_from(self.outgoing.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
-        response.offset = self.outgoing.head_bytes;
+        let response = &mut self.exchange.response;
+        let head_bytes = usize::try_from(self.exchange.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
+        response.offset = self.exchange.head_bytes;
         self.head_is_sent = true;
-        let end = if response.is_finished() { flag::END_STREAM } else { 0 };
+        let is_finished = response.is_finished() && !self.exchange.continues() && !self.exchange.has_trailers();
+        let response = &mut self.exchange.response;
+        let end = if is_finished { flag::END_STREAM } else { 0 };
         let start = out.len();
         frame::head(out, 0, kind::HEADERS, end | flag::END_HEADERS, self.id);
         if table_is_due {
@@ -107,13 +125,18 @@ impl Stream {
     }
 
     fn data(&mut self, out: &mut Vec<u8>, window: &mut i64) -> Step {
+        if self.exchange.is_finished() {
+            // The end needs no window.
+            self.end(out);
+            return Step::Moved;
+        }
         let most = self.window.min(*window).min(PAYLOAD_BYTES_MAX as i64);
         let Ok(most @ 1..) = usize::try_from(most) else { return Step::Waits };
         let start = out.len();
         frame::head(out, 0, kind::DATA, 0, self.id);
         let mut room = most;
-        for piece in self.outgoing.response.rest() {
-            match append(piece, &self.outgoing, room, out) {
+        for piece in self.exchange.response.rest() {
+            match append(piece, &self.exchange, room, out) {
                 Ok(taken) => room -= taken,
                 Err(_) => {
                     out.truncate(start);
@@ -126,25 +149,99 @@ impl Stream {
         }
         let len = most - room;
         set_len(out, start, len);
-        self.outgoing.response.offset += len as u64;
+        self.exchange.response.offset += len as u64;
         self.window -= len as i64;
         *window -= len as i64;
-        if self.outgoing.response.is_finished() {
-            out[start + 4] = flag::END_STREAM;
+        if self.exchange.is_finished() {
+            if self.exchange.has_trailers() {
+                self.trailers(out);
+            } else {
+                out[start + 4] = flag::END_STREAM;
+            }
             return Step::Moved;
         }
-        self.outgoing.sent_some();
-        if len < DRIBBLE_BYTES { Step::Dribbled } else { Step::Moved }
+        self.exchange.sent_some();
+        // What an application gives in small pieces is not the client's doing.
+        if len < DRIBBLE_BYTES && !self.exchange.response.is_finished() { Step::Dribbled } else { Step::Moved }
+    }
+}
+
+impl Stream {
+    /// Ends the stream behind the last frame of a body.
+    #[cold]
+    fn end(&mut self, out: &mut Vec<u8>) {
+        if self.exchange.has_trailers() {
+            self.trailers(out);
+        } else {
+            frame::head(out, 0, kind::DATA, flag::END_STREAM, self.id);
+        }
+    }
+
+    /// The fields behind a body, in a frame of their own (RFC 9113 section 8.1).
+    #[cold]
+    fn trailers(&mut self, out: &mut Vec<u8>) {
+        let Some(streamed) = self.exchange.streamed() else { return };
+        let mut block = Vec::new();
+        encode::fields(streamed.trailers(), &mut block);
+        let mut pieces = block.chunks(PAYLOAD_BYTES_MAX).enumerate().peekable();
+        while let Some((number, piece)) = pieces.next() {
+            let last = if pieces.peek().is_none() { flag::END_HEADERS } else { 0 };
+            let (kind, end) = if number == 0 { (kind::HEADERS, flag::END_STREAM) } else { (kind::CONTINUATION, 0) };
+            frame::head(out, piece.len(), kind, last | end, self.id);
+            out.extend_from_slice(piece);
+        }
+    }
+
+    /// Says that the client may send the body that it holds back.
+    #[cold]
+    pub(super) fn ask_for_body(&self, out: &mut Vec<u8>) {
+        let mut block = Vec::new();
+        encode::block(b"HTTP/1.1 100 \r\n\r\n", &mut block);
+        frame::head(out, block.len(), kind::HEADERS, flag::END_HEADERS, self.id);
+        out.extend_from_slice(&block);
+    }
+
+    /// Bytes of the body that the application has taken, and that the client may send anew.
+    pub(super) fn window_back(&mut self, now_ms: u64) -> u32 {
+        let unacknowledged = self.body_unacknowledged;
+        let Some(streamed) = self.exchange.streamed().filter(|streamed| streamed.is_begun()) else { return 0 };
+        // Not above the window, which is below this type's most.
+        let held = streamed.body.bytes().len() as u32;
+        let back = unacknowledged.saturating_sub(held);
+        if self.is_received || back < UNACKNOWLEDGED_BYTES_MAX {
+            return 0;
+        }
+        self.body_unacknowledged = held;
+        self.since_ms = now_ms;
+        back
+    }
+
+    /// Whether it would send if the client took what there is.
+    pub(super) fn is_answering(&self) -> bool {
+        !self.is_held && !self.waits() && !self.is_starved()
+    }
+
+    /// Whether its application waits for the body, of which the client has been owing some since `since_ms`.
+    pub(super) fn owes_body(&self) -> bool {
+        !self.is_received && self.is_starved() && self.exchange.is_owed_body()
+    }
+
+    /// Counts bytes of such a body: enough of them give the client time anew.
+    pub(super) fn renew(&mut self, bytes: u64, now_ms: u64) {
+        let before = self.body_bytes - bytes;
+        if before / STRIDE_BYTES != self.body_bytes / STRIDE_BYTES || !self.exchange.is_owed_body() {
+            self.since_ms = now_ms;
+        }
+    }
+
+    /// Whether the stream waits for its application, or for a body that the application waits for.
+    pub(super) fn is_starved(&self) -> bool {
+        self.exchange.is_awaited() && self.exchange.response.is_finished()
     }
 }
 
 /// Appends up to `room` bytes of a piece; returns how many.
-pub(crate) fn append(
-    piece: Piece<'_>,
-    outgoing: &OutgoingResponse,
-    room: usize,
-    out: &mut Vec<u8>,
-) -> io::Result<usize> {
+pub(crate) fn append(piece: Piece<'_>, exchange: &Exchange, room: usize, out: &mut Vec<u8>) -> io::Result<usize> {
     let (start, len) = match piece {
         Piece::Head(bytes) => {
             let taken = bytes.len().min(room);
@@ -154,7 +251,7 @@ pub(crate) fn append(
         Piece::Content { start, len } => (start, len),
     };
     let taken = usize::try_from(len).unwrap_or(usize::MAX).min(room);
-    match outgoing.atom.as_deref().map(|atom| &atom.content) {
+    match exchange.source.content() {
         Some(Content::Memory(bytes)) => {
             let start = usize::try_from(start).map_err(|_| io::ErrorKind::UnexpectedEof)?;
             let bytes = start.checked_add(taken).and_then(|end| bytes.get(start..end));
@@ -166,7 +263,7 @@ pub(crate) fn append(
             file.read_exact_at(&mut out[at..], start)?;
             // After the bytes are here, so that no change falls between the look and them: bytes of two versions must
             // never look like one file.
-            if !outgoing.is_unchanged() {
+            if !exchange.is_unchanged() {
                 return Err(io::ErrorKind::StaleNetworkFileHandle.into());
             }
         }

@@ -10,10 +10,11 @@ use super::stream::{Input, Output, Step, Stream};
 use crate::counters::census::State;
 use crate::counters::static_probe::static_probe;
 use crate::exchange::goaway::{Goaway, Word};
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::http::fields::Fields;
+use crate::http::request::Request;
 use crate::http2::allowance::Allowance;
-use crate::loop_state::LoopState;
+use crate::loop_state::{LoopState, applications};
 use crate::policy::caller::Caller;
 use crate::telemetry::arm_requests::Received;
 use bytes::Bytes;
@@ -42,7 +43,7 @@ pub(crate) struct Connection {
     pub(super) streams: Vec<Stream>,
     /// Where the next turn of streams begins.
     next: usize,
-    pub(super) spare: Vec<OutgoingResponse>,
+    pub(super) spare: Vec<Exchange>,
     /// The client's streams in one direction.
     pub(super) inbound: Vec<(StreamId, Inbound)>,
     pub(super) opened: Opened,
@@ -162,7 +163,7 @@ impl Connection {
     /// either side's silence for its end. Whether there is something to send.
     pub(crate) fn ping(&mut self, state: &LoopState) -> bool {
         let now_ms = state.clock.now_ms;
-        if self.next_ping_ms > now_ms || self.waits_as().is_none() {
+        if self.next_ping_ms > now_ms || (self.waits_as().is_none() && !self.has_application()) {
             return false;
         }
         let silence = state.timeouts.idle.max(state.timeouts.stall);
@@ -170,6 +171,16 @@ impl Connection {
         self.next_ping_ms = now_ms + PING_MS.min(silence_ms / 3);
         self.quic.ping();
         true
+    }
+
+    /// Whether an application answers some of its requests.
+    pub(crate) fn has_application(&self) -> bool {
+        self.streams.iter().any(|stream| stream.exchange.is_awaited())
+    }
+
+    /// Whether an application has kept the client waiting for too long.
+    pub(crate) fn is_kept_waiting(&self, now_ms: u64) -> bool {
+        self.streams.iter().any(|stream| stream.exchange.is_late(now_ms))
     }
 
     /// Looks at the requests that wait for passwords again at its next turn.
@@ -209,6 +220,13 @@ impl Connection {
             static_probe!("send");
         }
         let mut again = self.send(state);
+        match self.read_unread(state) {
+            Ok(has_read) => again |= has_read,
+            Err(code) => {
+                self.fail(code, now, state);
+                return false;
+            }
+        }
         // What was said goes out first, as nothing is sent of a connection that is closed.
         again |= self.goaway.is_said() && !was_said;
         if was_said && self.streams.is_empty() {
@@ -237,7 +255,7 @@ impl Connection {
         self.is_closed = true;
         for stream in &mut self.streams {
             stream.forget_unsent();
-            state.settle_one(&mut stream.outgoing);
+            state.settle_one(&mut stream.exchange);
         }
         state.forget_waiting(self.number, None);
         self.streams = Vec::new();
@@ -314,12 +332,12 @@ impl Connection {
             for turn in 0..count {
                 let place = (self.next + turn) % count;
                 let stream = &mut self.streams[place];
-                let before = stream.outgoing.response.offset;
-                match stream.step(&mut self.quic) {
+                let before = stream.exchange.response.offset;
+                match stream.step(&mut self.quic, &state.clock) {
                     Step::Waits => continue,
                     Step::Moved => {
                         moved = true;
-                        moved_bytes += stream.outgoing.response.offset.saturating_sub(before) as usize;
+                        moved_bytes += stream.exchange.response.offset.saturating_sub(before) as usize;
                     }
                     Step::Finished => self.finished(place, state),
                     Step::Broken => {
@@ -341,7 +359,7 @@ impl Connection {
     /// All of a response was taken: it is logged, and what the client may still send is not wanted.
     fn finished(&mut self, place: usize, state: &mut LoopState) {
         let stream = &mut self.streams[place];
-        state.settle_one(&mut stream.outgoing);
+        state.settle_one(&mut stream.exchange);
         if !stream.is_received {
             stream.is_received = true;
             let _ = self.quic.recv_stream(stream.id).stop(VarInt::from_u32(Code::NoError as u32));
@@ -362,7 +380,7 @@ impl Connection {
         if stream.parked.take().is_some() {
             state.miss_waiting(self.number, Some(number_of(stream.id)));
         }
-        state.settle_one(&mut stream.outgoing);
+        state.settle_one(&mut stream.exchange);
         self.is_new = true;
     }
 
@@ -375,8 +393,8 @@ impl Connection {
                 continue;
             }
             let mut stream = self.streams.swap_remove(place);
-            state.settle_one(&mut stream.outgoing);
-            self.spare.push(stream.outgoing);
+            state.settle_one(&mut stream.exchange);
+            self.spare.push(stream.exchange);
             self.is_new = true;
         }
         if self.streams.is_empty() {
@@ -410,7 +428,16 @@ impl Connection {
         let whose = (self.peer, &self.caller(), number_of(self.streams[place].id));
         let stream = &mut self.streams[place];
         if let Some(parked) = stream.parked.take() {
-            stream.parked = parked.answer(3, whose, state, &mut stream.outgoing);
+            let (is_received, caller) = (stream.is_received, *whose.1);
+            let mut expects = false;
+            let begin = |request: &Request<'_>, exchange: &mut Exchange, state: &LoopState| {
+                expects = request.expects_continue;
+                applications::begin(request, exchange, &caller, None, is_received, state);
+            };
+            stream.parked = parked.answer(3, whose, state, &mut stream.exchange, begin);
+            if stream.exchange.is_awaited() {
+                stream.begun_application(expects, state.clock.now_ms);
+            }
         }
     }
 
@@ -429,12 +456,16 @@ impl Connection {
     /// Finds out what the connection waits for now, and until when.
     fn settle_phase(&mut self, state: &LoopState) {
         let timeouts = &state.timeouts;
-        let is_answering = |stream: &Stream| stream.input != Input::Head && !stream.is_held && !stream.waits();
+        let is_answering =
+            |stream: &Stream| stream.input != Input::Head && !stream.is_held && !stream.waits() && !stream.is_starved();
         let (phase, timeout) = if !self.is_established {
             (Phase::Handshake, timeouts.head)
         } else if self.streams.iter().any(is_answering) {
             (Phase::Answering, timeouts.stall)
         } else if self.streams.iter().any(Stream::waits) {
+            (Phase::Queue, Duration::MAX)
+        } else if self.has_application() {
+            // Each has its own time: see below, and the exchange's for its application.
             (Phase::Queue, Duration::MAX)
         } else {
             (Phase::Idle, timeouts.idle)
@@ -449,7 +480,7 @@ impl Connection {
         }
         let of_streams = self.streams.iter().filter_map(|stream| match stream.input {
             Input::Head => Some(after(stream.since_ms, timeouts.head)),
-            _ if stream.is_held => Some(after(stream.since_ms, timeouts.body)),
+            _ if stream.is_held || stream.owes_body() => Some(after(stream.since_ms, timeouts.body)),
             _ => None,
         });
         self.deadline_ms = of_streams.min().unwrap_or(u64::MAX).min(self.phase_deadline_ms);

@@ -17,6 +17,17 @@ pub(crate) fn block(head: &[u8], out: &mut Vec<u8>) {
     // No insertions are required, and the base is 0.
     out.extend_from_slice(&[0, 0]);
     status(head.get(9..12).unwrap_or(b"500"), out);
+    lines(head, out);
+}
+
+/// Appends the block of fields behind a body, as HTTP/1.1 has their lines.
+pub(crate) fn fields(trailers: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0, 0]);
+    lines(trailers, out);
+}
+
+#[inline(always)]
+fn lines(head: &[u8], out: &mut Vec<u8>) {
     each_field(head, |name, value| {
         match place_of(name) {
             Some(place) => {

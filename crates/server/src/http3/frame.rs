@@ -84,8 +84,8 @@ pub(crate) enum Item<'i> {
     /// A frame of this kind and length begins. Its content follows as `Data` or `Whole`; of other kinds, and where it
     /// is longer than what is kept, it is passed over.
     Begun { kind: u64, len: u64 },
-    /// So many bytes of a body.
-    Data(usize),
+    /// Bytes of a body.
+    Data(&'i [u8]),
     /// The content of a frame.
     Whole { kind: u64, content: &'i [u8] },
 }
@@ -116,10 +116,11 @@ impl Reader {
                     return None;
                 }
                 let taken = input.len().min(usize::try_from(self.passed.0).unwrap_or(usize::MAX));
-                *input = &input[taken..];
+                let (bytes, rest) = input.split_at(taken);
+                *input = rest;
                 self.passed.0 -= taken as u64;
                 if self.passed.1 {
-                    return Some(Item::Data(taken));
+                    return Some(Item::Data(bytes));
                 }
                 continue;
             }
@@ -240,7 +241,7 @@ mod tests {
                     Item::Data(bytes) => {
                         let (kind, _, content) = out.last_mut().expect("it was begun");
                         assert_eq!(*kind, kind::DATA);
-                        content.extend(std::iter::repeat_n(0, bytes));
+                        content.extend_from_slice(bytes);
                     }
                     Item::Whole { kind, content } => {
                         let last = out.last_mut().expect("it was begun");

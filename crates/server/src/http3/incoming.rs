@@ -9,9 +9,9 @@ use super::qpack;
 use super::stream::{Input, Output, Stream};
 use crate::counters::static_probe::static_probe;
 use crate::http::fields::{Bounds, Fields};
-use crate::http::request::Framing;
+use crate::http::request::{AllFields, Framing};
 use crate::http2::allowance::cost;
-use crate::loop_state::LoopState;
+use crate::loop_state::{LoopState, applications};
 use bytes::Bytes;
 use quinn_proto::{ConnectionError, Dir, Event, ReadError, StreamEvent, StreamId, VarInt};
 
@@ -113,18 +113,18 @@ impl Connection {
             return self.spend(cost::REQUEST, state);
         }
         self.next_request = self.next_request.max(number_of(id) + 4);
-        let outgoing = self.spare.pop().unwrap_or_default();
+        let exchange = self.spare.pop().unwrap_or_default();
         state.counts().http3_streams.add(1);
-        self.streams.push(Stream::new(id, outgoing, state.clock.now_ms));
+        self.streams.push(Stream::new(id, exchange, state.clock.now_ms));
         self.is_new = true;
         self.read_request(id, state)
     }
 
     /// Takes the next bytes off a stream.
-    fn read(&mut self, id: StreamId) -> Read {
+    fn read(&mut self, id: StreamId, bytes_max: usize) -> Read {
         let mut stream = self.quic.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return Read::Nothing };
-        let read = match chunks.next(usize::MAX) {
+        let read = match chunks.next(bytes_max) {
             Ok(Some(chunk)) => Read::Bytes(chunk.bytes),
             Ok(None) => Read::End,
             Err(ReadError::Reset(_)) => Read::Reset,
@@ -138,7 +138,7 @@ impl Connection {
     fn read_inbound(&mut self, id: StreamId, state: &mut LoopState) -> Result<(), Code> {
         let Some(place) = self.inbound.iter().position(|(other, _)| *other == id) else { return Ok(()) };
         loop {
-            match self.read(id) {
+            match self.read(id, usize::MAX) {
                 Read::Bytes(bytes) => match self.inbound[place].1.take(&bytes, &mut self.opened)? {
                     Taken::Frames(frames) => self.spend(frames * cost::FRAME, state)?,
                     Taken::Unwanted => {
@@ -161,7 +161,13 @@ impl Connection {
     fn read_request(&mut self, id: StreamId, state: &mut LoopState) -> Result<(), Code> {
         // A stream can end with what is read.
         while let Some(place) = self.place(id) {
-            match self.read(id) {
+            let room = self.streams[place].room();
+            if room == 0 {
+                // QUIC keeps what comes, and has the client wait when that is enough.
+                self.streams[place].is_unread = true;
+                return Ok(());
+            }
+            match self.read(id, room) {
                 Read::Bytes(bytes) => self.take_up(place, &bytes, state)?,
                 Read::End => {
                     let stream = &mut self.streams[place];
@@ -202,7 +208,7 @@ impl Connection {
                 Item::Begun { kind: kind::HEADERS, len } if len > kept_bytes_max as u64 => {
                     // It is passed over, as nothing depends on it.
                     if stream.input == Input::Head {
-                        state.answer_unfit(431, self.peer, &mut stream.outgoing);
+                        state.answer_unfit(431, self.peer, &mut stream.exchange);
                         stream.input = Input::Body;
                     } else {
                         stream.input = Input::End;
@@ -215,9 +221,11 @@ impl Connection {
                 Item::Begun { kind: kind::DATA, len: 1.. } => {}
                 Item::Begun { .. } => self.spend(cost::FRAME, state)?,
                 Item::Data(bytes) => {
-                    stream.body_bytes += bytes as u64;
+                    stream.body_bytes += bytes.len() as u64;
                     if stream.body_expected.is_some_and(|expected| stream.body_bytes > expected) {
                         self.refuse(place, Code::Message, state)?;
+                    } else if stream.parked.is_some() || stream.exchange.is_awaited() {
+                        stream.keep_data(bytes, state.clock.now_ms);
                     } else if stream.body_bytes > state.limits.body_bytes_max {
                         // Answered now; when the response is sent, the client is told that the rest is not wanted.
                         stream.is_held = false;
@@ -235,7 +243,7 @@ impl Connection {
                         if is_first {
                             connection.open(place, fields, state)
                         } else if message::are_trailers(fields) {
-                            Ok(())
+                            connection.trailers(place, fields, state)
                         } else {
                             connection.refuse(place, Code::Message, state)
                         }
@@ -256,7 +264,8 @@ impl Connection {
         let caller = self.caller();
         let stream = &mut self.streams[place];
         match message::request(fields, 3, &state.limits) {
-            Ok(request) => {
+            Ok(mut request) => {
+                request.all = AllFields::Block(fields);
                 stream.is_held = !request.expects_continue;
                 if let Framing::Length(bytes) = request.framing {
                     stream.body_expected = Some(bytes);
@@ -266,18 +275,44 @@ impl Connection {
                 let whose = (self.peer, &caller, number_of(stream.id));
                 if state.front.must_wait(&request, self.peer.ip(), &state.clock) {
                     stream.parked = Some(Parked::new(fields, false, state));
-                } else if !state.answer(&request, whose, &mut self.received, &mut stream.outgoing) {
+                } else if !state.answer(&request, whose, &mut self.received, &mut stream.exchange) {
                     stream.parked = Some(Parked::new(fields, true, state));
+                } else if stream.exchange.is_awaited() {
+                    applications::begin(&request, &mut stream.exchange, &caller, None, stream.is_received, state);
+                    stream.begun_application(request.expects_continue, state.clock.now_ms);
                 }
                 Ok(())
             }
             Err(Unfit::Malformed) => self.refuse(place, Code::Message, state),
             Err(Unfit::Status(status)) => {
                 stream.is_held = true;
-                state.answer_unfit(status, self.peer, &mut stream.outgoing);
+                state.answer_unfit(status, self.peer, &mut stream.exchange);
                 Ok(())
             }
         }
+    }
+
+    /// Fields behind a body, which only an application has a use for.
+    fn trailers(&mut self, place: usize, fields: &Fields, state: &mut LoopState) -> Result<(), Code> {
+        let Some(streamed) = self.streams[place].exchange.streamed() else { return Ok(()) };
+        let fits = fields
+            .iter()
+            .all(|(name, value)| [name, b": ", value, b"\r\n"].iter().all(|part| streamed.body.put_trailer(part)));
+        if fits { Ok(()) } else { self.refuse(place, Code::ExcessiveLoad, state) }
+    }
+
+    /// Reads on where there was no room for a body; whether it did.
+    pub(super) fn read_unread(&mut self, state: &mut LoopState) -> Result<bool, Code> {
+        let waiting = self.streams.iter_mut().filter(|stream| stream.is_unread && stream.room() > 0);
+        let ids: Vec<StreamId> = waiting
+            .map(|stream| {
+                stream.is_unread = false;
+                stream.id
+            })
+            .collect();
+        let has_read = !ids.is_empty();
+        ids.into_iter().try_for_each(|id| self.read_request(id, state))?;
+        Ok(has_read)
     }
 
     /// Ends a stream with an error that concerns it alone.

@@ -3,10 +3,11 @@
 use super::encode;
 use super::frame::{self, Reader, kind};
 use super::parked::Parked;
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::files::atom::Content;
 use crate::http::response::Piece;
 use crate::http2::append;
+use crate::io::clock::Clock;
 use bytes::Bytes;
 use quinn_proto::{StreamId, WriteError};
 use std::io;
@@ -15,6 +16,10 @@ use std::sync::Arc;
 
 /// Bytes that a stream is given before the others of its connection have their turn.
 const TURN_BYTES_MAX: usize = 64 << 10;
+/// Bytes of an application's body that are held outside QUIC, which holds the rest of what one request may.
+const BODY_BYTES_MAX: usize = 16 << 10;
+/// Bytes of such a body that the client has to send in each span of its time.
+const STRIDE_BYTES: u64 = 16 << 10;
 /// Bytes of a file that are read at once.
 const READ_BYTES_MAX: u64 = 64 << 10;
 /// Content up to this size is copied behind its head.
@@ -27,7 +32,7 @@ pub(super) struct Stream {
     pub(super) reader: Reader,
     pub(super) input: Input,
     pub(super) output: Output,
-    pub(super) outgoing: OutgoingResponse,
+    pub(super) exchange: Exchange,
     /// The response waits for the end of the request's body.
     pub(super) is_held: bool,
     /// The client has ended its side, or need not.
@@ -42,6 +47,12 @@ pub(super) struct Stream {
     unsent: Bytes,
     /// It says when there is room.
     pub(super) is_blocked: bool,
+    /// What came of the body while it was parked.
+    early: Vec<u8>,
+    /// The fields behind the response's body were written, or are being so.
+    trailers_are_due: bool,
+    /// There may be more to read, for which there was no room.
+    pub(super) is_unread: bool,
 }
 
 /// What is expected of the client.
@@ -83,13 +94,13 @@ impl Stream {
         !matches!(self.output, Output::Ended | Output::Over)
     }
 
-    pub(super) fn new(id: StreamId, outgoing: OutgoingResponse, now_ms: u64) -> Self {
+    pub(super) fn new(id: StreamId, exchange: Exchange, now_ms: u64) -> Self {
         Self {
             id,
             reader: Reader::default(),
             input: Input::Head,
             output: Output::Head,
-            outgoing,
+            exchange,
             is_held: false,
             is_received: false,
             body_expected: None,
@@ -98,6 +109,9 @@ impl Stream {
             parked: None,
             unsent: Bytes::new(),
             is_blocked: false,
+            early: Vec::new(),
+            trailers_are_due: false,
+            is_unread: false,
         }
     }
 
@@ -122,25 +136,39 @@ impl Stream {
     pub(super) fn ends_well(&mut self) -> bool {
         self.is_received = true;
         self.is_held = false;
+        if let Some(streamed) = self.exchange.streamed() {
+            streamed.body.end();
+        }
         self.body_expected.is_none_or(|expected| expected == self.body_bytes)
     }
 
     /// Makes the pending response say what was sent of it, before it is settled.
     pub(super) fn forget_unsent(&mut self) {
-        let response = &mut self.outgoing.response;
+        let response = &mut self.exchange.response;
         let unsent = std::mem::take(&mut self.unsent).len() as u64;
-        response.offset = response.offset.saturating_sub(unsent).max(self.outgoing.head_bytes.min(response.offset));
+        response.offset = response.offset.saturating_sub(unsent).max(self.exchange.head_bytes.min(response.offset));
     }
 
     /// Gives QUIC as much of the response as it takes, up to a turn's worth.
-    pub(super) fn step(&mut self, quic: &mut quinn_proto::Connection) -> Step {
+    pub(super) fn step(&mut self, quic: &mut quinn_proto::Connection, clock: &Clock) -> Step {
         if self.is_blocked || !self.is_answering() {
             return Step::Waits;
+        }
+        if self.exchange.is_awaited() && self.exchange.go_on(clock).is_err() {
+            return Step::Broken;
         }
         let mut taken = 0;
         while taken < TURN_BYTES_MAX {
             if self.unsent.is_empty() {
-                if self.output == Output::Content && self.outgoing.response.is_finished() {
+                if self.exchange.is_awaited() && self.exchange.response.is_finished() {
+                    break;
+                }
+                if self.output == Output::Content && self.exchange.is_finished() {
+                    if self.exchange.has_trailers() && !self.trailers_are_due {
+                        self.trailers_are_due = true;
+                        self.unsent = self.trailers();
+                        continue;
+                    }
                     // It fails only where the client wants no more of it, and says so.
                     let _ = quic.send_stream(self.id).finish();
                     self.output = Output::Ended;
@@ -167,7 +195,7 @@ impl Stream {
         if taken == 0 {
             return Step::Waits;
         }
-        self.outgoing.sent_some();
+        self.exchange.sent_some();
         Step::Moved
     }
 
@@ -177,11 +205,20 @@ impl Stream {
             self.output = Output::Content;
             return self.head();
         }
-        let outgoing = &mut self.outgoing;
-        let piece = outgoing.response.rest().next().ok_or(io::ErrorKind::UnexpectedEof)?;
+        let exchange = &mut self.exchange;
+        // An application's pieces behind the first, which goes with the head, have a frame each.
+        let is_piece = exchange.response.offset == 0 && exchange.streamed().is_some();
+        let piece = exchange.response.rest().next().ok_or(io::ErrorKind::UnexpectedEof)?;
         let bytes = match piece {
+            Piece::Head(bytes) if is_piece => {
+                let mut out = Vec::with_capacity(bytes.len() + 9);
+                frame::put_head(&mut out, kind::DATA, bytes.len() as u64);
+                out.extend_from_slice(bytes);
+                exchange.response.offset += bytes.len() as u64;
+                return Ok(out.into());
+            }
             Piece::Head(bytes) => Bytes::copy_from_slice(bytes),
-            Piece::Content { start, len } => match outgoing.atom.as_deref().map(|atom| &atom.content) {
+            Piece::Content { start, len } => match exchange.source.content() {
                 Some(Content::Memory(content)) => {
                     let place = |number: u64| usize::try_from(number).ok();
                     let range = place(start).zip(place(start + len)).map(|(start, end)| start..end);
@@ -192,7 +229,7 @@ impl Stream {
                 Some(Content::File(file)) => {
                     let mut bytes = vec![0; len.min(READ_BYTES_MAX) as usize];
                     file.read_exact_at(&mut bytes, start)?;
-                    if !outgoing.is_unchanged() {
+                    if !exchange.is_unchanged() {
                         // Bytes of two versions must never look like one file.
                         return Err(io::ErrorKind::StaleNetworkFileHandle.into());
                     }
@@ -201,15 +238,15 @@ impl Stream {
                 None => return Err(io::ErrorKind::NotFound.into()),
             },
         };
-        outgoing.response.offset += bytes.len() as u64;
+        exchange.response.offset += bytes.len() as u64;
         Ok(bytes)
     }
 
     /// The head in a frame of its own, then the beginning of one frame for the whole body.
     fn head(&mut self) -> io::Result<Bytes> {
-        let response = &mut self.outgoing.response;
-        let head_bytes = usize::try_from(self.outgoing.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
-        response.offset = self.outgoing.head_bytes;
+        let response = &mut self.exchange.response;
+        let head_bytes = usize::try_from(self.exchange.head_bytes).unwrap_or(usize::MAX).min(response.head.len());
+        response.offset = self.exchange.head_bytes;
         let body_bytes = response.len().saturating_sub(response.offset);
         let mut out = Vec::with_capacity(head_bytes + 16 + body_bytes.min(COPIED_BYTES_MAX) as usize);
         // Room for a length of two bytes, which nearly every head has.
@@ -229,12 +266,78 @@ impl Stream {
             frame::put_head(&mut out, kind::DATA, body_bytes);
         }
         if body_bytes <= COPIED_BYTES_MAX {
-            for piece in self.outgoing.response.rest() {
-                append(piece, &self.outgoing, COPIED_BYTES_MAX as usize, &mut out)?;
+            for piece in self.exchange.response.rest() {
+                append(piece, &self.exchange, COPIED_BYTES_MAX as usize, &mut out)?;
             }
-            self.outgoing.response.offset += body_bytes;
+            self.exchange.response.offset += body_bytes;
         }
         Ok(out.into())
+    }
+}
+
+impl Stream {
+    /// Bytes that may be read of the stream now.
+    pub(super) fn room(&self) -> usize {
+        match () {
+            () if self.parked.is_some() => 0,
+            () if self.exchange.is_awaited() => self.exchange.body_room(),
+            () => usize::MAX,
+        }
+    }
+
+    /// An application has begun: the body is its own. With `expects` the client waits for a word before it sends that.
+    #[cold]
+    pub(super) fn begun_application(&mut self, expects: bool, now_ms: u64) {
+        self.is_held = false;
+        self.since_ms = now_ms;
+        if let Some(streamed) = self.exchange.streamed() {
+            streamed.body.hold_at_most(BODY_BYTES_MAX);
+            streamed.body.put(&std::mem::take(&mut self.early));
+        }
+        if expects && !self.is_received && self.body_bytes == 0 {
+            let mut block = Vec::new();
+            encode::block(b"HTTP/1.1 100 \r\n\r\n", &mut block);
+            let mut out = Vec::with_capacity(block.len() + 3);
+            frame::put_head(&mut out, kind::HEADERS, block.len() as u64);
+            out.extend_from_slice(&block);
+            self.unsent = out.into();
+        }
+    }
+
+    /// Takes up bytes of a body that an application takes, or may come to take.
+    #[cold]
+    pub(super) fn keep_data(&mut self, bytes: &[u8], now_ms: u64) {
+        let before = self.body_bytes - bytes.len() as u64;
+        if before / STRIDE_BYTES != self.body_bytes / STRIDE_BYTES {
+            self.since_ms = now_ms;
+        }
+        match self.exchange.streamed() {
+            Some(streamed) => streamed.body.put(bytes),
+            None => self.early.extend_from_slice(bytes),
+        }
+    }
+
+    /// Whether it waits for its application, or for a body that the application waits for.
+    pub(super) fn is_starved(&self) -> bool {
+        self.exchange.is_awaited() && self.exchange.response.is_finished() && self.unsent.is_empty()
+    }
+
+    /// Whether its application waits for the body, of which the client has been owing some since `since_ms`.
+    pub(super) fn owes_body(&self) -> bool {
+        !self.is_received && self.is_starved() && self.exchange.is_owed_body()
+    }
+
+    /// The fields behind a body, in a frame of their own (RFC 9114 section 4.1).
+    #[cold]
+    fn trailers(&mut self) -> Bytes {
+        let mut block = Vec::new();
+        if let Some(streamed) = self.exchange.streamed() {
+            encode::fields(streamed.trailers(), &mut block);
+        }
+        let mut out = Vec::with_capacity(block.len() + 5);
+        frame::put_head(&mut out, kind::HEADERS, block.len() as u64);
+        out.extend_from_slice(&block);
+        out.into()
     }
 }
 

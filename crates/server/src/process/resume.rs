@@ -4,7 +4,7 @@ use crate::config::options::Options;
 use crate::counters::LoopCounters;
 use crate::counters::host_counts::HostLedger;
 use crate::error::BindError;
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::{Exchange, Source};
 use crate::exchange::send::{self, Sent, Socket};
 use crate::files::atom::{Atom, Content, Description};
 use crate::files::compress;
@@ -86,7 +86,7 @@ impl Resumer {
     pub fn begin(&mut self, head: &[u8]) -> Option<Unfinished> {
         let Head::Complete(request, _) = request::parse(head, &self.options.limits) else { return None };
         let persistence = Persistence::of(request.minor, request.keep_alive);
-        let mut outgoing = OutgoingResponse::default();
+        let mut exchange = Exchange::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
         // Only an adviser reads who the client is, and this site has none.
         let caller = Caller {
@@ -96,13 +96,13 @@ impl Resumer {
             is_secure: false,
             leased: None,
         };
-        let page = self.site.respond(&request, &caller, persistence, &clock, &counters, &mut outgoing);
+        let page = self.site.respond(&request, &caller, persistence, &clock, &counters, &mut exchange);
         if let Some(page) = page {
             let site = &mut self.site;
-            assembly::respond_from_one_site(site, page, &request, persistence, &clock, &counters, &mut outgoing);
+            assembly::respond_from_one_site(site, page, &request, persistence, &clock, &counters, &mut exchange);
         }
-        let Some(atom) = outgoing.atom else {
-            return Some(Unfinished { response: outgoing.response, path: None, digest: None, is_made: false });
+        let Source::Content(atom) = exchange.source else {
+            return Some(Unfinished { response: exchange.response, path: None, digest: None, is_made: false });
         };
         let is_made = atom.variant != Variant::Identity && !atom.path.ends_with(atom.variant.suffix());
         let digest = match &atom.content {
@@ -110,7 +110,7 @@ impl Resumer {
             Content::Memory(_) => atom.shared.digest(None),
             Content::File(file) => atom.shared.digest(Some(file)),
         };
-        Some(Unfinished { response: outgoing.response, path: Some(atom.path.to_vec()), digest, is_made })
+        Some(Unfinished { response: exchange.response, path: Some(atom.path.to_vec()), digest, is_made })
     }
 
     /// Sends what follows, as much as a non-blocking socket takes and is one turn's share.
@@ -120,13 +120,14 @@ impl Resumer {
     /// [`io::ErrorKind::StaleNetworkFileHandle`] if the file is not the one any more that the response was begun with:
     /// then the connection has to be closed. Else what the socket or the file answers.
     pub fn advance(&mut self, unfinished: &mut Unfinished, socket: BorrowedFd<'_>) -> io::Result<Resumed> {
-        let atom = self.content(unfinished)?;
+        let content = self.content(unfinished)?;
         let response = std::mem::take(&mut unfinished.response);
-        let mut queue = [OutgoingResponse { response, atom, ..OutgoingResponse::default() }];
+        let source = content.map_or(Source::Head, Source::Content);
+        let mut queue = [Exchange { response, source, ..Exchange::default() }];
         let mut socket = Socket { fd: socket.as_raw_fd(), copied: &mut self.copied };
         let (outcome, _) = send::flush(&mut queue, &mut socket);
-        let [outgoing] = queue;
-        unfinished.response = outgoing.response;
+        let [exchange] = queue;
+        unfinished.response = exchange.response;
         Ok(if outcome? == Sent::All { Resumed::Finished } else { Resumed::Unfinished })
     }
 

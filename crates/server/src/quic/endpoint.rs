@@ -334,10 +334,8 @@ impl Endpoint {
             open.leave(slot.connection.peer().ip());
             self.waiting.remove(&slot.connection.number());
         }
-        if state.throttles.is_some()
-            && let Some(number) = slot.connection.waits_as()
-        {
-            self.waiting.insert(number, index);
+        if state.throttles.is_some() && slot.connection.waits_as().is_some() || slot.connection.has_application() {
+            self.waiting.insert(slot.connection.number(), index);
         }
         let timer = slot.connection.quic.poll_timeout();
         if (slot.connection.quic.is_drained() || timer != slot.timer)
@@ -418,19 +416,31 @@ impl Endpoint {
         }
     }
 
+    /// Has a connection have its turn whose application has asked for it.
+    pub(crate) fn resume_application(&mut self, number: u64) {
+        if let Some(&index) = self.waiting.get(&number) {
+            self.wake(index);
+        }
+    }
+
     /// Ends the connections whose deadline has passed.
     pub(crate) fn sweep(&mut self, state: &mut LoopState, open: &Open) {
         let (now, now_ms) = (Instant::now(), state.clock.now_ms);
         let connections = &self.connections;
-        self.waiting
-            .retain(|_, index| connections[*index].as_ref().is_some_and(|slot| slot.connection.waits_as().is_some()));
+        self.waiting.retain(|_, index| {
+            let is_waiting = |slot: &Slot| slot.connection.waits_as().is_some() || slot.connection.has_application();
+            connections[*index].as_ref().is_some_and(|slot| is_waiting(slot))
+        });
         for index in self.waiting.values().copied().collect::<Vec<_>>() {
             if self.connections[index].as_mut().is_some_and(|slot| slot.connection.ping(state)) {
                 self.wake(index);
             }
         }
         for index in 0..self.connections.len() {
-            if self.connections[index].as_ref().is_some_and(|slot| slot.connection.is_leaving(now_ms)) {
+            if self.connections[index]
+                .as_ref()
+                .is_some_and(|slot| slot.connection.is_leaving(now_ms) || slot.connection.is_kept_waiting(now_ms))
+            {
                 self.wake(index);
             }
             if let Some(slot) = self.connections[index].as_mut().filter(|slot| slot.connection.is_due(now_ms)) {

@@ -1,7 +1,7 @@
 //! Fields of responses that a configuration sets or removes.
 
 use super::rewrite::{remove, shift};
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 
 /// Fields to take out of a head, and fields to add to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Fields {
     }
 
     /// Changes the head of a response of which nothing was sent yet.
-    pub(crate) fn apply(&self, out: &mut OutgoingResponse, is_secure: bool) {
+    pub(crate) fn apply(&self, out: &mut Exchange, is_secure: bool) {
         let status = out.status;
         let head = &mut out.response.head;
         let before = head.len();
@@ -191,8 +191,8 @@ mod tests {
     use super::*;
     use crate::http::response::Part;
 
-    fn outgoing(status: u16, fields: &str) -> OutgoingResponse {
-        let mut out = OutgoingResponse { status, ..OutgoingResponse::default() };
+    fn outgoing(status: u16, fields: &str) -> Exchange {
+        let mut out = Exchange { status, ..Exchange::default() };
         let head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n");
         out.head_bytes = head.len() as u64;
         out.response.head = [head.as_bytes(), b"bet1bet2"].concat();

@@ -7,7 +7,7 @@ use super::rate::{Rate, Verdict};
 use super::settings::{Action, Settings, is_among};
 use super::{Hosts, KNOWN_MAX, NS_PER_MS, below_mount, mount, redirect};
 use crate::counters::LoopCounters;
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::http::request::{Method, Request};
 use crate::http::target::Target;
 use crate::io::clock::Clock;
@@ -182,12 +182,12 @@ impl Hosts {
         &mut self,
         settings: &Settings,
         Asker { request, clock, counters, .. }: &Asker<'_>,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) -> Option<Refusal> {
         let auth = settings.auth.as_ref()?;
         match self.credentials.judge(auth, request.authorization, clock.now_ms) {
             Judged::Right(user) => {
-                out.log.user = user;
+                out.record.log.user = user;
                 None
             }
             Judged::Wrong => Some((401, auth.challenge.clone())),
@@ -260,7 +260,7 @@ impl Hosts {
         &mut self,
         found: &Target<'_>,
         asker: &Asker<'_>,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) -> Option<(Rc<Settings>, Refusal)> {
         if found.path.ends_with(b"/") || self.rules.hosts[usize::from(asker.host)].paths.is_empty() {
             return None;

@@ -16,7 +16,7 @@ pub(crate) mod settings;
 use crate::counters::LoopCounters;
 use crate::counters::host_counts::HostCounts;
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::files::atom::Atom;
 use crate::files::head::Persistence;
 use crate::files::root::Root;
@@ -67,7 +67,7 @@ impl Front {
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) {
         match self {
             Self::Plain(site) => {
@@ -278,12 +278,12 @@ impl Hosts {
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) {
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let name = host_names::name_of(request);
         let host = self.host(name);
-        out.log.host = host.map(|host| Arc::clone(&self.counts[usize::from(host)]));
+        out.record.log.host = host.map(|host| Arc::clone(&self.counts[usize::from(host)]));
         if judge::is_about_server(request) {
             // No table is about the server.
             return site::options(out, clock, persistence);
@@ -334,9 +334,9 @@ impl Hosts {
     fn respond_by(
         &mut self,
         way: Way<'_>,
-        settings: &Settings,
+        settings: &Rc<Settings>,
         asker: &Asker<'_>,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) -> Option<Rc<Settings>> {
         let Asker { request, clock, counters, .. } = *asker;
         let Way { action, looked_up, asked: (found, is_other), caller, persistence } = way;
@@ -357,6 +357,12 @@ impl Hosts {
                 error_page::write(out, status, extra, clock, persistence);
                 return None;
             }
+            Action::Application(application) => {
+                let (settings, is_secure) = (Rc::clone(settings), caller.is_secure);
+                let finish = move |out: &mut Exchange| finish(&settings, extra.head_only, is_secure, out);
+                out.choose(application, Box::new(finish));
+                return None;
+            }
         };
         let (looked_up, is_plain) = self.neighbours(settings, (site, mount_bytes), looked_up, found, asker);
         let plain;
@@ -366,7 +372,7 @@ impl Hosts {
         } else {
             request
         };
-        let respond = |site: &mut Site, request: &Request<'_>, out: &mut OutgoingResponse| match looked_up {
+        let respond = |site: &mut Site, request: &Request<'_>, out: &mut Exchange| match looked_up {
             Some(looked_up) => site.respond_with(looked_up, request, caller, persistence, (clock, counters), out),
             None => site.respond(request, caller, persistence, clock, counters, out),
         };
@@ -378,9 +384,8 @@ impl Hosts {
         } else if mount_bytes == 0 && !is_other {
             respond(&mut self.sites[site].1, request, out)
         } else {
-            let respond = |site: &mut Site, target: &str, out: &mut OutgoingResponse| {
-                respond(site, &Request { target, ..*request }, out)
-            };
+            let respond =
+                |site: &mut Site, target: &str, out: &mut Exchange| respond(site, &Request { target, ..*request }, out);
             self.mounted(site, mount_bytes, found, respond, out)
         };
         if let Some(atom) = page {
@@ -403,8 +408,8 @@ impl Hosts {
         site: usize,
         mount_bytes: usize,
         found: &Target<'_>,
-        respond: impl FnOnce(&mut Site, &str, &mut OutgoingResponse) -> Option<Rc<Atom>>,
-        out: &mut OutgoingResponse,
+        respond: impl FnOnce(&mut Site, &str, &mut Exchange) -> Option<Rc<Atom>>,
+        out: &mut Exchange,
     ) -> Option<Rc<Atom>> {
         let text = &mut self.text;
         below_mount(mount_bytes, found, text);
@@ -443,8 +448,14 @@ struct Way<'a> {
 }
 
 /// Puts the page for an error, and the fields, into a response that was made.
-fn finish(settings: &Settings, head_only: bool, is_secure: bool, out: &mut OutgoingResponse) {
+fn finish(settings: &Settings, head_only: bool, is_secure: bool, out: &mut Exchange) {
+    if out.status == 0 {
+        // An application answers later.
+        return;
+    }
+    // The page of an error of its own an application gives itself.
     if out.status >= 400
+        && !out.is_awaited()
         && let Some(page) = settings.page(out.status)
     {
         rewrite::replace_body(out, page, head_only);
@@ -452,10 +463,10 @@ fn finish(settings: &Settings, head_only: bool, is_secure: bool, out: &mut Outgo
     let fields = if out.status < 400 { &settings.fields } else { &settings.error_fields };
     if !fields.is_empty() {
         fields.apply(out, is_secure);
-        if out.is_chosen() {
+        if out.record.is_chosen() {
             rewrite::keep_private(out);
         }
-        if out.advised.as_ref().is_some_and(|advised| advised.is_stale) {
+        if out.record.advised.as_ref().is_some_and(|advised| advised.is_stale) {
             rewrite::keep_for_nobody(out);
         }
     }

@@ -7,7 +7,7 @@ use super::settings::{Action, Settings, is_among};
 use super::{Hosts, NS_PER_MS, below_mount, host_names, is_top_without_slash, judge, mount};
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::files::head::Persistence;
 use crate::http::request::{Method, Request};
 use crate::http::target::{self, Target};
@@ -51,7 +51,7 @@ impl Hosts {
         settings: &Settings,
         asker: &Asker<'_>,
         persistence: Persistence,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) {
         let Asker { request, clock, counters, .. } = *asker;
         let host = (self.reloads, asker.host);

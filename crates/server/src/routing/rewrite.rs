@@ -1,7 +1,7 @@
 //! Changes to a response that was made already: the page of an error, and how long caches may keep it. Fields that a
 //! configuration sets are in [`super::fields`].
 
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::http::client_hints;
 
 /// A page that stands for errors, read when the configuration was.
@@ -12,7 +12,7 @@ pub(crate) struct Page {
 }
 
 /// Puts a page in the place of an error's body.
-pub(crate) fn replace_body(out: &mut OutgoingResponse, page: &Page, head_only: bool) {
+pub(crate) fn replace_body(out: &mut Exchange, page: &Page, head_only: bool) {
     let head = &mut out.response.head;
     let end = usize::try_from(out.head_bytes).unwrap_or(usize::MAX).min(head.len());
     head.truncate(end);
@@ -29,7 +29,7 @@ pub(crate) fn replace_body(out: &mut OutgoingResponse, page: &Page, head_only: b
 }
 
 /// Puts a path before the address of a redirect within the host.
-pub(crate) fn insert_into_location(out: &mut OutgoingResponse, path: &[u8]) {
+pub(crate) fn insert_into_location(out: &mut Exchange, path: &[u8]) {
     let head = &mut out.response.head;
     let before = head.len();
     let field = b"\r\nLocation: /";
@@ -67,7 +67,7 @@ fn is_any(directive: &str, names: &[&str]) -> bool {
 
 /// Makes caches revalidate a stale response here before they use it again. This overrides what a configuration says of
 /// caching.
-pub(crate) fn keep_for_nobody(out: &mut OutgoingResponse) {
+pub(crate) fn keep_for_nobody(out: &mut Exchange) {
     let head = &mut out.response.head;
     let before = head.len();
     let end = usize::try_from(out.head_bytes).unwrap_or(usize::MAX).min(before);
@@ -86,7 +86,7 @@ pub(crate) fn keep_for_nobody(out: &mut OutgoingResponse) {
 
 /// Makes a response private to the client that it was chosen for. This overrides what a configuration says of caching,
 /// unless that is stricter. What the response varies by is said as well.
-pub(crate) fn keep_private(out: &mut OutgoingResponse) {
+pub(crate) fn keep_private(out: &mut Exchange) {
     let head = &mut out.response.head;
     let before = head.len();
     let end = usize::try_from(out.head_bytes).unwrap_or(usize::MAX).min(before);
@@ -124,7 +124,7 @@ pub(super) fn remove(head: &mut Vec<u8>, mut end: usize, is_wanted: impl Fn(&[u8
 }
 
 /// Moves what counts from the head's beginning after the head has changed its length.
-pub(super) fn shift(out: &mut OutgoingResponse, before: usize) {
+pub(super) fn shift(out: &mut Exchange, before: usize) {
     let after = out.response.head.len() as u64;
     let before = before as u64;
     let moved = |place: u64| (place + after).saturating_sub(before);
@@ -140,8 +140,8 @@ mod tests {
     use super::*;
     use crate::http::response::Part;
 
-    fn outgoing() -> OutgoingResponse {
-        let mut out = OutgoingResponse::default();
+    fn outgoing() -> Exchange {
+        let mut out = Exchange::default();
         let head = b"HTTP/1.1 200 OK\r\nServer: weir\r\nETag: \"1\"\r\nContent-Type: a\r\nContent-Length: 4\r\n\r\n";
         out.head_bytes = head.len() as u64;
         out.response.head = [head, b"bet1bet2".as_slice()].concat();

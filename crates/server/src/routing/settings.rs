@@ -5,6 +5,7 @@ use super::fields::{self, Fields};
 use super::rate::Rate;
 use super::redirect::Redirect;
 use super::rewrite::Page;
+use crate::exchange::application::ApplicationHandle;
 use crate::http::access::Access;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub(crate) enum Action {
     Redirect(Arc<Redirect>),
     /// It is answered with this status.
     Status(u16),
+    /// It is answered by an application of the program that runs the server.
+    Application(ApplicationHandle),
 }
 
 /// What one table of the configuration says; what it does not say is as before.
@@ -213,10 +216,8 @@ mod tests {
         let fields = |list: &[&Said]| {
             let settings = Settings::of(list.iter().copied());
             [settings.fields, settings.error_fields].map(|fields| {
-                let mut out = crate::exchange::outgoing::OutgoingResponse {
-                    head_bytes: 19,
-                    ..crate::exchange::outgoing::OutgoingResponse::default()
-                };
+                let mut out =
+                    crate::exchange::life::Exchange { head_bytes: 19, ..crate::exchange::life::Exchange::default() };
                 out.response.head = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
                 fields.apply(&mut out, true);
                 String::from_utf8_lossy(&out.response.head[17..]).replace("\r\n", ";")

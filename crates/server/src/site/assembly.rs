@@ -1,7 +1,7 @@
 //! Assembles pages for one request: replaces includes by the content of other files, and variables by their values.
 
 use crate::counters::LoopCounters;
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::files::atom::{Atom, Content, NOT_AGAIN, PRIVATE, PRIVATE_NOT_AGAIN};
 use crate::files::head::{self, Persistence};
 use crate::http::request::{Method, Request};
@@ -128,8 +128,8 @@ pub(crate) struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// Answers with the page as it was assembled last, where it may be that old; whether it did.
-    pub(crate) fn answer_with_kept(&self, kept: &mut KeptPages, out: &mut OutgoingResponse) -> bool {
-        let Some(stale) = out.advised.as_ref().and_then(|advised| advised.stale) else {
+    pub(crate) fn answer_with_kept(&self, kept: &mut KeptPages, out: &mut Exchange) -> bool {
+        let Some(stale) = out.record.advised.as_ref().and_then(|advised| advised.stale) else {
             if !kept.is_empty() {
                 kept.forget(&Of::new(self.page, self.host));
             }
@@ -145,8 +145,8 @@ impl Wanted<'_> {
     }
 
     /// Answers with what was assembled now, and keeps it where it may be sent to others.
-    pub(crate) fn answer_with_new(&self, assembled: &Assembled, kept: &mut KeptPages, out: &mut OutgoingResponse) {
-        let advised = out.advised.as_ref();
+    pub(crate) fn answer_with_new(&self, assembled: &Assembled, kept: &mut KeptPages, out: &mut Exchange) {
+        let advised = out.record.advised.as_ref();
         let known_ms = advised.and_then(|advised| advised.stale).map(|stale| stale.known_ms);
         // It is stale already where it was made of a page that is not known to be what its file has.
         let is_stale = advised.is_some_and(|advised| advised.is_stale);
@@ -158,13 +158,13 @@ impl Wanted<'_> {
 
     /// It was made for this request, so it has no validators and no ranges; `stale_ms` is when it was known to be the
     /// present one, where it may not be.
-    fn write(&self, assembled: &[u8], stale_ms: Option<u64>, out: &mut OutgoingResponse) {
+    fn write(&self, assembled: &[u8], stale_ms: Option<u64>, out: &mut Exchange) {
         let Self { page, method, persistence, clock, .. } = *self;
         let mut fields = format!("{}Content-Length: {}\r\n", page.atom.type_and_coding(), assembled.len());
         if let Some(known_ms) = stale_ms {
             fields += &format!("Age: {}\r\n", clock.now_ms.saturating_sub(known_ms) / 1000);
         }
-        let is_chosen = out.is_chosen();
+        let is_chosen = out.record.is_chosen();
         fields += match (is_chosen, stale_ms) {
             (true, Some(_)) => PRIVATE_NOT_AGAIN,
             (true, None) => PRIVATE,
@@ -174,7 +174,7 @@ impl Wanted<'_> {
         if is_chosen {
             fields += &page.atom.hint_fields();
         }
-        if let Some(advised) = &mut out.advised {
+        if let Some(advised) = &mut out.record.advised {
             advised.is_stale = stale_ms.is_some();
         }
         out.status = 200;
@@ -195,7 +195,7 @@ pub(crate) fn respond_from_one_site(
     persistence: Persistence,
     clock: &Clock,
     counters: &LoopCounters,
-    out: &mut OutgoingResponse,
+    out: &mut Exchange,
 ) {
     let page = Part { atom, mount: Vec::new() };
     let wanted = Wanted { page: &page, host: (0, 0), method: request.method, persistence, clock, counters };

@@ -3,7 +3,7 @@
 use super::{Resource, Site};
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::files::atom::Atom;
 use crate::files::cache::{Found, TOLD_MS, UNTOLD_MS};
 use crate::files::conditional::{self, Verdict};
@@ -52,17 +52,17 @@ impl Site {
         resource: &Resource,
         clock: &Clock,
         counters: &LoopCounters,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) -> Option<Rc<Atom>> {
         let Resource::Atom(atom) = resource else { return None };
         // A wait is reported with the ticket of its own advice, so a request that waited needs new advice.
-        let has_waited = self.looked_ns > 0 || out.place.is_some();
+        let has_waited = self.looked_ns > 0 || out.record.place.is_some();
         if has_waited || request.is_conditional || request.range.is_some() || !request.hints.are_silent() {
             return None;
         }
         let again = leased.again(atom, clock.now_ms)?;
         let is_chosen = again.is_chosen();
-        out.again = Some(again);
+        out.record.again = Some(again);
         counters.advised.add(1);
         if !is_chosen {
             return Some(Rc::clone(atom));
@@ -76,12 +76,12 @@ impl Site {
     /// Asks what is to be done with a request for content that is governed, and answers it where that is something else
     /// than what is done without a rule.
     #[inline(never)]
-    pub(super) fn govern(&mut self, asked: &Asked<'_>, resource: Resource, out: &mut OutgoingResponse) -> Resource {
+    pub(super) fn govern(&mut self, asked: &Asked<'_>, resource: Resource, out: &mut Exchange) -> Resource {
         let Asked { request, caller, clock, counters, .. } = *asked;
         let Some(policy_client) = &self.policy_client else { return resource };
         let (Resource::Atom(atom) | Resource::Doubtful(atom, _)) = &resource else { return resource };
         let advice = policy_client.ask(request, atom, caller, clock.now_ms);
-        policy_client.begun(atom, caller, clock.now_ms, &advice, &mut out.advised);
+        policy_client.begun(atom, caller, clock.now_ms, &advice, &mut out.record.advised);
         counters.advised.add(1);
         if advice.lease.is_some() && atom.template.is_none() && !is_swappable(atom) {
             policy_client.keep(atom, caller, clock.now_ms, &advice);
@@ -96,7 +96,7 @@ impl Site {
                     && atom.template.is_none()
                     && !is_swappable(&atom) =>
             {
-                out.advised.iter_mut().for_each(|advised| advised.is_chosen = true);
+                out.record.advised.iter_mut().for_each(|advised| advised.is_chosen = true);
                 let has_forms = atom.encodings.is_some();
                 let form = if has_forms { self.form(request, asked.path, atom, false, clock, counters) } else { atom };
                 Resource::Atom(form.chosen_as_it_is())
@@ -107,7 +107,7 @@ impl Site {
 
     /// Answers as it is advised, or says what is to be answered with.
     #[inline(never)]
-    fn obey(&mut self, asked: &Asked<'_>, advice: &Advice, resource: Resource, out: &mut OutgoingResponse) -> Resource {
+    fn obey(&mut self, asked: &Asked<'_>, advice: &Advice, resource: Resource, out: &mut Exchange) -> Resource {
         let Asked { request, path, persistence, clock, counters, .. } = *asked;
         if let Some(seconds) = advice.refuse_retry_after_s {
             counters.advice_refused.add(1);
@@ -116,13 +116,13 @@ impl Site {
             error_page::write(out, 503, extra, clock, persistence);
             return Resource::Answered;
         }
-        let stale = out.advised.as_ref().and_then(|advised| advised.stale);
+        let stale = out.record.advised.as_ref().and_then(|advised| advised.stale);
         let (resource, age_s) = match resource {
             Resource::Doubtful(atom, known_ms) => match age_s(&atom, known_ms, stale, clock.now_ms) {
                 Some(age_s) => {
                     counters.cache_hits.add(1);
                     counters.stale_allowed.add(1);
-                    if let Some(advised) = &mut out.advised {
+                    if let Some(advised) = &mut out.record.advised {
                         (advised.stale, advised.is_stale) = (stale.map(|stale| MayBeStale { known_ms, ..stale }), true);
                     }
                     (Resource::Atom(atom), Some(age_s))
@@ -149,21 +149,15 @@ impl Site {
 
     /// The page to be assembled: a variant of it, where one is chosen and there. A variant has the ending of its page,
     /// so that it is assembled as that is.
-    fn choose_page(
-        &mut self,
-        asked: &Asked<'_>,
-        names: &Names,
-        page: Rc<Atom>,
-        out: &mut OutgoingResponse,
-    ) -> Rc<Atom> {
+    fn choose_page(&mut self, asked: &Asked<'_>, names: &Names, page: Rc<Atom>, out: &mut Exchange) -> Rc<Atom> {
         let Asked { path, clock, counters, .. } = *asked;
-        let stale = out.advised.as_ref().and_then(|advised| advised.stale);
+        let stale = out.record.advised.as_ref().and_then(|advised| advised.stale);
         let found = variants::find(names, path, |path| self.aged(path, stale, clock, counters));
         counters.variants_missing.add(found.missing);
-        out.advised.iter_mut().for_each(|advised| advised.is_chosen = true);
+        out.record.advised.iter_mut().for_each(|advised| advised.is_chosen = true);
         let Some((variant, age_s)) = found.found else { return page };
         counters.variants_served.add(1);
-        if let Some(advised) = &mut out.advised {
+        if let Some(advised) = &mut out.record.advised {
             let known_ms = clock.now_ms.saturating_sub(age_s.unwrap_or(0) * 1000);
             advised.stale = stale.map(|stale| MayBeStale { known_ms, ..stale });
             advised.is_stale = age_s.is_some();
@@ -186,15 +180,15 @@ impl Site {
     }
 
     /// Answers with a variant.
-    fn choose(&mut self, asked: &Asked<'_>, names: &Names, plain: Aged, out: &mut OutgoingResponse) {
+    fn choose(&mut self, asked: &Asked<'_>, names: &Names, plain: Aged, out: &mut Exchange) {
         let Asked { request, path, clock, counters, .. } = *asked;
-        let stale = out.advised.as_ref().and_then(|advised| advised.stale);
+        let stale = out.record.advised.as_ref().and_then(|advised| advised.stale);
         let (name, (atom, age_s)) = self.variant(asked, names, plain, stale);
         counters.variants_served.add(u64::from(name.is_some()));
         let form = self.form(request, path, Rc::clone(&atom), age_s.is_some(), clock, counters);
         let chosen = form.chosen(name.as_deref());
         let chosen = age_s.map_or(Rc::clone(&chosen), |age_s| chosen.aged(age_s));
-        if let Some(advised) = &mut out.advised {
+        if let Some(advised) = &mut out.record.advised {
             (advised.is_chosen, advised.is_stale) = (true, age_s.is_some());
         }
         if is_swappable(&chosen)
@@ -316,7 +310,7 @@ fn is_swappable(atom: &Atom) -> bool {
 
 /// The head of a response that is made piece by piece. Its length is not known beforehand, and its bytes may come from
 /// several files: so it has no validators and no ranges, and caches must not store it.
-fn begin_stream(stream: Stream, chosen: &Atom, asked: &Asked<'_>, out: &mut OutgoingResponse) {
+fn begin_stream(stream: Stream, chosen: &Atom, asked: &Asked<'_>, out: &mut Exchange) {
     let fields = format!(
         "Content-Type: {}\r\nTransfer-Encoding: chunked\r\nAccept-Ranges: none\r\nCache-Control: no-store\r\n",
         chosen.content_type
@@ -331,7 +325,7 @@ fn begin_stream(stream: Stream, chosen: &Atom, asked: &Asked<'_>, out: &mut Outg
         // It makes a swap sooner, so that a refusal is no harm.
         let _ = epoll::set_int_option(&socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES);
     }
-    if let Some(advised) = &mut out.advised {
+    if let Some(advised) = &mut out.record.advised {
         advised.stream = Some(Box::new(stream));
     }
 }

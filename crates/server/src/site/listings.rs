@@ -4,7 +4,7 @@
 use super::{Site, status_of};
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::files::cache::{TOLD_MS, UNTOLD_MS};
 use crate::files::head::{self, Persistence};
 use crate::http::target;
@@ -147,7 +147,7 @@ impl Site {
         extra: Extra<'_>,
         (clock, counters): (&Clock, &LoopCounters),
         persistence: Persistence,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) {
         let Some(shown) = self.listing else {
             return error_page::write(out, 403, extra, clock, persistence);

@@ -4,7 +4,7 @@ use super::governed::Asked;
 use super::{Resource, Site};
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::files::atom::Atom;
 use crate::files::head::Persistence;
 use crate::http::coding::CODINGS;
@@ -65,7 +65,7 @@ impl Site {
         caller: &Caller<'_>,
         persistence: Persistence,
         (clock, counters): (&Clock, &LoopCounters),
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) -> Option<Rc<Atom>> {
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let mut decoded = std::mem::take(&mut self.decoded);

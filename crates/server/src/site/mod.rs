@@ -17,7 +17,7 @@ use crate::counters::LoopCounters;
 use crate::counters::host_counts::HostLedger;
 use crate::counters::static_probe::static_probe;
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::{Exchange, Source};
 use crate::files::atom::{Atom, Description, Stamp};
 use crate::files::cache::{Cache, Found, TOLD_MS, UNTOLD_MS};
 use crate::files::conditional::{self, Verdict};
@@ -197,7 +197,7 @@ impl Site {
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) -> Option<Rc<Atom>> {
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         match request.method {
@@ -235,7 +235,7 @@ impl Site {
         asked: Asked<'_>,
         found: &target::Target<'_>,
         mut resource: Resource,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) -> Option<Rc<Atom>> {
         let Asked { request, caller, path, persistence, clock, counters } = asked;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
@@ -493,7 +493,7 @@ impl Site {
         atom: Rc<Atom>,
         clock: &Clock,
         persistence: Persistence,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) {
         let size = atom.size();
         let verdict =
@@ -532,7 +532,7 @@ impl Site {
         if !out.response.parts.is_empty() {
             out.response.atom = Some(atom.id);
             out.response.variant = atom.variant;
-            out.atom = Some(atom);
+            out.source = Source::Content(atom);
         }
     }
 
@@ -543,7 +543,7 @@ impl Site {
         atom: &Atom,
         clock: &Clock,
         persistence: Persistence,
-        out: &mut OutgoingResponse,
+        out: &mut Exchange,
     ) {
         let size = atom.size();
         let content_range = |(start, end): (u64, u64)| format!("Content-Range: bytes {start}-{}/{size}\r\n", end - 1);
@@ -585,7 +585,7 @@ impl Site {
 }
 
 /// Says which methods there are.
-pub(crate) fn options(out: &mut OutgoingResponse, clock: &Clock, persistence: Persistence) {
+pub(crate) fn options(out: &mut Exchange, clock: &Clock, persistence: Persistence) {
     out.status = 204;
     head::other(&mut out.response.head, 204, &[ALLOW], clock, persistence);
     out.head_bytes = out.response.head.len() as u64;

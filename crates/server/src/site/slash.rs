@@ -1,7 +1,7 @@
 //! The redirect for a request of a directory without its slash.
 
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::files::head::Persistence;
 use crate::http::target;
 use crate::io::clock::Clock;
@@ -12,7 +12,7 @@ pub(crate) fn redirect(
     extra: Extra<'_>,
     clock: &Clock,
     persistence: Persistence,
-    out: &mut OutgoingResponse,
+    out: &mut Exchange,
 ) {
     let mut fields = b"Location: ".to_vec();
     target::encode(found.path, &mut fields);

@@ -2,7 +2,7 @@
 
 use super::{Resource, Site};
 use crate::counters::LoopCounters;
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::files::atom::Atom;
 use crate::io::clock::Clock;
 use crate::policy::throttle::Place;
@@ -34,18 +34,18 @@ impl Site {
 
     /// Tells how long the request waited for a place among those under way and for its file, where it did.
     #[inline]
-    pub(super) fn tell_waits(&self, out: &OutgoingResponse) {
-        if self.looked_ns > 0 || out.place.is_some() {
+    pub(super) fn tell_waits(&self, out: &Exchange) {
+        if self.looked_ns > 0 || out.record.place.is_some() {
             self.tell_what_waited(out);
         }
     }
 
     #[cold]
-    fn tell_what_waited(&self, out: &OutgoingResponse) {
-        let waited_ms = out.place.as_ref().map_or(0, Place::waited_ms);
+    fn tell_what_waited(&self, out: &Exchange) {
+        let waited_ms = out.record.place.as_ref().map_or(0, Place::waited_ms);
         let waited_ns = self.looked_ns.saturating_add(waited_ms.saturating_mul(NS_PER_MS));
         if waited_ns > 0
-            && let Some(advised) = &out.advised
+            && let Some(advised) = &out.record.advised
         {
             advised.waited(waited_ns);
         }

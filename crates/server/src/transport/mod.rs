@@ -2,7 +2,7 @@
 
 pub(crate) mod ring;
 
-use crate::exchange::outgoing::OutgoingResponse;
+use crate::exchange::life::Exchange;
 use crate::exchange::send::{self, COPIED_BYTES_MAX, Sent, Sink, Socket};
 use crate::io::epoll;
 use crate::telemetry::arm_requests::Owed;
@@ -83,7 +83,7 @@ impl Transport {
     #[inline]
     pub(crate) fn flush(
         &mut self,
-        queue: &mut [OutgoingResponse],
+        queue: &mut [Exchange],
         copied: &mut Vec<u8>,
         ring: Option<Staging<'_>>,
     ) -> (io::Result<Sent>, u64) {

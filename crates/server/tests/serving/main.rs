@@ -1,5 +1,6 @@
 //! Files, hosts, protocols and limits, as clients meet them.
 
+mod applications;
 mod clients;
 mod codec_swap;
 mod codings;

@@ -1,6 +1,6 @@
 //! How a connection ends: by its deadline, by an answer to something unreadable, and after its last response.
 
-use super::{After, Connection, Phase, Turn};
+use super::{After, Connection, Parked, Phase, Turn};
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::eviction::Yields;
 use crate::files::head::Persistence;
@@ -18,7 +18,8 @@ impl Connection {
         if self.phase != Phase::Linger {
             state.counts().timeouts.add(1);
         }
-        if self.phase == Phase::Head && !self.saved.is_empty() {
+        let owes_head = self.phase == Phase::Head && !self.saved.is_empty();
+        if owes_head || (self.phase == Phase::Body && self.give_application_up(state)) {
             self.refuse(408, 0, state);
             // Best effort: what does not fit into the socket at once is not worth waiting for.
             let _ = self.send_batch(1, state);
@@ -33,18 +34,18 @@ impl Connection {
         match self.phase {
             // It began anew with the last byte that was taken.
             Phase::Stall => Yields::stalled(since_ms(timeouts.stall), now_ms),
-            _ if self.is_sending() || self.is_parked => None,
+            _ if self.is_sending() || self.parked != Parked::No => None,
             Phase::Idle => Yields::idle(since_ms(timeouts.idle), now_ms),
             Phase::Head => Yields::slow(since_ms(timeouts.head)),
             Phase::Body => Yields::stalled(since_ms(timeouts.body), now_ms),
-            Phase::Linger | Phase::Parked => None,
+            Phase::Linger | Phase::Parked | Phase::Application => None,
         }
     }
 
     /// Logs what was sent of unfinished responses.
     pub(crate) fn abort(&mut self, state: &mut LoopState) {
-        for mut outgoing in std::mem::take(&mut self.queue) {
-            state.settle_one(&mut outgoing);
+        for mut exchange in std::mem::take(&mut self.queue) {
+            state.settle_one(&mut exchange);
         }
         // Whether it is parked or not: it is looked at again and again while it waits.
         state.forget_waiting(self.number, None);
@@ -54,11 +55,11 @@ impl Connection {
     /// Puts the answer to something unreadable into a place of the batch; the connection ends after it.
     pub(super) fn refuse(&mut self, status: u16, place: usize, state: &mut LoopState) {
         self.after = After::Linger;
-        let outgoing = &mut state.batch[place];
-        error_page::write(outgoing, status, Extra::default(), &state.clock, Persistence::Closes);
+        let exchange = &mut state.batch[place];
+        error_page::write(exchange, status, Extra::default(), &state.clock, Persistence::Closes);
         state.counters.0[state.index].count(status);
         if let Some(log) = &mut state.log {
-            log.begin(&mut outgoing.log, None, self.peer.ip(), status, &state.clock);
+            log.begin(&mut exchange.record.log, None, self.peer.ip(), status, &state.clock);
         }
     }
 

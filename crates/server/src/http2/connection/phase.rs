@@ -11,11 +11,14 @@ impl Connection {
         let timeouts = &state.timeouts;
         let (phase, timeout) = if self.is_failed || self.is_done {
             (Phase::Linger, timeouts.linger)
-        } else if self.streams.iter().any(|stream| !stream.is_held && !stream.waits()) || self.is_blocked() {
+        } else if self.streams.iter().any(Stream::is_answering) || self.is_blocked() {
             (Phase::Stall, timeouts.stall)
         } else if !self.has_settings || self.continued.is_some() || !self.saved.is_empty() {
             (Phase::Head, timeouts.head)
         } else if self.streams.iter().any(Stream::waits) {
+            (Phase::Queue, Duration::MAX)
+        } else if self.streams.iter().any(Stream::is_starved) {
+            // Each has its own time: see below, and the exchange's for its application.
             (Phase::Queue, Duration::MAX)
         } else {
             (Phase::Idle, timeouts.idle)
@@ -28,7 +31,12 @@ impl Connection {
             self.phase = phase;
             self.phase_deadline_ms = after(state.clock.now_ms, timeout);
         }
-        let held = self.streams.iter().filter(|stream| stream.is_held).map(|stream| stream.since_ms).min();
+        let held = self
+            .streams
+            .iter()
+            .filter(|stream| stream.is_held || stream.owes_body())
+            .map(|stream| stream.since_ms)
+            .min();
         self.deadline_ms = held.map_or(u64::MAX, |since_ms| after(since_ms, timeouts.body)).min(self.phase_deadline_ms);
     }
 }

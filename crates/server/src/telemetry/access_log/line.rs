@@ -98,6 +98,8 @@ pub(crate) struct LogLine {
     late: [(u32, Late); LATE_MAX],
     late_count: u8,
     began: Option<Instant>,
+    /// Where the status is to stand, which was not known at the beginning.
+    status_at: Vec<u32>,
     /// The user that was let in; empty = none.
     pub(crate) user: String,
     /// The host that answers.
@@ -107,11 +109,13 @@ pub(crate) struct LogLine {
 impl LogLine {
     pub(crate) fn clear(&mut self) {
         self.used = 0;
+        self.status_at.clear();
         self.user.clear();
         self.host = None;
     }
 
-    /// Writes everything that is known when a response begins. Without a request its head was unreadable.
+    /// Writes everything that is known when a response begins. Without a request its head was unreadable; a status of
+    /// 0 is not known yet, see [`Self::know_status`].
     pub(super) fn begin(
         &mut self,
         (options, format, clients): (&AccessLog, &Format, &mut Clients),
@@ -126,6 +130,7 @@ impl LogLine {
         let client = clients.of(if options.addresses { peer } else { network(peer) }, clock);
         if let (Some(clf), Some(request)) = (format.clf, request)
             && self.user.is_empty()
+            && status != 0
             && self.begin_clf(clf, client, request, status, options.queries)
         {
             return;
@@ -135,6 +140,7 @@ impl LogLine {
             let mut room = Room::new(&mut self.text);
             let mut out = Out { room: &mut room, is_json: format.is_json, queries: options.queries };
             self.late_count = 0;
+            self.status_at.clear();
             for piece in &format.pieces {
                 match piece {
                     Piece::Text(text) => out.room.some(text.bytes, usize::from(text.used)),
@@ -161,6 +167,10 @@ impl LogLine {
                         }
                         None => out.text(None),
                     },
+                    Piece::Status if status == 0 => {
+                        self.status_at.push(out.room.used() as u32);
+                        out.room.text(b"000");
+                    }
                     Piece::Status => out.room.decimal(u64::from(status)),
                     Piece::Host => out.text(self.host.as_ref().map(|host| host.name.as_bytes())),
                     Piece::AskedHost => out.text(request.and_then(|request| request.host)),
@@ -209,6 +219,17 @@ impl LogLine {
         room.byte(b'\n');
         (self.used, self.late_count) = (room.used(), 1);
         !room.is_short()
+    }
+
+    /// Puts the status in that was not known at the beginning; it has three digits.
+    #[cold]
+    pub(crate) fn know_status(&mut self, status: u16) {
+        for at in self.status_at.drain(..) {
+            let digits = [status / 100, status / 10, status].map(|digits| b'0' + (digits % 10) as u8);
+            if let Some(place) = self.text.get_mut(at as usize..at as usize + 3) {
+                place.copy_from_slice(&digits);
+            }
+        }
     }
 
     /// Whether there is none.

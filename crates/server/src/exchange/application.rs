@@ -1,0 +1,181 @@
+//! Applications: what answers requests otherwise than by files, in the program that runs the server.
+
+use super::field_lines::pairs;
+use super::reply::Reply;
+use super::request_body::RequestBody;
+use super::wakes::Wakes;
+use crate::http::request::{AllFields, Framing, Request};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Answers the requests for some paths by code; see [`crate::HostRules::with_application`].
+///
+/// # Examples
+///
+/// An application that streams a request's body back, whatever its size, with at most 64 KiB of it held:
+///
+/// ```
+/// use weir_server::{Aborted, Application, Handler, Reply, RequestBody, RequestHead, Wake};
+///
+/// #[derive(Debug)]
+/// struct Echo;
+///
+/// impl Application for Echo {
+///     fn begin(&self, _head: &RequestHead<'_>, _wake: Wake) -> Box<dyn Handler> {
+///         Box::new(Echo)
+///     }
+/// }
+///
+/// impl Handler for Echo {
+///     fn go_on(&mut self, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted> {
+///         if !reply.has_begun() {
+///             reply.begin(200, &[("Content-Type", "application/octet-stream")], None).map_err(|_| Aborted)?;
+///         }
+///         let taken = reply.write(body.bytes());
+///         body.take(taken);
+///         if body.is_ended() {
+///             reply.end(&[]).map_err(|_| Aborted)?;
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait Application: fmt::Debug + Send + Sync {
+    /// Begins the answer to a request. It runs on the thread of the connection's loop and must not block.
+    fn begin(&self, head: &RequestHead<'_>, wake: Wake) -> Box<dyn Handler>;
+}
+
+/// One request that an application answers. It stays on the thread of its loop. It is dropped when the response has been
+/// sent, and also when the client has gone, its time is over or the server ends: that is how a handler is cancelled.
+pub trait Handler: fmt::Debug {
+    /// Goes on as far as is possible without blocking: takes from the body, gives to the reply. The loop calls it at
+    /// first, then when more of the body has come, when the client has taken what was given, and when [`Wake::wake`]
+    /// was called; now and then without any of these.
+    ///
+    /// # Errors
+    ///
+    /// [`Aborted`] if there is no honest way to go on: before the response has begun the client gets 502, after that the
+    /// response is cut off so that the client can tell.
+    fn go_on(&mut self, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted>;
+}
+
+/// The application cannot answer, or not go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the application gives up")]
+pub struct Aborted;
+
+/// An application among the settings of a path.
+#[derive(Clone)]
+pub(crate) struct ApplicationHandle(pub(crate) Arc<dyn Application>);
+
+impl fmt::Debug for ApplicationHandle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// The same if it is the same value.
+impl PartialEq for ApplicationHandle {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// The head of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestHead<'r> {
+    pub(crate) request: &'r Request<'r>,
+    pub(crate) client: IpAddr,
+    pub(crate) is_secure: bool,
+}
+
+impl<'r> RequestHead<'r> {
+    /// The method, such as `POST`.
+    pub fn method(&self) -> &'r str {
+        self.request.method_text
+    }
+
+    /// The target as it came: a path and perhaps a query.
+    pub fn target(&self) -> &'r str {
+        self.request.target
+    }
+
+    /// The version of HTTP: 10, 11, 20 or 30.
+    pub fn version(&self) -> u8 {
+        match self.request.minor {
+            0 => 10,
+            1 => 11,
+            2 => 20,
+            _ => 30,
+        }
+    }
+
+    /// Names and values of all fields in their order; in HTTP/2 and HTTP/3 names are in lower case, and fields whose
+    /// name begins with a colon stand for the request line.
+    pub fn fields(&self) -> impl Iterator<Item = (&'r str, &'r [u8])> {
+        let (head, block) = match self.request.all {
+            AllFields::Unknown => (&b""[..], None),
+            AllFields::Head(head) => {
+                // Behind the request line, which was parsed.
+                let line = memchr::memchr(b'\n', head).map_or(head.len(), |end| end + 1);
+                (&head[line..], None)
+            }
+            AllFields::Block(fields) => (&b""[..], Some(fields.iter())),
+        };
+        let of_block = block.into_iter().flatten();
+        pairs(head).chain(of_block.filter_map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value))))
+    }
+
+    /// Bytes of the body, if the client says; 0 without a body.
+    pub fn body_bytes(&self) -> Option<u64> {
+        match self.request.framing {
+            Framing::None if self.request.minor >= 2 => None,
+            Framing::None => Some(0),
+            Framing::Length(bytes) => Some(bytes),
+            Framing::Chunked => None,
+        }
+    }
+
+    /// The client's address.
+    pub fn client(&self) -> IpAddr {
+        self.client
+    }
+
+    /// Whether the connection is encrypted.
+    pub fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+}
+
+/// Has the loop of a connection call a handler again; from any thread.
+#[derive(Debug, Clone)]
+pub struct Wake(pub(crate) Arc<Waked>);
+
+/// Which request is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// The token of its connection with the loop; none over QUIC.
+    pub(crate) token: Option<u64>,
+    /// The connection's number.
+    pub(crate) connection: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Waked {
+    pub(crate) wakes: Arc<Wakes>,
+    pub(crate) address: Address,
+    /// It stands among the wakes already.
+    pub(crate) is_waked: AtomicBool,
+}
+
+impl Wake {
+    /// Has [`Handler::go_on`] called soon, if the request is still there. It never blocks for long, and calls that come
+    /// before the loop has looked count as one.
+    pub fn wake(&self) {
+        if !self.0.is_waked.swap(true, Ordering::AcqRel) {
+            self.0.wakes.add(Arc::clone(&self.0));
+        }
+    }
+}

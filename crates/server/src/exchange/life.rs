@@ -1,0 +1,228 @@
+//! A request from its head to the end of its response.
+//!
+//! Where the body of the response comes from is a state with its data ([`Source`]): content in memory or of a file, or
+//! bytes that stand behind the head (an assembled page, an error's page), or an application that gives it as it is
+//! ready. Only the last one has a request body that anything reads; all others have it discarded ([`super::drain`]).
+
+use crate::exchange::record::RequestRecord;
+use crate::exchange::streamed::Streamed;
+use crate::files::atom::{Atom, Content};
+use crate::http::response::Response;
+use crate::policy::policy_client::Advised;
+use crate::telemetry::arm_requests::{Outcome, Owed};
+use std::rc::Rc;
+use std::{fmt, io};
+
+/// Content up to this size is put behind its head: it would be copied anyway, see [`crate::exchange::send::COPIED_BYTES_MAX`].
+const JOINED_BYTES_MAX: usize = 3072;
+
+/// Where the body of a response comes from.
+#[derive(Debug, Default)]
+pub(crate) enum Source {
+    /// What there is of it stands behind the head.
+    #[default]
+    Head,
+    /// Parts of content that lies in memory or in a file. The handle is here and not in the value.
+    Content(Rc<Atom>),
+    /// An application gives it as it is ready, and takes the request's body.
+    Application(Box<ByApplication>),
+}
+
+/// What routing does to the head of an application's response: fields and pages of the tables of its path.
+pub(crate) type Finish = Box<dyn FnOnce(&mut Exchange)>;
+
+/// A request of an application.
+pub(crate) struct ByApplication {
+    pub(crate) streamed: Streamed,
+    pub(super) finish: Option<Finish>,
+}
+
+impl fmt::Debug for ByApplication {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.streamed.fmt(formatter)
+    }
+}
+
+impl Source {
+    /// The content, if it is that.
+    #[inline]
+    pub(crate) fn content(&self) -> Option<&Content> {
+        match self {
+            Self::Content(atom) => Some(&atom.content),
+            Self::Head | Self::Application(_) => None,
+        }
+    }
+}
+
+/// A request and its response.
+#[derive(Debug, Default)]
+pub(crate) struct Exchange {
+    pub(crate) response: Response,
+    pub(crate) source: Source,
+    /// The status code, for counts and the log.
+    pub(crate) status: u16,
+    /// Bytes of the head proper: what follows in the stream is the body.
+    pub(crate) head_bytes: u64,
+    pub(crate) record: RequestRecord,
+}
+
+impl Exchange {
+    #[inline]
+    pub(crate) fn reset(&mut self) {
+        self.response.reset();
+        self.source = Source::Head;
+        self.status = 0;
+        self.head_bytes = 0;
+        self.record.reset();
+    }
+
+    /// Puts content of a few bytes behind the head, so that one piece of memory is sent in place of two.
+    #[inline]
+    pub(crate) fn join_small(&mut self) {
+        let Self { response, source, .. } = self;
+        if let ([part], Some(Content::Memory(bytes))) = (response.parts.as_slice(), source.content())
+            && bytes.len() <= JOINED_BYTES_MAX
+            && (part.start, part.end, part.head_end) == (0, bytes.len() as u64, response.head.len() as u64)
+        {
+            response.head.extend_from_slice(bytes);
+            response.parts.clear();
+            response.atom = None;
+            *source = Source::Head;
+        }
+    }
+
+    /// Whether all of it is a piece of memory of at most so many bytes, of which nothing was sent yet.
+    #[inline]
+    pub(crate) fn is_one_piece(&self, bytes_max: usize) -> bool {
+        let Response { head, parts, offset, .. } = &self.response;
+        *offset == 0 && parts.is_empty() && (1..=bytes_max).contains(&head.len()) && !self.continues()
+    }
+
+    /// Some of the responses were sent; tells what is to know of this one's first bytes, if it was among them.
+    pub(crate) fn sent_some(&mut self) {
+        if self.response.offset > 0 {
+            self.record.sent_some();
+        }
+    }
+
+    /// Whether everything was taken, and nothing more is to be made.
+    #[inline]
+    pub(crate) fn is_finished(&self) -> bool {
+        self.response.is_finished() && !self.continues()
+    }
+
+    /// Whether more is made once the sink has taken what there is.
+    #[inline]
+    pub(crate) fn continues(&self) -> bool {
+        self.record.advised.as_ref().is_some_and(Advised::continues) || self.is_awaited()
+    }
+
+    /// Whether more may come of an application, which says when.
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(&self.source, Source::Application(by) if !by.streamed.is_over())
+    }
+
+    /// Whether an application has kept its client waiting for too long.
+    pub(crate) fn is_late(&self, now_ms: u64) -> bool {
+        matches!(&self.source, Source::Application(by) if !by.streamed.is_over() && by.streamed.is_late(now_ms))
+    }
+
+    /// Whether fields follow behind the body of an application's response.
+    pub(crate) fn has_trailers(&self) -> bool {
+        matches!(&self.source, Source::Application(by) if !by.streamed.trailers().is_empty())
+    }
+
+    /// Whether an application may take more of the body than has come.
+    pub(crate) fn is_owed_body(&self) -> bool {
+        matches!(&self.source, Source::Application(by) if by.streamed.body.is_owed())
+    }
+
+    /// Bytes of the body that there is room for.
+    pub(crate) fn body_room(&self) -> usize {
+        if let Source::Application(by) = &self.source { by.streamed.body.room() } else { 0 }
+    }
+
+    /// Leaves away what has not been sent, and what would come.
+    pub(crate) fn cut_off(&mut self) {
+        self.response.cut_off();
+        if let Some(streamed) = self.streamed() {
+            streamed.give_up();
+        }
+    }
+
+    /// The request of an application.
+    #[inline]
+    pub(crate) fn streamed(&mut self) -> Option<&mut Streamed> {
+        match &mut self.source {
+            Source::Application(by) => Some(&mut by.streamed),
+            Source::Head | Source::Content(_) => None,
+        }
+    }
+
+    /// Makes the next piece in the place of what was taken.
+    ///
+    /// # Errors
+    ///
+    /// What the file system answers, and `StaleNetworkFileHandle` if the file has changed.
+    #[cold]
+    pub(crate) fn refill(&mut self) -> io::Result<()> {
+        let Some(advised) = &mut self.record.advised else { return Ok(()) };
+        advised.released_bytes += self.response.offset;
+        self.response.offset = 0;
+        self.response.head.clear();
+        advised.fill(&mut self.response.head)
+    }
+
+    /// Tells the adviser of its end.
+    #[inline]
+    pub(crate) fn settle_advised(&mut self) {
+        if self.record.advised.is_some() {
+            let (bytes, is_finished) = (self.sent_bytes(), self.is_finished());
+            self.record.settle_advised(bytes, is_finished);
+        }
+        if self.record.again.is_some() {
+            let is_finished = self.is_finished();
+            self.record.again.iter_mut().for_each(|again| again.settle(is_finished));
+        }
+    }
+
+    /// Ends the business transaction that it is.
+    #[inline]
+    pub(crate) fn end_told(&mut self) {
+        let outcome = self.outcome();
+        self.record.end_told(outcome);
+    }
+
+    /// Takes the end of its business transaction off it, to be told once the bytes have gone.
+    pub(crate) fn owe_told(&mut self) -> Owed {
+        let outcome = self.outcome();
+        self.record.owe_told(outcome)
+    }
+
+    #[inline]
+    fn outcome(&self) -> Outcome {
+        Outcome { status: self.status, is_finished: self.is_finished(), body_bytes: self.body_sent_bytes() }
+    }
+
+    /// Bytes that the socket has taken, the head's included.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        let released = self.record.advised.as_ref().map_or(0, |advised| advised.released_bytes);
+        let streamed = if let Source::Application(by) = &self.source { by.streamed.released_bytes } else { 0 };
+        self.response.offset + released + streamed
+    }
+
+    /// Whether the content is still what the head has said of it.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        match &self.source {
+            Source::Content(atom) => atom.is_unchanged(),
+            Source::Head | Source::Application(_) => true,
+        }
+    }
+
+    /// Bytes of the body that the socket has taken.
+    pub(crate) fn body_sent_bytes(&self) -> u64 {
+        let framing = if let Source::Application(by) = &self.source { by.streamed.framing_bytes } else { 0 };
+        self.sent_bytes().saturating_sub(self.head_bytes + framing)
+    }
+}

@@ -1,0 +1,199 @@
+//! The response of an application: its head, its body as a stream with a bound, its trailers.
+
+use crate::http::request::is_token;
+use std::fmt::Write as _;
+
+/// Bytes of a response that an application may give before the client has taken them.
+pub const OFFERED_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the fields of a head, or of trailers.
+const FIELD_BYTES_MAX: usize = 32 << 10;
+
+/// Why something is no response.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplyError {
+    /// There is one head.
+    #[error("the response has begun already")]
+    Begun,
+    /// A body needs a head before it.
+    #[error("the response has not begun: call `begin` first")]
+    NotBegun,
+    /// A status that is none, or that of an interim response.
+    #[error("{0} is no status of a response: 200 to 599 are")]
+    Status(u16),
+    /// A field that HTTP does not allow here, or that the server says itself.
+    #[error("the field {0:?} cannot be set: it is no field, or the server frames messages by it")]
+    Field(String),
+    /// Fields of more than 32 KiB.
+    #[error("the fields are larger than {FIELD_BYTES_MAX} bytes")]
+    TooLarge,
+    /// The body was said to be longer.
+    #[error("the body lacks {0} bytes of the length that its head says")]
+    Short(u64),
+}
+
+/// How far the response is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// There is no head yet.
+    Awaited,
+    /// The head is there; so many bytes of the body are to come, if its length was said.
+    Body { left: Option<u64> },
+    /// The body has ended.
+    Ended,
+}
+
+/// A head that is to be written.
+#[derive(Debug)]
+pub(crate) struct ReplyHead {
+    pub(crate) status: u16,
+    /// Lines of fields.
+    pub(crate) fields: Vec<u8>,
+    /// Bytes of the body, if that was said.
+    pub(crate) length: Option<u64>,
+}
+
+/// The response to a request, as an application gives it: [`begin`](Self::begin), then [`write`](Self::write), then
+/// [`end`](Self::end).
+#[derive(Debug)]
+pub struct Reply {
+    stage: Stage,
+    /// Not written yet.
+    pub(super) head: Option<ReplyHead>,
+    /// Bytes of the body that were not moved on yet.
+    pub(super) held: Vec<u8>,
+    /// Lines of fields behind the body.
+    pub(super) trailers: Vec<u8>,
+    /// The client has not taken what was given before.
+    pub(super) is_full: bool,
+    /// No body is sent, as for HEAD, 204 and 304.
+    pub(super) is_bodiless: bool,
+}
+
+impl Reply {
+    pub(super) fn new(is_bodiless: bool) -> Self {
+        let (held, trailers) = (Vec::new(), Vec::new());
+        Self { stage: Stage::Awaited, head: None, held, trailers, is_full: false, is_bodiless }
+    }
+
+    /// Begins the response. With `length_bytes` the body has exactly so many bytes; without it the end says so. The
+    /// server adds Date and Server, and what frames the message.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplyError`] says what is wrong; nothing was begun then.
+    pub fn begin(&mut self, status: u16, fields: &[(&str, &str)], length_bytes: Option<u64>) -> Result<(), ReplyError> {
+        if self.stage != Stage::Awaited {
+            return Err(ReplyError::Begun);
+        }
+        if !(200..=599).contains(&status) {
+            return Err(ReplyError::Status(status));
+        }
+        let fields = lines(fields)?;
+        self.is_bodiless |= matches!(status, 204 | 304);
+        self.head = Some(ReplyHead { status, fields, length: length_bytes });
+        self.stage = Stage::Body { left: length_bytes };
+        Ok(())
+    }
+
+    /// Whether [`begin`](Self::begin) was called.
+    pub fn has_begun(&self) -> bool {
+        self.stage != Stage::Awaited
+    }
+
+    /// Bytes of the body that can be given now; 0 = the client takes what there is first, the body has its length, or
+    /// it has not begun.
+    pub fn room(&self) -> usize {
+        let Stage::Body { left } = self.stage else { return 0 };
+        let room = if self.is_full { 0 } else { OFFERED_BYTES_MAX - self.held.len() };
+        left.map_or(room, |left| room.min(usize::try_from(left).unwrap_or(usize::MAX)))
+    }
+
+    /// Gives bytes of the body; returns how many there was room for.
+    pub fn write(&mut self, bytes: &[u8]) -> usize {
+        let taken = bytes.len().min(self.room());
+        if !self.is_bodiless {
+            self.held.extend_from_slice(&bytes[..taken]);
+        }
+        if let Stage::Body { left: Some(left) } = &mut self.stage {
+            *left -= taken as u64;
+        }
+        taken
+    }
+
+    /// Ends the response. Trailers go where the version of HTTP has a place for them: not to HTTP/1.0, nor over
+    /// HTTP/1.1 behind a body whose length was said.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplyError`] if it has not begun, lacks some of its length, or a trailer is no field.
+    pub fn end(&mut self, trailers: &[(&str, &str)]) -> Result<(), ReplyError> {
+        match self.stage {
+            Stage::Awaited => return Err(ReplyError::NotBegun),
+            Stage::Body { left: Some(left @ 1..) } if !self.is_bodiless => return Err(ReplyError::Short(left)),
+            Stage::Body { .. } | Stage::Ended => {}
+        }
+        self.trailers = lines(trailers)?;
+        self.stage = Stage::Ended;
+        Ok(())
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+}
+
+/// Fields as the lines of a head.
+fn lines(fields: &[(&str, &str)]) -> Result<Vec<u8>, ReplyError> {
+    const FRAMING: [&str; 6] =
+        ["content-length", "transfer-encoding", "connection", "keep-alive", "upgrade", "proxy-connection"];
+    let mut text = String::new();
+    for (name, value) in fields {
+        let is_value = value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f));
+        if !is_token(name.as_bytes()) || !is_value || FRAMING.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+            return Err(ReplyError::Field((*name).to_owned()));
+        }
+        // Writing to memory does not fail.
+        let _ = write!(text, "{name}: {value}\r\n");
+    }
+    if text.len() > FIELD_BYTES_MAX { Err(ReplyError::TooLarge) } else { Ok(text.into_bytes()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_has_one_head_then_its_body_then_its_end() {
+        let mut reply = Reply::new(false);
+        assert_eq!((reply.write(b"early"), reply.room()), (0, 0));
+        assert_eq!(reply.end(&[]), Err(ReplyError::NotBegun));
+        for status in [0, 100, 103, 199, 600] {
+            assert_eq!(reply.begin(status, &[], None), Err(ReplyError::Status(status)));
+        }
+        for (name, value) in [("a b", "c"), ("", "c"), ("a", "b\r\nc: d"), ("Content-Length", "4"), ("connection", "x")]
+        {
+            assert_eq!(reply.begin(200, &[(name, value)], None), Err(ReplyError::Field(name.to_owned())));
+        }
+        assert_eq!(reply.begin(200, &[("a", &"x".repeat(FIELD_BYTES_MAX))], None), Err(ReplyError::TooLarge));
+        assert!(!reply.has_begun());
+        assert_eq!(reply.begin(200, &[("A", "b")], Some(8)), Ok(()));
+        assert_eq!(reply.begin(200, &[], None), Err(ReplyError::Begun));
+        assert_eq!((reply.room(), reply.write(b"12345"), reply.end(&[])), (8, 5, Err(ReplyError::Short(3))));
+        assert_eq!((reply.write(b"67890"), reply.room(), reply.end(&[("t", "v")])), (3, 0, Ok(())));
+        assert_eq!(
+            (&reply.held[..], &reply.trailers[..], reply.is_ended()),
+            (&b"12345678"[..], &b"t: v\r\n"[..], true)
+        );
+    }
+
+    #[test]
+    fn no_more_is_given_than_its_bound_and_nothing_of_a_body_that_is_not_sent() {
+        let mut reply = Reply::new(false);
+        reply.begin(200, &[], None).expect("begins");
+        assert_eq!(reply.write(&vec![0; OFFERED_BYTES_MAX + 5]), OFFERED_BYTES_MAX);
+        assert_eq!((reply.room(), reply.write(b"x")), (0, 0));
+        let mut reply = Reply::new(true);
+        reply.begin(200, &[], Some(1 << 40)).expect("begins");
+        assert_eq!((reply.write(b"abc"), reply.held.len(), reply.end(&[])), (3, 0, Ok(())));
+    }
+}

@@ -1,0 +1,186 @@
+//! A request that an application answers: its handler, its body, and the response as it becomes ready.
+
+use super::application::{Aborted, ApplicationHandle, Handler, RequestHead, Wake};
+use super::reply::Reply;
+use super::request_body::RequestBody;
+use crate::files::head::Persistence;
+use crate::http::request::{Framing, Method};
+use std::fmt;
+use std::io::Write as _;
+
+/// How far the application is.
+enum Stage {
+    /// It was chosen for the request, and does not know of it yet.
+    Chosen(ApplicationHandle),
+    /// It answers.
+    Running(Box<dyn Handler>),
+    /// It has answered.
+    Over,
+    /// It gave up, or was given up.
+    Failed,
+}
+
+/// How a response is framed that is given piece by piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Frames {
+    /// By the protocol, or by a length in its head.
+    Outside,
+    /// By chunks (RFC 9112 section 7.1).
+    Chunks,
+    /// By the end of the connection, as HTTP/1.0 has it.
+    UntilClose,
+}
+
+/// How a response is to be written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// As [`crate::http::request::Request::minor`] has it.
+    pub(crate) minor: u8,
+    pub(crate) persistence: Persistence,
+    /// How long the application may keep the client waiting, in milliseconds.
+    pub(crate) patience_ms: u64,
+}
+
+/// Why a response ends otherwise than its application wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// The application gave up, or broke its word.
+    Aborted,
+    /// It kept the client waiting for too long.
+    Late,
+}
+
+/// Such a request.
+pub(crate) struct Streamed {
+    stage: Stage,
+    pub(crate) body: RequestBody,
+    pub(super) reply: Reply,
+    pub(super) frames: Frames,
+    pub(super) manner: Manner,
+    /// Until then the application may keep the client waiting.
+    pub(super) patience_until_ms: u64,
+    /// Bytes of pieces that were sent and have given their place to others.
+    pub(super) released_bytes: u64,
+    /// Bytes of these and of the piece that is sent which are neither of the head nor of the body.
+    pub(super) framing_bytes: u64,
+}
+
+impl fmt::Debug for Streamed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match &self.stage {
+            Stage::Chosen(application) => format!("{application:?}"),
+            Stage::Running(handler) => format!("{handler:?}"),
+            Stage::Over => "over".to_owned(),
+            Stage::Failed => "given up".to_owned(),
+        };
+        formatter.debug_struct("Streamed").field("stage", &stage).field("reply", &self.reply).finish_non_exhaustive()
+    }
+}
+
+impl Streamed {
+    /// A request that was routed to an application.
+    pub(crate) fn chosen(application: ApplicationHandle) -> Self {
+        Self {
+            stage: Stage::Chosen(application),
+            body: RequestBody::default(),
+            reply: Reply::new(false),
+            frames: Frames::Outside,
+            manner: Manner { minor: 1, persistence: Persistence::Closes, patience_ms: 0 },
+            patience_until_ms: u64::MAX,
+            released_bytes: 0,
+            framing_bytes: 0,
+        }
+    }
+
+    /// Has the application begin.
+    pub(super) fn begin(&mut self, head: &RequestHead<'_>, wake: Wake, manner: Manner, now_ms: u64) {
+        let Stage::Chosen(application) = &self.stage else { return };
+        let handler = application.0.begin(head, wake);
+        self.stage = Stage::Running(handler);
+        self.manner = manner;
+        self.patience_until_ms = now_ms.saturating_add(manner.patience_ms);
+        self.reply.is_bodiless = head.request.method == Method::Head;
+        if head.request.framing == Framing::None && head.request.minor < 2 {
+            self.body.end();
+        }
+    }
+
+    /// Whether it has begun.
+    pub(crate) fn is_begun(&self) -> bool {
+        !matches!(self.stage, Stage::Chosen(_))
+    }
+
+    /// Whether nothing more comes of it than what was moved on.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over | Stage::Failed)
+    }
+
+    /// Whether the connection ends behind the response, in HTTP/1.
+    pub(crate) fn closes(&self) -> bool {
+        self.manner.persistence == Persistence::Closes
+    }
+
+    /// Whether the application has kept the client waiting for too long.
+    pub(super) fn is_late(&self, now_ms: u64) -> bool {
+        self.patience_until_ms <= now_ms
+    }
+
+    /// Whether it gave up, or was given up.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(self.stage, Stage::Failed)
+    }
+
+    pub(super) fn give_up(&mut self) {
+        self.stage = Stage::Failed;
+    }
+
+    /// Has the handler go on. What it gives is held until it is moved on.
+    pub(super) fn drive(&mut self, is_taken: bool, now_ms: u64) -> Result<(), GivenUp> {
+        let Stage::Running(handler) = &mut self.stage else { return Ok(()) };
+        self.reply.is_full = !is_taken;
+        let before = (self.body.bytes().len(), self.reply.held.len(), self.reply.has_begun());
+        handler.go_on(&mut self.body, &mut self.reply).map_err(|Aborted| GivenUp::Aborted)?;
+        let has_moved = before != (self.body.bytes().len(), self.reply.held.len(), self.reply.has_begun());
+        // While it is the client's turn the application owes nothing.
+        if has_moved || !is_taken || self.body.is_owed() {
+            self.patience_until_ms = now_ms.saturating_add(self.manner.patience_ms);
+        } else if now_ms >= self.patience_until_ms && !self.reply.is_ended() {
+            return Err(GivenUp::Late);
+        }
+        Ok(())
+    }
+
+    /// Moves what the handler has given to the end of `out`, framed; ends the response where it has ended.
+    pub(super) fn move_on(&mut self, out: &mut Vec<u8>) {
+        let held = &mut self.reply.held;
+        let before = out.len();
+        let body_bytes = held.len();
+        if !held.is_empty() {
+            match self.frames {
+                Frames::Outside | Frames::UntilClose if out.is_empty() => std::mem::swap(out, held),
+                Frames::Outside | Frames::UntilClose => out.append(held),
+                Frames::Chunks => {
+                    // Writing to memory does not fail.
+                    let _ = write!(out, "{body_bytes:x}\r\n");
+                    out.append(held);
+                    out.extend_from_slice(b"\r\n");
+                }
+            }
+        }
+        if self.reply.is_ended() {
+            if self.frames == Frames::Chunks {
+                out.extend_from_slice(b"0\r\n");
+                out.extend_from_slice(&self.reply.trailers);
+                out.extend_from_slice(b"\r\n");
+            }
+            // The handler is dropped once it is not needed, and not only when the client has taken the last byte.
+            self.stage = Stage::Over;
+        }
+        self.framing_bytes += (out.len() - before - body_bytes) as u64;
+    }
+
+    /// Lines of fields behind the body, for protocols that have a frame for them.
+    pub(crate) fn trailers(&self) -> &[u8] {
+        &self.reply.trailers
+    }
+}

@@ -1,0 +1,195 @@
+//! A request that an application answers: its body comes as the application takes it, and the response goes as it gives
+//! it. The connection's next request waits until then.
+
+use super::{After, Connection, Fed, Parked, Phase};
+use crate::exchange::application::{Address, RequestHead, Wake, Waked};
+use crate::exchange::drain::{Drain, Part};
+use crate::exchange::life::Exchange;
+use crate::exchange::streamed::Manner;
+use crate::exchange::wakes::Wakes;
+use crate::files::head::Persistence;
+use crate::http::limits::Timeouts;
+use crate::http::request::Request;
+use crate::io::clock::Clock;
+use crate::loop_state::LoopState;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Bytes that may stand between two pieces of a body's content: the size of a chunk with its extensions, or trailers.
+const OVERHEAD_BYTES_MAX: u64 = 16 << 10;
+/// Bytes of a body that the client has to send in each span of its time.
+pub(super) const STRIDE_BYTES: usize = 16 << 10;
+
+impl Connection {
+    /// Has the application begin that was chosen for the request.
+    #[cold]
+    pub(super) fn begin_application(
+        &mut self,
+        request: &Request<'_>,
+        exchange: &mut Exchange,
+        (wakes, token, clock, timeouts, stopping): (&Arc<Wakes>, u64, &Clock, &Timeouts, bool),
+        has_more_input: bool,
+    ) {
+        // Whether the connection stays is found out once the response is over.
+        self.after = After::Continue;
+        self.drain = Drain::whole(request.framing, OVERHEAD_BYTES_MAX);
+        self.body_bytes = 0;
+        let patience_ms = u64::try_from(timeouts.application.as_millis()).unwrap_or(u64::MAX);
+        let persistence = Persistence::of(request.minor, request.keep_alive && !stopping);
+        let manner = Manner { minor: request.minor, persistence, patience_ms };
+        let address = Address { token: Some(token), connection: self.number };
+        let wakes = Arc::clone(wakes);
+        let wake = Wake(Arc::new(Waked { wakes, address, is_waked: AtomicBool::new(false) }));
+        let head = RequestHead { request, client: self.peer.ip(), is_secure: self.transport.is_secure() };
+        exchange.begin_application(&head, wake, manner, clock);
+        match exchange.streamed() {
+            Some(streamed) if self.drain.is_done() => streamed.body.end(),
+            Some(_) if request.expects_continue && !has_more_input => exchange.ask_for_body(),
+            _ => {}
+        }
+    }
+
+    /// Whether the last response that is under way is that of an application.
+    pub(super) fn is_answered_by_application(&self) -> bool {
+        self.queue.last().is_some_and(Exchange::is_awaited)
+    }
+
+    /// Gives the application what has come of the body, or finds out who is waited for: the client or the application.
+    ///
+    /// # Errors
+    ///
+    /// `UnexpectedEof` if the client ends its side before the body is over, or while it waits for the response; what the
+    /// socket answers.
+    pub(super) fn feed(&mut self, state: &mut LoopState) -> io::Result<Fed> {
+        let Some(body) = self.queue.last_mut().and_then(Exchange::streamed).map(|streamed| &streamed.body) else {
+            return Ok(Fed::Nothing);
+        };
+        let is_owed = body.is_owed();
+        let room = body.room().min(state.input.len());
+        if !is_owed {
+            if self.ended {
+                // The client has gone: the handler is dropped with the connection.
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            return Ok(self.await_application(state));
+        }
+        if !self.saved.is_empty() {
+            let mut saved = std::mem::take(&mut self.saved);
+            let most = room.min(saved.len());
+            let taken = self.put(&saved[..most], state)?;
+            saved.drain(..taken);
+            self.saved = saved;
+            return Ok(Fed::Some);
+        }
+        if !self.unread {
+            if self.phase != Phase::Body {
+                self.enter(Phase::Body, state);
+                self.body_bytes = 0;
+            }
+            return Ok(Fed::Nothing);
+        }
+        match self.transport.receive(&mut state.input[..room], &mut state.ring) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(received) => {
+                self.unread = received == room || self.ended || self.transport.is_read_out();
+                self.body_bytes += received;
+                if self.phase == Phase::Body && self.body_bytes >= STRIDE_BYTES {
+                    self.enter(Phase::Body, state);
+                    self.body_bytes = 0;
+                }
+                let input = std::mem::take(&mut state.input);
+                let taken = self.put(&input[..received], state);
+                if let Ok(taken) = taken {
+                    // The next request.
+                    self.saved.extend_from_slice(&input[taken..received]);
+                }
+                state.input = input;
+                taken.map(|_| Fed::Some)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.unread = false;
+                self.feed(state)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Fed::Some),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The client owes nothing.
+    fn await_application(&mut self, state: &LoopState) -> Fed {
+        if self.phase != Phase::Application {
+            self.enter(Phase::Application, state);
+        }
+        Fed::Nothing
+    }
+
+    /// Puts input into the body; returns how much of it belongs there.
+    fn put(&mut self, input: &[u8], state: &mut LoopState) -> io::Result<usize> {
+        let Self { queue, drain, .. } = self;
+        let Some(streamed) = queue.last_mut().and_then(Exchange::streamed) else { return Ok(0) };
+        let body = &mut streamed.body;
+        let mut fits = true;
+        let read = drain.read(input, &mut |part| match part {
+            Part::Content(content) => body.put(content),
+            Part::Trailer(bytes) => fits &= body.put_trailer(bytes),
+        });
+        let is_done = drain.is_done();
+        match read {
+            Ok(taken) if fits => {
+                if is_done {
+                    body.end();
+                }
+                Ok(taken)
+            }
+            _ => {
+                if self.give_application_up(state) {
+                    self.refuse(400, 0, state);
+                    self.send_batch(1, state)?;
+                    return Ok(input.len());
+                }
+                Err(io::ErrorKind::InvalidData.into())
+            }
+        }
+    }
+
+    /// Drops an application that has not begun its response, where no other response is before it; whether it did, so
+    /// that something else can be said.
+    pub(super) fn give_application_up(&mut self, state: &mut LoopState) -> bool {
+        match self.queue.as_mut_slice() {
+            [only] if only.is_awaited() && only.status == 0 && only.response.is_finished() => {
+                state.settle_one(only);
+                self.queue.clear();
+                self.drain = Drain::Done;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An application's response was sent: finds out what becomes of the connection, and of what is left of the body.
+    pub(super) fn end_application(&mut self, place: usize, state: &LoopState) {
+        let Some(streamed) = self.queue[place].streamed() else { return };
+        let closes = streamed.closes();
+        let is_small = self.drain.discard(state.limits.body_bytes_max).is_ok();
+        self.after = match (self.drain.is_done(), closes) {
+            (true, true) => After::Close,
+            (false, true) => After::Linger,
+            (_, false) if is_small => After::Continue,
+            (_, false) => After::Linger,
+        };
+        self.saved_is_ready = self.parked == Parked::No && !self.saved.is_empty();
+    }
+
+    /// Waits for room in the socket, if it waited for something else before.
+    pub(super) fn block_on_room(&mut self, state: &LoopState) {
+        if matches!(self.phase, Phase::Application | Phase::Body) {
+            self.enter(Phase::Stall, state);
+        }
+    }
+
+    /// Whether an application has kept the client waiting for too long.
+    pub(crate) fn is_kept_waiting(&self, now_ms: u64) -> bool {
+        self.phase == Phase::Application && self.queue.last().is_some_and(|last| last.is_late(now_ms))
+    }
+}

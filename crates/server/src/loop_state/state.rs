@@ -1,0 +1,312 @@
+//! What the connections of a loop share: the sites, the counters, the log, and memory that is used again.
+
+use crate::config::options::Options;
+use crate::counters::static_probe::static_probe;
+use crate::counters::{Counters, LoopCounters};
+use crate::exchange::error_page::{self, Extra};
+use crate::exchange::life::{Exchange, Source};
+use crate::exchange::wakes::Wakes;
+use crate::files::head::Persistence;
+use crate::files::watcher::Watcher;
+use crate::http::fields::Fields as RequestFields;
+use crate::http::limits::{Limits, Timeouts};
+use crate::http::request::{Method, Request};
+use crate::io::clock::Clock;
+use crate::policy::caller::Caller;
+use crate::policy::control::Controls;
+use crate::policy::throttle::{Asker, Gate, Throttles};
+use crate::process::reload::Reloads;
+use crate::routing::Front;
+use crate::routing::fields::Fields;
+use crate::telemetry::access_log::LogBuffer;
+use crate::telemetry::arm_requests::{ArmRequests, Owed, Received};
+use crate::transport::ring::Ring;
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Pipelined responses that go out together.
+pub(crate) const BATCH_MAX: usize = 16;
+
+/// What the connections of a loop share; all of it is memory that is used again and again.
+#[derive(Debug)]
+pub(crate) struct LoopState {
+    pub(crate) clock: Clock,
+    pub(crate) front: Front,
+    pub(crate) log: Option<LogBuffer>,
+    pub(crate) arm: Option<ArmRequests>,
+    /// Ends of responses that wait for the ring's next call, with the tokens of their connections.
+    pub(crate) owed: Vec<(u64, Owed)>,
+    /// What responses over TLS say of HTTP/3, once in each connection; empty = it is not spoken.
+    pub(crate) alt_svc: Fields,
+    pub(crate) limits: Limits,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) counters: Counters,
+    /// Which of the counters are this loop's.
+    pub(crate) index: usize,
+    pub(crate) stopping: bool,
+    /// Connections that were begun, with the number of the loop above them.
+    connections_begun: Cell<u64>,
+    /// Where another configuration comes from, and which one holds.
+    pub(crate) reloads: Arc<Reloads>,
+    generation: u64,
+    /// Orders of others, and how new those are that it has taken up.
+    pub(crate) controls: Arc<Controls>,
+    controls_generation: u64,
+    /// Reserve loops that are to serve.
+    pub(crate) loops_more: u32,
+    /// Requests that other threads want to go on.
+    pub(crate) wakes: Arc<Wakes>,
+    /// The connection that has its turn.
+    pub(crate) token: u64,
+    /// Bounds on what is under way; none without any.
+    pub(crate) throttles: Option<Throttles>,
+    /// What tells of changed files.
+    pub(crate) watcher: Rc<Watcher>,
+    pub(crate) input: Box<[u8]>,
+    pub(crate) batch: Vec<Exchange>,
+    pub(crate) copied: Vec<u8>,
+    /// Where there is io_uring.
+    pub(crate) ring: Option<Ring>,
+    /// Fields of the request that is read, for HTTP/2 and HTTP/3.
+    pub(crate) fields: RequestFields,
+    /// Frames that are put together to go out at once, for HTTP/2.
+    pub(crate) out: Vec<u8>,
+}
+
+impl LoopState {
+    pub(crate) fn new(
+        front: Front,
+        log: Option<LogBuffer>,
+        arm: Option<ArmRequests>,
+        options: &Options,
+        counters: Counters,
+        index: usize,
+        (reloads, watcher, wakes): (Arc<Reloads>, Rc<Watcher>, Arc<Wakes>),
+    ) -> Self {
+        let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
+        // Twice the largest head, so that what is left of one input always leaves room for more.
+        let input_bytes = (2 * limits.head_bytes_max).max(64 << 10);
+        Self {
+            clock: Clock::new(),
+            front,
+            log,
+            arm,
+            owed: Vec::new(),
+            alt_svc: Fields::default(),
+            limits,
+            timeouts,
+            counters,
+            index,
+            stopping: false,
+            connections_begun: Cell::new((index as u64) << 48),
+            reloads,
+            generation: 0,
+            controls: Arc::default(),
+            controls_generation: 0,
+            loops_more: 0,
+            wakes,
+            token: 0,
+            throttles: None,
+            watcher,
+            input: vec![0; input_bytes].into(),
+            batch: (0..BATCH_MAX).map(|_| Exchange::default()).collect(),
+            copied: Vec::new(),
+            ring: None,
+            fields: RequestFields::default(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes note of files that have changed.
+    pub(crate) fn hear(&mut self) {
+        self.front.hear(&self.watcher, &self.counters.0[self.index]);
+    }
+
+    /// A number for a connection that no other connection of any loop has.
+    #[inline]
+    pub(crate) fn next_connection(&self) -> u64 {
+        let number = self.connections_begun.get() + 1;
+        self.connections_begun.set(number);
+        number
+    }
+
+    #[inline]
+    pub(crate) fn counts(&self) -> &LoopCounters {
+        &self.counters.0[self.index]
+    }
+
+    /// Takes up what came from other threads; whether connections that wait for a password have something to go on
+    /// with.
+    pub(crate) fn drain_mailbox(&mut self) -> bool {
+        self.take_orders();
+        if let Some(options) = self.reloads.newer(&mut self.generation) {
+            self.limits = Limits { connections_max: self.limits.connections_max, ..options.limits.clone() };
+            // The memory for input was made for the first bound.
+            self.limits.head_bytes_max = self.limits.head_bytes_max.min(self.input.len() / 2);
+            self.timeouts = options.timeouts.clone();
+            if let (Some(log), Some(wanted)) = (&mut self.log, &options.access_log) {
+                log.change(wanted);
+            }
+            let taken_up = match &options.hosts {
+                Some(rules) => self.front.reload(Arc::clone(&rules.0), &options.site_bounds(), &options.site_word),
+                None => self.front.follow(&self.reloads.place().directory(), &self.counters.0[self.index]),
+            };
+            if taken_up.is_err() {
+                self.counts().reload_failed.add(1);
+            }
+            match &mut self.throttles {
+                Some(throttles) => throttles.take_up(&options.throttles),
+                None => self.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), self.index),
+            }
+            // What they wait for may be another password now.
+            self.front.take_mail(&self.clock);
+            return true;
+        }
+        self.front.take_mail(&self.clock)
+    }
+
+    /// Whether requests wait for others to be over.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.throttles.as_ref().is_some_and(Throttles::has_waiting)
+    }
+
+    /// The waiting requests that now get a place, or have waited too long, in the order of their arrival.
+    pub(crate) fn turns_of_waiting(&mut self) -> Vec<Asker> {
+        self.throttles.as_mut().map(|throttles| throttles.turns(self.clock.now_ms)).unwrap_or_default()
+    }
+
+    /// Drops a connection, or one stream of it, from those that wait for others to be over; how many did.
+    pub(crate) fn forget_waiting(&mut self, connection: u64, stream: Option<u64>) -> u64 {
+        self.throttles.as_mut().map_or(0, |throttles| throttles.forget(connection, stream))
+    }
+
+    /// The same where the client has gone away; whether any did.
+    pub(crate) fn miss_waiting(&mut self, connection: u64, stream: Option<u64>) -> bool {
+        let gone = self.forget_waiting(connection, stream);
+        self.counts().throttle_gone.add(gone);
+        gone > 0
+    }
+
+    /// Does as it is ordered, and some of what is to be loaded; the rest when it is woken again, behind the requests
+    /// until then.
+    fn take_orders(&mut self) {
+        if let Some(orders) = self.controls.newer(&mut self.controls_generation) {
+            // The program that gave the order may have other rules than before.
+            self.front.ask_again(&self.counters.0[self.index]);
+            self.front.obey(&orders);
+            self.loops_more = orders.loops_more;
+        }
+        let counts = &self.counters.0[self.index];
+        if self.front.warm_some(&self.clock, counts) {
+            self.controls.wake(self.index);
+        }
+    }
+
+    /// Makes the response to a request of a stream, and begins what is said of it elsewhere; false if it is to be asked
+    /// about again, as it waits for others to be over.
+    #[inline]
+    pub(crate) fn answer(
+        &mut self,
+        request: &Request<'_>,
+        (peer, caller, stream): (SocketAddr, &Caller<'_>, u64),
+        received: &mut Received,
+        exchange: &mut Exchange,
+    ) -> bool {
+        let Self { front, clock, log, arm, counters, index, throttles, .. } = self;
+        let counts = &counters.0[*index];
+        static_probe!("route");
+        let asker = Asker { connection: caller.connection, stream: Some(stream) };
+        match throttles.as_mut().map(|throttles| throttles.ask(request, asker, clock.now_ms, counts)) {
+            Some(Gate::Wait) => return false,
+            Some(Gate::Full { seconds }) => refuse_full(seconds, request, Persistence::Stays, clock, exchange),
+            Some(Gate::Open(place)) => {
+                exchange.record.place = place;
+                front.respond(request, caller, Persistence::Stays, clock, counts, exchange);
+            }
+            None => front.respond(request, caller, Persistence::Stays, clock, counts, exchange),
+        }
+        counts.count(exchange.status);
+        if let Some(log) = log {
+            log.begin(&mut exchange.record.log, Some(request), peer.ip(), exchange.status, clock);
+        }
+        if let Some(arm) = arm {
+            exchange.record.arm = arm.begin(request, exchange.status, peer, received);
+            counts.arm_told.add(u64::from(exchange.record.arm.is_told()));
+        }
+        true
+    }
+
+    /// The same for what is no request that could be answered.
+    #[cold]
+    pub(crate) fn answer_unfit(&mut self, status: u16, peer: SocketAddr, exchange: &mut Exchange) {
+        error_page::write(exchange, status, Extra::default(), &self.clock, Persistence::Stays);
+        self.counts().count(status);
+        if let Some(log) = &mut self.log {
+            log.begin(&mut exchange.record.log, None, peer.ip(), status, &self.clock);
+        }
+    }
+
+    /// Takes a response off the way: counts and logs it, and makes its place free for the next one.
+    #[inline]
+    pub(crate) fn settle(&mut self, place: usize) {
+        // In its place: to move it out and in again would cost more than all the rest.
+        let counts = &self.counters.0[self.index];
+        settle_in(&mut self.log, counts, &mut self.batch[place]);
+    }
+
+    /// The same of one that has left its place.
+    #[inline]
+    pub(crate) fn settle_one(&mut self, exchange: &mut Exchange) {
+        settle_in(&mut self.log, &self.counters.0[self.index], exchange);
+    }
+}
+
+/// Refuses a request for which too many others are under way.
+#[cold]
+pub(crate) fn refuse_full(
+    seconds: u64,
+    request: &Request<'_>,
+    persistence: Persistence,
+    clock: &Clock,
+    out: &mut Exchange,
+) {
+    let fields = format!("Retry-After: {seconds}\r\nCache-Control: no-store\r\n");
+    let extra = Extra { fields: fields.as_bytes(), head_only: request.method == Method::Head };
+    error_page::write(out, 503, extra, clock, persistence);
+}
+
+#[cold]
+fn count_application(has_failed: bool, is_finished: bool, counts: &LoopCounters) {
+    counts.applications.add(1);
+    if has_failed {
+        counts.applications_failed.add(1);
+    } else if !is_finished {
+        counts.applications_cancelled.add(1);
+    }
+}
+
+#[inline]
+fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, exchange: &mut Exchange) {
+    if let Some(host) = &exchange.record.log.host {
+        host.count(exchange.status, exchange.sent_bytes());
+    }
+    if exchange.status == 0 {
+        exchange.say_gone();
+    }
+    if let Some(log) = log
+        && !log.end(&exchange.record.log, exchange.body_sent_bytes(), exchange.sent_bytes())
+    {
+        counts.log_dropped.add_shared(1);
+    }
+    if let Source::Application(by) = &exchange.source {
+        count_application(by.streamed.has_failed(), exchange.is_finished(), counts);
+        counts.count_class(exchange.status);
+    }
+    if exchange.record.arm.is_told() {
+        exchange.end_told();
+    }
+    exchange.settle_advised();
+    exchange.reset();
+}
