@@ -23,7 +23,7 @@ async def main():
                 head, answer, end = await client.answer(stream)
                 assert end == "end" and head[b":status"] == b"200", (path, size, head, end)
                 assert answer == body, (path, size, len(answer))
-                assert head[b"x-asked"] == f"POST {path} 30 ".encode(), head
+                assert head[b"x-asked"] == f"POST {path} 30".encode(), head
         # Several at once, of which each holds its own.
         streams = [client.ask("/echo", [], b"PUT", bytes([i]) * 150_000) for i in range(10)]
         for i, stream in enumerate(streams):
