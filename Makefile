@@ -46,12 +46,13 @@ lint: deps ## Checks the format, the lints and the generated pages; a warning is
 	$(CARGO) fmt --all --check
 	@scripts/decisions-index --check
 	@scripts/figures --check
+	@scripts/results --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
 check: ## Checks what changed since the last commit: format, lints, and unit tests of the changed crates and of those that use them.
 	@scripts/check
 
-bench: deps build ## Repeats our own figures into bench/RESULTS.md; QUICK=1 only tries them, ONLY="server io" chooses.
+bench: deps build ## Measures our own figures into bench/results and bench/RESULTS.md; QUICK=1 only tries them, ONLY="server io" chooses.
 	@bench/run
 
 study-arm: deps build ## Repeats the paper on ARM in Apache and PHP, under 30 minutes, as root, and writes its page; QUICK=1: three minutes, for trying.

@@ -1,4 +1,4 @@
-//! A program that names its transactions, as `docs/instrument-a-program.md` has it.
+//! A program that names its transactions, as `docs/how-to/instrument-a-program.md` has it.
 
 use weir_arm::{Begin, DefinitionWriter, Field, Sort};
 

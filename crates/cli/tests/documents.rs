@@ -76,12 +76,17 @@ impl Page {
     }
 }
 
-/// README.md, LEXICON.md and the pages of docs/: what this file answers for.
+/// The folders of docs/ with pages for users. Decisions and promises are for people who work on weir.
+const FORMS: &[&str] = &["docs/tutorials", "docs/how-to", "docs/reference", "docs/explanation"];
+
+/// README.md, LEXICON.md, the index of docs/ and the pages of its folders: what this file answers for.
 fn pages() -> Vec<Page> {
     let root = repository();
-    let mut paths = vec![root.join("README.md"), root.join("LEXICON.md")];
-    let folder = fs::read_dir(root.join("docs")).expect("docs/ is there");
-    paths.extend(folder.map(|entry| entry.expect("docs/ is readable").path()).filter(|path| is_markdown(path)));
+    let mut paths: Vec<PathBuf> = ["README.md", "LEXICON.md", "docs/README.md"].map(|name| root.join(name)).into();
+    for form in FORMS {
+        let folder = fs::read_dir(root.join(form)).unwrap_or_else(|error| panic!("{form}: {error}"));
+        paths.extend(folder.map(|entry| entry.expect("a readable entry").path()).filter(|path| is_markdown(path)));
+    }
     paths.sort();
     paths.iter().map(|path| Page::read(path)).collect()
 }
@@ -242,26 +247,44 @@ fn the_readme_names_every_command() {
 }
 
 #[test]
+fn the_index_names_every_page() {
+    let index = fs::read_to_string(repository().join("docs/README.md")).expect("docs/README.md is there");
+    for page in pages() {
+        if let Some(name) = page.name().strip_prefix("docs/").filter(|name| name.contains('/')) {
+            assert!(index.contains(&format!("]({name})")), "docs/README.md does not name {name}");
+        }
+    }
+}
+
+#[test]
 fn every_part_and_every_kind_is_explained() {
     let text =
         |path: &str| fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let (parts, lexicon, format) = (text("docs/parts.md"), text("LEXICON.md"), text("docs/run-format.md"));
+    let (parts, lexicon, format) =
+        (text("docs/reference/parts.md"), text("LEXICON.md"), text("docs/reference/run-format.md"));
     for part in weir_measure::part::Part::ALL {
         assert!(
             parts.contains(&format!("\n## `{}`\n", part.name())),
-            "docs/parts.md has no section on {}",
+            "docs/reference/parts.md has no section on {}",
             part.name()
         );
         assert!(lexicon.contains(&format!("`{}`", part.name())), "LEXICON.md does not name {}", part.name());
     }
     for name in weir_measure::part::Part::NOT_OBSERVED {
-        assert!(parts.contains(&format!("`{name}`")), "docs/parts.md does not say that {name} is not observed");
+        assert!(
+            parts.contains(&format!("`{name}`")),
+            "docs/reference/parts.md does not say that {name} is not observed"
+        );
     }
     for reason in weir_timeline::Unjoinable::ALL {
         assert!(lexicon.contains(&format!("`{}`", reason.name())), "LEXICON.md does not name {}", reason.name());
     }
     for kind in weir_wire::KINDS {
-        assert!(format.contains(&format!("| `{}` |", kind.name)), "docs/run-format.md does not name {}", kind.name);
+        assert!(
+            format.contains(&format!("| `{}` |", kind.name)),
+            "docs/reference/run-format.md does not name {}",
+            kind.name
+        );
     }
 }
 
@@ -329,7 +352,7 @@ fn anchors(page: &Page) -> BTreeSet<String> {
 /// Pages run beside each other, as their figures are not looked at.
 static TURN: RwLock<()> = RwLock::new(());
 /// Those whose commands end differently where others load the machine run alone.
-const ALONE: &[&str] = &["docs/what-to-change.md", "docs/load-over-time.md"];
+const ALONE: &[&str] = &["docs/how-to/what-to-change.md", "docs/how-to/load-over-time.md"];
 
 /// Runs the blocks of a page.
 fn run(name: &str) {
@@ -491,40 +514,42 @@ macro_rules! pages_run {
 
 pages_run! {
     the_readme_runs: "README.md",
-    look_at_a_run_runs: "docs/look-at-a-run.md",
-    where_does_the_time_go_runs: "docs/where-does-the-time-go.md",
-    which_code_runs: "docs/which-code.md",
-    what_to_change_runs: "docs/what-to-change.md",
-    how_much_load_runs: "docs/how-much-load.md",
-    load_over_time_runs: "docs/load-over-time.md",
-    coming_from_ab_runs: "docs/coming-from-ab.md",
-    load_through_runs: "docs/load-through.md",
-    from_a_script_runs: "docs/from-a-script.md",
-    load_many_urls_runs: "docs/load-many-urls.md",
-    slow_clients_run: "docs/slow-clients.md",
-    realistic_workloads_runs: "docs/realistic-workloads.md",
-    plan_capacity_runs: "docs/plan-capacity.md",
-    is_it_faster_runs: "docs/is-it-faster.md",
-    compare_servers_runs: "docs/compare-servers.md",
-    record_a_running_server_runs: "docs/record-a-running-server.md",
-    explain_production_runs: "docs/explain-production.md",
-    phases_and_probes_runs: "docs/phases-and-probes.md",
-    web_tests_runs: "docs/web-tests.md",
-    record_a_session_runs: "docs/record-a-session.md",
-    serve_files_runs: "docs/serve-files.md",
-    serve_a_site_runs: "docs/serve-a-site.md",
-    upgrade_the_server_runs: "docs/upgrade-the-server.md",
-    adapt_a_server_runs: "docs/adapt-a-server.md",
-    write_a_policy_runs: "docs/write-a-policy.md",
-    variants_runs: "docs/variants.md",
-    hand_on_transactions_runs: "docs/hand-on-transactions.md",
-    arm_in_php_runs: "docs/arm-in-php.md",
-    run_format_runs: "docs/run-format.md",
-    which_kernel_runs: "docs/which-kernel.md",
-    what_observing_costs_runs: "docs/what-observing-costs.md",
-    what_is_waited_for_runs: "docs/what-is-waited-for.md",
-    business_transactions_runs: "docs/business-transactions.md",
-    arm_in_apache_runs: "docs/arm-in-apache.md",
+    the_slow_page_is_found: "docs/tutorials/find-the-slow-page.md",
+    a_site_adapts_to_a_flood: "docs/tutorials/a-site-that-adapts.md",
+    look_at_a_run_runs: "docs/how-to/look-at-a-run.md",
+    where_does_the_time_go_runs: "docs/how-to/where-does-the-time-go.md",
+    which_code_runs: "docs/how-to/which-code.md",
+    what_to_change_runs: "docs/how-to/what-to-change.md",
+    how_much_load_runs: "docs/how-to/how-much-load.md",
+    load_over_time_runs: "docs/how-to/load-over-time.md",
+    coming_from_ab_runs: "docs/how-to/coming-from-ab.md",
+    load_through_runs: "docs/how-to/load-through.md",
+    from_a_script_runs: "docs/how-to/from-a-script.md",
+    load_many_urls_runs: "docs/how-to/load-many-urls.md",
+    slow_clients_run: "docs/how-to/slow-clients.md",
+    realistic_workloads_runs: "docs/how-to/realistic-workloads.md",
+    plan_capacity_runs: "docs/how-to/plan-capacity.md",
+    is_it_faster_runs: "docs/how-to/is-it-faster.md",
+    compare_servers_runs: "docs/how-to/compare-servers.md",
+    record_a_running_server_runs: "docs/how-to/record-a-running-server.md",
+    explain_production_runs: "docs/how-to/explain-production.md",
+    phases_and_probes_runs: "docs/how-to/phases-and-probes.md",
+    web_tests_runs: "docs/how-to/web-tests.md",
+    record_a_session_runs: "docs/how-to/record-a-session.md",
+    serve_files_runs: "docs/how-to/serve-files.md",
+    serve_a_site_runs: "docs/how-to/serve-a-site.md",
+    upgrade_the_server_runs: "docs/how-to/upgrade-the-server.md",
+    adapt_a_server_runs: "docs/how-to/adapt-a-server.md",
+    write_a_policy_runs: "docs/how-to/write-a-policy.md",
+    variants_runs: "docs/how-to/variants.md",
+    hand_on_transactions_runs: "docs/how-to/hand-on-transactions.md",
+    arm_in_php_runs: "docs/how-to/arm-in-php.md",
+    run_format_runs: "docs/reference/run-format.md",
+    which_kernel_runs: "docs/reference/which-kernel.md",
+    what_observing_costs_runs: "docs/explanation/what-observing-costs.md",
+    what_is_waited_for_runs: "docs/how-to/what-is-waited-for.md",
+    business_transactions_runs: "docs/how-to/business-transactions.md",
+    arm_in_apache_runs: "docs/how-to/arm-in-apache.md",
 }
 
 #[test]

@@ -107,7 +107,7 @@ make study-arm QUICK=1    # three minutes, to see that all works; its page says 
 ```
 
 After Ctrl-C the same command goes on where it ended.
-The plans are in `plans/`, each one for [`weir compare`](../../docs/is-it-faster.md), too; the paper's figures are in `paper.toml`, the page that is asked for in `site/`.";
+The plans are in `plans/`, each one for [`weir compare`](../../docs/how-to/is-it-faster.md), too; the paper's figures are in `paper.toml`, the page that is asked for in `site/`.";
 
 fn sizes(measured: &Measured) -> String {
     let each = measured.each().map(|(name, experiment)| {

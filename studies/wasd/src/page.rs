@@ -157,7 +157,7 @@ make study-wasd QUICK=1    # two minutes, to see that all works; its page says n
 ```
 
 After Ctrl-C the same command goes on where it ended; `OPTIONS='--block-seconds 0.3'` hands further words to `weir compare`.
-The plans are in `plans/`, the paper's figures in `paper.toml`, what stands where in `page.toml`; each plan is one for [`weir compare`](../../docs/is-it-faster.md), too.
+The plans are in `plans/`, the paper's figures in `paper.toml`, what stands where in `page.toml`; each plan is one for [`weir compare`](../../docs/how-to/is-it-faster.md), too.
 The paper's text that we have lost the lines between the columns of its tables: `paper.toml` has each row as printed and as it was divided.";
 
 /// How many comparisons held and changed.

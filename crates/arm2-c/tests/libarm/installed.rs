@@ -50,7 +50,7 @@ impl Installed {
     }
 }
 
-const PAGE: &str = "docs/instrument-a-program.md";
+const PAGE: &str = "docs/how-to/instrument-a-program.md";
 
 /// The blocks of the page in a language.
 fn blocks(language: &str) -> Vec<String> {
