@@ -52,7 +52,7 @@ fn serve(mut stream: TcpStream, answered: &Mutex<u64>) -> io::Result<()> {
     while stream.read(&mut [0; 4096])? > 0 {
         let mut answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
         *answered += 1;
-        if *answered % 250 == 0 {
+        if answered.is_multiple_of(250) {
             std::thread::sleep(Duration::from_millis(50));
         }
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")?;
