@@ -42,12 +42,13 @@ arm-clients: deps build ## Fetches, builds and runs programs of others against t
 test: deps ## Runs all tests; the last line counts them.
 	@scripts/test
 
-lint: deps ## Checks the format, the lints and the generated pages; a warning is an error.
+lint: deps ## Checks the format, the lints, the documentation of the crates and the generated pages; a warning is an error.
 	$(CARGO) fmt --all --check
 	@scripts/decisions-index --check
 	@scripts/figures --check
 	@scripts/results --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --no-deps
 
 check: ## Checks what changed since the last commit: format, lints, and unit tests of the changed crates and of those that use them.
 	@scripts/check

@@ -7,6 +7,24 @@
 //!
 //! `source.rs` recognises a log by its first bytes and undoes gzip; `requests.rs` reads its lines by `text.rs`,
 //! `elb.rs`, `squid.rs`, `w3c.rs` and `json.rs`, and `world_cup.rs` its records.
+//!
+//! # Example
+//!
+//! ```
+//! use weir_access_log::Source;
+//!
+//! let log = r#"192.0.2.1 - - [26/Nov/2026:09:30:00 +0000] "GET /index.html HTTP/1.1" 200 2326
+//! 192.0.2.2 - - [26/Nov/2026:09:30:01 +0000] "-" 408 -
+//! "#;
+//! let Source::Lines(mut requests) = Source::open(log.as_bytes())? else { panic!("these are lines") };
+//! let (_, request) = requests.next_request()?.expect("a first line");
+//! let request = request.expect("it is a request");
+//! assert_eq!((&*request.target, request.status, request.bytes), ("/index.html", Some(200), Some(2326)));
+//! let (line, request) = requests.next_request()?.expect("a second line");
+//! let reason = request.expect_err("its client sent no request");
+//! assert!(line == 2 && reason.is_understood(), "{}", reason.words());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod calendar;
 mod container;

@@ -19,6 +19,28 @@
 //! 6. A decision (`decision.rs`) carries its rule, readings, outcome and orders; the caller carries it out.
 //! 7. `log.rs` writes down what an engine was told, `replay.rs` tells it again; `crowd.rs` tells a flash crowd from an
 //!    attack.
+//!
+//! # Example
+//!
+//! ```
+//! use weir_adapt::forecast::Method;
+//! use weir_adapt::{Engine, Of, Policy, Reading, Resource};
+//!
+//! let rules = r#"atom "/**" { rule busy: every 1s if cpu@here > 90% then shed 20% until cpu@here < 50%; }"#;
+//! let (policy, warnings) = Policy::read("site.policy", rules).expect("it has no mistake");
+//! assert_eq!((policy.rules(), warnings.len()), (1, 0));
+//! let engine = Engine::new(policy, "n1", Method::default());
+//! let mut state = engine.state("n1");
+//! let node = engine.node(&mut state, "n1").expect("there is room");
+//! let mut decisions = Vec::new();
+//! for (at_ms, value) in [(0, 40.0), (1000, 95.0), (2000, 80.0), (3000, 30.0)] {
+//!     let reading = Reading { resource: Resource::Cpu, of: Of::Node(node), value, at_ms, valid_ms: 3000 };
+//!     engine.tick(at_ms, &[reading], &mut state, &mut decisions);
+//! }
+//! // The rule fires at the second reading and is released at the fourth.
+//! let times: Vec<_> = decisions.iter().map(|decision| (decision.at_ms, decision.outcome.is_fired())).collect();
+//! assert_eq!(times, [(1000, true), (3000, false)]);
+//! ```
 
 mod at_rest;
 mod check;

@@ -2,6 +2,22 @@
 //!
 //! What clients write is not trusted: nothing of it is used before it was looked at, and everything that is kept of
 //! it has a bound, beyond which it is counted.
+//!
+//! # Example
+//!
+//! ```
+//! use weir_agent::protocol::{Answer, Ask};
+//! use weir_agent::{Agent, Settings};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let settings = Settings { directory: folder.path().join("arm"), ..Settings::default() };
+//! // Without a keeper, figures end with the agent; without an outlet, only those who ask get them.
+//! let agent = Agent::start(settings, None, None)?;
+//! let Answer::Status(status) = agent.ask(Ask::Status) else { panic!("the agent answers what it is asked") };
+//! assert_eq!((status.processes, status.running), (0, 0));
+//! agent.stop();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod agent;
 mod answers;

@@ -1,4 +1,6 @@
 //! A program that names its transactions, as `docs/how-to/instrument-a-program.md` has it.
+//!
+//! `cargo run --release -p weir-arm --example checkout`
 
 use weir_arm::{Begin, DefinitionWriter, Field, Sort};
 

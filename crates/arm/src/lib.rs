@@ -9,6 +9,28 @@
 //! (`dlopen`), a thread's very first call may allocate, so it should not come from a handler.
 //!
 //! This crate knows neither the C interfaces above it nor the agent that reads what it writes.
+//!
+//! # Example
+//!
+//! ```
+//! use weir_arm::{DefinitionWriter, Field, Sort};
+//!
+//! let name = |name: &'static str| {
+//!     move |definition: &mut DefinitionWriter| {
+//!         definition.piece(Field::Name, 0, name.as_bytes());
+//!     }
+//! };
+//! let shop = weir_arm::define(Sort::Application, 4, 0, name("Shop"));
+//! let instance = weir_arm::define(Sort::Instance, 4, shop, |_| ());
+//! let checkout = weir_arm::define(Sort::Transaction, 4, shop, name("checkout"));
+//! let running = weir_arm::begin_instance(instance);
+//!
+//! let handle = weir_arm::start(checkout, instance);
+//! // Here the program does its work.
+//! let good = 0;
+//! assert!(weir_arm::stop(handle, good));
+//! weir_arm::end_instance(running);
+//! ```
 
 mod announcement;
 mod clock;

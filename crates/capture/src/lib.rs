@@ -3,6 +3,20 @@
 //! The probes (`bpf/spine.bpf.c`) write 16-byte events into a ring for each CPU; the collector polls the rings, expands
 //! the events to records and writes them to a run.
 //! This crate knows no formulas: what the events mean for a request is the timeline's business.
+//!
+//! # Example
+//!
+//! ```
+//! use weir_capture::{Ladder, Rung, Target};
+//!
+//! let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+//! let target = Target::of_pid(std::process::id())?;
+//! assert!(target.ports.contains(&listener.local_addr()?.port()));
+//! // `Ladder::default()` tries the probes first, which need privileges; this rung needs none.
+//! let footing = Ladder { forced: Some(Rung::ProcOnly), ..Ladder::default() }.climb()?;
+//! assert!(footing.probes.is_none());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod arrivals;
 mod bound;

@@ -131,7 +131,7 @@ impl Probes {
             .map_err(|error| CaptureError::Refused { doing: "mapping the rings", reason: error.to_string() })
     }
 
-    /// Gives another object these rings and targets in place of its own; its `ring_mask` must be [`RING_MASK`].
+    /// Gives another object these rings and targets in place of its own; its `ring_mask` must be `RING_MASK`.
     ///
     /// # Errors
     /// [`CaptureError::Refused`] if the kernel does not let maps be shared.

@@ -1,4 +1,6 @@
 //! The `weir` command: measures web servers, explains where a request's time goes, and serves the web itself.
+// Comments on options are their help texts, in which brackets are a command's syntax.
+#![allow(rustdoc::broken_intra_doc_links)]
 mod advise;
 mod agent;
 mod always;

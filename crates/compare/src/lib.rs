@@ -29,15 +29,47 @@
 //! 8. `conclusion.rs` keeps the end for later reports, `history.rs` keeps it with earlier results, and
 //!    `history/trend.rs` tells what has shifted by the formulas of `weir-measure` (`shift`, `mann_whitney`).
 //!
-//! # An example
+//! # Example
+//!
+//! A plan names what is compared, and the schedule draws the order:
+//!
+//! ```
+//! use std::path::Path;
+//! use weir_compare::{Defaults, Pinning, PlannedBlock, Role, Schedule, read_plan};
+//!
+//! let text = r#"
+//!     [[subject]]
+//!     name = "old"
+//!     command = "old-server --port 8081"
+//!     url = "http://127.0.0.1:8081/"
+//!     [[subject]]
+//!     name = "new"
+//!     command = "new-server --port 8082"
+//!     url = "http://127.0.0.1:8082/"
+//! "#;
+//! let pinning = Pinning { server: None, load: None, beside: None };
+//! let defaults = Defaults { load: "weir load {url}".parse()?, pinning, seed: 1, weir: "weir".to_owned() };
+//! let plan = read_plan(text, Path::new("plan.toml"), &defaults)?;
+//! let mut schedule = Schedule::new(&plan);
+//! let subjects = |block: &PlannedBlock| -> Vec<Role> {
+//!     block.order.iter().copied().filter(|role| *role != Role::Again).collect()
+//! };
+//! let (first, second) = (subjects(&schedule.round()[0]), subjects(&schedule.round()[0]));
+//! // Each subject comes first equally often.
+//! assert!(first.iter().eq(second.iter().rev()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! An experiment carries the plan out:
 //!
 //! ```no_run
-//! use weir_compare::{Experiment, Interrupt, Plan, terminal_report};
-//! # fn plan() -> Plan { panic!("only to compile") }
-//! let plan: Plan = plan();
-//! let outcome = Experiment::new(plan, Interrupt::default()).run(&mut |_progress| {})?;
-//! println!("{}", terminal_report(&outcome, "weir compare ...", false));
-//! # Ok::<(), weir_compare::ExperimentError>(())
+//! use weir_compare::{Experiment, ExperimentError, Interrupt, Plan, terminal_report};
+//!
+//! fn compare(plan: Plan) -> Result<(), ExperimentError> {
+//!     let outcome = Experiment::new(plan, Interrupt::default()).run(&mut |_progress| {})?;
+//!     println!("{}", terminal_report(&outcome, "weir compare ...", false));
+//!     Ok(())
+//! }
 //! ```
 mod accounting;
 mod bench;

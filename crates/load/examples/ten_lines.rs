@@ -1,4 +1,7 @@
 //! Opens 100 connections, asks 10,000 times, and prints what each request took in microseconds.
+//!
+//! `cargo run --release -p weir-load --example ten_lines -- URL`
+
 use weir_load::{Control, Options, StopRule, Url, samples};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

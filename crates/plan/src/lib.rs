@@ -17,6 +17,28 @@
 //!    `outcome.rs`.
 //! 5. `seeds.rs` repeats it, and `search.rs` looks for the fewest nodes and then the least storage.
 //! 6. `crates/cli/src/plan/` tells the plan; its page is `crates/report/src/html/plan_page.rs`.
+//!
+//! # Example
+//!
+//! ```
+//! use weir_plan::{Cluster, Limits, Log, Scenario, Service, Within, search};
+//!
+//! // 20 requests a second, each of which takes a node 80 ms: a node alone is too busy.
+//! let line = |at: usize| {
+//!     let (second, page) = (at / 20, at % 7);
+//!     format!("::1 - - [26/Nov/2026:09:30:{second:02} +0000] \"GET /{page}.html HTTP/1.1\" 200 1000\n")
+//! };
+//! let text: String = (0..1200).map(line).collect();
+//! let log = Log::read([("access.log".to_owned(), text.as_bytes())]).map_err(|(_, error)| error)?;
+//! let scenario = Scenario::new(&log, &Service::new(80e6, 0.0), 1.0, Within::Random, 1..=3);
+//! // 95 % of the requests take less than 300 ms.
+//! let limits = Limits { share: 0.95, limit_ns: 300_000_000, nodes_max: 10 };
+//! let cluster = Cluster { limit_ns: Some(limits.limit_ns), ..Cluster::new(1) };
+//! let found = search(&scenario, &cluster, limits);
+//! let best = &found.tried[found.best.expect("ten nodes are enough")];
+//! assert!((2..=4).contains(&best.nodes), "{} nodes, {}", best.nodes, best.policy);
+//! # Ok::<(), weir_plan::LogError>(())
+//! ```
 
 mod kind;
 mod lard;

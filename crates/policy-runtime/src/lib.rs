@@ -25,6 +25,36 @@
 //!
 //! The command puts decisions on the time line of a run (`crates/cli/src/decisions/`) where the run has not got them by
 //! the server's probe (`remark.rs`).
+//!
+//! # Example
+//!
+//! ```
+//! use std::time::Duration;
+//! use weir_adapt::Policy;
+//! use weir_adapt::forecast::Method;
+//! use weir_policy_runtime::{PolicyRuntime, Setup};
+//!
+//! let setup = Setup {
+//!     here: "n1".to_owned(),
+//!     tick: Duration::from_secs(1),
+//!     method: Method::default(),
+//!     is_recorded: false,
+//!     judge_every: Duration::from_secs(10),
+//!     has_reserve: false,
+//! };
+//! let read = |rules: &str| Policy::read("site.policy", rules).expect("it has no mistake").0;
+//! let rules = r#"atom "/**" { rule busy: every 1s if cpu@here > 90% then shed 20% until cpu@here < 50%; }"#;
+//! let runtime = PolicyRuntime::new(read(rules), setup.clone())?;
+//! // The loops of a server ask this one.
+//! let _adviser = runtime.adviser();
+//!
+//! // A server alone has no other node to serve sessions at.
+//! let rules = r#"pool nodes = { n1, n2 };
+//! atom "/news/*" { rule pick: select best by cpu (n1, n2); }"#;
+//! let refused = PolicyRuntime::new(read(rules), setup).expect_err("there is no n2");
+//! assert_eq!(refused.line(), 2);
+//! # Ok::<(), weir_policy_runtime::SetupError>(())
+//! ```
 
 mod advice_cache;
 mod adviser;

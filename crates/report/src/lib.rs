@@ -2,6 +2,24 @@
 //!
 //! [`Explanation`] is what `weir explain` found, in the words of the JSON; the views show it and compute nothing new.
 //! This crate does not know how the measures were made.
+//!
+//! # Example
+//!
+//! ```
+//! use weir_report::{Loaded, load_html, nanoseconds};
+//!
+//! let loaded = Loaded {
+//!     subject: "http://127.0.0.1:8080/".to_owned(),
+//!     manner: "a closed loop of 10 connections".to_owned(),
+//!     requests: 1000,
+//!     successes: 1000,
+//!     rate_per_s: 500.0,
+//!     ..Loaded::default()
+//! };
+//! let page = load_html(&loaded);
+//! assert!(page.starts_with("<!doctype html>") && page.contains("a closed loop of 10 connections"));
+//! assert_eq!(nanoseconds(1_234_567.0), "1.23 ms");
+//! ```
 
 mod compared;
 mod explanation;

@@ -1,4 +1,6 @@
-//! The smallest server: `serve_directory DIR [ADDR [LOOPS]]` serves until it is killed.
+//! The smallest server: it serves a directory until it is killed.
+//!
+//! `cargo run --release -p weir-server --example serve_directory -- [DIR [ADDR [LOOPS]]]`
 
 use std::sync::atomic::AtomicBool;
 use weir_server::{Options, Server};

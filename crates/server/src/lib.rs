@@ -51,15 +51,30 @@
 //!
 //! # Example
 //!
-//! ```no_run
-//! use std::sync::atomic::AtomicBool;
+//! ```
+//! use std::io::{Read, Write};
+//! use std::sync::atomic::{AtomicBool, Ordering};
 //! use weir_server::{Options, Server};
 //!
-//! let server = Server::bind(Options::new("/srv/www"))?;
-//! println!("{:?}", server.local_addrs());
-//! let stop = AtomicBool::new(false);
-//! let counts = server.run(&stop)?;
-//! println!("{} requests", counts.requests);
+//! let folder = tempfile::tempdir()?;
+//! std::fs::write(folder.path().join("hello.txt"), "hello")?;
+//! let mut options = Options::new(folder.path());
+//! options.listen = vec!["127.0.0.1:0".parse()?];
+//! options.loops = 1;
+//! let server = Server::bind(options)?;
+//! let mut client = std::net::TcpStream::connect(server.local_addrs()[0])?;
+//! let (stop, mut response) = (AtomicBool::new(false), String::new());
+//! let (received, counts) = std::thread::scope(|scope| {
+//!     let running = scope.spawn(|| server.run(&stop));
+//!     let received = client
+//!         .write_all(b"GET /hello.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+//!         .and_then(|()| client.read_to_string(&mut response));
+//!     stop.store(true, Ordering::Relaxed);
+//!     (received, running.join().expect("the server does not panic"))
+//! });
+//! received?;
+//! assert!(response.starts_with("HTTP/1.1 200 OK\r\n") && response.ends_with("\r\n\r\nhello"), "{response}");
+//! assert_eq!(counts?.requests, 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

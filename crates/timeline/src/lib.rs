@@ -1,9 +1,34 @@
 //! Merges segments on one clock and joins their events into request spans.
 //!
-//! What the kernel said of tasks ([`tasks`]) and sockets ([`sockets`]) and what the client said of its requests are
-//! joined by connection and byte offset ([`join`]); the way of a request through the server's tasks is then walked
-//! back along the chain of wake-ups ([`path`]), and each stretch of it named.
+//! What the kernel said of tasks (`tasks`) and sockets (`sockets`) and what the client said of its requests are
+//! joined by connection and byte offset (`join`); the way of a request through the server's tasks is then walked
+//! back along the chain of wake-ups (`path`), and each stretch of it named.
 //! This crate knows the names of the parts, but no formula over them, and nothing of presentation.
+//!
+//! # Example
+//!
+//! ```
+//! use weir_timeline::{Bounds, Joiner, Response};
+//! use weir_trace::RunReader;
+//!
+//! let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/nginx_keep_alive");
+//! let run = RunReader::open(run.as_ref())?;
+//! let mut responses = 0;
+//! let mut take = |_: &Joiner, response: &Response<'_>| {
+//!     // Every nanosecond belongs to one step.
+//!     let sum: u64 = response.steps.iter().map(|step| step.to_ns - step.from_ns).sum();
+//!     assert_eq!(sum, response.time_ns());
+//!     responses += 1;
+//! };
+//! let mut joiner = Joiner::new(Bounds::default());
+//! run.merge().each(|sourced| {
+//!     joiner.push(&sourced.record, sourced.payload, None, &mut take);
+//!     true
+//! });
+//! joiner.finish(&mut take);
+//! assert_eq!((joiner.statistics().requests, joiner.statistics().joined), (responses, responses));
+//! # Ok::<(), weir_trace::OpenRunError>(())
+//! ```
 
 mod abstraction;
 mod accounts;

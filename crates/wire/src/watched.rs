@@ -29,7 +29,7 @@ pub const HARD_INTERRUPT: u8 = 0;
 pub const SOFT_INTERRUPT: u8 = 1;
 /// Flag of [`Kind::Interrupt`]: the CPU's own timer.
 pub const TICK: u8 = 2;
-/// Flag of [`Kind::Interrupt`](crate::Kind::Interrupt): none, but the hypervisor had the CPU.
+/// Flag of [`Kind::Interrupt`]: none, but the hypervisor had the CPU.
 pub const STOLEN: u8 = 3;
 
 /// What sort of lock a task waits for.

@@ -7,17 +7,17 @@ use std::path::PathBuf;
 /// What is said of all sites at once, by a command line for example; what is not said is as each of them says it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SiteWord {
-    /// As [`Options::listing`].
+    /// As [`Options::listing`](crate::Options::listing).
     pub listing: Option<bool>,
-    /// As [`Options::dot_files`].
+    /// As [`Options::dot_files`](crate::Options::dot_files).
     pub dot_files: Option<bool>,
-    /// As [`Options::symlinks`].
+    /// As [`Options::symlinks`](crate::Options::symlinks).
     pub symlinks: Option<Symlinks>,
-    /// Both ways of [`Options::compression`].
+    /// Both ways of [`Options::compression`](crate::Options::compression).
     pub compression: Option<bool>,
-    /// As [`Options::includes`].
+    /// As [`Options::includes`](crate::Options::includes).
     pub includes: Option<bool>,
-    /// Before those of [`Options::media_types`].
+    /// Before those of [`Options::media_types`](crate::Options::media_types).
     pub media_types: HashMap<String, String>,
 }
 
