@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache python arm-clients test lint bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve fuzz soak-arm install install-apache install-php clean
+.PHONY: help check deps build-deps build demo demo-apache python arm-clients test lint bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies fuzz soak-arm install install-apache install-php clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,10 @@ soak-arm: deps ## ARM in Apache and PHP: RELOADS (1000) under load by each model
 
 soak-serve: build ## Asks weir serve for REQUESTS (10000000) of every sort: neither its memory nor its descriptors grow.
 	@scripts/soak-serve
+
+soak-bodies: deps build ## Sends a body of BYTES (1 GiB) to an application and back over HTTP/2 and HTTP/3 at once: in bounded memory.
+	@scripts/http3-client > $(TARGET)/http3-client.log 2>&1 || cat $(TARGET)/http3-client.log
+	@WEIR_TEST_BODY_BYTES=$(or $(BYTES),1073741824) cargo test --release --workspace --test serving -- many_bytes --nocapture
 
 fuzz: deps ## Fuzzes each parser for FUZZ_SECONDS (600), FUZZ_JOBS (CPUs) at a time; FUZZ_ONLY="url ranges"; adds to fuzz/HOURS.md.
 	@scripts/fuzz

@@ -204,6 +204,21 @@ mod tests {
     }
 
     #[test]
+    fn the_rest_of_a_whole_body_is_discarded_within_the_bound() {
+        let mut length = Drain::whole(Framing::Length(1 << 40), 10);
+        assert_eq!(length.read(b"abc", &mut |_| {}), Ok(3));
+        assert_eq!(length.discard(1000), Err(DrainError::TooLarge));
+        let mut small = Drain::whole(Framing::Length(5), 10);
+        assert_eq!((small.discard(5), small.advance(b"abcdeGET"), small.is_done()), (Ok(()), Ok(5), true));
+        let mut chunked = Drain::whole(Framing::Chunked, 10);
+        assert_eq!((chunked.advance(b"ff\r\n"), chunked.discard(100)), (Ok(4), Ok(())));
+        assert_eq!(chunked.advance(&[0; 101]), Err(DrainError::TooLarge));
+        // Extensions have their bound beside the content.
+        let mut chatty = Drain::whole(Framing::Chunked, 10);
+        assert_eq!(chatty.advance(b"1;abcdefghijk"), Err(DrainError::TooLarge));
+    }
+
+    #[test]
     fn malformed_chunks_are_refused() {
         for body in [
             "x\r\n",
@@ -252,6 +267,34 @@ mod tests {
             let end = body.len();
             body.extend_from_slice(b"GET / HTTP/1.1\r\n");
             prop_assert_eq!(drain_in_pieces(&body, piece), Ok(end));
+        }
+
+        #[test]
+        fn the_content_of_chunks_and_their_trailers_come_out_in_any_pieces(
+            chunks in proptest::collection::vec(1_usize..300, 0..6),
+            piece in 1_usize..50,
+        ) {
+            let (mut body, mut expected) = (Vec::new(), Vec::new());
+            for (number, len) in chunks.into_iter().enumerate() {
+                body.extend_from_slice(format!("{len:x}\r\n").as_bytes());
+                body.extend(std::iter::repeat_n(number as u8, len));
+                expected.extend(std::iter::repeat_n(number as u8, len));
+                body.extend_from_slice(b"\r\n");
+            }
+            body.extend_from_slice(b"0\r\nA: b\r\nC: d\r\n\r\nGET /");
+            // What stands between two pieces of content is bounded, the content is not.
+            let mut drain = Drain::whole(Framing::Chunked, 20);
+            let (mut content, mut trailers, mut taken) = (Vec::new(), Vec::new(), 0);
+            for input in body.chunks(piece) {
+                taken += drain.read(input, &mut |part| match part {
+                    Part::Content(bytes) => content.extend_from_slice(bytes),
+                    Part::Trailer(bytes) => trailers.extend_from_slice(bytes),
+                }).expect("well-formed");
+                if drain.is_done() {
+                    break;
+                }
+            }
+            prop_assert_eq!((content, &trailers[..], taken), (expected, &b"A: b\r\nC: d\r\n\r\n"[..], body.len() - 5));
         }
 
         #[test]

@@ -1,6 +1,7 @@
 """Sends bodies to an application that sends them back over HTTP/3, by aioquic.
 
-echo.py PORT   Bodies of several sizes, some with trailers, several at once; and one request that is taken back.
+echo.py PORT          Bodies of several sizes, some with trailers, several at once; and one request that is taken back.
+echo.py PORT BYTES    One body of so many bytes, of which no more than some are on the way at a time.
 """
 
 import asyncio
@@ -52,4 +53,40 @@ async def main():
     print("bodies came back")
 
 
-asyncio.run(main())
+async def send_many(port, size):
+    """Sends a body while it comes back, and holds neither of both whole."""
+    how = configuration(max_data=1 << 24, max_stream_data=1 << 24)
+    block = bytes(i % 251 for i in range(251 * 1024))
+    async with connect("127.0.0.1", port, configuration=how, create_protocol=Client) as client:
+        stream = client._quic.get_next_available_stream_id()
+        head = [(b":method", b"POST"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", b"/echo")]
+        client.http.send_headers(stream, head)
+        sent = received = 0
+        ended = False
+        while not ended:
+            while sent < size and sent - received < 1 << 20:
+                part = block[: min(len(block), size - sent)]
+                sent += len(part)
+                client.http.send_data(stream, part, end_stream=sent == size)
+            client.transmit()
+            client.news.clear()
+            answer = client.answers.setdefault(stream, [[], b"", None])
+            taken, answer[1] = answer[1], b""
+            ended = answer[2] is not None
+            if taken:
+                start = received % 251
+                assert taken == (block[start:] + block)[: len(taken)] or taken == expected(received, len(taken))
+                received += len(taken)
+            elif not ended:
+                await asyncio.wait_for(client.news.wait(), 60)
+        assert (received, client.answers[stream][2]) == (size, "end"), (received, client.answers[stream][2])
+
+
+def expected(start, size):
+    return bytes(i % 251 for i in range(start, start + size))
+
+
+if len(sys.argv) > 2:
+    asyncio.run(send_many(int(sys.argv[1]), int(sys.argv[2])))
+else:
+    asyncio.run(main())

@@ -462,6 +462,41 @@ fn a_gigabyte_comes_back_in_bounded_memory() {
     assert!(most.saturating_sub(before) < 8 << 20, "{} KiB more than before", (most - before) >> 10);
 }
 
+/// How many bytes go over HTTP/2 and HTTP/3 there and back: `make soak-bodies` asks for a gigabyte.
+fn many_bytes() -> u64 {
+    std::env::var("WEIR_TEST_BODY_BYTES").map_or(64 << 20, |bytes| bytes.parse().expect("a number of bytes"))
+}
+
+#[test]
+fn many_bytes_come_back_over_http2_and_http3_in_bounded_memory() {
+    let (site, ..) = serve(|options| {
+        let keys = options.root.with_extension("certificates");
+        std::fs::create_dir_all(&keys).expect("creates");
+        options.certificates = vec![certificate::make(&keys, "localhost", &["localhost"])];
+        options.http3 = true;
+    });
+    let before = resident_bytes();
+    let bytes = many_bytes();
+    let pattern = format!("yes 'a body that goes there and back' | head -c {bytes}");
+    let curl = format!("curl -sSfk --http2 -H Expect: -T - https://{}/echo", site.addr);
+    let http2 = format!("{pattern} | {curl} | cmp - <({pattern})");
+    let mut clients = vec![Command::new("bash").args(["-c", &http2]).spawn().expect("bash")];
+    if let Some(python) = python::with_aioquic() {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http3_cases/echo.py");
+        let (port, bytes) = (site.quic[0].port().to_string(), bytes.to_string());
+        clients.push(Command::new(python).arg(script).args([port, bytes]).spawn().expect("python"));
+    }
+    let mut most = 0;
+    while clients.iter_mut().any(|client| client.try_wait().expect("a child").is_none()) {
+        most = most.max(resident_bytes());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(clients.iter_mut().all(|client| client.wait().expect("ended").success()));
+    // A connection of QUIC has up to a megabyte on its way to the client.
+    assert!(most.saturating_sub(before) < 12 << 20, "{} KiB more than before", (most - before) >> 10);
+    assert_eq!(site.stop().applications_cancelled, 0);
+}
+
 /// Reads a response, checks its body, and returns the most memory that was in use meanwhile.
 fn read_gigabyte(stream: &mut TcpStream, bytes: u64) -> u64 {
     let expected: Vec<u8> = (0..1 << 20_u32).map(|i| (i % 251) as u8).collect();
