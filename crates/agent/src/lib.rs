@@ -3,8 +3,13 @@
 //! What clients write is not trusted: nothing of it is used before it was looked at, and everything that is kept of
 //! it has a bound, beyond which it is counted.
 
+mod accept;
 pub mod agent;
+mod agent_loop;
+pub mod agent_state;
 mod answers;
+mod asker;
+pub mod attributes;
 pub mod classes;
 pub mod client;
 pub mod connection;
@@ -30,17 +35,17 @@ pub mod pairing;
 pub mod protocol;
 pub mod recent;
 mod running;
+mod settings;
 pub mod socket;
 pub mod spans;
 pub mod subscription;
 pub mod switches;
-pub mod told;
+
 pub mod transaction;
 pub mod tree;
 pub mod users;
 pub mod waits;
 pub mod watch;
-pub mod world;
 
 pub use agent::{Agent, Asker, Settings, StartError};
 pub use outlet::Outlet;

@@ -26,7 +26,7 @@ const WANTED_FILL: f32 = 0.125;
 pub(crate) const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// Running transactions of all processes, and bytes of what is told of them; beyond, each gets a small share.
 const MOST_RUNNING: usize = 131_072;
-const MOST_TOLD_BYTES: usize = 16 << 20;
+const MOST_ATTRIBUTE_BYTES: usize = 16 << 20;
 
 /// Whether there are so many clients that some are left out of a pass though they bring something.
 pub(crate) fn are_many(clients: usize) -> bool {
@@ -126,23 +126,23 @@ impl Turns {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     running: usize,
-    told_bytes: usize,
+    attribute_bytes: usize,
 }
 
 impl Held {
     /// A client was looked at: what it takes up now counts in the place of what it took up before.
     pub(crate) fn follow(&mut self, client: &mut Client) {
-        let now = (client.pairing().running_count(), client.pairing().told_bytes());
+        let now = (client.pairing().running_count(), client.pairing().attribute_bytes());
         let before = std::mem::replace(&mut client.held, now);
         self.running = self.running.saturating_sub(before.0) + now.0;
-        self.told_bytes = self.told_bytes.saturating_sub(before.1) + now.1;
+        self.attribute_bytes = self.attribute_bytes.saturating_sub(before.1) + now.1;
     }
 
     /// What each of them may take up.
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             running: if self.running < MOST_RUNNING { 65_536 } else { 256 },
-            told_bytes: if self.told_bytes < MOST_TOLD_BYTES { 4 << 20 } else { 16 << 10 },
+            attribute_bytes: if self.attribute_bytes < MOST_ATTRIBUTE_BYTES { 4 << 20 } else { 16 << 10 },
         }
     }
 }
