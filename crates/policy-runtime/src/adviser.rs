@@ -1,11 +1,11 @@
-//! What the event loops ask: a lookup in the loop's own book, a share to refuse, and for sessions the rules themselves.
-//! No call blocks: a caller that finds a book open tries again for some microseconds, and then goes without.
+//! What the event loops ask: a lookup in the loop's own statistics, a share to refuse, and for sessions the rules themselves.
+//! No call blocks: a caller that finds the statistics locked tries again for some microseconds, and then goes without.
 
 use crate::advice_cache::{AdviceCache, Answer, AtRestNow};
 use crate::clients::{self, identity};
 use crate::loop_stats::{Beginning, LoopStats, NOWHERE, Ruled};
 use crate::rulebook::{Begun, Looked, Rulebook};
-use crate::server_actions::Standing;
+use crate::server_actions::ActiveActions;
 use crate::shed::Shed;
 use crate::stale::Stale;
 use crate::started::Started;
@@ -21,7 +21,7 @@ use weir_server::{Advice, Adviser, Lease, LeaseClock, Link, Names, Question};
 
 /// Tries to lock the rules while another thread has them, some 20 us in all.
 const TRIES: u32 = 400;
-/// Ends of responses that wait for the book; it is open for a fraction of a millisecond once a tick.
+/// Ends of responses that wait for the statistics; they are locked for a fraction of a millisecond once a tick.
 const LATE_MAX: usize = 4096;
 /// A refused client is asked to come back after as many seconds as this and up to seven more, not all at once.
 const RETRY_AFTER_S: u32 = 2;
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     glance: Glance,
     published: Mutex<Arc<Published>>,
     pub(crate) rules: Mutex<Rulebook>,
-    pub(crate) ledgers: Mutex<Vec<Arc<StatsLock<LoopStats>>>>,
+    pub(crate) all_stats: Mutex<Vec<Arc<StatsLock<LoopStats>>>>,
     pub(crate) undecided: AtomicU64,
     /// Whether all input of the rules is recorded, so that all of it must be told to them.
     is_recorded: bool,
@@ -97,7 +97,7 @@ struct Scratch {
     edition: u64,
     published: Arc<Published>,
     loop_stats: Arc<StatsLock<LoopStats>>,
-    /// Ends of responses that came while the book was open: connections, tickets, and whether they failed.
+    /// Ends of responses that came while the statistics were locked: connections, tickets, and whether they failed.
     late: Vec<(u64, Ticket, bool)>,
     known: Known,
 }
@@ -110,7 +110,7 @@ struct Known {
 }
 
 thread_local! {
-    static DESK: RefCell<Option<Scratch>> = const { RefCell::new(None) };
+    static SCRATCH: RefCell<Option<Scratch>> = const { RefCell::new(None) };
 }
 
 impl Published {
@@ -155,16 +155,16 @@ impl Published {
     }
 
     /// The same with other shares to refuse and other ages of answers: of patterns, and of single atoms.
-    pub(crate) fn with(&self, standing: &Standing) -> Self {
-        let by_pattern = self.policy.patterns().map(|glob| standing.sheds.get(glob).cloned()).collect();
+    pub(crate) fn with(&self, active_actions: &ActiveActions) -> Self {
+        let by_pattern = self.policy.patterns().map(|glob| active_actions.sheds.get(glob).cloned()).collect();
         let (policy, sessions) = (Arc::clone(&self.policy), Arc::clone(&self.sessions));
-        let stale = Stale::of(&self.policy, &standing.stale_ms, &standing.atom_stale_ms);
+        let stale = Stale::of(&self.policy, &active_actions.stale_ms, &active_actions.atom_stale_ms);
         let numbers: FxHashMap<&str, usize> =
             self.policy.patterns().enumerate().map(|(number, glob)| (glob, number)).collect();
-        let client_sheds = standing.client_sheds.iter().filter_map(|((client, glob), shed)| {
+        let client_sheds = active_actions.client_sheds.iter().filter_map(|((client, glob), shed)| {
             Some(((clients::number(client)?, *numbers.get(&**glob)?), Arc::clone(shed)))
         });
-        let (client_sheds, asks, atom_sheds) = (client_sheds.collect(), self.asks, standing.atom_sheds.clone());
+        let (client_sheds, asks, atom_sheds) = (client_sheds.collect(), self.asks, active_actions.atom_sheds.clone());
         Self { policy, sessions, asks, number: self.number, atom_sheds, client_sheds, by_pattern, stale }
     }
 }
@@ -202,7 +202,7 @@ impl Shared {
             },
             published: Mutex::new(Arc::new(published)),
             rules: Mutex::new(rules),
-            ledgers: Mutex::default(),
+            all_stats: Mutex::default(),
             undecided: AtomicU64::new(0),
             is_recorded,
             started,
@@ -234,11 +234,11 @@ impl Shared {
     }
 
     /// The rules are about to be told of more. With a recording, the rules are told of every session until
-    /// [`Self::ticked`]. A ledger that the controller opens after this call holds all sessions that passed before it.
+    /// [`Self::ticked`]. Statistics that the controller takes after this call hold all sessions that passed before it.
     pub(crate) fn telling(&self) {
         if self.is_recorded {
             self.glance.ticks.fetch_or(1, Ordering::AcqRel);
-            // Before a ledger counts for the last time what was answered by leases.
+            // Before a loop counts for the last time what was answered by leases.
             self.glance.leases.move_on();
         }
     }
@@ -250,10 +250,10 @@ impl Shared {
         self.glance.leases.move_on();
     }
 
-    /// Has a loop look at what holds now, with its book open; `None`: the book is not free.
+    /// Has a loop look at what holds now, with its statistics locked; `None`: another thread has the lock.
     #[inline]
     fn with_desk<R>(&self, with: impl FnOnce(&Published, &mut LoopStats, &mut Known) -> R) -> Option<R> {
-        let looked = DESK.try_with(|scratch| {
+        let looked = SCRATCH.try_with(|scratch| {
             let mut scratch = scratch.try_borrow_mut().ok()?;
             let edition = self.glance.edition.load(Ordering::Acquire);
             if scratch.as_ref().is_none_or(|scratch| scratch.id != self.id || scratch.edition != edition) {
@@ -266,7 +266,7 @@ impl Shared {
             }
             Some(with(&scratch.published, &mut loop_stats, &mut scratch.known))
         });
-        // A thread that ends drops what it has under way when its books are closed already.
+        // A thread that ends drops what it has under way when its thread-local storage is gone already.
         looked.ok().flatten()
     }
 
@@ -283,7 +283,7 @@ impl Shared {
         }
         let loop_stats = Arc::new(StatsLock::<LoopStats>::default());
         // Once in a loop's life.
-        wait_for(&self.ledgers).push(Arc::clone(&loop_stats));
+        wait_for(&self.all_stats).push(Arc::clone(&loop_stats));
         let (published, known) = (self.published(), Known::default());
         *scratch = Some(Scratch { id: self.id, edition, published, loop_stats, late: Vec::new(), known });
     }
@@ -294,7 +294,7 @@ impl Shared {
     fn answer_again(&self, question: &Question<'_>) -> Option<(Answer, Option<Arc<Lease>>)> {
         // Before anything is looked at: with what changes meanwhile the lease has ended as it is let.
         let holds_at = self.glance.leases.now();
-        let answered = DESK.try_with(|scratch| {
+        let answered = SCRATCH.try_with(|scratch| {
             let mut scratch = scratch.try_borrow_mut().ok()?;
             let scratch = scratch.as_mut()?;
             let edition = self.glance.edition.load(Ordering::Acquire);
@@ -322,9 +322,9 @@ impl Shared {
         answered.ok().flatten()
     }
 
-    /// Notes the end of a response for when the book is free.
+    /// Notes the end of a response for when the statistics are free.
     fn end_later(&self, connection: u64, ticket: Ticket, has_failed: bool) {
-        let noted = DESK.try_with(|scratch| {
+        let noted = SCRATCH.try_with(|scratch| {
             let mut scratch = scratch.try_borrow_mut().ok()?;
             let scratch = scratch.as_mut().filter(|scratch| scratch.late.len() < LATE_MAX)?;
             scratch.late.push((connection, ticket, has_failed));
@@ -346,7 +346,7 @@ impl Shared {
     #[inline(never)]
     fn begin_anew(&self, question: &Question<'_>) -> Advice {
         let mut advice = Advice::default();
-        // Into its place: to hand it out of the desk would copy it again and again.
+        // Into its place: to move it out of the scratch would copy it again and again.
         let asked = self.with_desk(|published, loop_stats, known| {
             self.advise(question, published, loop_stats, known, &mut advice);
         });
@@ -434,7 +434,7 @@ impl Shared {
                 return (ticket, best(), None);
             }
         }
-        // Without room the ledger could not follow the session, so the rules would never hear of its end.
+        // Without room the statistics could not follow the session, so the rules would never hear of its end.
         if !loop_stats.has_room(connection) {
             return (ticket, None, None);
         }
@@ -459,7 +459,7 @@ impl Shared {
     }
 }
 
-/// Notes ends of responses that found the book open.
+/// Notes ends of responses that found the statistics locked.
 #[cold]
 fn end_late(late: &mut Vec<(u64, Ticket, bool)>, loop_stats: &mut LoopStats) {
     for (connection, ticket, has_failed) in late.drain(..) {

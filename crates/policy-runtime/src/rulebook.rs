@@ -1,13 +1,14 @@
 //! The rules at work with what they remember, and everything that they were told. All callers tell the rules here, so
 //! the recording has the order in which the rules were told.
 
-use crate::HERE_VALID_TICKS;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use weir_adapt::log::{Entry, Owner, PASSED_MAX, Recorded};
 use weir_adapt::{AtomId, ClientId, Decision, Engine, NodeId, Of, Reading, Resource, State};
 use weir_server::Link;
 
+/// Ticks for which a reading of each tick holds: one that is late, or two, leave nothing unknown.
+const HERE_VALID_TICKS: u64 = 3;
 /// Things told that wait to be written down at most, some 1.5 MB; what is more is counted. They are fetched each tenth of
 /// a second.
 const ENTRIES_MAX: usize = 16_384;

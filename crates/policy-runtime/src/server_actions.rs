@@ -23,7 +23,7 @@ pub trait ServerActions: Send {
 
 /// Orders that hold.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct ActiveActions {
     pub(crate) sheds: FxHashMap<String, Arc<Shed>>,
     pub(crate) atom_sheds: FxHashMap<String, Arc<Shed>>,
     /// Of clients, of what they ask for of a pattern: by the client's name and the pattern.
@@ -51,7 +51,7 @@ pub(crate) struct Outcomes {
     pub(crate) advice_changed: bool,
 }
 
-impl Standing {
+impl ActiveActions {
     /// Carries out what was decided. On one node its loops stand for the nodes of pools.
     pub(crate) fn carry_out(
         &mut self,
@@ -246,7 +246,7 @@ mod tests {
         let text = "pool main = { n1, b, c }; pool spare = { d, e };\n\
                     atom \"/news/*\" { rule r: every 5s if cpu > 90% then replicate to 3 on main until cpu < 50%; }";
         let (policy, _) = Policy::read("x.policy", text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
-        let (actions, mut standing) = (Noted::default(), Standing::default());
+        let (actions, mut active_actions) = (Noted::default(), ActiveActions::default());
         let said = |actions: &Noted| std::mem::take(&mut *actions.0.lock().expect("one thread"));
         let orders = vec![
             Order::Replicate { copies: 3, pool: "main".into() },
@@ -255,17 +255,17 @@ mod tests {
             Order::Stale { age_ms_max: 30_000 },
             Order::Alert { text: "hot".into() },
         ];
-        let outcomes = standing.carry_out(&[decision(Outcome::Fired, orders.clone())], &policy, Some(&actions));
+        let outcomes = active_actions.carry_out(&[decision(Outcome::Fired, orders.clone())], &policy, Some(&actions));
         assert_eq!(said(&actions), ["pin /news/*", "warm /news/*", "spread 2"]);
-        assert_eq!((outcomes.alerts.len(), outcomes.advice_changed, standing.sheds.len()), (1, true, 1));
-        assert_eq!(standing.stale_ms.get("/news/*"), Some(&30_000));
+        assert_eq!((outcomes.alerts.len(), outcomes.advice_changed, active_actions.sheds.len()), (1, true, 1));
+        assert_eq!(active_actions.stale_ms.get("/news/*"), Some(&30_000));
         let grow = vec![Order::Grow { pool: "spare".into(), by: 9 }];
-        standing.carry_out(&[decision(Outcome::Fired, grow)], &policy, Some(&actions));
+        active_actions.carry_out(&[decision(Outcome::Fired, grow)], &policy, Some(&actions));
         assert_eq!(said(&actions), ["spread 4"], "a pool has no more nodes than it has");
-        let outcomes = standing.carry_out(&[decision(Outcome::Released, orders)], &policy, Some(&actions));
-        assert_eq!((outcomes.alerts.len(), standing.sheds.len(), standing.stale_ms.len()), (0, 0, 0));
+        let outcomes = active_actions.carry_out(&[decision(Outcome::Released, orders)], &policy, Some(&actions));
+        assert_eq!((outcomes.alerts.len(), active_actions.sheds.len(), active_actions.stale_ms.len()), (0, 0, 0));
         assert_eq!(said(&actions), ["unpin /news/*", "spread 2"]);
-        standing.take_back(Some(&actions));
+        active_actions.take_back(Some(&actions));
         assert_eq!(said(&actions), ["spread 0"]);
         // What one client loses is its own.
         let greedy = |outcome, client: &str| {
@@ -273,10 +273,13 @@ mod tests {
             Decision { subject, ..decision(outcome, vec![Order::Shed { percent: 90.0 }]) }
         };
         let fired = ["192.0.2.7", "192.0.2.8"].map(|client| greedy(Outcome::Fired, client));
-        assert!(standing.carry_out(&fired, &policy, Some(&actions)).advice_changed);
-        assert_eq!((standing.client_sheds.len(), standing.sheds.len(), standing.atom_sheds.len()), (2, 0, 0));
-        standing.carry_out(&[greedy(Outcome::Released, "192.0.2.7")], &policy, Some(&actions));
-        assert_eq!(standing.client_sheds.keys().map(|(client, _)| &**client).collect::<Vec<_>>(), ["192.0.2.8"]);
+        assert!(active_actions.carry_out(&fired, &policy, Some(&actions)).advice_changed);
+        assert_eq!(
+            (active_actions.client_sheds.len(), active_actions.sheds.len(), active_actions.atom_sheds.len()),
+            (2, 0, 0)
+        );
+        active_actions.carry_out(&[greedy(Outcome::Released, "192.0.2.7")], &policy, Some(&actions));
+        assert_eq!(active_actions.client_sheds.keys().map(|(client, _)| &**client).collect::<Vec<_>>(), ["192.0.2.8"]);
     }
 
     #[test]
@@ -284,15 +287,15 @@ mod tests {
         let text = "pool main = { n1, b, c }; pool spare = { d, e }; pool more = { f };\n\
                     atom \"/news/*\" { rule r: every 5s if cpu > 90% then replicate to 3 on main until cpu < 50%; }";
         let (policy, _) = Policy::read("x.policy", text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
-        let (actions, mut standing) = (Noted::default(), Standing::default());
+        let (actions, mut active_actions) = (Noted::default(), ActiveActions::default());
         let copies = Order::Replicate { copies: 3, pool: "main".into() };
         let spread = |pool: &str| Order::Spread { pool: pool.into() };
         let first = decision(Outcome::Fired, vec![copies.clone(), spread("spare")]);
-        standing.carry_out(&[first], &policy, Some(&actions));
+        active_actions.carry_out(&[first], &policy, Some(&actions));
         let second = decision(Outcome::Fired, vec![spread("more")]);
-        standing.carry_out(&[second, decision(Outcome::Superseded, vec![copies])], &policy, Some(&actions));
+        active_actions.carry_out(&[second, decision(Outcome::Superseded, vec![copies])], &policy, Some(&actions));
         let said = actions.0.lock().expect("one thread").clone();
         assert_eq!(said, ["pin /news/*", "warm /news/*", "spread 2", "unpin /news/*", "spread 1"]);
-        assert!(standing.copies.is_empty());
+        assert!(active_actions.copies.is_empty());
     }
 }

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Tries to open a book that another thread has open, some 20 us in all.
+/// Tries to lock statistics that another thread has locked, some 20 us in all.
 const TRIES: u32 = 400;
 /// The pause between two such rounds of [`StatsLock::wait`]: the holder may not have a CPU.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -24,7 +24,7 @@ pub(crate) struct StatsLock<T> {
 // is cleared. So one thread at a time has the content, which may go from one to another.
 unsafe impl<T: Send> Sync for StatsLock<T> {}
 
-/// An open book; it is closed when this is dropped, also where a thread panics.
+/// Locked statistics; they are unlocked when this is dropped, also where a thread panics.
 pub(crate) struct Open<'a, T> {
     stats: &'a StatsLock<T>,
     /// It is as good as the only reference to the content.
@@ -91,7 +91,7 @@ impl<T> Drop for Open<'_, T> {
 
 impl<T> fmt::Debug for StatsLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Book").finish_non_exhaustive()
+        f.debug_struct("StatsLock").finish_non_exhaustive()
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
         drop(open);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let _open = stats.open();
-            panic!("with the book open");
+            panic!("with the statistics locked");
         }));
         assert!(panicked.is_err() && stats.open().is_some());
     }
