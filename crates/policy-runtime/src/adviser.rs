@@ -260,7 +260,7 @@ impl Shared {
                 self.sit_down(&mut scratch);
             }
             let scratch = scratch.as_mut()?;
-            let mut loop_stats = scratch.loop_stats.open()?;
+            let mut loop_stats = scratch.loop_stats.lock()?;
             if !scratch.late.is_empty() {
                 end_late(&mut scratch.late, &mut loop_stats);
             }
@@ -301,7 +301,7 @@ impl Shared {
             if scratch.id != self.id || scratch.edition != edition || !scratch.late.is_empty() {
                 return None;
             }
-            let mut loop_stats = scratch.loop_stats.try_open()?;
+            let mut loop_stats = scratch.loop_stats.try_lock()?;
             let cached = scratch.known.advice_cache.of(question.connection, question.remembered);
             if !cached.holds(question, self.glance.ticks.load(Ordering::Acquire)) {
                 return None;

@@ -217,7 +217,7 @@ impl Controller {
         let began = Instant::now();
         let seconds = began.duration_since(self.last).as_secs_f64().max(1e-3);
         self.last = began;
-        self.open_books();
+        self.take_statistics();
         let node = self.monitor.look(self.atoms.refused);
         self.atoms.readings(seconds, &mut self.atom_readings);
         let rules_us = self.tell(&node, seconds);
@@ -245,15 +245,15 @@ impl Controller {
     }
 
     /// Takes what the loops have seen, from one loop after the other.
-    fn open_books(&mut self) {
+    fn take_statistics(&mut self) {
         let all_stats = wait_for(&self.shared.all_stats).clone();
         let mut dropped = Dropped { undecided: self.shared.undecided.load(Ordering::Relaxed), ..Dropped::default() };
         for (number, loop_stats) in all_stats.iter().enumerate() {
-            let mut open = loop_stats.wait();
-            open.take(&mut self.taken, self.atoms.is_full());
-            dropped.add(open.dropped());
+            let mut stats = loop_stats.wait();
+            stats.take(&mut self.taken, self.atoms.is_full());
+            dropped.add(stats.dropped());
             // The loop does not wait for the lock, so the controller releases it before it works on the content.
-            drop(open);
+            drop(stats);
             self.atoms.take(number, &self.taken, &mut self.crowd, &mut self.popular);
             self.clients.take(&self.taken.seen);
             if self.taken.ended.is_empty() && self.taken.links.is_empty() {
