@@ -184,7 +184,7 @@ impl Replay {
                 self.begun.retain(|begun| begun != session);
                 self.engine.start(*at_ms, *session, &mut self.state, decisions);
             }
-            Recorded::Look { session } => self.engine.look(*at_ms, *session, &mut self.state, decisions),
+            Recorded::Look { session } => self.engine.evaluate_session(*at_ms, *session, &mut self.state, decisions),
             Recorded::End { session } => {
                 self.begun.retain(|begun| begun != session);
                 self.engine.end(&mut self.state, *session);

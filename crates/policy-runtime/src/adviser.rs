@@ -252,7 +252,7 @@ impl Shared {
 
     /// Has a loop look at what holds now, with its statistics locked; `None`: another thread has the lock.
     #[inline]
-    fn with_desk<R>(&self, with: impl FnOnce(&Published, &mut LoopStats, &mut Known) -> R) -> Option<R> {
+    fn with_scratch<R>(&self, with: impl FnOnce(&Published, &mut LoopStats, &mut Known) -> R) -> Option<R> {
         let looked = SCRATCH.try_with(|scratch| {
             let mut scratch = scratch.try_borrow_mut().ok()?;
             let edition = self.glance.edition.load(Ordering::Acquire);
@@ -347,7 +347,7 @@ impl Shared {
     fn begin_anew(&self, question: &Question<'_>) -> Advice {
         let mut advice = Advice::default();
         // Into its place: to move it out of the scratch would copy it again and again.
-        let asked = self.with_desk(|published, loop_stats, known| {
+        let asked = self.with_scratch(|published, loop_stats, known| {
             self.advise(question, published, loop_stats, known, &mut advice);
         });
         if asked.is_none() {
@@ -498,13 +498,15 @@ impl Adviser for Shared {
 
     fn waited(&self, ticket: u64, waited_ns: u64) {
         let ticket = Ticket::told(ticket);
-        if ticket != Ticket::NONE && self.with_desk(|_, loop_stats, _| loop_stats.waited(ticket, waited_ns)).is_none() {
+        if ticket != Ticket::NONE
+            && self.with_scratch(|_, loop_stats, _| loop_stats.waited(ticket, waited_ns)).is_none()
+        {
             self.undecided.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn during(&self, connection: u64, link: Link) -> Option<Arc<str>> {
-        self.with_desk(|published, loop_stats, _| {
+        self.with_scratch(|published, loop_stats, _| {
             let now_ms = self.now_ms();
             let pattern = loop_stats.looks(connection, now_ms).filter(|_| published.asked(link) != Link::default());
             let Some(pattern) = pattern else { return loop_stats.during(connection, link) };
@@ -526,7 +528,7 @@ impl Adviser for Shared {
         if ticket == Ticket::NONE {
             return;
         }
-        let ended = self.with_desk(|_, loop_stats, _| {
+        let ended = self.with_scratch(|_, loop_stats, _| {
             if loop_stats.end(connection, ticket, failed) {
                 self.end_session(connection, loop_stats);
             }

@@ -228,7 +228,7 @@ impl Rulebook {
     pub(crate) fn link_came(&mut self, at_ms: u64, session: u64, link: Link) -> Looked {
         self.read_link(at_ms, session, link);
         let before = self.decisions.len();
-        self.engine.look(at_ms, session, &mut self.state, &mut self.decisions);
+        self.engine.evaluate_session(at_ms, session, &mut self.state, &mut self.decisions);
         self.note(at_ms, Recorded::Look { session });
         let variant = self.chosen_since(before);
         self.bound_decisions();
