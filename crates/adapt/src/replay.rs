@@ -6,6 +6,7 @@ use crate::log::{Entry, Header, Owner, Recorded};
 use crate::reading::{Of, Reading, Resource};
 use crate::state::State;
 use std::collections::VecDeque;
+use thiserror::Error;
 
 /// Ticks between two entries at most.
 const TICKS_MAX: u64 = 1_000_000;
@@ -15,6 +16,28 @@ const COMPARED_MAX: usize = 65_536;
 const GONE_VALID_MS: u64 = 24 * 3_600_000;
 /// The session number of all sessions that were only counted; they are replayed one after the other.
 const PASSED: u64 = u64::MAX;
+
+/// Why an entry or a state cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ReplayError {
+    /// The entry is older than one before it.
+    #[error("{at_ms} ms is before {last_ms} ms, which was told already; sort the lines")]
+    BackInTime {
+        /// When the entry was.
+        at_ms: u64,
+        /// When the last one was.
+        last_ms: u64,
+    },
+    /// The entry is so late that too many ticks would come before it.
+    #[error("more than {TICKS_MAX} ticks would be before {at_ms} ms; are the times milliseconds?")]
+    TooManyTicks {
+        /// When the entry was.
+        at_ms: u64,
+    },
+    /// The state is one of another policy or node.
+    #[error("the state is one of another policy; begin anew, or take the policy that it was made with")]
+    OtherPolicy,
+}
 
 /// A replay on its way.
 #[derive(Debug)]
@@ -112,59 +135,58 @@ impl Replay {
     /// Tells an entry, and the ticks before it; decisions are added to the list.
     ///
     /// # Errors
-    /// In words: it goes back in time (only readings may be older than what was told before them), or there would be
-    /// too many ticks.
-    pub fn entry(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), String> {
+    /// It goes back in time (only readings may be older than what was told before them), or there would be too many ticks.
+    pub fn entry(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), ReplayError> {
         let before = decisions.len();
         let told = self.tell(entry, decisions);
         self.recorded.own(&decisions[before..]);
         told
     }
 
-    fn tell(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), String> {
+    fn tell(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), ReplayError> {
         let Entry { at_ms, what } = entry;
         self.told.entries += 1;
         self.told.first_ms.get_or_insert(*at_ms);
-        if let Recorded::Reading { resource, of, value, valid_ms } = what {
-            self.ticks_before(*at_ms, decisions)?;
-            let of = match of {
-                Owner::Node(name) => self.engine.node(&mut self.state, name).map(Of::Node),
-                Owner::Atom(path) => self.engine.atom(&mut self.state, path).map(Of::Atom),
-                Owner::Session(number) => Some(Of::Session(*number)),
-                Owner::Client(name) => self.engine.client(&mut self.state, name).map(Of::Client),
-            };
-            // What there is no room for is counted with the state.
-            if let Some(of) = of {
-                let valid_ms = valid_ms.unwrap_or(self.header.valid_ms);
-                let reading = Reading { resource: *resource, of, value: *value, at_ms: *at_ms, valid_ms };
-                self.engine.read(*at_ms, &[reading], &mut self.state);
-            }
-            self.told.last_ms = self.told.last_ms.max(*at_ms);
-            return Ok(());
-        }
-        if let Recorded::Season { resource, of, season } = what {
-            self.engine.take_season((*resource, of), season, &mut self.state);
-            return Ok(());
-        }
-        // Behind the tick that they are of, and nothing that an engine is told.
         match what {
-            Recorded::Decided(decision) => {
-                self.recorded.recorded(decision);
-                return Ok(());
+            Recorded::Reading { resource, of, value, valid_ms } => {
+                self.ticks_before(*at_ms, decisions)?;
+                self.reading(*at_ms, (*resource, of), *value, *valid_ms);
             }
-            Recorded::Lost { lines } => {
-                self.told.lost = self.told.lost.saturating_add(*lines);
-                return Ok(());
+            Recorded::Season { resource, of, season } => {
+                self.engine.take_season((*resource, of), season, &mut self.state);
             }
-            _ => {}
+            // Behind the tick that they are of, and nothing that an engine is told.
+            Recorded::Decided(decision) => self.recorded.recorded(decision),
+            Recorded::Lost { lines } => self.told.lost = self.told.lost.saturating_add(*lines),
+            _ => self.event(*at_ms, what, decisions)?,
         }
-        if *at_ms < self.last_ms {
-            return Err(format!("{at_ms} ms is before {} ms, which was told already; sort the lines", self.last_ms));
+        Ok(())
+    }
+
+    fn reading(&mut self, at_ms: u64, (resource, of): (Resource, &Owner), value: f64, valid_ms: Option<u64>) {
+        let of = match of {
+            Owner::Node(name) => self.engine.node(&mut self.state, name).map(Of::Node),
+            Owner::Atom(path) => self.engine.atom(&mut self.state, path).map(Of::Atom),
+            Owner::Session(number) => Some(Of::Session(*number)),
+            Owner::Client(name) => self.engine.client(&mut self.state, name).map(Of::Client),
+        };
+        // What there is no room for is counted with the state.
+        if let Some(of) = of {
+            let valid_ms = valid_ms.unwrap_or(self.header.valid_ms);
+            self.engine.read(at_ms, &[Reading { resource, of, value, at_ms, valid_ms }], &mut self.state);
         }
-        self.ticks_before(*at_ms, decisions)?;
+        self.told.last_ms = self.told.last_ms.max(at_ms);
+    }
+
+    /// Tells what has its place in time: all but readings, and what an engine is not told.
+    fn event(&mut self, at_ms: u64, what: &Recorded, decisions: &mut Vec<Decision>) -> Result<(), ReplayError> {
+        if at_ms < self.last_ms {
+            return Err(ReplayError::BackInTime { at_ms, last_ms: self.last_ms });
+        }
+        self.ticks_before(at_ms, decisions)?;
         // What passed did so before this was written: a reading may hold no longer by now.
-        let passed_ms = std::mem::replace(&mut self.last_ms, *at_ms);
-        self.told.last_ms = self.told.last_ms.max(*at_ms);
+        let passed_ms = std::mem::replace(&mut self.last_ms, at_ms);
+        self.told.last_ms = self.told.last_ms.max(at_ms);
         if let Recorded::Start { session } | Recorded::Look { session } | Recorded::End { session } = what {
             self.told.of_no_session += u64::from(!self.state.has_session(*session));
         }
@@ -178,13 +200,13 @@ impl Replay {
                     self.begun.push(*session);
                 }
             }
-            Recorded::Gone { client } => self.gone(*at_ms, client),
-            Recorded::GoneAtom { atom } => self.gone_atom(*at_ms, atom),
+            Recorded::Gone { client } => self.gone(at_ms, client),
+            Recorded::GoneAtom { atom } => self.gone_atom(at_ms, atom),
             Recorded::Start { session } => {
                 self.begun.retain(|begun| begun != session);
-                self.engine.start(*at_ms, *session, &mut self.state, decisions);
+                self.engine.start(at_ms, *session, &mut self.state, decisions);
             }
-            Recorded::Look { session } => self.engine.evaluate_session(*at_ms, *session, &mut self.state, decisions),
+            Recorded::Look { session } => self.engine.evaluate_session(at_ms, *session, &mut self.state, decisions),
             Recorded::End { session } => {
                 self.begun.retain(|begun| begun != session);
                 self.engine.end(&mut self.state, *session);
@@ -197,7 +219,7 @@ impl Replay {
                     self.engine.node_is_up(&mut self.state, node, *up);
                 }
             }
-            Recorded::Tick => self.tick(*at_ms, decisions),
+            Recorded::Tick => self.tick(at_ms, decisions),
         }
         Ok(())
     }
@@ -260,11 +282,11 @@ impl Replay {
     }
 
     /// The ticks that the header tells of, up to a time.
-    fn ticks_before(&mut self, at_ms: u64, decisions: &mut Vec<Decision>) -> Result<(), String> {
+    fn ticks_before(&mut self, at_ms: u64, decisions: &mut Vec<Decision>) -> Result<(), ReplayError> {
         let Some(tick_ms) = self.header.tick_ms else { return Ok(()) };
         let next_ms = *self.next_tick_ms.get_or_insert(at_ms + tick_ms);
         if at_ms.saturating_sub(next_ms) / tick_ms > TICKS_MAX {
-            return Err(format!("more than {TICKS_MAX} ticks would be before {at_ms} ms; are the times milliseconds?"));
+            return Err(ReplayError::TooManyTicks { at_ms });
         }
         let mut next_ms = next_ms;
         while next_ms < at_ms {
@@ -294,12 +316,10 @@ impl Replay {
     /// Goes on with a state that was written down.
     ///
     /// # Errors
-    /// In words: it is one of another policy or node.
-    pub fn resume(&mut self, state: State) -> Result<(), String> {
+    /// It is one of another policy or node.
+    pub fn resume(&mut self, state: State) -> Result<(), ReplayError> {
         if !self.engine.fits(&state) {
-            return Err(
-                "the state is one of another policy; begin anew, or take the policy that it was made with".to_owned()
-            );
+            return Err(ReplayError::OtherPolicy);
         }
         self.state = state;
         Ok(())
