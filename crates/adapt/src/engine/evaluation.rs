@@ -195,28 +195,11 @@ impl<'l> Evaluation<'l> {
         if instance.claimed().is_some_and(|claimed| claimed as usize != branch) {
             instance.claim(None);
         }
-        if rule.for_ms > 0 {
-            match instance.past().pending {
-                Some((pending, since_ms)) if pending as usize == branch && now_ms - since_ms >= rule.for_ms => {}
-                Some((pending, _)) if pending as usize == branch => return None,
-                _ => {
-                    instance.past().pending = Some((branch as u32, now_ms));
-                    return None;
-                }
-            }
+        if is_pending(rule, instance, branch, now_ms) {
+            return None;
         }
-        if let Some(past) = instance.some_past() {
-            if past.rest_ms.is_some_and(|rest_ms| now_ms - rest_ms < rule.cooldown_ms) {
-                return Some(RuleEvent::NotFired(Outcome::Cooling, Said::Cooling));
-            }
-            if let Some((times, per_ms)) = rule.limit {
-                while past.fired.front().is_some_and(|fired_ms| now_ms - fired_ms >= per_ms) {
-                    past.fired.pop_front();
-                }
-                if past.fired.len() >= times {
-                    return Some(RuleEvent::NotFired(Outcome::Limited, Said::Limited));
-                }
-            }
+        if let Some(event) = held_back(rule, instance, now_ms) {
+            return Some(event);
         }
         let chosen = &rule.branches[branch];
         if chosen.classes.meets(*taken) {
@@ -241,17 +224,7 @@ impl<'l> Evaluation<'l> {
             return None;
         }
         *taken = taken.with(chosen.classes);
-        instance.said = Said::Nothing;
-        instance.claim((!rule.keeps() && rule.claims_while_it_waits()).then_some(branch as u32));
-        let past = instance.past();
-        past.pending = None;
-        past.rest_ms = Some(now_ms);
-        if rule.limit.is_some() {
-            past.fired.push_back(now_ms);
-        }
-        if rule.keeps() {
-            past.active = Some((branch as u32, now_ms));
-        }
+        fire(rule, instance, branch, now_ms);
         Some(RuleEvent::Fired { branch, orders })
     }
 
@@ -307,6 +280,48 @@ impl<'l> Evaluation<'l> {
             orders,
             readings,
         });
+    }
+}
+
+/// Whether a branch whose condition holds has not held for as long as `for` says.
+fn is_pending(rule: &Rule, instance: &mut Instance, branch: usize, now_ms: u64) -> bool {
+    if rule.for_ms == 0 {
+        return false;
+    }
+    match instance.past().pending {
+        Some((pending, since_ms)) if pending as usize == branch => now_ms - since_ms < rule.for_ms,
+        _ => {
+            instance.past().pending = Some((branch as u32, now_ms));
+            true
+        }
+    }
+}
+
+/// What keeps a rule from firing that would: its `cooldown`, or its `limit`.
+fn held_back(rule: &Rule, instance: &mut Instance, now_ms: u64) -> Option<RuleEvent> {
+    let past = instance.some_past()?;
+    if past.rest_ms.is_some_and(|rest_ms| now_ms - rest_ms < rule.cooldown_ms) {
+        return Some(RuleEvent::NotFired(Outcome::Cooling, Said::Cooling));
+    }
+    let (times, per_ms) = rule.limit?;
+    while past.fired.front().is_some_and(|fired_ms| now_ms - fired_ms >= per_ms) {
+        past.fired.pop_front();
+    }
+    (past.fired.len() >= times).then_some(RuleEvent::NotFired(Outcome::Limited, Said::Limited))
+}
+
+/// Notes that a rule fires.
+fn fire(rule: &Rule, instance: &mut Instance, branch: usize, now_ms: u64) {
+    instance.said = Said::Nothing;
+    instance.claim((!rule.keeps() && rule.claims_while_it_waits()).then_some(branch as u32));
+    let past = instance.past();
+    past.pending = None;
+    past.rest_ms = Some(now_ms);
+    if rule.limit.is_some() {
+        past.fired.push_back(now_ms);
+    }
+    if rule.keeps() {
+        past.active = Some((branch as u32, now_ms));
     }
 }
 
