@@ -56,7 +56,11 @@ impl Pace {
     /// Whether a client is looked at in this pass.
     fn when(self, pass: u64, turn: Turn) -> When {
         let pass = pass + u64::from(turn.number);
-        let may_wait = turn.is_idle || turn.is_slow && are_many(self.clients);
+        let may_wait = match turn.speed {
+            Speed::Fast => false,
+            Speed::Slow => are_many(self.clients),
+            Speed::Idle => true,
+        };
         if !may_wait || pass.is_multiple_of(self.every) {
             When::Now
         } else if pass.is_multiple_of(FILLING_EVERY) {
@@ -85,8 +89,18 @@ enum When {
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     number: u32,
-    is_idle: bool,
-    is_slow: bool,
+    speed: Speed,
+}
+
+/// How much a client brings.
+#[derive(Debug, Clone, Copy)]
+enum Speed {
+    /// So much that it is looked at in each pass.
+    Fast,
+    /// Little: among many clients it may wait.
+    Slow,
+    /// Nothing for long: it may wait.
+    Idle,
 }
 
 /// All clients' turns.
@@ -96,7 +110,7 @@ pub(crate) struct Turns(Vec<Turn>);
 impl Turns {
     /// A client has come.
     pub(crate) fn add(&mut self, number: u32) {
-        self.0.push(Turn { number, is_idle: false, is_slow: false });
+        self.0.push(Turn { number, speed: Speed::Fast });
     }
 
     /// Looks at each client whose turn it is in this pass, and forgets those that are gone.
@@ -115,7 +129,11 @@ impl Turns {
             let Some(client) = clients.get_mut(&turn.number) else { return false };
             if matches!(when, When::Now) || client.is_filling() {
                 look(client);
-                (turn.is_idle, turn.is_slow) = (client.idle >= IDLE_LOOKS, client.is_slow);
+                turn.speed = match client.is_slow {
+                    _ if client.idle >= IDLE_LOOKS => Speed::Idle,
+                    true => Speed::Slow,
+                    false => Speed::Fast,
+                };
             }
             true
         });

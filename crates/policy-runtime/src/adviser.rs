@@ -80,15 +80,39 @@ pub(crate) struct Published {
 #[derive(Debug)]
 struct Sessions {
     is_decided: bool,
-    /// Some of them read its link, and some are looked at when that is read.
-    reads_links: bool,
-    looks_at_links: bool,
-    /// On what it depends that nothing is decided, where that is only the client's link.
-    at_rest: Option<AtRest>,
-    /// They are looked at later, and begin in a way that depends on their link alone.
-    goes_on: bool,
+    links: LinkRules,
+    foreseen: Foreseen,
     /// Its variants, each with those that stand in for it.
     names: Vec<Names>,
+}
+
+/// When the rules of a pattern read the link of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LinkRules {
+    /// They do not.
+    Never,
+    /// As it begins only.
+    AtStart,
+    /// Whenever another reading of it comes.
+    Always,
+}
+
+/// What is known of the decisions for a session before the rules are asked.
+#[derive(Debug)]
+enum Foreseen {
+    /// Nothing.
+    Nothing,
+    /// For these links nothing is decided, at its start or later.
+    AtRest(AtRest),
+    /// Its start depends on its link alone; later the rules look at it.
+    Start,
+}
+
+impl Foreseen {
+    #[inline]
+    fn at_rest(&self) -> Option<&AtRest> {
+        if let Self::AtRest(at_rest) = self { Some(at_rest) } else { None }
+    }
 }
 
 /// What a loop has at hand.
@@ -120,10 +144,18 @@ impl Published {
         let sessions = (0..patterns).map(|pattern| {
             let variants = policy.variants(pattern);
             let names = variants.iter().map(|variant| Names::from(&*with_better(variants, variant))).collect();
-            let (is_decided, at_rest) = (policy.decides_for_sessions(pattern), policy.at_rest(pattern));
-            let goes_on = at_rest.is_none() && policy.starts_at_rest(pattern).is_some();
-            let (reads_links, looks_at_links) = (policy.reads_links(pattern), policy.looks_at_links(pattern));
-            Sessions { is_decided, reads_links, looks_at_links, at_rest, goes_on, names }
+            let is_decided = policy.decides_for_sessions(pattern);
+            let foreseen = match policy.at_rest(pattern) {
+                Some(at_rest) => Foreseen::AtRest(at_rest),
+                None if policy.starts_at_rest(pattern).is_some() => Foreseen::Start,
+                None => Foreseen::Nothing,
+            };
+            let links = match (policy.looks_at_links(pattern), policy.reads_links(pattern)) {
+                (true, _) => LinkRules::Always,
+                (false, true) => LinkRules::AtStart,
+                (false, false) => LinkRules::Never,
+            };
+            Sessions { is_decided, links, foreseen, names }
         });
         let (sessions, asks) = (sessions.collect(), policy.asks_of_links());
         let (atom_sheds, client_sheds, stale) = (FxHashMap::default(), FxHashMap::default(), Stale::default());
@@ -417,7 +449,7 @@ impl Shared {
         // Where rules choose a variant, the best one is a choice too, and is returned as one rather than as `None`.
         let best = || sessions.names.first().cloned();
         let is_telling = now.0 % 2 == 1;
-        let piece = sessions.at_rest.as_ref().filter(|_| !is_telling);
+        let piece = sessions.foreseen.at_rest().filter(|_| !is_telling);
         let piece = piece.map(|at_rest| (pattern, at_rest.of(link.bandwidth_bps, link.rtt_s)));
         if piece.is_some_and(|piece| known.at_rest.knows(now, piece)) {
             let passed = self.is_recorded.then(|| loop_stats.passed(ticket.place(), published.asked(link)));
@@ -427,7 +459,7 @@ impl Shared {
         }
         // What is looked at later is told once between two ticks: the next of its requests has the same answer.
         let beginning = Beginning { now, place: ticket.place(), link };
-        let goes_on = sessions.goes_on && !is_telling;
+        let goes_on = matches!(sessions.foreseen, Foreseen::Start) && !is_telling;
         if goes_on {
             let counted = self.is_recorded.then(|| published.asked(link));
             if let Some(ticket) = loop_stats.go_on(connection, beginning, ticket, counted) {
@@ -445,7 +477,7 @@ impl Shared {
         let begun = rules.begin(self.now_ms(), connection, path, (identity(client).0, link));
         drop(rules);
         let Some(Begun { variant, is_at_rest, decided }) = begun else { return (ticket, None, None) };
-        let looks = sessions.looks_at_links.then_some(pattern);
+        let looks = (sessions.links == LinkRules::Always).then_some(pattern);
         if let Some(piece) = piece.filter(|_| is_at_rest) {
             known.at_rest.learn(now, piece);
         }
@@ -476,7 +508,7 @@ impl Adviser for Shared {
 
     fn asks_hints(&self, path: &str) -> bool {
         let published = self.published();
-        published.policy.pattern_of(path).is_some_and(|pattern| published.sessions[pattern].reads_links)
+        published.policy.pattern_of(path).is_some_and(|pattern| published.sessions[pattern].links != LinkRules::Never)
     }
 
     fn edition(&self) -> u64 {
