@@ -46,7 +46,7 @@ pub use language::{Dimension, Mistake, POLICY_BYTES_MAX, format_policy, show_ms}
 pub use policy::Policy;
 pub use reach::Elsewhere;
 pub use reading::{AtomId, ClientId, NodeId, Of, Reading, Resource, Where};
-pub use replay::{Replay, ReplayError, Told};
+pub use replay::{Replay, ReplayCounts, ReplayError};
 pub use series::Unknown;
 pub use sketch::{Frequent, Sketch};
 pub use state::{CLIENTS_MAX, Counts, State};

@@ -50,7 +50,7 @@ pub struct Replay {
     last_ms: u64,
     /// Sessions that have begun and for which nothing was decided yet.
     begun: Vec<u64>,
-    told: Told,
+    counts: ReplayCounts,
     recorded: Comparison,
 }
 
@@ -96,7 +96,7 @@ fn is_same(one: &Decision, other: &Decision) -> bool {
 
 /// How much was told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ReplayCounts {
     /// Entries.
     pub entries: u64,
     /// Ticks, those of the header among them.
@@ -119,7 +119,7 @@ impl Replay {
     /// Of an engine that is at the node which the header names, or at another one.
     pub fn new(engine: Engine, here: &str, header: Header) -> Self {
         let state = engine.state(here);
-        let told = Told::default();
+        let counts = ReplayCounts::default();
         Self {
             engine,
             state,
@@ -127,7 +127,7 @@ impl Replay {
             next_tick_ms: None,
             last_ms: 0,
             begun: Vec::new(),
-            told,
+            counts,
             recorded: Comparison::default(),
         }
     }
@@ -145,8 +145,8 @@ impl Replay {
 
     fn tell(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), ReplayError> {
         let Entry { at_ms, what } = entry;
-        self.told.entries += 1;
-        self.told.first_ms.get_or_insert(*at_ms);
+        self.counts.entries += 1;
+        self.counts.first_ms.get_or_insert(*at_ms);
         match what {
             Recorded::Reading { resource, of, value, valid_ms } => {
                 self.ticks_before(*at_ms, decisions)?;
@@ -157,7 +157,7 @@ impl Replay {
             }
             // Behind the tick that they are of, and nothing that an engine is told.
             Recorded::Decided(decision) => self.recorded.recorded(decision),
-            Recorded::Lost { lines } => self.told.lost = self.told.lost.saturating_add(*lines),
+            Recorded::Lost { lines } => self.counts.lost = self.counts.lost.saturating_add(*lines),
             _ => self.event(*at_ms, what, decisions)?,
         }
         Ok(())
@@ -175,7 +175,7 @@ impl Replay {
             let valid_ms = valid_ms.unwrap_or(self.header.valid_ms);
             self.engine.read(at_ms, &[Reading { resource, of, value, at_ms, valid_ms }], &mut self.state);
         }
-        self.told.last_ms = self.told.last_ms.max(at_ms);
+        self.counts.last_ms = self.counts.last_ms.max(at_ms);
     }
 
     /// Tells what has its place in time: all but readings, and what an engine is not told.
@@ -186,16 +186,16 @@ impl Replay {
         self.ticks_before(at_ms, decisions)?;
         // What passed did so before this was written: a reading may hold no longer by now.
         let passed_ms = std::mem::replace(&mut self.last_ms, at_ms);
-        self.told.last_ms = self.told.last_ms.max(at_ms);
+        self.counts.last_ms = self.counts.last_ms.max(at_ms);
         if let Recorded::Start { session } | Recorded::Look { session } | Recorded::End { session } = what {
-            self.told.of_no_session += u64::from(!self.state.has_session(*session));
+            self.counts.of_no_session += u64::from(!self.state.has_session(*session));
         }
         match what {
             Recorded::Reading { .. } | Recorded::Season { .. } | Recorded::Decided(_) | Recorded::Lost { .. } => {}
             Recorded::Begin { session, atom, client } => {
                 let atom = self.engine.atom(&mut self.state, atom);
                 let client = client.as_ref().and_then(|name| self.engine.client(&mut self.state, name));
-                self.told.of_no_session += u64::from(self.state.has_session(*session));
+                self.counts.of_no_session += u64::from(self.state.has_session(*session));
                 if atom.is_some_and(|atom| self.engine.begin_of(&mut self.state, *session, atom, client)) {
                     self.begun.push(*session);
                 }
@@ -302,7 +302,7 @@ impl Replay {
         for session in std::mem::take(&mut self.begun) {
             self.engine.start(at_ms, session, &mut self.state, decisions);
         }
-        self.told.ticks += 1;
+        self.counts.ticks += 1;
         self.engine.tick(at_ms, &[], &mut self.state, decisions);
     }
 
@@ -326,8 +326,8 @@ impl Replay {
     }
 
     /// How much was told so far.
-    pub fn told(&self) -> Told {
-        Told { same: self.recorded.same, others: self.recorded.others, ..self.told }
+    pub fn counts(&self) -> ReplayCounts {
+        ReplayCounts { same: self.recorded.same, others: self.recorded.others, ..self.counts }
     }
 
     /// The engine that is told.

@@ -1,11 +1,11 @@
 //! What the event loops ask: a lookup in the loop's own statistics, a share to refuse, and for sessions the rules themselves.
 //! No call blocks: a caller that finds the statistics locked tries again for some microseconds, and then goes without.
 
+use crate::active_actions::ActiveActions;
 use crate::advice_cache::{AdviceCache, Answer, AtRestNow};
 use crate::clients::{self, identity};
 use crate::loop_stats::{Beginning, LoopStats, NOWHERE, Ruled};
 use crate::rulebook::{Begun, Looked, Rulebook};
-use crate::server_actions::ActiveActions;
 use crate::shed::Shed;
 use crate::stale::Stale;
 use crate::started::Started;

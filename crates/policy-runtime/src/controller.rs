@@ -1,5 +1,6 @@
 //! The thread that ticks: readings in, decisions out, and everything that comes of them.
 
+use crate::active_actions::ActiveActions;
 use crate::adviser::{Published, Shared, wait_for, with_better};
 use crate::atoms::{AtomReading, Atoms};
 use crate::board::{Board, Mail};
@@ -12,7 +13,7 @@ use crate::persister::{Failing, PersisterJob};
 use crate::persister_pipe::PersisterPipe;
 use crate::remark;
 use crate::rulebook::Rulebook;
-use crate::server_actions::{ActiveActions, ServerActions};
+use crate::server_actions::ServerActions;
 use crate::setup::Setup;
 use crate::shown::{forecast, links, outcome_name, reading, wait_now};
 use serde_json::json;

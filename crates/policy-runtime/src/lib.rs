@@ -6,7 +6,7 @@
 //!
 //! - `adviser.rs` is asked by the loops, and never waits; each loop has statistics of its own (`loop_stats.rs`).
 //! - `controller.rs` is a thread that ticks: it takes the statistics (`atoms.rs`, `clients.rs`), looks at the node
-//!   (`monitor.rs`), tells the rules (`rulebook.rs`), and carries out what they say (`server_actions.rs`).
+//!   (`monitor.rs`), tells the rules (`rulebook.rs`), and carries out what they say (`active_actions.rs`).
 //! - `persister_pipe.rs` sends what is to be kept or told elsewhere to `persister.rs`, a process of its own, as the server confines
 //!   itself; that writes the recording (`recording.rs`) and says what was lost.
 //! - `environment.rs` is what all of it looks like from outside: `weir env`, the admin address, Prometheus, and by
@@ -19,13 +19,14 @@
 //! 2. The rules themselves (`rulebook.rs`) decide at once on a session's start and on a reading of its link; everything
 //!    that they are told is noted there in its order.
 //! 3. At a tick `controller.rs` takes the statistics, looks at the node, tells the rules and has them evaluated.
-//! 4. `server_actions.rs` carries out the decisions; shares to refuse are published to the loops, variants put into the statistics.
+//! 4. `active_actions.rs` carries out the decisions; shares to refuse are published to the loops, variants put into the statistics.
 //! 5. `persister_pipe.rs` sends the recording, looks, decisions and alerts over a pipe to the persister, which keeps them
 //!    (`recording.rs`, the crate `weir-store`), hands alerts on and says what was lost.
 //!
 //! The command puts decisions on the time line of a run (`crates/cli/src/decisions/`) where the run has not got them by
 //! the server's probe (`remark.rs`).
 
+mod active_actions;
 mod advice_cache;
 mod adviser;
 mod atoms;
