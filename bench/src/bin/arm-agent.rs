@@ -16,6 +16,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use weir_agent::agent_state::AgentState;
 use weir_agent::client as agent;
 use weir_agent::connection::Connection;
 use weir_agent::directory::Directory;
@@ -27,7 +28,6 @@ use weir_agent::pairing::Limits;
 use weir_agent::protocol::{AgentStatus, Answer, Ask, Filter};
 use weir_agent::switches::Rules;
 use weir_agent::transaction::{Transaction, Wanted};
-use weir_agent::world::World;
 use weir_agent::{Agent, Settings};
 use weir_arm::{Begin, CORRELATED, Field, Sort};
 use weir_wire::Slot;
@@ -288,11 +288,11 @@ fn eased(seconds: f64) -> f64 {
 
 /// What the agent's thread does at a look, and each so many looks: this is what is counted.
 #[inline(never)]
-fn look(client: &mut agent::Client, world: &mut World, copied: &mut [Slot], sums: &mut Cells) {
-    client.look(world, copied, Limits { running: 65_536, told_bytes: 4 << 20 });
-    world.settle();
-    sums.merge(&world.pass);
-    world.pass.clear();
+fn look(client: &mut agent::Client, state: &mut AgentState, copied: &mut [Slot], sums: &mut Cells) {
+    client.look(state, copied, Limits { running: 65_536, attribute_bytes: 4 << 20 });
+    state.settle();
+    sums.merge(&state.pass);
+    state.pass.clear();
     client.publish();
 }
 
@@ -309,7 +309,7 @@ fn intake(shape: Shape, transactions: u64, batch: u64, others: usize) -> anyhow:
     let mut client = agent::Client::new(0, announcement, None, memory, "bench".to_owned(), &[]);
     // A minute begins now: each has its own slowest ones, which are looked after, and counts are to be the same each time.
     let minute_begins_ns = 60_000_000_000 - host::now_ns() as i64;
-    let mut world = World::new("bench".to_owned(), minute_begins_ns, Rules::default(), u64::MAX);
+    let mut state = AgentState::new("bench".to_owned(), minute_begins_ns, Rules::default(), u64::MAX);
     let (mut copied, mut sums) = (vec![Slot::default(); agent::COPIED_SLOTS], Cells::default());
     client.say_listening(host::now_ns());
     let mut elsewhere = vec![0u8; others];
@@ -321,7 +321,7 @@ fn intake(shape: Shape, transactions: u64, batch: u64, others: usize) -> anyhow:
         }
         elsewhere.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
         let before_ns = cpu_ns();
-        look(&mut client, &mut world, &mut copied, &mut sums);
+        look(&mut client, &mut state, &mut copied, &mut sums);
         looked_ns += cpu_ns() - before_ns;
     }
     let counted: u64 = sums.each().map(|(_, cell)| cell.outcomes.all()).sum();

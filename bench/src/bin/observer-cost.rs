@@ -61,8 +61,8 @@ struct Arguments {
 #[derive(Debug, Clone, Default)]
 struct WatchedList(Vec<Watched>);
 
-fn watched(list: &str) -> Result<WatchedList, String> {
-    Watched::parse_list(list).map(WatchedList).map_err(|word| format!("{word:?} is no source"))
+fn watched(list: &str) -> anyhow::Result<WatchedList> {
+    Watched::parse_list(list).map(WatchedList).map_err(|word| anyhow::anyhow!("{word:?} is no source"))
 }
 
 fn main() -> anyhow::Result<()> {

@@ -5,7 +5,7 @@
 //! [`Entry::parse`] one of them; [`world_cup`] has the records. [`LeftOut`] counts what is no request, by reason.
 //! This crate does not know what is done with the requests.
 //!
-//! `source.rs` recognises a log by its first bytes and undoes gzip; `requests.rs` reads its lines by `text.rs`,
+//! `source.rs` recognises a log by its first bytes and undoes gzip; `requests.rs` reads its lines by `format.rs`, `text.rs`,
 //! `elb.rs`, `squid.rs`, `w3c.rs` and `json.rs`, and `world_cup.rs` its records.
 //!
 //! # Example
@@ -32,6 +32,7 @@ mod duration;
 mod elb;
 mod entry;
 mod escape;
+mod format;
 mod gzip;
 mod json;
 mod lines;

@@ -13,9 +13,9 @@
 //!    priority.
 //! 3. `policy.rs` numbers everything and finds for which subjects each rule is evaluated.
 //! 4. Readings go into series (`series.rs`) that the state (`state.rs`) holds for nodes, atoms, sessions and clients.
-//! 5. At a tick `engine/mod.rs` goes over rules and subjects. `engine/evaluate.rs` says what is true, false or unknown
-//!    (forecasts by `forecast/`). `engine/look.rs` keeps to `for`, `until`, `hold`, `cooldown` and `limit`, and a rule
-//!    keeps its decision while its condition holds. `engine/orders.rs` chooses nodes and leaves out orders in force.
+//! 5. At a tick `engine/tick.rs` goes over rules and subjects. `engine/context.rs` says what is true, false or unknown
+//!    (forecasts by `forecast/`). `engine/evaluation.rs` keeps to `for`, `until`, `hold`, `cooldown` and `limit`, and a
+//!    rule keeps its decision while its condition holds. `engine/orders.rs` chooses nodes and leaves out orders in force.
 //! 6. A decision (`decision.rs`) carries its rule, readings, outcome and orders; the caller carries it out.
 //! 7. `log.rs` writes down what an engine was told, `replay.rs` tells it again; `crowd.rs` tells a flash crowd from an
 //!    attack.
@@ -48,7 +48,6 @@ pub mod crowd;
 mod decision;
 mod engine;
 mod exact;
-
 pub mod forecast;
 mod glob;
 mod language;
@@ -69,7 +68,7 @@ pub use language::{Dimension, Mistake, POLICY_BYTES_MAX, format_policy, show_ms}
 pub use policy::Policy;
 pub use reach::Elsewhere;
 pub use reading::{AtomId, ClientId, NodeId, Of, Reading, Resource, Where};
-pub use replay::{Replay, Told};
+pub use replay::{Replay, ReplayCounts, ReplayError};
 pub use series::Unknown;
 pub use sketch::{Frequent, Sketch};
 pub use state::{CLIENTS_MAX, Counts, State};

@@ -28,6 +28,10 @@
 //!
 //! What was decided, and how many lines there was no room for, stand there to be compared with; an engine is not told.
 
+mod error;
+
+pub use error::{EntryError, HeaderError, JsonError};
+
 use crate::decision::Decision;
 use crate::forecast::HoltWinters;
 use crate::language::value_with_unit;
@@ -279,169 +283,131 @@ pub fn is_cut(line: &[u8]) -> bool {
 /// Reads the line of a header.
 ///
 /// # Errors
-/// What is wrong with it, in words.
-pub fn parse_header(line: &str) -> Result<Header, String> {
-    let header: Header = from_json(line)
-        .map_err(|error| format!("this line is no header of recorded readings ({error}); see weir replay --help"))?;
+/// What is wrong with it.
+pub fn parse_header(line: &str) -> Result<Header, HeaderError> {
+    let header: Header = from_json(line).map_err(HeaderError::Json)?;
     if header.format != FORMAT || header.version != 1 {
-        return Err(format!("{} {} is not known; {FORMAT} 1 is", header.format, header.version));
+        return Err(HeaderError::Format { format: header.format, version: header.version, known: FORMAT });
     }
     if header.tick_ms.is_some_and(|tick_ms| tick_ms == 0 || tick_ms >= AT_MS_END) || header.valid_ms >= AT_MS_END {
-        return Err("tick_ms and valid_ms are milliseconds; write 1000 for a second".to_owned());
+        return Err(HeaderError::Times);
     }
     Ok(header)
 }
 
-fn from_json<T: for<'d> Deserialize<'d>>(line: &str) -> Result<T, String> {
+fn from_json<T: for<'d> Deserialize<'d>>(line: &str) -> Result<T, JsonError> {
     if line.len() > LINE_BYTES_MAX {
-        return Err(format!("more than {LINE_BYTES_MAX} bytes"));
+        return Err(JsonError::TooLong { most: LINE_BYTES_MAX });
     }
     serde_json::from_str(line).map_err(|error| {
         if error.is_eof() {
-            return "it ends in the middle".to_owned();
+            return JsonError::Cut;
         }
         // The place that it tells is one within this line, and would be taken for one of the file.
         let text = error.to_string();
         let end = text.rfind(" at line ").unwrap_or(text.len());
-        text[..end].to_owned()
+        JsonError::Form(text[..end].to_owned())
     })
 }
 
 /// Reads a further line.
 ///
 /// # Errors
-/// What is wrong with it, in words.
-pub fn parse_entry(line: &str) -> Result<Entry, String> {
+/// What is wrong with it.
+pub fn parse_entry(line: &str) -> Result<Entry, EntryError> {
     let mut line: Line = from_json(line)?;
     let at_ms = line.at_ms;
     if at_ms >= AT_MS_END || line.valid_ms.is_some_and(|valid_ms| valid_ms >= AT_MS_END) {
-        return Err("a time is too large; write milliseconds".to_owned());
+        return Err(EntryError::Time);
     }
-    let aside = match (line.decided.take(), line.lost.take()) {
-        (Some(decision), None) => Some(Recorded::Decided(decision)),
-        (None, Some(lines)) => Some(Recorded::Lost { lines }),
-        (None, None) => None,
-        _ => return Err("decided and lost stand in one line".to_owned()),
-    };
-    if let Some(what) = aside {
-        let rest = Line { at_ms, ..Line::default() };
-        return if line == rest { Ok(Entry { at_ms, what }) } else { Err("decided and lost stand alone".to_owned()) };
-    }
-    if let Some(session) = line.look.take() {
-        let is_alone = line == Line { at_ms, ..Line::default() };
-        return if is_alone {
-            Ok(Entry { at_ms, what: Recorded::Look { session } })
-        } else {
-            Err("look stands alone".to_owned())
-        };
-    }
-    if line.passed.is_some() {
-        return Ok(Entry { at_ms, what: passed(line)? });
-    }
-    if line.bandwidth.is_some() || line.rtt.is_some() {
-        return Err("bandwidth and rtt stand with passed alone; write \"read\":\"rtt\"".to_owned());
-    }
-    let what = match line {
-        Line {
-            read: Some(word),
-            begin: None,
-            start: None,
-            end: None,
-            gone: None,
-            down: None,
-            up: None,
-            tick: None,
-            ..
-        } => {
-            let of = match (line.node, line.atom, line.session, line.client) {
-                (Some(node), None, None, None) => Owner::Node(node),
-                (None, Some(atom), None, None) => Owner::Atom(atom),
-                (None, None, Some(session), None) => Owner::Session(session),
-                (None, None, None, Some(client)) => Owner::Client(client),
-                _ => return Err("a reading is of one of node, atom, session and client".to_owned()),
-            };
-            if let Some(season) = line.season {
-                let is_meant = |resource: &Resource| {
-                    resource.name() == word && Some(resource.dimension().unit()) == line.unit.as_deref()
-                };
-                return match (line.value, Resource::ALL.into_iter().find(is_meant)) {
-                    (None, Some(resource)) if season.is_sound() => {
-                        Ok(Entry { at_ms, what: Recorded::Season { resource, of, season } })
-                    }
-                    _ => Err("a season is one of 96 steps, of a resource with its unit, and has no value".to_owned()),
-                };
-            }
-            let value = line.value.ok_or("the reading has no value; write one such as \"93%\"")?;
-            let (resource, value) = measured(&word, &value)?;
-            Recorded::Reading { resource, of, value, valid_ms: line.valid_ms }
-        }
-        Line {
-            read: None,
-            node: None,
-            session: None,
-            value: None,
-            valid_ms: None,
-            season: None,
-            unit: None,
-            begin,
-            start,
-            end,
-            gone,
-            down,
-            up,
-            tick,
-            atom,
-            client,
-            ..
-        } => match (begin, start, end, gone, down, up, tick, (atom, client)) {
-            (Some(session), None, None, None, None, None, None, (Some(atom), client)) => {
-                Recorded::Begin { session, atom, client }
-            }
-            (None, Some(session), None, None, None, None, None, (None, None)) => Recorded::Start { session },
-            (None, None, Some(session), None, None, None, None, (None, None)) => Recorded::End { session },
-            (None, None, None, Some(client), None, None, None, (None, None)) => Recorded::Gone { client },
-            (None, None, None, Some(gone), None, None, None, (Some(atom), None)) if gone == GONE_ATOM => {
-                Recorded::GoneAtom { atom }
-            }
-            (None, None, None, None, Some(name), None, None, (None, None)) => Recorded::Node { name, up: false },
-            (None, None, None, None, None, Some(name), None, (None, None)) => Recorded::Node { name, up: true },
-            (None, None, None, None, None, None, Some(true), (None, None)) => Recorded::Tick,
-            _ => {
-                return Err(
-                    "a line is one of read, begin (with atom), start, look, end, gone, passed, down, up and tick"
-                        .to_owned(),
-                );
-            }
+    let what = match (line.decided.take(), line.lost.take(), line.look.take()) {
+        (Some(_), Some(_), _) => return Err(EntryError::DecidedAndLost),
+        (Some(decision), None, None) => alone(&line, Recorded::Decided(decision), EntryError::DecidedOrLostAndMore)?,
+        (None, Some(lines), None) => alone(&line, Recorded::Lost { lines }, EntryError::DecidedOrLostAndMore)?,
+        (Some(_), None, Some(_)) | (None, Some(_), Some(_)) => return Err(EntryError::DecidedOrLostAndMore),
+        (None, None, Some(session)) => alone(&line, Recorded::Look { session }, EntryError::LookAndMore)?,
+        (None, None, None) if line.passed.is_some() => passed(line)?,
+        (None, None, None) if line.bandwidth.is_some() || line.rtt.is_some() => return Err(EntryError::LinkAlone),
+        (None, None, None) => match line.read.take() {
+            Some(word) => reading(&word, line)?,
+            None => event(line)?,
         },
-        _ => return Err("what belongs to several kinds of lines stands in one".to_owned()),
     };
     Ok(Entry { at_ms, what })
 }
 
+/// What a line tells, if nothing else is left in it.
+fn alone(line: &Line, what: Recorded, otherwise: EntryError) -> Result<Recorded, EntryError> {
+    if *line == (Line { at_ms: line.at_ms, ..Line::default() }) { Ok(what) } else { Err(otherwise) }
+}
+
+/// A reading of a resource by this word, or what repeats in its readings.
+fn reading(word: &str, line: Line) -> Result<Recorded, EntryError> {
+    let Line { begin: None, start: None, end: None, gone: None, down: None, up: None, tick: None, .. } = line else {
+        return Err(EntryError::Kinds);
+    };
+    let of = match (line.node, line.atom, line.session, line.client) {
+        (Some(node), None, None, None) => Owner::Node(node),
+        (None, Some(atom), None, None) => Owner::Atom(atom),
+        (None, None, Some(session), None) => Owner::Session(session),
+        (None, None, None, Some(client)) => Owner::Client(client),
+        _ => return Err(EntryError::Owner),
+    };
+    if let Some(season) = line.season {
+        let is_meant =
+            |resource: &Resource| resource.name() == word && Some(resource.dimension().unit()) == line.unit.as_deref();
+        return match (line.value, Resource::ALL.into_iter().find(is_meant)) {
+            (None, Some(resource)) if season.is_sound() => Ok(Recorded::Season { resource, of, season }),
+            _ => Err(EntryError::Season),
+        };
+    }
+    let (resource, value) = measured(word, &line.value.ok_or(EntryError::NoValue)?)?;
+    Ok(Recorded::Reading { resource, of, value, valid_ms: line.valid_ms })
+}
+
+/// Something that happened to a session, a client, an atom or a node, or a tick.
+fn event(line: Line) -> Result<Recorded, EntryError> {
+    let Line { node: None, session: None, value: None, valid_ms: None, season: None, unit: None, .. } = line else {
+        return Err(EntryError::Kinds);
+    };
+    let Line { begin, start, end, gone, down, up, tick, atom, client, .. } = line;
+    Ok(match (begin, start, end, gone, down, up, tick, (atom, client)) {
+        (Some(session), None, None, None, None, None, None, (Some(atom), client)) => {
+            Recorded::Begin { session, atom, client }
+        }
+        (None, Some(session), None, None, None, None, None, (None, None)) => Recorded::Start { session },
+        (None, None, Some(session), None, None, None, None, (None, None)) => Recorded::End { session },
+        (None, None, None, Some(client), None, None, None, (None, None)) => Recorded::Gone { client },
+        (None, None, None, Some(gone), None, None, None, (Some(atom), None)) if gone == GONE_ATOM => {
+            Recorded::GoneAtom { atom }
+        }
+        (None, None, None, None, Some(name), None, None, (None, None)) => Recorded::Node { name, up: false },
+        (None, None, None, None, None, Some(name), None, (None, None)) => Recorded::Node { name, up: true },
+        (None, None, None, None, None, None, Some(true), (None, None)) => Recorded::Tick,
+        _ => return Err(EntryError::Kind),
+    })
+}
+
 /// What was measured, and its value.
-fn measured(word: &str, value: &str) -> Result<(Resource, f64), String> {
-    let (value, dimension) =
-        value_with_unit(value).ok_or_else(|| format!("{value:?} is no value; write one such as \"93%\""))?;
-    let resource =
-        Resource::of(word, dimension).ok_or_else(|| format!("{word:?} with {:?} is not measured", dimension.unit()))?;
-    Ok((resource, value))
+fn measured(word: &str, value: &str) -> Result<(Resource, f64), EntryError> {
+    let (value, dimension) = value_with_unit(value).ok_or_else(|| EntryError::Value(value.to_owned()))?;
+    let unknown = || EntryError::Resource { word: word.to_owned(), unit: dimension.unit() };
+    Ok((Resource::of(word, dimension).ok_or_else(unknown)?, value))
 }
 
 /// Sessions of a line.
-fn passed(mut line: Line) -> Result<Recorded, String> {
+fn passed(mut line: Line) -> Result<Recorded, EntryError> {
     let known = |resource: Resource, value: Option<String>| {
         value.map(|value| measured(resource.name(), &value).map(|(_, value)| value)).transpose()
     };
     let bandwidth_bps = known(Resource::Bandwidth, line.bandwidth.take())?;
     let rtt_s = known(Resource::Rtt, line.rtt.take())?;
     match (line.passed.take(), line.atom.take()) {
-        _ if line != (Line { at_ms: line.at_ms, ..Line::default() }) => {
-            Err("passed stands with atom, bandwidth and rtt alone".to_owned())
-        }
+        _ if line != (Line { at_ms: line.at_ms, ..Line::default() }) => Err(EntryError::PassedAndMore),
         (Some(sessions), Some(atom)) if (1..=PASSED_MAX).contains(&sessions) => {
             Ok(Recorded::Passed { sessions, atom, bandwidth_bps, rtt_s })
         }
-        _ => Err(format!("passed is a number of sessions of an atom, from 1 to {PASSED_MAX}")),
+        _ => Err(EntryError::Passed { most: PASSED_MAX }),
     }
 }
 
@@ -561,7 +527,7 @@ mod tests {
             (r#"{"at_ms":1,"passed":3,"atom":"/v","rtt":"3kbps"}"#, "not measured"),
             (r#"{"at_ms":1,"begin":3,"atom":"/v","rtt":"3ms"}"#, "with passed alone"),
         ] {
-            let error = parse_entry(text).expect_err(text);
+            let error = parse_entry(text).expect_err(text).to_string();
             assert!(error.contains(word) && !error.contains("column"), "{text}: {error}");
         }
         assert!(parse_header(r#"{"format":"x","version":1,"here":"n","valid_ms":1}"#).is_err());

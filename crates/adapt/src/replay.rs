@@ -6,6 +6,7 @@ use crate::log::{Entry, Header, Owner, Recorded};
 use crate::reading::{Of, Reading, Resource};
 use crate::state::State;
 use std::collections::VecDeque;
+use thiserror::Error;
 
 /// Ticks between two entries at most.
 const TICKS_MAX: u64 = 1_000_000;
@@ -15,6 +16,28 @@ const COMPARED_MAX: usize = 65_536;
 const GONE_VALID_MS: u64 = 24 * 3_600_000;
 /// The session number of all sessions that were only counted; they are replayed one after the other.
 const PASSED: u64 = u64::MAX;
+
+/// Why an entry or a state cannot be taken.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ReplayError {
+    /// The entry is older than one before it.
+    #[error("{at_ms} ms is before {last_ms} ms, which was told already; sort the lines")]
+    BackInTime {
+        /// When the entry was.
+        at_ms: u64,
+        /// When the last one was.
+        last_ms: u64,
+    },
+    /// The entry is so late that too many ticks would come before it.
+    #[error("more than {TICKS_MAX} ticks would be before {at_ms} ms; are the times milliseconds?")]
+    TooManyTicks {
+        /// When the entry was.
+        at_ms: u64,
+    },
+    /// The state is one of another policy or node.
+    #[error("the state is one of another policy; begin anew, or take the policy that it was made with")]
+    OtherPolicy,
+}
 
 /// A replay on its way.
 #[derive(Debug)]
@@ -27,7 +50,7 @@ pub struct Replay {
     last_ms: u64,
     /// Sessions that have begun and for which nothing was decided yet.
     begun: Vec<u64>,
-    told: Told,
+    counts: ReplayCounts,
     recorded: Comparison,
 }
 
@@ -73,7 +96,7 @@ fn is_same(one: &Decision, other: &Decision) -> bool {
 
 /// How much was told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ReplayCounts {
     /// Entries.
     pub entries: u64,
     /// Ticks, those of the header among them.
@@ -96,7 +119,7 @@ impl Replay {
     /// Of an engine that is at the node which the header names, or at another one.
     pub fn new(engine: Engine, here: &str, header: Header) -> Self {
         let state = engine.state(here);
-        let told = Told::default();
+        let counts = ReplayCounts::default();
         Self {
             engine,
             state,
@@ -104,7 +127,7 @@ impl Replay {
             next_tick_ms: None,
             last_ms: 0,
             begun: Vec::new(),
-            told,
+            counts,
             recorded: Comparison::default(),
         }
     }
@@ -112,79 +135,78 @@ impl Replay {
     /// Tells an entry, and the ticks before it; decisions are added to the list.
     ///
     /// # Errors
-    /// In words: it goes back in time (only readings may be older than what was told before them), or there would be
-    /// too many ticks.
-    pub fn entry(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), String> {
+    /// It goes back in time (only readings may be older than what was told before them), or there would be too many ticks.
+    pub fn entry(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), ReplayError> {
         let before = decisions.len();
         let told = self.tell(entry, decisions);
         self.recorded.own(&decisions[before..]);
         told
     }
 
-    fn tell(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), String> {
+    fn tell(&mut self, entry: &Entry, decisions: &mut Vec<Decision>) -> Result<(), ReplayError> {
         let Entry { at_ms, what } = entry;
-        self.told.entries += 1;
-        self.told.first_ms.get_or_insert(*at_ms);
-        if let Recorded::Reading { resource, of, value, valid_ms } = what {
-            self.ticks_before(*at_ms, decisions)?;
-            let of = match of {
-                Owner::Node(name) => self.engine.node(&mut self.state, name).map(Of::Node),
-                Owner::Atom(path) => self.engine.atom(&mut self.state, path).map(Of::Atom),
-                Owner::Session(number) => Some(Of::Session(*number)),
-                Owner::Client(name) => self.engine.client(&mut self.state, name).map(Of::Client),
-            };
-            // What there is no room for is counted with the state.
-            if let Some(of) = of {
-                let valid_ms = valid_ms.unwrap_or(self.header.valid_ms);
-                let reading = Reading { resource: *resource, of, value: *value, at_ms: *at_ms, valid_ms };
-                self.engine.read(*at_ms, &[reading], &mut self.state);
-            }
-            self.told.last_ms = self.told.last_ms.max(*at_ms);
-            return Ok(());
-        }
-        if let Recorded::Season { resource, of, season } = what {
-            self.engine.take_season((*resource, of), season, &mut self.state);
-            return Ok(());
-        }
-        // Behind the tick that they are of, and nothing that an engine is told.
+        self.counts.entries += 1;
+        self.counts.first_ms.get_or_insert(*at_ms);
         match what {
-            Recorded::Decided(decision) => {
-                self.recorded.recorded(decision);
-                return Ok(());
+            Recorded::Reading { resource, of, value, valid_ms } => {
+                self.ticks_before(*at_ms, decisions)?;
+                self.reading(*at_ms, (*resource, of), *value, *valid_ms);
             }
-            Recorded::Lost { lines } => {
-                self.told.lost = self.told.lost.saturating_add(*lines);
-                return Ok(());
+            Recorded::Season { resource, of, season } => {
+                self.engine.take_season((*resource, of), season, &mut self.state);
             }
-            _ => {}
+            // Behind the tick that they are of, and nothing that an engine is told.
+            Recorded::Decided(decision) => self.recorded.recorded(decision),
+            Recorded::Lost { lines } => self.counts.lost = self.counts.lost.saturating_add(*lines),
+            _ => self.event(*at_ms, what, decisions)?,
         }
-        if *at_ms < self.last_ms {
-            return Err(format!("{at_ms} ms is before {} ms, which was told already; sort the lines", self.last_ms));
+        Ok(())
+    }
+
+    fn reading(&mut self, at_ms: u64, (resource, of): (Resource, &Owner), value: f64, valid_ms: Option<u64>) {
+        let of = match of {
+            Owner::Node(name) => self.engine.node(&mut self.state, name).map(Of::Node),
+            Owner::Atom(path) => self.engine.atom(&mut self.state, path).map(Of::Atom),
+            Owner::Session(number) => Some(Of::Session(*number)),
+            Owner::Client(name) => self.engine.client(&mut self.state, name).map(Of::Client),
+        };
+        // What there is no room for is counted with the state.
+        if let Some(of) = of {
+            let valid_ms = valid_ms.unwrap_or(self.header.valid_ms);
+            self.engine.read(at_ms, &[Reading { resource, of, value, at_ms, valid_ms }], &mut self.state);
         }
-        self.ticks_before(*at_ms, decisions)?;
+        self.counts.last_ms = self.counts.last_ms.max(at_ms);
+    }
+
+    /// Tells what has its place in time: all but readings, and what an engine is not told.
+    fn event(&mut self, at_ms: u64, what: &Recorded, decisions: &mut Vec<Decision>) -> Result<(), ReplayError> {
+        if at_ms < self.last_ms {
+            return Err(ReplayError::BackInTime { at_ms, last_ms: self.last_ms });
+        }
+        self.ticks_before(at_ms, decisions)?;
         // What passed did so before this was written: a reading may hold no longer by now.
-        let passed_ms = std::mem::replace(&mut self.last_ms, *at_ms);
-        self.told.last_ms = self.told.last_ms.max(*at_ms);
+        let passed_ms = std::mem::replace(&mut self.last_ms, at_ms);
+        self.counts.last_ms = self.counts.last_ms.max(at_ms);
         if let Recorded::Start { session } | Recorded::Look { session } | Recorded::End { session } = what {
-            self.told.of_no_session += u64::from(!self.state.has_session(*session));
+            self.counts.of_no_session += u64::from(!self.state.has_session(*session));
         }
         match what {
             Recorded::Reading { .. } | Recorded::Season { .. } | Recorded::Decided(_) | Recorded::Lost { .. } => {}
             Recorded::Begin { session, atom, client } => {
                 let atom = self.engine.atom(&mut self.state, atom);
                 let client = client.as_ref().and_then(|name| self.engine.client(&mut self.state, name));
-                self.told.of_no_session += u64::from(self.state.has_session(*session));
+                self.counts.of_no_session += u64::from(self.state.has_session(*session));
                 if atom.is_some_and(|atom| self.engine.begin_of(&mut self.state, *session, atom, client)) {
                     self.begun.push(*session);
                 }
             }
-            Recorded::Gone { client } => self.gone(*at_ms, client),
-            Recorded::GoneAtom { atom } => self.gone_atom(*at_ms, atom),
+            Recorded::Gone { client } => self.gone(at_ms, client),
+            Recorded::GoneAtom { atom } => self.gone_atom(at_ms, atom),
             Recorded::Start { session } => {
                 self.begun.retain(|begun| begun != session);
-                self.engine.start(*at_ms, *session, &mut self.state, decisions);
+                self.engine.start(at_ms, *session, &mut self.state, decisions);
             }
-            Recorded::Look { session } => self.engine.look(*at_ms, *session, &mut self.state, decisions),
+            Recorded::Look { session } => self.engine.evaluate_session(at_ms, *session, &mut self.state, decisions),
             Recorded::End { session } => {
                 self.begun.retain(|begun| begun != session);
                 self.engine.end(&mut self.state, *session);
@@ -197,7 +219,7 @@ impl Replay {
                     self.engine.node_is_up(&mut self.state, node, *up);
                 }
             }
-            Recorded::Tick => self.tick(*at_ms, decisions),
+            Recorded::Tick => self.tick(at_ms, decisions),
         }
         Ok(())
     }
@@ -260,11 +282,11 @@ impl Replay {
     }
 
     /// The ticks that the header tells of, up to a time.
-    fn ticks_before(&mut self, at_ms: u64, decisions: &mut Vec<Decision>) -> Result<(), String> {
+    fn ticks_before(&mut self, at_ms: u64, decisions: &mut Vec<Decision>) -> Result<(), ReplayError> {
         let Some(tick_ms) = self.header.tick_ms else { return Ok(()) };
         let next_ms = *self.next_tick_ms.get_or_insert(at_ms + tick_ms);
         if at_ms.saturating_sub(next_ms) / tick_ms > TICKS_MAX {
-            return Err(format!("more than {TICKS_MAX} ticks would be before {at_ms} ms; are the times milliseconds?"));
+            return Err(ReplayError::TooManyTicks { at_ms });
         }
         let mut next_ms = next_ms;
         while next_ms < at_ms {
@@ -280,7 +302,7 @@ impl Replay {
         for session in std::mem::take(&mut self.begun) {
             self.engine.start(at_ms, session, &mut self.state, decisions);
         }
-        self.told.ticks += 1;
+        self.counts.ticks += 1;
         self.engine.tick(at_ms, &[], &mut self.state, decisions);
     }
 
@@ -294,20 +316,18 @@ impl Replay {
     /// Goes on with a state that was written down.
     ///
     /// # Errors
-    /// In words: it is one of another policy or node.
-    pub fn resume(&mut self, state: State) -> Result<(), String> {
+    /// It is one of another policy or node.
+    pub fn resume(&mut self, state: State) -> Result<(), ReplayError> {
         if !self.engine.fits(&state) {
-            return Err(
-                "the state is one of another policy; begin anew, or take the policy that it was made with".to_owned()
-            );
+            return Err(ReplayError::OtherPolicy);
         }
         self.state = state;
         Ok(())
     }
 
     /// How much was told so far.
-    pub fn told(&self) -> Told {
-        Told { same: self.recorded.same, others: self.recorded.others, ..self.told }
+    pub fn counts(&self) -> ReplayCounts {
+        ReplayCounts { same: self.recorded.same, others: self.recorded.others, ..self.counts }
     }
 
     /// The engine that is told.

@@ -2,15 +2,22 @@
 
 mod ahead;
 mod instance;
+mod scratch;
 mod seen;
+mod store;
+mod subjects;
+mod tracks;
 
 pub(crate) use instance::{Instance, Said};
+pub(crate) use scratch::{Scratch, Value};
 pub(crate) use seen::Seen;
+pub(crate) use store::Store;
+pub(crate) use subjects::{Atom, Client, InForce, Node, Part, Placement, Session, Slots};
+pub(crate) use tracks::Tracks;
 
-use crate::engine::Desk;
-use crate::forecast::{Method, Track};
+use crate::forecast::Method;
 use crate::reading::{AtomId, ClientId, NodeId, Of, Reading, Resource, Where};
-use crate::series::{Series, Unknown};
+use crate::series::Series;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,9 +30,6 @@ pub(crate) const ATOMS_MAX: usize = 65_536;
 pub(crate) const SESSIONS_MAX: usize = 65_536;
 /// Clients that are followed one by one at most.
 pub const CLIENTS_MAX: usize = 4096;
-/// Series of forecasts whose errors are followed at most.
-const TRACKS_MAX: usize = 1024;
-
 /// Everything that is remembered; it can be written down and read again, and goes on as before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct State {
@@ -62,7 +66,7 @@ pub struct State {
     pub(crate) counts: Counts,
     /// What a tick computes with; nothing of it lasts.
     #[serde(skip)]
-    pub(crate) desk: Desk,
+    pub(crate) scratch: Scratch,
 }
 
 /// What was passed over, and why. A number grows if the caller supplies wrong readings, or if a bound is reached.
@@ -105,170 +109,6 @@ impl Counts {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Node {
-    pub(crate) name: String,
-    pub(crate) down: bool,
-    slots: Slots,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Atom {
-    pub(crate) path: String,
-    pub(crate) block: Option<u32>,
-    slots: Slots,
-    /// How many sessions are of it.
-    #[serde(default)]
-    sessions: u32,
-    /// Of the block's rules for atoms, in their order.
-    pub(crate) instances: Vec<Instance>,
-    pub(crate) in_force: InForce,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Session {
-    pub(crate) number: u64,
-    pub(crate) atom: AtomId,
-    /// Its client, if that is known.
-    #[serde(default)]
-    client: Option<ClientId>,
-    slots: Slots,
-    /// Of the block's rules for sessions, in their order.
-    pub(crate) instances: Vec<Instance>,
-    pub(crate) at: Standing,
-}
-
-/// A client with all its connections.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Client {
-    pub(crate) name: String,
-    slots: Slots,
-    /// Of each block with rules for clients, in their order.
-    pub(crate) parts: Vec<Part>,
-}
-
-/// How far the rules of a pattern are with a client.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Part {
-    /// Of the block's rules for clients, in their order.
-    pub(crate) instances: Vec<Instance>,
-    pub(crate) in_force: InForce,
-}
-
-/// Where a session is served, and with what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Standing {
-    pub(crate) node: NodeId,
-    /// 0 is the best.
-    pub(crate) variant: usize,
-}
-
-/// What was ordered and has not ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct InForce {
-    /// Copies, and the pool that they are on.
-    pub(crate) copies: Option<(u32, usize)>,
-    pub(crate) spread: Option<usize>,
-    /// The bits of the share in percent.
-    pub(crate) shed: Option<u64>,
-    /// How old answers may be, in milliseconds.
-    #[serde(default)]
-    pub(crate) stale_ms: Option<u64>,
-}
-
-impl Atom {
-    /// One of which nothing is known.
-    fn new(path: &str) -> Self {
-        let (slots, in_force) = (Slots::default(), InForce::default());
-        Self { path: path.to_owned(), block: None, slots, sessions: 0, instances: Vec::new(), in_force }
-    }
-}
-
-/// The numbers of the series of one place, by resource; 0 = none.
-pub(crate) type Slots = [u32; Resource::ALL.len()];
-
-/// All series.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Store {
-    /// Slot 0 stands for no series and stays empty.
-    series: Vec<Option<Series>>,
-    free: Vec<u32>,
-}
-
-impl Store {
-    pub(crate) fn get(&self, slots: &Slots, resource: Resource) -> Result<&Series, Unknown> {
-        self.series.get(slots[resource.index()] as usize).and_then(Option::as_ref).ok_or(Unknown::Missing)
-    }
-
-    pub(crate) fn get_mut(&mut self, slots: &Slots, resource: Resource) -> Option<&mut Series> {
-        // Slot 0 is always empty, so no series is found there.
-        self.series.get_mut(slots[resource.index()] as usize)?.as_mut()
-    }
-
-    fn get_or_add(&mut self, slots: &mut Slots, resource: Resource, add: impl FnOnce() -> Series) -> &mut Series {
-        let slot = &mut slots[resource.index()];
-        if *slot == 0 {
-            if self.series.is_empty() {
-                self.series.push(None);
-            }
-            *slot = self.free.pop().unwrap_or_else(|| {
-                self.series.push(None);
-                self.series.len() as u32 - 1
-            });
-        }
-        self.series[*slot as usize].get_or_insert_with(add)
-    }
-
-    fn remove(&mut self, slots: &Slots) {
-        for &slot in slots.iter().filter(|slot| **slot != 0) {
-            self.series[slot as usize] = None;
-            self.free.push(slot);
-        }
-    }
-}
-
-/// The errors of forecasts, by metric and atom.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Tracks {
-    pub(crate) tracks: Vec<(usize, Track)>,
-    numbers: FxHashMap<u64, u32>,
-}
-
-impl Tracks {
-    /// The number of the track of a metric's forecasts of a place; `None` where there are too many.
-    pub(crate) fn of(&mut self, metric: usize, place: u32) -> Option<usize> {
-        let key = (metric as u64) << 32 | u64::from(place);
-        let next = self.tracks.len();
-        let number = match self.numbers.get(&key) {
-            Some(number) => *number as usize,
-            None if next < TRACKS_MAX => {
-                self.numbers.insert(key, next as u32);
-                self.tracks.push((metric, Track::default()));
-                next
-            }
-            None => return None,
-        };
-        Some(number)
-    }
-
-    /// Goes on with the tracks of other rules, by what the metrics and places are here.
-    pub(crate) fn take_over(&mut self, from: &Self, here: impl Fn(usize, u32) -> Option<(usize, u32)>) {
-        let mut known: Vec<(u32, u64)> = from.numbers.iter().map(|(key, number)| (*number, *key)).collect();
-        known.sort_unstable();
-        for (number, key) in known {
-            let place = here((key >> 32) as usize, key as u32);
-            let own = place.and_then(|(metric, place)| self.of(metric, place));
-            if let (Some(own), Some((_, track))) = (own, from.tracks.get(number as usize)) {
-                self.tracks[own].1.clone_from(track);
-            }
-        }
-    }
-
-    pub(crate) fn get(&mut self, number: usize) -> Option<&mut Track> {
-        self.tracks.get_mut(number).map(|(_, track)| track)
-    }
-}
-
 impl State {
     pub(crate) fn new(fingerprint: u64, own: usize, rules: usize, blocks: usize) -> Self {
         Self {
@@ -293,7 +133,7 @@ impl State {
             tracks: Tracks::default(),
             decisions: 0,
             counts: Counts::default(),
-            desk: Desk::default(),
+            scratch: Scratch::default(),
         }
     }
 
@@ -324,7 +164,7 @@ impl State {
 
     /// How many atoms, sessions and clients the last tick looked at: its work, but for readings and rules of patterns.
     pub fn looked_at(&self) -> u64 {
-        self.desk.looks
+        self.scratch.looks
     }
 
     /// How many atoms there are.
@@ -432,7 +272,7 @@ impl State {
         number: u64,
         (atom, client): (AtomId, Option<ClientId>),
         rules: usize,
-        at: Standing,
+        at: Placement,
     ) -> bool {
         if self.session_numbers.contains_key(&number) {
             return false;
@@ -509,17 +349,5 @@ impl State {
         } else {
             self.counts.out_of_order += 1;
         }
-    }
-}
-
-impl Atom {
-    pub(crate) fn slots(&self) -> &Slots {
-        &self.slots
-    }
-}
-
-impl Node {
-    pub(crate) fn slots(&self) -> &Slots {
-        &self.slots
     }
 }

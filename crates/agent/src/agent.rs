@@ -1,69 +1,27 @@
 //! The agent: its settings, its thread, and how it is asked.
 
-use crate::directory::{Directory, DirectoryError, usual};
+use crate::agent_state::AgentState;
+pub use crate::asker::Asker;
+use crate::asker::Order;
+use crate::directory::{Directory, DirectoryError};
 use crate::handover::Handover;
-use crate::intake::{Intake, Order};
+use crate::host;
+use crate::intake::{self, Intake};
 use crate::journal::{Journal, Left};
 use crate::keeper::{KeepError, Keeper};
-use crate::keeping::{Keeping, KeptBy};
+use crate::keeping::Keeping;
 use crate::outlet::Outlet;
 use crate::protocol::{AgentStatus, Answer, Ask, Filter};
+pub use crate::settings::Settings;
 use crate::socket::{SocketError, listen};
 use crate::subscription::Subscription;
 use crate::switches::Rules;
-use crate::transaction::{Transaction, TransactionId, Wanted};
 use crate::waits::Waits;
-use crate::watch::{Waker, Watch};
-use crate::world::World;
-use crate::{host, intake};
-use std::collections::HashSet;
+use crate::watch::Watch;
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use std::time::Duration;
-
-/// Transactions of a trace that are shown.
-const MOST_SHOWN: usize = 1000;
-/// How long an answer may take.
-const MOST_WAIT: Duration = Duration::from_secs(10);
-
-/// How the agent is to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// The ARM directory.
-    pub directory: PathBuf,
-    /// A folder for what is to outlive the agent beside the keeper's: switches, and figures that are not kept yet.
-    /// `None` = nothing does.
-    pub state: Option<PathBuf>,
-    /// The host's name, as transactions tell it.
-    pub host: String,
-    /// From which duration on every transaction is kept whole, nanoseconds; each minute's slowest ones are anyway.
-    pub slow_ns: u64,
-    /// The mode of the socket: it says which users may ask.
-    pub socket_mode: u32,
-    /// How often clients are looked at where little comes; where much does, it is more often.
-    pub beat: Duration,
-    /// How often figures are handed to the keeper.
-    pub batch: Duration,
-    /// Client processes at a time.
-    pub most_processes: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            directory: usual(),
-            state: None,
-            host: host::name(),
-            slow_ns: u64::MAX,
-            socket_mode: 0o600,
-            beat: Duration::from_millis(100),
-            batch: Duration::from_secs(10),
-            most_processes: 4096,
-        }
-    }
-}
 
 /// The agent cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -90,14 +48,6 @@ pub struct Agent {
     asker: Asker,
     thread: Option<JoinHandle<AgentStatus>>,
     warnings: Vec<String>,
-}
-
-/// Asks the agent from any thread of its process.
-#[derive(Clone)]
-pub struct Asker {
-    orders: Sender<Order>,
-    waker: Waker,
-    kept: Option<KeptBy>,
 }
 
 impl Agent {
@@ -148,16 +98,16 @@ impl Agent {
             }
             keeping = Some(Keeping::start(keeper, settings.state.clone())?);
         }
-        let mut world = World::new(settings.host.clone(), host::unix_offset_ns(), rules, settings.slow_ns);
-        world.outlet = outlet;
-        world.waits = waits;
+        let mut state = AgentState::new(settings.host.clone(), host::unix_offset_ns(), rules, settings.slow_ns);
+        state.outlet = outlet;
+        state.waits = waits;
 
         let (orders, to_do) = channel();
         let kept = keeping.as_ref().map(Keeping::asker);
         let asker = Asker { orders, waker: watch.waker(), kept };
         let parts =
             intake::Parts { settings, directory, watch, listener, handover, to_do, keeping, journal, left, last_batch };
-        let intake = Intake::new(parts, world, asker.clone());
+        let intake = Intake::new(parts, state, asker.clone());
         let thread = std::thread::Builder::new().name("arm-intake".to_owned()).spawn(move || intake.run())?;
         Ok(Self { asker, thread: Some(thread), warnings })
     }
@@ -210,76 +160,4 @@ impl Drop for Agent {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-impl Asker {
-    /// Asks the agent.
-    #[must_use]
-    pub fn ask(&self, ask: Ask) -> Answer {
-        match ask {
-            Ask::Show { id } => match id.parse() {
-                Ok(wanted) => self.show(wanted),
-                Err(error) => Answer::Error { message: error.to_string() },
-            },
-            Ask::Tail(_) => Answer::Error { message: "subscribe to follow transactions in process".to_owned() },
-            ask => self.ask_intake(|answer| Order::Ask(ask, answer)).unwrap_or_else(gone_answer),
-        }
-    }
-
-    /// Follows the agent's transactions; `None` = it has ended.
-    #[must_use]
-    pub fn subscribe(&self, filter: Filter, most: usize) -> Option<Subscription> {
-        let (subscriber, subscription) = Subscription::new(filter, most);
-        self.order(Order::Subscribe(subscriber)).then_some(subscription)
-    }
-
-    /// All of a trace: what the agent still has, and what is kept.
-    fn show(&self, wanted: Wanted) -> Answer {
-        let mut found = match self.find(wanted) {
-            Ok(found) => found,
-            Err(answer) => return answer,
-        };
-        if let (Wanted::Span(_), Some(first)) = (wanted, found.first()) {
-            found = match self.find(Wanted::Trace(first.id.trace)) {
-                Ok(found) => found,
-                Err(answer) => return answer,
-            };
-        }
-        let mut known: HashSet<TransactionId> = HashSet::new();
-        found.retain(|transaction| known.insert(transaction.id));
-        found.sort_by_key(|transaction| (transaction.start_unix_ns, std::cmp::Reverse(transaction.duration_ns)));
-        let missing = found.len().saturating_sub(MOST_SHOWN) as u32;
-        found.truncate(MOST_SHOWN);
-        Answer::Trace { transactions: found, missing }
-    }
-
-    fn find(&self, wanted: Wanted) -> Result<Vec<Transaction>, Answer> {
-        let kept = self.kept.as_ref().and_then(|kept| kept.find(wanted, MOST_SHOWN));
-        let recent = self.ask_intake(|answer| Order::Find(wanted, MOST_SHOWN, answer));
-        let mut found = recent.ok_or_else(gone_answer)?;
-        match kept.map(|kept| kept.recv_timeout(MOST_WAIT)) {
-            Some(Ok(Ok(more))) => found.extend(more),
-            Some(Ok(Err(error))) if found.is_empty() => {
-                return Err(Answer::Error { message: format!("what is kept cannot be read: {error}") });
-            }
-            // What the agent has itself is shown all the same.
-            _ => {}
-        }
-        Ok(found)
-    }
-
-    fn ask_intake<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Option<T> {
-        let (answer, answered) = channel();
-        self.order(order(answer)).then(|| answered.recv_timeout(MOST_WAIT).ok()).flatten()
-    }
-
-    fn order(&self, order: Order) -> bool {
-        let sent = self.orders.send(order).is_ok();
-        self.waker.wake();
-        sent
-    }
-}
-
-fn gone_answer() -> Answer {
-    Answer::Error { message: "the agent has ended, or does not answer".to_owned() }
 }

@@ -19,7 +19,7 @@ pub(crate) fn answer(intake: &mut Intake, ask: &Ask) -> Answer {
         Ask::Status => Answer::Status(Box::new(status(intake))),
         Ask::List => Answer::List(list(intake)),
         Ask::Top { seconds, by } => Answer::Top(top(intake, *seconds, *by)),
-        Ask::Switches => Answer::Switches { rules: intake.world.rules.each().to_vec() },
+        Ask::Switches => Answer::Switches { rules: intake.state.rules.each().to_vec() },
         Ask::Switch { application, transaction, to } => switch(intake, application, transaction.as_deref(), *to),
         // Asked elsewhere: the answer needs the keeper, or a queue.
         Ask::Show { .. } | Ask::Tail(_) => Answer::Error { message: "this is asked otherwise".to_owned() },
@@ -28,23 +28,23 @@ pub(crate) fn answer(intake: &mut Intake, ask: &Ask) -> Answer {
 
 pub(crate) fn status(intake: &Intake) -> AgentStatus {
     let mut counts = intake.counts;
-    counts.add(&intake.world.counts);
+    counts.add(&intake.state.counts);
     let refused = intake.refused().take(MOST_REFUSED);
     AgentStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
-        host: intake.world.host.clone(),
+        host: intake.state.host.clone(),
         directory: intake.parts.directory.path().display().to_string(),
         up_s: intake.up_ns() as f64 / 1e9,
         cpu_ns: host::cpu_ns(),
         resident_bytes: host::resident_bytes(),
         processes: intake.clients.len() as u32,
         running: intake.clients.values().map(|client| client.pairing().running_count() as u64).sum(),
-        subscribers: intake.world.subscribers.len() as u32,
+        subscribers: intake.state.subscribers.len() as u32,
         counts,
         refused: refused.map(|(at, reason)| Refused { announcement: at.name(), reason: reason.to_owned() }).collect(),
-        capture: intake.world.waits.as_ref().map(|waits| {
-            let [measured, not_measured] = intake.world.measured;
+        capture: intake.state.waits.as_ref().map(|waits| {
+            let [measured, not_measured] = intake.state.measured;
             CaptureStatus { measured, not_measured, ..waits.status() }
         }),
         warnings: intake.warnings(),
@@ -59,9 +59,9 @@ fn list(intake: &Intake) -> List {
         classes.dedup();
         classes.into_iter().for_each(|class| *processes.entry(class).or_default() += 1);
     }
-    let world = &intake.world;
+    let state = &intake.state;
     let known =
-        world.classes.each().filter(|(number, class)| processes.contains_key(number) || class.outcomes.all() > 0);
+        state.classes.each().filter(|(number, class)| processes.contains_key(number) || class.outcomes.all() > 0);
     let mut classes: Vec<ClassLine> = known
         .map(|(number, class)| ClassLine {
             application: class.application.to_string(),
@@ -69,7 +69,7 @@ fn list(intake: &Intake) -> List {
             processes: processes.get(&number).copied().unwrap_or(0),
             transactions: class.outcomes.all(),
             failed: class.outcomes.failed.saturating_add(class.outcomes.unfinished),
-            switch: world.rules.of(&class.application, &class.transaction),
+            switch: state.rules.of(&class.application, &class.transaction),
         })
         .collect();
     classes.sort_by(|one, other| (&one.application, &one.transaction).cmp(&(&other.application, &other.transaction)));
@@ -90,7 +90,7 @@ fn top(intake: &Intake, seconds: u32, by: By) -> Top {
         }
     }
     let of_s = (of_ns as f64 / 1e9).max(1e-3);
-    let classes: HashMap<u32, &crate::classes::Class> = intake.world.classes.each().collect();
+    let classes: HashMap<u32, &crate::classes::Class> = intake.state.classes.each().collect();
     let mut rows: Vec<TopRow> = Vec::new();
     let idle = running.keys().filter(|class| by == By::Class && !sums.contains_key(&(**class, None)));
     let nothing = Cell::default();
@@ -117,7 +117,7 @@ fn top(intake: &Intake, seconds: u32, by: By) -> Top {
             parts: cell.parts.as_deref().map(shares).unwrap_or_default(),
             running: running.get(&number).copied().unwrap_or(0),
             switch: if by == By::Class {
-                intake.world.rules.of(&class.application, &class.transaction)
+                intake.state.rules.of(&class.application, &class.transaction)
             } else {
                 Switch::On
             },
@@ -140,15 +140,15 @@ fn shares(parts: &PartTimes) -> BTreeMap<String, f64> {
 }
 
 fn switch(intake: &mut Intake, application: &str, transaction: Option<&str>, to: Option<Switch>) -> Answer {
-    if let Err(error) = intake.world.rules.set(application, transaction, to) {
+    if let Err(error) = intake.state.rules.set(application, transaction, to) {
         return Answer::Error { message: error.to_string() };
     }
-    let warning = intake.world.rules.keep().err();
+    let warning = intake.state.rules.keep().err().map(|error| error.to_string());
     let (mut processes, mut definitions) = (0, 0);
     for client in intake.clients.values() {
-        let changed = client.set_switches(&intake.world);
+        let changed = client.set_switches(&intake.state);
         processes += u32::from(changed > 0);
         definitions += changed;
     }
-    Answer::Switched { processes, definitions, rules: intake.world.rules.each().to_vec(), warning }
+    Answer::Switched { processes, definitions, rules: intake.state.rules.each().to_vec(), warning }
 }

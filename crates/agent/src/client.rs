@@ -1,5 +1,6 @@
 //! A client process: its memory, its lanes, its definitions, its transactions.
 
+use crate::agent_state::AgentState;
 use crate::definitions::{Definitions, Known, unknown_transaction};
 use crate::directory::Announcement;
 use crate::finished::Finished;
@@ -12,7 +13,6 @@ use crate::protocol::ProcessLine;
 use crate::spans::Place;
 use crate::switches;
 use crate::transaction::{Process, Status, TransactionId};
-use crate::world::World;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use weir_measure::account::Reading;
@@ -123,7 +123,7 @@ impl Client {
             definitions: Definitions::default(),
             defined_bytes: 0,
             classes: Vec::new(),
-            pairing: Pairing::new(Limits { running: 0, told_bytes: 0 }),
+            pairing: Pairing::new(Limits { running: 0, attribute_bytes: 0 }),
             head_losses: head_told,
             head_told,
             records: 0,
@@ -149,7 +149,7 @@ impl Client {
     }
 
     /// Reads what has come.
-    pub fn look(&mut self, world: &mut World, copied: &mut [Slot], limits: Limits) -> Look {
+    pub fn look(&mut self, state: &mut AgentState, copied: &mut [Slot], limits: Limits) -> Look {
         let used = self.lanes_used();
         while self.lanes.len() < used {
             self.lanes.push(Lane::of(&self.memory, self.lanes.len()));
@@ -162,8 +162,8 @@ impl Client {
         // Read after the positions: each record that these cover belongs to a lane and to definitions that are visible
         // now.
         self.several = self.lanes_used() > 1;
-        self.define(world);
-        self.count_losses(world);
+        self.define(state);
+        self.count_losses(state);
         self.pairing.begin_pass(self.several, limits);
         for (lane, &end) in ends.iter().enumerate().take(used) {
             let there = end.wrapping_sub(self.lanes[lane].read);
@@ -175,16 +175,16 @@ impl Client {
             }
             look.busy = true;
             if there > LANE_SLOTS as u64 {
-                world.counts.damaged += 1;
+                state.counts.damaged += 1;
                 self.lanes[lane].read = end;
                 continue;
             }
             look.fill = look.fill.max(there as f32 / LANE_SLOTS as f32);
-            self.drain(lane, end, world, copied);
+            self.drain(lane, end, state, copied);
         }
-        let (pairing, mut teller) = self.parts(world);
+        let (pairing, mut teller) = self.parts(state);
         pairing.end_pass(&mut teller);
-        self.take_counts(world);
+        self.take_counts(state);
         look.busy |= self.is_unpublished() || self.pairing.is_waiting();
         self.idle = if look.busy { 0 } else { self.idle.saturating_add(1) };
         self.is_slow = look.fill < SLOW_FILL;
@@ -192,14 +192,14 @@ impl Client {
     }
 
     /// Its process has ended: what is there is read, and what runs is unfinished.
-    pub fn end(&mut self, world: &mut World, copied: &mut [Slot], limits: Limits, now_ns: u64) {
+    pub fn end(&mut self, state: &mut AgentState, copied: &mut [Slot], limits: Limits, now_ns: u64) {
         // The first look shows what was written up to the end; the second what had to wait for another lane.
         for _ in 0..2 {
-            self.look(world, copied, limits);
+            self.look(state, copied, limits);
         }
-        let (pairing, mut teller) = self.parts(world);
+        let (pairing, mut teller) = self.parts(state);
         pairing.end(now_ns, &mut teller);
-        self.take_counts(world);
+        self.take_counts(state);
         self.several = false;
     }
 
@@ -255,15 +255,15 @@ impl Client {
     }
 
     /// Sets the switches of all its transactions; returns how many changed.
-    pub fn set_switches(&self, world: &World) -> u32 {
+    pub fn set_switches(&self, state: &AgentState) -> u32 {
         let mut changed = 0;
         for (number, known) in self.definitions.each() {
             if let Known::Transaction(described) = known {
-                let switch = world.rules.of(&described.application.name, &described.name);
+                let switch = state.rules.of(&described.application.name, &described.name);
                 changed += u32::from(self.memory.set_switch(number, switches::word(switch)));
             }
         }
-        self.set_default_switch(world);
+        self.set_default_switch(state);
         changed
     }
 
@@ -327,14 +327,14 @@ impl Client {
         self.lanes.iter().any(|lane| lane.read != lane.published)
     }
 
-    fn drain(&mut self, lane: usize, end: u64, world: &mut World, copied: &mut [Slot]) {
+    fn drain(&mut self, lane: usize, end: u64, state: &mut AgentState, copied: &mut [Slot]) {
         while self.lanes[lane].read < end {
             let read = self.lanes[lane].read;
             let room = copied.len().min((end - read) as usize);
             let slots = &mut copied[..room];
             let taken = match self.memory.read_slots(lane, read, slots) {
                 Ok(()) => {
-                    let (pairing, mut teller) = self.parts(world);
+                    let (pairing, mut teller) = self.parts(state);
                     lane_records::take(slots, |record, payload| pairing.take(lane as u8, &record, payload, &mut teller))
                 }
                 Err(_) => lane_records::Taken { slots: 0, damaged: true },
@@ -343,14 +343,14 @@ impl Client {
             if taken.damaged || taken.slots == 0 {
                 // An impossible record, or one that ends behind the written slots: the rest of the lane cannot be
                 // decoded.
-                world.counts.damaged += 1;
+                state.counts.damaged += 1;
                 self.lanes[lane].read = end;
             }
         }
     }
 
     /// Reads new definitions, and sets their switches at once.
-    fn define(&mut self, world: &mut World) {
+    fn define(&mut self, state: &mut AgentState) {
         let whole = (self.memory.head(HEAD_DEFINED_BYTES) as usize).min(DEFINITION_BYTES);
         if whole <= self.defined_bytes {
             return;
@@ -361,22 +361,22 @@ impl Client {
             Err(_) => &[],
         };
         if self.defined_bytes == 0 {
-            self.set_default_switch(world);
+            self.set_default_switch(state);
         }
         while let Some((definition, taken)) = Definition::read(rest) {
             rest = &rest[taken..];
             if self.definitions.count() + 1 >= MOST_DEFINITIONS {
-                world.counts.definitions_dropped += 1;
+                state.counts.definitions_dropped += 1;
                 continue;
             }
-            if !self.definitions.take(&definition, &mut world.kept) {
-                world.counts.definitions_dropped += 1;
+            if !self.definitions.take(&definition, &mut state.kept) {
+                state.counts.definitions_dropped += 1;
             }
             let number = self.definitions.count();
             let mut class = 0;
             if let Known::Transaction(described) = self.definitions.get(number) {
-                class = world.classes.number(&described.application.name, &described.name);
-                let switch = world.rules.of(&described.application.name, &described.name);
+                class = state.classes.number(&described.application.name, &described.name);
+                let switch = state.rules.of(&described.application.name, &described.name);
                 self.memory.set_switch(number, switches::word(switch));
             }
             self.classes.push(class);
@@ -384,13 +384,13 @@ impl Client {
         self.defined_bytes = whole;
         if !rest.is_empty() {
             // The rest has no readable head, so nothing behind it can be numbered.
-            world.counts.damaged += 1;
+            state.counts.damaged += 1;
             self.defined_bytes = DEFINITION_BYTES;
         }
     }
 
-    fn set_default_switch(&self, world: &World) {
-        let word = u64::from(switches::word(world.rules.of_unknown()));
+    fn set_default_switch(&self, state: &AgentState) {
+        let word = u64::from(switches::word(state.rules.of_unknown()));
         if self.memory.head(HEAD_DEFAULT_SWITCH) != word {
             self.memory.set_head(HEAD_DEFAULT_SWITCH, word);
         }
@@ -398,34 +398,34 @@ impl Client {
     }
 
     /// Counts what the client has lost or left out since it was last looked at.
-    fn count_losses(&mut self, world: &mut World) {
+    fn count_losses(&mut self, state: &mut AgentState) {
         // A counter that goes back is damaged: it begins anew.
         let more = |now: u64, before: &mut u64| now.saturating_sub(std::mem::replace(before, now));
         for (number, lane) in self.lanes.iter_mut().enumerate() {
             let dropped = more(self.memory.position(number, LANE_DROPPED), &mut lane.dropped);
             let skipped = more(self.memory.position(number, LANE_SKIPPED), &mut lane.skipped);
-            world.counts.dropped = world.counts.dropped.saturating_add(dropped);
-            world.counts.skipped = world.counts.skipped.saturating_add(skipped);
+            state.counts.dropped = state.counts.dropped.saturating_add(dropped);
+            state.counts.skipped = state.counts.skipped.saturating_add(skipped);
             self.lost = self.lost.saturating_add(dropped);
             self.skipped = self.skipped.saturating_add(skipped);
         }
         let laneless = more(self.memory.head(HEAD_LANELESS), &mut self.head_losses.0);
         let definitions = more(self.memory.head(HEAD_DEFINITIONS_DROPPED), &mut self.head_losses.1);
-        world.counts.laneless = world.counts.laneless.saturating_add(laneless);
-        world.counts.definitions_dropped = world.counts.definitions_dropped.saturating_add(definitions);
+        state.counts.laneless = state.counts.laneless.saturating_add(laneless);
+        state.counts.definitions_dropped = state.counts.definitions_dropped.saturating_add(definitions);
         self.lost = self.lost.saturating_add(laneless);
     }
 
-    fn take_counts(&mut self, world: &mut World) {
+    fn take_counts(&mut self, state: &mut AgentState) {
         let counts = std::mem::take(&mut self.pairing.counts);
         self.records = self.records.saturating_add(counts.records);
-        world.counts.add(&counts);
+        state.counts.add(&counts);
     }
 
     /// The transactions, and what tells of them.
-    fn parts<'a>(&'a mut self, world: &'a mut World) -> (&'a mut Pairing, Teller<'a>) {
+    fn parts<'a>(&'a mut self, state: &'a mut AgentState) -> (&'a mut Pairing, Teller<'a>) {
         let teller = Teller {
-            world,
+            state,
             client: self.number,
             facts: &self.facts,
             memory: &self.memory,
@@ -439,7 +439,7 @@ impl Client {
 
 /// Makes finished transactions out of ended ones.
 struct Teller<'a> {
-    world: &'a mut World,
+    state: &'a mut AgentState,
     client: u32,
     facts: &'a Arc<Process>,
     memory: &'a Memory,
@@ -451,13 +451,13 @@ struct Teller<'a> {
 impl Tell for Teller<'_> {
     fn correlated(&mut self, running: &Running) {
         let span = self.memory.token.span(running.handle);
-        self.world.spans.begin(span, Place { client: self.client, handle: running.handle });
+        self.state.spans.begin(span, Place { client: self.client, handle: running.handle });
     }
 
     fn ended(&mut self, running: Running, end_ns: u64, status: Status) -> Option<Handle> {
         let id = self.id(&running);
         if running.flags & CORRELATED != 0 {
-            self.world.spans.end(id.span);
+            self.state.spans.end(id.span);
         }
         let instance = self.definitions.instance(usize::from(running.instance)).map(Arc::clone);
         let number = usize::from(running.transaction);
@@ -467,7 +467,7 @@ impl Tell for Teller<'_> {
             }
             None => {
                 let described = Arc::new(unknown_transaction(instance.as_ref().map(|instance| &instance.application)));
-                let class = self.world.classes.number(&described.application.name, &described.name);
+                let class = self.state.classes.number(&described.application.name, &described.name);
                 (described, class)
             }
         };
@@ -475,8 +475,8 @@ impl Tell for Teller<'_> {
             if running.arrival_ns == 0 { running.start_ns } else { running.arrival_ns.min(running.start_ns) };
         // Threads read the clock by themselves: an end before the begin is a duration of nothing.
         let end_ns = end_ns.max(running.start_ns);
-        let threads = self.world.threads(self.facts.pid, &running, end_ns);
-        let own_user = running.notes.user().map(|user| self.world.users.of(&user));
+        let threads = self.state.threads(self.facts.pid, &running, end_ns);
+        let own_user = running.notes.user().map(|user| self.state.users.of(&user));
         let user = own_user
             .or_else(|| instance.as_ref()?.user.clone())
             .or_else(|| described.application.user.clone())
@@ -497,7 +497,7 @@ impl Tell for Teller<'_> {
             start_ns,
             duration_ns: end_ns - start_ns,
             queued_ns: running.start_ns - start_ns,
-            blocked_ns: running.notes.as_read().map_or(0, |told| told.blocked(start_ns, end_ns).0),
+            blocked_ns: running.notes.as_read().map_or(0, |attributes| attributes.blocked(start_ns, end_ns).0),
             updates: running.updates,
             children: running.children,
             user,
@@ -506,21 +506,21 @@ impl Tell for Teller<'_> {
             described,
             instance,
         };
-        let place = self.world.finished(finished)?;
+        let place = self.state.finished(finished)?;
         if place.client == self.client {
             return Some(place.handle);
         }
-        self.world.children.push(place);
+        self.state.children.push(place);
         None
     }
 
     fn buffer(&mut self) -> Vec<u8> {
-        self.world.recent.buffer()
+        self.state.recent.buffer()
     }
 
     fn gone(&mut self, running: &Running) {
         if running.flags & CORRELATED != 0 {
-            self.world.spans.end(self.memory.token.span(running.handle));
+            self.state.spans.end(self.memory.token.span(running.handle));
         }
     }
 
@@ -550,11 +550,11 @@ impl Tell for Teller<'_> {
     }
 
     fn read(&mut self, thread: u32, at_ns: u64) -> Option<Reading> {
-        self.world.waits.as_mut()?.read(self.facts.pid, thread, at_ns)
+        self.state.waits.as_mut()?.read(self.facts.pid, thread, at_ns)
     }
 
     fn unix_offset_ns(&self) -> i64 {
-        self.world.unix_offset_ns
+        self.state.unix_offset_ns
     }
 }
 

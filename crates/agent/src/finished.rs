@@ -1,8 +1,8 @@
 //! A finished transaction in the agent's own form, and how it is described for others.
 
+use crate::attributes::Attributes;
 use crate::definitions::{Described, Instance, sort_of_format, with_names};
 use crate::notes::Notes;
-use crate::told::Told;
 use crate::transaction::{Details, Metric, MetricSort, MetricValue, Process, Status, Transaction, TransactionId};
 use crate::waits::ThreadTime;
 use std::fmt::Write;
@@ -77,7 +77,7 @@ impl Finished {
     /// In words, for others.
     #[must_use]
     pub fn describe(&self, host: &str, unix_offset_ns: i64) -> Transaction {
-        let details = self.notes.read().map(|told| details(&told, self)).unwrap_or_default();
+        let details = self.notes.read().map(|attributes| details(&attributes, self)).unwrap_or_default();
         let application = &self.described.application;
         let properties = application.properties.iter().chain(&self.described.properties).cloned().collect();
         let mut transaction = Transaction {
@@ -120,25 +120,25 @@ impl Finished {
     }
 }
 
-fn details(told: &Told, of: &Finished) -> Details {
-    let values = told.pieces(Field::ContextValue);
+fn details(attributes: &Attributes, of: &Finished) -> Details {
+    let values = attributes.pieces(Field::ContextValue);
     let values = values.map(|(index, value, _)| (index, String::from_utf8_lossy(value).into_owned())).collect();
-    let number = |field: Field| told.pieces(field).next().and_then(|piece| piece.1.first_chunk().copied());
-    let (_, blocked) = told.blocked(of.start_ns, of.end_ns());
+    let number = |field: Field| attributes.pieces(field).next().and_then(|piece| piece.1.first_chunk().copied());
+    let (_, blocked) = attributes.blocked(of.start_ns, of.end_ns());
     Details {
-        user_id: told.pieces(Field::UserId).next().map(|piece| hexadecimal(piece.1)),
-        address: told.pieces(Field::Address).next().and_then(|piece| address(piece.1)),
-        uri: told.text(Field::Uri),
+        user_id: attributes.pieces(Field::UserId).next().map(|piece| hexadecimal(piece.1)),
+        address: attributes.pieces(Field::Address).next().and_then(|piece| address(piece.1)),
+        uri: attributes.text(Field::Uri),
         context: with_names(&of.described.context_names, values),
-        metrics: metrics(told, &of.described),
-        diagnosis: told.text(Field::Diagnosis),
-        diagnosis_properties: told.pieces(Field::DiagnosisProperty).map(|piece| property(piece.1)).collect(),
-        opaque: told.text(Field::Opaque),
+        metrics: metrics(attributes, &of.described),
+        diagnosis: attributes.text(Field::Diagnosis),
+        diagnosis_properties: attributes.pieces(Field::DiagnosisProperty).map(|piece| property(piece.1)).collect(),
+        opaque: attributes.text(Field::Opaque),
         preparation_ns: number(Field::PreparationTime).map(u64::from_ne_bytes),
-        messages: told.messages,
+        messages: attributes.messages,
         blocked,
-        bound: told.bound(of.end_ns()),
-        pieces_lost: told.pieces_lost.saturating_add(told.unfinished_pieces()),
+        bound: attributes.bound(of.end_ns()),
+        pieces_lost: attributes.pieces_lost.saturating_add(attributes.unfinished_pieces()),
     }
 }
 
@@ -149,8 +149,8 @@ fn property(piece: &[u8]) -> crate::transaction::Named {
     crate::transaction::Named { name: text(), value: text() }
 }
 
-fn metrics(told: &Told, described: &Described) -> Vec<Metric> {
-    let each = told.pieces(Field::MetricValue).filter_map(|(slot, last, first)| {
+fn metrics(attributes: &Attributes, described: &Described) -> Vec<Metric> {
+    let each = attributes.pieces(Field::MetricValue).filter_map(|(slot, last, first)| {
         let format = *last.first()?;
         let definition = described.metrics.get(usize::from(slot)).and_then(Option::as_ref);
         Some(Metric {
@@ -169,15 +169,15 @@ fn metrics(told: &Told, described: &Described) -> Vec<Metric> {
 
 /// A metric's value: a counter's is its increase from the first told one. `None` where it was told to be invalid.
 fn value(format: u8, last: &[u8], first: Option<&[u8]>) -> Option<MetricValue> {
-    let (head, told) = last.split_at_checked(8)?;
+    let (head, rest) = last.split_at_checked(8)?;
     if head[2] == 0 {
         return None;
     }
     if sort_of_format(format) == Some(MetricSort::Text) {
-        return Some(MetricValue::Text(String::from_utf8_lossy(told).trim_end_matches('\0').to_owned()));
+        return Some(MetricValue::Text(String::from_utf8_lossy(rest).trim_end_matches('\0').to_owned()));
     }
-    let number = |told: &[u8]| told.first_chunk().map(|bytes| i64::from_ne_bytes(*bytes));
-    let mut number_now = number(told)?;
+    let number = |rest: &[u8]| rest.first_chunk().map(|bytes| i64::from_ne_bytes(*bytes));
+    let mut number_now = number(rest)?;
     if sort_of_format(format) == Some(MetricSort::Counter) {
         let before = first.filter(|first| first.first() == Some(&format)).and_then(|first| number(first.get(8..)?));
         number_now = before.map_or(number_now, |before| number_now.saturating_sub(before));

@@ -2,8 +2,8 @@
 //!
 //! The sender has opened the file itself, so the agent opens nothing with its own rights. The kernel names the sender.
 
+use crate::accept::accepted;
 use crate::directory::{Announcement, Directory};
-use crate::socket;
 use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -72,7 +72,7 @@ impl Handover {
     /// Takes what has come, from at most `most` senders.
     pub(crate) fn take(&mut self, most: usize, now_ns: u64) -> Vec<Handed> {
         for _ in 0..most {
-            let Some(stream) = socket::accepted(&self.listener) else { break };
+            let Some(stream) = accepted(&self.listener) else { break };
             if self.pending.len() >= MOST_PENDING {
                 self.pending.pop_front();
             }

@@ -1,7 +1,7 @@
-//! The agent's own thread: looks after clients, pass by pass, and answers.
+//! What the agent's own thread has: it looks after clients, pass by pass (`agent_loop.rs` is the thread).
 
-use crate::agent::{Asker, Settings};
-use crate::answers;
+use crate::agent_state::{AgentState, MOST_EXEMPLARS};
+use crate::asker::{Asker, Order};
 use crate::client::{COPIED_SLOTS, Client, Look};
 use crate::directory::{Announcement, Directory};
 use crate::folds::{Cells, LastMinute};
@@ -10,30 +10,19 @@ use crate::host;
 use crate::journal::{self, Journal, Left, Line, MOST_BYTES, Position};
 use crate::keeper::Batch;
 use crate::keeping::Keeping;
-use crate::memory::{Memory, RefusedMemory};
+use crate::memory::{Memory, MemoryError};
 use crate::pacing::{self, Held, Pace, Turns, next_wait};
-use crate::protocol::{AgentStatus, Answer, Ask, Counts, SOCKET_NAME};
+use crate::protocol::Counts;
+use crate::settings::Settings;
 use crate::socket::Callers;
-use crate::subscription::Subscriber;
-use crate::transaction::{Transaction, Wanted};
-use crate::watch::{Event, Watch, process_descriptor};
-use crate::world::{MOST_EXEMPLARS, World};
+use crate::transaction::Transaction;
+use crate::watch::{Watch, process_descriptor};
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use weir_wire::Slot;
-use weir_wire::arm::HANDOVER_NAME;
-
-/// What the agent's thread is asked to do.
-pub(crate) enum Order {
-    Ask(Ask, Sender<Answer>),
-    Find(Wanted, usize, Sender<Vec<Transaction>>),
-    Subscribe(Subscriber),
-    End,
-}
 
 /// What the agent's thread is made of.
 pub(crate) struct Parts {
@@ -50,7 +39,7 @@ pub(crate) struct Parts {
 }
 
 /// A memory that is not read, until it is tried again.
-struct Refusal {
+struct Retry {
     reason: String,
     again_ns: u64,
     delay_ns: u64,
@@ -59,21 +48,21 @@ struct Refusal {
 /// The agent's own thread.
 pub(crate) struct Intake {
     pub(crate) parts: Parts,
-    pub(crate) world: World,
+    pub(crate) state: AgentState,
     pub(crate) clients: BTreeMap<u32, Client>,
     by_announcement: HashMap<Announcement, u32>,
-    refused: HashMap<Announcement, Refusal>,
+    refused: HashMap<Announcement, Retry>,
     held: Held,
     turns: Turns,
-    ended: Vec<u32>,
+    pub(crate) ended: Vec<u32>,
     next_number: u32,
     copied: Vec<Slot>,
-    callers: Callers,
-    asker: Asker,
+    pub(crate) callers: Callers,
+    pub(crate) asker: Asker,
     pass: u64,
     noted_ns: u64,
     started_ns: u64,
-    wait: Duration,
+    pub(crate) wait: Duration,
     pub(crate) minute: LastMinute,
     pub(crate) counts: Counts,
     batch: Cells,
@@ -84,21 +73,19 @@ pub(crate) struct Intake {
     journal_warning: Option<String>,
 }
 
-const SECOND_NS: u64 = 1_000_000_000;
-/// How often the directory is looked through, and clients are held against it.
-const ROUND_NS: u64 = 10 * SECOND_NS;
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
 /// How full a lane may become before its client hears that it was read; figures are added up that often at least.
 const MOST_UNPUBLISHED: f32 = 0.25;
 const MOST_REFUSED: usize = 1000;
 const MOST_MEMORIES: usize = 256;
 
 impl Intake {
-    pub(crate) fn new(parts: Parts, world: World, asker: Asker) -> Self {
+    pub(crate) fn new(parts: Parts, state: AgentState, asker: Asker) -> Self {
         let now_ns = host::now_ns();
         Self {
             wait: parts.settings.beat,
             parts,
-            world,
+            state,
             clients: BTreeMap::new(),
             by_announcement: HashMap::new(),
             refused: HashMap::new(),
@@ -123,62 +110,8 @@ impl Intake {
         }
     }
 
-    /// Until it is told to end.
-    pub(crate) fn run(mut self) -> AgentStatus {
-        self.take_over();
-        self.look_through();
-        let (mut next_pass_ns, mut next_round_ns, mut next_second_ns) = (0, host::now_ns() + ROUND_NS, 0);
-        loop {
-            // Before the pass, so that a new subscriber gets all that comes after it asked.
-            while let Ok(order) = self.parts.to_do.try_recv() {
-                match order {
-                    // The caller may have gone: then the answer is dropped.
-                    Order::Ask(ask, answer) => {
-                        if matches!(ask, Ask::List | Ask::Top { .. }) {
-                            self.catch_up();
-                        }
-                        drop(answer.send(answers::answer(&mut self, &ask)));
-                    }
-                    Order::Find(wanted, most, answer) => {
-                        self.catch_up();
-                        drop(answer.send(self.world.find(wanted, most)));
-                    }
-                    Order::Subscribe(subscriber) => self.world.subscribers.push(subscriber),
-                    Order::End => return self.end(),
-                }
-            }
-            let now_ns = host::now_ns();
-            if now_ns >= next_pass_ns {
-                if self.parts.handover.is_waiting() {
-                    self.take_memories();
-                }
-                self.pass(now_ns, self.pace());
-                next_pass_ns = now_ns + self.wait.as_nanos() as u64;
-            }
-            if now_ns >= next_second_ns {
-                self.world.unix_offset_ns = host::unix_offset_ns();
-                self.try_refused_again(now_ns);
-                next_second_ns = now_ns + SECOND_NS;
-            }
-            if now_ns >= next_round_ns {
-                self.look_through();
-                next_round_ns = now_ns + ROUND_NS;
-            }
-            let rest = Duration::from_nanos(next_pass_ns.saturating_sub(host::now_ns()));
-            for event in self.parts.watch.wait(rest) {
-                match event {
-                    Event::Woken => {}
-                    Event::Directory => self.take_announcements(),
-                    Event::Caller => self.callers.accept(&self.parts.listener, &self.asker),
-                    Event::Memory => self.take_memories(),
-                    Event::Ended(number) => self.ended.push(number),
-                }
-            }
-        }
-    }
-
     /// Takes over what a former agent left.
-    fn take_over(&mut self) {
+    pub(crate) fn take_over(&mut self) {
         let left = std::mem::take(&mut self.parts.left.batches);
         let last = left.last().map_or(0, |batch| batch.number).max(self.parts.last_batch);
         if let Some(keeping) = &self.parts.keeping {
@@ -191,7 +124,7 @@ impl Intake {
     }
 
     /// Looks at all announcements, and whether clients are still what they were.
-    fn look_through(&mut self) {
+    pub(crate) fn look_through(&mut self) {
         // Those that are not in use: their process runs another program.
         let gone = self.clients.iter_mut().filter_map(|(number, client)| (!client.is_in_use()).then_some(*number));
         self.ended.extend(gone);
@@ -204,7 +137,7 @@ impl Intake {
     }
 
     /// Takes the announcements that have come.
-    fn take_announcements(&mut self) {
+    pub(crate) fn take_announcements(&mut self) {
         let mut come = Vec::new();
         let whole = self.parts.watch.names(|name| come.extend(Announcement::of_name(name)));
         come.sort_unstable();
@@ -217,7 +150,7 @@ impl Intake {
         }
     }
 
-    fn try_refused_again(&mut self, now_ns: u64) {
+    pub(crate) fn try_refused_again(&mut self, now_ns: u64) {
         let due = self.refused.iter().filter(|refused| refused.1.again_ns <= now_ns);
         let due: Vec<Announcement> = due.map(|refused| *refused.0).collect();
         for announcement in due {
@@ -239,7 +172,7 @@ impl Intake {
             Ok(()) => {
                 self.refused.remove(&announcement);
             }
-            Err(RefusedMemory::Gone) => {
+            Err(MemoryError::Gone) => {
                 self.refused.remove(&announcement);
                 self.parts.directory.remove(announcement);
             }
@@ -247,18 +180,18 @@ impl Intake {
         }
     }
 
-    fn refuse(&mut self, announcement: Announcement, error: &RefusedMemory) {
+    fn refuse(&mut self, announcement: Announcement, error: &MemoryError) {
         let now_ns = host::now_ns();
         let delay_ns = self.refused.get(&announcement).map_or(SECOND_NS, |refused| refused.delay_ns * 2);
         let delay_ns = delay_ns.min(60 * SECOND_NS);
         if self.refused.len() < MOST_REFUSED || self.refused.contains_key(&announcement) {
-            let refusal = Refusal { reason: error.to_string(), again_ns: now_ns + delay_ns, delay_ns };
-            self.refused.insert(announcement, refusal);
+            let retry = Retry { reason: error.to_string(), again_ns: now_ns + delay_ns, delay_ns };
+            self.refused.insert(announcement, retry);
         }
     }
 
     /// Takes the memories that clients sent. The bound keeps a client that sends many from stalling the agent.
-    fn take_memories(&mut self) {
+    pub(crate) fn take_memories(&mut self) {
         for handed in self.parts.handover.take(MOST_MEMORIES, host::now_ns()) {
             let announcement = handed.announcement;
             match self.take(handed) {
@@ -268,7 +201,7 @@ impl Intake {
         }
     }
 
-    fn take(&mut self, handed: Handed) -> Result<(), RefusedMemory> {
+    fn take(&mut self, handed: Handed) -> Result<(), MemoryError> {
         let announcement = handed.announcement;
         self.has_room()?;
         let memory = Memory::handed(handed.file, announcement, handed.uid)?;
@@ -277,7 +210,7 @@ impl Intake {
         self.add(announcement, process, memory)
     }
 
-    fn has_room(&self) -> Result<(), RefusedMemory> {
+    fn has_room(&self) -> Result<(), MemoryError> {
         let most = self.parts.settings.most_processes;
         if self.clients.len() < most {
             return Ok(());
@@ -285,11 +218,11 @@ impl Intake {
         Err(std::io::Error::other(format!("{most} processes are being read already")).into())
     }
 
-    fn open(&mut self, announcement: Announcement) -> Result<(), RefusedMemory> {
-        let owner = self.parts.directory.owner(announcement).ok_or(RefusedMemory::Gone)?;
+    fn open(&mut self, announcement: Announcement) -> Result<(), MemoryError> {
+        let owner = self.parts.directory.owner(announcement).ok_or(MemoryError::Gone)?;
         let process = process_descriptor(announcement.pid).map_err(|error| match error.raw_os_error() {
-            Some(libc::ESRCH) => RefusedMemory::Gone,
-            _ => RefusedMemory::Other(error),
+            Some(libc::ESRCH) => MemoryError::Gone,
+            _ => MemoryError::Other(error),
         })?;
         self.has_room()?;
         let memory = Memory::open(announcement, owner)?;
@@ -297,12 +230,7 @@ impl Intake {
     }
 
     /// From here on it is read.
-    fn add(
-        &mut self,
-        announcement: Announcement,
-        process: Option<OwnedFd>,
-        memory: Memory,
-    ) -> Result<(), RefusedMemory> {
+    fn add(&mut self, announcement: Announcement, process: Option<OwnedFd>, memory: Memory) -> Result<(), MemoryError> {
         if let Some((number, _)) = self.clients.iter().find(|(_, client)| client.memory.inode == memory.inode) {
             self.by_announcement.insert(announcement, *number);
             return Ok(());
@@ -313,10 +241,10 @@ impl Intake {
             Some(process) => self.parts.watch.client(process.as_fd(), number)?,
             None => self.ended.push(number),
         }
-        if let Some(outlet) = &mut self.world.outlet {
+        if let Some(outlet) = &mut self.state.outlet {
             outlet.knows(memory.token.0);
         }
-        if let Some(waits) = &mut self.world.waits {
+        if let Some(waits) = &mut self.state.waits {
             waits.follow(announcement.pid);
         }
         let command = host::command_of(announcement.pid);
@@ -329,29 +257,29 @@ impl Intake {
     }
 
     /// Before a question is answered: with very many clients, some were last looked at a second ago.
-    fn catch_up(&mut self) {
+    pub(crate) fn catch_up(&mut self) {
         if pacing::are_many(self.clients.len()) {
             self.pass(host::now_ns(), self.pace().of_all());
         }
     }
 
-    fn pace(&self) -> Pace {
-        Pace::of(self.clients.len(), !self.world.subscribers.is_empty())
+    pub(crate) fn pace(&self) -> Pace {
+        Pace::of(self.clients.len(), !self.state.subscribers.is_empty())
     }
 
     /// Looks at every client whose turn it is, and hands on what has come.
-    fn pass(&mut self, now_ns: u64, pace: Pace) {
+    pub(crate) fn pass(&mut self, now_ns: u64, pace: Pace) {
         self.pass += 1;
-        if let Some(waits) = &mut self.world.waits {
+        if let Some(waits) = &mut self.state.waits {
             waits.look();
         }
         let limits = self.held.limits();
         let (mut fill, mut unpublished) = (0f32, 0f32);
-        let Self { turns, clients, world, copied, held, pass: number, .. } = self;
+        let Self { turns, clients, state, copied, held, pass: number, .. } = self;
         turns.take(pace, *number, clients, |client| {
             client.say_listening(now_ns);
             client.looked_in = *number;
-            let look: Look = client.look(world, copied, limits);
+            let look: Look = client.look(state, copied, limits);
             held.follow(client);
             fill = fill.max(look.fill);
             unpublished = unpublished.max(look.unpublished);
@@ -361,18 +289,18 @@ impl Intake {
         let ended: Vec<Client> = ended
             .into_iter()
             .map(|mut client| {
-                client.end(&mut self.world, &mut self.copied, limits, host::now_ns());
+                client.end(&mut self.state, &mut self.copied, limits, host::now_ns());
                 self.held.follow(&mut client);
                 client
             })
             .collect();
-        if self.world.misses_parents() {
+        if self.state.misses_parents() {
             for client in self.clients.values_mut().filter(|client| client.looked_in != self.pass) {
-                client.look(&mut self.world, &mut self.copied, limits);
+                client.look(&mut self.state, &mut self.copied, limits);
             }
         }
-        self.world.settle();
-        for place in std::mem::take(&mut self.world.children) {
+        self.state.settle();
+        for place in std::mem::take(&mut self.state.children) {
             if let Some(client) = self.clients.get_mut(&place.client) {
                 client.child(place.handle);
             }
@@ -410,39 +338,39 @@ impl Intake {
     fn note(&mut self) {
         let Some(journal) = &mut self.parts.journal else { return };
         let positions: Vec<Position> = self.clients.values().flat_map(Client::positions).collect();
-        if positions.is_empty() && self.world.pass.is_empty() && self.world.counts == Counts::default() {
+        if positions.is_empty() && self.state.pass.is_empty() && self.state.counts == Counts::default() {
             return;
         }
-        let classes = &self.world.classes;
-        let folds = self.world.pass.folds(|class| classes.names(class));
-        let exemplars = std::mem::take(&mut self.world.exemplars);
-        let line = Line { folds, exemplars, counts: self.world.counts, positions };
+        let classes = &self.state.classes;
+        let folds = self.state.pass.folds(|class| classes.names(class));
+        let exemplars = std::mem::take(&mut self.state.exemplars);
+        let line = Line { folds, exemplars, counts: self.state.counts, positions };
         self.journal_warning = journal
             .write(&line)
             .err()
             .map(|error| format!("{}: a killed agent would lose figures: {error}", journal.folder().display()));
-        self.world.exemplars = line.exemplars;
+        self.state.exemplars = line.exemplars;
     }
 
     /// Adds that to the figures, and hands a whole batch to the keeper.
     fn hand_on(&mut self, now_ns: u64) {
-        let world = &mut self.world;
-        for (whose, cell) in world.pass.each() {
-            let class = world.classes.get(whose.class);
+        let state = &mut self.state;
+        for (whose, cell) in state.pass.each() {
+            let class = state.classes.get(whose.class);
             class.outcomes.merge(&cell.outcomes);
             class.durations.merge(&cell.durations);
             class.blocked_ns = class.blocked_ns.saturating_add(cell.blocked_ns);
         }
-        self.minute.merge(&world.pass, now_ns);
-        let counts = std::mem::take(&mut world.counts);
+        self.minute.merge(&state.pass, now_ns);
+        let counts = std::mem::take(&mut state.counts);
         self.counts.add(&counts);
         if self.parts.keeping.is_some() {
-            self.batch.merge(&world.pass);
+            self.batch.merge(&state.pass);
             self.batch_counts.add(&counts);
-            self.exemplars.append(&mut world.exemplars);
+            self.exemplars.append(&mut state.exemplars);
         }
-        world.exemplars.clear();
-        world.pass.clear();
+        state.exemplars.clear();
+        state.pass.clear();
         let journal_full = self.parts.journal.as_ref().is_some_and(|journal| journal.bytes() >= MOST_BYTES);
         let batch_ns = self.parts.settings.batch.as_nanos() as u64;
         if journal_full || now_ns.saturating_sub(self.batch_begun_ns) >= batch_ns {
@@ -450,11 +378,11 @@ impl Intake {
         }
     }
 
-    fn close_batch(&mut self, now_ns: u64) {
+    pub(crate) fn close_batch(&mut self, now_ns: u64) {
         if let Some(keeping) = &self.parts.keeping
             && (self.batch_counts != Counts::default() || !self.batch.is_empty() || !self.exemplars.is_empty())
         {
-            let classes = &self.world.classes;
+            let classes = &self.state.classes;
             let batch = Batch {
                 number: self.batch_number,
                 folds: self.batch.folds(|class| classes.names(class)),
@@ -470,7 +398,7 @@ impl Intake {
             self.begin_batch(self.batch_number + 1, now_ns);
         } else {
             self.batch_begun_ns = now_ns;
-            self.world.room_for_exemplars = MOST_EXEMPLARS;
+            self.state.room_for_exemplars = MOST_EXEMPLARS;
         }
     }
 
@@ -478,7 +406,7 @@ impl Intake {
         self.batch.clear();
         self.batch_number = number;
         self.batch_begun_ns = now_ns;
-        self.world.room_for_exemplars = MOST_EXEMPLARS;
+        self.state.room_for_exemplars = MOST_EXEMPLARS;
         if let Some(journal) = &mut self.parts.journal
             && let Err(error) = journal.begin(number)
         {
@@ -498,7 +426,7 @@ impl Intake {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let keeping = self.parts.keeping.as_ref().and_then(Keeping::error);
         let keeping = keeping.map(|error| format!("figures cannot be kept now: {error}"));
-        let capture = self.world.waits.as_ref().and_then(|waits| waits.status().in_words());
+        let capture = self.state.waits.as_ref().and_then(|waits| waits.status().in_words());
         self.journal_warning.iter().cloned().chain(keeping).chain(capture).collect()
     }
 
@@ -507,34 +435,13 @@ impl Intake {
         host::now_ns().saturating_sub(self.started_ns)
     }
 
-    /// Ends in order.
-    fn end(mut self) -> AgentStatus {
-        for client in self.clients.values() {
-            client.say_listening(0);
-        }
-        // What was written before they knew of it: two passes, as a process with several lanes needs them.
-        for _ in 0..2 {
-            self.last_pass();
-        }
-        self.close_batch(host::now_ns());
-        self.callers.hang_up();
-        let status = answers::status(&self);
-        if let Some(keeping) = &mut self.parts.keeping {
-            keeping.end();
-        }
-        for name in [SOCKET_NAME, HANDOVER_NAME] {
-            let _ = fs::remove_file(self.parts.directory.entry(name));
-        }
-        status
-    }
-
     /// The last pass over the clients; it writes no heartbeat.
-    fn last_pass(&mut self) {
+    pub(crate) fn last_pass(&mut self) {
         let limits = self.held.limits();
         for client in self.clients.values_mut() {
-            client.look(&mut self.world, &mut self.copied, limits);
+            client.look(&mut self.state, &mut self.copied, limits);
         }
-        self.world.settle();
+        self.state.settle();
         self.round_off(host::now_ns());
     }
 }

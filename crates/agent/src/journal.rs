@@ -3,11 +3,11 @@
 //! A file for each batch, a line for each pass or for some. A line is written before the clients are told that their records were
 //! read; so the next agent knows of each record whether it is in the figures, and counts none twice and none not.
 
+use crate::agent_state::MOST_EXEMPLARS;
 use crate::keeper::{Batch, Fold};
 use crate::memory::Memory;
 use crate::protocol::Counts;
 use crate::transaction::Transaction;
-use crate::world::MOST_EXEMPLARS;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{self, File};

@@ -32,12 +32,12 @@ struct Waiting {
     error: Option<KeepError>,
 }
 
-struct Desk {
+struct Queue {
     waiting: Mutex<Waiting>,
     came: Condvar,
 }
 
-impl Desk {
+impl Queue {
     fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -45,7 +45,7 @@ impl Desk {
 
 /// Asks the keeper.
 #[derive(Clone)]
-pub(crate) struct KeptBy(Arc<Desk>);
+pub(crate) struct KeptBy(Arc<Queue>);
 
 impl KeptBy {
     /// Exemplars that are kept; the answer comes later. `None` = too many questions wait.
@@ -64,45 +64,45 @@ impl KeptBy {
 
 /// The thread, from the agent's side.
 pub(crate) struct Keeping {
-    desk: Arc<Desk>,
+    queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Keeping {
     /// Starts it; journals of batches that are kept are removed from the folder.
     pub(crate) fn start(keeper: Box<dyn Keeper>, journals: Option<PathBuf>) -> std::io::Result<Self> {
-        let desk = Arc::new(Desk { waiting: Mutex::default(), came: Condvar::new() });
-        let own = Arc::clone(&desk);
+        let queue = Arc::new(Queue { waiting: Mutex::default(), came: Condvar::new() });
+        let own = Arc::clone(&queue);
         let run = move || run(&own, keeper, journals.as_deref());
         let thread = std::thread::Builder::new().name("arm-keeper".to_owned()).spawn(run)?;
-        Ok(Self { desk, thread: Some(thread) })
+        Ok(Self { queue, thread: Some(thread) })
     }
 
     pub(crate) fn asker(&self) -> KeptBy {
-        KeptBy(Arc::clone(&self.desk))
+        KeptBy(Arc::clone(&self.queue))
     }
 
     /// Hands over a batch; returns the number of one that was given up for it.
     pub(crate) fn keep(&self, batch: Batch) -> Option<u64> {
-        let mut waiting = self.desk.waiting();
+        let mut waiting = self.queue.waiting();
         waiting.batches.push_back(batch);
         // The first may be in work; what it is given up for comes behind it.
         let given_up = (waiting.batches.len() > MOST_WAITING).then(|| waiting.batches.remove(1)).flatten();
         waiting.given_up += u64::from(given_up.is_some());
         drop(waiting);
-        self.desk.came.notify_one();
+        self.queue.came.notify_one();
         given_up.map(|batch| batch.number)
     }
 
     /// Why the last attempt to keep did not work.
     pub(crate) fn error(&self) -> Option<KeepError> {
-        self.desk.waiting().error.clone()
+        self.queue.waiting().error.clone()
     }
 
     /// Keeps what waits, if it can be kept, and ends.
     pub(crate) fn end(&mut self) {
-        self.desk.waiting().ending = true;
-        self.desk.came.notify_one();
+        self.queue.waiting().ending = true;
+        self.queue.came.notify_one();
         if let Some(thread) = self.thread.take() {
             // A keeper that panicked has kept nothing more; the journal has what it did not.
             let _ = thread.join();
@@ -116,12 +116,12 @@ impl Drop for Keeping {
     }
 }
 
-fn run(desk: &Desk, mut keeper: Box<dyn Keeper>, journals: Option<&std::path::Path>) {
+fn run(queue: &Queue, mut keeper: Box<dyn Keeper>, journals: Option<&std::path::Path>) {
     loop {
         let idle = |waiting: &mut Waiting| {
             !waiting.ending && waiting.questions.is_empty() && (waiting.batches.is_empty() || waiting.error.is_some())
         };
-        let waited = desk.came.wait_timeout_while(desk.waiting(), AGAIN_AFTER, idle);
+        let waited = queue.came.wait_timeout_while(queue.waiting(), AGAIN_AFTER, idle);
         let (mut waiting, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let questions = std::mem::take(&mut waiting.questions);
         let batch = waiting.batches.pop_front();
@@ -141,7 +141,7 @@ fn run(desk: &Desk, mut keeper: Box<dyn Keeper>, journals: Option<&std::path::Pa
         if let (Ok(()), Some(folder)) = (&kept, journals) {
             journal::remove(folder, batch.number);
         }
-        let mut waiting = desk.waiting();
+        let mut waiting = queue.waiting();
         waiting.error = kept.err();
         if waiting.error.is_some() {
             waiting.batches.push_front(batch);

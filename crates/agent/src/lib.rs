@@ -19,8 +19,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod accept;
 pub mod agent;
+mod agent_loop;
+pub mod agent_state;
 mod answers;
+mod asker;
+pub mod attributes;
 pub mod classes;
 pub mod client;
 pub mod connection;
@@ -46,17 +51,17 @@ pub mod pairing;
 pub mod protocol;
 pub mod recent;
 mod running;
+mod settings;
 pub mod socket;
 pub mod spans;
 pub mod subscription;
 pub mod switches;
-pub mod told;
+
 pub mod transaction;
 pub mod tree;
 pub mod users;
 pub mod waits;
 pub mod watch;
-pub mod world;
 
 pub use agent::{Agent, Asker, Settings, StartError};
 pub use outlet::Outlet;

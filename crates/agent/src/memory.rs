@@ -21,7 +21,7 @@ const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 /// Why a memory is not read.
 #[derive(Debug, thiserror::Error)]
-pub enum RefusedMemory {
+pub enum MemoryError {
     /// The process is gone, or the announcement is.
     #[error("its process is gone")]
     Gone,
@@ -94,18 +94,18 @@ impl Memory {
     ///
     /// # Errors
     /// Says why it is not read.
-    pub fn open(announcement: Announcement, announced_by: u32) -> Result<Self, RefusedMemory> {
+    pub fn open(announcement: Announcement, announced_by: u32) -> Result<Self, MemoryError> {
         let Announcement { pid, descriptor } = announcement;
-        let users = users_of(pid).ok_or(RefusedMemory::Gone)?;
+        let users = users_of(pid).ok_or(MemoryError::Gone)?;
         let owner = users[1];
         let theirs = |user: u32| user == 0 || users.contains(&user);
         if !theirs(announced_by) {
-            return Err(RefusedMemory::NotTheirs { announced: announced_by, owner, pid });
+            return Err(MemoryError::NotTheirs { announced: announced_by, owner, pid });
         }
         let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::PermissionDenied => RefusedMemory::NotAllowed { pid, owner, error },
-            io::ErrorKind::NotFound => RefusedMemory::Gone,
-            _ => RefusedMemory::Other(error),
+            io::ErrorKind::PermissionDenied => MemoryError::NotAllowed { pid, owner, error },
+            io::ErrorKind::NotFound => MemoryError::Gone,
+            _ => MemoryError::Other(error),
         };
         // O_PATH only names the file: opening it has no effects on any kind of file.
         let named = match open(&format!("/proc/{pid}/fd/{descriptor}"), libc::O_PATH) {
@@ -114,7 +114,7 @@ impl Memory {
         };
         let own_name = format!("/proc/self/fd/{}", named.as_raw_fd());
         let link = fs::read_link(&own_name)?.to_string_lossy().into_owned();
-        let not_memory = |what: String| RefusedMemory::NotMemory { pid, descriptor, what };
+        let not_memory = |what: String| MemoryError::NotMemory { pid, descriptor, what };
         if link.strip_suffix(" (deleted)").unwrap_or(&link) != format!("/memfd:{MEMORY_NAME}") {
             return Err(not_memory(link));
         }
@@ -134,7 +134,7 @@ impl Memory {
     ///
     /// # Errors
     /// Says why it is not read.
-    pub fn handed(file: File, announcement: Announcement, sent_by: u32) -> Result<Self, RefusedMemory> {
+    pub fn handed(file: File, announcement: Announcement, sent_by: u32) -> Result<Self, MemoryError> {
         let owner = file.metadata()?.uid();
         Self::checked(file, announcement, owner, |user| {
             user == sent_by || users_of(announcement.pid).is_some_and(|users| users.contains(&user))
@@ -147,14 +147,14 @@ impl Memory {
         announcement: Announcement,
         owner: u32,
         theirs: impl Fn(u32) -> bool,
-    ) -> Result<Self, RefusedMemory> {
+    ) -> Result<Self, MemoryError> {
         let Announcement { pid, descriptor } = announcement;
-        let not_memory = |what: String| RefusedMemory::NotMemory { pid, descriptor, what };
+        let not_memory = |what: String| MemoryError::NotMemory { pid, descriptor, what };
         let facts = file.metadata()?;
         // SAFETY: the descriptor is open, and the call only reads the file's seals.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
         if !theirs(facts.uid()) {
-            return Err(RefusedMemory::NotTheirs { announced: facts.uid(), owner, pid });
+            return Err(MemoryError::NotTheirs { announced: facts.uid(), owner, pid });
         }
         if seals < 0 || seals & SEALS != SEALS || facts.len() != MEMORY_BYTES as u64 || huge(&file) {
             return Err(not_memory(format!("a memory file of {} bytes with seals {seals:#x}", facts.len())));

@@ -3,7 +3,7 @@
 //! Hardly any transaction is shown whole, but all of them bring their details. So the bytes are appended as they come,
 //! and become a [`Told`] where they are shown, grow long, or are about waits and threads.
 
-use crate::told::Told;
+use crate::attributes::Attributes;
 use std::borrow::Cow;
 use weir_wire::arm::{DETAIL_BYTES, Detail, Field, MOST_PIECE_BYTES, PIECE_HEAD, Piece};
 use weir_wire::{MAX_SLOTS, SLOT_BYTES, Slot};
@@ -23,7 +23,7 @@ pub struct Notes {
     raw: Vec<u8>,
     /// A user is among them.
     has_user: bool,
-    told: Option<Box<Told>>,
+    attributes: Option<Box<Attributes>>,
 }
 
 impl Notes {
@@ -31,7 +31,7 @@ impl Notes {
     #[must_use]
     pub fn of_raw(raw: Vec<u8>) -> Self {
         let has_user = shares(&raw).any(|(detail, _)| detail.field == Field::User as u8);
-        Self { raw, has_user, told: None }
+        Self { raw, has_user, attributes: None }
     }
 
     /// As bytes; empty where nothing was told, or where it was read already.
@@ -49,7 +49,7 @@ impl Notes {
     /// Whether nothing was told.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.raw.is_empty() && self.told.is_none()
+        self.raw.is_empty() && self.attributes.is_none()
     }
 
     /// Takes a record's share of a piece. `room` is how many bytes may still be kept; `buffer` gives an empty one that
@@ -57,7 +57,7 @@ impl Notes {
     pub fn piece(&mut self, detail: Detail, payload: &[Slot], room: usize, buffer: impl FnOnce() -> Vec<u8>) {
         let share = share(detail, payload);
         if !self.is_plain(detail, share, room) {
-            self.told().piece(detail, share, room);
+            self.attributes().piece(detail, share, room);
             return;
         }
         if self.raw.capacity() == 0 {
@@ -77,7 +77,7 @@ impl Notes {
             rest = behind;
         }
         let whole = &bytes[..bytes.len() - rest.len()];
-        if are_known && self.told.is_none() && self.raw.len() + whole.len() <= MOST_BYTES && whole.len() <= room {
+        if are_known && self.attributes.is_none() && self.raw.len() + whole.len() <= MOST_BYTES && whole.len() <= room {
             if self.raw.capacity() == 0 {
                 self.raw = buffer();
             }
@@ -87,7 +87,7 @@ impl Notes {
         }
         let (mut rest, mut room) = (whole, room);
         while let Some((piece, behind)) = Piece::read(rest) {
-            room -= self.told().piece(whole_of(piece), piece.bytes, room).min(room);
+            room -= self.attributes().piece(whole_of(piece), piece.bytes, room).min(room);
             rest = behind;
         }
     }
@@ -95,7 +95,7 @@ impl Notes {
     /// Whether a share can stand there as it came.
     fn is_plain(&self, detail: Detail, share: &[u8], room: usize) -> bool {
         let more = SHARE_HEAD + share.len();
-        self.told.is_none()
+        self.attributes.is_none()
             && self.raw.len() + more <= MOST_BYTES
             && more <= room
             && detail.whole_bytes as usize <= MOST_PIECE_BYTES
@@ -103,34 +103,34 @@ impl Notes {
     }
 
     /// All of it, read, to add to it what is no piece.
-    pub fn told(&mut self) -> &mut Told {
-        if self.told.is_none() {
-            self.told = Some(Box::new(read(&self.raw)));
+    pub fn attributes(&mut self) -> &mut Attributes {
+        if self.attributes.is_none() {
+            self.attributes = Some(Box::new(read(&self.raw)));
             self.raw = Vec::new();
         }
-        self.told.get_or_insert_default()
+        self.attributes.get_or_insert_default()
     }
 
     /// All of it, read; `None` = nothing was told.
     #[must_use]
-    pub fn read(&self) -> Option<Cow<'_, Told>> {
-        match &self.told {
-            Some(told) => Some(Cow::Borrowed(told)),
+    pub fn read(&self) -> Option<Cow<'_, Attributes>> {
+        match &self.attributes {
+            Some(attributes) => Some(Cow::Borrowed(attributes)),
             None => (!self.raw.is_empty()).then(|| Cow::Owned(read(&self.raw))),
         }
     }
 
     /// What was read already: waits and threads stand nowhere else.
     #[must_use]
-    pub fn as_read(&self) -> Option<&Told> {
-        self.told.as_deref()
+    pub fn as_read(&self) -> Option<&Attributes> {
+        self.attributes.as_deref()
     }
 
     /// The user, as text.
     #[must_use]
     pub fn user(&self) -> Option<Cow<'_, str>> {
-        if let Some(told) = &self.told {
-            return told.text(Field::User).map(Cow::Owned);
+        if let Some(attributes) = &self.attributes {
+            return attributes.text(Field::User).map(Cow::Owned);
         }
         if !self.has_user {
             return None;
@@ -140,14 +140,14 @@ impl Notes {
         if users.next().is_none() && detail.offset == 0 && bytes.len() == detail.whole_bytes as usize {
             return Some(String::from_utf8_lossy(bytes));
         }
-        // Told in shares, or more than once.
+        // Attributes in shares, or more than once.
         read(&self.raw).text(Field::User).map(Cow::Owned)
     }
 
     /// Bytes that it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.raw.len() + self.told.as_ref().map_or(0, |told| told.bytes())
+        self.raw.len() + self.attributes.as_ref().map_or(0, |attributes| attributes.bytes())
     }
 }
 
@@ -200,12 +200,12 @@ fn shares(mut raw: &[u8]) -> impl Iterator<Item = (Detail, &[u8])> {
     })
 }
 
-fn read(raw: &[u8]) -> Told {
-    let mut told = Told::default();
+fn read(raw: &[u8]) -> Attributes {
+    let mut attributes = Attributes::default();
     for (detail, share) in shares(raw) {
-        told.piece(detail, share, usize::MAX);
+        attributes.piece(detail, share, usize::MAX);
     }
-    told
+    attributes
 }
 
 /// Lengths and places stand in two bytes each.
@@ -243,7 +243,7 @@ mod tests {
             assert_eq!(notes.user().as_deref(), last);
             assert_eq!(Notes::of_raw(notes.raw().to_vec()).user().as_deref(), last);
             assert!(!notes.raw().is_empty());
-            notes.told();
+            notes.attributes();
             assert_eq!((notes.user().as_deref(), notes.raw()), (last, &[][..]));
         }
     }
@@ -255,8 +255,8 @@ mod tests {
             piece(&mut notes, Field::MetricValue, 1, &value.to_ne_bytes());
             assert!(notes.bytes() <= MOST_BYTES);
         }
-        let told = notes.read().expect("told").into_owned();
-        let values: Vec<_> = told.pieces(Field::MetricValue).collect();
+        let attributes = notes.read().expect("told").into_owned();
+        let values: Vec<_> = attributes.pieces(Field::MetricValue).collect();
         assert_eq!(values, [(1, &99_999u64.to_ne_bytes()[..], Some(&0u64.to_ne_bytes()[..]))]);
     }
 
@@ -267,12 +267,12 @@ mod tests {
             pieces in proptest::collection::vec((1u8..30, 0u8..2, proptest::collection::vec(any::<u8>(), 0..20)), 0..10),
             is_read_at_once: bool,
         ) {
-            let (mut notes, mut told, mut packed) = (Notes::default(), Told::default(), Vec::new());
+            let (mut notes, mut attributes, mut packed) = (Notes::default(), Attributes::default(), Vec::new());
             for (field, index, bytes) in &pieces {
                 if packed.len() + PIECE_HEAD + bytes.len() <= MAX_SLOTS * SLOT_BYTES {
                     packed.extend([*field, *index, bytes.len() as u8, 0]);
                     packed.extend(bytes);
-                    told.piece(whole_of(Piece { field: *field, index: *index, bytes }), bytes, usize::MAX);
+                    attributes.piece(whole_of(Piece { field: *field, index: *index, bytes }), bytes, usize::MAX);
                 }
             }
             packed.resize(packed.len().next_multiple_of(SLOT_BYTES), 0);
@@ -280,11 +280,11 @@ mod tests {
                 .map(|slot| std::array::from_fn(|word| u64::from_ne_bytes(std::array::from_fn(|byte| slot[word * 8 + byte]))))
                 .collect();
             if is_read_at_once {
-                notes.told();
+                notes.attributes();
             }
             notes.pieces(&slots, usize::MAX, Vec::new);
-            prop_assert_eq!(notes.user().map(Cow::into_owned), told.text(Field::User));
-            prop_assert_eq!(notes.read().map(Cow::into_owned).unwrap_or_default(), told);
+            prop_assert_eq!(notes.user().map(Cow::into_owned), attributes.text(Field::User));
+            prop_assert_eq!(notes.read().map(Cow::into_owned).unwrap_or_default(), attributes);
         }
 
         #[test]
@@ -301,20 +301,20 @@ mod tests {
         fn nothing_is_read_otherwise_for_being_read_late(
             records in proptest::collection::vec((1u8..26, 0u8..2, 0u16..3, 0u32..5000, 0usize..9, any::<u64>()), 0..60),
         ) {
-            let (mut notes, mut told) = (Notes::default(), Told::default());
+            let (mut notes, mut attributes) = (Notes::default(), Attributes::default());
             for (field, index, shares, whole_bytes, slots, word) in records {
                 let detail = Detail { field, index, offset: shares * DETAIL_BYTES as u16, whole_bytes };
                 let payload = vec![[word; 4]; slots];
-                told.piece(detail, share(detail, &payload), usize::MAX);
+                attributes.piece(detail, share(detail, &payload), usize::MAX);
                 notes.piece(detail, &payload, usize::MAX, Vec::new);
                 if notes.as_read().is_none() {
                     notes = Notes::of_raw(notes.take_raw());
                 }
             }
-            prop_assert_eq!(notes.user().map(Cow::into_owned), told.text(Field::User));
-            let empty = told == Told::default();
+            prop_assert_eq!(notes.user().map(Cow::into_owned), attributes.text(Field::User));
+            let empty = attributes == Attributes::default();
             let late = notes.read().map(Cow::into_owned);
-            prop_assert!(late == Some(told) || empty && late.is_none());
+            prop_assert!(late == Some(attributes) || empty && late.is_none());
         }
     }
 }

@@ -26,7 +26,7 @@ const WANTED_FILL: f32 = 0.125;
 pub(crate) const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// Running transactions of all processes, and bytes of what is told of them; beyond, each gets a small share.
 const MOST_RUNNING: usize = 131_072;
-const MOST_TOLD_BYTES: usize = 16 << 20;
+const MOST_ATTRIBUTE_BYTES: usize = 16 << 20;
 
 /// Whether there are so many clients that some are left out of a pass though they bring something.
 pub(crate) fn are_many(clients: usize) -> bool {
@@ -56,7 +56,11 @@ impl Pace {
     /// Whether a client is looked at in this pass.
     fn when(self, pass: u64, turn: Turn) -> When {
         let pass = pass + u64::from(turn.number);
-        let may_wait = turn.is_idle || turn.is_slow && are_many(self.clients);
+        let may_wait = match turn.speed {
+            Speed::Fast => false,
+            Speed::Slow => are_many(self.clients),
+            Speed::Idle => true,
+        };
         if !may_wait || pass.is_multiple_of(self.every) {
             When::Now
         } else if pass.is_multiple_of(FILLING_EVERY) {
@@ -85,8 +89,18 @@ enum When {
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     number: u32,
-    is_idle: bool,
-    is_slow: bool,
+    speed: Speed,
+}
+
+/// How much a client brings.
+#[derive(Debug, Clone, Copy)]
+enum Speed {
+    /// So much that it is looked at in each pass.
+    Fast,
+    /// Little: among many clients it may wait.
+    Slow,
+    /// Nothing for long: it may wait.
+    Idle,
 }
 
 /// All clients' turns.
@@ -96,7 +110,7 @@ pub(crate) struct Turns(Vec<Turn>);
 impl Turns {
     /// A client has come.
     pub(crate) fn add(&mut self, number: u32) {
-        self.0.push(Turn { number, is_idle: false, is_slow: false });
+        self.0.push(Turn { number, speed: Speed::Fast });
     }
 
     /// Looks at each client whose turn it is in this pass, and forgets those that are gone.
@@ -115,7 +129,11 @@ impl Turns {
             let Some(client) = clients.get_mut(&turn.number) else { return false };
             if matches!(when, When::Now) || client.is_filling() {
                 look(client);
-                (turn.is_idle, turn.is_slow) = (client.idle >= IDLE_LOOKS, client.is_slow);
+                turn.speed = match client.is_slow {
+                    _ if client.idle >= IDLE_LOOKS => Speed::Idle,
+                    true => Speed::Slow,
+                    false => Speed::Fast,
+                };
             }
             true
         });
@@ -126,23 +144,23 @@ impl Turns {
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     running: usize,
-    told_bytes: usize,
+    attribute_bytes: usize,
 }
 
 impl Held {
     /// A client was looked at: what it takes up now counts in the place of what it took up before.
     pub(crate) fn follow(&mut self, client: &mut Client) {
-        let now = (client.pairing().running_count(), client.pairing().told_bytes());
+        let now = (client.pairing().running_count(), client.pairing().attribute_bytes());
         let before = std::mem::replace(&mut client.held, now);
         self.running = self.running.saturating_sub(before.0) + now.0;
-        self.told_bytes = self.told_bytes.saturating_sub(before.1) + now.1;
+        self.attribute_bytes = self.attribute_bytes.saturating_sub(before.1) + now.1;
     }
 
     /// What each of them may take up.
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             running: if self.running < MOST_RUNNING { 65_536 } else { 256 },
-            told_bytes: if self.told_bytes < MOST_TOLD_BYTES { 4 << 20 } else { 16 << 10 },
+            attribute_bytes: if self.attribute_bytes < MOST_ATTRIBUTE_BYTES { 4 << 20 } else { 16 << 10 },
         }
     }
 }

@@ -7,7 +7,8 @@
 use crate::keyed::Keyed;
 use crate::notes::Notes;
 use crate::protocol::Counts;
-use crate::running::Table;
+pub use crate::running::Running;
+use crate::running::{End, Table};
 use crate::transaction::Status;
 use std::collections::{HashMap, HashSet, VecDeque};
 use weir_measure::account::Reading;
@@ -23,82 +24,6 @@ const MOST_REPORTED_EARLY: usize = 256;
 
 /// A record with what follows it.
 pub type Whole = (Record, Vec<Slot>);
-
-/// A transaction that has begun.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Running {
-    /// Its name within its process.
-    pub handle: Handle,
-    /// The number of its definition.
-    pub transaction: u16,
-    /// The number of its application's instance.
-    pub instance: u16,
-    /// Of how many it is the one that was recorded; 0 = one.
-    pub one_in: u32,
-    /// The flags of its begin.
-    pub flags: u8,
-    /// The thread that started it.
-    pub thread: u32,
-    /// When it was started.
-    pub start_ns: u64,
-    /// What that thread had done and waited for by then; `None` = that is not known.
-    pub begun: Option<Box<Reading>>,
-    /// When it arrived; 0 = not told.
-    pub arrival_ns: u64,
-    /// Its parent.
-    pub parent: Option<Identity>,
-    /// The identity that it was given elsewhere (reported ones only).
-    pub own: Option<Box<Identity>>,
-    /// Signs of life.
-    pub updates: u32,
-    /// Children that ended.
-    pub children: u32,
-    /// What else was told.
-    pub notes: Notes,
-    end: Option<End>,
-}
-
-/// An end that was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct End {
-    pass: u64,
-    time_ns: u64,
-    thread: u32,
-    /// `None` = discarded.
-    status: Option<Status>,
-}
-
-impl Running {
-    /// The thread that ended it; `None` = the one that started it, or it has no end.
-    #[must_use]
-    pub fn ended_by_another(&self) -> Option<u32> {
-        self.end.map(|end| end.thread).filter(|thread| *thread != self.thread)
-    }
-}
-
-#[cfg(test)]
-impl Running {
-    /// One of which nothing is known but its handle.
-    pub(crate) fn of(handle: Handle) -> Self {
-        Self {
-            handle,
-            transaction: 0,
-            instance: 0,
-            one_in: 0,
-            flags: 0,
-            thread: 0,
-            start_ns: 0,
-            begun: None,
-            arrival_ns: 0,
-            parent: None,
-            own: None,
-            updates: 0,
-            children: 0,
-            notes: Notes::default(),
-            end: None,
-        }
-    }
-}
 
 /// What is done with what comes out, and where a former agent's begins are found.
 pub trait Tell {
@@ -132,7 +57,7 @@ pub struct Limits {
     /// Running transactions.
     pub running: usize,
     /// Bytes of what is told of them.
-    pub told_bytes: usize,
+    pub attribute_bytes: usize,
 }
 
 /// A record that waits for its begin.
@@ -148,7 +73,7 @@ struct Late {
 pub struct Pairing {
     running: Table,
     /// Bytes of what is told of them.
-    told_bytes: usize,
+    attribute_bytes: usize,
     late: VecDeque<Late>,
     /// Those that have an end, in the order of passes.
     ending: VecDeque<(u64, Handle)>,
@@ -170,7 +95,7 @@ impl Pairing {
     pub fn new(limits: Limits) -> Self {
         Self {
             running: Table::default(),
-            told_bytes: 0,
+            attribute_bytes: 0,
             late: VecDeque::new(),
             ending: VecDeque::new(),
             stopping: VecDeque::new(),
@@ -196,8 +121,8 @@ impl Pairing {
 
     /// Bytes of what is told of them.
     #[must_use]
-    pub fn told_bytes(&self) -> usize {
-        self.told_bytes
+    pub fn attribute_bytes(&self) -> usize {
+        self.attribute_bytes
     }
 
     /// Whether another pass has something to do though no record comes.
@@ -279,9 +204,9 @@ impl Pairing {
         let arrival = (record.flags & HAS_ARRIVAL != 0).then(|| slots.next().map(|slot| slot[0])).flatten();
         let mut notes = Notes::default();
         if !slots.as_slice().is_empty() {
-            let room = self.limits.told_bytes.saturating_sub(self.told_bytes);
+            let room = self.limits.attribute_bytes.saturating_sub(self.attribute_bytes);
             notes.pieces(slots.as_slice(), room, || tell.buffer());
-            self.told_bytes += notes.bytes();
+            self.attribute_bytes += notes.bytes();
         }
         let running = Running {
             handle: Handle(record.a),
@@ -308,10 +233,10 @@ impl Pairing {
             // No client of ours gives a handle twice; one that does has lost the first.
             self.counts.damaged += 1;
             self.counts.forgotten += 1;
-            self.told_bytes -= before.notes.bytes();
+            self.attribute_bytes -= before.notes.bytes();
         }
         if record.flags & BOUND != 0 {
-            self.with_notes(record.a, |notes| notes.told().bind(record.lane, true, record.time_ns));
+            self.with_notes(record.a, |notes| notes.attributes().bind(record.lane, true, record.time_ns));
         }
     }
 
@@ -334,13 +259,13 @@ impl Pairing {
         let key = (lane, record.a);
         if self.reported_early.len() >= MOST_REPORTED_EARLY && !self.reported_early.contains_key(&key) {
             self.counts.unmatched += self.reported_early.len() as u64;
-            self.told_bytes -= self.reported_early.drain().map(|(_, notes)| notes.bytes()).sum::<usize>();
+            self.attribute_bytes -= self.reported_early.drain().map(|(_, notes)| notes.bytes()).sum::<usize>();
         }
-        let room = self.limits.told_bytes.saturating_sub(self.told_bytes);
+        let room = self.limits.attribute_bytes.saturating_sub(self.attribute_bytes);
         let notes = self.reported_early.entry(key).or_default();
         let before = notes.bytes();
         note(notes, record, slots, room, Vec::new);
-        self.told_bytes = self.told_bytes + notes.bytes() - before;
+        self.attribute_bytes = self.attribute_bytes + notes.bytes() - before;
     }
 
     /// What stands in a lane before a report: it waits among the late ones if the process has several lanes.
@@ -357,7 +282,7 @@ impl Pairing {
             }
         }
         let notes = self.reported_early.remove(&(lane, handle))?;
-        self.told_bytes -= notes.bytes();
+        self.attribute_bytes -= notes.bytes();
         Some(notes)
     }
 
@@ -375,15 +300,15 @@ impl Pairing {
             kind => {
                 let before = running.notes.bytes();
                 match kind {
-                    Some(Kind::ArmBlock) => running.notes.told().wait(record.b, true, time_ns),
-                    Some(Kind::ArmUnblock) => running.notes.told().wait(record.b, false, time_ns),
-                    Some(Kind::ArmBind) => running.notes.told().bind(record.lane, record.b != 0, time_ns),
+                    Some(Kind::ArmBlock) => running.notes.attributes().wait(record.b, true, time_ns),
+                    Some(Kind::ArmUnblock) => running.notes.attributes().wait(record.b, false, time_ns),
+                    Some(Kind::ArmBind) => running.notes.attributes().bind(record.lane, record.b != 0, time_ns),
                     _ => {
-                        let room = self.limits.told_bytes.saturating_sub(self.told_bytes);
+                        let room = self.limits.attribute_bytes.saturating_sub(self.attribute_bytes);
                         note(&mut running.notes, record, slots, room, || tell.buffer());
                     }
                 }
-                self.told_bytes = self.told_bytes + running.notes.bytes() - before;
+                self.attribute_bytes = self.attribute_bytes + running.notes.bytes() - before;
                 return;
             }
         };
@@ -393,9 +318,10 @@ impl Pairing {
             return;
         }
         if !slots.is_empty() {
-            let (before, room) = (running.notes.bytes(), self.limits.told_bytes.saturating_sub(self.told_bytes));
+            let (before, room) =
+                (running.notes.bytes(), self.limits.attribute_bytes.saturating_sub(self.attribute_bytes));
             running.notes.pieces(slots, room, || tell.buffer());
-            self.told_bytes = self.told_bytes + running.notes.bytes() - before;
+            self.attribute_bytes = self.attribute_bytes + running.notes.bytes() - before;
         }
         running.end = Some(End { pass, time_ns, thread: record.lane, status });
         if self.several {
@@ -410,7 +336,7 @@ impl Pairing {
         let Some(running) = self.running.get_mut(handle) else { return };
         let before = running.notes.bytes();
         change(&mut running.notes);
-        self.told_bytes = self.told_bytes + running.notes.bytes() - before;
+        self.attribute_bytes = self.attribute_bytes + running.notes.bytes() - before;
     }
 
     /// Ends those whose end was read in a pass up to this one.
@@ -462,7 +388,7 @@ impl Pairing {
     #[inline]
     fn remove(&mut self, handle: u64) -> Option<Running> {
         let running = self.running.remove(handle)?;
-        self.told_bytes -= running.notes.bytes();
+        self.attribute_bytes -= running.notes.bytes();
         Some(running)
     }
 

@@ -381,7 +381,7 @@ mod tests {
             if number % 3 == 1 {
                 one.threads = vec![ThreadTime { thread: 7, parts: [number; Part::COUNT] }];
                 (one.blocked_ns, one.updates) = (11, 12);
-                one.notes.told().wait(1, true, 5);
+                one.notes.attributes().wait(1, true, 5);
             }
             // Of its own trace, of another, one that is none of ours.
             let parents = [([5, 6], 9), ([5, 7], 9), ([5, 6], 0)];

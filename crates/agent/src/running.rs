@@ -5,14 +5,94 @@
 //! A worker of a web server has one or two at a time.
 
 use crate::keyed::Keyed;
-use crate::pairing::Running;
+use crate::notes::Notes;
+use crate::transaction::Status;
 use std::collections::HashMap;
+use weir_measure::account::Reading;
+use weir_wire::arm::{Handle, Identity};
 
 /// Places from which on the table becomes smaller again when hardly any of them is used.
 const MANY: usize = 1024;
 
 /// As long as no more places were needed, they are looked through: that is less than a search by a hash.
 const FEW: usize = 8;
+
+/// A transaction that has begun.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Running {
+    /// Its name within its process.
+    pub handle: Handle,
+    /// The number of its definition.
+    pub transaction: u16,
+    /// The number of its application's instance.
+    pub instance: u16,
+    /// Of how many it is the one that was recorded; 0 = one.
+    pub one_in: u32,
+    /// The flags of its begin.
+    pub flags: u8,
+    /// The thread that started it.
+    pub thread: u32,
+    /// When it was started.
+    pub start_ns: u64,
+    /// What that thread had done and waited for by then; `None` = that is not known.
+    pub begun: Option<Box<Reading>>,
+    /// When it arrived; 0 = not told.
+    pub arrival_ns: u64,
+    /// Its parent.
+    pub parent: Option<Identity>,
+    /// The identity that it was given elsewhere (reported ones only).
+    pub own: Option<Box<Identity>>,
+    /// Signs of life.
+    pub updates: u32,
+    /// Children that ended.
+    pub children: u32,
+    /// What else was told.
+    pub notes: Notes,
+    /// Its end, once that was read.
+    pub(crate) end: Option<End>,
+}
+
+/// An end that was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) pass: u64,
+    pub(crate) time_ns: u64,
+    pub(crate) thread: u32,
+    /// `None` = discarded.
+    pub(crate) status: Option<Status>,
+}
+
+impl Running {
+    /// The thread that ended it; `None` = the one that started it, or it has no end.
+    #[must_use]
+    pub fn ended_by_another(&self) -> Option<u32> {
+        self.end.map(|end| end.thread).filter(|thread| *thread != self.thread)
+    }
+}
+
+#[cfg(test)]
+impl Running {
+    /// One of which nothing is known but its handle.
+    pub(crate) fn of(handle: Handle) -> Self {
+        Self {
+            handle,
+            transaction: 0,
+            instance: 0,
+            one_in: 0,
+            flags: 0,
+            thread: 0,
+            start_ns: 0,
+            begun: None,
+            arrival_ns: 0,
+            parent: None,
+            own: None,
+            updates: 0,
+            children: 0,
+            notes: Notes::default(),
+            end: None,
+        }
+    }
+}
 
 /// The running ones of a process.
 #[derive(Debug, Default)]
@@ -121,7 +201,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
-    use weir_wire::arm::Handle;
 
     proptest! {
         /// However many run: those that were added and not removed are found, each in its place, and no others.

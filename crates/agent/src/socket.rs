@@ -1,6 +1,7 @@
 //! The agent's socket: a thread for each caller, as many as there is room for.
 
-use crate::agent::Asker;
+use crate::accept::accepted;
+use crate::asker::Asker;
 use crate::directory::Directory;
 use crate::protocol::{Answer, Ask, Filter, MOST_QUESTION_BYTES, SOCKET_NAME};
 use std::fs;
@@ -18,9 +19,6 @@ pub const MOST_CALLERS: usize = 64;
 const MOST_WAITING: usize = 4096;
 const MOST_WRITE: Duration = Duration::from_secs(10);
 const LOOK_ROUND: Duration = Duration::from_millis(500);
-/// Lanes hold what comes in so long many times over.
-const REST: Duration = Duration::from_millis(5);
-
 /// The socket cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
@@ -50,20 +48,6 @@ pub(crate) fn listen(directory: &Directory, mode: u32) -> Result<UnixListener, S
         Ok(listener)
     };
     make().map_err(|error| SocketError::Make(shown, error))
-}
-
-/// The next waiting connection of a listener, if there is one.
-pub(crate) fn accepted(listener: &UnixListener) -> Option<UnixStream> {
-    match listener.accept() {
-        Ok((stream, _)) => Some(stream),
-        Err(error) => {
-            if error.kind() != io::ErrorKind::WouldBlock {
-                // No descriptor is left, say: the caller stays there, and would wake the agent again at once.
-                std::thread::sleep(REST);
-            }
-            None
-        }
-    }
 }
 
 /// The connected callers.

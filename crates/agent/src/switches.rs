@@ -22,6 +22,22 @@ pub fn word(switch: Switch) -> u32 {
     }
 }
 
+/// Rules hold, but not longer than the agent runs.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepRulesError {
+    /// The agent has no folder for what outlives it.
+    #[error("the switches hold until the agent ends: it has no folder to keep them in")]
+    NoFolder,
+    /// Their file cannot be written.
+    #[error("{}: the switches hold until the agent ends: {source}", file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
 /// A rule cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
@@ -93,10 +109,10 @@ impl Rules {
     /// Keeps them for the next agent.
     ///
     /// # Errors
-    /// In words, where that does not work; they hold all the same.
-    pub fn keep(&self) -> Result<(), String> {
+    /// Where that does not work; they hold all the same.
+    pub fn keep(&self) -> Result<(), KeepRulesError> {
         let Some(file) = &self.file else {
-            return Err("the switches hold until the agent ends: it has no folder to keep them in".to_owned());
+            return Err(KeepRulesError::NoFolder);
         };
         let write = || {
             let text = serde_json::to_string_pretty(&self.rules).map_err(io::Error::other)?;
@@ -104,7 +120,7 @@ impl Rules {
             fs::write(&new, text)?;
             fs::rename(&new, file)
         };
-        write().map_err(|error| format!("{}: the switches hold until the agent ends: {error}", file.display()))
+        write().map_err(|source| KeepRulesError::Write { file: file.clone(), source })
     }
 
     /// The position for a transaction: of the rule of its name, else of its application's, else of that for all.

@@ -2,7 +2,7 @@
 
 use crate::buffer::Buffers;
 use crate::outcome::{Outcome, Verdict, guarded};
-use crate::transactions::{FLAG_TRACE, Subject, details, known_status};
+use crate::subject::{FLAG_TRACE, Subject, details, known_status};
 use crate::types::{Buffer, Id};
 use weir_arm::{Begin, Handle, Identity, Report, State, TRACE};
 

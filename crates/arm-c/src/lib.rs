@@ -9,6 +9,7 @@ mod correlators;
 mod outcome;
 mod registering;
 mod requests;
+mod subject;
 mod text;
 mod transactions;
 pub mod types;

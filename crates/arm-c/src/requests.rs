@@ -2,8 +2,8 @@
 
 use crate::correlators::{answer, parent};
 use crate::outcome::Verdict;
+use crate::subject::{Subject, known_status};
 use crate::text::{LONG, NAME, VALUE, text};
-use crate::transactions::{Subject, known_status};
 use crate::types::{Id, Request};
 use std::ffi::c_char;
 use std::slice::from_raw_parts;

@@ -5,10 +5,11 @@
 //! No system call (the clock is read in the vDSO), no lock, no memory that is not there already. The clock is read last
 //! in a start and first in a stop, so that as little as can be of this counts as the transaction's own time.
 
-use crate::lane::{self, is_left_out};
+use crate::lane;
 use crate::memory::revived;
 use crate::place::{Place, Telling};
 use crate::process::{Process, process};
+use crate::thread::{is_left_out, mine};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weir_wire::arm::{
     ARM_2, BOUND, CORRELATED, HAS_ARRIVAL, HAS_PARENT, HEAD_DEFAULT_SWITCH, HEAD_HEARTBEAT, Handle, Identity,
@@ -274,12 +275,12 @@ fn left_out(process: &Process, head: *mut AtomicU64) -> Handle {
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
-    lane::mine().clock.now_ns()
+    mine().clock.now_ns()
 }
 
 /// That clock at a real time in nanoseconds since 1970 that has passed: exact to microseconds, and wrong for 10 ms where
 /// the real time was set anew. A time that is still to come is now.
 #[must_use]
 pub fn at_unix_ns(unix_ns: i64) -> u64 {
-    lane::mine().clock.at_unix_ns(unix_ns)
+    mine().clock.at_unix_ns(unix_ns)
 }

@@ -1,6 +1,6 @@
 //! The 16-byte ids of ARM 4: ours, which hold the definition's number, and those that an application chose itself.
 
-use crate::process::own;
+use crate::page::own;
 use crate::{lock, registry};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weir_wire::arm::Sort;

@@ -1,7 +1,8 @@
 //! Instances of applications that are running: what a transaction is started in.
 
 use crate::hot::{listener, now_ns};
-use crate::process::{own, process};
+use crate::page::own;
+use crate::process::process;
 use crate::{lane, memory, registry};
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use weir_wire::Kind;

@@ -35,6 +35,7 @@
 mod announcement;
 mod clock;
 mod command_line;
+mod definitions;
 mod handover;
 mod hot;
 mod identifiers;
@@ -43,11 +44,13 @@ mod instances;
 mod lane;
 mod lock;
 mod memory;
+mod page;
 mod place;
 mod process;
 mod registry;
 mod requests;
 mod short_handles;
+mod thread;
 
 pub use hot::{
     Begin, at_unix_ns, bind, block, discard, now_ns, start, start_at, start_with, stop, stop_with, unblock, update_with,

@@ -1,7 +1,8 @@
 //! The memory that the agent reads: made at the first registration, and again by each child that was forked.
 
-use crate::process::{Process, own};
-use crate::{announcement, clock, lock, registry};
+use crate::page::own;
+use crate::process::Process;
+use crate::{announcement, clock, definitions, lock};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 use weir_wire::arm::{
@@ -121,7 +122,7 @@ fn make(process: &Process) -> *mut AtomicU64 {
     word(HEAD_MADE_NS).store(clock::exact_ns(), Ordering::Relaxed);
     process.descriptor.store(descriptor, Ordering::Relaxed);
     process.user.store(user, Ordering::Relaxed);
-    registry::copy_all(head);
+    append(head, 0, definitions::whole().iter().map(|word| word.load(Ordering::Relaxed)));
     word(HEAD_MAGIC).store(MAGIC, Ordering::Release);
     announcement::make(descriptor);
     if announcement::hand_over(descriptor) {

@@ -36,7 +36,7 @@ pub(crate) struct Process {
 }
 
 /// What is seen before the first registration; never written.
-static EMPTY: Process = Process {
+pub(crate) static EMPTY: Process = Process {
     head: AtomicPtr::new(ptr::null_mut()),
     token: AtomicU64::new(0),
     generation: AtomicU64::new(0),
@@ -49,47 +49,14 @@ static EMPTY: Process = Process {
     announced: [const { AtomicU8::new(0) }; PATH_BYTES],
 };
 
-static PROCESS: AtomicPtr<Process> = AtomicPtr::new((&raw const EMPTY).cast_mut());
+/// The page, or [`EMPTY`] before it is made.
+pub(crate) static PROCESS: AtomicPtr<Process> = AtomicPtr::new((&raw const EMPTY).cast_mut());
 
 /// The process as it is: perhaps still empty, and then not to be written.
 #[inline(always)]
 pub(crate) fn process() -> &'static Process {
     // SAFETY: the pointer is that of a static, or of a page that is never unmapped; all of its fields are atomic.
     unsafe { &*PROCESS.load(Ordering::Acquire) }
-}
-
-/// The process's page, made if it is not there; `None` = this kernel wipes no pages, so nothing can be recorded.
-pub(crate) fn own() -> Option<&'static Process> {
-    let found = process();
-    if !ptr::eq(found, &EMPTY) {
-        return Some(found);
-    }
-    let bytes = size_of::<Process>();
-    // SAFETY: a new anonymous mapping touches nothing that exists.
-    let page = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
-    };
-    if page == libc::MAP_FAILED {
-        return None;
-    }
-    let empty = (&raw const EMPTY).cast_mut();
-    // SAFETY: the range is the mapping that was just made.
-    let wiped = unsafe { libc::madvise(page, bytes, libc::MADV_WIPEONFORK) } == 0;
-    // Zeros are a valid process. Another thread may have been faster, and then its page counts.
-    if wiped && PROCESS.compare_exchange(empty, page.cast(), Ordering::AcqRel, Ordering::Acquire).is_ok() {
-        crate::lane::watch_ends();
-    } else {
-        // SAFETY: no other code has seen this mapping.
-        unsafe { libc::munmap(page, bytes) };
-    }
-    wiped.then(process)
 }
 
 impl Process {

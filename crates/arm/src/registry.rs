@@ -1,32 +1,19 @@
 //! Definitions: applications, transactions, metrics, instances. Each has a number, and the same content the same number.
 //!
-//! The process keeps a copy of its own, only ever appended to, which forked children inherit: so their numbers are the
+//! The process keeps a copy of its own (`definitions.rs`), which forked children inherit: so their numbers are the
 //! parent's, and a child's new memory can be filled from it.
 
-use crate::process::{Process, own};
+use crate::definitions::{self, count, find, first_word, hash_of, hash_of_number};
+use crate::page::own;
+use crate::process::Process;
 use crate::{command_line, lock, memory};
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use weir_wire::arm::{DEFINITION_BYTES, DefinitionWriter, Field, HEAD_DEFINITIONS_DROPPED, MOST_DEFINITIONS, Sort};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use weir_wire::arm::{DefinitionWriter, Field, HEAD_DEFINITIONS_DROPPED, MOST_DEFINITIONS, Sort};
 
-/// Places of the index; more than twice as many as definitions, so that a search is short.
-const PLACES: usize = 4 * MOST_DEFINITIONS;
-
-/// The words of all definitions, which are multiples of 8 bytes; null before the first.
-static TEXT: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
-/// Definitions that are whole << 32, and their words.
-static END: AtomicU64 = AtomicU64::new(0);
-/// The word at which each begins.
-static OFFSETS: [AtomicU32; MOST_DEFINITIONS] = [const { AtomicU32::new(0) }; MOST_DEFINITIONS];
-/// The hash of each one's bytes.
-static HASHES: [AtomicU32; MOST_DEFINITIONS] = [const { AtomicU32::new(0) }; MOST_DEFINITIONS];
 /// The second half of each one's id while it is live, else 0: so that one comparison tells all that a start asks.
 static LIVE: [AtomicU64; MOST_DEFINITIONS] = [const { AtomicU64::new(0) }; MOST_DEFINITIONS];
 /// What has become of each: a [`State`].
 static STATES: [AtomicU8; MOST_DEFINITIONS] = [const { AtomicU8::new(State::Live as u8) }; MOST_DEFINITIONS];
-/// Numbers by the hash of their content, 0 = a free place.
-static INDEX: [AtomicU16; PLACES] = [const { AtomicU16::new(0) }; PLACES];
-
 /// What has become of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -130,61 +117,6 @@ pub fn forget(number: u16) {
     }
 }
 
-/// The hash of a definition's content, 0 for a number that was never given out.
-pub(crate) fn hash_of_number(number: u16) -> u32 {
-    HASHES.get(usize::from(number)).map_or(0, |hash| hash.load(Ordering::Relaxed))
-}
-
-/// Puts all definitions into a new memory.
-pub(crate) fn copy_all(head: *mut AtomicU64) {
-    memory::append(head, 0, whole().iter().map(|word| word.load(Ordering::Relaxed)));
-}
-
-fn count() -> usize {
-    (END.load(Ordering::Acquire) >> 32) as usize
-}
-
-/// All words that are whole.
-fn whole() -> &'static [AtomicU64] {
-    let words = END.load(Ordering::Acquire) as u32 as usize;
-    let text = TEXT.load(Ordering::Acquire);
-    if text.is_null() || words > DEFINITION_BYTES / 8 {
-        return &[];
-    }
-    // SAFETY: the mapping has DEFINITION_BYTES and is never unmapped.
-    unsafe { std::slice::from_raw_parts(text, words) }
-}
-
-/// The words of a definition and of all behind it.
-fn words_of(number: u16) -> Option<&'static [AtomicU64]> {
-    if number == 0 || usize::from(number) > count() {
-        return None;
-    }
-    whole().get(OFFSETS[usize::from(number)].load(Ordering::Relaxed) as usize..)
-}
-
-/// The head of a definition: length, sort, standard, what it belongs to.
-fn first_word(number: u16) -> Option<[u8; 8]> {
-    words_of(number)?.first().map(|word| word.load(Ordering::Relaxed).to_ne_bytes())
-}
-
-fn find(words: &[u64], hash: u32) -> Option<u16> {
-    for step in 0..PLACES {
-        let number = INDEX[(hash as usize + step) % PLACES].load(Ordering::Acquire);
-        if number == 0 {
-            return None;
-        }
-        let is_same = |found: &[AtomicU64]| {
-            found.len() >= words.len()
-                && found.iter().zip(words).all(|(found, word)| found.load(Ordering::Relaxed) == *word)
-        };
-        if hash_of_number(number) == hash && words_of(number).is_some_and(is_same) {
-            return Some(number);
-        }
-    }
-    None
-}
-
 /// Appends a definition; 0 = no room, or the lock could not be had.
 fn add(process: &Process, words: &[u64], hash: u32) -> u16 {
     let Some(_guard) = lock::lock(process) else { return 0 };
@@ -192,57 +124,10 @@ fn add(process: &Process, words: &[u64], hash: u32) -> u16 {
     if let Some(number) = find(words, hash) {
         return number;
     }
-    let end = END.load(Ordering::Acquire);
-    let (number, at) = ((end >> 32) as usize + 1, end as u32 as usize);
-    if number >= MOST_DEFINITIONS || at + words.len() > DEFINITION_BYTES / 8 {
-        return 0;
-    }
-    let Some(text) = text() else { return 0 };
-    for (offset, word) in words.iter().enumerate() {
-        // SAFETY: within the mapping, as was just compared.
-        unsafe { &*text.add(at + offset) }.store(*word, Ordering::Relaxed);
-    }
-    OFFSETS[number].store(at as u32, Ordering::Relaxed);
-    HASHES[number].store(hash, Ordering::Relaxed);
-    END.store((number as u64) << 32 | (at + words.len()) as u64, Ordering::Release);
-    let free = (0..PLACES).map(|step| &INDEX[(hash as usize + step) % PLACES]);
-    if let Some(place) = free.into_iter().find(|place| place.load(Ordering::Relaxed) == 0) {
-        place.store(number as u16, Ordering::Release);
-    }
+    let Some((number, at)) = definitions::append(words, hash) else { return 0 };
     let head = process.head.load(Ordering::Acquire);
     if !head.is_null() {
         memory::append(head, at, words.iter().copied());
     }
-    number as u16
-}
-
-/// Where the words of all definitions stand; the lock is held.
-fn text() -> Option<*mut AtomicU64> {
-    let found = TEXT.load(Ordering::Acquire);
-    if !found.is_null() {
-        return Some(found);
-    }
-    // SAFETY: a new anonymous mapping; hardly any of its pages are ever touched.
-    let mapped = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            DEFINITION_BYTES,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if mapped == libc::MAP_FAILED {
-        return None;
-    }
-    TEXT.store(mapped.cast(), Ordering::Release);
-    Some(mapped.cast())
-}
-
-/// FNV-1a over words, each mixed into all bits.
-fn hash_of(words: &[u64]) -> u32 {
-    let mixed = |hash: u64, word: &u64| (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
-    let hash = words.iter().fold(0xcbf2_9ce4_8422_2325_u64, mixed);
-    (hash ^ hash >> 32) as u32
+    number
 }

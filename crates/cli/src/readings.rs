@@ -84,7 +84,7 @@ impl Lines {
         Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
     }
 
-    pub(crate) fn wrong(&self, what: &str) -> anyhow::Error {
+    pub(crate) fn wrong(&self, what: impl std::fmt::Display) -> anyhow::Error {
         anyhow::anyhow!("{}:{}: {what}", self.path.display(), self.number)
     }
 }

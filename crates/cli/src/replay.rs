@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_adapt::forecast::Method;
-use weir_adapt::{Counts, Decision, Engine, ForecastErrors, NO_RULES, Outcome, Policy, Replay, Told, log};
+use weir_adapt::{Counts, Decision, Engine, ForecastErrors, NO_RULES, Outcome, Policy, Replay, ReplayCounts, log};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -193,7 +193,7 @@ struct Telling<'a> {
     part: Option<(Replay, log::Header)>,
     decisions: Vec<Decision>,
     parts: u64,
-    all: Told,
+    all: ReplayCounts,
     seconds: f64,
     counts: Counts,
     forecasts: Vec<ForecastErrors>,
@@ -216,7 +216,7 @@ impl<'a> Telling<'a> {
             part: None,
             decisions: Vec::new(),
             parts: 0,
-            all: Told::default(),
+            all: ReplayCounts::default(),
             seconds: 0.0,
             counts: Counts::default(),
             forecasts: Vec::new(),
@@ -289,7 +289,7 @@ impl<'a> Telling<'a> {
         }
         let read_on = self.tell()?;
         let Some((replay, header)) = self.part.take() else { return Ok(read_on) };
-        let told = replay.told();
+        let told = replay.counts();
         if let Some(first_ms) = told.first_ms {
             self.seconds += told.last_ms.saturating_sub(first_ms) as f64 / 1e3;
         }
@@ -316,7 +316,7 @@ impl<'a> Telling<'a> {
     /// Tells decisions as they come, so that any number of them takes no memory; `false` = the reader
     /// has closed the pipe.
     fn tell(&mut self) -> anyhow::Result<bool> {
-        let began_ms = self.part.as_ref().and_then(|(replay, _)| replay.told().first_ms).unwrap_or(0);
+        let began_ms = self.part.as_ref().and_then(|(replay, _)| replay.counts().first_ms).unwrap_or(0);
         let clock = self.part.as_ref().and_then(|(_, header)| header.clock.as_ref());
         for decision in self.decisions.drain(..) {
             // Decisions before the run only bring the rules into their state at its begin.
@@ -352,7 +352,7 @@ impl<'a> Telling<'a> {
     fn finish(self) -> anyhow::Result<()> {
         let forecasts: Vec<OfForecast> = self.forecasts.iter().map(of_forecast).collect();
         if self.args.json {
-            let Told { entries, ticks, same, others, lost, of_no_session, .. } = self.all;
+            let ReplayCounts { entries, ticks, same, others, lost, of_no_session, .. } = self.all;
             let recorded = Recorded { same, others, lines_lost: lost, lines_cut: self.cut.len() as u64, of_no_session };
             let (parts, rules, counts) = (self.parts, self.rules, self.counts);
             let summary = Summary { parts, entries, ticks, rules, forecasts, counts, recorded };
@@ -423,7 +423,7 @@ impl<'a> Telling<'a> {
 
     /// Whether the decisions are those that were recorded; of others why, as far as that is known.
     fn compared(&self) -> String {
-        let Told { same, others, .. } = self.all;
+        let ReplayCounts { same, others, .. } = self.all;
         if (same, others) == (0, 0) {
             return String::new();
         }

@@ -1,7 +1,7 @@
 //! Locality-aware request distribution (Pai, Aron, Banga, Svendsen, Druschel, Zwaenepoel and Nahum 1998, "Locality-Aware
 //! Request Distribution in Cluster-based Network Servers"): an object stays with its node until that has too much to do.
 
-use crate::placement::{all, bits};
+use crate::mask::{all, bits};
 
 /// Its parameters; the defaults are those of the paper.
 #[derive(Debug, Clone, Copy, PartialEq)]

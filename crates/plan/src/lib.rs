@@ -43,6 +43,7 @@
 mod kind;
 mod lard;
 mod log;
+mod mask;
 mod outcome;
 mod placement;
 mod policy;

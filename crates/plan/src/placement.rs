@@ -1,5 +1,6 @@
 //! Which nodes have which objects: a bit for each node.
 
+use crate::mask::{all, bits};
 use crate::policy::{Partition, Policy, TopOrder};
 use crate::{Kind, Object};
 
@@ -44,20 +45,6 @@ impl Placement {
         };
         Some(Self { nodes_of })
     }
-}
-
-/// The nodes of a mask.
-pub(crate) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
-        mask &= mask - 1;
-        Some(bit)
-    })
-}
-
-/// All of 1 to 64 nodes.
-pub(crate) fn all(nodes: u32) -> u64 {
-    u64::MAX >> (64 - nodes.clamp(1, 64))
 }
 
 struct Placer<'a> {

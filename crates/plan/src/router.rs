@@ -1,7 +1,7 @@
 //! The node for each request.
 
 use crate::lard::LardState;
-use crate::placement::all;
+use crate::mask::all;
 use crate::policy::{Dispatch, Policy};
 use crate::ring::Ring;
 use crate::{Object, Placement};

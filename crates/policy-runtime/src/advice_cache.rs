@@ -53,7 +53,7 @@ pub(crate) struct CachedAdvice {
     /// Stands for the path: what the last advice had the server remember of it. 0 = this place is empty.
     remembered: u64,
     client: IpAddr,
-    /// The period of the book in which its client was told of; 0 = it was not.
+    /// The period of the statistics in which its client was told of; 0 = it was not.
     pub(crate) period: u64,
     /// Its place there among the clients that were seen.
     pub(crate) seen: u32,
@@ -114,7 +114,7 @@ impl CachedAdvice {
         self.connection == question.connection && self.remembered == remembered && self.client == question.client
     }
 
-    /// The asking connection takes this place. `seen`: the period of the book and the place of its client in it, if it
+    /// The asking connection takes this place. `seen`: the period of the statistics and the place of its client in them, if it
     /// has one. The former answer is dropped.
     pub(crate) fn becomes(&mut self, question: &Question<'_>, remembered: u64, seen: Option<(u64, u32)>) {
         let Question { connection, client, .. } = *question;
@@ -122,7 +122,7 @@ impl CachedAdvice {
         *self = Self { connection, remembered, client, period, seen, ..EMPTY };
     }
 
-    /// Whether the answer is one to this question, too, if the period of the book is the same.
+    /// Whether the answer is one to this question, too, if the period of the statistics is the same.
     #[inline]
     pub(crate) fn holds(&self, question: &Question<'_>, ticks: u64) -> bool {
         self.is(question, question.remembered) && self.ticks == ticks && self.link == question.link
@@ -167,7 +167,7 @@ mod tests {
         ] {
             assert_eq!(held(&mut advice_cache, &other, 2), None, "{other:?}");
         }
-        // Without room the ledger does not count the client, so its period is 0.
+        // Without room the statistics do not count the client, so its period is 0.
         advice_cache.of(1, 3).becomes(&question, 3, None);
         advice_cache.of(1, 3).hold(2, link, answer);
         assert_eq!(held(&mut advice_cache, &question, 2), Some((answer, 0)));

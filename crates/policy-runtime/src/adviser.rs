@@ -1,11 +1,11 @@
-//! What the event loops ask: a lookup in the loop's own book, a share to refuse, and for sessions the rules themselves.
-//! No call blocks: a caller that finds a book open tries again for some microseconds, and then goes without.
+//! What the event loops ask: a lookup in the loop's own statistics, a share to refuse, and for sessions the rules themselves.
+//! No call blocks: a caller that finds the statistics locked tries again for some microseconds, and then goes without.
 
+use crate::active_actions::ActiveActions;
 use crate::advice_cache::{AdviceCache, Answer, AtRestNow};
 use crate::clients::{self, identity};
 use crate::loop_stats::{Beginning, LoopStats, NOWHERE, Ruled};
 use crate::rulebook::{Begun, Looked, Rulebook};
-use crate::server_actions::Standing;
 use crate::shed::Shed;
 use crate::stale::Stale;
 use crate::started::Started;
@@ -21,7 +21,7 @@ use weir_server::{Advice, Adviser, Lease, LeaseClock, Link, Names, Question};
 
 /// Tries to lock the rules while another thread has them, some 20 us in all.
 const TRIES: u32 = 400;
-/// Ends of responses that wait for the book; it is open for a fraction of a millisecond once a tick.
+/// Ends of responses that wait for the statistics; they are locked for a fraction of a millisecond once a tick.
 const LATE_MAX: usize = 4096;
 /// A refused client is asked to come back after as many seconds as this and up to seven more, not all at once.
 const RETRY_AFTER_S: u32 = 2;
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     glance: Glance,
     published: Mutex<Arc<Published>>,
     pub(crate) rules: Mutex<Rulebook>,
-    pub(crate) ledgers: Mutex<Vec<Arc<StatsLock<LoopStats>>>>,
+    pub(crate) all_stats: Mutex<Vec<Arc<StatsLock<LoopStats>>>>,
     pub(crate) undecided: AtomicU64,
     /// Whether all input of the rules is recorded, so that all of it must be told to them.
     is_recorded: bool,
@@ -80,15 +80,39 @@ pub(crate) struct Published {
 #[derive(Debug)]
 struct Sessions {
     is_decided: bool,
-    /// Some of them read its link, and some are looked at when that is read.
-    reads_links: bool,
-    looks_at_links: bool,
-    /// On what it depends that nothing is decided, where that is only the client's link.
-    at_rest: Option<AtRest>,
-    /// They are looked at later, and begin in a way that depends on their link alone.
-    goes_on: bool,
+    links: LinkRules,
+    foreseen: Foreseen,
     /// Its variants, each with those that stand in for it.
     names: Vec<Names>,
+}
+
+/// When the rules of a pattern read the link of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LinkRules {
+    /// They do not.
+    Never,
+    /// As it begins only.
+    AtStart,
+    /// Whenever another reading of it comes.
+    Always,
+}
+
+/// What is known of the decisions for a session before the rules are asked.
+#[derive(Debug)]
+enum Foreseen {
+    /// Nothing.
+    Nothing,
+    /// For these links nothing is decided, at its start or later.
+    AtRest(AtRest),
+    /// Its start depends on its link alone; later the rules look at it.
+    Start,
+}
+
+impl Foreseen {
+    #[inline]
+    fn at_rest(&self) -> Option<&AtRest> {
+        if let Self::AtRest(at_rest) = self { Some(at_rest) } else { None }
+    }
 }
 
 /// What a loop has at hand.
@@ -97,7 +121,7 @@ struct Scratch {
     edition: u64,
     published: Arc<Published>,
     loop_stats: Arc<StatsLock<LoopStats>>,
-    /// Ends of responses that came while the book was open: connections, tickets, and whether they failed.
+    /// Ends of responses that came while the statistics were locked: connections, tickets, and whether they failed.
     late: Vec<(u64, Ticket, bool)>,
     known: Known,
 }
@@ -110,7 +134,7 @@ struct Known {
 }
 
 thread_local! {
-    static DESK: RefCell<Option<Scratch>> = const { RefCell::new(None) };
+    static SCRATCH: RefCell<Option<Scratch>> = const { RefCell::new(None) };
 }
 
 impl Published {
@@ -120,10 +144,18 @@ impl Published {
         let sessions = (0..patterns).map(|pattern| {
             let variants = policy.variants(pattern);
             let names = variants.iter().map(|variant| Names::from(&*with_better(variants, variant))).collect();
-            let (is_decided, at_rest) = (policy.decides_for_sessions(pattern), policy.at_rest(pattern));
-            let goes_on = at_rest.is_none() && policy.starts_at_rest(pattern).is_some();
-            let (reads_links, looks_at_links) = (policy.reads_links(pattern), policy.looks_at_links(pattern));
-            Sessions { is_decided, reads_links, looks_at_links, at_rest, goes_on, names }
+            let is_decided = policy.decides_for_sessions(pattern);
+            let foreseen = match policy.at_rest(pattern) {
+                Some(at_rest) => Foreseen::AtRest(at_rest),
+                None if policy.starts_at_rest(pattern).is_some() => Foreseen::Start,
+                None => Foreseen::Nothing,
+            };
+            let links = match (policy.looks_at_links(pattern), policy.reads_links(pattern)) {
+                (true, _) => LinkRules::Always,
+                (false, true) => LinkRules::AtStart,
+                (false, false) => LinkRules::Never,
+            };
+            Sessions { is_decided, links, foreseen, names }
         });
         let (sessions, asks) = (sessions.collect(), policy.asks_of_links());
         let (atom_sheds, client_sheds, stale) = (FxHashMap::default(), FxHashMap::default(), Stale::default());
@@ -155,16 +187,16 @@ impl Published {
     }
 
     /// The same with other shares to refuse and other ages of answers: of patterns, and of single atoms.
-    pub(crate) fn with(&self, standing: &Standing) -> Self {
-        let by_pattern = self.policy.patterns().map(|glob| standing.sheds.get(glob).cloned()).collect();
+    pub(crate) fn with(&self, active_actions: &ActiveActions) -> Self {
+        let by_pattern = self.policy.patterns().map(|glob| active_actions.sheds.get(glob).cloned()).collect();
         let (policy, sessions) = (Arc::clone(&self.policy), Arc::clone(&self.sessions));
-        let stale = Stale::of(&self.policy, &standing.stale_ms, &standing.atom_stale_ms);
+        let stale = Stale::of(&self.policy, &active_actions.stale_ms, &active_actions.atom_stale_ms);
         let numbers: FxHashMap<&str, usize> =
             self.policy.patterns().enumerate().map(|(number, glob)| (glob, number)).collect();
-        let client_sheds = standing.client_sheds.iter().filter_map(|((client, glob), shed)| {
+        let client_sheds = active_actions.client_sheds.iter().filter_map(|((client, glob), shed)| {
             Some(((clients::number(client)?, *numbers.get(&**glob)?), Arc::clone(shed)))
         });
-        let (client_sheds, asks, atom_sheds) = (client_sheds.collect(), self.asks, standing.atom_sheds.clone());
+        let (client_sheds, asks, atom_sheds) = (client_sheds.collect(), self.asks, active_actions.atom_sheds.clone());
         Self { policy, sessions, asks, number: self.number, atom_sheds, client_sheds, by_pattern, stale }
     }
 }
@@ -202,7 +234,7 @@ impl Shared {
             },
             published: Mutex::new(Arc::new(published)),
             rules: Mutex::new(rules),
-            ledgers: Mutex::default(),
+            all_stats: Mutex::default(),
             undecided: AtomicU64::new(0),
             is_recorded,
             started,
@@ -234,11 +266,11 @@ impl Shared {
     }
 
     /// The rules are about to be told of more. With a recording, the rules are told of every session until
-    /// [`Self::ticked`]. A ledger that the controller opens after this call holds all sessions that passed before it.
+    /// [`Self::ticked`]. Statistics that the controller takes after this call hold all sessions that passed before it.
     pub(crate) fn telling(&self) {
         if self.is_recorded {
             self.glance.ticks.fetch_or(1, Ordering::AcqRel);
-            // Before a ledger counts for the last time what was answered by leases.
+            // Before a loop counts for the last time what was answered by leases.
             self.glance.leases.move_on();
         }
     }
@@ -250,23 +282,23 @@ impl Shared {
         self.glance.leases.move_on();
     }
 
-    /// Has a loop look at what holds now, with its book open; `None`: the book is not free.
+    /// Has a loop look at what holds now, with its statistics locked; `None`: another thread has the lock.
     #[inline]
-    fn with_desk<R>(&self, with: impl FnOnce(&Published, &mut LoopStats, &mut Known) -> R) -> Option<R> {
-        let looked = DESK.try_with(|scratch| {
+    fn with_scratch<R>(&self, with: impl FnOnce(&Published, &mut LoopStats, &mut Known) -> R) -> Option<R> {
+        let looked = SCRATCH.try_with(|scratch| {
             let mut scratch = scratch.try_borrow_mut().ok()?;
             let edition = self.glance.edition.load(Ordering::Acquire);
             if scratch.as_ref().is_none_or(|scratch| scratch.id != self.id || scratch.edition != edition) {
                 self.sit_down(&mut scratch);
             }
             let scratch = scratch.as_mut()?;
-            let mut loop_stats = scratch.loop_stats.open()?;
+            let mut loop_stats = scratch.loop_stats.lock()?;
             if !scratch.late.is_empty() {
                 end_late(&mut scratch.late, &mut loop_stats);
             }
             Some(with(&scratch.published, &mut loop_stats, &mut scratch.known))
         });
-        // A thread that ends drops what it has under way when its books are closed already.
+        // A thread that ends drops what it has under way when its thread-local storage is gone already.
         looked.ok().flatten()
     }
 
@@ -283,7 +315,7 @@ impl Shared {
         }
         let loop_stats = Arc::new(StatsLock::<LoopStats>::default());
         // Once in a loop's life.
-        wait_for(&self.ledgers).push(Arc::clone(&loop_stats));
+        wait_for(&self.all_stats).push(Arc::clone(&loop_stats));
         let (published, known) = (self.published(), Known::default());
         *scratch = Some(Scratch { id: self.id, edition, published, loop_stats, late: Vec::new(), known });
     }
@@ -294,14 +326,14 @@ impl Shared {
     fn answer_again(&self, question: &Question<'_>) -> Option<(Answer, Option<Arc<Lease>>)> {
         // Before anything is looked at: with what changes meanwhile the lease has ended as it is let.
         let holds_at = self.glance.leases.now();
-        let answered = DESK.try_with(|scratch| {
+        let answered = SCRATCH.try_with(|scratch| {
             let mut scratch = scratch.try_borrow_mut().ok()?;
             let scratch = scratch.as_mut()?;
             let edition = self.glance.edition.load(Ordering::Acquire);
             if scratch.id != self.id || scratch.edition != edition || !scratch.late.is_empty() {
                 return None;
             }
-            let mut loop_stats = scratch.loop_stats.try_open()?;
+            let mut loop_stats = scratch.loop_stats.try_lock()?;
             let cached = scratch.known.advice_cache.of(question.connection, question.remembered);
             if !cached.holds(question, self.glance.ticks.load(Ordering::Acquire)) {
                 return None;
@@ -322,9 +354,9 @@ impl Shared {
         answered.ok().flatten()
     }
 
-    /// Notes the end of a response for when the book is free.
+    /// Notes the end of a response for when the statistics are free.
     fn end_later(&self, connection: u64, ticket: Ticket, has_failed: bool) {
-        let noted = DESK.try_with(|scratch| {
+        let noted = SCRATCH.try_with(|scratch| {
             let mut scratch = scratch.try_borrow_mut().ok()?;
             let scratch = scratch.as_mut().filter(|scratch| scratch.late.len() < LATE_MAX)?;
             scratch.late.push((connection, ticket, has_failed));
@@ -346,8 +378,8 @@ impl Shared {
     #[inline(never)]
     fn begin_anew(&self, question: &Question<'_>) -> Advice {
         let mut advice = Advice::default();
-        // Into its place: to hand it out of the desk would copy it again and again.
-        let asked = self.with_desk(|published, loop_stats, known| {
+        // Into its place: to move it out of the scratch would copy it again and again.
+        let asked = self.with_scratch(|published, loop_stats, known| {
             self.advise(question, published, loop_stats, known, &mut advice);
         });
         if asked.is_none() {
@@ -417,7 +449,7 @@ impl Shared {
         // Where rules choose a variant, the best one is a choice too, and is returned as one rather than as `None`.
         let best = || sessions.names.first().cloned();
         let is_telling = now.0 % 2 == 1;
-        let piece = sessions.at_rest.as_ref().filter(|_| !is_telling);
+        let piece = sessions.foreseen.at_rest().filter(|_| !is_telling);
         let piece = piece.map(|at_rest| (pattern, at_rest.of(link.bandwidth_bps, link.rtt_s)));
         if piece.is_some_and(|piece| known.at_rest.knows(now, piece)) {
             let passed = self.is_recorded.then(|| loop_stats.passed(ticket.place(), published.asked(link)));
@@ -427,14 +459,14 @@ impl Shared {
         }
         // What is looked at later is told once between two ticks: the next of its requests has the same answer.
         let beginning = Beginning { now, place: ticket.place(), link };
-        let goes_on = sessions.goes_on && !is_telling;
+        let goes_on = matches!(sessions.foreseen, Foreseen::Start) && !is_telling;
         if goes_on {
             let counted = self.is_recorded.then(|| published.asked(link));
             if let Some(ticket) = loop_stats.go_on(connection, beginning, ticket, counted) {
                 return (ticket, best(), None);
             }
         }
-        // Without room the ledger could not follow the session, so the rules would never hear of its end.
+        // Without room the statistics could not follow the session, so the rules would never hear of its end.
         if !loop_stats.has_room(connection) {
             return (ticket, None, None);
         }
@@ -445,7 +477,7 @@ impl Shared {
         let begun = rules.begin(self.now_ms(), connection, path, (identity(client).0, link));
         drop(rules);
         let Some(Begun { variant, is_at_rest, decided }) = begun else { return (ticket, None, None) };
-        let looks = sessions.looks_at_links.then_some(pattern);
+        let looks = (sessions.links == LinkRules::Always).then_some(pattern);
         if let Some(piece) = piece.filter(|_| is_at_rest) {
             known.at_rest.learn(now, piece);
         }
@@ -459,7 +491,7 @@ impl Shared {
     }
 }
 
-/// Notes ends of responses that found the book open.
+/// Notes ends of responses that found the statistics locked.
 #[cold]
 fn end_late(late: &mut Vec<(u64, Ticket, bool)>, loop_stats: &mut LoopStats) {
     for (connection, ticket, has_failed) in late.drain(..) {
@@ -476,7 +508,7 @@ impl Adviser for Shared {
 
     fn asks_hints(&self, path: &str) -> bool {
         let published = self.published();
-        published.policy.pattern_of(path).is_some_and(|pattern| published.sessions[pattern].reads_links)
+        published.policy.pattern_of(path).is_some_and(|pattern| published.sessions[pattern].links != LinkRules::Never)
     }
 
     fn edition(&self) -> u64 {
@@ -498,13 +530,15 @@ impl Adviser for Shared {
 
     fn waited(&self, ticket: u64, waited_ns: u64) {
         let ticket = Ticket::told(ticket);
-        if ticket != Ticket::NONE && self.with_desk(|_, loop_stats, _| loop_stats.waited(ticket, waited_ns)).is_none() {
+        if ticket != Ticket::NONE
+            && self.with_scratch(|_, loop_stats, _| loop_stats.waited(ticket, waited_ns)).is_none()
+        {
             self.undecided.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn during(&self, connection: u64, link: Link) -> Option<Arc<str>> {
-        self.with_desk(|published, loop_stats, _| {
+        self.with_scratch(|published, loop_stats, _| {
             let now_ms = self.now_ms();
             let pattern = loop_stats.looks(connection, now_ms).filter(|_| published.asked(link) != Link::default());
             let Some(pattern) = pattern else { return loop_stats.during(connection, link) };
@@ -526,7 +560,7 @@ impl Adviser for Shared {
         if ticket == Ticket::NONE {
             return;
         }
-        let ended = self.with_desk(|_, loop_stats, _| {
+        let ended = self.with_scratch(|_, loop_stats, _| {
             if loop_stats.end(connection, ticket, failed) {
                 self.end_session(connection, loop_stats);
             }

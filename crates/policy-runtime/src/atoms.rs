@@ -29,11 +29,11 @@ pub(crate) struct Atoms {
     numbers: FxHashMap<Arc<str>, u32>,
     /// As many as there is room for.
     atoms_max: usize,
-    /// Of each ledger, by its places.
+    /// Of each loop's statistics, by their places.
     places: Vec<Vec<Place>>,
     /// Numbers that were given up, and where the next of them is looked for.
     free: Vec<u32>,
-    hand: usize,
+    search_from: usize,
     /// Those that are told of at each tick.
     lively: Vec<u32>,
     /// What some rule asks for.
@@ -44,7 +44,7 @@ pub(crate) struct Atoms {
     pub(crate) dropped: u64,
 }
 
-/// A place of a ledger.
+/// A place of a loop's statistics.
 #[derive(Debug)]
 struct Place {
     path: Arc<str>,
@@ -81,7 +81,7 @@ impl Default for Atoms {
             atoms_max: ATOMS_MAX,
             places: Vec::new(),
             free: Vec::new(),
-            hand: 0,
+            search_from: 0,
             lively: Vec::new(),
             asked: Vec::new(),
             quiet_after: 0,
@@ -218,17 +218,17 @@ impl Atoms {
         }
         let mut freed = 0;
         for _ in 0..SOUGHT_MAX.min(self.all.len()) {
-            self.hand = (self.hand + 1) % self.all.len();
-            let atom = &self.all[self.hand];
-            let is_known = self.numbers.get(&atom.path) == Some(&(self.hand as u32));
+            self.search_from = (self.search_from + 1) % self.all.len();
+            let atom = &self.all[self.search_from];
+            let is_known = self.numbers.get(&atom.path) == Some(&(self.search_from as u32));
             if !is_known || atom.is_lively || atom.under_way > 0 || !forget(&atom.path) {
                 continue;
             }
             self.numbers.remove(&atom.path);
             // A new generation invalidates the number where it is still kept.
-            let atom = &mut self.all[self.hand];
+            let atom = &mut self.all[self.search_from];
             atom.generation = atom.generation.wrapping_add(1);
-            self.free.push(self.hand as u32);
+            self.free.push(self.search_from as u32);
             freed += 1;
             if freed == FREED_MAX {
                 break;

@@ -1,18 +1,20 @@
 //! The thread that ticks: readings in, decisions out, and everything that comes of them.
 
+use crate::active_actions::ActiveActions;
 use crate::adviser::{Published, Shared, wait_for, with_better};
 use crate::atoms::{AtomReading, Atoms};
+use crate::board::{Board, Mail};
 use crate::clients::{self, ClientReading, Clients};
 use crate::environment::{AllDropped, CrowdNow, Environment, PopularNow, RuleInForce, RuleName, ServerNow, Work};
 use crate::loop_stats::{Dropped, Taken};
 use crate::monitor::{Monitor, Readings};
 use crate::passed::PassedSessions;
-use crate::persister::Failing;
-use crate::persister_pipe::{PersisterJob, PersisterPipe};
+use crate::persister::{Failing, PersisterJob};
+use crate::persister_pipe::PersisterPipe;
 use crate::remark;
 use crate::rulebook::Rulebook;
-use crate::runtime::{Board, Mail};
-use crate::server_actions::{ServerActions, Standing};
+use crate::server_actions::ServerActions;
+use crate::setup::Setup;
 use crate::shown::{forecast, links, outcome_name, reading, wait_now};
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
@@ -57,9 +59,9 @@ pub(crate) struct Controller {
     pub(crate) monitor: Monitor,
     pub(crate) actions: Option<Box<dyn ServerActions>>,
     pub(crate) persister_pipe: PersisterPipe,
-    pub(crate) setup: crate::runtime::Setup,
+    pub(crate) setup: Setup,
     pub(crate) notice: fn(&str),
-    standing: Standing,
+    active_actions: ActiveActions,
     atoms: Atoms,
     atom_readings: Vec<AtomReading>,
     clients: Clients,
@@ -92,7 +94,7 @@ impl Controller {
         shared: Arc<Shared>,
         board: Arc<Board>,
         (monitor, actions, persister_pipe): (Monitor, Option<Box<dyn ServerActions>>, PersisterPipe),
-        setup: crate::runtime::Setup,
+        setup: Setup,
         notice: fn(&str),
     ) -> Self {
         let now = Instant::now();
@@ -104,7 +106,7 @@ impl Controller {
             persister_pipe,
             setup,
             notice,
-            standing: Standing::default(),
+            active_actions: ActiveActions::default(),
             atoms: Atoms::default(),
             atom_readings: Vec::new(),
             clients: Clients::default(),
@@ -170,7 +172,7 @@ impl Controller {
 
     /// Other rules hold from now on; what the former ones had ordered ends.
     fn take_up(&mut self, engine: Engine) {
-        self.standing.take_back(self.actions.as_deref());
+        self.active_actions.take_back(self.actions.as_deref());
         let policy = Arc::new(engine.policy().clone());
         // What was told to the former rules and not written down yet is theirs.
         self.tell_passed();
@@ -188,11 +190,11 @@ impl Controller {
         drop(rules);
         // Until the new policy is published the numbers differ, so loops begin no session. Only sessions of the former
         // policy are forgotten.
-        for loop_stats in wait_for(&self.shared.ledgers).iter() {
+        for loop_stats in wait_for(&self.shared.all_stats).iter() {
             loop_stats.wait().forget_sessions();
         }
         self.shared.publish(Published::new(policy, number));
-        self.standing.say_again(self.actions.as_deref());
+        self.active_actions.say_again(self.actions.as_deref());
         self.shown.policy.refused = None;
         self.begin_recording();
     }
@@ -216,7 +218,7 @@ impl Controller {
         let began = Instant::now();
         let seconds = began.duration_since(self.last).as_secs_f64().max(1e-3);
         self.last = began;
-        self.open_books();
+        self.take_statistics();
         let node = self.monitor.look(self.atoms.refused);
         self.atoms.readings(seconds, &mut self.atom_readings);
         let rules_us = self.tell(&node, seconds);
@@ -243,16 +245,16 @@ impl Controller {
         }
     }
 
-    /// Takes what the loops have seen, from one book after the other.
-    fn open_books(&mut self) {
-        let ledgers = wait_for(&self.shared.ledgers).clone();
+    /// Takes what the loops have seen, from one loop after the other.
+    fn take_statistics(&mut self) {
+        let all_stats = wait_for(&self.shared.all_stats).clone();
         let mut dropped = Dropped { undecided: self.shared.undecided.load(Ordering::Relaxed), ..Dropped::default() };
-        for (number, loop_stats) in ledgers.iter().enumerate() {
-            let mut open = loop_stats.wait();
-            open.take(&mut self.taken, self.atoms.is_full());
-            dropped.add(open.dropped());
-            // The loop does not wait for its book, so the controller closes the book before it works on the content.
-            drop(open);
+        for (number, loop_stats) in all_stats.iter().enumerate() {
+            let mut stats = loop_stats.wait();
+            stats.take(&mut self.taken, self.atoms.is_full());
+            dropped.add(stats.dropped());
+            // The loop does not wait for the lock, so the controller releases it before it works on the content.
+            drop(stats);
             self.atoms.take(number, &self.taken, &mut self.crowd, &mut self.popular);
             self.clients.take(&self.taken.seen);
             if self.taken.ended.is_empty() && self.taken.links.is_empty() {
@@ -269,7 +271,7 @@ impl Controller {
         }
         dropped.paths += self.atoms.dropped;
         dropped.clients += self.clients.uncounted;
-        self.shown.dropped.books = dropped;
+        self.shown.dropped.loop_stats = dropped;
         if self.halved.elapsed() >= HALVE_EVERY {
             self.halved = Instant::now();
             self.popular.halve();
@@ -303,7 +305,7 @@ impl Controller {
         self.shared.ticked();
         let rules_us = micros(began.elapsed());
         drop(rules);
-        wait_for(&self.shared.ledgers).iter().for_each(|loop_stats| loop_stats.wait().ticked());
+        wait_for(&self.shared.all_stats).iter().for_each(|loop_stats| loop_stats.wait().ticked());
         rules_us
     }
 
@@ -332,8 +334,8 @@ impl Controller {
             return;
         }
         self.shared.telling();
-        let ledgers = wait_for(&self.shared.ledgers).clone();
-        for loop_stats in &ledgers {
+        let all_stats = wait_for(&self.shared.all_stats).clone();
+        for loop_stats in &all_stats {
             loop_stats.wait().take_passed(&mut self.passed);
             let mut rules = wait_for(&self.shared.rules);
             let now_ms = self.shared.now_ms();
@@ -399,16 +401,16 @@ impl Controller {
 
     fn carry_out(&mut self, decisions: &[Decision]) {
         let published = self.shared.published();
-        let outcomes = self.standing.carry_out(decisions, &published.policy, self.actions.as_deref());
+        let outcomes = self.active_actions.carry_out(decisions, &published.policy, self.actions.as_deref());
         if outcomes.advice_changed {
-            self.shared.publish(published.with(&self.standing));
+            self.shared.publish(published.with(&self.active_actions));
         }
         for (session, atom, variant, decided) in outcomes.variants {
             let Some(pattern) = published.policy.pattern_of(&atom) else { continue };
             let variant = with_better(published.policy.variants(pattern), &variant);
-            let ledgers = wait_for(&self.shared.ledgers);
+            let all_stats = wait_for(&self.shared.all_stats);
             // A session that has ended meanwhile needs no other variant.
-            let _ = ledgers.iter().any(|loop_stats| loop_stats.wait().want(session, &variant, decided));
+            let _ = all_stats.iter().any(|loop_stats| loop_stats.wait().want(session, &variant, decided));
         }
         for decision in decisions {
             let acted = matches!(decision.outcome, Outcome::Fired | Outcome::Released | Outcome::Superseded);
@@ -511,7 +513,7 @@ impl Controller {
             atoms: self.atoms.len(),
             sessions,
             clients: self.clients.len(),
-            loops_more: self.standing.loops_more(),
+            loops_more: self.active_actions.loops_more(),
             forecasts_alone: methods_over,
         };
         let here = &self.setup.here;
@@ -556,14 +558,14 @@ impl Controller {
             self.persister_pipe.gone.map(|pid| Failing::new("clerk", &format!("its process, {pid}, has ended"))),
         );
         shown.dropped = AllDropped {
-            books: shown.dropped.books,
+            loop_stats: shown.dropped.loop_stats,
             lines: self.persister_pipe.lines_lost(),
             persister_pipe: self.persister_pipe.others_lost(),
             records: report.records_lost,
             alerts: report.alerts_lost,
             decisions: self.decisions_dropped,
             evicted: self.clients.evicted,
-            clerk_gone: self.persister_pipe.gone.is_some(),
+            persister_gone: self.persister_pipe.gone.is_some(),
             failing,
         };
         if self.persister_pipe.is_open() && self.kept.is_none_or(|kept| kept.elapsed() >= KEEP_EVERY) {

@@ -305,8 +305,9 @@ pub struct Work {
 /// What there was no room for, everywhere.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct AllDropped {
-    /// In the loops' books.
-    pub books: Dropped,
+    /// In the loops' statistics.
+    #[serde(rename = "books")]
+    pub loop_stats: Dropped,
     /// Lines of the recording that are in no file.
     pub lines: u64,
     /// Looks, decisions and alerts for which there was no room on the way to the process that keeps and tells, or no
@@ -322,7 +323,8 @@ pub struct AllDropped {
     /// Clients that asked for less than others and are not followed for their sake.
     pub evicted: u64,
     /// Whether the process that keeps and tells has ended.
-    pub clerk_gone: bool,
+    #[serde(rename = "clerk_gone")]
+    pub persister_gone: bool,
     /// What cannot be kept or told at the moment, and why.
     pub failing: Vec<Failing>,
 }
@@ -434,7 +436,7 @@ impl Environment {
             family(name, "gauge", help, samples.collect());
         }
         let dropped = &self.dropped;
-        let Dropped { paths, connections, clients, undecided } = dropped.books;
+        let Dropped { paths, connections, clients, undecided } = dropped.loop_stats;
         let reasons = [
             ("paths", paths),
             ("connections", connections),

@@ -4,9 +4,9 @@
 //! The server knows no rules, the rules know no server; this crate knows both, and neither how a request is parsed nor
 //! how a condition is.
 //!
-//! - `adviser.rs` is asked by the loops, and never waits; each loop has a book of its own (`loop_stats.rs`).
-//! - `controller.rs` is a thread that ticks: it opens the books (`atoms.rs`, `clients.rs`), looks at the node
-//!   (`monitor.rs`), tells the rules (`rulebook.rs`), and carries out what they say (`server_actions.rs`).
+//! - `adviser.rs` is asked by the loops, and never waits; each loop has statistics of its own (`loop_stats.rs`).
+//! - `controller.rs` is a thread that ticks: it takes the statistics (`atoms.rs`, `clients.rs`), looks at the node
+//!   (`monitor.rs`), tells the rules (`rulebook.rs`), and carries out what they say (`active_actions.rs`).
 //! - `persister_pipe.rs` sends what is to be kept or told elsewhere to `persister.rs`, a process of its own, as the server confines
 //!   itself; that writes the recording (`recording.rs`) and says what was lost.
 //! - `environment.rs` is what all of it looks like from outside: `weir env`, the admin address, Prometheus, and by
@@ -14,12 +14,12 @@
 //!
 //! # The way of an adaptive decision in `weir serve --policy`
 //!
-//! 1. A loop asks `adviser.rs` about a governed request; what it sees goes into the loop's own ledger (`loop_stats.rs`),
+//! 1. A loop asks `adviser.rs` about a governed request; what it sees goes into the loop's own statistics (`loop_stats.rs`),
 //!    and `shed.rs` refuses a share.
 //! 2. The rules themselves (`rulebook.rs`) decide at once on a session's start and on a reading of its link; everything
 //!    that they are told is noted there in its order.
-//! 3. At a tick `controller.rs` opens the ledgers, looks at the node, tells the rules and has them evaluated.
-//! 4. `server_actions.rs` carries out the decisions; shares to refuse are published to the loops, variants put into the ledgers.
+//! 3. At a tick `controller.rs` takes the statistics, looks at the node, tells the rules and has them evaluated.
+//! 4. `active_actions.rs` carries out the decisions; shares to refuse are published to the loops, variants put into the statistics.
 //! 5. `persister_pipe.rs` sends the recording, looks, decisions and alerts over a pipe to the persister, which keeps them
 //!    (`recording.rs`, the crate `weir-store`), hands alerts on and says what was lost.
 //!
@@ -56,9 +56,11 @@
 //! # Ok::<(), weir_policy_runtime::SetupError>(())
 //! ```
 
+mod active_actions;
 mod advice_cache;
 mod adviser;
 mod atoms;
+mod board;
 mod clients;
 mod controller;
 mod environment;
@@ -74,6 +76,7 @@ mod remark;
 mod rulebook;
 mod runtime;
 mod server_actions;
+mod setup;
 mod shed;
 mod shown;
 mod stale;
@@ -90,8 +93,6 @@ pub use loop_stats::Dropped;
 pub use persister_pipe::PersisterEnds;
 pub use recording::{RecordingError, check_recording};
 pub use remark::remark_text;
-pub use runtime::{PolicyRuntime, Ready, Running, Setup, SetupError};
+pub use runtime::{PolicyRuntime, Ready, Running};
 pub use server_actions::ServerActions;
-
-/// Ticks for which a reading of each tick holds: one that is late, or two, leave nothing unknown.
-const HERE_VALID_TICKS: u64 = 3;
+pub use setup::{Setup, SetupError};

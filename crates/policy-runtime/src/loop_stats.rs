@@ -1,11 +1,11 @@
-//! What one event loop has seen of governed requests since the last tick. Each loop has a book of its own; only that
-//! loop and, once a tick, the controller open it.
+//! What one event loop has seen of governed requests since the last tick. Each loop has statistics of its own; only that
+//! loop and, once a tick, the controller lock them.
 
 mod dropped;
 mod taken;
 
 pub use dropped::Dropped;
-pub(crate) use taken::Taken;
+pub(crate) use taken::{Seen, Taken, Tally};
 
 use crate::leases::{Leases, Tenant};
 use crate::noted::Noted;
@@ -16,13 +16,13 @@ use std::sync::Arc;
 use weir_adapt::Sketch;
 use weir_server::{Lease, Link};
 
-/// Paths in one loop's book. Without room, requests for further paths count for their pattern and in the sketch of the
+/// Paths in one loop's statistics. Without room, requests for further paths count for their pattern and in the sketch of the
 /// busiest paths.
 pub(crate) const PATHS_MAX: usize = 16_384;
 /// After so many ticks without a request a path may lose its place to another one. Its leases and tickets have ended by
 /// then.
 const QUIET_TICKS: u64 = 4;
-/// At most so many places a tick looks at to find quiet ones, and so many it frees: the book is open meanwhile.
+/// At most so many places a tick looks at to find quiet ones, and so many it frees: the statistics are locked meanwhile.
 const SOUGHT_MAX: usize = 2048;
 const FREED_MAX: usize = 256;
 /// Paths without a place whose requests are counted, the most asked of them.
@@ -36,10 +36,10 @@ const IDLE_MAX: usize = 1024;
 const LOOK_MS_MIN: u64 = 90;
 /// Clients of one tick that are handed out; the requests of further clients are only counted.
 const SEEN_MAX: usize = 16_384;
-/// The place of requests that are not in the book.
+/// The place of requests that are not in the statistics.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// The book of a loop.
+/// The statistics of a loop.
 #[derive(Debug)]
 pub(crate) struct LoopStats {
     places: FxHashMap<Arc<str>, u32>,
@@ -50,7 +50,7 @@ pub(crate) struct LoopStats {
     fresh: Vec<u32>,
     /// Free places of former quiet paths, and where the search for the next one begins.
     free: Vec<u32>,
-    hand: usize,
+    search_from: usize,
     /// Times that this was handed out at a tick.
     ticks: u64,
     /// Requests for paths without a place.
@@ -91,24 +91,6 @@ struct Atom {
     generation: u32,
     /// The last tick at which it was touched.
     seen_at: u64,
-}
-
-/// What became of requests since the last look.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    pub(crate) requests: u64,
-    pub(crate) refused: u64,
-    pub(crate) failed: u64,
-    /// Sum of the waits that the server measured for single requests.
-    pub(crate) waited_ns: u64,
-}
-
-/// A client and its network, each as a stable number, and its requests. A client may occur several times.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
-    pub(crate) client: u64,
-    pub(crate) network: u64,
-    pub(crate) requests: u64,
 }
 
 /// A session of which nothing was decided as it began.
@@ -227,12 +209,12 @@ impl LoopStats {
         }
         let mut freed = 0;
         for _ in 0..SOUGHT_MAX.min(self.atoms.len()) {
-            self.hand = (self.hand + 1) % self.atoms.len();
-            let atom = &self.atoms[self.hand];
+            self.search_from = (self.search_from + 1) % self.atoms.len();
+            let atom = &self.atoms[self.search_from];
             let is_quiet = atom.under_way == 0 && !atom.is_touched && self.ticks - atom.seen_at > QUIET_TICKS;
             // A place that is free already has no path any more.
             if is_quiet && self.places.remove(&atom.path).is_some() {
-                self.free.push(self.hand as u32);
+                self.free.push(self.search_from as u32);
                 freed += 1;
                 if freed == FREED_MAX {
                     break;
@@ -567,7 +549,7 @@ impl Default for LoopStats {
             paths_max: PATHS_MAX,
             fresh: Vec::new(),
             free: Vec::new(),
-            hand: 0,
+            search_from: 0,
             ticks: 0,
             placeless: Sketch::new(PLACELESS),
             touched: Vec::new(),

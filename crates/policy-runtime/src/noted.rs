@@ -1,4 +1,4 @@
-//! A small table of clients that the ledger has noted in this period.
+//! A small table of clients that the statistics have noted in this period.
 
 /// Places of the table, a power of two; each holds one client.
 const NOTED: usize = 4096;

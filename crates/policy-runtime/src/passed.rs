@@ -14,7 +14,7 @@ pub(crate) struct PassedSessions {
     kinds: Vec<(Alike, Arc<str>, u32)>,
 }
 
-/// A kind of sessions: one place in the book, and links that the rules cannot tell apart.
+/// A kind of sessions: one place in the statistics, and links that the rules cannot tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Alike {
     place: u32,

@@ -1,13 +1,20 @@
 //! The persister: keeps the recording, the environment database, and hands alerts on, for a server that can do neither.
 
-use crate::persister_pipe::PersisterJob;
+mod job;
+mod places;
+mod report;
+
+pub(crate) use job::PersisterJob;
+pub use places::Places;
+pub use report::{Failing, Report};
+
 use crate::recording::Recording;
+use crate::started::unix_ms;
 use crate::views::VIEWS;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{BufRead, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use weir_store::{Batch, Limits, Outcome, Record, Series, Store};
 
 /// Bytes of a line from the pipe; the controller writes none that is longer.
@@ -18,8 +25,6 @@ const WRITE_EVERY: Duration = Duration::from_secs(1);
 const KEEP_LOOK_EVERY_MS: u64 = 10_000;
 /// Records that wait for the database; more are dropped and counted.
 const RECORDS_MAX: usize = 16_384;
-/// Letters of a reason that are told: a report is one piece in a pipe.
-const WHY_LETTERS_MAX: usize = 250;
 /// From one clearing of the database to the next.
 const RETIRE_EVERY: Duration = Duration::from_secs(60);
 
@@ -30,21 +35,6 @@ pub const LOOKS: &str = "look";
 /// See [`LOOKS`].
 pub const DECISIONS: &str = "decision";
 
-/// Where things are kept.
-#[derive(Debug, Clone)]
-pub struct Places {
-    /// The recording that `weir replay` reads.
-    pub recording: Option<PathBuf>,
-    /// Bytes of a file of it; then another one is begun.
-    pub recording_bytes_max: u64,
-    /// Files of it that are kept beside the one that is written.
-    pub recording_keep: u32,
-    /// The environment database.
-    pub database: Option<PathBuf>,
-    /// Its bounds.
-    pub limits: Limits,
-}
-
 /// Where alerts go.
 pub trait Alerts {
     /// Takes one; it is delivered later, or lost.
@@ -53,39 +43,6 @@ pub trait Alerts {
     fn lost(&self) -> u64;
     /// Why none can be delivered at the moment.
     fn failing(&self) -> Option<String>;
-}
-
-/// What the persister has done so far. It goes to the server as a line of JSON.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
-    /// Lines of the recording that were taken out of the pipe, those of them that wait for the disk, and those that
-    /// were lost.
-    pub lines_taken: u64,
-    /// See above.
-    pub lines_waiting: u64,
-    /// See above.
-    pub lines_lost: u64,
-    /// Looks and decisions that were to be kept in the database and were not.
-    pub records_lost: u64,
-    /// Alerts that were not delivered.
-    pub alerts_lost: u64,
-    /// What cannot be done at the moment, and why.
-    pub failing: Vec<Failing>,
-}
-
-/// Something that cannot be done at the moment.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failing {
-    /// `recording`, `environment`, `webhook` or `clerk`.
-    pub what: String,
-    /// Why not.
-    pub why: String,
-}
-
-impl Failing {
-    pub(crate) fn new(what: &str, why: &str) -> Self {
-        Self { what: what.to_owned(), why: why.chars().take(WHY_LETTERS_MAX).collect() }
-    }
 }
 
 /// Does what the controller asks over `from` until that is closed, and reports changes of its state over `to`, a
@@ -294,11 +251,6 @@ impl Database {
         }
         Ok(aside)
     }
-}
-
-pub(crate) fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What is to be kept or told elsewhere goes over a pipe to a process of its own, the persister: a server that has given up
 //! files, connections and programs can do none of it, and must not wait for who can.
 
-use crate::persister::Report;
+use crate::persister::{PersisterJob, Report};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -10,31 +10,6 @@ use std::time::{Duration, Instant};
 
 /// Bytes that wait for the pipe; lines beyond them are dropped and counted.
 const WAITING_MAX: usize = 4 << 20;
-
-/// What a line of the pipe is about: its first byte.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PersisterJob {
-    /// A recording begins with this header.
-    Header = b'H' as isize,
-    /// A line of the recording.
-    Line = b'L' as isize,
-    /// A look at everything, to be kept.
-    Look = b'E' as isize,
-    /// A decision, to be kept.
-    Decision = b'D' as isize,
-    /// People are to be alerted.
-    Alert = b'A' as isize,
-    /// All of a tick was sent.
-    Flush = b'F' as isize,
-}
-
-impl PersisterJob {
-    pub(crate) const ALL: [Self; 6] = [Self::Header, Self::Line, Self::Look, Self::Decision, Self::Alert, Self::Flush];
-
-    pub(crate) fn of(byte: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|job| *job as u8 == byte)
-    }
-}
 
 /// The ends of the two pipes to the persister and back, both non-blocking.
 #[derive(Debug)]
@@ -52,7 +27,7 @@ pub struct PersisterEnds {
 pub(crate) struct PersisterPipe {
     ends: Option<PersisterEnds>,
     waiting: VecDeque<u8>,
-    /// Lines of the recording that were queued, those without room, and other errands without room.
+    /// Lines of the recording that were queued, those without room, and other lines without room.
     lines_put: u64,
     lines_dropped: u64,
     others_dropped: u64,

@@ -2,6 +2,7 @@
 //! a kill of the writer.
 
 use crate::persister::Places;
+use crate::started::unix_ms;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
@@ -241,7 +242,7 @@ impl<'p> Recording<'p> {
             file.set_len(whole)?;
             if whole > 0 {
                 // The line that was cut is one of the part before.
-                let at_ms = crate::persister::unix_ms();
+                let at_ms = unix_ms();
                 let lost = Entry { at_ms, what: Recorded::Lost { lines: 1 } }.to_line() + "\n";
                 self.waiting.splice(0..0, lost.into_bytes());
             }

@@ -1,13 +1,14 @@
 //! The rules at work with what they remember, and everything that they were told. All callers tell the rules here, so
 //! the recording has the order in which the rules were told.
 
-use crate::HERE_VALID_TICKS;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use weir_adapt::log::{Entry, Owner, PASSED_MAX, Recorded};
 use weir_adapt::{AtomId, ClientId, Decision, Engine, NodeId, Of, Reading, Resource, State};
 use weir_server::Link;
 
+/// Ticks for which a reading of each tick holds: one that is late, or two, leave nothing unknown.
+const HERE_VALID_TICKS: u64 = 3;
 /// Things told that wait to be written down at most, some 1.5 MB; what is more is counted. They are fetched each tenth of
 /// a second.
 const ENTRIES_MAX: usize = 16_384;
@@ -227,7 +228,7 @@ impl Rulebook {
     pub(crate) fn link_came(&mut self, at_ms: u64, session: u64, link: Link) -> Looked {
         self.read_link(at_ms, session, link);
         let before = self.decisions.len();
-        self.engine.look(at_ms, session, &mut self.state, &mut self.decisions);
+        self.engine.evaluate_session(at_ms, session, &mut self.state, &mut self.decisions);
         self.note(at_ms, Recorded::Look { session });
         let variant = self.chosen_since(before);
         self.bound_decisions();

@@ -1,99 +1,19 @@
 //! A policy runtime from outside: made with a policy, asked by the server, started beside it, and told of other rules.
 
 use crate::adviser::Shared;
+use crate::board::{Board, Mail};
 use crate::controller::Controller;
-use crate::environment::Environment;
 use crate::monitor::Monitor;
 use crate::persister_pipe::{PersisterEnds, PersisterPipe};
 use crate::rulebook::Rulebook;
 use crate::server_actions::ServerActions;
+use crate::setup::{Setup, SetupError};
 use crate::started::Started;
-use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-use thiserror::Error;
-use weir_adapt::forecast::Method;
-use weir_adapt::{Engine, Policy};
+use weir_adapt::Policy;
 use weir_server::{Adviser, Counters, Insight, Teller};
-
-/// Messages for the controller that wait; a policy that comes while so many do replaces the last one.
-const MAIL_MAX: usize = 4;
-
-/// How rules are used.
-#[derive(Debug, Clone)]
-pub struct Setup {
-    /// The name that policies have for this node.
-    pub here: String,
-    /// From one look at the rules to the next; 10 ms at least.
-    pub tick: Duration,
-    /// How forecasts are made.
-    pub method: Method,
-    /// Whether what rules are told is written down.
-    pub is_recorded: bool,
-    /// From one judgement of what the requests are, a crowd or an attack, to the next.
-    pub judge_every: Duration,
-    /// Whether the server can have more loops, which stand for the nodes of pools.
-    pub has_reserve: bool,
-}
-
-/// Why a policy cannot be used at one node.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SetupError {
-    /// A rule serves sessions at other nodes.
-    #[error("{file}:{line}: {}; {}", self.what(), self.remedy())]
-    Elsewhere {
-        /// The policy's file.
-        file: String,
-        /// The rule's line.
-        line: usize,
-        /// The rule's name.
-        rule: String,
-        /// This node.
-        here: String,
-    },
-    /// A rule asks for more copies or nodes.
-    #[error("{file}:{line}: {}; {}", self.what(), self.remedy())]
-    NoReserve {
-        /// The policy's file.
-        file: String,
-        /// The rule's line.
-        line: usize,
-        /// The rule's name.
-        rule: String,
-    },
-}
-
-impl SetupError {
-    /// The line of the rule, from 1.
-    pub fn line(&self) -> usize {
-        let (Self::Elsewhere { line, .. } | Self::NoReserve { line, .. }) = self;
-        *line
-    }
-
-    /// What is wrong with it.
-    pub fn what(&self) -> String {
-        match self {
-            Self::Elsewhere { rule, here, .. } => {
-                format!("rule `{rule}` serves sessions at other nodes than `{here}`, and there is one node")
-            }
-            Self::NoReserve { rule, .. } => {
-                format!("rule `{rule}` asks for more copies or nodes, and this server has no loops in reserve")
-            }
-        }
-    }
-
-    /// What would be right.
-    pub fn remedy(&self) -> &'static str {
-        match self {
-            Self::Elsewhere { .. } => "use variants of this one (`use`, `next`), or leave the rule away",
-            Self::NoReserve { .. } => {
-                "give it some (--reserve-loops, or reserve_loops in its configuration), or leave the rule away"
-            }
-        }
-    }
-}
 
 /// Rules and what they are told, for a server.
 #[derive(Debug)]
@@ -118,51 +38,6 @@ pub struct Ready {
     setup: Setup,
 }
 
-/// What the controller shows, and what it is told.
-#[derive(Debug, Default)]
-pub(crate) struct Board {
-    mail: Mutex<VecDeque<Mail>>,
-    came: Condvar,
-    /// The environment in JSON, and in the text format of Prometheus.
-    shown: Mutex<(String, String)>,
-}
-
-/// What the controller is told.
-#[derive(Debug)]
-pub(crate) enum Mail {
-    /// Another policy holds.
-    Policy(Box<Engine>),
-    /// Another policy does not, and why.
-    Refused(String),
-    /// It is time for a tick.
-    Tick,
-    /// It is over.
-    Stop,
-}
-
-impl Setup {
-    pub(crate) fn tick_ms(&self) -> u64 {
-        u64::try_from(self.tick.as_millis()).unwrap_or(u64::MAX).max(1)
-    }
-
-    /// The rules as they are used here.
-    ///
-    /// # Errors
-    /// The first rule that one node cannot carry out.
-    pub fn engine(&self, policy: Policy) -> Result<Engine, SetupError> {
-        if let Some(weir_adapt::Elsewhere { rule, line }) = policy.elsewhere(&self.here).into_iter().next() {
-            let (file, here) = (policy.file().to_owned(), self.here.clone());
-            return Err(SetupError::Elsewhere { file, line, rule, here });
-        }
-        if let Some(weir_adapt::Elsewhere { rule, line }) = policy.asks_for_nodes().into_iter().next()
-            && !self.has_reserve
-        {
-            return Err(SetupError::NoReserve { file: policy.file().to_owned(), line, rule });
-        }
-        Ok(Engine::new(policy, &self.here, self.method))
-    }
-}
-
 impl PolicyRuntime {
     /// With these rules.
     ///
@@ -185,7 +60,7 @@ impl PolicyRuntime {
         Arc::clone(&self.board) as Arc<dyn Teller>
     }
 
-    /// Opens what the controller needs, before the server gives up its rights. `hands` carry orders out, where there is a
+    /// Opens what the controller needs, before the server gives up its rights. `actions` carry orders out, where there is a
     /// reserve; `persister` holds the ends of the pipes to the persister process; `notice` is told of alerts and of what cannot
     /// be kept.
     pub fn ready(
@@ -255,52 +130,5 @@ impl Running {
             // It has nothing to say, and its end is no reason for the server not to end.
             let _ = thread.join();
         }
-    }
-}
-
-impl Board {
-    fn send(&self, mail: Mail) {
-        let mut waiting = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() >= MAIL_MAX {
-            waiting.pop_back();
-        }
-        waiting.push_back(mail);
-        self.came.notify_one();
-    }
-
-    /// The next message, or a tick when it is time.
-    pub(crate) fn wait_until(&self, until: Instant) -> Mail {
-        let mut waiting = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(mail) = waiting.pop_front() {
-                return mail;
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Mail::Tick;
-            }
-            (waiting, _) = self.came.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    pub(crate) fn show(&self, environment: &Environment) {
-        let shown = (environment.json(), environment.metrics());
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
-    }
-
-    fn shown<R>(&self, look: impl FnOnce(&(String, String)) -> R) -> R {
-        look(&self.shown.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Teller for Board {
-    fn metrics(&self) -> String {
-        self.shown(|(_, metrics)| metrics.clone())
-    }
-
-    fn json(&self, path: &str) -> Option<String> {
-        let json = (path == "/environment.json").then(|| self.shown(|(json, _)| json.clone()))?;
-        // Before the first tick there is nothing to tell.
-        Some(if json.is_empty() { "null".to_owned() } else { json })
     }
 }

@@ -8,15 +8,15 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Tries to open a book that another thread has open, some 20 us in all.
+/// Tries to lock statistics that another thread has locked, some 20 us in all.
 const TRIES: u32 = 400;
 /// The pause between two such rounds of [`StatsLock::wait`]: the holder may not have a CPU.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Content that one thread at a time has open.
+/// Content that one thread at a time has locked.
 #[derive(Default)]
 pub(crate) struct StatsLock<T> {
-    is_open: AtomicBool,
+    is_locked: AtomicBool,
     content: UnsafeCell<T>,
 }
 
@@ -24,47 +24,47 @@ pub(crate) struct StatsLock<T> {
 // is cleared. So one thread at a time has the content, which may go from one to another.
 unsafe impl<T: Send> Sync for StatsLock<T> {}
 
-/// An open book; it is closed when this is dropped, also where a thread panics.
-pub(crate) struct Open<'a, T> {
+/// Locked statistics; they are unlocked when this is dropped, also where a thread panics.
+pub(crate) struct StatsGuard<'a, T> {
     stats: &'a StatsLock<T>,
     /// It is as good as the only reference to the content.
     content: PhantomData<&'a mut T>,
 }
 
 impl<T> StatsLock<T> {
-    /// Opens it if no thread has it open.
+    /// Locks it if no thread has it locked.
     #[inline]
-    pub(crate) fn try_open(&self) -> Option<Open<'_, T>> {
-        let is_mine = self.is_open.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        is_mine.then_some(()).map(|()| Open { stats: self, content: PhantomData })
+    pub(crate) fn try_lock(&self) -> Option<StatsGuard<'_, T>> {
+        let is_mine = self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        is_mine.then_some(()).map(|()| StatsGuard { stats: self, content: PhantomData })
     }
 
-    /// Opens what another thread has open for moments only; `None`: it did not close it.
+    /// Locks what another thread locks for moments only; `None`: it did not unlock it.
     #[inline]
-    pub(crate) fn open(&self) -> Option<Open<'_, T>> {
-        self.try_open().or_else(|| self.open_soon())
+    pub(crate) fn lock(&self) -> Option<StatsGuard<'_, T>> {
+        self.try_lock().or_else(|| self.lock_soon())
     }
 
     #[cold]
-    fn open_soon(&self) -> Option<Open<'_, T>> {
+    fn lock_soon(&self) -> Option<StatsGuard<'_, T>> {
         (0..TRIES).find_map(|_| {
             std::hint::spin_loop();
-            self.try_open()
+            self.try_lock()
         })
     }
 
-    /// Opens it however long that takes: for the controller.
-    pub(crate) fn wait(&self) -> Open<'_, T> {
+    /// Locks it however long that takes: for the controller.
+    pub(crate) fn wait(&self) -> StatsGuard<'_, T> {
         loop {
-            if let Some(open) = self.open() {
-                return open;
+            if let Some(guard) = self.lock() {
+                return guard;
             }
             std::thread::sleep(PAUSE);
         }
     }
 }
 
-impl<T> Deref for Open<'_, T> {
+impl<T> Deref for StatsGuard<'_, T> {
     type Target = T;
 
     #[inline]
@@ -74,7 +74,7 @@ impl<T> Deref for Open<'_, T> {
     }
 }
 
-impl<T> DerefMut for Open<'_, T> {
+impl<T> DerefMut for StatsGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the flag is this one's, and `self` is borrowed alone.
@@ -82,16 +82,16 @@ impl<T> DerefMut for Open<'_, T> {
     }
 }
 
-impl<T> Drop for Open<'_, T> {
+impl<T> Drop for StatsGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.stats.is_open.store(false, Ordering::Release);
+        self.stats.is_locked.store(false, Ordering::Release);
     }
 }
 
 impl<T> fmt::Debug for StatsLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Book").finish_non_exhaustive()
+        f.debug_struct("StatsLock").finish_non_exhaustive()
     }
 }
 
@@ -104,12 +104,12 @@ mod tests {
         let stats = StatsLock::<[u64; 2]>::default();
         let add = |times: u32| {
             for _ in 0..times {
-                let mut open = stats.wait();
-                open[0] += 1;
-                let before = open[0];
-                std::hint::black_box(&mut open[1]);
-                open[1] += 1;
-                assert_eq!((open[0], open[1]), (before, before));
+                let mut guard = stats.wait();
+                guard[0] += 1;
+                let before = guard[0];
+                std::hint::black_box(&mut guard[1]);
+                guard[1] += 1;
+                assert_eq!((guard[0], guard[1]), (before, before));
             }
         };
         std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(|| add(50_000)))));
@@ -119,13 +119,13 @@ mod tests {
     #[test]
     fn who_finds_it_open_goes_without_and_a_panic_closes_it() {
         let stats = StatsLock::<u64>::default();
-        let open = stats.open().expect("it is not open");
-        assert!(stats.try_open().is_none() && stats.open().is_none());
-        drop(open);
+        let guard = stats.lock().expect("it is not locked");
+        assert!(stats.try_lock().is_none() && stats.lock().is_none());
+        drop(guard);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let _open = stats.open();
-            panic!("with the book open");
+            let _guard = stats.lock();
+            panic!("with the statistics locked");
         }));
-        assert!(panicked.is_err() && stats.open().is_some());
+        assert!(panicked.is_err() && stats.lock().is_some());
     }
 }

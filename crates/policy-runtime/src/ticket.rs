@@ -5,9 +5,9 @@
 pub(crate) struct Ticket(u64);
 
 impl Ticket {
-    /// Of a request that no book knows.
+    /// Of a request that no statistics know.
     pub(crate) const NONE: Self = Self(0);
-    /// So that no place is that of a request which no book knows.
+    /// So that no place is that of a request which no statistics know.
     pub(crate) const KNOWN: u64 = 1 << 32;
     pub(crate) const REFUSED: u64 = 1 << 33;
     pub(crate) const SESSION: u64 = 1 << 34;

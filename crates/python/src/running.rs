@@ -32,7 +32,7 @@ pub(crate) struct Running {
 #[derive(Debug, Default)]
 struct Shared {
     control: Control,
-    result: Mutex<Option<Result<LoadReport, String>>>,
+    result: Mutex<Option<Result<LoadReport, weir_load::LoadError>>>,
     over: Condvar,
 }
 
@@ -70,8 +70,7 @@ pub(crate) fn start(wanted: Wanted) -> PyResult<Running> {
 impl Shared {
     fn run(&self, options: Options) {
         leave_signals_to_python();
-        let result = weir_load::run(options, &self.control).map_err(|error| error.to_string());
-        *locked(&self.result) = Some(result);
+        *locked(&self.result) = Some(weir_load::run(options, &self.control));
         self.over.notify_all();
     }
 }
@@ -144,7 +143,7 @@ impl Running {
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         match &*locked(&self.shared.result) {
             None => Err(PyRuntimeError::new_err("the run is not over")),
-            Some(Err(words)) => Err(LoadError::new_err(words.clone())),
+            Some(Err(error)) => Err(LoadError::new_err(error.to_string())),
             Some(Ok(report)) => as_dict(py, report),
         }
     }

@@ -51,7 +51,7 @@ pub fn adapt_readings(input: &[u8]) {
         }
         last_ms = Some(last.max(entry.at_ms));
         let _ = replay.entry(&entry, &mut decisions);
-        if replay.told().ticks > TICKS_MAX {
+        if replay.counts().ticks > TICKS_MAX {
             break;
         }
     }

@@ -13,7 +13,7 @@ use weir_measure::part::Part;
 use weir_wire::arm::{Definition, Handle};
 use weir_wire::{Kind, Record, Slot};
 
-const LIMITS: Limits = Limits { running: 32, told_bytes: 4096 };
+const LIMITS: Limits = Limits { running: 32, attribute_bytes: 4096 };
 
 /// Counts what it is told, and finds some begins again.
 #[derive(Default)]
@@ -89,7 +89,7 @@ pub fn arm_memory(input: &[u8]) {
         assert_eq!(counts.started, known, "a begin that no count has");
         assert!(pairing.running_count() <= LIMITS.running && counts.finished == heard.ended);
         // A wait or a stretch of work takes room beside the pieces; each transaction has few of them.
-        assert!(pairing.told_bytes() < LIMITS.told_bytes + 64 * 20_000);
+        assert!(pairing.attribute_bytes() < LIMITS.attribute_bytes + 64 * 20_000);
     }
     pairing.end(u64::MAX, &mut heard);
     assert_eq!((pairing.running_count(), pairing.counts.finished), (0, heard.ended));

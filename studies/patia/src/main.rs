@@ -15,7 +15,7 @@ mod page;
 mod picture;
 mod site;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::Parser;
 use std::path::{Path, PathBuf};
 
@@ -94,9 +94,9 @@ fn judge(measured: &[measured::Measured]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn service(text: &str) -> Result<(f64, PathBuf), String> {
-    let (bytes, file) = text.split_once('=').ok_or("write BYTES=FILE")?;
-    Ok((bytes.parse().map_err(|_| format!("{bytes:?} is no number of bytes"))?, file.into()))
+fn service(text: &str) -> anyhow::Result<(f64, PathBuf)> {
+    let (bytes, file) = text.split_once('=').context("write BYTES=FILE")?;
+    Ok((bytes.parse().map_err(|_| anyhow!("{bytes:?} is no number of bytes"))?, file.into()))
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {

@@ -1,6 +1,6 @@
 //! Names lead somewhere, and stand once.
 
-use super::scope;
+use super::level::scope;
 use crate::language::mistake::{Findings, meant};
 use crate::language::syntax::{ActKind, Atom, Metric, Name, Source, Target};
 use crate::reading::Where;

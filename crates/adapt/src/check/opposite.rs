@@ -1,8 +1,8 @@
 //! Rules that undo what others do need a gap between their conditions.
 
 use super::boxes::{Box, Branches, Effort, Near, Same, nearest_pair};
+use super::level::{Level, level};
 use super::names::Variants;
-use super::{Level, level};
 use crate::language::interval::Lie;
 use crate::language::mistake::Findings;
 use crate::language::show_ms;

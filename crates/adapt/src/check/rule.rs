@@ -1,7 +1,7 @@
 //! A rule by itself: conditions that can hold, clauses that have something to keep.
 
 use super::boxes::{Branches, Effort, Near, Same, boxes, nearest_pair};
-use super::{Level, scope};
+use super::level::{Level, scope};
 use crate::language::interval::{Interval, Lie};
 use crate::language::mistake::Findings;
 use crate::language::show_ms;

@@ -1,11 +1,11 @@
 //! The methods of forecasts beside each other, for people who look: nothing here changes what is decided.
 
-use super::Engine;
-use super::evaluate::{Desk, Eye};
+use super::context::EvalContext;
+use super::intake::Engine;
 use crate::forecast::{Contest, Forecast, METHODS, Said};
 use crate::policy::Scope;
 use crate::reading::AtomId;
-use crate::state::{Seen, State, Tracks};
+use crate::state::{Scratch, Seen, State, Tracks};
 
 /// Metrics of places on which methods are compared at most.
 pub const CONTESTS_MAX: usize = 64;
@@ -97,20 +97,21 @@ impl Engine {
         let seen = atom.map_or_else(Seen::default, |(id, atom)| Seen::atom(id.0 as usize, atom));
         let path = atom.map(|(_, atom)| atom.path.as_str());
         let contest = contests.held(&metric.text, path, || Contest::new(self.method));
-        let (mut desk, mut tracks) = (Desk::default(), Tracks::default());
-        desk.begin(self.policy.metrics.len());
+        let (mut scratch, mut tracks) = (Scratch::default(), Tracks::default());
+        scratch.begin(self.policy.metrics.len());
         let State { store, nodes, .. } = state;
-        let (desk, tracks) = (&mut desk, &mut tracks);
-        let mut eye = Eye { engine: self, now_ms, store, nodes, tracks, desk, seen: &seen, by: Some(self.method) };
-        let present = eye.present(of.metric).ok();
+        let (scratch, tracks) = (&mut scratch, &mut tracks);
+        let mut context =
+            EvalContext { engine: self, now_ms, store, nodes, tracks, scratch, seen: &seen, by: Some(self.method) };
+        let present = context.present(of.metric).ok();
         if let Some(present) = present {
             contest.came(present.at_ms, present.late_ms, present.value);
         }
         contest.look(now_ms, predicted.in_ms, self.method, |method| {
-            eye.by = Some(method);
+            context.by = Some(method);
             // What another method said is no answer of this one.
-            eye.desk.begin(self.policy.metrics.len());
-            let value = eye.value(of.metric).ok()?;
+            context.scratch.begin(self.policy.metrics.len());
+            let value = context.value(of.metric).ok()?;
             Some(Forecast { value: value.value, fit: value.fit? })
         });
     }

@@ -1,7 +1,7 @@
 //! What new rules take over from the former ones: readings, their seasons, and the errors of forecasts. So a forecast
 //! of a day does not begin anew when a policy is read again.
 
-use super::Engine;
+use super::intake::Engine;
 use crate::log::{Entry, Owner, Recorded};
 use crate::reading::{AtomId, Of, Reading, Resource, Where};
 use crate::state::{Slots, State};

@@ -1,13 +1,13 @@
 //! Turns what a rule does into orders: nodes are chosen, and what is so already is left out.
 
-use super::Engine;
-use super::evaluate::{Desk, Eye};
-use super::look::Whose;
+use super::context::EvalContext;
+use super::intake::Engine;
+use super::subject_mut::SubjectMut;
 use crate::decision::Order;
 use crate::policy::{Act, Classes, To};
 use crate::reading::{NodeId, Resource};
 use crate::series::Unknown;
-use crate::state::{InForce, Seen, Standing, State, Tracks};
+use crate::state::{InForce, Placement, Scratch, Seen, State, Tracks};
 
 /// What orders are made of.
 pub(super) struct Orders<'o> {
@@ -25,10 +25,10 @@ impl<'o> Orders<'o> {
 
     /// Turns the acts of a rule into orders, and updates what is in force. If one order cannot be given, as the
     /// readings of its nodes are unknown, nothing changes.
-    pub(super) fn given(&self, acts: &[Act], whose: &mut Whose<'_>) -> Result<Vec<Order>, (Resource, Unknown)> {
+    pub(super) fn given(&self, acts: &[Act], subject: &mut SubjectMut<'_>) -> Result<Vec<Order>, (Resource, Unknown)> {
         let mut orders = Vec::new();
-        match whose {
-            Whose::Session { atom, at, .. } => {
+        match subject {
+            SubjectMut::Session { atom, at, .. } => {
                 let block = self.state.atoms[atom.0 as usize].block;
                 let variants = block.map_or(&[][..], |block| &self.engine.policy.blocks[block as usize].variants);
                 let mut next = **at;
@@ -37,7 +37,9 @@ impl<'o> Orders<'o> {
                 }
                 **at = next;
             }
-            Whose::Atom { in_force, .. } | Whose::Block { in_force } | Whose::Client { in_force, .. } => {
+            SubjectMut::Atom { in_force, .. }
+            | SubjectMut::Block { in_force }
+            | SubjectMut::Client { in_force, .. } => {
                 orders.extend(acts.iter().filter_map(|act| self.for_atoms(act, in_force)));
             }
         }
@@ -47,14 +49,14 @@ impl<'o> Orders<'o> {
     fn for_session(
         &self,
         act: &Act,
-        at: &mut Standing,
+        at: &mut Placement,
         variants: &[String],
     ) -> Result<Option<Order>, (Resource, Unknown)> {
         let last = variants.len().saturating_sub(1);
         let variant = match act {
             Act::Place { by, targets, elsewhere } => {
                 let (node, variant) = self.best(*by, targets, elsewhere.then_some(at.node))?;
-                let next = Standing { node, variant: variant.unwrap_or(at.variant) };
+                let next = Placement { node, variant: variant.unwrap_or(at.variant) };
                 if next == *at {
                     return Ok(None);
                 }
@@ -110,8 +112,10 @@ impl<'o> Orders<'o> {
 
     /// What was ordered and ends with a release: copies, nodes, shares and ages that are in force, but for those of classes
     /// that another rule has taken, which are its own.
-    pub(super) fn ended(&self, acts: &[Act], taken: Classes, whose: &mut Whose<'_>) -> Vec<Order> {
-        let (Whose::Atom { in_force, .. } | Whose::Block { in_force } | Whose::Client { in_force, .. }) = whose else {
+    pub(super) fn ended(&self, acts: &[Act], taken: Classes, subject: &mut SubjectMut<'_>) -> Vec<Order> {
+        let (SubjectMut::Atom { in_force, .. } | SubjectMut::Block { in_force } | SubjectMut::Client { in_force, .. }) =
+            subject
+        else {
             return Vec::new();
         };
         let pool = |pool: usize| self.engine.policy.pools[pool].name.clone();
@@ -144,21 +148,21 @@ impl<'o> Orders<'o> {
         if let [To::Node { node, variant }] = targets {
             return Ok((*node, *variant));
         }
-        let (mut tracks, mut desk) = (Tracks::default(), Desk::default());
+        let (mut tracks, mut scratch) = (Tracks::default(), Scratch::default());
         let State { now_ms, store, nodes, .. } = self.state;
-        let eye = Eye {
+        let context = EvalContext {
             engine: self.engine,
             now_ms: *now_ms,
             store,
             nodes,
             tracks: &mut tracks,
-            desk: &mut desk,
+            scratch: &mut scratch,
             seen: &Seen::default(),
             by: None,
         };
         let mut best: Option<(f64, Found)> = None;
         let mut consider = |node: NodeId, variant: Option<usize>| {
-            let Some(value) = eye.latest(node, by) else { return };
+            let Some(value) = context.latest(node, by) else { return };
             let value = if by.more_is_better() { -value } else { value };
             // Of equal ones the first.
             if best.is_none_or(|(least, _)| value < least) {

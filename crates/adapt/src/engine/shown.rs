@@ -1,13 +1,13 @@
 //! What an engine is at, for people who look: nothing here changes what it decides.
 
-use super::evaluate::{Desk, Eye};
-use super::{Engine, ForecastErrors};
+use super::context::EvalContext;
+use super::intake::{Engine, ForecastErrors};
 use crate::decision::{Cited, Subject};
 use crate::forecast::{Errors, Method};
 use crate::policy::Scope;
 use crate::reading::{AtomId, Resource, Where};
 use crate::series::Unknown;
-use crate::state::{Instance, Seen, State, Tracks};
+use crate::state::{Instance, Scratch, Seen, State, Tracks};
 
 /// A rule that has fired and was not released yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,17 +81,25 @@ impl Engine {
                 })
             })
         });
-        let (mut desk, mut tracks) = (Desk::default(), Tracks::default());
-        desk.begin(policy.metrics.len());
+        let (mut scratch, mut tracks) = (Scratch::default(), Tracks::default());
+        scratch.begin(policy.metrics.len());
         let told = |(((branch, since_ms), rule, seen), subject): (((u32, u64), usize, Seen), Subject)| {
             let rule = &policy.rules[rule];
             let State { store, nodes, .. } = state;
-            desk.subject();
-            let mut eye =
-                Eye { engine: self, now_ms, store, nodes, tracks: &mut tracks, desk: &mut desk, seen: &seen, by: None };
+            scratch.next_subject();
+            let mut context = EvalContext {
+                engine: self,
+                now_ms,
+                store,
+                nodes,
+                tracks: &mut tracks,
+                scratch: &mut scratch,
+                seen: &seen,
+                by: None,
+            };
             let mut readings = Vec::new();
             let condition = rule.branches.get(branch as usize).and_then(|branch| branch.condition.as_ref());
-            condition.into_iter().chain(&rule.until).for_each(|test| eye.cite(test, &mut readings));
+            condition.into_iter().chain(&rule.until).for_each(|test| context.cite(test, &mut readings));
             Active { rule: rule.name.clone(), line: rule.line, subject, since_ms, readings }
         };
         own.chain(atoms).chain(clients).chain(sessions).take(most).map(told).collect()
@@ -103,7 +111,7 @@ impl Engine {
         let predicted = self.policy.metrics.iter().enumerate().filter(|(_, metric)| metric.predicted.is_some());
         let known = |id: &AtomId| Some((*id, state.atoms.get(id.0 as usize)?));
         let atoms: Vec<_> = atoms.iter().filter_map(known).map(Some).collect();
-        let (mut desk, mut tracks, mut all) = (Desk::default(), Tracks::default(), Vec::new());
+        let (mut scratch, mut tracks, mut all) = (Scratch::default(), Tracks::default(), Vec::new());
         for ((number, metric), ForecastErrors { errors, .. }) in predicted.zip(errors) {
             let of = match metric.scope {
                 Scope::Session | Scope::Client => continue,
@@ -111,13 +119,13 @@ impl Engine {
                 _ => &[None],
             };
             for of in of {
-                desk.begin(self.policy.metrics.len());
+                scratch.begin(self.policy.metrics.len());
                 let seen = of.map_or_else(Seen::default, |(id, atom)| Seen::atom(id.0 as usize, atom));
                 let State { store, nodes, .. } = state;
-                // What a look notes of its forecasts goes into tracks of its own, so that decisions stay what they are.
-                let (desk, tracks, seen) = (&mut desk, &mut tracks, &seen);
-                let mut eye = Eye { engine: self, now_ms, store, nodes, tracks, desk, seen, by: None };
-                let value = eye.value(number).map(|value| (value.value, value.fit.unwrap_or(0.0)));
+                // What an evaluation notes of its forecasts goes into tracks of its own, so that decisions stay what they are.
+                let (scratch, tracks, seen) = (&mut scratch, &mut tracks, &seen);
+                let mut context = EvalContext { engine: self, now_ms, store, nodes, tracks, scratch, seen, by: None };
+                let value = context.value(number).map(|value| (value.value, value.fit.unwrap_or(0.0)));
                 all.push(ForecastNow {
                     metric: metric.text.clone(),
                     resource: metric.resource,

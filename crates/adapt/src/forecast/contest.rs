@@ -1,6 +1,9 @@
 //! All methods beside each other on one series, so that it shows which of them fits it.
 
-use super::{Errors, Forecast, HoltWinters, Method, Track};
+use super::fit::Forecast;
+use super::holt_winters::HoltWinters;
+use super::method::Method;
+use super::track::{Errors, Track};
 
 /// The period of the seasonal method where none is named: a day.
 const PERIOD_MS: u64 = 24 * 3_600_000;

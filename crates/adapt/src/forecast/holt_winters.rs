@@ -1,6 +1,6 @@
 //! Level, trend and season, each smoothed (Holt 1957, Winters 1960; the additive form).
 
-use super::Forecast;
+use super::fit::Forecast;
 use serde::{Deserialize, Serialize};
 
 /// Steps of a period: hours of a day would be few, minutes more than are seen well.

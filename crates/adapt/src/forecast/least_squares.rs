@@ -1,6 +1,6 @@
 //! The straight line of least squares.
 
-use super::{Forecast, still_of};
+use super::fit::{Forecast, still_of};
 
 /// The straight line through points (seconds, value), at a time in the same seconds; `None` of fewer than three
 /// points, or of points of one moment.

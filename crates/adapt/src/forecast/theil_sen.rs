@@ -1,6 +1,6 @@
 //! The line whose slope is the median of all slopes (Theil 1950, Sen 1968).
 
-use super::{Forecast, fit};
+use super::fit::{Forecast, fit};
 
 /// Points at most, taken evenly from those given: slopes are their square.
 const POINTS_MAX: usize = 64;

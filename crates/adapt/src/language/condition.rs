@@ -193,7 +193,7 @@ impl Cursor<'_, '_> {
             }
             Err(WrongValue::Unit) => {
                 let known: Vec<&str> = units::names().collect();
-                let (_, unit) = super::token::split(&written);
+                let (_, unit) = units::split(&written);
                 // A unit of another kind is not proposed where one of the metric's own is meant.
                 let own = unit.is_empty()
                     || units::meant(unit, &units).is_some()

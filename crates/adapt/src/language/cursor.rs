@@ -3,7 +3,7 @@
 use super::hint;
 use super::mistake::{Findings, meant};
 use super::syntax::Name;
-use super::token::{Kind, Token, tokens, unquoted};
+use super::token::{Kind, Token, spaced, tokens, unquoted};
 
 /// What could not be read has been told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl<'t, 'f> Cursor<'t, 'f> {
 
     /// What was written since a mark, as the formatter writes it.
     pub(crate) fn said_since(&self, mark: usize) -> String {
-        super::format::spaced(self.text, &self.tokens[mark..self.at])
+        spaced(self.text, &self.tokens[mark..self.at])
     }
 
     pub(crate) fn is_at_end(&self) -> bool {

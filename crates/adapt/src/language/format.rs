@@ -2,7 +2,7 @@
 
 use super::mistake::Findings;
 use super::parse::parse;
-use super::token::{Kind, Token, tokens};
+use super::token::{Kind, Token, spaced, tokens};
 use crate::Mistake;
 
 /// Columns of a line; longer rules go on in the next.
@@ -138,22 +138,6 @@ impl<'t> Writer<'t> {
             _ => spaced(self.text, tokens).trim_end().to_owned(),
         }
     }
-}
-
-/// Tokens in one line, with spaces where they belong.
-pub(crate) fn spaced(text: &str, tokens: &[Token]) -> String {
-    let mut line = String::new();
-    let mut before = "";
-    for token in tokens {
-        let word = &text[token.start..token.end];
-        let is_close = token.kind == Kind::Symbol && matches!(word, "," | ";" | ":" | ")" | "]" | "@" | ".");
-        if !(line.is_empty() || is_close || matches!(before, "(" | "[" | "@" | ".")) {
-            line.push(' ');
-        }
-        line.push_str(word);
-        before = word;
-    }
-    line
 }
 
 #[cfg(test)]

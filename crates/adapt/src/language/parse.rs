@@ -3,7 +3,7 @@
 use super::cursor::{Cursor, Parsed, Wrong};
 use super::mistake::Findings;
 use super::syntax::{Atom, Branch, Name, Pool, Rule, Source, Stability, StabilityPlaces, When};
-use super::token::{self, Kind};
+use super::token::Kind;
 use super::units;
 use super::units::WrongValue;
 
@@ -226,7 +226,7 @@ impl Cursor<'_, '_> {
 
     /// Tells that a unit is missing or unknown.
     pub(crate) fn wrong_unit(&mut self, written: &str, units: &[&str]) -> Wrong {
-        let (number, unit) = token::split(written);
+        let (number, unit) = units::split(written);
         let known = || format!("write {}{}", if units.len() > 1 { "one of " } else { "" }, units.join(", "));
         let at = self.place();
         if unit.is_empty() {

@@ -122,9 +122,20 @@ fn number(text: &str) -> (Kind, usize) {
     (if unit == 0 { Kind::Number } else { Kind::Quantity }, length + unit)
 }
 
-/// A quantity's number and unit.
-pub(crate) fn split(quantity: &str) -> (&str, &str) {
-    quantity.split_at(run(quantity, |c| c.is_ascii_digit() || c == '.'))
+/// Tokens in one line, with spaces where they belong.
+pub(crate) fn spaced(text: &str, tokens: &[Token]) -> String {
+    let mut line = String::new();
+    let mut before = "";
+    for token in tokens {
+        let word = &text[token.start..token.end];
+        let is_close = token.kind == Kind::Symbol && matches!(word, "," | ";" | ":" | ")" | "]" | "@" | ".");
+        if !(line.is_empty() || is_close || matches!(before, "(" | "[" | "@" | ".")) {
+            line.push(' ');
+        }
+        line.push_str(word);
+        before = word;
+    }
+    line
 }
 
 /// What stands in a text's quotes.

@@ -1,6 +1,5 @@
 //! Units, which every value has.
 
-use super::token;
 use serde::{Deserialize, Serialize};
 
 /// What a value measures, each with the unit that values are kept in.
@@ -99,9 +98,15 @@ pub(crate) enum WrongValue {
     Number,
 }
 
+/// A quantity's number and unit.
+pub(crate) fn split(quantity: &str) -> (&str, &str) {
+    let end = quantity.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(quantity.len());
+    quantity.split_at(end)
+}
+
 /// Reads a value with its unit, in the own unit of its dimension.
 pub(crate) fn value(quantity: &str) -> Result<(f64, Dimension), WrongValue> {
-    let (number, unit) = token::split(quantity);
+    let (number, unit) = split(quantity);
     let (_, dimension, each) = UNITS.iter().find(|(name, _, _)| *name == unit).ok_or(WrongValue::Unit)?;
     let number: f64 = number.parse().map_err(|_| WrongValue::Number)?;
     let value = number * each;
@@ -115,7 +120,7 @@ pub(crate) fn value_with_unit(quantity: &str) -> Option<(f64, Dimension)> {
 
 /// Reads a duration, in milliseconds.
 pub(crate) fn duration_ms(quantity: &str) -> Result<u64, WrongValue> {
-    let (number, unit) = token::split(quantity);
+    let (number, unit) = split(quantity);
     let (_, each) = DURATIONS.iter().find(|(name, _)| *name == unit).ok_or(WrongValue::Unit)?;
     let number: f64 = number.parse().map_err(|_| WrongValue::Number)?;
     let milliseconds = number * each;

@@ -1,7 +1,9 @@
 //! Prefetches what the next looks of a tick read. A tick comes once a second; by then other work of the CPU has evicted
 //! the data from the caches.
 
-use super::{Session, Slots, State, Store};
+use super::State;
+use super::store::Store;
+use super::subjects::{Session, Slots};
 
 /// So many looks before: the series of readings, which know where their values are.
 const SERIES: usize = 6;

@@ -1,6 +1,6 @@
 //! Which readings a rule sees.
 
-use super::{Atom, Client, Session, Slots};
+use super::subjects::{Atom, Client, Session, Slots};
 use crate::reading::ClientId;
 use std::collections::BTreeMap;
 

@@ -94,7 +94,7 @@ impl World {
 
     /// A reading of its link came, and its rules are looked at.
     pub(crate) fn look(&mut self, at_ms: u64, session: u64) {
-        self.engine.look(at_ms, session, &mut self.state, &mut self.decisions);
+        self.engine.evaluate_session(at_ms, session, &mut self.state, &mut self.decisions);
         self.tell(at_ms, Recorded::Look { session });
     }
 

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use weir_wire::arm::Field;
 
-const LIMITS: Limits = Limits { running: 64, told_bytes: 10_000 };
+const LIMITS: Limits = Limits { running: 64, attribute_bytes: 10_000 };
 
 /// Keeps what it is told.
 #[derive(Default)]
@@ -72,7 +72,7 @@ fn with_one_lane_an_end_ends_at_once_and_a_second_one_is_counted() {
     pass(&mut pairing, &mut heard, false, &records);
     assert_eq!(heard.ended, [(7, 50, Status::Failed, 1)]);
     assert_eq!(heard.users, [Some("customer".to_owned())]);
-    assert_eq!((pairing.counts.unmatched, pairing.running_count(), pairing.told_bytes()), (1, 0, 0));
+    assert_eq!((pairing.counts.unmatched, pairing.running_count(), pairing.attribute_bytes()), (1, 0, 0));
 }
 
 #[test]
@@ -100,12 +100,12 @@ fn what_a_begin_or_an_end_brings_along_is_told_of_it() {
     ];
     pass(&mut pairing, &mut heard, false, &records);
     assert_eq!(heard.users, vec![Some("customer".to_owned()); 3]);
-    assert_eq!((pairing.told_bytes(), pairing.counts.unmatched), (12, 0));
+    assert_eq!((pairing.attribute_bytes(), pairing.counts.unmatched), (12, 0));
     let running = pairing.running().next().expect("it runs");
     assert_eq!((running.parent.map(|parent| parent.span), running.arrival_ns), (Some(5), 6));
     assert_eq!(running.notes.user().as_deref(), Some("customer"));
     pass(&mut pairing, &mut heard, false, &[(0, (record(Kind::ArmStop, 10, 430, 0), vec![]))]);
-    assert_eq!((heard.users.len(), pairing.told_bytes()), (4, 0));
+    assert_eq!((heard.users.len(), pairing.attribute_bytes()), (4, 0));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_report_has_the_details_that_stand_before_it_and_the_time_that_it_tells() {
     pass(&mut pairing, &mut heard, false, &records);
     assert_eq!(heard.ended, [(9, 250, Status::Aborted, 0), (9, 250, Status::Aborted, 0)]);
     assert_eq!(heard.users, [Some("customer".to_owned()), None]);
-    assert_eq!((pairing.told_bytes(), pairing.counts.reported), (0, 2));
+    assert_eq!((pairing.attribute_bytes(), pairing.counts.reported), (0, 2));
 }
 
 #[test]
@@ -192,7 +192,7 @@ proptest! {
             prop_assert_eq!(counts.started, known);
             let told: usize = pairing.running.each().map(|running| running.notes.bytes()).sum();
             let early: usize = pairing.reported_early.values().map(Notes::bytes).sum();
-            prop_assert_eq!(pairing.told_bytes(), told + early);
+            prop_assert_eq!(pairing.attribute_bytes(), told + early);
             prop_assert_eq!(heard.ended.len() as u64, counts.finished);
         }
         pairing.end(u64::MAX, &mut heard);

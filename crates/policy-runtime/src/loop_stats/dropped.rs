@@ -1,4 +1,4 @@
-//! What a loop's book had no room for.
+//! What a loop's statistics had no room for.
 
 /// What there was no room for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
@@ -9,7 +9,7 @@ pub struct Dropped {
     pub connections: u64,
     /// Requests whose client was not looked at.
     pub clients: u64,
-    /// Requests that found the book open, or the rules at work, and were answered without advice, or of whose waiting
+    /// Requests that found the statistics locked, or the rules at work, and were answered without advice, or of whose waiting
     /// nothing was noted.
     pub undecided: u64,
 }

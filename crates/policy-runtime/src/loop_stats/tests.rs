@@ -1,4 +1,4 @@
-//! What a book counts, what it hands out, and its bounds.
+//! What a loop's statistics count, what they hand out, and their bounds.
 
 use super::*;
 use weir_server::LeaseClock;

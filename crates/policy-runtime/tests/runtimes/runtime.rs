@@ -24,11 +24,11 @@ fn counters() -> Counters {
 }
 
 fn runtime(policy: &str) -> (PolicyRuntime, Ready) {
-    steward_that(false, policy)
+    runtime_that(false, policy)
 }
 
 /// One that writes down what rules are told, or none.
-fn steward_that(is_recorded: bool, policy: &str) -> (PolicyRuntime, Ready) {
+fn runtime_that(is_recorded: bool, policy: &str) -> (PolicyRuntime, Ready) {
     let (policy, _) = Policy::read("x.policy", policy).unwrap_or_else(|mistakes| panic!("{policy}\n{mistakes:#?}"));
     let setup = Setup {
         here: "n1".to_owned(),
@@ -138,7 +138,7 @@ fn ask_by(runtime: &PolicyRuntime, path: &str, client: u32, count: u64) -> usize
 #[test]
 fn a_client_that_asks_for_too_much_loses_its_share_over_all_loops_and_others_nothing() {
     let _turn = alone();
-    let (runtime, mut ready) = steward_that(
+    let (runtime, mut ready) = runtime_that(
         true,
         "atom \"/a/*\" { rule greedy: during if rate@client > 500rps then shed 80% until rate@client < 100rps; }\n\
          atom \"/b/*\" { rule hot: during if rate@atom > 1000krps then alert \"hot\" hold 1s; }",
@@ -361,7 +361,7 @@ fn equal_sessions_without_a_decision_ask_the_rules_once_a_tick() {
 }
 
 fn equal_sessions(is_recorded: bool) {
-    let (runtime, mut ready) = steward_that(is_recorded, VARIANTS);
+    let (runtime, mut ready) = runtime_that(is_recorded, VARIANTS);
     let adviser = runtime.adviser();
     let begin = |number, bandwidth_bps| adviser.begin(&question("/v/film", number, bandwidth_bps)).variant;
     let sessions = |ready: &mut Ready| {
@@ -397,7 +397,7 @@ fn a_connection_that_asks_again_is_answered_by_what_holds_then() {
 
 fn again(is_recorded: bool) {
     let policy = format!("{VARIANTS} atom \"/n/*\" {{ rule hot: during if rate@atom > 1rps then shed 100% hold 1h; }}");
-    let (runtime, mut ready) = steward_that(is_recorded, &policy);
+    let (runtime, mut ready) = runtime_that(is_recorded, &policy);
     let adviser = runtime.adviser();
     let remembered = std::cell::RefCell::new(std::collections::HashMap::new());
     let ask = |path: &'static str, bandwidth_bps| {
@@ -449,7 +449,7 @@ fn leased(is_recorded: bool) {
         "rule busy: during if active@atom > 4jobs then alert \"busy\" until active@atom < 3jobs;\n\
          rule broken: during if errors@atom > 20% then alert \"broken\" until errors@atom < 10%; rule fit",
     );
-    let (runtime, mut ready) = steward_that(is_recorded, &policy);
+    let (runtime, mut ready) = runtime_that(is_recorded, &policy);
     let adviser = runtime.adviser();
     let mut known = 0;
     let mut ask = |path, takes_lease| {
@@ -520,7 +520,7 @@ fn no_session_that_begins_while_rules_change_is_left_over() {
         }
         is_over.store(true, Ordering::Relaxed);
     });
-    // An end that found its book open is told with the loop's next call or at the next tick; then no session is left.
+    // An end that found its statistics locked is told with the loop's next call or at the next tick; then no session is left.
     running.stop();
     assert_eq!(environment(&runtime)["work"]["sessions"], 0);
 }

@@ -1,6 +1,6 @@
 //! Takes what other agents tell.
 
-use super::{
+use super::frames::{
     Key, MAGIC, MOST_FRAME, PATIENCE, PROOF_BYTES, RANDOM_BYTES, SIGN_OF_LIFE, Session, drawn, patient, read_exactly,
     wrong,
 };

@@ -1,7 +1,7 @@
 //! Tells another agent: connects, sends, hears what was taken, connects again.
 
+use super::frames::{Key, PATIENCE, SIGN_OF_LIFE, Session, greet, read_exactly, send, wrong};
 use super::queue::Queue;
-use super::{Key, PATIENCE, SIGN_OF_LIFE, Session, greet, read_exactly, send, wrong};
 use crate::export::error::ExportError;
 use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};

@@ -1,8 +1,12 @@
+use super::frames::*;
 use super::*;
+use crate::export::error::ExportError;
 use crate::export::testing::transaction;
-use std::net::SocketAddr;
+use crate::transaction::Transaction;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn key(word: &str) -> Key {
     Key::new(Some(word.repeat(4).as_bytes())).expect("long enough")

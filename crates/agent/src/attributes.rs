@@ -42,9 +42,9 @@ struct Work {
     to_ns: Option<u64>,
 }
 
-/// What was told of one transaction.
+/// What an application told of one transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct Attributes {
     pieces: Vec<Piece>,
     waits: Vec<Wait>,
     work: Vec<Work>,
@@ -54,7 +54,7 @@ pub struct Told {
     pub messages: u32,
 }
 
-impl Told {
+impl Attributes {
     /// Takes a record's share of a piece: no more than is left of the whole. `room` is how many bytes may still be kept; returns how many more are.
     pub fn piece(&mut self, detail: Detail, share: &[u8], room: usize) -> usize {
         if detail.field == Field::MetricNumber as u8 {
@@ -236,62 +236,62 @@ mod tests {
     use weir_wire::arm::DETAIL_BYTES;
 
     /// A piece as a client writes it.
-    fn write(told: &mut Told, field: Field, index: u8, piece: &[u8]) {
+    fn write(attributes: &mut Attributes, field: Field, index: u8, piece: &[u8]) {
         for (number, share) in piece.chunks(DETAIL_BYTES).enumerate() {
             let offset = (number * DETAIL_BYTES) as u16;
             let detail = Detail { field: field as u8, index, offset, whole_bytes: piece.len() as u32 };
-            told.piece(detail, share, usize::MAX);
+            attributes.piece(detail, share, usize::MAX);
         }
     }
 
     #[test]
     fn the_last_value_counts_and_a_metric_keeps_its_first() {
-        let mut told = Told::default();
+        let mut attributes = Attributes::default();
         for value in [&b"one"[..], b"two", b"three"] {
-            write(&mut told, Field::User, 0, value);
-            write(&mut told, Field::MetricValue, 2, value);
+            write(&mut attributes, Field::User, 0, value);
+            write(&mut attributes, Field::MetricValue, 2, value);
         }
-        assert_eq!(told.text(Field::User).as_deref(), Some("three"));
-        let metrics: Vec<_> = told.pieces(Field::MetricValue).collect();
+        assert_eq!(attributes.text(Field::User).as_deref(), Some("three"));
+        let metrics: Vec<_> = attributes.pieces(Field::MetricValue).collect();
         assert_eq!(metrics, [(2, &b"three"[..], Some(&b"one"[..]))]);
     }
 
     #[test]
     fn overlapping_waits_count_once_and_what_is_open_ends_with_the_transaction() {
-        let mut told = Told::default();
+        let mut attributes = Attributes::default();
         for (block, from_ns, to_ns) in [(1, 100, Some(300)), (2, 200, Some(400)), (3, 900, None)] {
             // The end may be read before the begin.
             if let Some(to_ns) = to_ns {
-                told.wait(block, false, to_ns);
+                attributes.wait(block, false, to_ns);
             }
-            told.wait(block, true, from_ns);
+            attributes.wait(block, true, from_ns);
         }
-        let (blocked_ns, waits) = told.blocked(150, 1000);
+        let (blocked_ns, waits) = attributes.blocked(150, 1000);
         assert_eq!((blocked_ns, waits.len()), (250 + 100, 3));
     }
 
     proptest! {
         #[test]
         fn pieces_of_any_length_come_back(piece in proptest::collection::vec(any::<u8>(), 1..MOST_PIECE_BYTES)) {
-            let mut told = Told::default();
-            write(&mut told, Field::Diagnosis, 0, &piece);
-            prop_assert_eq!(told.pieces(Field::Diagnosis).next(), Some((0, piece.as_slice(), None)));
-            prop_assert_eq!((told.pieces_lost, told.unfinished_pieces(), told.bytes()), (0, 0, piece.len()));
+            let mut attributes = Attributes::default();
+            write(&mut attributes, Field::Diagnosis, 0, &piece);
+            prop_assert_eq!(attributes.pieces(Field::Diagnosis).next(), Some((0, piece.as_slice(), None)));
+            prop_assert_eq!((attributes.pieces_lost, attributes.unfinished_pieces(), attributes.bytes()), (0, 0, piece.len()));
         }
 
         #[test]
         fn nothing_breaks_it(details in proptest::collection::vec((any::<u64>(), 0..DETAIL_BYTES), 0..300), times in proptest::collection::vec((0u64..4, any::<bool>(), any::<u64>()), 0..300)) {
-            let mut told = Told::default();
+            let mut attributes = Attributes::default();
             for (operand, length) in details {
-                told.piece(Detail::of_operand(operand), &vec![0; length], 10_000);
+                attributes.piece(Detail::of_operand(operand), &vec![0; length], 10_000);
             }
             for (block, begins, time_ns) in times {
-                told.wait(block, begins, time_ns);
-                told.bind(block as u32, begins, time_ns);
+                attributes.wait(block, begins, time_ns);
+                attributes.bind(block as u32, begins, time_ns);
             }
-            let (blocked_ns, waits) = told.blocked(1000, 5000);
+            let (blocked_ns, waits) = attributes.blocked(1000, 5000);
             prop_assert!(blocked_ns <= 4000 && waits.len() <= MOST_STRETCHES);
-            prop_assert!(told.bound(5000).len() <= MOST_STRETCHES && told.bytes() < MOST_PIECES * MOST_PIECE_BYTES * 2);
+            prop_assert!(attributes.bound(5000).len() <= MOST_STRETCHES && attributes.bytes() < MOST_PIECES * MOST_PIECE_BYTES * 2);
         }
     }
 }

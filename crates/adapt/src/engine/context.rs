@@ -1,13 +1,13 @@
 //! What a metric is now, and whether a test holds: true, false or unknown.
 
-use super::Engine;
+use super::intake::Engine;
 use crate::decision::Cited;
 use crate::forecast::{Forecast, Method, least_squares, theil_sen};
 use crate::language::syntax::{Aggregate, Predicted};
 use crate::policy::{Metric, Scope, Test};
 use crate::reading::{NodeId, Resource};
 use crate::series::{Sample, Series, Unknown, aggregate, mean};
-use crate::state::{Node, Seen, Slots, Store, Tracks};
+use crate::state::{Node, Scratch, Seen, Slots, Store, Tracks, Value};
 
 /// Readings of which a forecast is made at least.
 const FORECAST_OF: usize = 5;
@@ -26,16 +26,6 @@ impl From<bool> for Truth {
     }
 }
 
-/// The value of a metric.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Value {
-    pub(crate) value: f64,
-    /// Age of the oldest of the latest readings.
-    pub(crate) age_ms: u64,
-    pub(crate) readings: usize,
-    pub(crate) fit: Option<f64>,
-}
-
 /// What has come of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Present {
@@ -45,59 +35,20 @@ pub(super) struct Present {
     pub(super) late_ms: u64,
 }
 
-/// What was computed already is not computed again, and room for values is kept: several rules look at the same metric
-/// of a subject, and most at the same ones of nodes.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Desk {
-    /// Of each metric the last value, and for which subject or tick it was computed.
-    values: Vec<(u64, Option<Result<Value, Unknown>>)>,
-    /// Counts ticks and subjects.
-    epoch: u64,
-    /// The epoch in which the tick began.
-    tick: u64,
-    room: Vec<f64>,
-    /// Atoms and sessions that were looked at since the tick began.
-    pub(crate) looks: u64,
-    /// Room for the numbers of the atoms that are due.
-    pub(super) due: Vec<u32>,
-    /// Room for the classes that are taken of each block.
-    pub(super) taken: Vec<u8>,
-}
-
-impl Desk {
-    /// A tick begins: nothing that was computed before counts any more.
-    pub(super) fn begin(&mut self, metrics: usize) {
-        self.values.resize(metrics, (0, None));
-        self.epoch += 1;
-        self.tick = self.epoch;
-        self.looks = 0;
-    }
-
-    /// Another subject: what is its own is to be computed anew.
-    pub(super) fn subject(&mut self) {
-        self.epoch += 1;
-        self.looks += 1;
-    }
-
-    fn epoch_of(&self, scope: Scope) -> u64 {
-        if scope.is_fixed() { self.tick } else { self.epoch }
-    }
-}
-
 /// Looks at readings for one subject.
-pub(super) struct Eye<'e> {
+pub(super) struct EvalContext<'e> {
     pub(super) engine: &'e Engine,
     pub(super) now_ms: u64,
     pub(super) store: &'e Store,
     pub(super) nodes: &'e [Node],
     pub(super) tracks: &'e mut Tracks,
-    pub(super) desk: &'e mut Desk,
+    pub(super) scratch: &'e mut Scratch,
     pub(super) seen: &'e Seen,
     /// How forecasts are made, however badly they fit; `None` = as the rules have them.
     pub(super) by: Option<Method>,
 }
 
-impl<'e> Eye<'e> {
+impl<'e> EvalContext<'e> {
     /// Whether a test holds. One of several that decides alone is enough, even beside unknown ones.
     pub(super) fn truth(&mut self, test: &Test) -> Truth {
         match test {
@@ -159,14 +110,14 @@ impl<'e> Eye<'e> {
     pub(super) fn value(&mut self, number: usize) -> Result<Value, Unknown> {
         let engine = self.engine;
         let metric = &engine.policy.metrics[number];
-        let epoch = self.desk.epoch_of(metric.scope);
-        if let (of, Some(value)) = self.desk.values[number]
+        let epoch = self.scratch.epoch_of(metric.scope);
+        if let (of, Some(value)) = self.scratch.values[number]
             && of == epoch
         {
             return value;
         }
         let value = self.computed(number, metric);
-        self.desk.values[number] = (epoch, Some(value));
+        self.scratch.values[number] = (epoch, Some(value));
         value
     }
 
@@ -206,7 +157,7 @@ impl<'e> Eye<'e> {
             let now_ms = self.now_ms;
             let track = self.track(number);
             if let Some(track) = track.and_then(|track| self.tracks.get(track)) {
-                // A look can come so much later than the time that a forecast was for.
+                // An evaluation can come so much later than the time that a forecast was for.
                 track.came(latest.at_ms, (predicted.in_ms / 4).max(series.valid_ms()), latest.value);
             }
             let (forecast, readings) = self.forecast(metric, predicted, series)?;
@@ -219,7 +170,7 @@ impl<'e> Eye<'e> {
         let Some(over_ms) = metric.over_ms else {
             return Ok(Value { value: latest.value, age_ms, readings: 1, fit: None });
         };
-        let room = &mut self.desk.room;
+        let room = &mut self.scratch.room;
         room.clear();
         room.extend(series.window(self.now_ms, over_ms)?.map(|sample| sample.value));
         let readings = room.len();
@@ -314,7 +265,7 @@ impl<'e> Eye<'e> {
                 (latest.value, latest.at_ms, series.valid_ms())
             }
         };
-        // A look can come so much later than the time that a forecast was for.
+        // An evaluation can come so much later than the time that a forecast was for.
         let late_ms = metric.predicted.map_or(0, |predicted| predicted.in_ms / 4).max(valid_ms);
         Ok(Present { value, at_ms, late_ms })
     }
@@ -325,7 +276,7 @@ impl<'e> Eye<'e> {
         let mut together = Value { value: 0.0, age_ms: 0, readings: 0, fit: None };
         // The mean over time of each node counts by itself where nodes add up.
         let each = metric.resource.adds_up() && matches!(metric.aggregate, None | Some(Aggregate::Avg));
-        let mut room = std::mem::take(&mut self.desk.room);
+        let mut room = std::mem::take(&mut self.scratch.room);
         room.clear();
         for node in nodes.iter().filter_map(|node| known.get(node.0 as usize)).filter(|node| !node.down) {
             let value = store.get(node.slots(), metric.resource).and_then(|series| {
@@ -354,7 +305,7 @@ impl<'e> Eye<'e> {
                 Ok(())
             });
             if let Err(why) = value {
-                self.desk.room = room;
+                self.scratch.room = room;
                 return Err(why);
             }
         }
@@ -365,7 +316,7 @@ impl<'e> Eye<'e> {
         } else {
             aggregate(&mut room, metric.aggregate.unwrap_or(Aggregate::Avg))
         };
-        self.desk.room = room;
+        self.scratch.room = room;
         together.value = value.ok_or(Unknown::Missing)?;
         Ok(together)
     }

@@ -5,9 +5,9 @@ use crate::definitions::Kept;
 use crate::finished::Finished;
 use crate::folds::{Cells, Whose};
 use crate::outlet::Outlet;
-use crate::pairing::Running;
 use crate::protocol::Counts;
 use crate::recent::{Lately, MOST_RELATIVES, Recent, Traces};
+use crate::running::Running;
 use crate::spans::{Place, Spans};
 use crate::subscription::Subscriber;
 use crate::switches::Rules;
@@ -24,7 +24,7 @@ const MINUTE_NS: u64 = 60_000_000_000;
 const MOST_RECEIVED: usize = 4096;
 
 /// All that is known beyond a single process.
-pub struct World {
+pub struct AgentState {
     /// The host's name.
     pub host: String,
     /// Since 1970, nanoseconds less those of CLOCK_MONOTONIC.
@@ -68,7 +68,7 @@ pub struct World {
     told: Vec<Arc<Transaction>>,
 }
 
-impl World {
+impl AgentState {
     /// Of a host, from now on.
     #[must_use]
     pub fn new(host: String, unix_offset_ns: i64, rules: Rules, slow_ns: u64) -> Self {
