@@ -1,11 +1,11 @@
 //! What happened at the server with a request that a client told of: found by its connection and its place in the bytes.
 
-use super::client_side::push_step;
-use super::{AtServer, Joiner, Waiting};
+use super::told::Waiting;
+use super::{AtServer, Joiner};
 use crate::counts::Unjoinable;
 use crate::path::{Span, Walk};
 use crate::sockets::Mark;
-use crate::step::Step;
+use crate::step::{Step, push_step};
 use weir_measure::part::Part;
 
 impl Joiner {
