@@ -45,6 +45,7 @@ mod certificate;
 mod command_line;
 mod conclusion;
 mod control_group;
+mod cpu_time;
 mod cpus;
 mod curve;
 mod details;
@@ -52,6 +53,7 @@ mod error;
 mod experiment;
 mod facts;
 mod fairness;
+mod false_verdicts;
 mod gate;
 mod guardian;
 mod history;
@@ -64,6 +66,7 @@ mod listener;
 mod load_output;
 mod machine;
 mod markdown;
+mod measured_slice;
 mod metric;
 mod observed;
 mod observing;
@@ -81,6 +84,7 @@ mod program;
 mod quantity;
 mod ready_made;
 mod reasons;
+mod request_errors;
 mod resources;
 mod results;
 mod sample_site;
@@ -103,7 +107,8 @@ pub use error::{ExperimentError, LoadError, MissingPrograms, PlanError, ServerEr
 pub use experiment::{Complete, Experiment, Progress};
 pub use facts::{CurvePoints, SubjectFacts, subject_facts};
 pub use fairness::{Fairness, TypicalFairness};
-pub use gate::{Errors, GateKind, GateReason, errors, gate};
+pub use false_verdicts::{FALSE_VERDICTS, blocks_for_a_verdict};
+pub use gate::{GateKind, GateReason, gate};
 pub use guardian::Guardian;
 pub use history::{Figure, Fingerprint, History, HistoryError, KeptResult, Trend, TrendPoint, Trends};
 pub use host::Host;
@@ -112,28 +117,27 @@ pub use json::json_report;
 pub use junit::junit_report;
 pub use load_output::{Latency, LoadCounts, LoadDetails, LoadOutputError, LoadTool, parse_load_output};
 pub use markdown::markdown_report;
-pub use metric::Metric;
+pub use measured_slice::{Memory, Slice};
+pub use metric::{Measured, Metric};
 pub use observed::{Observed, PartMean, Parts};
 pub use observing::Observer;
-pub use outcome::{Block, BlockSlice, Ending, FailedSlice, Memory, Outcome, Slice};
+pub use outcome::{Block, BlockSlice, Ending, FailedSlice, Outcome};
 pub use page::{PageContext, html_report};
 pub use pair::Pair;
 pub use plan::{
-    Asked, Case, CpuAccountingChoice, LOAD_TIMEOUT_S, Measured, Need, PartsChoice, Pinning, Plan, Readiness,
-    Repetitions, SUBJECTS_MAX, ServerSpec, Subject, UNTIMED_LOAD_TIMEOUT_S,
+    Asked, Case, CpuAccountingChoice, LOAD_TIMEOUT_S, Need, PartsChoice, Pinning, Plan, Readiness, Repetitions,
+    SMALLEST_EFFECT, SUBJECTS_MAX, ServerSpec, Subject, UNTIMED_LOAD_TIMEOUT_S,
 };
 pub use plan_file::{Defaults, PlanFileError, read_plan};
 pub use ports::Ports;
 pub use quantity::{CpuWord, Fraction, Seconds};
 pub use ready_made::{Filling, ReadyMade, ready_made};
 pub use reasons::{PartDifference, Reasons, ResponseDifference, reasons};
+pub use request_errors::{Errors, errors};
 pub use results::{Results, ResultsError, Resumed};
 pub use sample_site::SAMPLE_FILES;
 pub use schedule::{PlannedBlock, Role, Schedule};
 pub use target::{Target, TargetError};
 pub use terminal::terminal_report;
-pub use verdict::{FALSE_VERDICTS, Judgement, blocks_for_a_verdict, judged, verdicts};
+pub use verdict::{Judgement, judged, verdicts};
 pub use warning::warnings;
-
-/// The smallest difference that interests where nothing else is said: 2 %.
-pub const SMALLEST_EFFECT: f64 = 0.02;

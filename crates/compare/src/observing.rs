@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use crate::bench::Bench;
 use crate::command_line::CommandLine;
+use crate::metric::Measured;
 use crate::observed::Observed;
-use crate::plan::{Measured, PartsChoice, Plan};
+use crate::plan::{PartsChoice, Plan};
 use crate::process::{Launch, Process};
 use crate::server::Server;
 use crate::slice::{self, LoadRun};

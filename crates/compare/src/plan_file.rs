@@ -6,10 +6,11 @@ use serde::Deserialize;
 
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
+use crate::metric::Measured;
 use crate::plan::{
-    Asked, Case, CpuAccountingChoice, Measured, PartsChoice, Pinning, Plan, Repetitions, ServerSpec, Subject,
+    Asked, Case, CpuAccountingChoice, PartsChoice, Pinning, Plan, Repetitions, SMALLEST_EFFECT, ServerSpec, Subject,
 };
-use crate::plan_subject::SubjectEntry;
+use crate::plan_subject::{Reached, SubjectEntry, Surroundings};
 use crate::ports::Ports;
 use crate::quantity::{CpuWord, Fraction, Seconds};
 use crate::target::Target;
@@ -141,25 +142,6 @@ struct Cpus {
 /// Connections of a case that does not say.
 const CONNECTIONS: u32 = 10;
 
-/// What a subject's entry is read in.
-pub(crate) struct Surroundings<'a> {
-    /// The plan's.
-    pub(crate) folder: &'a Path,
-    pub(crate) server_cpus: &'a Option<CpuSet>,
-    /// The most of any case.
-    pub(crate) connections: u32,
-    pub(crate) weir: &'a str,
-}
-
-/// Where a subject is reached.
-pub(crate) struct Reached {
-    pub(crate) url: String,
-    /// The ending of its scripts' names.
-    pub(crate) script: Option<String>,
-    /// Whether it has the experiment's self-signed certificate.
-    pub(crate) tls: bool,
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CaseEntry {
@@ -259,7 +241,7 @@ impl File {
             restart: self.restart,
             start_timeout_s: seconds(self.start_timeout, 10.0),
             load_timeout_s: self.load_timeout.map(|value| value.0),
-            smallest_effect: self.smallest_effect.map_or(crate::SMALLEST_EFFECT, |fraction| fraction.0),
+            smallest_effect: self.smallest_effect.map_or(SMALLEST_EFFECT, |fraction| fraction.0),
             seed: self.seed.unwrap_or(defaults.seed),
             accounting: if self.cgroup == Some(false) {
                 CpuAccountingChoice::ProcessTree

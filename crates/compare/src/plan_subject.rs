@@ -1,15 +1,34 @@
 //! A subject of a plan file: a server by its command, a ready-made one, or that of another subject.
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::command_line::CommandLine;
+use crate::cpus::CpuSet;
 use crate::plan::{Readiness, ServerSpec};
-use crate::plan_file::{Reached, Surroundings};
 use crate::ports::Ports;
 use crate::quantity::CpuWord;
 use crate::ready_made::{Filling, ReadyMade, ready_made};
+
+/// What a subject's entry is read in.
+pub(crate) struct Surroundings<'a> {
+    /// The plan's.
+    pub(crate) folder: &'a Path,
+    pub(crate) server_cpus: &'a Option<CpuSet>,
+    /// The most of any case.
+    pub(crate) connections: u32,
+    pub(crate) weir: &'a str,
+}
+
+/// Where a subject is reached.
+pub(crate) struct Reached {
+    pub(crate) url: String,
+    /// The ending of its scripts' names.
+    pub(crate) script: Option<String>,
+    /// Whether it has the experiment's self-signed certificate.
+    pub(crate) tls: bool,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

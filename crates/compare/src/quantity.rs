@@ -101,6 +101,11 @@ impl<T, F: FnOnce(&str) -> Result<T, String>> Visitor<'_> for Words<F> {
     }
 }
 
+/// `1 block`, `2 blocks`.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
