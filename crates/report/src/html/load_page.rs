@@ -2,9 +2,9 @@
 
 use super::escape::{escaped, time};
 use super::evidence::key_figure;
-use super::examples::tick;
 use super::plot::{Axis, Line, Plot};
 use super::tables::values;
+use super::ticks::tick;
 use crate::loaded::{Loaded, LoadedPoint};
 use crate::units::{bytes, count, decimal, figure, nanoseconds, percent};
 use weir_measure::summary::Summary;
