@@ -2,6 +2,7 @@
 
 mod body;
 mod entry;
+mod value;
 
 use crate::content::base64;
 use crate::recording::{Body, Entry, Recording, header, written_time};

@@ -25,3 +25,4 @@ pub mod runner;
 pub mod secrets;
 pub mod specification;
 pub mod suite;
+mod trust;

@@ -1,15 +1,19 @@
 //! One request: taken, passed on, its response passed back, both kept.
 
-use super::{LIMITS, Shared};
-use crate::client::{Trust, TrustError};
+use super::kept::Shared;
 use crate::forgiving::{HEADS_BYTES_MAX, Seen};
 use crate::recording::{Answered, Asked, Body, Entry, header, now_us};
+use crate::trust::{Trust, TrustError};
 use std::io::{self, Cursor, Read};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use url::Url;
-use weir_endpoint::{Answer, BodyError, Content, Request};
+use weir_endpoint::{Answer, BodyError, Content, Limits, Request};
+
+/// What it takes on: requests that are passed on at the same time are as many as handlers, more wait.
+pub(super) const LIMITS: Limits =
+    Limits { connections: 1024, handlers: 32, body_bytes: 64 << 20, head: Duration::from_secs(60) };
 
 /// How long the server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(300);
