@@ -2,7 +2,7 @@
 use std::time::{Duration, Instant};
 
 use crate::bench::Bench;
-use crate::error::ExperimentError;
+use crate::error::{ExperimentError, ObserveError};
 use crate::interrupt::Interrupt;
 use crate::measured_slice::Slice;
 use crate::metric::Measured;
@@ -132,7 +132,8 @@ impl<'a> Experiment<'a> {
         };
         if let (Some(observer), Ending::Done | Ending::Budget) = (observer, &ending) {
             let blocks_s = began.elapsed().as_secs_f64().max(under_way.measured_s());
-            unobserved = under_way.observe(&observer, blocks_s, &mut observed, &mut keep).err();
+            unobserved =
+                under_way.observe(&observer, blocks_s, &mut observed, &mut keep).err().map(|why| why.to_string());
         }
         under_way.stop_servers();
         let blocks = under_way.blocks;
@@ -314,7 +315,7 @@ impl UnderWay<'_> {
         blocks_s: f64,
         observed: &mut Vec<Observed>,
         keep: &mut Option<Keep<'_>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), ObserveError> {
         let rounds = observing::rounds(self.plan, blocks_s)?;
         let plan = self.plan;
         for round in 1..=rounds as usize {
@@ -326,16 +327,16 @@ impl UnderWay<'_> {
                         continue;
                     }
                     if self.bench.interrupt.is_requested() {
-                        return Err("it was interrupted".to_owned());
+                        return Err(ObserveError::Interrupted);
                     }
                     let number = observed.len();
                     let found = self.on_server(subject, |server, bench| {
                         Ok(observing::observe((plan, case, subject), server, bench, (observer, number)))
                     });
-                    let found = found.map_err(|error| error.to_string())??;
+                    let found = found??;
                     let kept = keep.as_mut().map_or(Ok(()), |keep| keep(Complete::Observed(&found)));
                     observed.push(found);
-                    kept.map_err(|error| format!("keeping an observed slice: {error}"))?;
+                    kept.map_err(ObserveError::Keep)?;
                 }
             }
         }

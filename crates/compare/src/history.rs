@@ -7,6 +7,6 @@ mod kept;
 mod time;
 mod trend;
 
-pub use kept::{Figure, Fingerprint, History, HistoryError, KeptResult};
+pub use kept::{Figure, Fingerprint, History, HistoryError, KeptResult, KeptResultError};
 pub(crate) use time::utc;
 pub use trend::{Trend, TrendPoint, Trends};

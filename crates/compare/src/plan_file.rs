@@ -10,13 +10,14 @@ use crate::metric::Measured;
 use crate::plan::{
     Asked, Case, CpuAccountingChoice, PartsChoice, Pinning, Plan, Repetitions, SMALLEST_EFFECT, ServerSpec, Subject,
 };
+use crate::plan_mistake::PlanMistake;
 use crate::plan_subject::{Reached, SubjectEntry, Surroundings};
 use crate::ports::Ports;
 use crate::quantity::{CpuWord, Fraction, Seconds};
 use crate::target::Target;
 
 /// Why a text is no plan.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanFileError {
     /// It cannot be read as a plan; the message names line and column.
     #[error("{file}: {message}")]
@@ -27,12 +28,12 @@ pub enum PlanFileError {
         message: String,
     },
     /// What it says makes no experiment.
-    #[error("{file}: {message}")]
+    #[error("{file}: {mistake}")]
     Meaning {
         /// Which file.
         file: String,
         /// What is wrong, and what would be right.
-        message: String,
+        mistake: PlanMistake,
     },
 }
 
@@ -61,9 +62,9 @@ pub fn read_plan(text: &str, file: &Path, defaults: &Defaults) -> Result<Plan, P
         message: error.to_string().trim_end().to_owned(),
     })?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let wrong = |message: String| PlanFileError::Meaning { file: name.clone(), message };
-    let plan = read.into_plan(folder, defaults).map_err(&wrong)?;
-    plan.check().map_err(|error| wrong(error.to_string()))?;
+    let wrong = |mistake| PlanFileError::Meaning { file: name.clone(), mistake };
+    let plan = read.into_plan(folder, defaults).map_err(wrong)?;
+    plan.check().map_err(|error| wrong(error.into()))?;
     Ok(plan)
 }
 
@@ -171,13 +172,13 @@ impl Repeat {
 }
 
 impl File {
-    fn into_plan(self, folder: &Path, defaults: &Defaults) -> Result<Plan, String> {
+    fn into_plan(self, folder: &Path, defaults: &Defaults) -> Result<Plan, PlanMistake> {
         let here = folder.display().to_string();
         let in_plan = |command: CommandLine| command.filled(&[("plan", here.clone())]);
         let has_load = self.load.is_some();
         let load = in_plan(self.load.unwrap_or_else(|| defaults.load.clone()));
         if self.subjects.is_empty() {
-            return Err("it names no [[subject]]; write one for each thing that is compared".to_owned());
+            return Err(PlanMistake::NoSubjects);
         }
         let cpus =
             |word: Option<CpuWord>, default: &Option<CpuSet>| word.map_or_else(|| default.clone(), |word| word.0);
@@ -199,9 +200,7 @@ impl File {
                 Some(of) => {
                     entry.without_server(&name)?;
                     let known = subjects.iter().position(|subject: &Subject| subject.name == of);
-                    let known = known.ok_or_else(|| {
-                        format!("subject {name:?} is to use the server of {of:?}, which does not stand before it")
-                    })?;
+                    let known = known.ok_or_else(|| PlanMistake::NotBefore { subject: name.clone(), of })?;
                     let url = entry.url.unwrap_or_else(|| reached[known].url.clone());
                     let Reached { script, tls, .. } = &reached[known];
                     (subjects[known].server, Reached { url, script: script.clone(), tls: *tls })
@@ -265,24 +264,23 @@ impl CaseEntry {
         self.connections.unwrap_or(CONNECTIONS)
     }
 
-    fn into_case(self, names: &[String], reached: &[Reached]) -> Result<Case, String> {
+    fn into_case(self, names: &[String], reached: &[Reached]) -> Result<Case, PlanMistake> {
         let named = self.subjects.iter().flatten().chain(self.paths.keys());
         if let Some(unknown) = named.into_iter().find(|name| !names.contains(*name)) {
-            let known = names.join(", ");
-            return Err(format!("case {:?} names the subject {unknown:?}; there are {known}", self.name));
+            let (case, subject, known) = (self.name.clone(), unknown.clone(), names.join(", "));
+            return Err(PlanMistake::UnknownSubject { case, subject, known });
         }
         let target = |(name, reached): (&String, &Reached)| {
             if self.subjects.as_ref().is_some_and(|chosen| !chosen.contains(name)) {
                 return Ok(None);
             }
-            let wrong = |why: String| format!("case {:?}, subject {name:?}: {why}", self.name);
+            let of = || (self.name.clone(), name.clone());
             let path = self.paths.get(name).unwrap_or(&self.path);
             let path = match (&reached.script, path.contains("{script}")) {
                 (Some(script), true) => path.replace("{script}", script),
                 (None, true) => {
-                    return Err(wrong(
-                        "it runs no scripts; name those that take part with subjects = [...]".to_owned(),
-                    ));
+                    let (case, subject) = of();
+                    return Err(PlanMistake::NoScripts { case, subject });
                 }
                 _ => path.clone(),
             };
@@ -294,7 +292,10 @@ impl CaseEntry {
                 (None, None) => format!("{url}/{path}"),
                 _ => format!("{url}{path}"),
             };
-            whole.parse::<Target>().map(Some).map_err(|error| wrong(error.to_string()))
+            whole.parse::<Target>().map(Some).map_err(|source| {
+                let (case, subject) = of();
+                PlanMistake::Target { case, subject, source }
+            })
         };
         Ok(Case {
             targets: names.iter().zip(reached).map(target).collect::<Result<_, _>>()?,

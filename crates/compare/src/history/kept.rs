@@ -91,6 +91,40 @@ pub enum HistoryError {
     },
 }
 
+/// Why a file holds no result.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptResultError {
+    /// The system refuses.
+    #[error("{0}")]
+    Read(io::Error),
+    /// It is a folder, a pipe or the like.
+    #[error("it is no file")]
+    NoFile,
+    /// It is longer than any result.
+    #[error("it has more than {} MB", MOST_BYTES >> 20)]
+    TooLong,
+    /// Another program wrote it.
+    #[error("it is no result of weir compare: {0}")]
+    NotOurs(serde_json::Error),
+    /// Another version wrote it.
+    #[error("its format is {found:?}, and this version reads {FORMAT}")]
+    Format {
+        /// What it says.
+        found: String,
+    },
+    /// Something is missing in it, or is of another kind.
+    #[error("{0}")]
+    Content(serde_json::Error),
+    /// A figure that no measurement gives.
+    #[error("its {metric} of {subject} is no finite number above 0")]
+    Figure {
+        /// Its metric.
+        metric: String,
+        /// Its subject.
+        subject: String,
+    },
+}
+
 /// The results in a folder that belong to one experiment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
@@ -225,24 +259,25 @@ impl KeptResult {
     /// Reads what [`KeptResult::keep`] wrote.
     ///
     /// # Errors
-    /// Why it is none, in words.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// [`KeptResultError`] says why it is none.
+    pub fn parse(text: &str) -> Result<Self, KeptResultError> {
         #[derive(Deserialize)]
         struct Head {
             format: String,
         }
-        let head: Head =
-            serde_json::from_str(text).map_err(|error| format!("it is no result of weir compare: {error}"))?;
+        let head: Head = serde_json::from_str(text).map_err(KeptResultError::NotOurs)?;
         if head.format != FORMAT {
-            return Err(format!("its format is {:?}, and this version reads {FORMAT}", head.format));
+            return Err(KeptResultError::Format { found: head.format });
         }
-        let mut result: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let mut result: Self = serde_json::from_str(text).map_err(KeptResultError::Content)?;
         // Another person may have written the file, and a terminal shows the label.
         result.label = shown_label(&result.label);
         let sound = |value: f64| value.is_finite() && value > 0.0;
         let bad = result.figures.iter().find(|figure| ![figure.value, figure.low, figure.high].into_iter().all(sound));
         match bad {
-            Some(figure) => Err(format!("its {} of {} is no finite number above 0", figure.metric, figure.subject)),
+            Some(figure) => {
+                Err(KeptResultError::Figure { metric: figure.metric.clone(), subject: figure.subject.clone() })
+            }
             None => Ok(result),
         }
     }
@@ -314,7 +349,7 @@ impl History {
                     history.add(result);
                 }
                 Ok(_) => history.others += 1,
-                Err(why) => history.damaged.push((path, why)),
+                Err(why) => history.damaged.push((path, why.to_string())),
             }
         }
         Ok(history)
@@ -339,15 +374,15 @@ impl History {
 }
 
 /// A file's text, if it is one and not too large; nothing is waited for.
-fn read_file(path: &Path) -> Result<String, String> {
-    let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
+fn read_file(path: &Path) -> Result<String, KeptResultError> {
+    let metadata = fs::metadata(path).map_err(KeptResultError::Read)?;
     if !metadata.is_file() {
-        return Err("it is no file".to_owned());
+        return Err(KeptResultError::NoFile);
     }
     let mut text = String::new();
     let read = fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_string(&mut text));
-    read.map_err(|error| error.to_string())?;
-    if text.len() as u64 > MOST_BYTES { Err(format!("it has more than {} MB", MOST_BYTES >> 20)) } else { Ok(text) }
+    read.map_err(KeptResultError::Read)?;
+    if text.len() as u64 > MOST_BYTES { Err(KeptResultError::TooLong) } else { Ok(text) }
 }
 
 /// A label without what a terminal would obey, and not too long.
