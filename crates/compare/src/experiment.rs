@@ -162,24 +162,13 @@ impl UnderWay<'_> {
         progress: &mut dyn FnMut(Progress),
         keep: &mut Option<Keep<'_>>,
     ) -> Result<Ending, ExperimentError> {
-        let (plan, bench) = (self.plan, self.bench);
+        let plan = self.plan;
         self.start_servers()?;
-        if plan.measured == Measured::Generator && plan.repetitions.warm_up_s > 0.0 {
-            // The commands are started afresh for each slice; what can be warm is the server.
-            for subject in plan.cases[0].subjects() {
-                slice::warm_up(plan, 0, subject, bench)?;
-            }
-        }
+        self.warm_up_servers()?;
         let began = Instant::now();
         let budget = plan.repetitions.budget_s.map(Duration::from_secs_f64);
         let mut schedule = Schedule::new(plan);
-        let mut known =
-            self.blocks.iter().map(|block| block.case).fold(vec![0_usize; plan.cases.len()], |mut all, case| {
-                if let Some(count) = all.get_mut(case) {
-                    *count += 1;
-                }
-                all
-            });
+        let mut known = self.blocks_by_case();
         let mut open = vec![true; plan.cases.len()];
         let mut slices_done = 0;
         let mut begun: Option<usize> = None;
@@ -215,10 +204,7 @@ impl UnderWay<'_> {
                 let block = self.block(&planned, &mut tell)?;
                 slices_done += planned.order.len();
                 in_round -= planned.order.len();
-                let kept = keep.as_mut().map_or(Ok(()), |keep| keep(Complete::Block(&block)));
-                // What the disk has no room for is in the report all the same.
-                self.blocks.push(block);
-                kept.map_err(|source| ExperimentError::System { what: "keeping a block", source })?;
+                self.keep(block, keep)?;
                 if budget.is_some_and(|budget| began.elapsed() >= budget) {
                     return Ok(Ending::Budget);
                 }
@@ -234,6 +220,36 @@ impl UnderWay<'_> {
         }
         progress(Progress { slices_done, slices_total: slices_done, now: None, left_s: 0.0, failed: None });
         Ok(Ending::Done)
+    }
+
+    /// The servers of generators that are compared: the commands are started afresh for each slice, so that only the
+    /// servers can be warm.
+    fn warm_up_servers(&self) -> Result<(), ExperimentError> {
+        let plan = self.plan;
+        if plan.measured == Measured::Generator && plan.repetitions.warm_up_s > 0.0 {
+            for subject in plan.cases[0].subjects() {
+                slice::warm_up(plan, 0, subject, self.bench)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many blocks of each case are complete.
+    fn blocks_by_case(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.plan.cases.len()];
+        for block in &self.blocks {
+            if let Some(count) = counts.get_mut(block.case) {
+                *count += 1;
+            }
+        }
+        counts
+    }
+
+    /// Hands over a complete block. What the disk has no room for is in the report all the same.
+    fn keep(&mut self, block: Block, keep: &mut Option<Keep<'_>>) -> Result<(), ExperimentError> {
+        let kept = keep.as_mut().map_or(Ok(()), |keep| keep(Complete::Block(&block)));
+        self.blocks.push(block);
+        kept.map_err(|source| ExperimentError::System { what: "keeping a block", source })
     }
 
     /// Measures a block. If a slice fails, all of it is measured again, so that its slices still follow one another.
