@@ -189,33 +189,17 @@ impl File {
             connections: self.cases.iter().map(CaseEntry::connections).max().unwrap_or(CONNECTIONS),
             weir: &defaults.weir,
         };
-        let mut servers: Vec<ServerSpec> = Vec::new();
-        let mut subjects: Vec<Subject> = Vec::new();
-        let mut reached: Vec<Reached> = Vec::new();
-        let mut ports = Ports::default();
+        let mut read = Subjects::default();
         for mut entry in self.subjects {
             let name = entry.take_name()?;
             let (load_of_its_own, beside) = (entry.load.take(), entry.beside.take().map(in_plan));
-            let (server, found) = match entry.server.take() {
-                Some(of) => {
-                    entry.without_server(&name)?;
-                    let known = subjects.iter().position(|subject: &Subject| subject.name == of);
-                    let known = known.ok_or_else(|| PlanMistake::NotBefore { subject: name.clone(), of })?;
-                    let url = entry.url.unwrap_or_else(|| reached[known].url.clone());
-                    let Reached { script, tls, .. } = &reached[known];
-                    (subjects[known].server, Reached { url, script: script.clone(), tls: *tls })
-                }
-                None => {
-                    let (server, found) = entry.into_server(&name, &surroundings, &mut ports)?;
-                    servers.push(server);
-                    (servers.len() - 1, found)
-                }
-            };
+            let (server, found) = read.server(entry, &name, &surroundings)?;
             let insecure = if found.tls && !has_load { vec!["--insecure".to_owned()] } else { Vec::new() };
             let load = load_of_its_own.map_or_else(|| load.with(&insecure), in_plan);
-            reached.push(found);
-            subjects.push(Subject { name, server, load, beside });
+            read.reached.push(found);
+            read.subjects.push(Subject { name, server, load, beside });
         }
+        let Subjects { servers, subjects, reached, .. } = read;
         let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
         let entries = if self.cases.is_empty() { vec![CaseEntry::plain()] } else { self.cases };
         let cases = entries.into_iter().map(|case| case.into_case(&names, &reached)).collect::<Result<Vec<_>, _>>()?;
@@ -250,6 +234,38 @@ impl File {
             parts: self.parts.map_or(PartsChoice::Auto, PartsChoice::from),
             site: self.site.map(|site| folder.join(site)),
         })
+    }
+}
+
+/// The subjects that were read up to now, with their servers.
+#[derive(Default)]
+struct Subjects {
+    servers: Vec<ServerSpec>,
+    subjects: Vec<Subject>,
+    /// Where each subject is reached.
+    reached: Vec<Reached>,
+    ports: Ports,
+}
+
+impl Subjects {
+    /// The server of the next subject, and where it is reached.
+    fn server(
+        &mut self,
+        mut entry: SubjectEntry,
+        name: &str,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<(usize, Reached), PlanMistake> {
+        let Some(of) = entry.server.take() else {
+            let (server, reached) = entry.into_server(name, surroundings, &mut self.ports)?;
+            self.servers.push(server);
+            return Ok((self.servers.len() - 1, reached));
+        };
+        entry.without_server(name)?;
+        let known = self.subjects.iter().position(|subject| subject.name == of);
+        let known = known.ok_or_else(|| PlanMistake::NotBefore { subject: name.to_owned(), of })?;
+        let Reached { url, script, tls } = &self.reached[known];
+        let url = entry.url.unwrap_or_else(|| url.clone());
+        Ok((self.subjects[known].server, Reached { url, script: script.clone(), tls: *tls }))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::known::Known;
 use crate::notes::Notes;
 use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::served::{Arrival, Served};
-use crate::sockets::Sockets;
+use crate::sockets::{Socket, Sockets};
 use crate::step::{Step, push_step};
 use crate::task_names::TaskName;
 use crate::tasks::{Tasks, Verb, WokenIn};
@@ -510,7 +510,7 @@ impl Joiner {
             // Where too many are told of as new, that is no reason either: a damaged time may be of any future.
             let flooded = self.connections.len() > 2 * self.bounds.connections;
             self.connections.retain(|_, connection| {
-                let lives = connection.socket.is_some_and(|id| sockets.get(id).is_some_and(|socket| socket.claimed));
+                let lives = connection.socket.is_some_and(|id| sockets.get(id).is_some_and(Socket::is_claimed));
                 connection.waiting > 0 || lives || !flooded && connection.told.connected_ns > old
             });
         }
