@@ -7,11 +7,9 @@ use crate::per_cpu;
 use crate::ring::Rings;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, OpenMapMut, OpenObject};
+use skeleton::{SpineSkel, SpineSkelBuilder};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-
-pub(crate) use skeleton::SpineSkel;
-use skeleton::SpineSkelBuilder;
 
 #[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
 #[allow(clippy::undocumented_unsafe_blocks, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned)]

@@ -142,24 +142,7 @@ fn translate(source: &str) -> Result<String, TranslateError> {
             '-' if in_class && out.ends_with('-') => out.push_str("\\-"),
             // Perl's end of text is also before the last end of line.
             '$' if !in_class && !lines => out.push_str(r"(?:\n?\z)"),
-            '(' if !in_class => {
-                if let Some((_, why)) = REFUSED.iter().find(|(begin, _)| rest.starts_with(begin)) {
-                    return Err(TranslateError::Refused(why));
-                }
-                // How Perl itself writes down a compiled pattern.
-                if let Some(flags) = rest.strip_prefix("(?^") {
-                    let end = flags.find([':', ')']).ok_or(TranslateError::Open("(?^"))?;
-                    let set: String = flags[..end].chars().filter(|flag| "imsx".contains(*flag)).collect();
-                    out.push_str(&format!("(?{set}"));
-                    at += 2 + end;
-                } else if let Some(name) = rest.strip_prefix("(?'") {
-                    let end = name.find('\'').ok_or(TranslateError::Open("(?'"))?;
-                    out.push_str(&format!("(?<{}>", &name[..end]));
-                    at += 3 + end;
-                } else {
-                    out.push('(');
-                }
-            }
+            '(' if !in_class => at += group(rest, &mut out)?,
             '+' if !in_class && is_quantified(&out) => {
                 return Err(TranslateError::Possessive);
             }
@@ -167,6 +150,27 @@ fn translate(source: &str) -> Result<String, TranslateError> {
         }
     }
     Ok(out)
+}
+
+/// The begin of a group: how many bytes of it were taken behind the parenthesis.
+fn group(rest: &str, out: &mut String) -> Result<usize, TranslateError> {
+    if let Some((_, why)) = REFUSED.iter().find(|(begin, _)| rest.starts_with(begin)) {
+        return Err(TranslateError::Refused(why));
+    }
+    // How Perl itself writes down a compiled pattern.
+    if let Some(flags) = rest.strip_prefix("(?^") {
+        let end = flags.find([':', ')']).ok_or(TranslateError::Open("(?^"))?;
+        let set: String = flags[..end].chars().filter(|flag| "imsx".contains(*flag)).collect();
+        out.push_str(&format!("(?{set}"));
+        return Ok(2 + end);
+    }
+    if let Some(name) = rest.strip_prefix("(?'") {
+        let end = name.find('\'').ok_or(TranslateError::Open("(?'"))?;
+        out.push_str(&format!("(?<{}>", &name[..end]));
+        return Ok(3 + end);
+    }
+    out.push('(');
+    Ok(0)
 }
 
 /// Whether a quantifier has just been written, so that a plus would make it possessive.

@@ -24,9 +24,9 @@ use weir_wire::{Kind, Record, Slot, text_from_slots};
 
 mod at_server;
 mod client_side;
-mod told;
+mod requests;
 
-use told::{Connection, Waiting};
+use requests::{Connection, Waiting};
 
 /// Bounds of the joiner's memory.
 #[derive(Debug, Clone, Copy)]

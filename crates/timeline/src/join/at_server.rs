@@ -1,6 +1,6 @@
 //! What happened at the server with a request that a client told of: found by its connection and its place in the bytes.
 
-use super::told::Waiting;
+use super::requests::Waiting;
 use super::{AtServer, Joiner};
 use crate::counts::Unjoinable;
 use crate::path::{Span, Walk};

@@ -2,7 +2,7 @@
 //! sent, and after the server's last one.
 
 use super::Joiner;
-use super::told::Waiting;
+use super::requests::Waiting;
 use crate::blocked::hold_of;
 use crate::step::{Detail, Step, push_step};
 use crate::tasks::State;

@@ -1,4 +1,4 @@
-//! What the client has told: its connections, and its requests that wait for what the server's sockets tell.
+//! The connections of clients, and their requests that wait for what the sockets of the server tell.
 
 use crate::step::Step;
 use std::collections::VecDeque;
