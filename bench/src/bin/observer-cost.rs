@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weir_bench::{Cost, Slices, pin_to};
 use weir_capture::packs::PackChoice;
 use weir_capture::user_probes::{Plan, Programs, Release, UserProbes, Wanted};
-use weir_capture::{EventSource, Probes, Recorder, Recording, Rung, Samples, Target, Watch, Watched};
+use weir_capture::{BoundarySource, EventSource, Probes, Recorder, Recording, Samples, Target, Watch, Watched};
 use weir_load::{Control, Options, StopRule, Url};
 use weir_testkit::{Apache, Nginx, WeirServe};
 use weir_trace::{Limits, Run};
@@ -41,8 +41,8 @@ struct Arguments {
     #[arg(long, default_value_t = 300)]
     slice_ms: u64,
     /// Where request boundaries come from: tracepoints, fentry, syscalls, userprobes, proc
-    #[arg(long, value_parser = Rung::of_word, default_value = "tracepoints")]
-    rung: Rung,
+    #[arg(long, value_parser = BoundarySource::of_word, default_value = "tracepoints")]
+    rung: BoundarySource,
     /// Optional sources beside scheduler and sockets: disk,locks,interrupts,timers or all
     #[arg(long, value_parser = watched)]
     watch: Option<WatchedList>,
@@ -81,9 +81,9 @@ fn main() -> anyhow::Result<()> {
     let limits = Limits { segment_bytes: 16 << 20, stream_bytes: 64 << 20, ..Limits::default() };
     let target = Target::of_port(server.port)?;
     let recorder = match arguments.rung {
-        Rung::ProcOnly => Recorder::sample(&target, &run, limits)?,
+        BoundarySource::ProcOnly => Recorder::sample(&target, &run, limits)?,
         rung => {
-            let probes = Probes::load_rung(rung)?;
+            let probes = Probes::load_source(rung)?;
             let mut sources = sources(&arguments.packs, &probes, &target)?;
             let watch = arguments.watch.clone().unwrap_or_default();
             sources.extend(Watch::load(&probes, &watch.0, None)?);

@@ -1,15 +1,15 @@
-//! Where request boundaries come from: the spine's own tracepoints, or the programs of a lower rung beside it.
+//! Where request boundaries come from: the spine's own tracepoints, or the programs of a lower source beside it.
 
 use crate::arrivals::Arrivals;
-use crate::bound::Rung;
+use crate::boundary_source::BoundarySource;
 use crate::calls::Calls;
 use crate::error::CaptureError;
 use crate::functions::Functions;
-use crate::probes::Probes;
 use crate::servers::Servers;
+use crate::spine::Spine;
 use libbpf_rs::Link;
 
-/// The loaded programs of a rung.
+/// The loaded programs of a source.
 pub(crate) enum Boundaries {
     /// The socket tracepoints, which are part of the spine.
     InTheSpine,
@@ -22,27 +22,24 @@ pub(crate) enum Boundaries {
 }
 
 impl Boundaries {
-    /// Whether a rung finds its sockets by their descriptors.
-    pub(crate) fn by_descriptor(rung: Rung) -> bool {
-        matches!(rung, Rung::SystemCalls | Rung::UserProbes)
-    }
-
-    pub(crate) fn load(rung: Rung, probes: &Probes) -> Result<Self, CaptureError> {
-        match rung {
-            Rung::SocketTracepoints => Ok(Self::InTheSpine),
-            Rung::Functions => Functions::load(probes).map(Self::Functions),
-            Rung::SystemCalls => Ok(Self::Calls(Calls::load(probes)?, Arrivals::load(probes)?)),
-            Rung::UserProbes => Ok(Self::Servers(Servers::load(probes)?, Arrivals::load(probes)?)),
-            Rung::ProcOnly | Rung::ClientOnly => Err(CaptureError::NoProbes { rung: rung.name() }),
+    pub(crate) fn load(source: BoundarySource, spine: &Spine) -> Result<Self, CaptureError> {
+        match source {
+            BoundarySource::SocketTracepoints => Ok(Self::InTheSpine),
+            BoundarySource::Functions => Functions::load(spine).map(Self::Functions),
+            BoundarySource::SystemCalls => Ok(Self::Calls(Calls::load(spine)?, Arrivals::load(spine)?)),
+            BoundarySource::UserProbes => Ok(Self::Servers(Servers::load(spine)?, Arrivals::load(spine)?)),
+            BoundarySource::ProcOnly | BoundarySource::ClientOnly => {
+                Err(CaptureError::NoProbes { name: source.name() })
+            }
         }
     }
 
-    pub(crate) fn rung(&self) -> Rung {
+    pub(crate) fn source(&self) -> BoundarySource {
         match self {
-            Self::InTheSpine => Rung::SocketTracepoints,
-            Self::Functions(_) => Rung::Functions,
-            Self::Calls(..) => Rung::SystemCalls,
-            Self::Servers(..) => Rung::UserProbes,
+            Self::InTheSpine => BoundarySource::SocketTracepoints,
+            Self::Functions(_) => BoundarySource::Functions,
+            Self::Calls(..) => BoundarySource::SystemCalls,
+            Self::Servers(..) => BoundarySource::UserProbes,
         }
     }
 

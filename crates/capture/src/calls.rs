@@ -1,7 +1,7 @@
 //! The server's system calls on sockets.
 
 use crate::error::CaptureError;
-use crate::probes::{Probes, RING_MASK, refusal};
+use crate::spine::{RING_MASK, Spine, refusal};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject};
 use skeleton::{CallsSkel, CallsSkelBuilder};
@@ -19,7 +19,7 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    pub(crate) fn load(probes: &Probes) -> Result<Self, CaptureError> {
+    pub(crate) fn load(spine: &Spine) -> Result<Self, CaptureError> {
         let refused = |error: libbpf_rs::Error| refusal("loading the probe of system calls", &error);
         // As for the spine: once a run, and it lives as long as the process.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -27,7 +27,7 @@ impl Calls {
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.ring_mask = RING_MASK;
         }
-        probes.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
+        spine.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
         Ok(Self { skel: open.load().map_err(refused)? })
     }
 

@@ -1,6 +1,6 @@
 //! Targets by control group (version 2): a systemd unit's, a container's, or any other.
 
-use crate::containers::{self, Runtimes, Search};
+use crate::containers::{self, Runtimes, Search, is_id};
 use crate::error::TargetError;
 use std::collections::BTreeSet;
 use std::fs;
@@ -138,11 +138,6 @@ fn group_name(name: &str, known: impl Fn(&str) -> Option<String>) -> Option<Stri
         let readable = known(id).or_else(|| id.get(..12).map(str::to_owned))?;
         Some(format!("container {readable}"))
     })
-}
-
-/// Whether a text is a container's whole id: 64 hexadecimal digits.
-pub(crate) fn is_id(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn name_of(path: &Path) -> String {

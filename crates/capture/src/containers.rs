@@ -59,7 +59,12 @@ pub fn of_storage(text: &str) -> Vec<Container> {
 fn container(id: String, mut names: Vec<String>) -> Option<Container> {
     let is_name = |name: &String| !name.is_empty() && name.chars().all(|c| !c.is_whitespace() && !c.is_control());
     names.retain(is_name);
-    crate::cgroup::is_id(&id).then_some(Container { id, names })
+    is_id(&id).then_some(Container { id, names })
+}
+
+/// Whether a text is a container's whole id: 64 hexadecimal digits.
+pub(crate) fn is_id(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// What was found out about a name.

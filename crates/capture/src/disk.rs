@@ -1,8 +1,9 @@
 //! Disk, by option: the file that a task of the server waits for, and requests to block devices (`bpf/disk.bpf.c`).
 
 use crate::error::CaptureError;
-use crate::probes::{Probes, RING_MASK, refusal, set_calls};
+use crate::probes::Probes;
 use crate::programs::{Programs, has_tracepoint};
+use crate::spine::{RING_MASK, refusal, set_calls};
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::mem::MaybeUninit;

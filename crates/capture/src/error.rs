@@ -44,7 +44,7 @@ pub enum CaptureError {
         /// What the kernel or libbpf said.
         reason: String,
     },
-    /// The rung knows the functions of some servers only.
+    /// The source knows the functions of some servers only.
     #[error(
         "the rung \"user probes\" knows the functions of Apache and nginx, and the server runs {programs}: `--rung proc` works with every server"
     )]
@@ -52,11 +52,11 @@ pub enum CaptureError {
         /// What the server runs.
         programs: String,
     },
-    /// Probes are asked for on a rung that has none.
-    #[error("the rung {rung:?} has no probes in the kernel")]
+    /// Probes are asked for on a source that has none.
+    #[error("the rung {name:?} has no probes in the kernel")]
     NoProbes {
-        /// The rung's name.
-        rung: &'static str,
+        /// The source's name.
+        name: &'static str,
     },
     /// The kernel refused the probes for another reason.
     #[error("the kernel refused the probes while {doing}: {reason}")]

@@ -1,7 +1,7 @@
 //! TCP's own functions, where probes may be attached to the kernel's functions.
 
 use crate::error::CaptureError;
-use crate::probes::{Probes, RING_MASK, refusal};
+use crate::spine::{RING_MASK, Spine, refusal};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject};
 use skeleton::{FunctionsSkel, FunctionsSkelBuilder};
@@ -20,7 +20,7 @@ pub(crate) struct Functions {
 
 impl Functions {
     /// Loads them, and tries whether they can be attached: some kernels refuse the one, some the other.
-    pub(crate) fn load(probes: &Probes) -> Result<Self, CaptureError> {
+    pub(crate) fn load(spine: &Spine) -> Result<Self, CaptureError> {
         let refused = |error: libbpf_rs::Error| refusal("loading the probes of functions", &error);
         // As for the spine: once a run, and it lives as long as the process.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -28,7 +28,7 @@ impl Functions {
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.ring_mask = RING_MASK;
         }
-        probes.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
+        spine.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
         // Gone since Linux 6.5.
         open.progs.on_tcp_page.set_autoload(has_function("tcp_sendpage"));
         let functions = Self { skel: open.load().map_err(|error| refused_functions(&error))? };

@@ -2,8 +2,9 @@
 
 use crate::error::CaptureError;
 use crate::per_cpu;
-use crate::probes::{Probes, RING_MASK, refusal};
+use crate::probes::Probes;
 use crate::programs::{Programs, has_tracepoint};
+use crate::spine::{RING_MASK, refusal};
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::mem::MaybeUninit;

@@ -1,8 +1,9 @@
 //! Locks, by option: which lock a task of the server waits for, and who has it (`bpf/locks.bpf.c`).
 
 use crate::error::CaptureError;
-use crate::probes::{Probes, RING_MASK, refusal};
+use crate::probes::Probes;
 use crate::programs::Programs;
+use crate::spine::{RING_MASK, refusal};
 use crate::symbols::Symbols;
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};

@@ -1,6 +1,6 @@
-//! The rung without any probe: what /proc tells of the server's tasks, looked at ten times a second.
+//! The source without any probe: what /proc tells of the server's tasks, looked at ten times a second.
 
-use crate::bound::Rung;
+use crate::boundary_source::BoundarySource;
 use crate::error::CaptureError;
 use crate::proc_task::look;
 use crate::recorder::{Recorder, Recording, clock_ns};
@@ -44,7 +44,7 @@ impl Recorder {
             .name("weir-record".to_owned())
             .spawn(move || sampler.run())
             .map_err(|error| CaptureError::Refused { doing: "starting the collector", reason: error.to_string() })?;
-        Ok(Self::of_thread(thread, shared, run, Rung::ProcOnly))
+        Ok(Self::of_thread(thread, shared, run, BoundarySource::ProcOnly))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The programs of an optional source: attached and detached together, their time measured by the kernel.
 
 use crate::error::CaptureError;
-use crate::probes::refusal;
+use crate::spine::refusal;
 use libbpf_rs::btf::{Btf, types::Typedef};
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, libbpf_sys};

@@ -1,6 +1,6 @@
 //! The collector: drains the rings, expands, names tasks, and writes a run.
 
-use crate::bound::Rung;
+use crate::boundary_source::BoundarySource;
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
 use crate::expand::Expander;
@@ -91,7 +91,7 @@ pub struct Recorder {
     thread: JoinHandle<Result<Cost, WriteError>>,
     shared: Arc<Recording>,
     run: Run,
-    rung: Rung,
+    source: BoundarySource,
 }
 
 impl Recorder {
@@ -116,7 +116,7 @@ impl Recorder {
     ) -> Result<Self, CaptureError> {
         sources.push(Box::new(Quotas::new(&target.pids)));
         mark(&mut probes, target);
-        let (rings, rung) = (probes.rings()?, probes.rung());
+        let (rings, source) = (probes.rings()?, probes.source());
         let attached = probes.attach()?;
         for source in &mut sources {
             source.attach()?;
@@ -154,7 +154,7 @@ impl Recorder {
             .name("weir-record".to_owned())
             .spawn(move || collector_main(&mut collector, attached))
             .map_err(|error| CaptureError::Refused { doing: "starting the collector", reason: error.to_string() })?;
-        Ok(Self { thread, shared, run: run.clone(), rung })
+        Ok(Self { thread, shared, run: run.clone(), source })
     }
 
     /// A recording by another thread than the collector of probes.
@@ -162,9 +162,9 @@ impl Recorder {
         thread: JoinHandle<Result<Cost, WriteError>>,
         shared: Arc<Recording>,
         run: &Run,
-        rung: Rung,
+        source: BoundarySource,
     ) -> Self {
-        Self { thread, shared, run: run.clone(), rung }
+        Self { thread, shared, run: run.clone(), source }
     }
 
     /// Its counters.
@@ -179,10 +179,10 @@ impl Recorder {
         self.thread.is_finished()
     }
 
-    /// The rung that request boundaries come from.
+    /// The source that request boundaries come from.
     #[must_use]
-    pub fn rung(&self) -> Rung {
-        self.rung
+    pub fn source(&self) -> BoundarySource {
+        self.source
     }
 
     /// Detaches, writes what is left, and notes the end in the manifest.

@@ -7,6 +7,7 @@
 //! A stack is told as a node of a tree of frames, each frame as an offset in a file or in the kernel; what they are
 //! called is looked up when the sampling ends, and each minute, so that a run can be read on another machine.
 
+mod channel;
 mod memory;
 mod objects;
 mod php;
@@ -20,27 +21,23 @@ mod workshop;
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
 use crate::probes::Probes;
+use channel::{Inbox, Told};
 use programs::Programs;
 use sampler::Sampler;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_wire::{Kind, Record, Slot};
 use workshop::Workshop;
-
-/// A record with its payload, on its way to the collector.
-type Told = (Record, Vec<Slot>);
 
 /// What a thread gives back: the sampler, what is left to be told, and the CPU time that it took, nanoseconds.
 type Turn = (Sampler, Vec<Told>, u64);
 
 /// Records on their way to the collector: of two CPUs they fill it in half a minute without anybody looking.
 const CHANNEL: usize = 1 << 14;
-/// Processes of whose new program the sampler has not heard yet.
-const MOST_CHANGED: usize = 1 << 14;
 
 /// The samples a second of each CPU unless the user says: not a multiple of the kernel's own ticks.
 pub const USUAL_HZ: u32 = 99;
@@ -57,26 +54,6 @@ pub struct Samples {
     /// What the thread left to be told when it ended.
     left: Vec<Told>,
     cpu_ns: u64,
-}
-
-/// Processes that run another program than before, or have ended.
-#[derive(Debug, Default)]
-struct Inbox {
-    changed: Mutex<Vec<u32>>,
-}
-
-impl Inbox {
-    fn put(&self, tgid: u32) {
-        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that is missed is met again with addresses that are in none of its mappings, and read anew.
-        if changed.len() < MOST_CHANGED {
-            changed.push(tgid);
-        }
-    }
-
-    fn take(&self) -> Vec<u32> {
-        std::mem::take(&mut self.changed.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 impl Samples {

@@ -1,8 +1,8 @@
-//! Known servers' own functions, where a request begins and where it is answered: the rung for kernels that tell neither
+//! Known servers' own functions, where a request begins and where it is answered: the source for kernels that tell neither
 //! of sockets nor of system calls.
 
 use crate::error::CaptureError;
-use crate::probes::{Probes, RING_MASK, refusal};
+use crate::spine::{RING_MASK, Spine, refusal};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, ProgramMut, UprobeOpts};
 use skeleton::{ServersSkel, ServersSkelBuilder};
@@ -42,7 +42,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    pub(crate) fn load(probes: &Probes) -> Result<Self, CaptureError> {
+    pub(crate) fn load(spine: &Spine) -> Result<Self, CaptureError> {
         let refused = |error: libbpf_rs::Error| refusal("loading the probes of servers", &error);
         // As for the spine: once a run, and it lives as long as the process.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -50,7 +50,7 @@ impl Servers {
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.ring_mask = RING_MASK;
         }
-        probes.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
+        spine.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
         Ok(Self { skel: open.load().map_err(refused)? })
     }
 

@@ -1,8 +1,9 @@
 //! Timers, by option: which wake-ups of the server's tasks came from a timer (`bpf/timers.bpf.c`).
 
 use crate::error::CaptureError;
-use crate::probes::{Probes, RING_MASK, refusal};
+use crate::probes::Probes;
 use crate::programs::Programs;
+use crate::spine::{RING_MASK, refusal};
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::mem::MaybeUninit;

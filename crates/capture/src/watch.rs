@@ -27,6 +27,14 @@ pub enum Watched {
     Timers = 8,
 }
 
+/// A word of a list names no optional source.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?} is no source; there are {} and all", Watched::ALL.map(Watched::name).join(", "))]
+pub struct UnknownWatched {
+    /// The word.
+    pub word: String,
+}
+
 impl Watched {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Disk, Self::Locks, Self::Interrupts, Self::Timers];
@@ -42,15 +50,18 @@ impl Watched {
         }
     }
 
-    /// The sources of a list such as `disk,locks`, or `all`; the unknown word otherwise.
+    /// The sources of a list such as `disk,locks`, or `all`.
     ///
     /// # Errors
-    /// The first word that is no source's name.
-    pub fn parse_list(list: &str) -> Result<Vec<Self>, String> {
+    /// [`UnknownWatched`] with the first word that is no source's name.
+    pub fn parse_list(list: &str) -> Result<Vec<Self>, UnknownWatched> {
         if list == "all" {
             return Ok(Self::ALL.to_vec());
         }
-        let named = |word: &str| Self::ALL.into_iter().find(|source| source.name() == word).ok_or(word.to_owned());
+        let named = |word: &str| {
+            let known = Self::ALL.into_iter().find(|source| source.name() == word);
+            known.ok_or_else(|| UnknownWatched { word: word.to_owned() })
+        };
         let mut sources = list.split(',').map(named).collect::<Result<Vec<_>, _>>()?;
         sources.sort_unstable();
         sources.dedup();
@@ -303,7 +314,7 @@ mod tests {
     fn lists_are_read_and_unknown_words_named() {
         assert_eq!(Watched::parse_list("all"), Ok(Watched::ALL.to_vec()));
         assert_eq!(Watched::parse_list("locks,disk,locks"), Ok(vec![Watched::Disk, Watched::Locks]));
-        assert_eq!(Watched::parse_list("disk,dsik"), Err("dsik".to_owned()));
-        assert_eq!(Watched::parse_list(""), Err(String::new()));
+        assert_eq!(Watched::parse_list("disk,dsik"), Err(UnknownWatched { word: "dsik".to_owned() }));
+        assert_eq!(Watched::parse_list(""), Err(UnknownWatched { word: String::new() }));
     }
 }

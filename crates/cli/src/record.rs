@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_capture::{Footing, Probes, Recorder, Rung, Target, cgroup};
+use weir_capture::{BoundarySource, Footing, Probes, Recorder, Target, cgroup};
 use weir_trace::{Limits, Run, Source};
 
 /// Disk space of a recording, MiB, unless the user says.
@@ -184,8 +184,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // The probes load before the command starts: if they are refused, no server was started in vain.
     let mut footing = args.rung.ladder().climb()?;
     footing.notes.iter().for_each(|note| eprintln!("weir record: {note}"));
-    if footing.rung == Rung::ClientOnly {
-        bail!("nothing can be recorded on the rung {:?}", footing.rung.name());
+    if footing.source == BoundarySource::ClientOnly {
+        bail!("nothing can be recorded on the rung {:?}", footing.source.name());
     }
     if let Some(probes) = footing.probes.as_mut().filter(|_| args.keep_addresses) {
         probes.keep_addresses();
@@ -203,7 +203,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let transactions = args.sources.transactions()?;
     // Not before: what is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
-    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(footing.rung.name()), None)?;
+    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(footing.source.name()), None)?;
     let recorder = match footing.probes {
         Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?,
         None => Recorder::sample(&target, &run, limits(args.disk))?,
@@ -241,13 +241,13 @@ pub(crate) fn must_listen(target: &Target) -> anyhow::Result<()> {
 
 /// The probes of the highest rung that works, with the reasons why none above it does, where nothing can be done without
 /// probes.
-pub(crate) fn probes(rung: &RungArgs) -> anyhow::Result<(Probes, Rung, Vec<String>)> {
-    let Footing { probes, rung, notes: mut why, .. } = rung.ladder().climb()?;
+pub(crate) fn probes(rung: &RungArgs) -> anyhow::Result<(Probes, BoundarySource, Vec<String>)> {
+    let Footing { probes, source, notes: mut why, .. } = rung.ladder().climb()?;
     let Some(probes) = probes else {
-        why.push(format!("the rung {:?} follows no request", rung.name()));
+        why.push(format!("the rung {:?} follows no request", source.name()));
         bail!("{}", why.join("\n  "));
     };
-    Ok((probes, rung, why))
+    Ok((probes, source, why))
 }
 
 /// Divides the disk space among the streams, in segments small enough that removing one leaves most of a stream.

@@ -1,6 +1,6 @@
 //! The option that chooses a rung of the ladder of sources.
 
-use weir_capture::{Ladder, Rung};
+use weir_capture::{BoundarySource, Ladder, NoSuchSource};
 
 /// Where request boundaries come from.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -12,8 +12,8 @@ pub(crate) struct RungArgs {
     rung: Asked,
 
     /// Behave as on a kernel that lacks this rung; may be repeated
-    #[arg(long, value_name = "RUNG", value_parser = Rung::of_word)]
-    without_rung: Vec<Rung>,
+    #[arg(long, value_name = "RUNG", value_parser = BoundarySource::of_word)]
+    without_rung: Vec<BoundarySource>,
 }
 
 /// What the option asks for.
@@ -23,11 +23,11 @@ enum Asked {
     #[default]
     Highest,
     /// This one.
-    This(Rung),
+    This(BoundarySource),
 }
 
-fn rung(word: &str) -> Result<Asked, String> {
-    if word == "auto" { Ok(Asked::Highest) } else { Rung::of_word(word).map(Asked::This) }
+fn rung(word: &str) -> Result<Asked, NoSuchSource> {
+    if word == "auto" { Ok(Asked::Highest) } else { BoundarySource::of_word(word).map(Asked::This) }
 }
 
 impl RungArgs {

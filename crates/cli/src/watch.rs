@@ -1,7 +1,7 @@
 //! Optional sources of a recording: `--watch` and `--watch-windows`.
 
 use std::time::Duration;
-use weir_capture::{EventSource, Probes, Watch, Watched, Windows};
+use weir_capture::{EventSource, Probes, UnknownWatched, Watch, Watched, Windows};
 
 /// What is watched beside scheduler and sockets.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -33,11 +33,8 @@ impl WatchArgs {
     }
 }
 
-fn sources(list: &str) -> Result<Sources, String> {
-    Watched::parse_list(list).map(Sources).map_err(|word| {
-        let names: Vec<&str> = Watched::ALL.iter().map(|source| source.name()).collect();
-        format!("{word:?} is no source; there are {} and all", names.join(", "))
-    })
+fn sources(list: &str) -> Result<Sources, UnknownWatched> {
+    Watched::parse_list(list).map(Sources)
 }
 
 fn windows(text: &str) -> Result<Windows, String> {
@@ -61,7 +58,8 @@ mod tests {
         for bad in ["100ms", "2s/100ms", "1ms/2s", "x/2s", "2s/2s"] {
             assert!(windows(bad).is_err(), "{bad:?}");
         }
-        assert!(sources("disk,lock").is_err_and(|error| error.contains("\"lock\"") && error.contains("locks")));
+        let error = sources("disk,lock").expect_err("no such source").to_string();
+        assert!(error.contains("\"lock\"") && error.contains("locks"), "{error}");
         assert!(sources("all").is_ok_and(|all| all.0.len() == 4));
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::path::Path;
 use support::{alone, explain, number, output};
-use weir_capture::{Probes, Recorder, Rung, Target};
+use weir_capture::{BoundarySource, Probes, Recorder, Target};
 use weir_testkit::{Apache, Nginx, RunningServer, WeirServe, require};
 use weir_timeline::{AtServer, Bounds, Joiner};
 use weir_trace::{Limits, Run, RunReader, Source};
@@ -103,8 +103,8 @@ fn user_probes_agree_with_the_socket_tracepoints() {
     if require::root_and_bpf().is_none() || require::nginx().is_none() || require::apache().is_none() {
         return;
     }
-    agreement(&Nginx::new().pin(0).start().expect("nginx starts"), Rung::UserProbes);
-    agreement(&Apache::prefork().pin(0).start().expect("Apache starts"), Rung::UserProbes);
+    agreement(&Nginx::new().pin(0).start().expect("nginx starts"), BoundarySource::UserProbes);
+    agreement(&Apache::prefork().pin(0).start().expect("Apache starts"), BoundarySource::UserProbes);
 }
 
 /// Where neither the kernel nor the server is known to the probes, /proc tells what it can; asked for, it is refused.
@@ -204,17 +204,17 @@ fn quantile(mut differences: Vec<u64>, share: f64) -> u64 {
 }
 
 /// Two recordings of the same load at once, on the highest rung and on another: how far their times lie apart.
-fn agreement(server: &RunningServer, rung: Rung) {
+fn agreement(server: &RunningServer, rung: BoundarySource) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let target = Target::of_port(server.port).expect("it listens");
-    let recorder = |rung: Rung| {
+    let recorder = |rung: BoundarySource| {
         let directory = folder.path().join(rung.word());
         let run = Run::create(&directory).expect("a run");
-        let probes = Probes::load_rung(rung).expect("the probes");
+        let probes = Probes::load_source(rung).expect("the probes");
         let recorder = Recorder::start(probes, &target, &run, Limits::default()).expect("it starts");
         (directory, recorder)
     };
-    let [(upper, first), (lower, second)] = [recorder(Rung::SocketTracepoints), recorder(rung)];
+    let [(upper, first), (lower, second)] = [recorder(BoundarySource::SocketTracepoints), recorder(rung)];
     let path = upper.to_str().expect("a readable path");
     let url = server.url("/1k.txt");
     let loaded = output(&["load", "-q", "--run", path, &url, "-c", "8", "-n", "20000", "--cpu", "1"]);
@@ -246,8 +246,8 @@ fn system_calls_agree_with_the_socket_tracepoints() {
     if require::root_and_bpf().is_none() || require::nginx().is_none() || require::apache().is_none() {
         return;
     }
-    agreement(&Nginx::new().pin(0).start().expect("nginx starts"), Rung::SystemCalls);
-    agreement(&Apache::prefork().pin(0).start().expect("Apache starts"), Rung::SystemCalls);
+    agreement(&Nginx::new().pin(0).start().expect("nginx starts"), BoundarySource::SystemCalls);
+    agreement(&Apache::prefork().pin(0).start().expect("Apache starts"), BoundarySource::SystemCalls);
 }
 
 /// Probes of functions either work, or are refused in words and fallen from with a note.
@@ -258,9 +258,9 @@ fn probes_of_functions_or_a_reason() {
         return;
     }
     let server = Nginx::new().pin(0).start().expect("nginx starts");
-    if Probes::load_rung(Rung::Functions).is_ok() {
+    if Probes::load_source(BoundarySource::Functions).is_ok() {
         check(&server, &["--rung", "fentry"], "fentry", &["-c", "10"]);
-        return agreement(&server, Rung::Functions);
+        return agreement(&server, BoundarySource::Functions);
     }
     let (port, url) = (server.port.to_string(), server.url("/1k.txt"));
     let folder = tempfile::tempdir().expect("a temporary directory");

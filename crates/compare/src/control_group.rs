@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::accounting::CpuTime;
+use crate::cpu_time::CpuTime;
 
 /// The groups of one experiment, under a common parent. They are removed by the
 /// [guardian](crate::guardian), which also does so when we are killed.

@@ -280,6 +280,70 @@ pub enum ExperimentError {
     Interrupted,
 }
 
+/// Why no slice, or not as many as were asked for, could be observed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ObserveError {
+    /// Not the servers are compared.
+    #[error("load generators are compared, not the parts of a server's responses")]
+    OfGenerators,
+    /// The user does not want it.
+    #[error("it was not wanted (--no-parts)")]
+    NotWanted,
+    /// It would take a large part of the time of the blocks.
+    #[error("observing would take long beside so few blocks; --parts asks for it")]
+    TooLong,
+    /// The experiment was told to stop.
+    #[error("it was interrupted")]
+    Interrupted,
+    /// A server or a load is at fault, or the system refuses.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// The command beside the server is at fault.
+    #[error(transparent)]
+    Beside(#[from] LoadError),
+    /// An observed slice could not be kept.
+    #[error("keeping an observed slice: {0}")]
+    Keep(io::Error),
+    /// The observer could not be run at all.
+    #[error("starting {command}: {source}")]
+    Spawn {
+        /// The command.
+        command: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The observer failed.
+    #[error("{command} ended with {status}{output}")]
+    Failed {
+        /// The command.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The last lines that it printed.
+        output: String,
+    },
+    /// The observer did not end when it should have.
+    #[error("{command} took longer than {limit_s} s")]
+    Overran {
+        /// The command.
+        command: String,
+        /// How long we waited, in seconds.
+        limit_s: u64,
+    },
+    /// What the observer printed is no JSON.
+    #[error("what the observer printed: {0}")]
+    NoJson(serde_json::Error),
+    /// What the observer printed lacks something.
+    #[error("what the observer printed has no {key}")]
+    Absent {
+        /// What it lacks.
+        key: &'static str,
+    },
+    /// There is nothing to report.
+    #[error("no response was observed from begin to end")]
+    NoResponse,
+}
+
 /// What to do about a server that ended.
 fn remedy_of_end(status: ExitStatus) -> &'static str {
     if status.success() {

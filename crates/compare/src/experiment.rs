@@ -2,12 +2,14 @@
 use std::time::{Duration, Instant};
 
 use crate::bench::Bench;
-use crate::error::ExperimentError;
+use crate::error::{ExperimentError, ObserveError};
 use crate::interrupt::Interrupt;
+use crate::measured_slice::Slice;
+use crate::metric::Measured;
 use crate::observed::Observed;
 use crate::observing::{self, Observer};
-use crate::outcome::{Block, BlockSlice, Ending, FailedSlice, Outcome, Slice};
-use crate::plan::{Measured, Plan};
+use crate::outcome::{Block, BlockSlice, Ending, FailedSlice, Outcome};
+use crate::plan::Plan;
 use crate::program;
 use crate::schedule::{PlannedBlock, Role, Schedule};
 use crate::server::Server;
@@ -130,7 +132,8 @@ impl<'a> Experiment<'a> {
         };
         if let (Some(observer), Ending::Done | Ending::Budget) = (observer, &ending) {
             let blocks_s = began.elapsed().as_secs_f64().max(under_way.measured_s());
-            unobserved = under_way.observe(&observer, blocks_s, &mut observed, &mut keep).err();
+            unobserved =
+                under_way.observe(&observer, blocks_s, &mut observed, &mut keep).err().map(|why| why.to_string());
         }
         under_way.stop_servers();
         let blocks = under_way.blocks;
@@ -159,24 +162,13 @@ impl UnderWay<'_> {
         progress: &mut dyn FnMut(Progress),
         keep: &mut Option<Keep<'_>>,
     ) -> Result<Ending, ExperimentError> {
-        let (plan, bench) = (self.plan, self.bench);
+        let plan = self.plan;
         self.start_servers()?;
-        if plan.measured == Measured::Generator && plan.repetitions.warm_up_s > 0.0 {
-            // The commands are started afresh for each slice; what can be warm is the server.
-            for subject in plan.cases[0].subjects() {
-                slice::warm_up(plan, 0, subject, bench)?;
-            }
-        }
+        self.warm_up_servers()?;
         let began = Instant::now();
         let budget = plan.repetitions.budget_s.map(Duration::from_secs_f64);
         let mut schedule = Schedule::new(plan);
-        let mut known =
-            self.blocks.iter().map(|block| block.case).fold(vec![0_usize; plan.cases.len()], |mut all, case| {
-                if let Some(count) = all.get_mut(case) {
-                    *count += 1;
-                }
-                all
-            });
+        let mut known = self.blocks_by_case();
         let mut open = vec![true; plan.cases.len()];
         let mut slices_done = 0;
         let mut begun: Option<usize> = None;
@@ -212,10 +204,7 @@ impl UnderWay<'_> {
                 let block = self.block(&planned, &mut tell)?;
                 slices_done += planned.order.len();
                 in_round -= planned.order.len();
-                let kept = keep.as_mut().map_or(Ok(()), |keep| keep(Complete::Block(&block)));
-                // What the disk has no room for is in the report all the same.
-                self.blocks.push(block);
-                kept.map_err(|source| ExperimentError::System { what: "keeping a block", source })?;
+                self.keep(block, keep)?;
                 if budget.is_some_and(|budget| began.elapsed() >= budget) {
                     return Ok(Ending::Budget);
                 }
@@ -231,6 +220,36 @@ impl UnderWay<'_> {
         }
         progress(Progress { slices_done, slices_total: slices_done, now: None, left_s: 0.0, failed: None });
         Ok(Ending::Done)
+    }
+
+    /// The servers of generators that are compared: the commands are started afresh for each slice, so that only the
+    /// servers can be warm.
+    fn warm_up_servers(&self) -> Result<(), ExperimentError> {
+        let plan = self.plan;
+        if plan.measured == Measured::Generator && plan.repetitions.warm_up_s > 0.0 {
+            for subject in plan.cases[0].subjects() {
+                slice::warm_up(plan, 0, subject, self.bench)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many blocks of each case are complete.
+    fn blocks_by_case(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.plan.cases.len()];
+        for block in &self.blocks {
+            if let Some(count) = counts.get_mut(block.case) {
+                *count += 1;
+            }
+        }
+        counts
+    }
+
+    /// Hands over a complete block. What the disk has no room for is in the report all the same.
+    fn keep(&mut self, block: Block, keep: &mut Option<Keep<'_>>) -> Result<(), ExperimentError> {
+        let kept = keep.as_mut().map_or(Ok(()), |keep| keep(Complete::Block(&block)));
+        self.blocks.push(block);
+        kept.map_err(|source| ExperimentError::System { what: "keeping a block", source })
     }
 
     /// Measures a block. If a slice fails, all of it is measured again, so that its slices still follow one another.
@@ -312,7 +331,7 @@ impl UnderWay<'_> {
         blocks_s: f64,
         observed: &mut Vec<Observed>,
         keep: &mut Option<Keep<'_>>,
-    ) -> Result<(), String> {
+    ) -> Result<(), ObserveError> {
         let rounds = observing::rounds(self.plan, blocks_s)?;
         let plan = self.plan;
         for round in 1..=rounds as usize {
@@ -324,16 +343,16 @@ impl UnderWay<'_> {
                         continue;
                     }
                     if self.bench.interrupt.is_requested() {
-                        return Err("it was interrupted".to_owned());
+                        return Err(ObserveError::Interrupted);
                     }
                     let number = observed.len();
                     let found = self.on_server(subject, |server, bench| {
                         Ok(observing::observe((plan, case, subject), server, bench, (observer, number)))
                     });
-                    let found = found.map_err(|error| error.to_string())??;
+                    let found = found??;
                     let kept = keep.as_mut().map_or(Ok(()), |keep| keep(Complete::Observed(&found)));
                     observed.push(found);
-                    kept.map_err(|error| format!("keeping an observed slice: {error}"))?;
+                    kept.map_err(ObserveError::Keep)?;
                 }
             }
         }

@@ -6,8 +6,9 @@ use weir_measure::comparison::median;
 
 use crate::curve::Curve;
 use crate::fairness::{Fairness, TypicalFairness};
+use crate::measured_slice::Slice;
 use crate::observed::Parts;
-use crate::outcome::{Outcome, Slice};
+use crate::outcome::Outcome;
 use crate::schedule::Role;
 
 /// What a subject did and used under a load, over its slices (those of the baseline against itself left out). Figures are

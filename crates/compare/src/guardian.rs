@@ -24,6 +24,9 @@ use marked::end_marked;
 
 /// Process groups that can be watched at a time: an experiment has at most four.
 const WATCHED_MAX: usize = 32;
+/// The guardian's descriptors: the pipe that it reads, and the file that kills a control group.
+const ORDERS: RawFd = 0;
+const KILL_FILE: RawFd = 1;
 
 /// The guardian of one experiment. When dropped, it has cleaned up and ended.
 #[derive(Debug)]
@@ -122,6 +125,35 @@ unsafe fn guard(
 ) -> ! {
     // SAFETY: system calls on our own descriptors and on memory that outlives the calls.
     unsafe {
+        stand_apart(orders, kill_file);
+        let watched = watch_until_the_end();
+        for group in watched.iter().filter(|group| **group > 1) {
+            libc::kill(-*group, libc::SIGKILL);
+        }
+        if kill_file.is_some() {
+            libc::write(KILL_FILE, c"1".as_ptr().cast(), 1);
+        } else {
+            end_marked(variable);
+        }
+        remove_groups(directories);
+        if let Some(folder) = folder {
+            // Another program may allocate memory, as walking through folders takes.
+            for program in [c"/bin/rm", c"/usr/bin/rm"] {
+                let words = [c"rm".as_ptr(), c"-rf".as_ptr(), c"--".as_ptr(), folder.as_ptr(), std::ptr::null()];
+                libc::execve(program.as_ptr(), words.as_ptr(), words[4..].as_ptr());
+            }
+        }
+        libc::_exit(0)
+    }
+}
+
+/// Leaves the terminal, and every descriptor but [`ORDERS`] and [`KILL_FILE`], which become these two.
+///
+/// # Safety
+/// As for [`guard`].
+unsafe fn stand_apart(orders: RawFd, kill_file: Option<RawFd>) {
+    // SAFETY: system calls on our own descriptors.
+    unsafe {
         // Out of the terminal's reach: Ctrl-C is for the others.
         libc::setsid();
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
@@ -132,61 +164,61 @@ unsafe fn guard(
         // else of what we inherited stays open, least of all our own writing end of the pipe.
         let orders = libc::fcntl(orders, libc::F_DUPFD, 10);
         let kill_file = kill_file.map(|file| libc::fcntl(file, libc::F_DUPFD, 10));
-        libc::dup2(orders, 0);
+        libc::dup2(orders, ORDERS);
         match kill_file {
-            Some(file) => libc::dup2(file, 1),
-            None => libc::close(1),
+            Some(file) => libc::dup2(file, KILL_FILE),
+            None => libc::close(KILL_FILE),
         };
         if libc::syscall(libc::SYS_close_range, 2_u32, u32::MAX, 0_u32) != 0 {
             for descriptor in 2..4096 {
                 libc::close(descriptor);
             }
         }
+    }
+}
 
-        let mut watched = [0_i32; WATCHED_MAX];
-        loop {
-            let mut order = 0_i32;
-            let count = libc::read(0, (&raw mut order).cast(), size_of::<i32>());
-            if count == -1 && *libc::__errno_location() == libc::EINTR {
-                continue;
-            }
-            if count != size_of::<i32>() as isize {
-                break;
-            }
-            let (old, new) = if order > 0 { (0, order) } else { (-order, 0) };
-            if let Some(slot) = watched.iter_mut().find(|slot| **slot == old) {
-                *slot = new;
+/// Takes orders until the process that gives them has ended: the process groups that are watched then, and zeros.
+///
+/// # Safety
+/// As for [`guard`], after [`stand_apart`].
+unsafe fn watch_until_the_end() -> [i32; WATCHED_MAX] {
+    let mut watched = [0_i32; WATCHED_MAX];
+    loop {
+        let mut order = 0_i32;
+        // SAFETY: a system call on our own descriptor and on memory that outlives it.
+        let count = unsafe { libc::read(ORDERS, (&raw mut order).cast(), size_of::<i32>()) };
+        // SAFETY: the number of the last error is always there.
+        if count == -1 && unsafe { *libc::__errno_location() } == libc::EINTR {
+            continue;
+        }
+        if count != size_of::<i32>() as isize {
+            return watched;
+        }
+        let (old, new) = if order > 0 { (0, order) } else { (-order, 0) };
+        if let Some(slot) = watched.iter_mut().find(|slot| **slot == old) {
+            *slot = new;
+        }
+    }
+}
+
+/// Removes control groups. One can be removed once its last process is gone, which takes a moment.
+///
+/// # Safety
+/// As for [`guard`].
+unsafe fn remove_groups(directories: &[CString]) {
+    for _ in 0..200 {
+        let mut left = 0;
+        for directory in directories {
+            // SAFETY: a system call on memory that outlives it; the number of the last error is always there.
+            if unsafe { libc::rmdir(directory.as_ptr()) != 0 && *libc::__errno_location() != libc::ENOENT } {
+                left += 1;
             }
         }
-        for group in watched.iter().filter(|group| **group > 1) {
-            libc::kill(-*group, libc::SIGKILL);
+        if left == 0 {
+            break;
         }
-        if kill_file.is_some() {
-            libc::write(1, c"1".as_ptr().cast(), 1);
-        } else {
-            end_marked(variable);
-        }
-        // A group can be removed once its last process is gone, which takes a moment.
-        for _ in 0..200 {
-            let mut left = 0;
-            for directory in directories {
-                if libc::rmdir(directory.as_ptr()) != 0 && *libc::__errno_location() != libc::ENOENT {
-                    left += 1;
-                }
-            }
-            if left == 0 {
-                break;
-            }
-            libc::nanosleep(&libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 }, std::ptr::null_mut());
-        }
-        if let Some(folder) = folder {
-            // Another program may allocate memory, as walking through folders takes.
-            for program in [c"/bin/rm", c"/usr/bin/rm"] {
-                let words = [c"rm".as_ptr(), c"-rf".as_ptr(), c"--".as_ptr(), folder.as_ptr(), std::ptr::null()];
-                libc::execve(program.as_ptr(), words.as_ptr(), words[4..].as_ptr());
-            }
-        }
-        libc::_exit(0)
+        // SAFETY: a system call on memory that outlives it.
+        unsafe { libc::nanosleep(&libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 }, std::ptr::null_mut()) };
     }
 }
 

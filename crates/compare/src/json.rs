@@ -2,9 +2,10 @@
 use serde_json::{Value, json};
 
 use crate::facts::subject_facts;
-use crate::gate::{errors, gate};
+use crate::gate::gate;
 use crate::outcome::Outcome;
 use crate::reasons::reasons;
+use crate::request_errors::errors;
 use crate::verdict::{Judgement, verdicts};
 use crate::warning::warnings_of;
 

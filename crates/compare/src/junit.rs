@@ -3,9 +3,10 @@ use std::fmt::Write;
 
 use weir_measure::comparison::Verdict;
 
-use crate::gate::{Errors, errors, has_verdict};
+use crate::gate::has_verdict;
 use crate::history::{Trend, Trends};
 use crate::outcome::{Ending, Outcome};
+use crate::request_errors::{Errors, errors};
 use crate::terminal::{in_words, why};
 use crate::verdict::{Judgement, verdicts};
 

@@ -5,9 +5,10 @@ use weir_measure::comparison::Estimate;
 
 use crate::details::rows;
 use crate::facts::subject_facts;
+use crate::metric::Measured;
 use crate::outcome::Outcome;
-use crate::plan::Measured;
-use crate::terminal::{counted, in_words, why};
+use crate::quantity::counted;
+use crate::terminal::{in_words, why};
 use crate::verdict::{Judgement, verdicts};
 use crate::warning::{error_warnings, other_warnings};
 

@@ -1,9 +1,18 @@
 //! What is compared.
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weir_measure::comparison::Direction;
 
-use crate::outcome::Slice;
-use crate::plan::Measured;
+use crate::measured_slice::Slice;
+
+/// Of what is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measured {
+    /// Of the servers.
+    Server,
+    /// Of the load commands: generators are compared.
+    Generator,
+}
 
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -7,8 +7,10 @@ use serde_json::Value;
 
 use crate::bench::Bench;
 use crate::command_line::CommandLine;
+use crate::error::ObserveError;
+use crate::metric::Measured;
 use crate::observed::Observed;
-use crate::plan::{Measured, PartsChoice, Plan};
+use crate::plan::{PartsChoice, Plan};
 use crate::process::{Launch, Process};
 use crate::server::Server;
 use crate::slice::{self, LoadRun};
@@ -40,18 +42,18 @@ pub struct Observer {
 }
 
 /// How many rounds of observed slices a plan asks for after blocks that took `blocks_s`, or why none.
-pub(crate) fn rounds(plan: &Plan, blocks_s: f64) -> Result<u32, String> {
+pub(crate) fn rounds(plan: &Plan, blocks_s: f64) -> Result<u32, ObserveError> {
     if plan.measured == Measured::Generator {
-        return Err("load generators are compared, not the parts of a server's responses".to_owned());
+        return Err(ObserveError::OfGenerators);
     }
     match plan.parts {
-        PartsChoice::Never => Err("it was not wanted (--no-parts)".to_owned()),
+        PartsChoice::Never => Err(ObserveError::NotWanted),
         PartsChoice::Slices(slices) => Ok(slices),
         PartsChoice::Auto => {
             let pairs: usize = plan.cases.iter().map(|case| case.subjects().count()).sum();
             let round_s = pairs as f64 * (slice_s(plan) + warm_up_s(plan) + AROUND_S);
             match (SHARE * blocks_s / round_s) as u32 {
-                0 => Err("observing would take long beside so few blocks; --parts asks for it".to_owned()),
+                0 => Err(ObserveError::TooLong),
                 rounds => Ok(rounds.min(SLICES)),
             }
         }
@@ -72,11 +74,11 @@ pub(crate) fn observe(
     server: &Server,
     bench: &Bench,
     (observer, number): (&Observer, usize),
-) -> Result<Observed, String> {
-    let load = LoadRun::new(plan, case, subject, bench).map_err(|error| error.to_string())?;
-    let mut beside = slice::start_beside(&load, server).map_err(|error| error.to_string())?;
+) -> Result<Observed, ObserveError> {
+    let load = LoadRun::new(plan, case, subject, bench)?;
+    let mut beside = slice::start_beside(&load, server)?;
     if plan.repetitions.warm_up_s > 0.0 {
-        load.warm_up(warm_up_s(plan)).map_err(|error| error.to_string())?;
+        load.warm_up(warm_up_s(plan))?;
     }
     let run = observer.folder.join(format!("observed-{number}"));
     let seconds = slice_s(plan);
@@ -100,14 +102,14 @@ pub(crate) fn observe(
             let tls = if is_tls { vec!["--tls-port".to_owned(), load.target.port().to_string()] } else { Vec::new() };
             let command = fill(&observer.beside).with(&tls);
             let mut process = started(&command, plan, bench)?;
-            let loaded = load.run(seconds + MARGIN_S).map_err(|error| error.to_string());
+            let loaded = load.run(seconds + MARGIN_S).map_err(ObserveError::from);
             loaded.and_then(|_| finished(&mut process, &command, bench))
         }
     };
     // It may not have been made.
     let _absent = std::fs::remove_dir_all(&run);
     if let Some((process, command)) = &mut beside {
-        slice::end_beside(process, command, bench).map_err(|error| error.to_string())?;
+        slice::end_beside(process, command, bench)?;
     }
     read(&told?, case, subject)
 }
@@ -121,32 +123,37 @@ fn weirs_own(load: &CommandLine) -> Option<Vec<String>> {
     (is_weir && command == "load").then(|| words.cloned().collect())
 }
 
-fn started(command: &CommandLine, plan: &Plan, bench: &Bench) -> Result<Process, String> {
+fn started(command: &CommandLine, plan: &Plan, bench: &Bench) -> Result<Process, ObserveError> {
     let launch = Launch { command, cpus: plan.pinning.load.as_ref(), group: bench.load_group(), server: None };
-    Process::start(&launch, &bench.guardian).map_err(|source| format!("starting {command}: {source}"))
+    Process::start(&launch, &bench.guardian)
+        .map_err(|source| ObserveError::Spawn { command: command.to_string(), source })
 }
 
 /// What the observer printed.
-fn finished(process: &mut Process, command: &CommandLine, bench: &Bench) -> Result<String, String> {
+fn finished(process: &mut Process, command: &CommandLine, bench: &Bench) -> Result<String, ObserveError> {
     let ended = process.wait(PATIENCE, &bench.interrupt);
     match ended {
         Some(ended) if ended.status.success() => Ok(process.stdout()),
-        Some(ended) => Err(format!("{command} ended with {}{}", ended.status, process.last_lines())),
-        None => Err(format!("{command} took longer than {} s", PATIENCE.as_secs())),
+        Some(ended) => Err(ObserveError::Failed {
+            command: command.to_string(),
+            status: ended.status,
+            output: process.last_lines(),
+        }),
+        None => Err(ObserveError::Overran { command: command.to_string(), limit_s: PATIENCE.as_secs() }),
     }
 }
 
 /// Reads what an observer printed.
-fn read(text: &str, case: usize, subject: usize) -> Result<Observed, String> {
-    let report: Value = serde_json::from_str(text).map_err(|error| format!("what the observer printed: {error}"))?;
-    let absent = |key: &str| format!("what the observer printed has no {key}");
+fn read(text: &str, case: usize, subject: usize) -> Result<Observed, ObserveError> {
+    let report: Value = serde_json::from_str(text).map_err(ObserveError::NoJson)?;
+    let absent = |key| ObserveError::Absent { key };
     let parts = report.get("parts_ns").and_then(Value::as_object).ok_or_else(|| absent("parts_ns"))?;
     let parts_ns: BTreeMap<String, f64> =
         parts.iter().filter_map(|(name, ns)| Some((name.clone(), ns.as_f64().filter(|ns| *ns > 0.0)?))).collect();
-    let count = |key: &str| report.get(key).and_then(Value::as_u64).ok_or_else(|| absent(key));
+    let count = |key| report.get(key).and_then(Value::as_u64).ok_or_else(|| absent(key));
     let requests = count("requests")?;
     if requests == 0 || parts_ns.is_empty() {
-        return Err("no response was observed from begin to end".to_owned());
+        return Err(ObserveError::NoResponse);
     }
     Ok(Observed {
         case,

@@ -4,11 +4,13 @@ use weir_report::{Compared, ComparedCase, ComparedPoint, ComparedResult, Compare
 
 use crate::history::{Trends, utc};
 use crate::host::Host;
-use crate::metric::Metric;
-use crate::outcome::{Outcome, Slice};
-use crate::plan::{Measured, Plan};
+use crate::measured_slice::Slice;
+use crate::metric::{Measured, Metric};
+use crate::outcome::Outcome;
+use crate::plan::Plan;
+use crate::quantity::counted;
 use crate::schedule::Role;
-use crate::terminal::{counted, in_words, why};
+use crate::terminal::{in_words, why};
 use crate::verdict::{Judgement, verdicts};
 use crate::warning::warnings_of;
 

@@ -1,6 +1,7 @@
 //! The usual experiment: B held against A.
 use crate::command_line::CommandLine;
-use crate::plan::{Measured, ServerSpec, Subject};
+use crate::metric::Measured;
+use crate::plan::{ServerSpec, Subject};
 
 /// Two subjects named A and B, as parts of a plan.
 #[derive(Debug, Clone, PartialEq)]

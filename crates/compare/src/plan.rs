@@ -1,19 +1,21 @@
 //! What is held against what, how often, and where it runs.
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
 use crate::error::PlanError;
-use crate::metric::Metric;
+use crate::false_verdicts::blocks_for_a_verdict;
+use crate::metric::{Measured, Metric};
 use crate::target::Target;
-use crate::verdict::blocks_for_a_verdict;
-use crate::workplace::is_inside;
 
 /// The most subjects of one experiment.
 pub const SUBJECTS_MAX: usize = 32;
+
+/// The smallest difference that interests where nothing else is said: 2 %.
+pub const SMALLEST_EFFECT: f64 = 0.02;
 
 /// A whole experiment as a value: equal plans are carried out in the same order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,16 +67,6 @@ pub enum PartsChoice {
     Never,
     /// So many of each subject and case; 1 to 100.
     Slices(u32),
-}
-
-/// Of what is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measured {
-    /// Of the servers.
-    Server,
-    /// Of the load commands: generators are compared.
-    Generator,
 }
 
 /// One of those that are compared: a server under a load, with what runs beside it.
@@ -431,4 +423,9 @@ impl Plan {
                 .enumerate()
                 .any(|(index, one)| reached[index + 1..].iter().any(|other| shared(one, other)))
     }
+}
+
+/// Whether a name is that of a file within a folder.
+fn is_inside(name: &str) -> bool {
+    !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
 }

@@ -6,16 +6,18 @@ use serde::Deserialize;
 
 use crate::command_line::CommandLine;
 use crate::cpus::CpuSet;
+use crate::metric::Measured;
 use crate::plan::{
-    Asked, Case, CpuAccountingChoice, Measured, PartsChoice, Pinning, Plan, Repetitions, ServerSpec, Subject,
+    Asked, Case, CpuAccountingChoice, PartsChoice, Pinning, Plan, Repetitions, SMALLEST_EFFECT, ServerSpec, Subject,
 };
-use crate::plan_subject::SubjectEntry;
+use crate::plan_mistake::PlanMistake;
+use crate::plan_subject::{Reached, SubjectEntry, Surroundings};
 use crate::ports::Ports;
 use crate::quantity::{CpuWord, Fraction, Seconds};
 use crate::target::Target;
 
 /// Why a text is no plan.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanFileError {
     /// It cannot be read as a plan; the message names line and column.
     #[error("{file}: {message}")]
@@ -26,12 +28,12 @@ pub enum PlanFileError {
         message: String,
     },
     /// What it says makes no experiment.
-    #[error("{file}: {message}")]
+    #[error("{file}: {mistake}")]
     Meaning {
         /// Which file.
         file: String,
         /// What is wrong, and what would be right.
-        message: String,
+        mistake: PlanMistake,
     },
 }
 
@@ -60,9 +62,9 @@ pub fn read_plan(text: &str, file: &Path, defaults: &Defaults) -> Result<Plan, P
         message: error.to_string().trim_end().to_owned(),
     })?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let wrong = |message: String| PlanFileError::Meaning { file: name.clone(), message };
-    let plan = read.into_plan(folder, defaults).map_err(&wrong)?;
-    plan.check().map_err(|error| wrong(error.to_string()))?;
+    let wrong = |mistake| PlanFileError::Meaning { file: name.clone(), mistake };
+    let plan = read.into_plan(folder, defaults).map_err(wrong)?;
+    plan.check().map_err(|error| wrong(error.into()))?;
     Ok(plan)
 }
 
@@ -141,25 +143,6 @@ struct Cpus {
 /// Connections of a case that does not say.
 const CONNECTIONS: u32 = 10;
 
-/// What a subject's entry is read in.
-pub(crate) struct Surroundings<'a> {
-    /// The plan's.
-    pub(crate) folder: &'a Path,
-    pub(crate) server_cpus: &'a Option<CpuSet>,
-    /// The most of any case.
-    pub(crate) connections: u32,
-    pub(crate) weir: &'a str,
-}
-
-/// Where a subject is reached.
-pub(crate) struct Reached {
-    pub(crate) url: String,
-    /// The ending of its scripts' names.
-    pub(crate) script: Option<String>,
-    /// Whether it has the experiment's self-signed certificate.
-    pub(crate) tls: bool,
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CaseEntry {
@@ -189,13 +172,13 @@ impl Repeat {
 }
 
 impl File {
-    fn into_plan(self, folder: &Path, defaults: &Defaults) -> Result<Plan, String> {
+    fn into_plan(self, folder: &Path, defaults: &Defaults) -> Result<Plan, PlanMistake> {
         let here = folder.display().to_string();
         let in_plan = |command: CommandLine| command.filled(&[("plan", here.clone())]);
         let has_load = self.load.is_some();
         let load = in_plan(self.load.unwrap_or_else(|| defaults.load.clone()));
         if self.subjects.is_empty() {
-            return Err("it names no [[subject]]; write one for each thing that is compared".to_owned());
+            return Err(PlanMistake::NoSubjects);
         }
         let cpus =
             |word: Option<CpuWord>, default: &Option<CpuSet>| word.map_or_else(|| default.clone(), |word| word.0);
@@ -206,35 +189,17 @@ impl File {
             connections: self.cases.iter().map(CaseEntry::connections).max().unwrap_or(CONNECTIONS),
             weir: &defaults.weir,
         };
-        let mut servers: Vec<ServerSpec> = Vec::new();
-        let mut subjects: Vec<Subject> = Vec::new();
-        let mut reached: Vec<Reached> = Vec::new();
-        let mut ports = Ports::default();
+        let mut read = Subjects::default();
         for mut entry in self.subjects {
             let name = entry.take_name()?;
             let (load_of_its_own, beside) = (entry.load.take(), entry.beside.take().map(in_plan));
-            let (server, found) = match entry.server.take() {
-                Some(of) => {
-                    entry.without_server(&name)?;
-                    let known = subjects.iter().position(|subject: &Subject| subject.name == of);
-                    let known = known.ok_or_else(|| {
-                        format!("subject {name:?} is to use the server of {of:?}, which does not stand before it")
-                    })?;
-                    let url = entry.url.unwrap_or_else(|| reached[known].url.clone());
-                    let Reached { script, tls, .. } = &reached[known];
-                    (subjects[known].server, Reached { url, script: script.clone(), tls: *tls })
-                }
-                None => {
-                    let (server, found) = entry.into_server(&name, &surroundings, &mut ports)?;
-                    servers.push(server);
-                    (servers.len() - 1, found)
-                }
-            };
+            let (server, found) = read.server(entry, &name, &surroundings)?;
             let insecure = if found.tls && !has_load { vec!["--insecure".to_owned()] } else { Vec::new() };
             let load = load_of_its_own.map_or_else(|| load.with(&insecure), in_plan);
-            reached.push(found);
-            subjects.push(Subject { name, server, load, beside });
+            read.reached.push(found);
+            read.subjects.push(Subject { name, server, load, beside });
         }
+        let Subjects { servers, subjects, reached, .. } = read;
         let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
         let entries = if self.cases.is_empty() { vec![CaseEntry::plain()] } else { self.cases };
         let cases = entries.into_iter().map(|case| case.into_case(&names, &reached)).collect::<Result<Vec<_>, _>>()?;
@@ -259,7 +224,7 @@ impl File {
             restart: self.restart,
             start_timeout_s: seconds(self.start_timeout, 10.0),
             load_timeout_s: self.load_timeout.map(|value| value.0),
-            smallest_effect: self.smallest_effect.map_or(crate::SMALLEST_EFFECT, |fraction| fraction.0),
+            smallest_effect: self.smallest_effect.map_or(SMALLEST_EFFECT, |fraction| fraction.0),
             seed: self.seed.unwrap_or(defaults.seed),
             accounting: if self.cgroup == Some(false) {
                 CpuAccountingChoice::ProcessTree
@@ -269,6 +234,38 @@ impl File {
             parts: self.parts.map_or(PartsChoice::Auto, PartsChoice::from),
             site: self.site.map(|site| folder.join(site)),
         })
+    }
+}
+
+/// The subjects that were read up to now, with their servers.
+#[derive(Default)]
+struct Subjects {
+    servers: Vec<ServerSpec>,
+    subjects: Vec<Subject>,
+    /// Where each subject is reached.
+    reached: Vec<Reached>,
+    ports: Ports,
+}
+
+impl Subjects {
+    /// The server of the next subject, and where it is reached.
+    fn server(
+        &mut self,
+        mut entry: SubjectEntry,
+        name: &str,
+        surroundings: &Surroundings<'_>,
+    ) -> Result<(usize, Reached), PlanMistake> {
+        let Some(of) = entry.server.take() else {
+            let (server, reached) = entry.into_server(name, surroundings, &mut self.ports)?;
+            self.servers.push(server);
+            return Ok((self.servers.len() - 1, reached));
+        };
+        entry.without_server(name)?;
+        let known = self.subjects.iter().position(|subject| subject.name == of);
+        let known = known.ok_or_else(|| PlanMistake::NotBefore { subject: name.to_owned(), of })?;
+        let Reached { url, script, tls } = &self.reached[known];
+        let url = entry.url.unwrap_or_else(|| url.clone());
+        Ok((self.subjects[known].server, Reached { url, script: script.clone(), tls: *tls }))
     }
 }
 
@@ -283,24 +280,23 @@ impl CaseEntry {
         self.connections.unwrap_or(CONNECTIONS)
     }
 
-    fn into_case(self, names: &[String], reached: &[Reached]) -> Result<Case, String> {
+    fn into_case(self, names: &[String], reached: &[Reached]) -> Result<Case, PlanMistake> {
         let named = self.subjects.iter().flatten().chain(self.paths.keys());
         if let Some(unknown) = named.into_iter().find(|name| !names.contains(*name)) {
-            let known = names.join(", ");
-            return Err(format!("case {:?} names the subject {unknown:?}; there are {known}", self.name));
+            let (case, subject, known) = (self.name.clone(), unknown.clone(), names.join(", "));
+            return Err(PlanMistake::UnknownSubject { case, subject, known });
         }
         let target = |(name, reached): (&String, &Reached)| {
             if self.subjects.as_ref().is_some_and(|chosen| !chosen.contains(name)) {
                 return Ok(None);
             }
-            let wrong = |why: String| format!("case {:?}, subject {name:?}: {why}", self.name);
+            let of = || (self.name.clone(), name.clone());
             let path = self.paths.get(name).unwrap_or(&self.path);
             let path = match (&reached.script, path.contains("{script}")) {
                 (Some(script), true) => path.replace("{script}", script),
                 (None, true) => {
-                    return Err(wrong(
-                        "it runs no scripts; name those that take part with subjects = [...]".to_owned(),
-                    ));
+                    let (case, subject) = of();
+                    return Err(PlanMistake::NoScripts { case, subject });
                 }
                 _ => path.clone(),
             };
@@ -312,7 +308,10 @@ impl CaseEntry {
                 (None, None) => format!("{url}/{path}"),
                 _ => format!("{url}{path}"),
             };
-            whole.parse::<Target>().map(Some).map_err(|error| wrong(error.to_string()))
+            whole.parse::<Target>().map(Some).map_err(|source| {
+                let (case, subject) = of();
+                PlanMistake::Target { case, subject, source }
+            })
         };
         Ok(Case {
             targets: names.iter().zip(reached).map(target).collect::<Result<_, _>>()?,

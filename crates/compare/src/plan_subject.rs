@@ -1,15 +1,35 @@
 //! A subject of a plan file: a server by its command, a ready-made one, or that of another subject.
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::command_line::CommandLine;
+use crate::cpus::CpuSet;
 use crate::plan::{Readiness, ServerSpec};
-use crate::plan_file::{Reached, Surroundings};
+use crate::plan_mistake::PlanMistake;
 use crate::ports::Ports;
 use crate::quantity::CpuWord;
 use crate::ready_made::{Filling, ReadyMade, ready_made};
+
+/// What a subject's entry is read in.
+pub(crate) struct Surroundings<'a> {
+    /// The plan's.
+    pub(crate) folder: &'a Path,
+    pub(crate) server_cpus: &'a Option<CpuSet>,
+    /// The most of any case.
+    pub(crate) connections: u32,
+    pub(crate) weir: &'a str,
+}
+
+/// Where a subject is reached.
+pub(crate) struct Reached {
+    pub(crate) url: String,
+    /// The ending of its scripts' names.
+    pub(crate) script: Option<String>,
+    /// Whether it has the experiment's self-signed certificate.
+    pub(crate) tls: bool,
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,19 +59,15 @@ pub(crate) struct SubjectEntry {
 
 impl SubjectEntry {
     /// Its name; that of a ready-made server is enough.
-    pub(crate) fn take_name(&mut self) -> Result<String, String> {
+    pub(crate) fn take_name(&mut self) -> Result<String, PlanMistake> {
         let name = std::mem::take(&mut self.name);
-        if name.is_empty() { self.from.clone() } else { Some(name) }.ok_or_else(|| {
-            "a [[subject]] has no name; give it one, or say from which ready-made server it is".to_owned()
-        })
+        if name.is_empty() { self.from.clone() } else { Some(name) }.ok_or(PlanMistake::NoName)
     }
 
     /// That it says nothing of a server, since it uses another subject's.
-    pub(crate) fn without_server(&self, name: &str) -> Result<(), String> {
+    pub(crate) fn without_server(&self, name: &str) -> Result<(), PlanMistake> {
         let said = self.said();
-        said.first().map_or(Ok(()), |key| {
-            Err(format!("subject {name:?} uses the server of another; {key} is to be said of that one"))
-        })
+        said.first().map_or(Ok(()), |key| Err(PlanMistake::OfAnother { subject: name.to_owned(), key }))
     }
 
     /// Its server, and where it is reached.
@@ -60,12 +76,15 @@ impl SubjectEntry {
         name: &str,
         surroundings: &Surroundings<'_>,
         ports: &mut Ports,
-    ) -> Result<(ServerSpec, Reached), String> {
+    ) -> Result<(ServerSpec, Reached), PlanMistake> {
         match &self.from {
             Some(from) => {
                 let known = || ready_made().iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
-                let from = ReadyMade::named(from)
-                    .ok_or_else(|| format!("subject {name:?} is from {from:?}, which is none of {}", known()))?;
+                let from = ReadyMade::named(from).ok_or_else(|| PlanMistake::UnknownReadyMade {
+                    subject: name.to_owned(),
+                    from: from.clone(),
+                    known: known(),
+                })?;
                 self.ready_made(name, from, surroundings, ports)
             }
             None => self.of_command(name, surroundings),
@@ -78,13 +97,10 @@ impl SubjectEntry {
         from: &ReadyMade,
         surroundings: &Surroundings<'_>,
         ports: &mut Ports,
-    ) -> Result<(ServerSpec, Reached), String> {
+    ) -> Result<(ServerSpec, Reached), PlanMistake> {
         let allowed = ["from", "port", "tls", "settings", "environment", "cpus"];
         if let Some(key) = self.said().into_iter().find(|key| !allowed.contains(key)) {
-            return Err(format!(
-                "subject {name:?} is from {:?}, which says itself what {key} says; leave it away, or write command in place of from",
-                from.name
-            ));
+            return Err(PlanMistake::SaidByReadyMade { subject: name.to_owned(), from: from.name, key });
         }
         let port = ports.take(self.port)?;
         let cpus = self.cpus.and_then(|cpus| cpus.0);
@@ -105,17 +121,13 @@ impl SubjectEntry {
         Ok((server, Reached { url: filling.url(), script: from.script(), tls: self.tls }))
     }
 
-    fn of_command(self, name: &str, surroundings: &Surroundings<'_>) -> Result<(ServerSpec, Reached), String> {
+    fn of_command(self, name: &str, surroundings: &Surroundings<'_>) -> Result<(ServerSpec, Reached), PlanMistake> {
         let only = [("port", self.port.is_some()), ("tls", self.tls), ("settings", !self.settings.is_empty())];
         if let Some((key, _)) = only.into_iter().find(|(_, said)| *said) {
-            return Err(format!("subject {name:?} has {key}, which is for ready-made servers (from = \"nginx\")"));
+            return Err(PlanMistake::ForReadyMade { subject: name.to_owned(), key });
         }
-        let command = self.command.ok_or_else(|| {
-            format!(
-                "subject {name:?} needs command (its server's), from (a ready-made server) or server (the name of the subject whose server it uses)"
-            )
-        })?;
-        let url = self.url.ok_or_else(|| format!("subject {name:?} needs url, such as \"http://127.0.0.1:8080\""))?;
+        let command = self.command.ok_or_else(|| PlanMistake::NoCommand { subject: name.to_owned() })?;
+        let url = self.url.ok_or_else(|| PlanMistake::NoUrl { subject: name.to_owned() })?;
         let here = surroundings.folder.display().to_string();
         let in_plan = |command: CommandLine| command.filled(&[("plan", here.clone())]);
         let server = ServerSpec {

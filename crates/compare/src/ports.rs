@@ -1,6 +1,11 @@
 //! Free ports for servers that are ready to use.
 use std::net::{Ipv4Addr, TcpListener};
 
+/// No port was free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("none of 200 ports is free; name one with port = 8081")]
+pub struct NoFreePort;
+
 /// Ports for servers that name none, each handed out once.
 #[derive(Debug, Default)]
 pub struct Ports {
@@ -16,15 +21,14 @@ impl Ports {
     /// The wished one, or one of 127.0.0.1 on which no process listens now.
     ///
     /// # Errors
-    /// That no port was free, in words.
-    pub fn take(&mut self, wished: Option<u16>) -> Result<u16, String> {
+    /// [`NoFreePort`].
+    pub fn take(&mut self, wished: Option<u16>) -> Result<u16, NoFreePort> {
         // Experiments that begin at one time begin at other ports.
         let start = std::process::id().wrapping_mul(2_654_435_761);
         let mut tried = (0..200).map(|step| (Self::FIRST + start.wrapping_add(step) % Self::COUNT) as u16);
         let is_free =
             |port: &u16| !self.taken.contains(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-        let port =
-            wished.or_else(|| tried.find(is_free)).ok_or("none of 200 ports is free; name one with port = 8081")?;
+        let port = wished.or_else(|| tried.find(is_free)).ok_or(NoFreePort)?;
         self.taken.push(port);
         Ok(port)
     }

@@ -4,22 +4,22 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
-use weir_measure::duration_text::parse_duration;
+use weir_measure::duration_text::{DurationTextError, parse_duration};
 
-use crate::cpus::CpuSet;
+use crate::cpus::{CpuSet, CpuSetError};
 
 /// CPUs, or `any`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuWord(pub Option<CpuSet>);
 
 impl FromStr for CpuWord {
-    type Err = String;
+    type Err = CpuSetError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, CpuSetError> {
         if text == "any" {
             return Ok(Self(None));
         }
-        text.parse().map(|set| Self(Some(set))).map_err(|error: crate::cpus::CpuSetError| error.to_string())
+        text.parse().map(|set| Self(Some(set)))
     }
 }
 
@@ -35,12 +35,12 @@ impl<'de> Deserialize<'de> for CpuWord {
 pub struct Seconds(pub f64);
 
 impl FromStr for Seconds {
-    type Err = String;
+    type Err = DurationTextError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, DurationTextError> {
         // A blank between a number and its unit is taken, as this format always took it.
         let text: String = text.split_whitespace().collect();
-        parse_duration(&text).map(|time| Self(time.as_secs_f64())).map_err(|error| error.to_string())
+        parse_duration(&text).map(|time| Self(time.as_secs_f64()))
     }
 }
 
@@ -54,17 +54,22 @@ impl<'de> Deserialize<'de> for Seconds {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fraction(pub f64);
 
-impl FromStr for Fraction {
-    type Err = String;
+/// A text that is no fraction.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no fraction; write for instance 5% or 0.05")]
+pub struct FractionError(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Fraction {
+    type Err = FractionError;
+
+    fn from_str(text: &str) -> Result<Self, FractionError> {
         let (number, scale, most) = match text.trim().strip_suffix('%') {
             Some(percent) => (percent.trim_end(), 0.01, 1000.0),
             None => (text.trim(), 1.0, 1.0),
         };
         match number.parse::<f64>() {
             Ok(number) if (0.0..=most).contains(&number) => Ok(Self(number * scale)),
-            _ => Err(format!("{text:?} is no fraction; write for instance 5% or 0.05")),
+            _ => Err(FractionError(text.to_owned())),
         }
     }
 }
@@ -81,7 +86,7 @@ struct Words<F> {
     read: F,
 }
 
-impl<T, F: FnOnce(&str) -> Result<T, String>> Visitor<'_> for Words<F> {
+impl<T, W: fmt::Display, F: FnOnce(&str) -> Result<T, W>> Visitor<'_> for Words<F> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,6 +104,11 @@ impl<T, F: FnOnce(&str) -> Result<T, String>> Visitor<'_> for Words<F> {
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
         self.visit_str(&number.to_string())
     }
+}
+
+/// `1 block`, `2 blocks`.
+pub(crate) fn counted(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 #[cfg(test)]

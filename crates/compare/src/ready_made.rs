@@ -10,7 +10,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 use crate::certificate;
-use crate::command_line::CommandLine;
+use crate::command_line::{CommandLine, CommandLineError};
 use crate::plan::{Need, ServerSpec};
 
 /// A ready-made server, by the name that plans use.
@@ -103,6 +103,27 @@ struct Entry {
     files: BTreeMap<String, String>,
 }
 
+/// Why a ready-made server cannot be a subject as it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadyMadeError {
+    /// It takes no settings.
+    #[error("the subject {subject:?} is from {from:?}, which takes no settings")]
+    NoSettings {
+        /// The name of the subject.
+        subject: String,
+        /// The name of the ready-made server.
+        from: &'static str,
+    },
+    /// With what is filled in its command is none.
+    #[error("{subject}: {source}")]
+    Command {
+        /// The name of the subject.
+        subject: String,
+        /// Why it is none.
+        source: CommandLineError,
+    },
+}
+
 impl ReadyMade {
     /// The one with this name.
     #[must_use]
@@ -152,12 +173,12 @@ impl ReadyMade {
     /// The server as a plan has it; `{own}` and `{site}` are filled in when it is started.
     ///
     /// # Errors
-    /// That it takes no settings.
-    pub fn server(&self, name: &str, filling: &Filling<'_>) -> Result<ServerSpec, String> {
+    /// [`ReadyMadeError`].
+    pub fn server(&self, name: &str, filling: &Filling<'_>) -> Result<ServerSpec, ReadyMadeError> {
         let entry = self.entry();
         let takes_settings = entry.files.values().any(|text| text.contains("{settings}"));
         if !filling.settings.is_empty() && !takes_settings {
-            return Err(format!("the subject {name:?} is from {:?}, which takes no settings", self.name));
+            return Err(ReadyMadeError::NoSettings { subject: name.to_owned(), from: self.name });
         }
         let mut files: BTreeMap<String, String> =
             entry.texts().map(|(name, text)| (name.to_owned(), filling.filled(text))).collect();
@@ -167,8 +188,10 @@ impl ReadyMade {
             all_needs.extend(needs(entry.tls_needs));
             all_needs.push(Need { file: certificate::OPENSSL.into(), package: "openssl".to_owned() });
         }
-        let command: CommandLine =
-            filling.filled(&entry.command).parse().map_err(|error| format!("{name}: {error}"))?;
+        let command: CommandLine = filling
+            .filled(&entry.command)
+            .parse()
+            .map_err(|source| ReadyMadeError::Command { subject: name.to_owned(), source })?;
         let environment = entry.environment.into_iter().map(|(name, value)| (name, filling.filled(&value))).collect();
         Ok(ServerSpec { files, environment, needs: all_needs, ..ServerSpec::new(name, command) })
     }

@@ -3,10 +3,10 @@ use serde::Serialize;
 use weir_measure::comparison::{Bootstrap, PairedRatios, median};
 use weir_measure::part::Part;
 
-use crate::metric::Metric;
+use crate::measured_slice::Slice;
+use crate::metric::{Measured, Metric};
 use crate::observed::Observed;
-use crate::outcome::{Outcome, Slice};
-use crate::plan::Measured;
+use crate::outcome::Outcome;
 
 /// With fewer observed slices of either nothing is said.
 const SLICES_LEAST: usize = 3;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::outcome::Memory;
+use crate::measured_slice::Memory;
 
 /// The least time between two looks at the memory.
 const LOOK_EACH: Duration = Duration::from_millis(100);

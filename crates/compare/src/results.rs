@@ -69,6 +69,15 @@ pub enum ResultsError {
     },
 }
 
+/// A block or an observed slice that is not of the folder's plan.
+#[derive(Debug, thiserror::Error)]
+enum OfNoPlan {
+    #[error("there is no case {0}")]
+    Case(usize),
+    #[error("its case has no subject {0}")]
+    Subject(usize),
+}
+
 /// The folder, open for further blocks and observed slices.
 #[derive(Debug)]
 pub struct Results {
@@ -131,15 +140,14 @@ impl Results {
         let mut blocks_file = OpenOptions::new().append(true).open(&blocks_path).map_err(failed(&blocks_path))?;
         // Before it is read: what another process is about to append is not known yet.
         lock(&blocks_file, folder)?;
-        let is_of_plan =
-            |case: usize| if case < plan.cases.len() { Ok(()) } else { Err(format!("there is no case {case}")) };
+        let is_of_plan = |case: usize| if case < plan.cases.len() { Ok(()) } else { Err(OfNoPlan::Case(case)) };
         let blocks = whole_lines(&mut blocks_file, &blocks_path, |block: &Block| is_of_plan(block.case))?;
         // Folders of former versions have none.
         let mut observed_file = appended(&observed_path)?;
         let observed = whole_lines(&mut observed_file, &observed_path, |slice: &Observed| {
             is_of_plan(slice.case)?;
             let has_it = plan.cases[slice.case].subjects().any(|subject| subject == slice.subject);
-            if has_it { Ok(()) } else { Err(format!("its case has no subject {}", slice.subject)) }
+            if has_it { Ok(()) } else { Err(OfNoPlan::Subject(slice.subject)) }
         })?;
         let results = Self { folder: folder.to_owned(), blocks: blocks_file, observed: observed_file };
         Ok(Resumed { results, plan, blocks, observed })
@@ -182,7 +190,7 @@ fn append(file: &mut File, value: &impl Serialize) -> io::Result<()> {
 fn whole_lines<T: DeserializeOwned>(
     file: &mut File,
     path: &Path,
-    check: impl Fn(&T) -> Result<(), String>,
+    check: impl Fn(&T) -> Result<(), OfNoPlan>,
 ) -> Result<Vec<T>, ResultsError> {
     let failed = |source| ResultsError::Io { path: path.to_owned(), source };
     let text = fs::read_to_string(path).map_err(failed)?;
@@ -191,7 +199,7 @@ fn whole_lines<T: DeserializeOwned>(
     for (index, line) in text[..whole].lines().enumerate() {
         let content = |message: String| ResultsError::Content { path: path.to_owned(), line: index + 1, message };
         let value: T = serde_json::from_str(line).map_err(|error| content(error.to_string()))?;
-        check(&value).map_err(content)?;
+        check(&value).map_err(|error| content(error.to_string()))?;
         values.push(value);
     }
     // What was cut off would make the next line unreadable.

@@ -3,9 +3,10 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::accounting::{self, CpuTime};
+use crate::accounting;
 use crate::bench::Bench;
 use crate::command_line::CommandLine;
+use crate::cpu_time::CpuTime;
 use crate::error::{ExperimentError, ServerError};
 use crate::left_behind;
 use crate::listener;

@@ -3,11 +3,13 @@ use std::fmt::Write;
 
 use weir_measure::comparison::{Estimate, Verdict};
 
-use crate::metric::Metric;
+use crate::false_verdicts::FALSE_VERDICTS;
+use crate::metric::{Measured, Metric};
 use crate::outcome::Outcome;
-use crate::plan::{Measured, Plan};
+use crate::plan::Plan;
+use crate::quantity::counted;
 use crate::reasons::reasons;
-use crate::verdict::{FALSE_VERDICTS, Judgement, verdicts};
+use crate::verdict::{Judgement, verdicts};
 use crate::warning::{error_warnings, generator_shares, other_warnings};
 
 /// The report, its lines ended. `command` repeats the experiment; `colours` are for terminals.
@@ -81,11 +83,6 @@ pub(crate) fn why(outcome: &Outcome, of_subject: &[&Judgement]) -> Vec<String> {
     let response = found.of_response().filter(|_| of_response);
     let cpu = found.of_cpu().filter(|_| of_cpu);
     response.into_iter().chain(cpu).collect()
-}
-
-/// `1 block`, `2 blocks`.
-pub(crate) fn counted(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {

@@ -7,17 +7,16 @@ use weir_measure::family::holm;
 use weir_measure::power::{Power, smallest_found};
 use weir_measure::signed_rank;
 
-use crate::gate::{Errors, errors};
-use crate::metric::Metric;
-use crate::outcome::{Block, BlockSlice, Outcome, Slice};
-use crate::plan::{Case, Measured, Plan};
+use crate::false_verdicts::{FALSE_VERDICTS, blocks_for_a_verdict};
+use crate::measured_slice::Slice;
+use crate::metric::{Measured, Metric};
+use crate::outcome::{Block, BlockSlice, Outcome};
+use crate::plan::{Case, Plan};
+use crate::request_errors::{Errors, errors};
 use crate::schedule::Role;
 
 /// Above this part of its CPU the generator, not the server, set the throughput.
 pub(crate) const GENERATOR_LIMIT: f64 = 0.95;
-
-/// The chance of one false verdict or more among all of an experiment, at most.
-pub const FALSE_VERDICTS: f64 = 0.05;
 
 /// A subject judged against its case's baseline in one metric.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -121,12 +120,6 @@ pub fn judged(outcome: &Outcome, bootstrap: &Bootstrap) -> Vec<Judgement> {
         }
     }
     judgements
-}
-
-/// The fewest blocks that can give a verdict when so many comparisons are made at once.
-#[must_use]
-pub fn blocks_for_a_verdict(comparisons: usize) -> usize {
-    signed_rank::fewest_pairs(FALSE_VERDICTS / comparisons.max(1) as f64).max(BLOCKS_FOR_A_VERDICT)
 }
 
 fn judge(outcome: &Outcome, case: usize, subject: usize, metric: Metric, bootstrap: &Bootstrap) -> Option<Judgement> {

@@ -4,12 +4,13 @@ use weir_measure::comparison::{BLOCKS_FOR_A_VERDICT, Bootstrap, PairedRatios, Ve
 use crate::accounting::CpuAccounting;
 use crate::details::errors;
 use crate::facts::subject_facts;
-use crate::metric::Metric;
-use crate::outcome::{Ending, FailedSlice, Outcome, Slice};
-use crate::plan::Measured;
+use crate::false_verdicts::blocks_for_a_verdict;
+use crate::measured_slice::Slice;
+use crate::metric::{Measured, Metric};
+use crate::outcome::{Ending, FailedSlice, Outcome};
+use crate::quantity::counted;
 use crate::schedule::Role;
-use crate::terminal::counted;
-use crate::verdict::{GENERATOR_LIMIT, Judgement, blocks_for_a_verdict, generator_was_limit, verdicts};
+use crate::verdict::{GENERATOR_LIMIT, Judgement, generator_was_limit, verdicts};
 
 /// Above this part of the CPUs used by others, in the median, the reader is told.
 const FOREIGN_LIMIT: f64 = 0.05;

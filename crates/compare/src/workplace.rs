@@ -7,7 +7,7 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use crate::certificate::Certificate;
 use crate::error::ServerError;
@@ -140,11 +140,6 @@ impl Drop for Workplace {
             let _left = fs::remove_dir_all(path);
         }
     }
-}
-
-/// Whether a name is that of a file within a folder.
-pub(crate) fn is_inside(name: &str) -> bool {
-    !name.is_empty() && Path::new(name).components().all(|part| matches!(part, Component::Normal(_)))
 }
 
 fn mentions(server: &ServerSpec, name: &str) -> bool {

@@ -6,6 +6,7 @@ mod chart;
 mod compare_curves;
 mod compare_history;
 mod compare_page;
+mod compare_pieces;
 mod compare_ratios;
 mod distribution;
 mod escape;
@@ -21,6 +22,7 @@ mod plan_page;
 mod plot;
 mod rows;
 mod tables;
+mod ticks;
 mod work;
 
 use crate::{Compared, Explanation, Loaded, Planned};

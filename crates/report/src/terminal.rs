@@ -29,8 +29,6 @@ pub struct Style {
 
 /// Below this the tables have no room; narrower terminals wrap by themselves.
 const LEAST_WIDTH: usize = 64;
-/// Lines that a screen should not exceed; tables give way to it.
-const SCREEN_LINES: usize = 40;
 /// Causes that are told.
 const CAUSES: usize = 3;
 

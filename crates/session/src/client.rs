@@ -5,8 +5,8 @@ use crate::content::{self, UploadError, base64};
 use crate::cookies::Jar;
 use crate::forgiving::{HEADS_BYTES_MAX, Seen, agent};
 use crate::suite::Ask;
+pub use crate::trust::{Trust, TrustError};
 use std::io;
-use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 use url::Url;
 
@@ -14,28 +14,6 @@ use url::Url;
 pub const CONTENT_BYTES_MAX: u64 = 256 << 20;
 /// Redirects that are followed for one test.
 pub const REDIRECTS_MAX: usize = 10;
-
-/// Which certificates are believed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Trust {
-    /// Those that the system trusts.
-    #[default]
-    System,
-    /// Those that the certificates of a PEM file sign.
-    File(PathBuf),
-    /// All.
-    Anything,
-}
-
-/// Why TLS cannot be set up.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: no PEM certificate can be read from it: {cause}", path.display())]
-pub struct TrustError {
-    /// The file.
-    pub path: PathBuf,
-    /// What is wrong with it.
-    pub cause: String,
-}
 
 /// One request and its response.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 //! The library reads heads strictly, where deployed clients take folded lines, blanks before colons and more. So what comes
 //! is passed to it with its heads rewritten; what was odd about them is kept to be told.
 
-use crate::client::{Trust, TrustError};
+use crate::trust::{Trust, TrustError};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};

@@ -2,6 +2,7 @@
 
 mod body;
 mod entry;
+mod value;
 
 use crate::content::base64;
 use crate::recording::{Body, Entry, Recording, header, written_time};
@@ -73,16 +74,14 @@ pub fn read(text: &str) -> Result<Archive, HarError> {
     let mut deserializer = serde_json::Deserializer::from_str(&text);
     let read = deserializer.deserialize_any(Log { reader: &mut reader, depth: 0 }).and_then(|()| deserializer.end());
     if let Err(cause) = read {
-        return Err(match (reader.is_within, cause.classify()) {
-            (true, Category::Eof) => HarError::Cut { entry: reader.count + 1, is_within: true, cause },
-            (false, Category::Eof) if reader.count > 0 => {
-                HarError::Cut { entry: reader.count, is_within: false, cause }
-            }
-            (true, Category::Syntax) => HarError::Json { entry: reader.count + 1, cause },
+        return Err(match (reader.list, cause.classify()) {
+            (EntryList::Open, Category::Eof) => HarError::Cut { entry: reader.count + 1, is_within: true, cause },
+            (_, Category::Eof) if reader.count > 0 => HarError::Cut { entry: reader.count, is_within: false, cause },
+            (EntryList::Open, Category::Syntax) => HarError::Json { entry: reader.count + 1, cause },
             _ => HarError::Form(cause),
         });
     }
-    if !reader.has_entries {
+    if reader.list == EntryList::Absent {
         return Err(HarError::NoEntries);
     }
     let Reader { mut entries, unread, .. } = reader;
@@ -98,9 +97,19 @@ struct Reader {
     unread: Vec<Unread>,
     /// Entries of the file that were read to their end.
     count: usize,
-    has_entries: bool,
-    /// Whether the list of entries was begun and not ended.
-    is_within: bool,
+    list: EntryList,
+}
+
+/// How far the list of entries was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum EntryList {
+    /// It was not met.
+    #[default]
+    Absent,
+    /// It was begun.
+    Open,
+    /// It was read to its end, or is `null`.
+    Ended,
 }
 
 impl Reader {
@@ -156,18 +165,21 @@ impl<'de> Visitor<'de> for Log<'_> {
         if self.depth < 2 {
             return Err(A::Error::invalid_type(serde::de::Unexpected::Seq, &self));
         }
-        (self.reader.has_entries, self.reader.is_within) = (true, true);
+        self.reader.list = EntryList::Open;
         while let Some(raw) = list.next_element()? {
             self.reader.add(raw);
         }
-        self.reader.is_within = false;
+        self.reader.list = EntryList::Ended;
         Ok(())
     }
 
     // `null` where nothing was recorded.
     fn visit_unit<E: Error>(self) -> Result<(), E> {
-        self.reader.has_entries = self.depth == 2;
-        if self.depth == 2 { Ok(()) } else { Err(E::invalid_type(serde::de::Unexpected::Unit, &self)) }
+        if self.depth < 2 {
+            return Err(E::invalid_type(serde::de::Unexpected::Unit, &self));
+        }
+        self.reader.list = EntryList::Ended;
+        Ok(())
     }
 }
 

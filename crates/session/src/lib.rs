@@ -48,3 +48,4 @@ pub mod runner;
 pub mod secrets;
 pub mod specification;
 pub mod suite;
+mod trust;

@@ -258,7 +258,7 @@ impl<'t> Reader<'t> {
             '\'' | '"' => {
                 let (text, length) = match quoted::parse(self.rest(), letter, self.variable) {
                     Ok(read) => read,
-                    Err(what) => return self.wrong(what),
+                    Err(error) => return self.wrong(error.to_string()),
                 };
                 self.at += length;
                 Ok(Literal::Text(text))
@@ -330,7 +330,7 @@ impl<'t> Reader<'t> {
                     let quoted = format!("\"{}\"", text.replace('"', "\\\""));
                     match quoted::parse(&quoted, '"', self.variable) {
                         Ok((text, _)) => Ok(Literal::Text(text)),
-                        Err(what) => self.wrong(what),
+                        Err(error) => self.wrong(error.to_string()),
                     }
                 }
             };

@@ -1,8 +1,11 @@
 //! Sessions of HTTP::Monkeywrench: lists of clicks, as Perl literals, JSON or TOML.
 
+mod mistake;
+
 use crate::literal::{Literal, Literals};
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, PatternError};
 use crate::suite::{Aim, Ask, Checks, Field, PresetCookie, Show, Status, Suite, Terse, Test};
+use mistake::Mistake;
 use std::time::Duration;
 
 /// What is wrong with a session.
@@ -15,7 +18,13 @@ pub struct SessionError {
     pub what: String,
 }
 
-type Outcome<T> = Result<T, String>;
+impl SessionError {
+    fn of(place: String, mistake: &Mistake) -> Self {
+        Self { place, what: mistake.to_string() }
+    }
+}
+
+type Outcome<T> = Result<T, Mistake>;
 
 /// Settings of the original that change nothing here.
 const WITHOUT_EFFECT: &[&str] = &["smtp_server", "send_if_err"];
@@ -38,7 +47,7 @@ pub fn suite_of_literals(literals: &Literals) -> Result<Suite, SessionError> {
         match value {
             Literal::Map(line, pairs) if !pairs.iter().any(|(key, _)| key == "url") => {
                 (show, quiet) =
-                    settings(pairs).map_err(|what| SessionError { place: format!("line {line}: settings"), what })?;
+                    settings(pairs).map_err(|mistake| SessionError::of(format!("line {line}: settings"), &mistake))?;
             }
             // A click alone, as a variable that a session names.
             Literal::Map(..) | Literal::Text(_) | Literal::Regex { .. } | Literal::Undef => {}
@@ -79,7 +88,7 @@ fn suite_of_value(value: serde_json::Value) -> Result<Suite, SessionError> {
             for (key, value) in pairs {
                 match (key.as_str(), value) {
                     ("settings", Literal::Map(_, pairs)) => {
-                        shown = settings(pairs).map_err(|what| SessionError { place: "settings".to_owned(), what })?;
+                        shown = settings(pairs).map_err(|mistake| SessionError::of("settings".to_owned(), &mistake))?;
                     }
                     ("sessions", Literal::List(items)) => collect(items, &mut sessions),
                     _ => {
@@ -137,9 +146,9 @@ fn settings(pairs: &[(String, Literal)]) -> Outcome<(Show, bool)> {
             "show_cookies" => show.cookies = is_set(value)?,
             "print_results" => quiet = !is_set(value)?,
             "send_mail" if matches!(value, Literal::Undef) || matches!(value, Literal::List(to) if to.is_empty()) => {}
-            "send_mail" => return Err("send_mail: weir sends no mail; leave it out and use the exit status".to_owned()),
+            "send_mail" => return Err(Mistake::SendMail),
             key if WITHOUT_EFFECT.contains(&key) => {}
-            key => return Err(format!("{key} is not a setting")),
+            key => return Err(Mistake::NoSetting(key.to_owned())),
         }
     }
     Ok((show, quiet))
@@ -157,7 +166,7 @@ fn suite(sessions: &[&[Literal]], show: Show, quiet: bool) -> Result<Suite, Sess
                 return Err(SessionError { place: place(0), what: "a click is { url => … }".to_owned() });
             };
             let test = click(pairs, session, *line, show);
-            tests.push(test.map_err(|what| SessionError { place: place(*line), what })?);
+            tests.push(test.map_err(|mistake| SessionError::of(place(*line), &mistake))?);
         }
     }
     Ok(Suite { tests, quiet })
@@ -167,7 +176,7 @@ fn is_set(value: &Literal) -> Outcome<bool> {
     match value {
         Literal::Undef => Ok(false),
         Literal::Text(text) => Ok(!["", "0"].contains(&text.as_str())),
-        _ => Err("a flag is 0 or 1".to_owned()),
+        _ => Err(Mistake::NoFlag),
     }
 }
 
@@ -175,7 +184,7 @@ fn scalar<'l>(key: &str, value: &'l Literal) -> Outcome<&'l str> {
     match value {
         Literal::Undef => Ok(""),
         Literal::Text(text) => Ok(text),
-        _ => Err(format!("{key} is a text")),
+        _ => Err(Mistake::NoText(key.to_owned())),
     }
 }
 
@@ -183,7 +192,7 @@ fn list<'l>(key: &str, value: &'l Literal) -> Outcome<&'l [Literal]> {
     match value {
         Literal::Undef => Ok(&[]),
         Literal::List(items) => Ok(items),
-        _ => Err(format!("{key} is a list: [ … ]")),
+        _ => Err(Mistake::NoList(key.to_owned())),
     }
 }
 
@@ -199,7 +208,7 @@ fn click(pairs: &[(String, Literal)], session: usize, line: usize, show: Show) -
             "method" => {
                 let method = scalar(key, value)?.to_ascii_uppercase();
                 if !method.bytes().all(|byte| byte.is_ascii_alphabetic()) {
-                    return Err(format!("method is a word such as POST, not `{method}`"));
+                    return Err(Mistake::Method(method));
                 }
                 ask.method_given = !method.is_empty();
                 if ask.method_given {
@@ -212,7 +221,7 @@ fn click(pairs: &[(String, Literal)], session: usize, line: usize, show: Show) -
                 [user, password] => {
                     ask.login = Some((scalar(key, user)?.to_owned(), scalar(key, password)?.to_owned()));
                 }
-                _ => return Err("auth is [ 'user', 'password' ]".to_owned()),
+                _ => return Err(Mistake::Auth),
             },
             "success_res" => {
                 (checks.text_require, checks.regex_require) = patterns(key, value)?;
@@ -225,11 +234,11 @@ fn click(pairs: &[(String, Literal)], session: usize, line: usize, show: Show) -
             // Ours: what a recording tells besides.
             "delay" => {
                 let seconds = scalar(key, value)?.parse().ok().filter(|seconds| (0.0..=86_400.0).contains(seconds));
-                ask.delay = Duration::from_secs_f64(seconds.ok_or("delay is a number of seconds up to 86400")?);
+                ask.delay = Duration::from_secs_f64(seconds.ok_or(Mistake::Delay)?);
             }
             "status_code" => {
                 let code = scalar(key, value)?.parse().ok().filter(|code| (100..600).contains(code));
-                checks.status = Status::Exactly(code.ok_or("status_code is a number from 100 to 599")?);
+                checks.status = Status::Exactly(code.ok_or(Mistake::StatusCode)?);
             }
             "body" | "content_type" => {
                 let (mut kind, mut body) = ask.body.take().unwrap_or_default();
@@ -239,19 +248,19 @@ fn click(pairs: &[(String, Literal)], session: usize, line: usize, show: Show) -
                 }
                 ask.body = Some((kind, body));
             }
-            key => return Err(format!("{key} is not a part of a click")),
+            key => return Err(Mistake::NoPart(key.to_owned())),
         }
     }
     if address.is_empty() {
-        return Err("the click has no url".to_owned());
+        return Err(Mistake::NoUrl);
     }
     if !address.contains("://") {
         address.insert_str(0, "http://");
     }
     match url::Url::parse(&address) {
         Ok(parsed) if ["http", "https", "file"].contains(&parsed.scheme()) => {}
-        Ok(parsed) => return Err(format!("url: {}: only http, https and file are spoken", parsed.scheme())),
-        Err(error) => return Err(format!("url: {address}: {error}")),
+        Ok(parsed) => return Err(Mistake::Scheme(parsed.scheme().to_owned())),
+        Err(source) => return Err(Mistake::Url { address, source }),
     }
     ask.aim = Aim::Address(address);
     Ok(Test { name, line, session, ask, checks, show })
@@ -280,11 +289,11 @@ fn fields(value: &Literal) -> Outcome<Vec<(String, Field)>> {
         }
         Literal::List(items) => {
             for pair in items.chunks(2) {
-                let [name, value] = pair else { return Err("params has a name without a value".to_owned()) };
+                let [name, value] = pair else { return Err(Mistake::NoValue) };
                 found.push(field(scalar("a name of params", name)?, value)?);
             }
         }
-        _ => return Err("params is { name => 'value' }".to_owned()),
+        _ => return Err(Mistake::Params),
     }
     Ok(found)
 }
@@ -294,15 +303,15 @@ fn patterns(key: &str, value: &Literal) -> Outcome<(Vec<Pattern>, Vec<Pattern>)>
     let (mut texts, mut regexes) = (Vec::new(), Vec::new());
     for item in list(key, value)? {
         match item {
-            Literal::Text(text) => texts.push(Pattern::text(text, false).map_err(|error| format!("{key}: {error}"))?),
+            Literal::Text(text) => texts.push(Pattern::text(text, false).map_err(|source| of_key(key, source))?),
             Literal::Regex { pattern, flags } => regexes.push(regex(key, pattern, flags)?),
             // JSON and TOML have no qr//.
             Literal::Map(_, pairs) => {
                 let part = |name: &str| pairs.iter().find(|(own, _)| own == name).map(|(_, value)| scalar(name, value));
-                let pattern = part("regex").ok_or_else(|| format!("{key}: a pattern is {{\"regex\": …}}"))??;
+                let pattern = part("regex").ok_or_else(|| Mistake::NoRegex(key.to_owned()))??;
                 regexes.push(regex(key, pattern, part("flags").transpose()?.unwrap_or_default())?);
             }
-            _ => return Err(format!("{key} holds texts and patterns")),
+            _ => return Err(Mistake::NoPattern(key.to_owned())),
         }
     }
     Ok((texts, regexes))
@@ -311,11 +320,15 @@ fn patterns(key: &str, value: &Literal) -> Outcome<(Vec<Pattern>, Vec<Pattern>)>
 fn regex(key: &str, pattern: &str, flags: &str) -> Outcome<Pattern> {
     // What compiles once, and how characters are counted, changes nothing.
     let told: String = flags.chars().filter(|flag| "imsx".contains(*flag)).collect();
-    if let Some(other) = flags.chars().find(|flag| !"imsxogcaul".contains(*flag)) {
-        return Err(format!("{key}: the flag {other} of qr/{pattern}/ is not supported"));
+    if let Some(flag) = flags.chars().find(|flag| !"imsxogcaul".contains(*flag)) {
+        return Err(Mistake::RegexFlag { key: key.to_owned(), flag, pattern: pattern.to_owned() });
     }
     let with_flags = if told.is_empty() { pattern.to_owned() } else { format!("(?{told}){pattern}") };
-    Pattern::new(&with_flags, false).map_err(|error| format!("{key}: {error}"))
+    Pattern::new(&with_flags, false).map_err(|source| of_key(key, source))
+}
+
+fn of_key(key: &str, source: PatternError) -> Mistake {
+    Mistake::Pattern { key: key.to_owned(), source }
 }
 
 /// [ version, name, value, path, domain, port, path_spec, secure, maxage, discard, … ], or a table of these names.
@@ -334,7 +347,7 @@ fn cookie(value: &Literal) -> Outcome<PresetCookie> {
             "domain" => cookie.domain = given,
             "port" if !text.is_empty() => {
                 let ports: Result<Vec<u16>, _> = text.split(',').map(|port| port.trim().parse()).collect();
-                cookie.ports = ports.map_err(|_| format!("a cookie's port is a list such as 80,8080, not `{text}`"))?;
+                cookie.ports = ports.map_err(|_| Mistake::CookiePort(text.to_owned()))?;
             }
             "secure" => cookie.secure = !["", "0"].contains(&text),
             _ => {}
@@ -353,9 +366,9 @@ fn cookie(value: &Literal) -> Outcome<PresetCookie> {
                 take(part, value)?;
             }
         }
-        _ => return Err("a cookie is a list: [ 0, 'name', 'value', '/', 'domain' ]".to_owned()),
+        _ => return Err(Mistake::Cookie),
     }
-    if cookie.name.is_empty() { Err("a cookie has no name".to_owned()) } else { Ok(cookie) }
+    if cookie.name.is_empty() { Err(Mistake::CookieName) } else { Ok(cookie) }
 }
 
 #[cfg(test)]

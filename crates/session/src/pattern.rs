@@ -28,7 +28,7 @@ impl Pattern {
     /// What only backtracking can do (look-around, back references, …), code, and what is no pattern.
     pub fn new(source: &str, ignore_case: bool) -> Result<Self, PatternError> {
         let refuse = |cause: String| PatternError { pattern: source.to_owned(), cause };
-        let translated = translate(source).map_err(refuse)?;
+        let translated = translate(source).map_err(|error| refuse(error.to_string()))?;
         let built = RegexBuilder::new(&translated).case_insensitive(ignore_case).build();
         let regex = built.map_err(|error| refuse(shortened(&error.to_string())))?;
         Ok(Self { source: source.to_owned(), regex })
@@ -79,7 +79,24 @@ const REFUSED: &[(&str, &str)] = &[
     ("(*", "backtracking verbs are not supported"),
 ];
 
-fn translate(source: &str) -> Result<String, String> {
+/// Why a pattern of Perl's cannot be translated.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+enum TranslateError {
+    #[error("{0}")]
+    Refused(&'static str),
+    #[error("{0} has no end")]
+    Open(&'static str),
+    #[error("possessive quantifiers are not supported; leave out the second +")]
+    Possessive,
+    #[error("it ends with a backslash")]
+    Backslash,
+    #[error("references back to a group are not supported; write the text again")]
+    BackReference,
+    #[error("\\{0} is not supported; leave it out")]
+    Escape(char),
+}
+
+fn translate(source: &str) -> Result<String, TranslateError> {
     let lines = has_line_mode(source);
     let mut out = String::with_capacity(source.len() + 8);
     let mut at = 0;
@@ -125,31 +142,35 @@ fn translate(source: &str) -> Result<String, String> {
             '-' if in_class && out.ends_with('-') => out.push_str("\\-"),
             // Perl's end of text is also before the last end of line.
             '$' if !in_class && !lines => out.push_str(r"(?:\n?\z)"),
-            '(' if !in_class => {
-                if let Some((_, why)) = REFUSED.iter().find(|(begin, _)| rest.starts_with(begin)) {
-                    return Err((*why).to_owned());
-                }
-                // How Perl itself writes down a compiled pattern.
-                if let Some(flags) = rest.strip_prefix("(?^") {
-                    let end = flags.find([':', ')']).ok_or("(?^ has no end")?;
-                    let set: String = flags[..end].chars().filter(|flag| "imsx".contains(*flag)).collect();
-                    out.push_str(&format!("(?{set}"));
-                    at += 2 + end;
-                } else if let Some(name) = rest.strip_prefix("(?'") {
-                    let end = name.find('\'').ok_or("(?' has no end")?;
-                    out.push_str(&format!("(?<{}>", &name[..end]));
-                    at += 3 + end;
-                } else {
-                    out.push('(');
-                }
-            }
+            '(' if !in_class => at += group(rest, &mut out)?,
             '+' if !in_class && is_quantified(&out) => {
-                return Err("possessive quantifiers are not supported; leave out the second +".to_owned());
+                return Err(TranslateError::Possessive);
             }
             letter => out.push(letter),
         }
     }
     Ok(out)
+}
+
+/// The begin of a group: how many bytes of it were taken behind the parenthesis.
+fn group(rest: &str, out: &mut String) -> Result<usize, TranslateError> {
+    if let Some((_, why)) = REFUSED.iter().find(|(begin, _)| rest.starts_with(begin)) {
+        return Err(TranslateError::Refused(why));
+    }
+    // How Perl itself writes down a compiled pattern.
+    if let Some(flags) = rest.strip_prefix("(?^") {
+        let end = flags.find([':', ')']).ok_or(TranslateError::Open("(?^"))?;
+        let set: String = flags[..end].chars().filter(|flag| "imsx".contains(*flag)).collect();
+        out.push_str(&format!("(?{set}"));
+        return Ok(2 + end);
+    }
+    if let Some(name) = rest.strip_prefix("(?'") {
+        let end = name.find('\'').ok_or(TranslateError::Open("(?'"))?;
+        out.push_str(&format!("(?<{}>", &name[..end]));
+        return Ok(3 + end);
+    }
+    out.push('(');
+    Ok(0)
 }
 
 /// Whether a quantifier has just been written, so that a plus would make it possessive.
@@ -175,8 +196,8 @@ fn has_line_mode(source: &str) -> bool {
 }
 
 /// What follows a backslash: how many bytes of it were taken.
-fn escape(rest: &str, in_class: bool, out: &mut String) -> Result<usize, String> {
-    let Some(letter) = rest.chars().next() else { return Err("it ends with a backslash".to_owned()) };
+fn escape(rest: &str, in_class: bool, out: &mut String) -> Result<usize, TranslateError> {
+    let Some(letter) = rest.chars().next() else { return Err(TranslateError::Backslash) };
     match letter {
         'Q' => {
             let quoted = &rest[1..];
@@ -195,9 +216,9 @@ fn escape(rest: &str, in_class: bool, out: &mut String) -> Result<usize, String>
         '<' | '>' => out.push(letter),
         '0' if !in_class => out.push_str(r"\x00"),
         '1'..='9' | 'g' | 'k' if !in_class => {
-            return Err("references back to a group are not supported; write the text again".to_owned());
+            return Err(TranslateError::BackReference);
         }
-        'G' | 'K' | 'X' | 'C' => return Err(format!("\\{letter} is not supported; leave it out")),
+        'G' | 'K' | 'X' | 'C' => return Err(TranslateError::Escape(letter)),
         letter if letter.is_ascii() && !letter.is_ascii_alphanumeric() => {
             out.push('\\');
             out.push(letter);

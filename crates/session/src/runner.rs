@@ -1,14 +1,41 @@
 //! Runs a suite: one test after the other, as one user clicks.
 
-use crate::client::{Client, Exchange, Step};
+use crate::client::{AskError, Client, Exchange, Step};
 use crate::cookies::Jar;
 use crate::page::{Form, Page};
 use crate::pattern::Pattern;
 use crate::suite::{Aim, Ask, Checks, Field, Show, Status, Suite, Test};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use url::Url;
+
+/// Why a test has no response.
+#[derive(Debug, thiserror::Error)]
+enum RequestError {
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    #[error("the address is not that of a file here")]
+    NotHere,
+    #[error("{}: not an address", path.display())]
+    NoAddress { path: PathBuf },
+    #[error("{address}: {source}")]
+    Address { address: String, source: url::ParseError },
+    #[error("there is no page before, so nothing can be clicked")]
+    NoPage,
+    #[error("the response before is not a page but {kind}, so nothing of it can be clicked")]
+    NotAPage { kind: String },
+    #[error("no link of the page before has a text with `{text}`; it has {has}")]
+    NoLink { text: String, has: String },
+    #[error("the link to {href}: {source}")]
+    Link { href: String, source: url::ParseError },
+    #[error("no form of the page before has a button `{text}`; it has {has}")]
+    NoButton { text: String, has: String },
+    #[error("the page before has no form `{name}`; it has {has}")]
+    NoForm { name: String, has: String },
+    #[error("the form's {action}: {source}")]
+    Action { action: String, source: url::ParseError },
+}
 
 /// The outcome of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +135,7 @@ impl User {
             }
             Err(error) => {
                 outcome.groups = judge(&test.checks, Err(&error));
-                outcome.error = Some(error);
+                outcome.error = Some(error.to_string());
                 // What a later test would click on is gone, and clicking on an older page would mislead.
                 self.before = None;
             }
@@ -116,7 +143,7 @@ impl User {
         outcome
     }
 
-    fn respond(&mut self, ask: &Ask, client: &Client, told: &mut Option<String>) -> Result<Exchange, String> {
+    fn respond(&mut self, ask: &Ask, client: &Client, told: &mut Option<String>) -> Result<Exchange, RequestError> {
         let mut ask = ask.clone();
         if let Aim::File(path) = &ask.aim {
             *told = Some(format!("file://{}", path.display()));
@@ -125,33 +152,34 @@ impl User {
         let address = self.address(&mut ask)?;
         *told = Some(address.to_string());
         if address.scheme() == "file" {
-            let path = address.to_file_path().map_err(|()| "the address is not that of a file here".to_owned())?;
+            let path = address.to_file_path().map_err(|()| RequestError::NotHere)?;
             return Ok(file(&path, Some(address)));
         }
         for cookie in &ask.cookies {
             self.jar.preset(cookie, &address);
         }
-        let answered = client.ask(&ask, &address, &mut self.jar).map_err(|error| error.to_string())?;
+        let answered = client.ask(&ask, &address, &mut self.jar)?;
         *told = Some(answered.last.address.to_string());
         Ok(answered)
     }
 
-    fn address(&self, ask: &mut Ask) -> Result<Url, String> {
+    fn address(&self, ask: &mut Ask) -> Result<Url, RequestError> {
         let before = self.before.as_ref().map(|step| &step.address);
+        let wrong = |address: &str, source| RequestError::Address { address: address.to_owned(), source };
         match &ask.aim {
-            Aim::Address(address) => Url::parse(address).map_err(|error| format!("{address}: {error}")),
+            Aim::Address(address) => Url::parse(address).map_err(|error| wrong(address, error)),
             Aim::Relative(address) => {
-                let local = Url::parse("http://localhost/").map_err(|error| error.to_string())?;
-                before.unwrap_or(&local).join(address).map_err(|error| format!("{address}: {error}"))
+                let local = Url::parse("http://localhost/").map_err(|error| wrong("http://localhost/", error))?;
+                before.unwrap_or(&local).join(address).map_err(|error| wrong(address, error))
             }
             Aim::Link(text) => {
                 let (page, base) = self.page()?;
                 let link = page.links.iter().find(|link| text.is_in(link.text.as_bytes()));
                 let link = link.ok_or_else(|| {
                     let texts: Vec<String> = page.links.iter().take(5).map(|link| format!("`{}`", link.text)).collect();
-                    format!("no link of the page before has a text with `{}`; it has {}", text.source(), listed(&texts))
+                    RequestError::NoLink { text: text.source().to_owned(), has: listed(&texts) }
                 })?;
-                base.join(&link.href).map_err(|error| format!("the link to {}: {error}", link.href))
+                base.join(&link.href).map_err(|source| RequestError::Link { href: link.href.clone(), source })
             }
             Aim::Button(text) => {
                 let (page, base) = self.page()?;
@@ -159,7 +187,7 @@ impl User {
                 let (form, button) = found.ok_or_else(|| {
                     let forms = page.forms.iter().flat_map(|form| &form.buttons);
                     let texts: Vec<String> = forms.take(5).map(|button| format!("`{}`", button.told())).collect();
-                    format!("no form of the page before has a button `{}`; it has {}", text.source(), listed(&texts))
+                    RequestError::NoButton { text: text.source().to_owned(), has: listed(&texts) }
                 })?;
                 let clicked = (!button.name.is_empty()).then(|| (button.name.clone(), button.value.clone()));
                 let (form, base) = (form.clone(), base);
@@ -171,22 +199,22 @@ impl User {
                 let form = page.forms.iter().find(|form| form.name == *name);
                 let form = form.ok_or_else(|| {
                     let names: Vec<String> = page.forms.iter().take(5).map(|form| format!("`{}`", form.name)).collect();
-                    format!("the page before has no form `{name}`; it has {}", listed(&names))
+                    RequestError::NoForm { name: name.clone(), has: listed(&names) }
                 })?;
                 fill(ask, form, None);
                 action(form, &base)
             }
             // Taken care of before.
-            Aim::File(path) => Url::from_file_path(path).map_err(|()| format!("{}: not an address", path.display())),
+            Aim::File(path) => Url::from_file_path(path).map_err(|()| RequestError::NoAddress { path: path.clone() }),
         }
     }
 
     /// What can be clicked, and what relative addresses of it are relative to.
-    fn page(&self) -> Result<(Page, Url), String> {
-        let before = self.before.as_ref().ok_or("there is no page before, so nothing can be clicked")?;
+    fn page(&self) -> Result<(Page, Url), RequestError> {
+        let before = self.before.as_ref().ok_or(RequestError::NoPage)?;
         let kind = before.header("content-type").unwrap_or_default().to_ascii_lowercase();
         if !kind.starts_with("text/html") && !kind.starts_with("application/xhtml") {
-            return Err(format!("the response before is not a page but {kind}, so nothing of it can be clicked"));
+            return Err(RequestError::NotAPage { kind });
         }
         let page = Page::read(&before.content);
         let base = page.base.as_ref().and_then(|base| before.address.join(base).ok());
@@ -195,8 +223,9 @@ impl User {
 }
 
 /// Where a form is sent.
-fn action(form: &Form, base: &Url) -> Result<Url, String> {
-    let mut address = base.join(&form.action).map_err(|error| format!("the form's {}: {error}", form.action))?;
+fn action(form: &Form, base: &Url) -> Result<Url, RequestError> {
+    let mut address =
+        base.join(&form.action).map_err(|source| RequestError::Action { action: form.action.clone(), source })?;
     // A form that is sent by GET replaces the query of its address.
     if form.action.is_empty() && form.method == "GET" {
         address.set_query(None);
@@ -254,7 +283,7 @@ fn file(path: &Path, address: Option<Url>) -> Exchange {
 }
 
 /// All checks of a test; without a response none of them can be as expected.
-fn judge(checks: &Checks, exchange: Result<&Exchange, &String>) -> Vec<Group> {
+fn judge(checks: &Checks, exchange: Result<&Exchange, &RequestError>) -> Vec<Group> {
     let step = exchange.ok().map(|exchange| &exchange.last);
     let mut groups = Vec::new();
     let expected = match checks.status {

@@ -241,7 +241,7 @@ impl<'t> Reader<'t> {
             Some(quote @ ('\'' | '"')) => {
                 let begun = self.line();
                 let (text, length) = quoted::parse(self.rest(), quote, self.variable)
-                    .map_err(|what| SyntaxError { line: begun, what })?;
+                    .map_err(|error| SyntaxError { line: begun, what: error.to_string() })?;
                 self.at += length;
                 Ok(Some(text))
             }

@@ -34,6 +34,7 @@ mod reading;
 mod retention;
 mod schema;
 mod series;
+mod store;
 mod writing;
 
 pub use error::StoreError;
@@ -41,4 +42,5 @@ pub use fold::{Fold, Outcome};
 pub use reading::Reader;
 pub use schema::check_store;
 pub use series::{Minute, Record, Select, Series};
-pub use writing::{Batch, Limits, Store, Written};
+pub use store::{Limits, Store, Written};
+pub use writing::Batch;

@@ -1,6 +1,6 @@
 //! Reading what is kept, while another process may write.
 
-use crate::writing::fold_of;
+use crate::schema::fold_of;
 use crate::{Fold, Minute, Outcome, Record, Select, Series, StoreError, schema};
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 use std::collections::BTreeMap;

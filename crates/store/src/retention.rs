@@ -1,6 +1,7 @@
 //! What is removed: the oldest.
 
-use crate::{Store, StoreError, Written};
+use crate::StoreError;
+use crate::store::{Store, Written};
 
 /// Rounds of making room at most: each removes a twentieth.
 const MOST_ROUNDS: u32 = 100;

@@ -1,10 +1,11 @@
 //! The file's tables, and how it is opened.
 
-use crate::StoreError;
+use crate::{Fold, StoreError};
 use rusqlite::{Connection, OpenFlags};
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
+use weir_measure::durations::Durations;
 
 /// The schema that this version writes.
 pub(crate) const VERSION: i64 = 1;
@@ -142,4 +143,17 @@ fn check(path: &Path, found: i64) -> Result<(), StoreError> {
         newer if newer > VERSION => Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION }),
         _ => Err(StoreError::Foreign { path: path.to_owned() }),
     }
+}
+
+/// The eight columns of a fold, from one on.
+pub(crate) fn fold_of(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Fold> {
+    let mut outcomes = [0; 5];
+    for (at, count) in outcomes.iter_mut().enumerate() {
+        *count = row.get::<_, i64>(first + at)? as u64;
+    }
+    let blob = row.get_ref(first + 7)?.as_blob()?;
+    // What cannot be read counts as if it held nothing: one damaged row must not hide all others.
+    let durations = Durations::from_bytes(blob).unwrap_or_default();
+    let number = |column| row.get::<_, i64>(column).map(|number| number as u64);
+    Ok(Fold { outcomes, durations, blocked_ns: number(first + 5)?, queued_ns: number(first + 6)? })
 }

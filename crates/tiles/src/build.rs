@@ -8,12 +8,13 @@ use crate::tile::{BUCKETS, FINER, Filling, Tile};
 use crate::{OpenError, files};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
-use weir_timeline::{Bounds, Joiner, Remarks, Response, Unjoinable};
-use weir_trace::{Entry, RunReader, Source};
+use weir_timeline::{Bounds, Joiner, Remark, Remarks, Response, Unjoinable};
+use weir_trace::{Damage, Entry, RunReader, Source, Sourced};
 use weir_wire::client::ClientRequest;
-use weir_wire::{Kind, text_from_slots};
+use weir_wire::{Kind, Record, Slot, text_from_slots};
 
 /// Level 0 has at most so many buckets, in so many tiles.
 const MOST_BUCKETS: u64 = 1 << 18;
@@ -71,6 +72,12 @@ pub(crate) struct RemarkLine {
     pub(crate) at_ns: u64,
     pub(crate) sort: String,
     pub(crate) text: String,
+}
+
+impl RemarkLine {
+    fn of(remark: Remark, origin_ns: u64) -> Self {
+        Self { at_ns: remark.at_ns.saturating_sub(origin_ns), sort: remark.sort, text: remark.text }
+    }
 }
 
 /// A task of the run.
@@ -173,8 +180,159 @@ impl Levels<'_> {
     }
 }
 
-/// Reads the whole run and writes its tiles into a directory. `untold_arrivals`: the recording's rung does not tell of
-/// every arrival. `go_on` is told of the records read so far.
+/// One pass over the records of a run.
+struct Pass<'a> {
+    origin_ns: u64,
+    end_ns: u64,
+    bucket_ns: u64,
+    /// Where no client has told of its requests, the server's sockets do.
+    served: bool,
+    building: Building,
+    joiner: Joiner,
+    follow: Follow,
+    locks: LockFollow,
+    slowest: Slowest,
+    remarks: Remarks,
+    levels: Levels<'a>,
+    /// Tiles of level 0 that are written.
+    written: u64,
+    events: u64,
+}
+
+impl<'a> Pass<'a> {
+    fn new((origin_ns, end_ns): (u64, u64), served: bool, directory: &'a Path) -> Self {
+        let duration_ns = (end_ns - origin_ns).saturating_add(1);
+        let bucket_ns = duration_ns.div_ceil(MOST_BUCKETS).next_power_of_two().max(LEAST_BUCKET_NS);
+        let filling = Filling::new(origin_ns, bucket_ns);
+        let bounds = Bounds::default();
+        Self {
+            origin_ns,
+            end_ns,
+            bucket_ns,
+            served,
+            building: Building { filling, tasks: FxHashMap::default(), origin_ns, left_out: 0 },
+            joiner: if served { Joiner::of_server(bounds, &[]) } else { Joiner::new(bounds) },
+            follow: Follow::default(),
+            locks: LockFollow::new(origin_ns),
+            slowest: Slowest::default(),
+            remarks: Remarks::default(),
+            levels: Levels { directory, waiting: Vec::new() },
+            written: 0,
+            events: 0,
+        }
+    }
+
+    /// Takes the next record.
+    fn take(&mut self, sourced: &Sourced<'_>) -> Result<(), OpenError> {
+        let record = &sourced.record;
+        self.complete_tiles(record.time_ns)?;
+        let request = ClientRequest::read(record, sourced.payload);
+        if let Some(request) = &request {
+            self.building.filling.request(request.done_ns, request.done_ns.saturating_sub(request.intended_ns));
+        }
+        let told = [Kind::ProbeHit as u16, Kind::ProbeText as u16].contains(&record.kind).then_some(record.b as u32);
+        let name = request.map(|request| request.name).or(told).and_then(|name| sourced.name(name));
+        self.remarks.push(record, name.map(|name| &**name));
+        let Self { joiner, slowest, building, served, origin_ns, .. } = self;
+        joiner.push(record, sourced.payload, name, &mut |joiner, response| {
+            slowest.push(joiner, response, *origin_ns);
+            if *served {
+                building.response(response);
+            }
+        });
+        if sourced.source == Source::Kernel {
+            self.take_kernels(record, sourced.payload);
+        }
+        self.events += 1;
+        Ok(())
+    }
+
+    /// Writes the tiles of level 0 that end before a time.
+    fn complete_tiles(&mut self, at_ns: u64) -> Result<(), OpenError> {
+        while at_ns >= self.building.filling.end_ns() {
+            let next_ns = self.building.filling.end_ns();
+            self.follow.flush(next_ns, &mut self.building);
+            self.locks.flush(next_ns, &mut self.building.filling);
+            let full = std::mem::replace(&mut self.building.filling, Filling::new(next_ns, self.bucket_ns));
+            self.written += 1;
+            self.levels.push(0, full.finish())?;
+            let states: Vec<(u32, u32)> = self.follow.states().map(|(pid, doing)| (pid, doing.code())).collect();
+            let json = serde_json::to_vec(&states).unwrap_or_default();
+            files::write(&self.levels.directory.join(files::states_file(self.written)), &json)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the kernel says of tasks and locks.
+    fn take_kernels(&mut self, record: &Record, payload: &[Slot]) {
+        let building = &mut self.building;
+        self.follow.push(record, building);
+        let (tasks, filling) = (&building.tasks, &mut building.filling);
+        self.locks.push(record, payload, |pid| tasks.get(&pid).map_or(0, |line| line.tgid), filling);
+        if record.kind == Kind::TaskName as u16 {
+            let (pid, tgid) = record.a_halves();
+            if let Some(line) = building.line(pid) {
+                line.name = text_from_slots(payload);
+                line.tgid = tgid;
+                line.traced = record.flags & 1 != 0;
+            }
+        }
+    }
+
+    /// Tells of the requests that are still open, and closes what tasks are at; the last tile stays open.
+    fn end(&mut self) {
+        let Self { joiner, slowest, building, served, origin_ns, .. } = self;
+        joiner.finish(&mut |joiner, response| {
+            slowest.push(joiner, response, *origin_ns);
+            if *served {
+                building.response(response);
+            }
+        });
+        self.follow.flush(self.end_ns + 1, &mut self.building);
+    }
+
+    /// Writes what is left, and says what is known of the whole.
+    fn finish(mut self, reader: &RunReader, damage: &Damage) -> Result<Whole, OpenError> {
+        self.end();
+        let Self { origin_ns, end_ns, mut building, mut levels, .. } = self;
+        let name_of =
+            |pid: u32| building.tasks.get(&pid).map_or_else(|| format!("task {pid}"), |line| line.name.clone());
+        let (locks, waits, waits_left_out) = self.locks.finish(end_ns + 1, name_of, &mut building.filling);
+        files::write(&levels.directory.join(files::WAITS), &serde_json::to_vec(&waits).unwrap_or_default())?;
+        let last = building.filling.finish();
+        let cpus = last.cpus.keys().copied().collect();
+        levels.push(0, last)?;
+        let (requests, longest_ns) = (self.slowest.count, self.slowest.longest_ns);
+        let (slowest, classes) = self.slowest.finish();
+        let mut tasks: Vec<TaskLine> = building.tasks.into_values().filter(|line| line.first_ns != u64::MAX).collect();
+        tasks.sort_by_key(|line| (!line.traced, Reverse(line.run_ns), line.pid));
+        Ok(Whole {
+            host: host(reader),
+            origin_ns,
+            realtime_ns: realtime_ns(reader, origin_ns),
+            duration_ns: (end_ns - origin_ns).saturating_add(1),
+            bucket_ns: self.bucket_ns,
+            tiles: levels.finish()?,
+            cpus,
+            tasks,
+            locks,
+            waits_left_out,
+            requests,
+            longest_ns,
+            slowest,
+            classes,
+            remarks_left_out: self.remarks.left_out,
+            remarks: self.remarks.remarks.into_iter().map(|remark| RemarkLine::of(remark, origin_ns)).collect(),
+            events: self.events,
+            lost: damage.lost,
+            left_out: building.left_out + self.follow.left_out(),
+            damage: in_words(damage),
+        })
+    }
+}
+
+/// Reads the whole run and writes its tiles into a directory. `untold_arrivals`: the recording's source of boundaries
+/// does not tell of every arrival. `go_on` is told of the records read so far.
 pub(crate) fn build(
     reader: &RunReader,
     places: &Places,
@@ -182,91 +340,31 @@ pub(crate) fn build(
     directory: &Path,
     go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Whole, OpenError> {
-    let (origin_ns, end_ns) = places.span_ns().ok_or_else(|| OpenError::Empty(reader.directory().to_owned()))?;
-    let duration_ns = (end_ns - origin_ns).saturating_add(1);
-    let bucket_ns = duration_ns.div_ceil(MOST_BUCKETS).next_power_of_two().max(LEAST_BUCKET_NS);
-    let mut levels = Levels { directory, waiting: Vec::new() };
-    let mut building =
-        Building { filling: Filling::new(origin_ns, bucket_ns), tasks: FxHashMap::default(), origin_ns, left_out: 0 };
-    // Where no client has told of its requests, the server's sockets do.
-    let served = !places.hold_clients();
-    let mut joiner = if served { Joiner::of_server(Bounds::default(), &[]) } else { Joiner::new(Bounds::default()) };
+    let span_ns = places.span_ns().ok_or_else(|| OpenError::Empty(reader.directory().to_owned()))?;
+    let mut pass = Pass::new(span_ns, !places.hold_clients(), directory);
     if untold_arrivals {
-        joiner.supply_arrivals();
+        pass.joiner.supply_arrivals();
     }
-    let (mut follow, mut slowest) = (Follow::default(), Slowest::default());
-    let (mut locks, mut remarks) = (LockFollow::new(origin_ns), Remarks::default());
-    let (mut events, mut written, mut outcome) = (0u64, 0u64, Ok(()));
     files::write(&directory.join(files::states_file(0)), b"[]")?;
+    let mut outcome = Ok(());
     let mut merge = reader.merge();
     merge.each(|sourced| {
-        let record = &sourced.record;
         // Outside of the span that the heads of the blocks told, only damage lies.
-        if record.time_ns < origin_ns || record.time_ns > end_ns {
+        if sourced.record.time_ns < span_ns.0 || sourced.record.time_ns > span_ns.1 {
             return true;
         }
-        while record.time_ns >= building.filling.end_ns() {
-            let next_ns = building.filling.end_ns();
-            follow.flush(next_ns, &mut building);
-            locks.flush(next_ns, &mut building.filling);
-            let full = std::mem::replace(&mut building.filling, Filling::new(next_ns, bucket_ns));
-            written += 1;
-            outcome = levels.push(0, full.finish()).and_then(|()| {
-                let states: Vec<(u32, u32)> = follow.states().map(|(pid, doing)| (pid, doing.code())).collect();
-                let json = serde_json::to_vec(&states).unwrap_or_default();
-                files::write(&directory.join(files::states_file(written)), &json)
-            });
-            if outcome.is_err() {
-                return false;
-            }
-        }
-        let request = ClientRequest::read(record, sourced.payload);
-        if let Some(request) = &request {
-            building.filling.request(request.done_ns, request.done_ns.saturating_sub(request.intended_ns));
-        }
-        let told = [Kind::ProbeHit as u16, Kind::ProbeText as u16].contains(&record.kind).then_some(record.b as u32);
-        let name = request.map(|request| request.name).or(told).and_then(|name| sourced.name(name));
-        remarks.push(record, name.map(|name| &**name));
-        joiner.push(record, sourced.payload, name, &mut |joiner, response| {
-            slowest.push(joiner, response, origin_ns);
-            if served {
-                building.response(response);
-            }
-        });
-        if sourced.source == Source::Kernel {
-            follow.push(record, &mut building);
-            let (tasks, filling) = (&building.tasks, &mut building.filling);
-            locks.push(record, sourced.payload, |pid| tasks.get(&pid).map_or(0, |line| line.tgid), filling);
-            if record.kind == Kind::TaskName as u16 {
-                let (pid, tgid) = record.a_halves();
-                if let Some(line) = building.line(pid) {
-                    line.name = text_from_slots(sourced.payload);
-                    line.tgid = tgid;
-                    line.traced = record.flags & 1 != 0;
-                }
-            }
-        }
-        events += 1;
-        if events.is_multiple_of(LOOK) && !go_on(events) {
+        outcome = pass.take(&sourced);
+        if outcome.is_ok() && pass.events.is_multiple_of(LOOK) && !go_on(pass.events) {
             outcome = Err(OpenError::Stopped);
         }
         outcome.is_ok()
     });
     outcome?;
-    joiner.finish(&mut |joiner, response| {
-        slowest.push(joiner, response, origin_ns);
-        if served {
-            building.response(response);
-        }
-    });
-    follow.flush(end_ns + 1, &mut building);
-    let name_of = |pid: u32| building.tasks.get(&pid).map_or_else(|| format!("task {pid}"), |line| line.name.clone());
-    let (locks, waits, waits_left_out) = locks.finish(end_ns + 1, name_of, &mut building.filling);
-    files::write(&directory.join(files::WAITS), &serde_json::to_vec(&waits).unwrap_or_default())?;
-    let last = building.filling.finish();
-    let cpus = last.cpus.keys().copied().collect();
-    levels.push(0, last)?;
-    let damage = merge.damage();
+    pass.finish(reader, merge.damage())
+}
+
+/// What could not be read.
+fn in_words(damage: &Damage) -> Vec<String> {
     let mut words = damage.refused.clone();
     if damage.bytes > 0 || damage.cut_segments > 0 {
         words.push(format!(
@@ -274,38 +372,7 @@ pub(crate) fn build(
             damage.cut_segments, damage.bytes
         ));
     }
-    let (requests, longest_ns) = (slowest.count, slowest.longest_ns);
-    let (slowest, classes) = slowest.finish();
-    let remark = |one: weir_timeline::Remark| RemarkLine {
-        at_ns: one.at_ns.saturating_sub(origin_ns),
-        sort: one.sort,
-        text: one.text,
-    };
-    let remarks_left_out = remarks.left_out;
-    let mut tasks: Vec<TaskLine> = building.tasks.into_values().filter(|line| line.first_ns != u64::MAX).collect();
-    tasks.sort_by_key(|line| (!line.traced, std::cmp::Reverse(line.run_ns), line.pid));
-    Ok(Whole {
-        host: host(reader),
-        origin_ns,
-        realtime_ns: realtime_ns(reader, origin_ns),
-        duration_ns,
-        bucket_ns,
-        tiles: levels.finish()?,
-        cpus,
-        tasks,
-        locks,
-        waits_left_out,
-        requests,
-        longest_ns,
-        slowest,
-        classes,
-        remarks: remarks.remarks.into_iter().map(remark).collect(),
-        remarks_left_out,
-        events,
-        lost: damage.lost,
-        left_out: building.left_out + follow.left_out(),
-        damage: words,
-    })
+    words
 }
 
 fn host(reader: &RunReader) -> String {

@@ -5,7 +5,8 @@
 //! for is not followed.
 
 use crate::conversations::Conversations;
-use crate::path::{Known, MOST_DEPTH, Span, Walk};
+use crate::known::Known;
+use crate::path::{MOST_DEPTH, Span, Walk};
 use crate::phases::Phases;
 use crate::sockets::Sockets;
 use crate::step::Step;

@@ -1,7 +1,6 @@
 //! What a joiner counts beside the responses that it tells.
 
 use crate::notes::SourceCost;
-use crate::refine::RunDivision;
 use crate::served::Exchanges;
 use weir_wire::client::Outcome;
 
@@ -44,6 +43,18 @@ impl Unjoinable {
     pub fn name(self) -> &'static str {
         ["no_socket", "no_arrival", "no_pick_up", "no_send", "early_answer", "gap", "http2", "edge"][self as usize]
     }
+}
+
+/// What of the time on the CPU could be divided.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunDivision {
+    /// Time in `run` of which interrupts were recorded, nanoseconds.
+    pub watched_ns: u64,
+    /// What interrupts took of it, nanoseconds.
+    pub interrupt_ns: u64,
+    /// What the hypervisor took of it, nanoseconds; when within a turn on the CPU is not known, so that it is set at
+    /// the turn's end.
+    pub stolen_ns: u64,
 }
 
 /// Counts of a joiner.

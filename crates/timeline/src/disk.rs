@@ -2,7 +2,7 @@
 
 use crate::blocked::{Wait, wait_of};
 use crate::notes::{APART_NS, Note};
-use crate::refine::Refine;
+use crate::refinement::Refine;
 use crate::step::Step;
 use crate::tasks::State;
 use weir_measure::part::Part;

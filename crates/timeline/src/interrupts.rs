@@ -1,7 +1,7 @@
 //! What interrupts and the hypervisor took of a task's time on the CPU.
 
 use crate::notes::{INTERRUPTS, Interrupt};
-use crate::refine::Refine;
+use crate::refinement::Refine;
 use crate::step::Step;
 use crate::tasks::State;
 use weir_wire::watched::{NAMED_INTERRUPT, SOFT_INTERRUPT, STOLEN, TICK};

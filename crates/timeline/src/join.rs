@@ -2,12 +2,12 @@
 
 use crate::conversations::{Conversations, Dealing};
 use crate::counts::{Statistics, Unjoinable};
+use crate::known::Known;
 use crate::notes::Notes;
-use crate::path::Known;
 use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::served::{Arrival, Served};
-use crate::sockets::Sockets;
-use crate::step::Step;
+use crate::sockets::{Socket, Sockets};
+use crate::step::{Step, push_step};
 use crate::task_names::TaskName;
 use crate::tasks::{Tasks, Verb, WokenIn};
 use crate::texts::Texts;
@@ -24,8 +24,9 @@ use weir_wire::{Kind, Record, Slot, text_from_slots};
 
 mod at_server;
 mod client_side;
+mod requests;
 
-use client_side::{Earlier, push_step};
+use requests::{Connection, Waiting};
 
 /// Bounds of the joiner's memory.
 #[derive(Debug, Clone, Copy)]
@@ -95,22 +96,6 @@ impl Response<'_> {
     pub fn time_ns(&self) -> u64 {
         self.request.done_ns.saturating_sub(self.request.intended_ns)
     }
-}
-
-#[derive(Debug)]
-struct Connection {
-    told: ClientConnection,
-    socket: Option<u32>,
-    waiting: u32,
-    /// What it was at lately, in the order of time.
-    earlier: VecDeque<Earlier>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    request: ClientRequest,
-    lane: u32,
-    name: Arc<str>,
 }
 
 /// The joiner: takes records in the order of time, gives responses.
@@ -525,7 +510,7 @@ impl Joiner {
             // Where too many are told of as new, that is no reason either: a damaged time may be of any future.
             let flooded = self.connections.len() > 2 * self.bounds.connections;
             self.connections.retain(|_, connection| {
-                let lives = connection.socket.is_some_and(|id| sockets.get(id).is_some_and(|socket| socket.claimed));
+                let lives = connection.socket.is_some_and(|id| sockets.get(id).is_some_and(Socket::is_claimed));
                 connection.waiting > 0 || lives || !flooded && connection.told.connected_ns > old
             });
         }

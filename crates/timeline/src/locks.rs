@@ -2,7 +2,7 @@
 
 use crate::blocked::{Wait, wait_of};
 use crate::notes::{APART_NS, Note};
-use crate::refine::{Refine, Turn};
+use crate::refinement::{Refine, Turn};
 use crate::step::{Detail, Step};
 use crate::tasks::{Spell, State};
 use weir_measure::part::Part;

@@ -4,9 +4,9 @@
 //! a signal. The process that ended the last sleep of the wait had the lock: it releases the lock and wakes the next
 //! one.
 
-use crate::path::Known;
+use crate::known::Known;
 use crate::phases::{LockWindow, Phases};
-use crate::refine::{Refine, Turn};
+use crate::refinement::{Refine, Turn};
 use crate::step::{Detail, Step};
 use crate::tasks::{Spell, State, Tasks};
 

@@ -2,11 +2,10 @@
 
 use crate::blocked::{Wait, hold_of, wait_of};
 use crate::conversations::Conversations;
+use crate::known::Known;
 use crate::own_locks;
-use crate::phases::Phases;
-use crate::sockets::Sockets;
 use crate::step::{Detail, Step};
-use crate::tasks::{Spell, State, Tasks, Touch, Verb, WokenIn};
+use crate::tasks::{Spell, State, Touch, Verb, WokenIn};
 use weir_measure::part::Part;
 
 /// How many tasks a request may pass through before its chain of wake-ups is given up. With many connections on threads
@@ -44,15 +43,6 @@ struct Foreign {
     to_ns: u64,
     /// The socket whose answer to our request was still awaited then.
     awaited: Option<u32>,
-}
-
-/// What a walk is over.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Known<'a> {
-    pub(crate) tasks: &'a Tasks,
-    pub(crate) sockets: &'a Sockets,
-    pub(crate) conversations: &'a Conversations,
-    pub(crate) phases: &'a Phases,
 }
 
 /// Walks requests; holds what is known and the steps found.

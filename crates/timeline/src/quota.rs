@@ -1,6 +1,6 @@
 //! Waiting for a CPU because a cgroup's quota is used up, not because others have it.
 
-use crate::refine::Refine;
+use crate::refinement::Refine;
 use crate::step::{Detail, Step};
 use weir_wire::watched::NAMED_CGROUP;
 

@@ -3,44 +3,10 @@
 //! Passes only cut and rename steps: they still follow each other without a gap, and add up to what they did.
 
 use crate::join::Joiner;
-use crate::notes::Notes;
-use crate::phases::Phases;
-use crate::step::{Detail, Step};
-use crate::tasks::{State, Tasks};
-use crate::texts::Texts;
+use crate::refinement::Refine;
+use crate::step::Step;
 use crate::{disk, interrupts, locks, own_locks, quota};
 use weir_measure::part::Part;
-use weir_wire::watched::NAMED_TASK;
-
-/// What of the time on the CPU could be divided.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RunDivision {
-    /// Time in `run` of which interrupts were recorded, nanoseconds.
-    pub watched_ns: u64,
-    /// What interrupts took of it, nanoseconds.
-    pub interrupt_ns: u64,
-    /// What the hypervisor took of it, nanoseconds; when within a turn on the CPU is not known, so that it is set at
-    /// the turn's end.
-    pub stolen_ns: u64,
-}
-
-/// A stretch of a wait for a lock in which one task had it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Turn {
-    pub(crate) from_ns: u64,
-    pub(crate) to_ns: u64,
-    /// The task, where that is known.
-    pub(crate) holder: Option<u32>,
-}
-
-/// Looks at steps with all that is known.
-pub(crate) struct Refine<'a> {
-    pub(crate) notes: &'a Notes,
-    pub(crate) tasks: &'a Tasks,
-    pub(crate) phases: &'a Phases,
-    pub(crate) texts: &'a mut Texts,
-    pub(crate) division: &'a mut RunDivision,
-}
 
 impl Joiner {
     /// Refines a response's steps from an index on.
@@ -77,39 +43,20 @@ impl Refine<'_> {
             }
         }
     }
-
-    /// The state in which a step's task was, when it began, and whether the step lasts to its end.
-    pub(crate) fn state(&self, step: &Step) -> Option<(State, u64)> {
-        let spell = self.tasks.spells_back(step.pid, step.from_ns, step.to_ns).next()?;
-        Some((spell.state, self.tasks.state_since(step.pid, step.to_ns)))
-    }
-
-    /// A task as its process's name of a time and number.
-    pub(crate) fn task_label(&self, pid: u32, at_ns: u64) -> Option<String> {
-        if let Some(known) = self.tasks.named_at(pid, at_ns) {
-            return Some(format!("{} ({})", known.name, known.tgid));
-        }
-        self.notes.name(NAMED_TASK, u64::from(pid)).map(|name| format!("{name} ({pid})"))
-    }
-
-    /// The process of a task.
-    pub(crate) fn process(&self, pid: u32) -> u32 {
-        self.tasks.named(pid).map_or(pid, |known| known.tgid)
-    }
-
-    /// The step with a text for its detail.
-    pub(crate) fn named(&mut self, step: Step, text: &str) -> Step {
-        Step { detail: Detail::Named(self.texts.number(text)), ..step }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tasks::WokenIn;
+    use crate::counts::RunDivision;
+    use crate::notes::Notes;
+    use crate::phases::Phases;
+    use crate::step::Detail;
+    use crate::tasks::{Tasks, WokenIn};
+    use crate::texts::Texts;
     use proptest::prelude::*;
     use weir_wire::task::Switch;
-    use weir_wire::watched::{NAMED_CGROUP, NAMED_DEVICE, NAMED_FILE, SOFT_INTERRUPT, STOLEN};
+    use weir_wire::watched::{NAMED_CGROUP, NAMED_DEVICE, NAMED_FILE, NAMED_TASK, SOFT_INTERRUPT, STOLEN};
     use weir_wire::{Kind, Record, text_slots};
 
     fn record(time_ns: u64, kind: Kind, flags: u8, a: u64, b: u64) -> Record {

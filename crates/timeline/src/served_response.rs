@@ -2,7 +2,8 @@
 
 use crate::counts::Unjoinable;
 use crate::join::{AtServer, Joiner, Response};
-use crate::path::{Known, Span, Walk};
+use crate::known::Known;
+use crate::path::{Span, Walk};
 use crate::phases::PhaseStretch;
 use crate::served::{End, Exchange, Parked, Served, Sort};
 use crate::step::Step;

@@ -112,6 +112,17 @@ impl Marks {
     }
 }
 
+/// What our client has told of a socket's connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OurClient {
+    /// Nothing.
+    Untold,
+    /// It told of a connection with these addresses.
+    Expected,
+    /// A connection that it told of was found to be this one.
+    Claimed,
+}
+
 /// A TCP socket of the server.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -124,10 +135,7 @@ pub(crate) struct Socket {
     dealt_with: bool,
     /// It is a client's connection: data arrived here that the probes told of.
     pub(crate) server_side: bool,
-    /// Our client told of a connection with these addresses.
-    expected: bool,
-    /// A client's connection was found to be this one.
-    pub(crate) claimed: bool,
+    pub(crate) client: OurClient,
     receive: Direction,
     send: Direction,
     pub(crate) ready: Marks,
@@ -152,8 +160,7 @@ impl Socket {
             touched_ns: opened_ns,
             dealt_with: false,
             server_side: false,
-            expected: false,
-            claimed: false,
+            client: OurClient::Untold,
             receive: Direction { base: open.receive_base, last: 0 },
             send: Direction { base: open.send_base, last: 0 },
             ready: Marks::default(),
@@ -222,9 +229,14 @@ impl Socket {
         [&self.ready, &self.received, &self.sent].into_iter().filter_map(oldest).min()
     }
 
+    /// Whether a connection of our client was found to be this one.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.client == OurClient::Claimed
+    }
+
     /// Whether one of our client's requests may still come that was served here.
     fn is_wanted(&self) -> bool {
-        self.expected || self.claimed
+        self.client != OurClient::Untold
     }
 }
 
@@ -256,7 +268,9 @@ impl Sockets {
         let mut socket = Socket::new(open, at_ns);
         // A client may close without having sent anything: its connection is a client's nevertheless.
         socket.server_side = self.served.contains(&open.local.port());
-        socket.expected = !self.awaited.is_empty() && self.awaited.remove(&(open.local, open.remote));
+        if !self.awaited.is_empty() && self.awaited.remove(&(open.local, open.remote)) {
+            socket.client = OurClient::Expected;
+        }
         self.by_id.insert(open.socket, socket);
         let peers = self.by_address.get(&(open.remote, open.local))?;
         // Each network namespace has a loopback of its own, with the same addresses.
@@ -269,7 +283,8 @@ impl Sockets {
     /// Our client told of a connection between these addresses.
     pub(crate) fn expect(&mut self, local: SocketAddr, remote: SocketAddr) {
         match self.by_address.get(&(local, remote)).and_then(|ids| ids.last()).and_then(|id| self.by_id.get_mut(id)) {
-            Some(socket) => socket.expected = true,
+            Some(socket) if socket.client == OurClient::Untold => socket.client = OurClient::Expected,
+            Some(_) => {}
             None if self.awaited.len() < MOST_AWAITED => drop(self.awaited.insert((local, remote))),
             None => {}
         }
@@ -312,7 +327,7 @@ impl Sockets {
         let ids = self.by_address.get(&(local, remote))?;
         ids.iter()
             .filter_map(|id| self.by_id.get(id).map(|socket| (*id, socket)))
-            .filter(|(_, socket)| !socket.claimed && (from_ns..=to_ns).contains(&socket.opened_ns))
+            .filter(|(_, socket)| !socket.is_claimed() && (from_ns..=to_ns).contains(&socket.opened_ns))
             .min_by_key(|(_, socket)| socket.opened_ns)
             .map(|(id, _)| id)
     }

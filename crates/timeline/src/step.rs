@@ -58,3 +58,10 @@ pub fn unconnected_words(peer: SocketAddr) -> String {
 pub fn behind_words(part: Part) -> String {
     format!("earlier requests of its connection: {}", part.words())
 }
+
+/// Appends a step that no other task or peer caused, unless it is empty.
+pub(crate) fn push_step(steps: &mut Vec<Step>, from_ns: u64, to_ns: u64, part: Part, pid: u32) {
+    if to_ns > from_ns {
+        steps.push(Step { from_ns, to_ns, part, pid, waiter: 0, detail: Detail::None });
+    }
+}

@@ -28,26 +28,9 @@ pub fn pump(
     names: &[String],
     stop: &AtomicBool,
 ) -> Result<Cost, WriteError> {
-    pump_within(Limits::default(), run, source, rings, names, stop)
-}
-
-fn pump_within(
-    limits: Limits,
-    run: &Run,
-    source: Source,
-    rings: &mut [Consumer],
-    names: &[String],
-    stop: &AtomicBool,
-) -> Result<Cost, WriteError> {
     let cpu_before = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
-    let mut streams: Vec<_> = (0..rings.len()).map(|lane| run.stream(source, lane as u32, limits)).collect();
-    for stream in &mut streams {
-        for (id, name) in names.iter().enumerate() {
-            stream.define(id as u32, name);
-        }
-    }
-    let mut lost = vec![0u64; rings.len()];
-    let mut living: Vec<Living> = rings.iter().map(|_| Living::default()).collect();
+    let lanes = rings.iter_mut().enumerate();
+    let mut lanes: Vec<Lane<'_>> = lanes.map(|(number, ring)| Lane::new(run, source, number, ring, names)).collect();
     let mut next_pair_ns = 0;
     loop {
         let stopping = stop.load(Ordering::Acquire);
@@ -61,32 +44,10 @@ fn pump_within(
             a: realtime_ns,
             ..Record::default()
         });
-        for (((ring, stream), lost), living) in rings.iter_mut().zip(&mut streams).zip(&mut lost).zip(&mut living) {
-            let mut outcome = Ok(());
-            taken += ring.drain(1 << 16, |record, payload| {
-                if outcome.is_ok()
-                    && let Some(earlier) = pair.take_if(|pair| pair.time_ns < record.time_ns)
-                {
-                    outcome = stream.push(earlier, &[], None);
-                }
-                living.see(record, payload);
-                let name = ClientRequest::read(&record, payload).map(|request| request.name);
-                if outcome.is_ok() {
-                    outcome = stream.push(record, payload, name);
-                }
-            });
-            outcome?;
-            if let Some(latest) = pair.take() {
-                stream.push(latest, &[], None)?;
-            }
-            // The count lies in the ring, which the other side may write.
-            let dropped = ring.dropped();
-            stream.lose(dropped.saturating_sub(*lost));
-            *lost = dropped;
+        for lane in &mut lanes {
+            taken += lane.write(pair.take())?;
             if a_second_passed {
-                living.tell_again(stream)?;
-                // Who is killed loses no more than the last second.
-                stream.flush()?;
+                lane.secure()?;
             }
         }
         if a_second_passed {
@@ -100,14 +61,66 @@ fn pump_within(
         }
     }
     let mut sum = Written::default();
-    for stream in streams {
-        let written = stream.finish()?;
+    for lane in lanes {
+        let written = lane.stream.finish()?;
         sum.records += written.records;
         sum.bytes += written.bytes;
         sum.lost = sum.lost.saturating_add(written.lost);
     }
     let cpu_seconds = (clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) - cpu_before) as f64 / 1e9;
     Ok(Cost { events: sum.records, bytes: sum.bytes, lost: sum.lost, cpu_seconds })
+}
+
+/// A ring and the stream that it is written to.
+struct Lane<'r> {
+    ring: &'r mut Consumer,
+    stream: StreamWriter,
+    /// What found no room in the ring, as far as the stream tells it.
+    lost: u64,
+    living: Living,
+}
+
+impl<'r> Lane<'r> {
+    fn new(run: &Run, source: Source, number: usize, ring: &'r mut Consumer, names: &[String]) -> Self {
+        let mut stream = run.stream(source, number as u32, Limits::default());
+        for (id, name) in names.iter().enumerate() {
+            stream.define(id as u32, name);
+        }
+        Self { ring, stream, lost: 0, living: Living::default() }
+    }
+
+    /// Writes what is in the ring, and the clock pair in its place by the time. Returns how many records the ring had.
+    fn write(&mut self, mut pair: Option<Record>) -> Result<usize, WriteError> {
+        let Self { ring, stream, lost, living } = self;
+        let mut outcome = Ok(());
+        let taken = ring.drain(1 << 16, |record, payload| {
+            if outcome.is_ok()
+                && let Some(earlier) = pair.take_if(|pair| pair.time_ns < record.time_ns)
+            {
+                outcome = stream.push(earlier, &[], None);
+            }
+            living.see(record, payload);
+            let name = ClientRequest::read(&record, payload).map(|request| request.name);
+            if outcome.is_ok() {
+                outcome = stream.push(record, payload, name);
+            }
+        });
+        outcome?;
+        if let Some(latest) = pair {
+            stream.push(latest, &[], None)?;
+        }
+        // The count lies in the ring, which the other side may write.
+        let dropped = ring.dropped();
+        stream.lose(dropped.saturating_sub(*lost));
+        *lost = dropped;
+        Ok(taken)
+    }
+
+    /// Puts what is written on its way to the disk: a process that is killed loses no more than what came since.
+    fn secure(&mut self) -> Result<(), WriteError> {
+        self.living.tell_again(&mut self.stream)?;
+        self.stream.flush()
+    }
 }
 
 /// What a lane told once and still holds.

@@ -49,17 +49,26 @@ const VERSIONS: &[(&str, u64, Places)] = &[(
     },
 )];
 
-/// The places of an interpreter in a process; the error says in words why there are none.
-pub(super) fn places(space: &Space, code: &CodeFile) -> Option<Result<Places, String>> {
+/// Why functions of PHP cannot be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoFunctions {
+    #[error("no PHP functions of {path} ({version}): only PHP 8.2 without threads is known")]
+    OtherVersion { path: String, version: String },
+    #[error("no PHP functions of {path}: it does not tell where its globals are")]
+    NoGlobals { path: String },
+}
+
+/// The places of an interpreter in a process.
+pub(super) fn places(space: &Space, code: &CodeFile) -> Option<Result<Places, NoFunctions>> {
     let php = code.php.as_ref()?;
-    let path = &code.told.path;
+    let path = || code.told.path.clone();
     let known = VERSIONS.iter().find(|(interface, ..)| *interface == php.interface);
     let Some((_, offset, places)) = known else {
-        let what = if php.interface.is_empty() { "of an unknown version" } else { &php.interface };
-        return Some(Err(format!("no PHP functions of {path} ({what}): only PHP 8.2 without threads is known")));
+        let version = if php.interface.is_empty() { "of an unknown version" } else { &php.interface };
+        return Some(Err(NoFunctions::OtherVersion { path: path(), version: version.to_owned() }));
     };
     let Some(globals) = php.globals else {
-        return Some(Err(format!("no PHP functions of {path}: it does not tell where its globals are")));
+        return Some(Err(NoFunctions::NoGlobals { path: path() }));
     };
     let current = space.loaded_at(code.told.object, globals)?.wrapping_add(*offset);
     Some(Ok(Places { current, ..*places }))

@@ -3,7 +3,8 @@
 use super::php::Places;
 use super::space::Registers;
 use crate::error::CaptureError;
-use crate::probes::{Probes, refusal};
+use crate::probes::Probes;
+use crate::spine::refusal;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 use skeleton::{SamplesSkel, SamplesSkelBuilder};

@@ -1,8 +1,8 @@
 //! The thread that takes samples: it drains the ring, looks at who is blocked, and has stacks made of it.
 
+use super::channel::{Inbox, Told};
 use super::programs::{Blocked, Clock, Programs};
 use super::workshop::Workshop;
-use super::{Inbox, Told};
 use libbpf_rs::{Iter, Link, RingBufferBuilder};
 use std::cell::RefCell;
 use std::io::Read;

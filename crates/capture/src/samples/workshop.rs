@@ -1,6 +1,6 @@
 //! Makes stacks of what the programs tell: walks them, puts PHP's functions among them, tells what is new.
 
-use super::Told;
+use super::channel::Told;
 use super::memory::{self, StackCopy};
 use super::objects::Objects;
 use super::php::{self, Places};
@@ -189,7 +189,7 @@ impl Workshop {
                 Some(Interpreter { places, object: code.told.object, execute })
             }
             Some((Err(why), _)) => {
-                self.remark(0, &why);
+                self.remark(0, &why.to_string());
                 None
             }
             None => None,

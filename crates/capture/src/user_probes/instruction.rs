@@ -3,7 +3,7 @@
 //! A few instructions it emulates; all others it single-steps, which is 20 to 30 times as dear. The rules are those of
 //! the kernel's own decoder (arch/x86/kernel/uprobes.c: `push_setup_xol_ops`, `branch_setup_xol_ops`, `can_optimize`).
 
-use super::Release;
+use super::release::Release;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Instruction, InstructionInfoFactory, OpAccess,
     Register,

@@ -6,13 +6,16 @@ use super::instruction::{HitCost, NOP5, Placed, cost_of, place};
 use super::programs::Programs;
 use super::query_text::Dialect;
 use super::register::Register;
+use super::release::Release;
 use super::request::ProbeRequest;
 use super::usdt::{Argument, From};
-use super::{MOST_SITES, Release};
 use crate::packs::{self, Entry, Pack, PackChoice, Place, Reads};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_wire::probe::{BY_HAND, END, PHASE, ProbePoint};
+
+/// Places that a recording may probe, as in user_probes.h.
+pub const MOST_SITES: usize = 1024;
 
 /// What a probe stands for, and how its text is to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! The format is SystemTap's (notes of owner `stapsdt`, type 3): place, base, semaphore, then provider, name and
 //! arguments as texts that end with a zero byte.
 
-use super::Register;
+use super::register::Register;
 
 /// A place of a static probe, addresses as the note tells them, before the file was moved by prelinking.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::words;
 use anyhow::Context;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use weir_capture::Rung;
+use weir_capture::BoundarySource;
 use weir_measure::class::{Classes, Grouping};
 use weir_measure::examples::Examples;
 use weir_measure::part::Part;
@@ -48,8 +48,8 @@ pub(super) fn explain(
     let mut folds = Folds::new(grouping, Objectives::new(view));
     let mut joiner = view.joiner(&reader);
     let mut watched = Watched::default();
-    let rung = reader.rung().and_then(Rung::of_name);
-    if rung.is_some_and(Rung::misses_arrivals) {
+    let rung = reader.rung().and_then(BoundarySource::of_name);
+    if rung.is_some_and(BoundarySource::misses_arrivals) {
         joiner.supply_arrivals();
     }
     let mut server_side = ServerSide::new();
@@ -92,7 +92,7 @@ pub(super) fn explain(
     (explanation.phases, explanation.queries) = folds.work.report(&joiner, statistics.joined);
     let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
     explanation.server_cpu = server_cpu;
-    if rung == Some(Rung::ProcOnly) {
+    if rung == Some(BoundarySource::ProcOnly) {
         let mut all = folds.all.all();
         proc_side::attribute(&mut all.parts_ns, &explanation.server_cpu);
         explanation.parts_ns = all.parts_ns;

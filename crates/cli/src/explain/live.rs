@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use weir_capture::{Footing, Recorder, Rung, Target};
+use weir_capture::{BoundarySource, Footing, Recorder, Target};
 use weir_trace::{Run, RunReader, Source};
 
 /// How long a started server may take until it answers.
@@ -97,12 +97,12 @@ fn recorder(
     child: Option<&Child>,
     (directory, port): (&Path, u16),
 ) -> anyhow::Result<Option<(Recorder, Target)>> {
-    if footing.rung == Rung::ClientOnly {
+    if footing.source == BoundarySource::ClientOnly {
         eprintln!("weir explain: the client's side only");
         return Ok(None);
     }
     let target = match target(args, child, port) {
-        Err(why) if footing.rung == Rung::ProcOnly && !args.rung.is_forced() => {
+        Err(why) if footing.source == BoundarySource::ProcOnly && !args.rung.is_forced() => {
             eprintln!("weir explain: the client's side only: {why:#}");
             return Ok(None);
         }
@@ -111,7 +111,7 @@ fn recorder(
     footing.settle(&target)?;
     let sources = args.sources.load(footing.probes.as_ref(), &target, false)?;
     let run = Run::create(directory)?;
-    let (rung, limits) = (footing.rung.name(), crate::record::limits(crate::record::DISK_MIB));
+    let (rung, limits) = (footing.source.name(), crate::record::limits(crate::record::DISK_MIB));
     run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
     let recorder = match footing.probes.take() {
         Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits)?,

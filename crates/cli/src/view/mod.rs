@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
-use weir_capture::Rung;
+use weir_capture::BoundarySource;
 use weir_endpoint::{Answer, Endpoint, Limits, Request};
 use weir_tiles::{OpenError, RunTiles};
 
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         line.show(|| format!("reading {records} events, once"));
         !stop.asked()
     };
-    let misses_arrivals = |rung: &str| Rung::of_name(rung).is_some_and(Rung::misses_arrivals);
+    let misses_arrivals = |rung: &str| BoundarySource::of_name(rung).is_some_and(BoundarySource::misses_arrivals);
     let tiles = match RunTiles::open(&args.run, misses_arrivals, &mut go_on) {
         Ok(tiles) => tiles,
         Err(OpenError::Stopped) => return Ok(ExitCode::from(130)),

@@ -3,7 +3,7 @@ use serde::Serialize;
 use weir_measure::comparison::Direction;
 use weir_measure::shift::{Detector, Shift};
 
-use super::{Figure, History, KeptResult, metric_named};
+use super::kept::{Figure, History, KeptResult, metric_named};
 use crate::metric::Metric;
 
 /// What a history says of each figure of its latest result.

@@ -1,5 +1,6 @@
 //! ApacheBench.
-use super::{LoadCounts, LoadDetails, LoadTool, after, counted, labelled, leading, seconds};
+use super::counts::{LoadCounts, LoadDetails, LoadTool};
+use super::text::{after, counted, labelled, leading, seconds};
 
 pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let requests = after(output, "Complete requests:").and_then(leading)?;

@@ -1,5 +1,6 @@
 //! h2load, with HTTP/2 or `--h1`.
-use super::{LoadCounts, LoadDetails, LoadTool, after, before, counted};
+use super::counts::{LoadCounts, LoadDetails, LoadTool};
+use super::text::{after, before, counted};
 
 pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let finished = after(output, "finished in ")?;

@@ -1,5 +1,6 @@
 //! hey.
-use super::{LoadCounts, LoadDetails, LoadTool, after, counted, leading};
+use super::counts::{LoadCounts, LoadDetails, LoadTool};
+use super::text::{after, counted, leading};
 
 pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let duration = after(output, "Total:").filter(|line| line.contains("secs")).and_then(leading);

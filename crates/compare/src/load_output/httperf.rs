@@ -1,5 +1,6 @@
 //! httperf.
-use super::{LoadCounts, LoadDetails, LoadTool, after, counted, labelled, leading};
+use super::counts::{LoadCounts, LoadDetails, LoadTool};
+use super::text::{after, counted, labelled, leading};
 
 pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let totals = after(output, "Total:").filter(|line| line.contains("test-duration"))?;

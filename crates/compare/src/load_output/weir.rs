@@ -1,5 +1,6 @@
 //! The JSON of `weir load --json`.
-use super::{Latency, LoadCounts, LoadDetails, LoadTool, counted};
+use super::counts::{Latency, LoadCounts, LoadDetails, LoadTool};
+use super::text::counted;
 use crate::curve::Curve;
 use serde_json::Value;
 

@@ -1,5 +1,6 @@
 //! wrk, and wrk2 which prints the same lines.
-use super::{LoadCounts, LoadDetails, LoadTool, after, counted, labelled, leading, seconds};
+use super::counts::{LoadCounts, LoadDetails, LoadTool};
+use super::text::{after, counted, labelled, leading, seconds};
 
 pub(super) fn parse(output: &str) -> Option<LoadCounts> {
     let line = output.lines().map(str::trim).find(|line| line.contains(" requests in "))?;

@@ -2,7 +2,8 @@
 
 use super::escape::{escaped, fraction, time};
 use super::palette::part_named;
-use super::{examples, rows};
+use super::rows;
+use super::ticks::{round_ticks, tick};
 use crate::units::{nanoseconds, share};
 use crate::{Example, ExampleStep};
 use rows::{Row, RowSort};
@@ -23,11 +24,11 @@ pub(super) fn chart(example: &Example, name: &str) -> String {
     let scale_ns = example.response_ns as f64;
     let names: String = rows.iter().map(row_name).collect();
     let drawn: String = rows.iter().enumerate().map(|(index, row)| row_marks(example, row, index, scale_ns)).collect();
-    let ticks: String = examples::round_ticks(scale_ns)
+    let ticks: String = round_ticks(scale_ns)
         .iter()
         // At the very end there is no room for it.
         .filter(|ns| **ns < 0.94 * scale_ns)
-        .map(|ns| format!("<i style=\"left:{}\">{}</i>", fraction(share(*ns, scale_ns)), examples::tick(*ns)))
+        .map(|ns| format!("<i style=\"left:{}\">{}</i>", fraction(share(*ns, scale_ns)), tick(*ns)))
         .collect();
     let height = rows.len() * PITCH;
     format!(

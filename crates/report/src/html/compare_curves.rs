@@ -1,12 +1,11 @@
 //! Subjects beside each other: the curves of their latencies, the parts of their responses, what they did and used.
 
 use super::bars::{stacked, swatch};
-use super::compare_page::headed;
-use super::compare_ratios::named;
+use super::compare_pieces::{headed, named};
 use super::escape::{escaped, extent, short, time};
-use super::examples::tick;
 use super::plot::{Axis, Line, Plot};
 use super::tables::{framed, values};
+use super::ticks::tick;
 use crate::compared::{ComparedCase, ComparedSubject};
 use crate::units::{nanoseconds, share};
 use weir_measure::part::Part;

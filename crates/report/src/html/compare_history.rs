@@ -1,10 +1,10 @@
 //! How figures went over the results of a history.
 
-use super::compare_page::beside;
+use super::compare_pieces::beside;
 use super::escape::{escaped, unbroken};
-use super::examples::tick;
 use super::plot::{Axis, Line, Plot};
 use super::tables::values;
+use super::ticks::tick;
 use crate::compared::{Compared, ComparedSeries};
 
 /// The latest results of a plot.

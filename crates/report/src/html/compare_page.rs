@@ -1,6 +1,7 @@
 //! The page of an experiment: the verdicts in words, then what they rest on, case by case.
 
 use super::budget::{Section, within};
+use super::compare_pieces::{by_subject, change, word};
 use super::escape::escaped;
 use super::evidence::key_figure;
 use super::page::{HATCH, LOGO, colours};
@@ -11,9 +12,6 @@ use weir_measure::comparison::Verdict;
 
 const STYLE: &str = concat!(include_str!("style.css"), include_str!("plot.css"), include_str!("compare.css"));
 const SCRIPT: &str = include_str!("plot.js");
-
-/// Plots that are shown at once; the others unfold.
-const SHOWN: usize = 6;
 
 /// Stripes for the noise floor, so that it is not taken for a finding.
 const STRIPES: &str = "<svg class=\"unseen\" aria-hidden=\"true\" width=\"0\" height=\"0\"><defs>\
@@ -54,53 +52,6 @@ pub(super) fn page(compared: &Compared) -> String {
         warnings(compared),
         within(sections, "weir compare --json"),
     )
-}
-
-/// The heading of a section of a case; `id` is unlike all others of its case.
-pub(super) fn headed(id: &str, index: usize, title: &str, body: &str) -> String {
-    format!(
-        "<section aria-labelledby=\"case-{index}-{id}\"><h3 class=\"of-case\" id=\"case-{index}-{id}\">{}</h3>{body}</section>\n",
-        escaped(title)
-    )
-}
-
-/// Plots beside each other; those beyond the first few unfold.
-pub(super) fn beside(drawn: &[String]) -> String {
-    let (shown, folded) = drawn.split_at(drawn.len().min(SHOWN));
-    let more = if folded.is_empty() {
-        String::new()
-    } else {
-        format!(
-            "<details><summary>{} more</summary><div class=\"plots\">{}</div></details>",
-            folded.len(),
-            folded.concat()
-        )
-    };
-    format!("<div class=\"plots\">{}</div>{more}", shown.concat())
-}
-
-/// The verdict as a word of the page, and as a class of its style sheet.
-pub(super) fn word(verdict: Verdict) -> (&'static str, &'static str) {
-    match verdict {
-        Verdict::Better => ("better", "v-better"),
-        Verdict::Worse => ("worse", "v-worse"),
-        Verdict::TheSame => ("the same", "v-same"),
-        Verdict::CannotTell => ("cannot tell", "v-open"),
-    }
-}
-
-/// A ratio as a change: `+10.7 %`.
-pub(super) fn change(ratio: f64) -> String {
-    match (ratio - 1.0) * 100.0 {
-        percent if !percent.is_finite() => "-".to_owned(),
-        percent if percent.abs() < 0.05 => "0 %".to_owned(),
-        percent => format!("{percent:+.1} %"),
-    }
-}
-
-/// The results of a case, subject by subject.
-pub(super) fn by_subject(case: &ComparedCase) -> Vec<&[ComparedResult]> {
-    case.results.chunk_by(|one, other| one.subject == other.subject).collect()
 }
 
 fn figures(compared: &Compared) -> String {

@@ -1,6 +1,6 @@
 //! Ratios: all metrics in a table with their intervals drawn on one axis, and block by block.
 
-use super::compare_page::{beside, by_subject, change, headed, word};
+use super::compare_pieces::{MOST_NAME, beside, by_subject, change, headed, named, word};
 use super::escape::{escaped, extent, short, unbroken};
 use super::plot::{Axis, Level, Line, Plot};
 use super::tables::{framed, values};
@@ -9,8 +9,6 @@ use weir_measure::comparison::Estimate;
 
 /// Points of one plot at most; of more every so many are drawn.
 const MOST_POINTS: usize = 400;
-/// Characters of a name in a table and in a legend.
-const MOST_NAME: usize = 60;
 
 /// All metrics of a case.
 pub(super) fn table(case: &ComparedCase, index: usize) -> String {
@@ -217,14 +215,6 @@ fn plot(case: &ComparedCase, result: &ComparedResult, id: &str) -> String {
     });
     let table = values(&title, &["block", "ratio", "baseline again"], rows);
     format!("<div class=\"card figure\"><h4>{}</h4>{markup}{beyond}{table}</div>", escaped(&title))
-}
-
-/// A name as far as a legend has room for it.
-pub(super) fn named(name: &str) -> String {
-    if name.chars().count() <= MOST_NAME {
-        return name.to_owned();
-    }
-    name.chars().take(MOST_NAME - 1).chain(['\u{2026}']).collect()
 }
 
 /// The ends of a plot's axis: around all that is judged and nearly all ratios, but not around what is far from them.

@@ -95,7 +95,7 @@ impl Axis {
             .step_by(step)
             .map(|decade| {
                 let x = extent(self.place(decade));
-                format!("<text x=\"{x}\" y=\"14\">{}</text>", super::examples::tick(decade))
+                format!("<text x=\"{x}\" y=\"14\">{}</text>", super::ticks::tick(decade))
             })
             .collect();
         format!(

@@ -2,9 +2,9 @@
 
 use super::escape::{escaped, time};
 use super::evidence::key_figure;
-use super::examples::tick;
 use super::plot::{Axis, Line, Plot};
 use super::tables::values;
+use super::ticks::tick;
 use crate::loaded::{Loaded, LoadedPoint};
 use crate::units::{bytes, count, decimal, figure, nanoseconds, percent};
 use weir_measure::summary::Summary;
@@ -130,39 +130,52 @@ fn time_axis(loaded: &Loaded) -> Axis {
 }
 
 fn over_time(loaded: &Loaded) -> String {
-    let figures = |point: &LoadedPoint| point.latency;
-    let all = loaded.points.iter().filter_map(figures).flat_map(|latency| [latency.p50 as f64, latency.max as f64]);
     if loaded.points.len() < 2 {
         return String::new();
     }
+    let latency = latency_plot(loaded).markup() + &time_series(loaded);
+    section("over-time", "Latency over time", &latency)
+        + &section("throughput", "Responses a second over time", &rate_plot(loaded).markup())
+}
+
+fn rate(point: &LoadedPoint) -> f64 {
+    point.requests as f64 / point.length_s
+}
+
+/// What a pointer shows at a point.
+fn hint(point: &LoadedPoint) -> (f64, String) {
+    let times = point.latency.map_or("nothing was answered".to_owned(), |latency| {
+        SHOWN.map(|(name, _, of)| format!("{name} {}", nanoseconds(of(&latency) as f64))).join(", ")
+    });
+    (middle(point), format!("{} s: {}/s; {times}", seconds(point.begin_s), figure(rate(point))))
+}
+
+fn latency_plot(loaded: &Loaded) -> Plot<'_> {
+    let latencies = loaded.points.iter().filter_map(|point| point.latency);
     let lines = SHOWN
         .into_iter()
         .map(|(name, look, of)| {
-            let value = |point: &LoadedPoint| (middle(point), figures(point).map(|latency| of(&latency) as f64));
+            let value = |point: &LoadedPoint| (middle(point), point.latency.map(|latency| of(&latency) as f64));
             Line { name: name.to_owned(), look, points: loaded.points.iter().map(value).collect(), dots: false }
         })
         .collect();
-    let rate = |point: &LoadedPoint| point.requests as f64 / point.length_s;
-    let hint = |point: &LoadedPoint| {
-        let times = figures(point).map_or("nothing was answered".to_owned(), |latency| {
-            SHOWN.map(|(name, _, of)| format!("{name} {}", nanoseconds(of(&latency) as f64))).join(", ")
-        });
-        (middle(point), format!("{} s: {}/s; {times}", seconds(point.begin_s), figure(rate(point))))
-    };
-    let latency = Plot {
+    Plot {
         id: "latency",
         label: "Latency over time",
         x: time_axis(loaded),
-        y: Axis::fitting(all, tick),
+        y: Axis::fitting(latencies.flat_map(|latency| [latency.p50 as f64, latency.max as f64]), tick),
         x_name: "seconds from the start",
         lines,
         band: None,
         levels: Vec::new(),
         limit: loaded.limit_ns.map(|limit| limit as f64),
         hints: loaded.points.iter().map(hint).collect(),
-    };
+    }
+}
+
+fn rate_plot(loaded: &Loaded) -> Plot<'_> {
     let rates = loaded.points.iter().map(|point| (middle(point), Some(rate(point)))).collect();
-    let throughput = Plot {
+    Plot {
         id: "rate",
         label: "Responses a second over time",
         x: time_axis(loaded),
@@ -173,7 +186,11 @@ fn over_time(loaded: &Loaded) -> String {
         levels: Vec::new(),
         limit: None,
         hints: loaded.points.iter().map(hint).collect(),
-    };
+    }
+}
+
+/// The table of what the plots show.
+fn time_series(loaded: &Loaded) -> String {
     let rows = loaded.points.iter().map(|point| {
         let mut row = vec![
             decimal(point.begin_s, 2),
@@ -183,7 +200,7 @@ fn over_time(loaded: &Loaded) -> String {
             count(point.failures),
             count(point.dropped),
         ];
-        row.extend(SHOWN.map(|(_, _, of)| figures(point).map_or("-".to_owned(), |latency| time(of(&latency) as f64))));
+        row.extend(SHOWN.map(|(_, _, of)| point.latency.map_or("-".to_owned(), |latency| time(of(&latency) as f64))));
         row
     });
     let columns = [
@@ -199,8 +216,7 @@ fn over_time(loaded: &Loaded) -> String {
         "p99.9",
         "max",
     ];
-    section("over-time", "Latency over time", &(latency.markup() + &values("The time series", &columns, rows)))
-        + &section("throughput", "Responses a second over time", &throughput.markup())
+    values("The time series", &columns, rows)
 }
 
 fn curve(loaded: &Loaded) -> String {

@@ -2,9 +2,9 @@
 
 use super::escape::{escaped, time};
 use super::evidence::key_figure;
-use super::examples::tick;
 use super::plot::{Axis, Line, Plot};
 use super::tables::{framed, values};
+use super::ticks::tick;
 use crate::planned::{Planned, PlannedCurve, PlannedPoint};
 use crate::units::{bytes, nanoseconds, percent};
 

@@ -1,11 +1,12 @@
 //! The table of transaction classes, where there is more than one.
 
-use super::SCREEN_LINES;
 use super::text::{Screen, filled};
 use crate::units::{count, nanoseconds, percent, share};
 use crate::{Explanation, Transaction};
 use weir_measure::part::Part;
 
+/// Lines that a screen should not exceed; tables give way to it.
+const SCREEN_LINES: usize = 40;
 /// Most that are shown, and what a full screen still leaves room for.
 const MOST: usize = 8;
 const LEAST: usize = 3;

@@ -1,6 +1,6 @@
 //! What a request carried: HAR tells it as text or as the parameters of a form, and tools leave parts of both out.
 
-use super::entry::{size, text};
+use super::value::{size, text};
 use crate::content::from_base64;
 use crate::content::parts::{Part, multipart};
 use crate::recording::{Body, header};

@@ -1,6 +1,7 @@
 //! One entry of an archive: only what is needed to ask again must be there, in the forms that tools write it.
 
 use super::body;
+use super::value::{number, size, text};
 use crate::recording::{Answered, Asked, Body, Entry, header, read_time};
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -126,26 +127,6 @@ impl RawEntry {
             response: response(&self.response),
         })
     }
-}
-
-/// A text; numbers and truth values as they are written, nothing for null and what holds others.
-pub(super) fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-    }
-}
-
-/// A number, also one that is written as a text.
-fn number(value: &Value) -> Option<f64> {
-    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
-    number.filter(|number| number.is_finite())
-}
-
-/// A size in bytes; tools write -1 for one that they do not know.
-pub(super) fn size(value: &Value) -> Option<u64> {
-    number(value).filter(|size| (0.0..9e15).contains(size)).map(|size| size as u64)
 }
 
 /// Names and values: a list of objects, or one object as some tools write it.

@@ -1,15 +1,19 @@
 //! One request: taken, passed on, its response passed back, both kept.
 
-use super::{LIMITS, Shared};
-use crate::client::{Trust, TrustError};
+use super::kept::Shared;
 use crate::forgiving::{HEADS_BYTES_MAX, Seen};
 use crate::recording::{Answered, Asked, Body, Entry, header, now_us};
+use crate::trust::{Trust, TrustError};
 use std::io::{self, Cursor, Read};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use url::Url;
-use weir_endpoint::{Answer, BodyError, Content, Request};
+use weir_endpoint::{Answer, BodyError, Content, Limits, Request};
+
+/// What it takes on: requests that are passed on at the same time are as many as handlers, more wait.
+pub(super) const LIMITS: Limits =
+    Limits { connections: 1024, handlers: 32, body_bytes: 64 << 20, head: Duration::from_secs(60) };
 
 /// How long the server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -30,6 +34,9 @@ const OF_ONE_CONNECTION: &[&str] = &[
     "proxy-authenticate",
     "proxy-authorization",
 ];
+
+/// What the recorded server answers.
+type Response = ureq::http::Response<ureq::Body>;
 
 pub(super) fn agent(trust: &Trust) -> Result<ureq::Agent, TrustError> {
     use ureq::config::AutoHeaderValue;
@@ -78,57 +85,71 @@ pub(super) fn pass(request: Request, shared: &Arc<Shared>) -> Answer {
             return refuse(shared, 413, &why);
         }
     };
-    let to = &shared.options.to;
-    let mut headers: Vec<(String, String)> = Vec::new();
-    for (name, value) in &told {
-        let small = name.to_ascii_lowercase();
-        if !OF_ONE_CONNECTION.contains(&small.as_str()) {
-            // A server that compares these with its own name must find it.
-            let here = ["origin", "referer"].contains(&small.as_str());
-            headers.push((name.clone(), if here { elsewhere(value, shared, &told) } else { value.clone() }));
-        }
-    }
-    // What is compressed could not be read in the recording.
-    headers.push(("Accept-Encoding".to_owned(), "identity".to_owned()));
-
+    let headers = forwarded(&told, shared);
     let kind = header(&told, "content-type").unwrap_or_default().to_owned();
     let kept = shared.options.body_bytes_max;
-    let mut entry = Entry {
-        started_us: now_us(),
-        seconds: 0.0,
-        page: None,
-        request: Asked {
-            method: method.clone(),
-            url: url.to_string(),
-            headers: headers.clone(),
-            body: (!sent.is_empty()).then(|| body(kind, sent.len() as u64, &sent, kept, None)),
-        },
-        response: None,
+    let request = Asked {
+        method,
+        url: url.to_string(),
+        headers,
+        body: (!sent.is_empty()).then(|| body(kind, sent.len() as u64, &sent, kept, None)),
     };
+    let mut entry = Entry { started_us: now_us(), seconds: 0.0, page: None, request, response: None };
     let begin = Instant::now();
-    let mut upstream = ureq::http::Request::builder().method(method.as_str()).uri(url.as_str());
-    for (name, value) in &headers {
-        upstream = upstream.header(name, value);
-    }
-    let answered = match (sent.is_empty(), method.as_str()) {
-        (true, method) if method != "POST" && method != "PUT" && method != "PATCH" => upstream
-            .body(())
-            .map_err(|error| error.to_string())
-            .and_then(|upstream| shared.agent.run(upstream).map_err(|error| error.to_string())),
-        _ => upstream
-            .body(sent)
-            .map_err(|error| error.to_string())
-            .and_then(|upstream| shared.agent.run(upstream).map_err(|error| error.to_string())),
-    };
-    let answered = match answered {
-        Ok(answered) => answered,
+    match ask(&shared.agent, &entry.request, sent) {
+        Ok(answered) => pass_back(answered, entry, begin, &told, shared),
         Err(error) => {
             shared.failed.fetch_add(1, Ordering::Relaxed);
             entry.seconds = begin.elapsed().as_secs_f64();
             shared.keep(entry);
-            return answer(502, &format!("{to} gave no response: {error}"));
+            answer(502, &format!("{} gave no response: {error}", shared.options.to))
         }
-    };
+    }
+}
+
+/// The header fields with which a request is passed on.
+fn forwarded(told: &[(String, String)], shared: &Shared) -> Vec<(String, String)> {
+    let mut headers: Vec<(String, String)> = Vec::new();
+    for (name, value) in told {
+        let small = name.to_ascii_lowercase();
+        if !OF_ONE_CONNECTION.contains(&small.as_str()) {
+            // A server that compares these with its own name must find it.
+            let here = ["origin", "referer"].contains(&small.as_str());
+            headers.push((name.clone(), if here { elsewhere(value, shared, told) } else { value.clone() }));
+        }
+    }
+    // What is compressed could not be read in the recording.
+    headers.push(("Accept-Encoding".to_owned(), "identity".to_owned()));
+    headers
+}
+
+/// Why the recorded server gave no response.
+#[derive(Debug, thiserror::Error)]
+enum AskError {
+    #[error(transparent)]
+    Request(#[from] ureq::http::Error),
+    #[error(transparent)]
+    Server(#[from] ureq::Error),
+}
+
+/// Asks the recorded server.
+fn ask(agent: &ureq::Agent, asked: &Asked, sent: Vec<u8>) -> Result<Response, AskError> {
+    let mut upstream = ureq::http::Request::builder().method(asked.method.as_str()).uri(asked.url.as_str());
+    for (name, value) in &asked.headers {
+        upstream = upstream.header(name, value);
+    }
+    let has_body = !sent.is_empty() || ["POST", "PUT", "PATCH"].contains(&asked.method.as_str());
+    Ok(if has_body { agent.run(upstream.body(sent)?)? } else { agent.run(upstream.body(())?)? })
+}
+
+/// Gives the response to the client while it comes; the entry is kept when all has passed.
+fn pass_back(
+    answered: Response,
+    mut entry: Entry,
+    begin: Instant,
+    told: &[(String, String)],
+    shared: &Arc<Shared>,
+) -> Answer {
     let status = answered.status().as_u16();
     let received: Vec<(String, String)> = answered
         .headers()
@@ -136,17 +157,17 @@ pub(super) fn pass(request: Request, shared: &Arc<Shared>) -> Answer {
         .map(|(name, value)| (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
         .collect();
     let length = header(&received, "content-length").and_then(|length| length.parse().ok());
-    let fields = received.iter().filter_map(|(name, value)| back(name, value, shared, &told)).collect();
+    let fields = received.iter().filter_map(|(name, value)| back(name, value, shared, told)).collect();
+    let kept = shared.options.body_bytes_max;
     let tee = Arc::new(Mutex::new(Tee { bytes: Vec::new(), size: 0, most: kept }));
-    let reader: Box<dyn Read + Send> = if method == "HEAD" || status == 204 || status == 304 {
+    let reader: Box<dyn Read + Send> = if entry.request.method == "HEAD" || status == 204 || status == 304 {
         Box::new(Cursor::new(Vec::new()))
     } else {
         let from = answered.into_body().into_with_config().limit(u64::MAX).reader();
         Box::new(Copying { from, tee: Arc::clone(&tee) })
     };
-    let passed_on = Arc::clone(shared);
+    let shared = Arc::clone(shared);
     let done = move |passed: io::Result<()>| {
-        let shared = passed_on;
         entry.seconds = begin.elapsed().as_secs_f64();
         let tee = tee.lock().unwrap_or_else(PoisonError::into_inner);
         let kind = header(&received, "content-type").unwrap_or_default().to_owned();

@@ -1,16 +1,47 @@
 //! Perl's quoted strings, without Perl.
 
+/// Why a string in quotes cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum QuotedError {
+    /// It has no end.
+    #[error("the string has no closing {0}")]
+    Open(char),
+    /// An array of Perl's.
+    #[error("\"@…\" is a Perl array, which is not evaluated; write \\@, or single quotes")]
+    Array,
+    /// A variable of Perl's.
+    #[error(
+        "a Perl variable, which is not evaluated; write its value, \"$ENV{{NAME}}\" to take it from the environment, or \\$ for the sign itself"
+    )]
+    Variable,
+    /// An escape that only Perl knows.
+    #[error("\\{0} within double quotes is not read; write the text itself")]
+    Escape(char),
+    /// The number of no character.
+    #[error("not a character")]
+    NoCharacter,
+    /// The same in hexadecimal digits.
+    #[error("\\x{0}: not a character")]
+    Hexadecimal(String),
+    /// A brace that is not closed.
+    #[error("{0} has no closing brace")]
+    OpenBrace(&'static str),
+    /// A variable of the environment that is not set.
+    #[error("the environment variable {0} is not set")]
+    NotSet(String),
+}
+
 /// Reads a string in quotes at the begin of `text`: its value, and how many bytes it takes.
 pub(crate) fn parse(
     text: &str,
     quote: char,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> Result<(String, usize), String> {
+) -> Result<(String, usize), QuotedError> {
     let mut value = String::new();
     let mut at = 1;
     loop {
         let rest = &text[at..];
-        let Some(letter) = rest.chars().next() else { return Err(format!("the string has no closing {quote}")) };
+        let Some(letter) = rest.chars().next() else { return Err(QuotedError::Open(quote)) };
         at += letter.len_utf8();
         match letter {
             _ if letter == quote => return Ok((value, at)),
@@ -26,7 +57,7 @@ pub(crate) fn parse(
             '@' if quote == '"'
                 && text[at..].starts_with(|next: char| next.is_alphabetic() || "_{$".contains(next)) =>
             {
-                return Err("\"@…\" is a Perl array, which is not evaluated; write \\@, or single quotes".to_owned());
+                return Err(QuotedError::Array);
             }
             _ => value.push(letter),
         }
@@ -34,8 +65,8 @@ pub(crate) fn parse(
 }
 
 /// What follows a backslash within double quotes: how many bytes it takes.
-fn escape(rest: &str, value: &mut String) -> Result<usize, String> {
-    let Some(letter) = rest.chars().next() else { return Err("the string has no closing \"".to_owned()) };
+fn escape(rest: &str, value: &mut String) -> Result<usize, QuotedError> {
+    let Some(letter) = rest.chars().next() else { return Err(QuotedError::Open('"')) };
     let plain = match letter {
         'n' => '\n',
         't' => '\t',
@@ -48,11 +79,11 @@ fn escape(rest: &str, value: &mut String) -> Result<usize, String> {
         '0'..='7' => {
             let digits: String = rest.chars().take(3).take_while(|digit| digit.is_digit(8)).collect();
             let number = u32::from_str_radix(&digits, 8).ok().and_then(char::from_u32);
-            value.push(number.ok_or("not a character")?);
+            value.push(number.ok_or(QuotedError::NoCharacter)?);
             return Ok(digits.len());
         }
         letter if letter.is_ascii_alphanumeric() => {
-            return Err(format!("\\{letter} within double quotes is not read; write the text itself"));
+            return Err(QuotedError::Escape(letter));
         }
         letter => letter,
     };
@@ -61,10 +92,10 @@ fn escape(rest: &str, value: &mut String) -> Result<usize, String> {
 }
 
 /// `xHH` or `x{…}`.
-fn hexadecimal(rest: &str, value: &mut String) -> Result<usize, String> {
+fn hexadecimal(rest: &str, value: &mut String) -> Result<usize, QuotedError> {
     let (digits, length) = match rest[1..].strip_prefix('{') {
         Some(braced) => {
-            let end = braced.find('}').ok_or("\\x{ has no closing brace")?;
+            let end = braced.find('}').ok_or(QuotedError::OpenBrace("\\x{"))?;
             (&braced[..end], 3 + end)
         }
         None => {
@@ -73,23 +104,25 @@ fn hexadecimal(rest: &str, value: &mut String) -> Result<usize, String> {
         }
     };
     let number = u32::from_str_radix(digits, 16).ok().and_then(char::from_u32);
-    value.push(number.ok_or_else(|| format!("\\x{digits}: not a character"))?);
+    value.push(number.ok_or_else(|| QuotedError::Hexadecimal(digits.to_owned()))?);
     Ok(length)
 }
 
 /// What follows a dollar sign within double quotes: how many bytes it takes.
-fn interpolation(rest: &str, value: &mut String, variable: &dyn Fn(&str) -> Option<String>) -> Result<usize, String> {
+fn interpolation(
+    rest: &str,
+    value: &mut String,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<usize, QuotedError> {
     if let Some(named) = rest.strip_prefix("ENV{") {
-        let end = named.find('}').ok_or("$ENV{ has no closing brace")?;
+        let end = named.find('}').ok_or(QuotedError::OpenBrace("$ENV{"))?;
         let name = named[..end].trim_matches(['\'', '"']);
-        let found = variable(name).ok_or_else(|| format!("the environment variable {name} is not set"))?;
+        let found = variable(name).ok_or_else(|| QuotedError::NotSet(name.to_owned()))?;
         value.push_str(&found);
         return Ok("ENV{".len() + end + 1);
     }
     if rest.starts_with(|next: char| next.is_alphanumeric() || "_{$".contains(next)) {
-        return Err("a Perl variable, which is not evaluated; write its value, \"$ENV{NAME}\" to take it from the \
-                    environment, or \\$ for the sign itself"
-            .to_owned());
+        return Err(QuotedError::Variable);
     }
     value.push('$');
     Ok(0)

@@ -7,7 +7,9 @@ use std::process::Command;
 
 use super::backend::RunningBackend;
 use super::certificate::Certificate;
-use super::{Launch, RunningServer, StartError, UNPRIVILEGED, closed_to_others, is_root};
+use super::launch::Launch;
+use super::running::RunningServer;
+use super::start::{StartError, UNPRIVILEGED, closed_to_others, is_root};
 
 /// The server's program: Debian's, unless WEIR_TEST_APACHE names where another one was installed.
 pub(crate) fn program() -> PathBuf {

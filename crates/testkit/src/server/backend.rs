@@ -1,16 +1,16 @@
 //! What stands behind a web server: it speaks another protocol than HTTP.
 
 use std::fs::Permissions;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use tempfile::TempDir;
 
-use super::process::{self, Process};
-use super::{StartError, UNPRIVILEGED, is_root, own_directory, read_log};
+use super::process::{self, Process, run};
+use super::start::{StartError, UNPRIVILEGED, is_root, own_directory, read_log};
 
 /// A server of another protocol; dropping it ends the server and removes its directory.
 #[derive(Debug)]
@@ -97,23 +97,4 @@ pub(super) fn unprivileged(program: impl AsRef<Path>, home: &Path) -> Command {
         command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
     }
     command
-}
-
-/// Runs a program to its end with a text as its input; its output, or what it complained of.
-pub(super) fn run(mut command: Command, input: &str) -> io::Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
-    let stdin = child.stdin.take();
-    let text = input.to_owned();
-    // Beside the reading: a program that answers before it has read all would block us.
-    let writer = std::thread::spawn(move || stdin.map_or(Ok(()), |mut stdin| stdin.write_all(text.as_bytes())));
-    let output = child.wait_with_output()?;
-    // A program that ended early has not read all, and its status says why.
-    let _ = writer.join();
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("{name}: {}; {}", output.status, complaint.trim())))
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-use super::backend::run;
+use super::process::run;
 
 /// A self-signed certificate for localhost and 127.0.0.1, valid for two days; its files live as
 /// long as the last copy.

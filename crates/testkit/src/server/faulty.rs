@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use super::{RunningServer, StartError, own_directory, read_log, spawn, wait_until};
+use super::running::RunningServer;
+use super::start::{StartError, own_directory, read_log, spawn, wait_until};
 
 /// Launches `weir-faulty FAULT`; `weir-faulty help` lists the faults.
 #[derive(Debug, Clone)]

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::backend::{RunningBackend, RunningDatabase, run, unprivileged, with_data};
-use super::{StartError, is_root, port, spawn, wait_until};
+use super::backend::{RunningBackend, RunningDatabase, unprivileged, with_data};
+use super::port;
+use super::process::run;
+use super::start::{StartError, is_root, spawn, wait_until};
 
 /// The server's program.
 pub(crate) const PROGRAM: &str = "/usr/sbin/mariadbd";

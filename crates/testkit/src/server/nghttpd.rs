@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use super::certificate::Certificate;
-use super::{Launch, RunningServer, StartError};
+use super::launch::Launch;
+use super::running::RunningServer;
+use super::start::StartError;
 
 /// Launches nghttpd: HTTP/2 with prior knowledge, or agreed on in the TLS handshake.
 #[derive(Debug, Clone)]

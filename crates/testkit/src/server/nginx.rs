@@ -6,7 +6,9 @@ use std::process::Command;
 
 use super::backend::RunningBackend;
 use super::certificate::Certificate;
-use super::{Launch, RunningServer, StartError};
+use super::launch::Launch;
+use super::running::RunningServer;
+use super::start::StartError;
 
 /// The server's program.
 pub(crate) const PROGRAM: &str = "/usr/sbin/nginx";

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::backend::RunningBackend;
-use super::{StartError, UNPRIVILEGED, is_root, own_directory, port, read_log, spawn, wait_until};
+use super::port;
+use super::start::{StartError, UNPRIVILEGED, is_root, own_directory, read_log, spawn, wait_until};
 
 /// Where Debian keeps PHP's extensions, below the number of their interface.
 const EXTENSIONS: &str = "/usr/lib/php";

@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::backend::{RunningBackend, RunningDatabase, run, unprivileged, with_data};
-use super::{StartError, port, spawn, wait_until};
+use super::backend::{RunningBackend, RunningDatabase, unprivileged, with_data};
+use super::port;
+use super::process::run;
+use super::start::{StartError, spawn, wait_until};
 
 /// Where Debian keeps one directory for each major version.
 const VERSIONS: &str = "/usr/lib/postgresql";

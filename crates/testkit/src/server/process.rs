@@ -1,7 +1,7 @@
 //! A process group that ends with the value that stands for it.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
@@ -206,6 +206,25 @@ fn spawn_from_lasting_thread(command: Command) -> io::Result<Child> {
         orders.send(order).map_err(|_| io::Error::other("the spawning thread is gone"))?;
     }
     result.recv().map_err(gone)?
+}
+
+/// Runs a program to its end with a text as its input; its output, or what it complained of.
+pub(super) fn run(mut command: Command, input: &str) -> io::Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))?;
+    let stdin = child.stdin.take();
+    let text = input.to_owned();
+    // Beside the reading: a program that answers before it has read all would block us.
+    let writer = std::thread::spawn(move || stdin.map_or(Ok(()), |mut stdin| stdin.write_all(text.as_bytes())));
+    let output = child.wait_with_output()?;
+    // A program that ended early has not read all, and its status says why.
+    let _ = writer.join();
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    Err(io::Error::other(format!("{name}: {}; {}", output.status, complaint.trim())))
 }
 
 #[cfg(test)]

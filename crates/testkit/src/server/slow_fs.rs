@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::faulty::Faulty;
 use super::process::Process;
-use super::{StartError, own_directory, read_log, spawn, wait_until};
+use super::start::{StartError, own_directory, read_log, spawn, wait_until};
 
 /// A mounted file system of one directory, with files in memory, which every user may write; dropping
 /// it unmounts it. It is served by a process of the name `weir-slow-fs`.

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{Launch, RunningServer, StartError};
+use super::launch::Launch;
+use super::running::RunningServer;
+use super::start::StartError;
 
 /// Launches `weir serve`.
 #[derive(Debug, Clone)]

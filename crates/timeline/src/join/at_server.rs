@@ -1,11 +1,11 @@
 //! What happened at the server with a request that a client told of: found by its connection and its place in the bytes.
 
-use super::client_side::push_step;
-use super::{AtServer, Joiner, Waiting};
+use super::requests::Waiting;
+use super::{AtServer, Joiner};
 use crate::counts::Unjoinable;
 use crate::path::{Span, Walk};
-use crate::sockets::Mark;
-use crate::step::Step;
+use crate::sockets::{Mark, OurClient};
+use crate::step::{Step, push_step};
 use weir_measure::part::Part;
 
 impl Joiner {
@@ -18,7 +18,7 @@ impl Joiner {
             // is older than the recording, and told of when that begins. What opened earlier had these addresses before.
             let found = self.sockets.find(told.remote, told.local, told.connect_start_ns, waiting.request.done_ns);
             if let Some(socket) = found.and_then(|id| self.sockets.get_mut(id)) {
-                socket.claimed = true;
+                socket.client = OurClient::Claimed;
             }
             connection.socket = found;
         }

@@ -1,25 +1,15 @@
 //! What the client says of a request, and the steps of its response that only the client knows: before its first byte is
 //! sent, and after the server's last one.
 
-use super::{Joiner, Waiting};
+use super::Joiner;
+use super::requests::Waiting;
 use crate::blocked::hold_of;
-use crate::step::{Detail, Step};
+use crate::step::{Detail, Step, push_step};
 use crate::tasks::State;
 use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientRequest, Outcome};
 use weir_wire::{Record, Slot};
-
-/// Stretches of earlier requests that a connection keeps; of more, the oldest are forgotten.
-const MOST_EARLIER: usize = 256;
-
-/// What a connection was at.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Earlier {
-    from_ns: u64,
-    to_ns: u64,
-    part: Part,
-}
 
 impl Joiner {
     /// A request is over for the client: it waits until all is told that happened at the server.
@@ -87,20 +77,8 @@ impl Joiner {
 
     /// Keeps what a connection was at, for the requests that waited for it meanwhile.
     pub(super) fn keep_earlier(&mut self, waiting: &Waiting, steps: &[Step]) {
-        let Some(connection) = self.connections.get_mut(&(waiting.lane, waiting.request.connection)) else { return };
-        let earlier = &mut connection.earlier;
-        // Later requests are intended later.
-        while earlier.front().is_some_and(|first| first.to_ns <= waiting.request.intended_ns) {
-            earlier.pop_front();
-        }
-        for step in steps.iter().filter(|step| step.part != Part::Generator) {
-            match earlier.back_mut() {
-                Some(last) if last.part == step.part && last.to_ns == step.from_ns => last.to_ns = step.to_ns,
-                _ => earlier.push_back(Earlier { from_ns: step.from_ns, to_ns: step.to_ns, part: step.part }),
-            }
-            if earlier.len() > MOST_EARLIER {
-                earlier.pop_front();
-            }
+        if let Some(connection) = self.connections.get_mut(&(waiting.lane, waiting.request.connection)) {
+            connection.keep_earlier(&waiting.request, steps);
         }
     }
 
@@ -121,12 +99,5 @@ impl Joiner {
             push_step(steps, spell.from_ns, spell.to_ns, part, *pid);
         }
         steps[from..].reverse();
-    }
-}
-
-/// Appends a step that no other task or peer caused, unless it is empty.
-pub(super) fn push_step(steps: &mut Vec<Step>, from_ns: u64, to_ns: u64, part: Part, pid: u32) {
-    if to_ns > from_ns {
-        steps.push(Step { from_ns, to_ns, part, pid, waiter: 0, detail: Detail::None });
     }
 }

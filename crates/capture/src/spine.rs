@@ -1,0 +1,166 @@
+//! The probes of the spine: loaded into the kernel, with the rings and targets that other objects share.
+
+use crate::bound;
+use crate::boundary_source::BoundarySource;
+use crate::error::CaptureError;
+use crate::per_cpu;
+use crate::ring::Rings;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, OpenMapMut, OpenObject};
+use skeleton::{SpineSkel, SpineSkelBuilder};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+
+#[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/spine.skel.rs"));
+}
+
+/// Words (of 8 bytes) of a CPU's ring: 4 MiB, which hold 0.4 s of the busiest server seen, so that a collector that has
+/// to wait for a CPU loses nothing.
+const RING_WORDS: u64 = 1 << 19;
+
+/// The same where only the events of some processes' own tasks are told: 1 MiB.
+const TASK_RING_WORDS: u64 = 1 << 17;
+
+/// What each object that shares the rings must have as its `ring_mask`.
+pub(crate) const RING_MASK: u64 = RING_WORDS - 1;
+
+/// System calls that may send something: data, the end of a connection, or that there is room again for data.
+const SENDING: &[libc::c_long] = &[
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_pwritev2,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_connect,
+    libc::SYS_shutdown,
+    libc::SYS_close,
+    libc::SYS_io_uring_enter,
+    libc::SYS_exit_group,
+];
+
+/// What is being done when a tracepoint turns out to be missing.
+const LOADING: &str = "loading them";
+
+/// The number of rings, and with it of a recording's streams: one for each CPU that the system may ever have.
+#[must_use]
+pub fn streams() -> usize {
+    libbpf_rs::num_possible_cpus().unwrap_or(1).max(1)
+}
+
+/// What the spine is to tell.
+#[derive(Clone, Copy)]
+pub(crate) enum Scope {
+    /// Everything, with request boundaries from this source.
+    Host(BoundarySource),
+    /// What happens to traced tasks.
+    Tasks,
+}
+
+/// The loaded spine, not yet attached.
+pub(crate) struct Spine {
+    pub(crate) skel: SpineSkel<'static>,
+    ring_words: u64,
+}
+
+impl Spine {
+    /// Loads the probes for what they are to tell.
+    pub(crate) fn load(scope: Scope) -> Result<Self, CaptureError> {
+        bound::check()?;
+        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, _| {})));
+        let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
+        let (source, words) = match scope {
+            Scope::Host(source) => (Some(source), RING_WORDS),
+            Scope::Tasks => (None, TASK_RING_WORDS),
+        };
+        // The skeleton borrows its object for as long as it lives, which is until the process ends: once a run.
+        let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = SpineSkelBuilder::default().open(object).map_err(refused("opening them"))?;
+        let cpus = libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs"))?;
+        let rings = &mut open.maps.rings;
+        rings.set_max_entries(cpus as u32).map_err(refused("sizing the rings"))?;
+        rings.set_value_size(Rings::stride(words) as u32).map_err(refused("sizing the rings"))?;
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            constants.ring_mask = words - 1;
+            constants.by_descriptor = source.is_some_and(BoundarySource::finds_by_descriptor);
+            constants.targets_only = source.is_none();
+            set_calls(&mut constants.sending, SENDING);
+            constants.from_run_queue = per_cpu::to_preempt_count().unwrap_or(0);
+        }
+        // A kernel without these tracepoints refuses the whole object for them.
+        let progs = &mut open.progs;
+        for program in [&mut progs.on_ready, &mut progs.on_recv, &mut progs.on_send] {
+            program.set_autoload(source == Some(BoundarySource::SocketTracepoints));
+        }
+        if source.is_none() {
+            for program in [&mut progs.on_state, &mut progs.census, &mut progs.census_unix, &mut progs.census_tasks] {
+                program.set_autoload(false);
+            }
+        }
+        Ok(Self { skel: open.load().map_err(refused(LOADING))?, ring_words: words })
+    }
+
+    /// The rings, mapped for reading.
+    ///
+    /// # Errors
+    /// [`CaptureError::Refused`] if the map cannot be mapped.
+    pub(crate) fn rings(&self) -> Result<Rings, CaptureError> {
+        let cpus = self.skel.maps.rings.info().map_err(|error| refusal("sizing the rings", &error))?.info.max_entries;
+        Rings::map(self.skel.maps.rings.as_fd(), cpus as usize, self.ring_words)
+            .map_err(|error| CaptureError::Refused { doing: "mapping the rings", reason: error.to_string() })
+    }
+
+    /// Gives another object these rings and targets in place of its own; its `ring_mask` must be [`RING_MASK`].
+    ///
+    /// # Errors
+    /// [`CaptureError::Refused`] if the kernel does not let maps be shared.
+    pub(crate) fn share(
+        &self,
+        rings: &mut OpenMapMut<'_>,
+        targets: Option<&mut OpenMapMut<'_>>,
+    ) -> Result<(), CaptureError> {
+        let refused = |error: libbpf_rs::Error| refusal("sharing the rings", &error);
+        rings.reuse_fd(self.skel.maps.rings.as_fd()).map_err(refused)?;
+        targets.map_or(Ok(()), |targets| self.share_targets(targets))
+    }
+
+    /// Gives another object these targets alone: one that tells by other ways than the rings.
+    ///
+    /// # Errors
+    /// [`CaptureError::Refused`] if the kernel does not let maps be shared.
+    pub(crate) fn share_targets(&self, targets: &mut OpenMapMut<'_>) -> Result<(), CaptureError> {
+        let shared = targets.reuse_fd(self.skel.maps.bss_targets.as_fd());
+        shared.map_err(|error| refusal("sharing the targets", &error))
+    }
+}
+
+/// Sets the bits of these system calls, of those that the map has room for.
+pub(crate) fn set_calls(bits: &mut [u8], calls: &[libc::c_long]) {
+    for call in calls {
+        if let Some(byte) = bits.get_mut(*call as usize / 8) {
+            *byte |= 1 << (call % 8);
+        }
+    }
+}
+
+/// Puts an error of libbpf in our words.
+pub(crate) fn refusal(doing: &'static str, error: &libbpf_rs::Error) -> CaptureError {
+    let reason = format!("{error:#}");
+    // A missing tracepoint is told by libbpf as ESRCH when the program that names it is loaded.
+    let is_missing = error.kind() == libbpf_rs::ErrorKind::NotFound || reason.contains("os error 3)");
+    if is_missing && doing == LOADING {
+        let tracepoint = "sock:sk_data_ready, sock:sock_recv_length or sock:sock_send_length".to_owned();
+        return CaptureError::NoSocketTracepoints { release: bound::release(), tracepoint };
+    }
+    CaptureError::Refused { doing, reason }
+}
