@@ -26,16 +26,8 @@ fn index_of(name: &[u8]) -> Option<usize> {
 }
 
 /// Appends the block of a head as HTTP/1.1 has it: a status line and fields, up to the empty line.
-#[inline]
 pub(crate) fn block(head: &[u8], out: &mut Vec<u8>) {
     status(head.get(9..12).unwrap_or(b"500"), out);
-    fields(head, out);
-}
-
-/// Appends the fields of some lines, up to an empty one.
-#[inline(always)]
-pub(crate) fn fields(lines: &[u8], out: &mut Vec<u8>) {
-    let head = lines;
     each_field(head, |name, value| {
         match index_of(name) {
             Some(index) => integer(out, 0, 4, index),
@@ -45,6 +37,18 @@ pub(crate) fn fields(lines: &[u8], out: &mut Vec<u8>) {
                 out.extend(name.iter().map(u8::to_ascii_lowercase));
             }
         }
+        integer(out, 0, 7, value.len());
+        out.extend_from_slice(value);
+    });
+}
+
+/// Appends the fields of some lines, by literal names: they are rare, and the way of heads stays in one place.
+#[cold]
+pub(crate) fn trailers(lines: &[u8], out: &mut Vec<u8>) {
+    each_field(lines, |name, value| {
+        out.push(0);
+        integer(out, 0, 7, name.len());
+        out.extend(name.iter().map(u8::to_ascii_lowercase));
         integer(out, 0, 7, value.len());
         out.extend_from_slice(value);
     });

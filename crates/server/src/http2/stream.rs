@@ -182,7 +182,7 @@ impl Stream {
     fn trailers(&mut self, out: &mut Vec<u8>) {
         let Some(streamed) = self.exchange.streamed() else { return };
         let mut block = Vec::new();
-        encode::fields(streamed.trailers(), &mut block);
+        encode::trailers(streamed.trailers(), &mut block);
         let mut pieces = block.chunks(PAYLOAD_BYTES_MAX).enumerate().peekable();
         while let Some((number, piece)) = pieces.next() {
             let last = if pieces.peek().is_none() { flag::END_HEADERS } else { 0 };

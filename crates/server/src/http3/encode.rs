@@ -17,17 +17,6 @@ pub(crate) fn block(head: &[u8], out: &mut Vec<u8>) {
     // No insertions are required, and the base is 0.
     out.extend_from_slice(&[0, 0]);
     status(head.get(9..12).unwrap_or(b"500"), out);
-    lines(head, out);
-}
-
-/// Appends the block of fields behind a body, as HTTP/1.1 has their lines.
-pub(crate) fn fields(trailers: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(&[0, 0]);
-    lines(trailers, out);
-}
-
-#[inline(always)]
-fn lines(head: &[u8], out: &mut Vec<u8>) {
     each_field(head, |name, value| {
         match place_of(name) {
             Some(place) => {
@@ -43,6 +32,18 @@ fn lines(head: &[u8], out: &mut Vec<u8>) {
                 out.extend(name.iter().map(u8::to_ascii_lowercase));
             }
         }
+        integer(out, 0, 7, value.len());
+        out.extend_from_slice(value);
+    });
+}
+
+/// Appends the block of fields behind a body, as HTTP/1.1 has their lines, by literal names: they are rare.
+#[cold]
+pub(crate) fn trailers(lines: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&[0, 0]);
+    each_field(lines, |name, value| {
+        integer(out, 0x20, 3, name.len());
+        out.extend(name.iter().map(u8::to_ascii_lowercase));
         integer(out, 0, 7, value.len());
         out.extend_from_slice(value);
     });

@@ -332,7 +332,7 @@ impl Stream {
     fn trailers(&mut self) -> Bytes {
         let mut block = Vec::new();
         if let Some(streamed) = self.exchange.streamed() {
-            encode::fields(streamed.trailers(), &mut block);
+            encode::trailers(streamed.trailers(), &mut block);
         }
         let mut out = Vec::with_capacity(block.len() + 5);
         frame::put_head(&mut out, kind::HEADERS, block.len() as u64);
