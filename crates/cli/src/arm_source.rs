@@ -36,7 +36,7 @@ impl Subscription {
 
     /// Begins to keep what it tells, for the run.
     pub(crate) fn record(self, run: &Run) -> anyhow::Result<ArmRecording> {
-        run.begin(Source::Arm, crate::VERSION, crate::privacy::command_line(), None, None)?;
+        run.begin(Source::Arm, weir_terminal::VERSION, weir_terminal::privacy::command_line(), None, None)?;
         let over = Arc::new(AtomicBool::new(false));
         let (seen, own) = (Arc::clone(&over), run.clone());
         let thread = std::thread::Builder::new()

@@ -1,13 +1,13 @@
 //! The `weir check` command: looks for mistakes in files that other commands read.
 
-use crate::output;
 use crate::serve_policy::{PolicyArgs, Settings, Source, Wrong, ids};
-use crate::text_file::{self, TextFileError};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_adapt::Policy;
 use weir_server::{ArmRules, ConfigurationError, LogTarget, Mistake, read_configuration};
+use weir_terminal::output;
+use weir_terminal::text_file::{self, TextFileError};
 
 /// The largest file of ARM directives that is read, in bytes.
 pub(crate) const ARM_BYTES_MAX: u64 = 16 << 20;

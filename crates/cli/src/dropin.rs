@@ -10,7 +10,6 @@ mod http_load;
 mod httperf;
 mod printf;
 
-use crate::stop::Stop;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -18,6 +17,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use weir_load::{Control, LoadError, LoadReport, Options};
+use weir_terminal::stop::Stop;
 
 /// How often the user's wish to end is looked at.
 const TICK: Duration = Duration::from_millis(50);

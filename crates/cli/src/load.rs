@@ -23,8 +23,6 @@ pub(crate) use asked::number_names;
 use self::reach::{OF_REACHING, ReachArgs};
 use self::slow::{OF_SLOW, SlowArgs};
 use crate::load_run::into_run;
-use crate::stop::Stop;
-use crate::units::duration;
 use anyhow::Context;
 use clap::parser::ValueSource;
 use find_max::FindMaxArgs;
@@ -36,6 +34,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_load::{Io, LoadError, Options, Request, Schedule, StopRule, Trust, Url};
+use weir_terminal::stop::Stop;
+use weir_terminal::units::duration;
 use weir_trace::Run;
 
 pub(crate) use live::{Watch, watched};
@@ -356,7 +356,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let (true, Err(error)) = (args.json, &done)
         && let Some(cause) = error.chain().find_map(|cause| cause.downcast_ref::<LoadError>())
     {
-        crate::output::print(&format!("{:#}\n", json::not_made(cause, args.url.as_deref())))?;
+        weir_terminal::output::print(&format!("{:#}\n", json::not_made(cause, args.url.as_deref())))?;
     }
     done
 }
@@ -379,7 +379,7 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     let options = match options {
         Ok(options) => options,
         Err(Usage(error)) => {
-            eprintln!("weir load: {}", crate::output::causes(&error));
+            eprintln!("weir load: {}", weir_terminal::output::causes(&error));
             return Ok(ExitCode::from(2));
         }
     };
@@ -398,10 +398,10 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     let verdict = args.judge.verdict(&report);
     args.outputs.write(&report, &heading, verdict.as_ref())?;
     if args.json {
-        crate::output::print(&format!("{:#}\n", as_json(&report, &heading, verdict.as_ref())))?;
+        weir_terminal::output::print(&format!("{:#}\n", as_json(&report, &heading, verdict.as_ref())))?;
     } else {
         let colours = screen::Colours::of_stdout();
-        crate::output::print(&screen::text(&report, &heading, verdict.as_ref(), args.verbose, colours))?;
+        weir_terminal::output::print(&screen::text(&report, &heading, verdict.as_ref(), args.verbose, colours))?;
     }
     Ok(judge::exit_code(&report, verdict.as_ref()))
 }
@@ -416,9 +416,9 @@ fn method(word: &str) -> Result<String, NoMethod> {
     if word.bytes().any(|byte| byte.is_ascii_alphabetic()) { Ok(word.to_owned()) } else { Err(NoMethod) }
 }
 
-fn io(word: &str) -> Result<Io, String> {
+fn io(word: &str) -> anyhow::Result<Io> {
     let found = [Io::Auto, Io::Epoll, Io::Uring].into_iter().find(|io| io.name() == word);
-    found.ok_or_else(|| "it is auto, epoll or io_uring".to_owned())
+    found.context("it is auto, epoll or io_uring")
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! A load whose events are written to a run directory.
 
 use crate::load::{Watch, number_names, watched};
-use crate::stop::Stop;
 use anyhow::anyhow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_load::{LoadReport, Options, Order, Schedule};
+use weir_terminal::stop::Stop;
 use weir_trace::{Run, Source, pump};
 
 /// Slots of each thread's ring: a third of a second of the fastest load seen, at three slots a request.
@@ -22,7 +22,7 @@ pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, watch: &Wat
         (0..options.threads).map(|_| weir_wire::ring(RING_SLOTS)).unzip();
     options.events = producers;
     let unjoinable = crate::load::reach::unjoinable(&options);
-    run.begin(Source::Client, crate::VERSION, crate::privacy::command_line(), None, seed)?;
+    run.begin(Source::Client, weir_terminal::VERSION, weir_terminal::privacy::command_line(), None, seed)?;
     let over = AtomicBool::new(false);
     let (report, written) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| pump(run, Source::Client, &mut consumers, &names, &over));

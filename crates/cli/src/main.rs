@@ -16,12 +16,8 @@ mod load_run;
 mod manual;
 mod modes;
 mod other_tools;
-mod output;
-mod pane;
 mod plan;
-mod privacy;
 mod probe_options;
-mod progress;
 mod readings;
 mod record;
 mod record_session;
@@ -31,9 +27,6 @@ mod rung;
 mod serve;
 mod serve_policy;
 mod sources;
-mod stop;
-mod text_file;
-mod units;
 mod view;
 mod watch;
 mod webhook;
@@ -41,9 +34,6 @@ mod webtest;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
-
-/// weir's version.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 const START: &str = "\
 Start here:
@@ -162,7 +152,7 @@ fn parsed() -> Result<Command, ExitCode> {
 /// Says what went wrong, if anything did.
 fn exit_code(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     outcome.unwrap_or_else(|error| {
-        eprintln!("weir: {}", output::causes(&error));
+        eprintln!("weir: {}", weir_terminal::output::causes(&error));
         ExitCode::FAILURE
     })
 }

@@ -82,7 +82,7 @@ fn as_it_stands(text: &str) -> String {
 pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "weir", &mut script);
-    crate::output::print(&String::from_utf8_lossy(&script))?;
+    weir_terminal::output::print(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,12 +1,12 @@
 //! The lines of recorded readings, as `weir serve --decisions` writes them, compressed by gzip or not.
 
-use crate::text_file;
 use anyhow::{Context, bail};
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use weir_adapt::log;
+use weir_terminal::text_file;
 
 /// What a directory has them in.
 pub(crate) const READINGS: &str = "readings.jsonl";

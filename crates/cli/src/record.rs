@@ -3,13 +3,13 @@
 use crate::arm_source::ArmRecording;
 use crate::child::Child;
 use crate::rung::RungArgs;
-use crate::stop::Stop;
 use anyhow::{Context, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weir_capture::{Footing, Probes, Recorder, Rung, Target, cgroup};
+use weir_terminal::stop::Stop;
 use weir_trace::{Limits, Run, Source};
 
 /// Disk space of a recording, MiB, unless the user says.
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     pub(crate) run: Option<PathBuf>,
 
     /// How long to record: 500ms, 10s, 2m; without it until Ctrl-C or the command's end
-    #[arg(short = 'd', long, value_name = "TIME", value_parser = crate::units::duration)]
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = weir_terminal::units::duration)]
     duration: Option<Duration>,
 
     /// Record the addresses of clients as they are; without it, keyed hashes replace them
@@ -203,7 +203,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let transactions = args.sources.transactions()?;
     // Not before: what is refused leaves no run behind.
     let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
-    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(footing.rung.name()), None)?;
+    run.begin(
+        Source::Kernel,
+        weir_terminal::VERSION,
+        weir_terminal::privacy::command_line(),
+        Some(footing.rung.name()),
+        None,
+    )?;
     let recorder = match footing.probes {
         Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?,
         None => Recorder::sample(&target, &run, limits(args.disk))?,
@@ -283,7 +289,7 @@ pub(crate) fn has_ended(target: &Target) -> bool {
 /// Waits for the end.
 fn wait(args: &Args, stop: &Stop, recorder: &Recorder, target: &Target, mut child: Option<&mut Child>) -> Ending {
     let begin = Instant::now();
-    let mut line = crate::progress::Line::new();
+    let mut line = weir_terminal::progress::Line::new();
     loop {
         if stop.asked() || args.duration.is_some_and(|limit| begin.elapsed() >= limit) {
             return Ending::default();

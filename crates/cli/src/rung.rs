@@ -26,8 +26,8 @@ enum Asked {
     This(Rung),
 }
 
-fn rung(word: &str) -> Result<Asked, String> {
-    if word == "auto" { Ok(Asked::Highest) } else { Rung::of_word(word).map(Asked::This) }
+fn rung(word: &str) -> anyhow::Result<Asked> {
+    if word == "auto" { Ok(Asked::Highest) } else { Ok(Asked::This(Rung::of_word(word).map_err(anyhow::Error::msg)?)) }
 }
 
 impl RungArgs {

@@ -2,7 +2,7 @@
 //! it because the confined server cannot.
 
 use crate::webhook::Webhook;
-use crate::{check, replay, units};
+use crate::{check, replay};
 use anyhow::Context;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -18,6 +18,7 @@ use weir_policy_runtime::persister::{self, Alerts, Places};
 use weir_policy_runtime::{PersisterEnds, PolicyRuntime, Ready, Running, ServerActions, Setup, check_recording};
 use weir_server::{Adviser, Control, Options, Placed, Server, Teller};
 use weir_store::Limits;
+use weir_terminal::units;
 
 /// Bytes that the pipe to the persister holds, as far as the system allows.
 const PIPE_BYTES: libc::c_int = 1 << 20;
@@ -187,13 +188,11 @@ fn chosen<T: Clone>(option: &'static str, given: Option<&T>, said: Option<&Place
     given.or_else(|| said.map(|said| (said.value.clone(), Source::Place(said.line, said.column))))
 }
 
-fn tick(text: &str) -> Result<Duration, String> {
+fn tick(text: &str) -> anyhow::Result<Duration> {
     let tick = units::duration(text)?;
-    if (Duration::from_millis(10)..=Duration::from_secs(60)).contains(&tick) {
-        Ok(tick)
-    } else {
-        Err("a tick is 10ms to 1min long".to_owned())
-    }
+    let bounds = Duration::from_millis(10)..=Duration::from_secs(60);
+    anyhow::ensure!(bounds.contains(&tick), "a tick is 10ms to 1min long");
+    Ok(tick)
 }
 
 /// Orders to the server, as rules give them.

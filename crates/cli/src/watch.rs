@@ -1,5 +1,6 @@
 //! Optional sources of a recording: `--watch` and `--watch-windows`.
 
+use anyhow::{Context, anyhow, bail};
 use std::time::Duration;
 use weir_capture::{EventSource, Probes, Watch, Watched, Windows};
 
@@ -33,19 +34,19 @@ impl WatchArgs {
     }
 }
 
-fn sources(list: &str) -> Result<Sources, String> {
+fn sources(list: &str) -> anyhow::Result<Sources> {
     Watched::parse_list(list).map(Sources).map_err(|word| {
         let names: Vec<&str> = Watched::ALL.iter().map(|source| source.name()).collect();
-        format!("{word:?} is no source; there are {} and all", names.join(", "))
+        anyhow!("{word:?} is no source; there are {} and all", names.join(", "))
     })
 }
 
-fn windows(text: &str) -> Result<Windows, String> {
-    let (on, every) = text.split_once('/').ok_or_else(|| format!("{text:?} is no window; write 100ms/2s"))?;
-    let (on, every) = (crate::units::duration(on)?, crate::units::duration(every)?);
+fn windows(text: &str) -> anyhow::Result<Windows> {
+    let (on, every) = text.split_once('/').with_context(|| format!("{text:?} is no window; write 100ms/2s"))?;
+    let (on, every) = (weir_terminal::units::duration(on)?, weir_terminal::units::duration(every)?);
     let least = Duration::from_millis(20);
     if on < least || on >= every {
-        return Err("a window is at least 20ms long, and shorter than its period".to_owned());
+        bail!("a window is at least 20ms long, and shorter than its period");
     }
     Ok(Windows { on, every })
 }
@@ -57,11 +58,14 @@ mod tests {
     #[test]
     fn windows_and_lists_are_read_or_refused_in_words() {
         let window = Windows { on: Duration::from_millis(100), every: Duration::from_secs(2) };
-        assert_eq!(windows("100ms/2s"), Ok(window));
+        assert_eq!(windows("100ms/2s").ok(), Some(window));
         for bad in ["100ms", "2s/100ms", "1ms/2s", "x/2s", "2s/2s"] {
             assert!(windows(bad).is_err(), "{bad:?}");
         }
-        assert!(sources("disk,lock").is_err_and(|error| error.contains("\"lock\"") && error.contains("locks")));
+        assert!(
+            sources("disk,lock")
+                .is_err_and(|error| error.to_string().contains("\"lock\"") && error.to_string().contains("locks"))
+        );
         assert!(sources("all").is_ok_and(|all| all.0.len() == 4));
     }
 }

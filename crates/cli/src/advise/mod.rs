@@ -93,7 +93,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         match trial::run(&case, finding, explain.url.as_deref(), &how, explain.json) {
             Ok(outcome) => {
                 if !explain.json {
-                    crate::output::print(&outcome.text)?;
+                    weir_terminal::output::print(&outcome.text)?;
                     return Ok(ExitCode::SUCCESS);
                 }
                 advice.trial = Some(outcome.json);
@@ -108,9 +108,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     if explain.json {
-        crate::output::print(&format!("{}\n", serde_json::to_string_pretty(&advice)?))?;
+        weir_terminal::output::print(&format!("{}\n", serde_json::to_string_pretty(&advice)?))?;
     } else {
-        crate::output::print(&view::text(&advice, crate::output::columns()))?;
+        weir_terminal::output::print(&view::text(&advice, weir_terminal::output::columns()))?;
     }
     Ok(code)
 }
@@ -121,7 +121,7 @@ fn advice(case: &Case<'_>, explanation: &Explanation, directory: &Path) -> Advic
     let none_because = findings.is_empty().then(|| none_because(case, &findings, &beyond_settings));
     let servers = case.servers.list.iter();
     Advice {
-        version: crate::VERSION.to_owned(),
+        version: weir_terminal::VERSION.to_owned(),
         subject: explanation.subject.clone(),
         run: directory.display().to_string(),
         response_ns: case.observed.response_ns(),

@@ -7,8 +7,8 @@ mod shelf;
 
 use crate::explain::{Slo, from_sockets::View};
 use crate::record::Args as RecordArgs;
-use crate::stop::Stop;
 use crate::webhook::Webhook;
+use anyhow::{Context, bail};
 use judge::Judge;
 use pace::{Bounds, Pace, Spent};
 use shelf::Shelf;
@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 use weir_capture::{EventSource, Recorder, Recording, Target};
 use weir_measure::burn::BurnRule;
+use weir_terminal::stop::Stop;
 use weir_trace::{Run, Source};
 
 /// How much time a run holds.
@@ -42,7 +43,7 @@ pub(crate) struct AlwaysArgs {
     pub(crate) always: bool,
 
     /// Length of a window [default: 250ms, with --slo five times its limit if that is longer]
-    #[arg(long, value_name = "TIME", requires = "always", value_parser = crate::units::duration)]
+    #[arg(long, value_name = "TIME", requires = "always", value_parser = weir_terminal::units::duration)]
     window: Option<Duration>,
 
     /// Disk space, MB an hour
@@ -54,7 +55,7 @@ pub(crate) struct AlwaysArgs {
     cpu_share: f64,
 
     /// How long to keep runs: 12h, 7d
-    #[arg(long, value_name = "TIME", requires = "always", default_value = "7d", value_parser = crate::units::duration)]
+    #[arg(long, value_name = "TIME", requires = "always", default_value = "7d", value_parser = weir_terminal::units::duration)]
     keep: Duration,
 
     /// Objective of the server: 'p99<200ms'; may be repeated
@@ -75,16 +76,16 @@ pub(crate) struct AlwaysArgs {
     tls_port: Vec<u16>,
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+fn percent(text: &str) -> anyhow::Result<f64> {
     let number = text.trim_end_matches('%').parse::<f64>().ok().filter(|number| (0.01..=100.0).contains(number));
-    number.ok_or_else(|| "a percentage from 0.01 to 100".to_owned())
+    number.context("a percentage from 0.01 to 100")
 }
 
-fn rule(text: &str) -> Result<BurnRule, String> {
+fn rule(text: &str) -> anyhow::Result<BurnRule> {
     let parts: Vec<&str> = text.split('/').collect();
-    let [long, short, rate] = parts[..] else { return Err("a rule is LONG/SHORT/RATE, such as 1h/5m/14.4".to_owned()) };
-    let seconds = |text: &str| crate::units::duration(text).map(|time| time.as_secs().max(1));
-    let rate = rate.parse::<f64>().ok().filter(|rate| *rate > 0.0).ok_or("the rate is a number above 0")?;
+    let [long, short, rate] = parts[..] else { bail!("a rule is LONG/SHORT/RATE, such as 1h/5m/14.4") };
+    let seconds = |text: &str| weir_terminal::units::duration(text).map(|time| time.as_secs().max(1));
+    let rate = rate.parse::<f64>().ok().filter(|rate| *rate > 0.0).context("the rate is a number above 0")?;
     Ok(BurnRule { long_s: seconds(long)?, short_s: seconds(short)?, rate })
 }
 
@@ -213,7 +214,13 @@ impl Watch<'_> {
             probes.keep_addresses();
         }
         let run = self.shelf.next(SystemTime::now())?;
-        run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
+        run.begin(
+            Source::Kernel,
+            weir_terminal::VERSION,
+            weir_terminal::privacy::command_line(),
+            Some(rung.name()),
+            None,
+        )?;
         let sources: Vec<Box<dyn EventSource>> = self.judge.iter().filter_map(Judge::source).collect();
         let mut last = Mark::now(target, None);
         // The pace holds the bound; this one stops a burst that a single window may be.

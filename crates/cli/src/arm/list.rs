@@ -52,7 +52,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         other => return Err(unexpected(&other)),
     };
     let listed = Listed { list, rules, agent };
-    crate::output::print(&if args.json { json(&listed)? } else { text(&listed, crate::output::table_columns()) })?;
+    weir_terminal::output::print(&if args.json {
+        json(&listed)?
+    } else {
+        text(&listed, weir_terminal::output::table_columns())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -35,7 +35,7 @@ impl Known {
         let mut remarks = Remarks::with_room(REMARKS_MAX);
         // No other source has remarks, and to look for them is to read the whole run.
         if reader.entries.iter().any(tells) {
-            let mut line = crate::progress::Line::new();
+            let mut line = weir_terminal::progress::Line::new();
             let mut records = 0u64;
             reader.merge().each(|sourced| {
                 if [Kind::ProbeHit as u16, Kind::ProbeText as u16].contains(&sourced.record.kind) {

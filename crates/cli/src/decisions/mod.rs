@@ -5,11 +5,11 @@ mod known;
 mod window;
 mod written;
 
-use crate::units::counted;
 use anyhow::Context;
 use known::Known;
 use std::path::{Path, PathBuf};
 use weir_adapt::log::ClockPair;
+use weir_terminal::units::counted;
 use weir_trace::{Cost, Limits, Run, RunReader, Source};
 use weir_wire::probe::{ProbePoint, REMARK};
 use weir_wire::{Kind, Record};
@@ -110,7 +110,7 @@ fn why_none(window: &Window, span_ns: Option<(u64, u64)>) -> String {
 /// Writes them as a stream of their own.
 fn write(run: &Path, new: &[Placed], known: &Known, notes: &[String]) -> anyhow::Result<()> {
     let run = Run::create(run)?;
-    run.begin(Source::Decisions, crate::VERSION, crate::privacy::command_line(), None, None)?;
+    run.begin(Source::Decisions, weir_terminal::VERSION, weir_terminal::privacy::command_line(), None, None)?;
     let mut stream = run.stream(Source::Decisions, 0, Limits::default());
     let point = ProbePoint { server: "weir".to_owned(), name: "decision".to_owned(), roles: REMARK };
     stream.define(POINT, &point.write());

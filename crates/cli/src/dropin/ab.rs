@@ -10,8 +10,6 @@ mod times;
 mod watch;
 
 use super::{error_number, error_text, limited, monotonic_ns, words_as_text};
-use crate::output::print;
-use crate::stop::Stop;
 use arguments::{Arguments, Asked, Mistake, PROXY_AUTHORIZATION};
 use request::Target;
 use std::ffi::OsString;
@@ -24,6 +22,8 @@ use text::Found;
 use watch::{Fatal, Watch};
 use weir_load::reach::{Credentials, Proxy, ProxyKind, TlsVersion};
 use weir_load::{Control, LoadError, Options, Outcome, Request, StopRule, Trust};
+use weir_terminal::output::print;
+use weir_terminal::stop::Stop;
 
 /// The exit status of a mistake in the command line: EINVAL, as the original has it.
 const USAGE_STATUS: u8 = 22;
@@ -33,8 +33,8 @@ pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCod
     let usage = || format!("Usage: {program} [options] [http[s]://]hostname[:port]/path\n{}", arguments::USAGE);
     let arguments = match arguments::parse(&words_as_text(words)?) {
         Ok(Asked::Run(arguments)) => arguments,
-        Ok(Asked::Version) => return print(&banner(false)).map(|()| ExitCode::SUCCESS),
-        Ok(Asked::Help) => return print(&usage()).map(|()| ExitCode::SUCCESS),
+        Ok(Asked::Version) => return Ok(print(&banner(false)).map(|()| ExitCode::SUCCESS)?),
+        Ok(Asked::Help) => return Ok(print(&usage()).map(|()| ExitCode::SUCCESS)?),
         Ok(Asked::Usage) => {
             eprint!("{}", usage());
             return Ok(ExitCode::from(USAGE_STATUS));
@@ -283,7 +283,7 @@ fn aborted(fatal: Fatal, done: u64) -> anyhow::Result<ExitCode> {
 
 /// As many lines as the original has before its report.
 fn banner(html: bool) -> String {
-    let version = crate::VERSION;
+    let version = weir_terminal::VERSION;
     if html {
         return format!(
             "<p>\n This is ApacheBench, Version 2.3 <i>&lt;weir {version}&gt;</i><br>\n \

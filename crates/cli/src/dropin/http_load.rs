@@ -5,9 +5,6 @@ mod report;
 mod watch;
 
 use super::{LIST_BYTES_MAX, connections_of_a_rate, error_text, limited, monotonic_ns, words_as_text};
-use crate::output::print;
-use crate::stop::Stop;
-use crate::text_file::{read_lines, unmarked};
 use arguments::{Arguments, End, Mistake, Start};
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -18,6 +15,9 @@ use std::time::{Duration, Instant};
 use watch::{Shared, Watch};
 use weir_load::reach::{Proxy, ProxyKind};
 use weir_load::{Ask, Control, Options, Order, Request, Schedule, StopRule, Trust, Url, Version, parse_url_file};
+use weir_terminal::output::print;
+use weir_terminal::stop::Stop;
+use weir_terminal::text_file::{read_lines, unmarked};
 
 /// How often a line of `-verbose` comes.
 const PROGRESS_EVERY: Duration = Duration::from_secs(60);
@@ -28,7 +28,7 @@ const JITTERED_MAX: u64 = 4_000_000;
 pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let arguments = match arguments::parse(&words_as_text(words)?) {
         Ok(arguments) => arguments,
-        Err(Mistake::Help) => return print(&arguments::usage(program)).map(|()| ExitCode::SUCCESS),
+        Err(Mistake::Help) => return Ok(print(&arguments::usage(program)).map(|()| ExitCode::SUCCESS)?),
         Err(Mistake::Usage(reason)) => {
             if let Some(reason) = reason {
                 eprintln!("{program}: {reason}");

@@ -15,8 +15,6 @@ mod watch;
 mod workload;
 
 use super::{error_text, limited, monotonic_ns, words_as_text};
-use crate::output::print;
-use crate::stop::Stop;
 use arguments::{Arguments, Asked, Work};
 use period::Period;
 use report::Cpu;
@@ -26,6 +24,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use watch::{Inner, Shared};
 use weir_load::{Control, Options};
+use weir_terminal::output::print;
+use weir_terminal::stop::Stop;
 
 const USAGE: &str = "\
 Options, which may be shortened while they stay unique:
@@ -52,10 +52,12 @@ Options, which may be shortened while they stay unique:
 pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let arguments = match arguments::parse(&words_as_text(words)?) {
         Ok(Asked::Run(arguments)) => arguments,
-        Ok(Asked::Help) => return print(&format!("Usage: {program} [options]\n{USAGE}")).map(|()| ExitCode::SUCCESS),
+        Ok(Asked::Help) => {
+            return Ok(print(&format!("Usage: {program} [options]\n{USAGE}")).map(|()| ExitCode::SUCCESS)?);
+        }
         Ok(Asked::Version) => {
-            return print(&format!("{program}: httperf-0.9.0 as weir {} has it\n", crate::VERSION))
-                .map(|()| ExitCode::SUCCESS);
+            return Ok(print(&format!("{program}: httperf-0.9.0 as weir {} has it\n", weir_terminal::VERSION))
+                .map(|()| ExitCode::SUCCESS)?);
         }
         Err(mistake) => return Ok(failed(program, &mistake)),
     };

@@ -55,7 +55,7 @@ pub(super) fn explain(
     let mut server_side = ServerSide::new();
     let (mut wakeups, mut remarks) = (WakeupCount::new(), Remarks::default());
     let mut merge = reader.merge();
-    let mut line = crate::progress::Line::new();
+    let mut line = weir_terminal::progress::Line::new();
     let mut records = 0u64;
     merge.each(|sourced| {
         let name = phases::name_of(&sourced);
@@ -262,7 +262,7 @@ impl Folds {
         let typical_ns = self.all.times().value_at_quantile(0.5);
         let examples = examples(&mut self.examples, typical_ns);
         Explanation {
-            version: crate::VERSION.to_owned(),
+            version: weir_terminal::VERSION.to_owned(),
             subject,
             run: reader.directory().display().to_string(),
             boundary: BOUNDARY.to_owned(),

@@ -5,12 +5,12 @@ use crate::arm_source::ArmRecording;
 use crate::child::Child;
 use crate::load::Usage;
 use crate::load_run;
-use crate::stop::Stop;
 use anyhow::{Context, bail};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_capture::{Footing, Recorder, Rung, Target};
+use weir_terminal::stop::Stop;
 use weir_trace::{Run, RunReader, Source};
 
 /// How long a started server may take until it answers.
@@ -33,7 +33,7 @@ pub(super) enum Outcome {
 pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
     let options = match args.load.options(Some(url)) {
         Ok(options) => options,
-        Err(Usage(error)) => return Ok(Outcome::Usage(crate::output::causes(&error))),
+        Err(Usage(error)) => return Ok(Outcome::Usage(weir_terminal::output::causes(&error))),
     };
     if let Some(path) = &options.reach.unix {
         return Ok(Outcome::Usage(format!(
@@ -112,7 +112,7 @@ fn recorder(
     let sources = args.sources.load(footing.probes.as_ref(), &target, false)?;
     let run = Run::create(directory)?;
     let (rung, limits) = (footing.rung.name(), crate::record::limits(crate::record::DISK_MIB));
-    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung), None)?;
+    run.begin(Source::Kernel, weir_terminal::VERSION, weir_terminal::privacy::command_line(), Some(rung), None)?;
     let recorder = match footing.probes.take() {
         Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits)?,
         None => Recorder::sample(&target, &run, limits)?,
@@ -134,11 +134,11 @@ pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
     let sources = args.sources.load(Some(&probes), &target, false)?;
     let transactions = args.sources.transactions()?;
     let run = Run::create(&directory)?;
-    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(rung.name()), None)?;
+    run.begin(Source::Kernel, weir_terminal::VERSION, weir_terminal::privacy::command_line(), Some(rung.name()), None)?;
     let limits = crate::record::limits(crate::record::DISK_MIB);
     let recorder = Recorder::start_with(probes, sources, &target, &run, limits)?;
     let transactions = transactions.map(|told| told.record(&run)).transpose()?;
-    let (begin, mut line) = (Instant::now(), crate::progress::Line::new());
+    let (begin, mut line) = (Instant::now(), weir_terminal::progress::Line::new());
     let watch = args.load.duration().unwrap_or(WATCH);
     while begin.elapsed() < watch && !stop.asked() && !recorder.has_failed() {
         if crate::record::has_ended(&target) {

@@ -248,7 +248,7 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         }
         (Some(directory), _) => (directory.clone(), directory.display().to_string()),
         (None, Some(url)) => match live::record(args, url)? {
-            live::Outcome::Recorded(directory) => (directory, crate::privacy::without_query(url)),
+            live::Outcome::Recorded(directory) => (directory, weir_terminal::privacy::without_query(url)),
             live::Outcome::Usage(message) => {
                 eprintln!("weir explain: {message}");
                 return Ok(Explained::Not(ExitCode::from(2)));
@@ -300,15 +300,15 @@ fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
 /// Prints the report and writes the HTML, beside the run where no option says otherwise.
 fn show(explanation: &Explanation, html: Option<&Path>, run: &Path, json: bool) -> anyhow::Result<()> {
     if json {
-        crate::output::print(&format!("{}\n", serde_json::to_string_pretty(explanation)?))?;
+        weir_terminal::output::print(&format!("{}\n", serde_json::to_string_pretty(explanation)?))?;
     } else {
-        let style = Style { colours: crate::output::colours(), width: crate::output::columns() };
-        crate::output::print(&weir_report::terminal(explanation, style))?;
+        let style = Style { colours: weir_terminal::output::colours(), width: weir_terminal::output::columns() };
+        weir_terminal::output::print(&weir_report::terminal(explanation, style))?;
     }
     let path = html.map_or_else(|| run.join("report.html"), Path::to_owned);
     match std::fs::write(&path, weir_report::html(explanation)) {
         Ok(()) if json => {}
-        Ok(()) => crate::output::print(&format!("report: {}\n", path.display()))?,
+        Ok(()) => weir_terminal::output::print(&format!("report: {}\n", path.display()))?,
         // A run of another user may be readable only: the report is printed all the same.
         Err(error) if html.is_none() => {
             eprintln!(

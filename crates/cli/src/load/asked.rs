@@ -1,7 +1,6 @@
 //! What is asked, and when, beyond one request at one rate: the options for it.
 
 use super::{Usage, replayed};
-use crate::text_file::{self, read_lines};
 use anyhow::{Context, anyhow};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,6 +9,7 @@ use std::time::Duration;
 use weir_load::access_log::AccessLog;
 use weir_load::sessions::{Sessions, Think, parse_sessions};
 use weir_load::{Options, Order, Profile, Request, Schedule, StopRule, Stretch, Url, Version, parse_url_list};
+use weir_terminal::text_file::{self, read_lines};
 
 /// The largest file of requests that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -141,7 +141,7 @@ impl Asked {
             if *option == "--ramp" && !text.contains("..") {
                 return Err(anyhow!("--ramp: write FROM..TO/TIME, such as 100..1000/60s").into());
             }
-            let profile = Profile::parse(text, |time| crate::units::duration(time).ok())
+            let profile = Profile::parse(text, |time| weir_terminal::units::duration(time).ok())
                 .map_err(|error| anyhow!("{option}: {error}"))?;
             let whole = profile.duration();
             if let (Some(wanted), true) = (options.stop.time(), how.has_end)
@@ -159,7 +159,7 @@ impl Asked {
             let (size, every) = text.split_once('/').ok_or_else(form)?;
             options.schedule = Schedule::Bursts {
                 size: size.parse().map_err(|_| form())?,
-                every: crate::units::duration(every).map_err(|_| form())?,
+                every: weir_terminal::units::duration(every).map_err(|_| form())?,
             };
         } else if let Some(file) = &self.replay {
             self.replay(options, base, file, how.has_end)?;
@@ -308,7 +308,7 @@ pub(crate) fn number_names(options: &mut Options) -> Vec<String> {
     }
     let several = options.asks.hosts().len() > 1;
     let name = |url: &Url, request: &Request| {
-        let path = crate::privacy::without_query(&url.target);
+        let path = weir_terminal::privacy::without_query(&url.target);
         let host = if several { url.authority() } else { String::new() };
         format!("{} {host}{path}", request.method)
     };
@@ -334,14 +334,15 @@ pub(crate) fn number_names(options: &mut Options) -> Vec<String> {
 }
 
 /// A think time as it was given.
-pub(super) fn think(text: &str) -> Result<Think, String> {
-    let time = crate::units::duration;
+pub(super) fn think(text: &str) -> anyhow::Result<Think> {
+    let time = weir_terminal::units::duration;
     if let Some(mean) = text.strip_prefix("exp:") {
         return Ok(Think::Exponential(time(mean)?));
     }
     let Some((from, to)) = text.split_once("..") else { return Ok(Think::Fixed(time(text)?)) };
     let (from, to) = (time(from)?, time(to)?);
-    if from > to { Err(format!("{text}: the shorter time comes first")) } else { Ok(Think::Uniform(from, to)) }
+    anyhow::ensure!(from <= to, "{text}: the shorter time comes first");
+    Ok(Think::Uniform(from, to))
 }
 
 /// Cookies as they were given, each time one or several as a Cookie header has them (RFC 6265 4.2.1).

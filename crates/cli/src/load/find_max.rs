@@ -4,8 +4,6 @@ use super::live::{Watch, watched};
 use super::outputs::{OutputArgs, write_whole};
 use super::screen::Colours;
 use super::{JudgeArgs, LoadArgs, Usage, find_max_words as words, judge};
-use crate::progress::Line;
-use crate::stop::Stop;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -15,6 +13,8 @@ use weir_measure::capacity::{Highest, Search, Trial, knee};
 use weir_measure::objective::Objective;
 use weir_measure::summary::Summary;
 use weir_report::LoadedRate;
+use weir_terminal::progress::Line;
+use weir_terminal::stop::Stop;
 
 /// Trials that a search usually needs; its time is divided among so many.
 const TRIALS_USUAL: u32 = 60;
@@ -219,7 +219,7 @@ pub(super) fn run(
     let (first, times) = match prepared {
         Ok(prepared) => prepared,
         Err(Usage(error)) => {
-            eprintln!("weir load: {}", crate::output::causes(&error));
+            eprintln!("weir load: {}", weir_terminal::output::causes(&error));
             return Ok(ExitCode::from(2));
         }
     };
@@ -235,9 +235,9 @@ pub(super) fn run(
     let found = search(args, judge, load, url, &first, objective, times, &stop, quiet)?;
     outputs.write_curve(&found)?;
     if json {
-        crate::output::print(&format!("{:#}\n", words::json(&found)))?;
+        weir_terminal::output::print(&format!("{:#}\n", words::json(&found)))?;
     } else {
-        crate::output::print(&words::text(&found, Colours::of_stdout()))?;
+        weir_terminal::output::print(&words::text(&found, Colours::of_stdout()))?;
     }
     Ok(match found.answer() {
         Answer::Found { .. } | Answer::AtLeast(_) | Answer::Above(_) => ExitCode::SUCCESS,

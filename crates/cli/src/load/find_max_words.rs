@@ -3,10 +3,10 @@
 use super::blocks::{blocks, top};
 use super::find_max::{Answer, Found};
 use super::screen::Colours;
-use crate::units::nanoseconds;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use weir_measure::objective::Objective;
+use weir_report::nanoseconds;
 use weir_report::{Loaded, LoadedRate, count as grouped};
 
 /// An objective in its own syntax.
@@ -171,7 +171,7 @@ pub(super) fn json(found: &Found) -> Value {
         })
         .collect();
     json!({
-        "version": crate::VERSION,
+        "version": weir_terminal::VERSION,
         "url": found.url,
         "objective": found.slo,
         "ok": found.expected.to_string(),

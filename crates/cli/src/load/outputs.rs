@@ -3,13 +3,13 @@
 use super::Heading;
 use super::judge::Verdict;
 use super::prometheus::Exporter;
-use crate::units::duration;
 use anyhow::Context;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_load::{LoadReport, Options, Sampling, Series};
+use weir_terminal::units::duration;
 use weir_wire::client::Outcome;
 
 /// The options for outputs beside the report.

@@ -39,7 +39,7 @@ impl Exporter {
             return Ok(None);
         }
         let answer = listen.map(answering).transpose()?;
-        let url = crate::privacy::without_query(url);
+        let url = weir_terminal::privacy::without_query(url);
         Ok(Some(Self { file, answer, url: url.clone(), next: Cell::default(), complained: Cell::default() }))
     }
 

@@ -80,11 +80,11 @@ pub(super) const OF_REACHING: [&str; 16] = [
     "proxy",
 ];
 
-fn tls_version(text: &str) -> Result<TlsVersion, String> {
+fn tls_version(text: &str) -> anyhow::Result<TlsVersion> {
     match text {
         "1.2" => Ok(TlsVersion::Tls12),
         "1.3" => Ok(TlsVersion::Tls13),
-        _ => Err("there are 1.2 and 1.3".to_owned()),
+        _ => anyhow::bail!("there are 1.2 and 1.3"),
     }
 }
 

@@ -2,8 +2,6 @@
 
 use super::asked::When;
 use super::{Args, LoadArgs, Usage};
-use crate::progress::Line;
-use crate::stop::Stop;
 use anyhow::{Context, anyhow};
 use serde_json::json;
 use std::io::IsTerminal;
@@ -14,6 +12,8 @@ use std::time::{Duration, Instant};
 use weir_load::workload::fileset::{FileSetError, Progress, write};
 use weir_load::workload::{Crowd, FileSet, Mix, Surge, specweb96, surge};
 use weir_load::{Options, Order, Schedule, StopRule, Url};
+use weir_terminal::progress::Line;
+use weir_terminal::stop::Stop;
 
 /// Where stderr is no terminal, how often a new line is written.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ pub(crate) struct Workload {
     #[arg(long, value_name = "N", requires = "flash_crowd", help_heading = "Workload")]
     client_requests: Option<u32>,
     /// With --flash-crowd: the mean of the exponentially distributed pauses between a client's requests [default: 1s]
-    #[arg(long, value_name = "TIME", requires = "flash_crowd", value_parser = crate::units::duration, help_heading = "Workload")]
+    #[arg(long, value_name = "TIME", requires = "flash_crowd", value_parser = weir_terminal::units::duration, help_heading = "Workload")]
     client_pause: Option<Duration>,
     /// With --flash-crowd: how many files get nine of ten requests of the crowd [default: 10]
     #[arg(long, value_name = "N", requires = "flash_crowd", help_heading = "Workload")]
@@ -72,12 +72,9 @@ pub(super) const OF_WORKLOAD: [&str; 9] = [
 /// The options of a load that writing a file set heeds.
 const OF_WRITING: [&str; 4] = ["--directories", "--rate", "--files", "--fileset-seed"];
 
-fn name(text: &str) -> Result<String, String> {
-    if ["specweb96", "surge"].contains(&text) {
-        Ok(text.to_owned())
-    } else {
-        Err("it is specweb96 or surge".to_owned())
-    }
+fn name(text: &str) -> anyhow::Result<String> {
+    anyhow::ensure!(["specweb96", "surge"].contains(&text), "it is specweb96 or surge");
+    Ok(text.to_owned())
 }
 
 impl Workload {
@@ -108,7 +105,7 @@ impl Workload {
     /// The flash crowd that is meant, if one is.
     fn crowd(&self) -> Result<Option<Crowd>, Usage> {
         let Some(text) = &self.flash_crowd else { return Ok(None) };
-        let mut crowd = Crowd::parse(text, |time| crate::units::duration(time).ok())
+        let mut crowd = Crowd::parse(text, |time| weir_terminal::units::duration(time).ok())
             .map_err(|error| anyhow!("--flash-crowd: {error}"))?;
         crowd.requests = self.client_requests.unwrap_or(crowd.requests);
         crowd.pause = self.client_pause.unwrap_or(crowd.pause);
@@ -202,7 +199,7 @@ pub(super) fn make(args: &Args) -> anyhow::Result<ExitCode> {
     let (files, directory) = match wanted(args, args.load.given()) {
         Ok(wanted) => wanted,
         Err(Usage(error)) => {
-            eprintln!("weir load: {}", crate::output::causes(&error));
+            eprintln!("weir load: {}", weir_terminal::output::causes(&error));
             return Ok(ExitCode::from(2));
         }
     };
@@ -243,11 +240,11 @@ fn report(files: &FileSet, directory: &Path, progress: Progress, as_json: bool) 
             "kept": progress.kept,
             "bytes": progress.bytes,
         });
-        crate::output::print(&format!("{told:#}\n"))?;
+        weir_terminal::output::print(&format!("{told:#}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let kept = if progress.kept > 0 { format!(", {} of them were there", progress.kept) } else { String::new() };
-    crate::output::print(&format!(
+    weir_terminal::output::print(&format!(
         "{}: {} files{size}, {:.1} MB{kept}\nask for them: weir load --mix {} {option} http://HOST/\n",
         directory.display(),
         progress.files,

@@ -12,7 +12,7 @@ pub(super) fn of(planned: &Planned<'_>) -> Value {
         .filter_map(|kind| Some((kind.name().to_owned(), json!(service.of_kind_ns[kind as usize]?))))
         .collect();
     json!({
-        "version": crate::VERSION,
+        "version": weir_terminal::VERSION,
         "answer": words::answer(planned),
         "best": planned.best().map(tried),
         "tried": planned.found.tried.iter().map(tried).collect::<Vec<_>>(),

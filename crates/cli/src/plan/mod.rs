@@ -9,13 +9,13 @@ mod table;
 mod warnings;
 mod words;
 
-use crate::output;
 use anyhow::{Context, bail};
 use options::Options;
 use std::fs::File;
 use std::process::ExitCode;
 use weir_measure::objective::Objective;
 use weir_plan::{Cluster, Found, Limits, Log, NODES_MAX, Policy, Scenario, Service, Tried, is_within, search};
+use weir_terminal::output;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -32,6 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("arm2-c", &["arm"]),
     ("store", &["measure"]),
     ("testkit", &[]),
+    ("terminal", &["measure"]),
     ("web-modules", &["agent"]),
     (
         "cli",
@@ -50,6 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "session",
             "policy-runtime",
             "store",
+            "terminal",
             "tiles",
             "timeline",
             "trace",

@@ -77,7 +77,7 @@ pub(super) fn shown(finding: &Finding, case: &Case<'_>, url: &Url, outcome: &Out
         "errors": {"original": errors.0, "changed": errors.1},
         "verdict": verdict,
     });
-    let width = crate::output::columns();
+    let width = weir_terminal::output::columns();
     let text: Vec<String> = lines.iter().map(|line| hanging(line, LABEL, width)).collect();
     Shown { text: text.join("\n"), json }
 }

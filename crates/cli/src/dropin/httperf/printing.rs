@@ -3,8 +3,8 @@
 use super::calls::Bytes;
 use super::parts::Parts;
 use super::reply::Reply;
-use crate::output::print;
 use std::fmt::Write;
+use weir_terminal::output::print;
 
 /// What is printed.
 #[derive(Debug, Clone, Copy, Default)]

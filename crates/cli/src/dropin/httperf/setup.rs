@@ -9,7 +9,6 @@ use super::watch::{SAMPLE_NS, Shared, Watch};
 use super::workload::Workload;
 use super::{Duration, Period, error_text};
 use crate::dropin::{LIST_BYTES_MAX, connections_of_a_rate};
-use crate::text_file::{read_lines, unmarked};
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -18,6 +17,7 @@ use weir_load::host::{self, HostError};
 use weir_load::reach::TlsVersion;
 use weir_load::sessions::{Think, parse_sessions};
 use weir_load::{Ask, Options, Request, Schedule, Sockets, StopRule, Trust, Url, parse_server_list, parse_uri_log};
+use weir_terminal::text_file::{read_lines, unmarked};
 
 /// A time without end, where no `--timeout` is given.
 const NO_TIMEOUT: Duration = Duration::from_secs(86_400);

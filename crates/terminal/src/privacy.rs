@@ -1,12 +1,12 @@
 //! What is kept is redacted: queries, header values and bodies may hold secrets.
 
 /// This process's command line, redacted, for a run's manifest.
-pub(crate) fn command_line() -> Vec<String> {
+pub fn command_line() -> Vec<String> {
     redacted(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()))
 }
 
 /// A target or URL without its query; that there was one stays visible.
-pub(crate) fn without_query(target: &str) -> String {
+pub fn without_query(target: &str) -> String {
     match target.split_once('?') {
         Some((path, _)) => format!("{path}?(redacted)"),
         None => target.to_owned(),

@@ -16,7 +16,7 @@ const NEVER: u64 = 0;
 
 /// Whether the user has asked for an end.
 #[derive(Debug, Clone)]
-pub(crate) struct Stop {
+pub struct Stop {
     /// When the first signal came, in nanoseconds of CLOCK_MONOTONIC.
     first_ns: Arc<AtomicU64>,
     /// Set with it, for code that reads a flag.
@@ -25,7 +25,10 @@ pub(crate) struct Stop {
 
 impl Stop {
     /// Listens for SIGINT and SIGTERM.
-    pub(crate) fn on_signals() -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// The system refuses a handler.
+    pub fn on_signals() -> std::io::Result<Self> {
         let (first_ns, asked) = (Arc::new(AtomicU64::new(NEVER)), Arc::new(AtomicBool::new(false)));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             let (first_ns, asked) = (Arc::clone(&first_ns), Arc::clone(&asked));
@@ -43,12 +46,12 @@ impl Stop {
     }
 
     /// Set when an end is asked for.
-    pub(crate) fn flag(&self) -> &AtomicBool {
+    pub fn flag(&self) -> &AtomicBool {
         &self.asked
     }
 
     /// Whether an end was asked for.
-    pub(crate) fn asked(&self) -> bool {
+    pub fn asked(&self) -> bool {
         self.first_ns.load(Ordering::Acquire) != NEVER
     }
 }

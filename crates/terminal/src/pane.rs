@@ -4,7 +4,7 @@ use std::io::Write;
 
 /// The lines; they are erased when dropped.
 #[derive(Debug)]
-pub(crate) struct Pane<W: Write> {
+pub struct Pane<W: Write> {
     out: W,
     /// Lines that stand on the terminal, and its columns when they were drawn.
     drawn: usize,
@@ -12,12 +12,13 @@ pub(crate) struct Pane<W: Write> {
 }
 
 impl<W: Write> Pane<W> {
-    pub(crate) fn new(out: W) -> Self {
+    /// No lines yet, on a terminal that is written to by `out`.
+    pub fn new(out: W) -> Self {
         Self { out, drawn: 0, columns: 0 }
     }
 
     /// Draws lines of at most `columns` characters in the place of those before.
-    pub(crate) fn draw(&mut self, lines: &[String], columns: usize) {
+    pub fn draw(&mut self, lines: &[String], columns: usize) {
         let mut text = String::new();
         if self.drawn > 0 && columns != self.columns {
             // Some terminals wrap lines anew when they get narrower and some do not, so we cannot know where the lines
@@ -53,7 +54,7 @@ impl<W: Write> Drop for Pane<W> {
 }
 
 /// Columns and rows of the terminal behind a descriptor, such as 2 for stderr; 80 by 24 where it does not say.
-pub(crate) fn size(descriptor: i32) -> (usize, usize) {
+pub fn size(descriptor: i32) -> (usize, usize) {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: TIOCGWINSZ writes a winsize, which is what the pointer is to.
     let answered = unsafe { libc::ioctl(descriptor, libc::TIOCGWINSZ, &raw mut size) } == 0;

@@ -1,19 +1,48 @@
 //! Values with units, as users write them.
 
 use std::time::Duration;
-use weir_measure::duration_text::parse_duration;
+use weir_measure::duration_text::{DurationTextError, parse_duration};
 
-pub(crate) use weir_report::nanoseconds;
+/// How a rate is written.
+const RATE_FORMS: &str = "write 4KB/s, 512KiB/s, 33.6kbit/s or 10Mbit/s";
+
+/// Why a text is no value with a unit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    /// It is no length of time.
+    #[error(transparent)]
+    Duration(#[from] DurationTextError),
+    /// It is a length of time of zero.
+    #[error("must be longer than zero")]
+    Zero,
+    /// It has a unit that no rate has.
+    #[error("{unit:?} is no unit of a rate; {RATE_FORMS}")]
+    RateUnit {
+        /// The unit.
+        unit: String,
+    },
+    /// It has no number where a rate has one.
+    #[error("{given:?} is no rate; {RATE_FORMS}")]
+    Rate {
+        /// What was given.
+        given: String,
+    },
+}
 
 /// Reads `10`, `10s`, `500ms`, `2m`, `1m30s`, `1h`, `7d` or `1.5s`, and nothing that is zero; a bare number means seconds.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let duration = parse_duration(text).map_err(|error| error.to_string())?;
-    if duration.is_zero() { Err("must be longer than zero".to_owned()) } else { Ok(duration) }
+///
+/// # Errors
+/// [`UnitError::Duration`], [`UnitError::Zero`].
+pub fn duration(text: &str) -> Result<Duration, UnitError> {
+    let duration = parse_duration(text)?;
+    if duration.is_zero() { Err(UnitError::Zero) } else { Ok(duration) }
 }
 
 /// Reads `4KB/s`, `512KiB/s`, `33.6kbit/s` or `10Mbit/s` as bytes a second; K is 1000, Ki is 1024, a byte has 8 bits.
-pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    const FORMS: &str = "write 4KB/s, 512KiB/s, 33.6kbit/s or 10Mbit/s";
+///
+/// # Errors
+/// [`UnitError::RateUnit`], [`UnitError::Rate`].
+pub fn rate(text: &str) -> Result<f64, UnitError> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let bytes_each = match unit.strip_suffix("/s").unwrap_or("") {
@@ -28,14 +57,14 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
         "kbit" | "Kbit" => 1e3 / 8.0,
         "Mbit" => 1e6 / 8.0,
         "Gbit" => 1e9 / 8.0,
-        _ => return Err(format!("{unit:?} is no unit of a rate; {FORMS}")),
+        _ => return Err(UnitError::RateUnit { unit: unit.to_owned() }),
     };
-    let number: f64 = number.parse().map_err(|_| format!("{text:?} is no rate; {FORMS}"))?;
+    let number: f64 = number.parse().map_err(|_| UnitError::Rate { given: text.to_owned() })?;
     Ok(number * bytes_each)
 }
 
 /// A number of things in words: `1 rule`, `2 rules`.
-pub(crate) fn counted(number: u64, thing: &str) -> String {
+pub fn counted(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 

@@ -20,7 +20,7 @@ const PACKED: [(&[u8], &str, &str); 6] = [
 
 /// Why a file is no text.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TextFileError {
+pub enum TextFileError {
     /// It cannot be read.
     #[error("{}", without_number(.0))]
     Unreadable(#[from] io::Error),
@@ -68,12 +68,18 @@ fn without_number(error: &io::Error) -> String {
 }
 
 /// The text of a file of at most so many bytes.
-pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<String, TextFileError> {
+///
+/// # Errors
+/// [`TextFileError`].
+pub fn read(path: &Path, bytes_max: u64) -> Result<String, TextFileError> {
     text_of(bytes_of(&mut File::open(path)?, bytes_max)?)
 }
 
 /// The text that stands in a file, or on standard input where its name is `-`, line by line.
-pub(crate) fn read_lines(path: &Path, bytes_max: u64) -> Result<String, TextFileError> {
+///
+/// # Errors
+/// [`TextFileError`].
+pub fn read_lines(path: &Path, bytes_max: u64) -> Result<String, TextFileError> {
     Ok(lines(if path == Path::new("-") { read_stdin(bytes_max)? } else { read(path, bytes_max)? }))
 }
 
@@ -94,7 +100,10 @@ fn bytes_of(from: &mut dyn Read, bytes_max: u64) -> Result<Vec<u8>, TextFileErro
 }
 
 /// Bytes without their mark, if they are not of another encoding or packed.
-pub(crate) fn unmarked(bytes: &[u8]) -> Result<&[u8], TextFileError> {
+///
+/// # Errors
+/// [`TextFileError::Packed`], [`TextFileError::Wide`].
+pub fn unmarked(bytes: &[u8]) -> Result<&[u8], TextFileError> {
     if let Some((_, name, program)) = PACKED.iter().find(|(begin, ..)| bytes.starts_with(begin)) {
         return Err(TextFileError::Packed { name, program });
     }
@@ -105,7 +114,10 @@ pub(crate) fn unmarked(bytes: &[u8]) -> Result<&[u8], TextFileError> {
 }
 
 /// The text of these bytes.
-pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, TextFileError> {
+///
+/// # Errors
+/// [`TextFileError`].
+pub fn text_of(bytes: Vec<u8>) -> Result<String, TextFileError> {
     let text = unmarked(&bytes)?;
     let line_of = |at: usize| 1 + text[..at].iter().filter(|byte| **byte == b'\n').count();
     if let Some(at) = text.iter().position(|byte| *byte == 0) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// The line. It is erased when dropped.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub struct Line {
     terminal: bool,
     next: Instant,
     shown: bool,
@@ -13,7 +13,7 @@ pub(crate) struct Line {
 
 impl Line {
     /// A line that first shows after a moment: short work needs none.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             terminal: std::io::stderr().is_terminal(),
             next: Instant::now() + Duration::from_millis(500),
@@ -22,7 +22,7 @@ impl Line {
     }
 
     /// Shows a text, at most four times a second.
-    pub(crate) fn show(&mut self, text: impl FnOnce() -> String) {
+    pub fn show(&mut self, text: impl FnOnce() -> String) {
         if !self.terminal || Instant::now() < self.next {
             return;
         }
