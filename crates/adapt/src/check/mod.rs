@@ -6,7 +6,6 @@ mod names;
 mod opposite;
 mod rule;
 
-use crate::Mistake;
 use crate::language::mistake::Findings;
 use crate::language::parse;
 use crate::language::syntax::{ActKind, Metric, Rule, Source, When};
@@ -14,6 +13,7 @@ use crate::reading::Where;
 use boxes::Effort;
 use names::Known;
 pub(crate) use names::Variants;
+use weir_diagnostic::Mistake;
 
 /// Rules of a policy at most.
 const RULES_MAX: usize = 10_000;
