@@ -34,6 +34,7 @@ mod controller;
 mod environment;
 mod leases;
 mod loop_stats;
+mod metrics;
 mod monitor;
 mod noted;
 mod passed;

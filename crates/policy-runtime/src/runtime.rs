@@ -3,6 +3,7 @@
 use crate::adviser::Shared;
 use crate::controller::Controller;
 use crate::environment::Environment;
+use crate::metrics;
 use crate::monitor::Monitor;
 use crate::persister_pipe::{PersisterEnds, PersisterPipe};
 use crate::rulebook::Rulebook;
@@ -284,7 +285,7 @@ impl Board {
     }
 
     pub(crate) fn show(&self, environment: &Environment) {
-        let shown = (environment.json(), environment.metrics());
+        let shown = (environment.json(), metrics::text(environment));
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 
