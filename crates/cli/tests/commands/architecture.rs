@@ -34,6 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("testkit", &[]),
     ("diagnostic", &[]),
     ("exposition", &[]),
+    ("compat", &["load", "terminal"]),
     ("terminal", &["measure"]),
     ("web-modules", &["agent"]),
     (
@@ -44,6 +45,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "arm",
             "capture",
             "compare",
+            "compat",
             "diagnostic",
             "endpoint",
             "exposition",

@@ -1,6 +1,6 @@
 //! The command line of ApacheBench 2.4.
 
-use crate::dropin::getopt::{Getopt, Step, atoi};
+use crate::getopt::{Getopt, Step, atoi};
 use std::path::PathBuf;
 
 /// The options, as ab gives them to its `getopt`.

@@ -14,14 +14,14 @@ mod uris;
 mod watch;
 mod workload;
 
-use super::{error_text, limited, monotonic_ns, words_as_text};
+use crate::limited::limited;
+use crate::system::{monotonic_ns, open_files_max};
+use crate::words::words_as_text;
 use arguments::{Arguments, Asked, Work};
-use period::Period;
 use report::Cpu;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 use watch::{Inner, Shared};
 use weir_load::{Control, Options};
 use weir_terminal::output::print;
@@ -49,7 +49,10 @@ Options, which may be shortened while they stay unique:
 ";
 
 /// Runs the command; `program` is the name that it was called by.
-pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
+///
+/// # Errors
+/// Its report cannot be written.
+pub fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let arguments = match arguments::parse(&words_as_text(words)?) {
         Ok(Asked::Run(arguments)) => arguments,
         Ok(Asked::Help) => {
@@ -84,7 +87,7 @@ fn repeated(arguments: &Arguments) -> String {
         }
     };
     let Arguments { client, server, uri, .. } = arguments;
-    let general = super::printf::general;
+    let general = crate::printf::general;
     let option = |name: &str, value: &Option<String>| value.as_ref().map(|value| format!("--{name}={value}"));
     put(arguments.verbose > 0, "--verbose".to_owned());
     for (parts, name) in [(arguments.print_replies, "print-reply"), (arguments.print_requests, "print-request")] {
@@ -136,7 +139,7 @@ fn repeated(arguments: &Arguments) -> String {
 fn measure(program: &str, arguments: &Arguments, options: Options, shared: &Shared) -> anyhow::Result<ExitCode> {
     print(&format!("{}\n", repeated(arguments)))?;
     if arguments.verbose > 0 {
-        print(&format!("httperf: maximum number of open descriptors = {}\n", super::open_files_max()))?;
+        print(&format!("httperf: maximum number of open descriptors = {}\n", open_files_max()))?;
     }
     let stop = Stop::on_signals()?;
     let control = Arc::new(Control::default());

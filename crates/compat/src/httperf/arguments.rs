@@ -2,7 +2,7 @@
 
 use super::parts::Parts;
 use super::period::Period;
-use crate::dropin::getopt::atoi;
+use crate::getopt::atoi;
 use std::time::Duration;
 
 /// Whether an option takes a value.

@@ -9,7 +9,9 @@ mod text;
 mod times;
 mod watch;
 
-use super::{error_number, error_text, limited, monotonic_ns, words_as_text};
+use crate::limited::limited;
+use crate::system::{error_number, error_text, monotonic_ns};
+use crate::words::words_as_text;
 use arguments::{Arguments, Asked, Mistake, PROXY_AUTHORIZATION};
 use request::Target;
 use std::ffi::OsString;
@@ -29,7 +31,10 @@ use weir_terminal::stop::Stop;
 const USAGE_STATUS: u8 = 22;
 
 /// Runs the command; `program` is the name that it was called by.
-pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
+///
+/// # Errors
+/// Its report cannot be written.
+pub fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let usage = || format!("Usage: {program} [options] [http[s]://]hostname[:port]/path\n{}", arguments::USAGE);
     let arguments = match arguments::parse(&words_as_text(words)?) {
         Ok(Asked::Run(arguments)) => arguments,

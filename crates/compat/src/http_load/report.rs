@@ -1,7 +1,7 @@
 //! http_load's report.
 
 use super::watch::{Counts, Span};
-use crate::dropin::printf::general;
+use crate::printf::general;
 use std::fmt::Write;
 
 /// The lines that http_load prints in the end.

@@ -57,7 +57,7 @@ impl Period {
 
     /// The option as the original repeats it, if it does.
     pub(super) fn repeated(&self) -> Option<String> {
-        use crate::dropin::printf::general;
+        use crate::printf::general;
         Some(match self {
             Self::Sequential => return None,
             Self::Fixed(rate) => format!("--rate={}", general(*rate)),

@@ -4,7 +4,9 @@ mod arguments;
 mod report;
 mod watch;
 
-use super::{LIST_BYTES_MAX, connections_of_a_rate, error_text, limited, monotonic_ns, words_as_text};
+use crate::limited::limited;
+use crate::system::{LIST_BYTES_MAX, connections_of_a_rate, error_text, monotonic_ns};
+use crate::words::words_as_text;
 use arguments::{Arguments, End, Mistake, Start};
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -25,7 +27,10 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(60);
 const JITTERED_MAX: u64 = 4_000_000;
 
 /// Runs the command; `program` is the name that it was called by.
-pub(super) fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
+///
+/// # Errors
+/// Its report cannot be written.
+pub fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let arguments = match arguments::parse(&words_as_text(words)?) {
         Ok(arguments) => arguments,
         Err(Mistake::Help) => return Ok(print(&arguments::usage(program)).map(|()| ExitCode::SUCCESS)?),
@@ -199,7 +204,7 @@ fn fetch(program: &str, arguments: &Arguments, mut options: Options, urls: Vec<S
 /// The line of `-verbose`.
 fn progress(shared: &Shared, elapsed: Duration) -> String {
     let counts = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    let seconds = super::printf::general((elapsed.as_secs_f64() * 1e6).trunc() / 1e6);
+    let seconds = crate::printf::general((elapsed.as_secs_f64() * 1e6).trunc() / 1e6);
     format!(
         "--- {seconds} secs, {} fetches started, {} completed, {} current",
         counts.started, counts.fetches, counts.parallel

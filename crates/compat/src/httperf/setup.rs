@@ -2,16 +2,17 @@
 
 use super::arguments::{Arguments, CONNECTIONS_MAX, PIPED_MAX, Work, unescaped};
 use super::calls::Calls;
+use super::period::Period;
 use super::printing::Printing;
 use super::talk::{Manner, Talk};
 use super::uris::{FileSet, Uris};
 use super::watch::{SAMPLE_NS, Shared, Watch};
 use super::workload::Workload;
-use super::{Duration, Period, error_text};
-use crate::dropin::{LIST_BYTES_MAX, connections_of_a_rate};
+use crate::system::{LIST_BYTES_MAX, connections_of_a_rate, error_text};
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
+use std::time::Duration;
 use weir_load::directed::Directed;
 use weir_load::host::{self, HostError};
 use weir_load::reach::TlsVersion;

@@ -1,7 +1,7 @@
 //! What httperf counts of a run, call by call.
 
 use super::reply::Reply;
-use crate::dropin::monotonic_ns;
+use crate::system::monotonic_ns;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weir_load::{ClientRequest, Observer, Outcome};

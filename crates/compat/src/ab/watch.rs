@@ -2,7 +2,7 @@
 
 use super::arguments::Arguments;
 use super::samples::{Sample, Samples};
-use crate::dropin::heads::Heads;
+use crate::heads::Heads;
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,6 @@
 //! The command line of http_load.
 
-use crate::dropin::getopt::atoi;
+use crate::getopt::atoi;
 
 /// What the original allows, as its timer counts whole milliseconds; by `--strict` it is the limit.
 const STRICT_RATE_MAX: i32 = 1000;

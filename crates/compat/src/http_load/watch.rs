@@ -1,6 +1,6 @@
 //! What http_load counts of a run, fetch by fetch.
 
-use crate::dropin::heads::Heads;
+use crate::heads::Heads;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_load::{ClientRequest, Observer, Outcome};
