@@ -127,11 +127,11 @@ mod getopt;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/compat/src/printf.rs"]
 mod printf;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/cli/src/advise/configuration/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/advise/src/configuration/mod.rs"]
 mod servers;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/cli/src/advise/rules/sql.rs"]
+#[path = "../../../crates/advise/src/rules/sql.rs"]
 mod statements;
 
 /// Takes bytes off the input as choices of the fuzzer; zeros when it is used up.

@@ -35,12 +35,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("diagnostic", &[]),
     ("exposition", &[]),
     ("compat", &["load", "terminal"]),
+    ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
     ("terminal", &["measure"]),
     ("web-modules", &["agent"]),
     (
         "cli",
         &[
             "adapt",
+            "advise",
             "agent",
             "arm",
             "capture",
