@@ -178,7 +178,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     // A server that is started here writes its file later.
     if let Some(log) = args.decisions.as_ref().filter(|_| args.command.is_empty()) {
-        crate::decisions::check(log)?;
+        weir_explain::decisions::check(log)?;
     }
     let stop = Stop::on_signals()?;
     // The probes load before the command starts: if they are refused, no server was started in vain.
@@ -221,7 +221,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(child) = child {
         child.end();
     }
-    let decided = args.decisions.as_ref().map(|log| crate::decisions::put(run.directory(), log)).transpose()?;
+    let decided = args.decisions.as_ref().map(|log| weir_explain::decisions::put(run.directory(), log)).transpose()?;
     for note in notes.iter().chain(decided.iter().flatten()) {
         eprintln!("weir record: {note}");
     }

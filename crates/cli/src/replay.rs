@@ -1,14 +1,14 @@
 //! The `weir replay` command: the decisions that rules would have made on recorded readings.
 
 use crate::check;
-use crate::decisions::Meanwhile;
-use crate::readings::{Lines, READINGS};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_adapt::forecast::Method;
 use weir_adapt::{Counts, Decision, Engine, ForecastErrors, NO_RULES, Outcome, Policy, Replay, Told, log};
+use weir_explain::decisions::Meanwhile;
+use weir_explain::readings::{Lines, READINGS};
 use weir_terminal::units::counted;
 use weir_terminal::{output, units};
 

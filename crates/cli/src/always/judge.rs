@@ -1,7 +1,6 @@
 //! Objectives judged while it is recorded: each window's records are joined as soon as the window is over, in a thread
 //! of their own, and the burn rates follow from them.
 
-use crate::explain::from_sockets::{Objectives, View};
 use crate::webhook::Webhook;
 use serde_json::json;
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use weir_capture::{CaptureError, EventSource};
+use weir_explain::{Objectives, View};
 use weir_measure::burn::{Alert, BurnFold, BurnRule};
 use weir_timeline::{Bounds, Joiner};
 use weir_wire::{Kind, Record, Slot};

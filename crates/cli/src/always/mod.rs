@@ -5,7 +5,6 @@ mod pace;
 mod room;
 mod shelf;
 
-use crate::explain::{Slo, from_sockets::View};
 use crate::record::Args as RecordArgs;
 use crate::webhook::Webhook;
 use anyhow::{Context, bail};
@@ -17,6 +16,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 use weir_capture::{EventSource, Recorder, Recording, Target};
+use weir_explain::{Slo, View};
 use weir_measure::burn::BurnRule;
 use weir_terminal::stop::Stop;
 use weir_trace::{Run, Source};
@@ -59,7 +59,7 @@ pub(crate) struct AlwaysArgs {
     keep: Duration,
 
     /// Objective of the server: 'p99<200ms'; may be repeated
-    #[arg(long, value_name = "OBJECTIVE", requires = "always", value_parser = crate::explain::slo)]
+    #[arg(long, value_name = "OBJECTIVE", requires = "always", value_parser = weir_explain::slo)]
     slo: Vec<Slo>,
 
     /// When to alert: LONG/SHORT/RATE, where both windows burn the error budget at RATE or faster [default: 1h/5m/14.4,
@@ -112,7 +112,7 @@ impl AlwaysArgs {
 /// Runs the command.
 pub(crate) fn run(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     let always = &args.always;
-    if let Some(refusal) = crate::explain::from_sockets::refusal(&always.slo) {
+    if let Some(refusal) = weir_explain::refusal(&always.slo) {
         eprintln!("weir record: {refusal}");
         return Ok(ExitCode::from(2));
     }

@@ -1,29 +1,15 @@
 //! The `weir explain` command: where each request's time went.
 
-mod analysis;
-pub(crate) mod from_sockets;
-mod labels;
-mod lanes;
 mod live;
-mod nothing;
-mod participants;
-mod phases;
-mod proc_side;
-mod server_side;
-mod stacks;
-mod wakeups;
-mod watched;
-mod words;
 
 use crate::load::LoadArgs;
 use crate::record::TargetArgs;
 use crate::rung::RungArgs;
 use anyhow::Context;
-use from_sockets::View;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weir_explain::{Slo, View, decisions, slo};
 use weir_measure::class::Grouping;
-use weir_measure::objective::{Objective, ObjectiveError};
 use weir_report::{Explanation, Style};
 
 const EXAMPLES: &str = "\
@@ -177,18 +163,6 @@ pub(crate) struct Args {
     load: LoadArgs,
 }
 
-/// An objective, as it was given and as it is meant.
-#[derive(Debug, Clone)]
-pub(crate) struct Slo {
-    pub(crate) text: String,
-    pub(crate) objective: Objective,
-}
-
-/// Reads an objective.
-pub(crate) fn slo(text: &str) -> Result<Slo, ObjectiveError> {
-    text.parse().map(|objective| Slo { text: text.to_owned(), objective })
-}
-
 /// What the arguments come to.
 pub(crate) enum Explained {
     /// A run directory and what it says.
@@ -214,7 +188,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Why an objective that was asked for cannot be judged; said before anything is recorded.
 fn refusal(args: &Args) -> Option<String> {
-    let refusal = from_sockets::refusal(&args.slo)?;
+    let refusal = weir_explain::refusal(&args.slo)?;
     let view = View { server_side: args.server_side, ..View::default() };
     let without_client = match (&args.recorded, &args.url) {
         // A run that cannot be opened is refused for that, not for the objective.
@@ -239,7 +213,7 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         return Ok(Explained::Not(ExitCode::from(2)));
     }
     if let Some(log) = args.decisions.as_ref().filter(|_| args.command.is_empty()) {
-        crate::decisions::check(log)?;
+        decisions::check(log)?;
     }
     let (directory, subject) = match (&args.recorded, &args.url) {
         (Some(directory), _) if directory.to_string_lossy().contains("://") => {
@@ -269,7 +243,7 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         }
     };
     if let Some(log) = &args.decisions {
-        let notes = crate::decisions::put(&directory, log);
+        let notes = decisions::put(&directory, log);
         let notes = notes.with_context(|| format!("the run is in {}", directory.display()))?;
         notes.iter().for_each(|note| eprintln!("weir explain: {note}"));
     }
@@ -278,7 +252,7 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         tls_ports: args.tls_port.clone(),
         objectives: args.slo.iter().map(|slo| (slo.text.clone(), slo.objective)).collect(),
     };
-    let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
+    let explanation = weir_explain::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
     if let Some(path) = &args.folded {
         fold(&explanation, path)?;
     }
@@ -293,7 +267,7 @@ fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
             explanation.run
         );
     }
-    std::fs::write(path, stacks::folded(&explanation.stacks))
+    std::fs::write(path, weir_explain::folded(&explanation.stacks))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -57,7 +57,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = weir_terminal::stop::Stop::on_signals()?;
     if let Some(log) = &args.decisions {
-        crate::decisions::put(&args.run, log)?.iter().for_each(|note| eprintln!("weir view: {note}"));
+        weir_explain::decisions::put(&args.run, log)?.iter().for_each(|note| eprintln!("weir view: {note}"));
     }
     let mut line = weir_terminal::progress::Line::new();
     let mut go_on = |records: u64| {

@@ -36,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("exposition", &[]),
     ("compat", &["load", "terminal"]),
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
+    ("explain", &["adapt", "capture", "measure", "policy-runtime", "report", "terminal", "timeline", "trace", "wire"]),
     ("terminal", &["measure"]),
     ("web-modules", &["agent"]),
     (
@@ -50,6 +51,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "compat",
             "diagnostic",
             "endpoint",
+            "explain",
             "exposition",
             "load",
             "measure",

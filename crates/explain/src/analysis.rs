@@ -1,16 +1,16 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
-use super::from_sockets::{self, Objectives, View, Watched};
-use super::labels::{Labels, label};
-use super::lanes;
-use super::nothing;
-use super::participants::Participants;
-use super::phases::{self, WorkFolds};
-use super::proc_side;
-use super::server_side::ServerSide;
-use super::stacks::StackSection;
-use super::wakeups::WakeupCount;
-use super::words;
+use crate::from_sockets::{self, Objectives, View, Watched};
+use crate::labels::{Labels, label};
+use crate::lanes;
+use crate::nothing;
+use crate::participants::Participants;
+use crate::phases::{self, WorkFolds};
+use crate::proc_side;
+use crate::server_side::ServerSide;
+use crate::stacks::StackSection;
+use crate::wakeups::WakeupCount;
+use crate::words;
 use anyhow::Context;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -23,7 +23,7 @@ use weir_measure::summary::Summary;
 use weir_measure::trend::TrendFold;
 use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Stages, Transaction, Wakeups};
 use weir_timeline::{Detail, Joiner, Remarks, Response, Statistics, Unjoinable};
-use weir_trace::{Damage, Entry, RunReader, Source};
+use weir_trace::{Damage, Entry, RunReader, Source, Sourced};
 use weir_wire::client::Outcome;
 
 /// Transaction classes that are told apart.
@@ -38,76 +38,41 @@ const BOUNDARY: &str = "from the time that the schedule intended to the last byt
 const SLOW: f64 = 0.01;
 
 /// Explains a run.
-pub(super) fn explain(
-    directory: &Path,
-    subject: String,
-    grouping: Grouping,
-    view: &View,
-) -> anyhow::Result<Explanation> {
+///
+/// # Errors
+/// The run cannot be read, or nothing in it can be explained.
+pub fn explain(directory: &Path, subject: String, grouping: Grouping, view: &View) -> anyhow::Result<Explanation> {
     let reader = RunReader::open(directory)?;
-    let mut folds = Folds::new(grouping, Objectives::new(view));
-    let mut joiner = view.joiner(&reader);
-    let mut watched = Watched::default();
     let rung = reader.rung().and_then(Rung::of_name);
-    if rung.is_some_and(Rung::misses_arrivals) {
-        joiner.supply_arrivals();
-    }
-    let mut server_side = ServerSide::new();
-    let (mut wakeups, mut remarks) = (WakeupCount::new(), Remarks::default());
+    let mut reading = Reading::new(&reader, grouping, view, rung);
     let mut merge = reader.merge();
     let mut line = weir_terminal::progress::Line::new();
-    let mut records = 0u64;
     merge.each(|sourced| {
-        let name = phases::name_of(&sourced);
-        remarks.push(&sourced.record, name.map(|name| &**name));
-        joiner.push(&sourced.record, sourced.payload, name, &mut |joiner, response| folds.push(joiner, response));
-        folds.work.settle(&mut joiner, false);
-        server_side.push(&joiner, sourced.source, &sourced.record, sourced.payload);
-        wakeups.push(&joiner, &sourced.record);
-        if let Some(edge_ns) = watched.push(&sourced.record) {
-            folds.objectives.edge(edge_ns);
-        }
-        folds.stacks.push(&joiner, &sourced.record, sourced.payload);
-        records += 1;
+        reading.push(&sourced);
+        let records = reading.records;
         if records.is_multiple_of(1 << 16) {
             line.show(|| format!("reading {records} events"));
         }
         true
     });
-    joiner.finish(&mut |joiner, response| folds.push(joiner, response));
-    folds.objectives.edge(joiner.end_ns());
-    folds.work.settle(&mut joiner, true);
-    folds.stacks.finish(&joiner);
+    reading.finish();
     drop(line);
-    if records == 0
+    if reading.records == 0
         && let Some(refused) = merge.damage().refused.first()
     {
         anyhow::bail!("{refused}");
     }
-    if records > 0 {
+    if reading.records > 0 {
         check_damage(directory, merge.damage())?;
     }
-    let statistics = joiner.statistics();
-    let mut explanation = folds.explanation(&reader, subject, &statistics, merge.damage());
-    (explanation.phases, explanation.queries) = folds.work.report(&joiner, statistics.joined);
-    let (server_cpu, events) = server_side.within(statistics.client_ns.unwrap_or_default(), statistics.requests);
-    explanation.server_cpu = server_cpu;
+    let statistics = reading.joiner.statistics();
+    let mut explanation = reading.explanation(&reader, subject, &statistics, merge.damage());
     if rung == Some(Rung::ProcOnly) {
-        let mut all = folds.all.all();
-        proc_side::attribute(&mut all.parts_ns, &explanation.server_cpu);
-        explanation.parts_ns = all.parts_ns;
-        explanation.causes = words::causes(&all, folds.labels.texts());
-        explanation.warnings.extend(server_side.sampled_words(statistics.client_ns.unwrap_or_default()));
+        reading.attribute_samples(&mut explanation, &statistics);
     }
-    explanation.wakeups = wakeups.report();
-    explanation.decisions = phases::decisions(&remarks, statistics.client_ns.map_or(0, |(first, _)| first));
-    explanation.warnings.extend(phases::decisions_left_out(&remarks));
-    super::watched::add(&mut explanation, &statistics, folds.stacks.modes(), recorded_s(&reader));
-    explanation.warnings.extend(folds.work.warning());
-    explanation.warnings.extend(folds.stacks.notes().iter().cloned());
-    explanation.observer_cost.events_per_request = events as f64 / statistics.requests.max(1) as f64;
+    reading.complete(&mut explanation, &reader, &statistics);
     if view.is_server_side(&reader) {
-        from_sockets::apply(&mut explanation, &statistics, &watched);
+        from_sockets::apply(&mut explanation, &statistics, &reading.watched);
     }
     if statistics.requests == 0 {
         let why = nothing::why(&statistics, reader.rung().unwrap_or("client only"));
@@ -118,6 +83,99 @@ pub(super) fn explain(
             .with_context(|| format!("nothing to explain in {}", directory.display()));
     }
     Ok(explanation)
+}
+
+/// A run while it is read.
+struct Reading {
+    joiner: Joiner,
+    folds: Folds,
+    watched: Watched,
+    server_side: ServerSide,
+    wakeups: WakeupCount,
+    remarks: Remarks,
+    records: u64,
+    /// Events at the server for all requests.
+    events: u64,
+}
+
+impl Reading {
+    fn new(reader: &RunReader, grouping: Grouping, view: &View, rung: Option<Rung>) -> Self {
+        let mut joiner = view.joiner(reader);
+        if rung.is_some_and(Rung::misses_arrivals) {
+            joiner.supply_arrivals();
+        }
+        Self {
+            joiner,
+            folds: Folds::new(grouping, Objectives::new(view)),
+            watched: Watched::default(),
+            server_side: ServerSide::new(),
+            wakeups: WakeupCount::new(),
+            remarks: Remarks::default(),
+            records: 0,
+            events: 0,
+        }
+    }
+
+    fn push(&mut self, sourced: &Sourced<'_>) {
+        let Self { joiner, folds, .. } = self;
+        let (record, payload) = (&sourced.record, sourced.payload);
+        let name = phases::name_of(sourced);
+        self.remarks.push(record, name.map(|name| &**name));
+        joiner.push(record, payload, name, &mut |joiner, response| folds.push(joiner, response));
+        folds.work.settle(joiner, false);
+        self.server_side.push(joiner, sourced.source, record, payload);
+        self.wakeups.push(joiner, record);
+        if let Some(edge_ns) = self.watched.push(record) {
+            folds.objectives.edge(edge_ns);
+        }
+        folds.stacks.push(joiner, record, payload);
+        self.records += 1;
+    }
+
+    /// After the last record.
+    fn finish(&mut self) {
+        let Self { joiner, folds, .. } = self;
+        joiner.finish(&mut |joiner, response| folds.push(joiner, response));
+        folds.objectives.edge(joiner.end_ns());
+        folds.work.settle(joiner, true);
+        folds.stacks.finish(joiner);
+    }
+
+    /// The figures of all responses, their phases, and the server's CPU time.
+    fn explanation(
+        &mut self,
+        reader: &RunReader,
+        subject: String,
+        statistics: &Statistics,
+        damage: &Damage,
+    ) -> Explanation {
+        let mut explanation = self.folds.explanation(reader, subject, statistics, damage);
+        (explanation.phases, explanation.queries) = self.folds.work.report(&self.joiner, statistics.joined);
+        let during = statistics.client_ns.unwrap_or_default();
+        (explanation.server_cpu, self.events) = self.server_side.within(during, statistics.requests);
+        explanation
+    }
+
+    /// Divides the server's time by what samples of /proc have shown.
+    fn attribute_samples(&self, explanation: &mut Explanation, statistics: &Statistics) {
+        let mut all = self.folds.all.all();
+        proc_side::attribute(&mut all.parts_ns, &explanation.server_cpu);
+        explanation.parts_ns = all.parts_ns;
+        explanation.causes = words::causes(&all, self.folds.labels.texts());
+        explanation.warnings.extend(self.server_side.sampled_words(statistics.client_ns.unwrap_or_default()));
+    }
+
+    /// Adds wakeups, decisions, and what is to be known of the recording.
+    fn complete(&mut self, explanation: &mut Explanation, reader: &RunReader, statistics: &Statistics) {
+        let folds = &mut self.folds;
+        explanation.wakeups = self.wakeups.report();
+        explanation.decisions = phases::decisions(&self.remarks, statistics.client_ns.map_or(0, |(first, _)| first));
+        explanation.warnings.extend(phases::decisions_left_out(&self.remarks));
+        crate::watched::add(explanation, statistics, folds.stacks.modes(), recorded_s(reader));
+        explanation.warnings.extend(folds.work.warning());
+        explanation.warnings.extend(folds.stacks.notes().iter().cloned());
+        explanation.observer_cost.events_per_request = self.events as f64 / statistics.requests.max(1) as f64;
+    }
 }
 
 /// All folds over the responses of a run.

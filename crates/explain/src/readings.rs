@@ -9,7 +9,7 @@ use weir_adapt::log;
 use weir_terminal::text_file;
 
 /// What a directory has them in.
-pub(crate) const READINGS: &str = "readings.jsonl";
+pub const READINGS: &str = "readings.jsonl";
 
 /// What files begin with that are no lines of text, and what to do with them.
 const NO_TEXT: [(&[u8], &str); 6] = [
@@ -24,16 +24,22 @@ const GZIP: &[u8] = b"\x1f\x8b";
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The whole lines of a file, each within its bound.
-pub(crate) struct Lines {
-    pub(crate) path: PathBuf,
+pub struct Lines {
+    /// The file.
+    pub path: PathBuf,
     from: Box<dyn BufRead>,
-    pub(crate) number: usize,
+    /// The last line that was read, from 1.
+    pub number: usize,
     /// The last line ends in the middle, and is none of them.
-    pub(crate) is_cut: bool,
+    pub is_cut: bool,
 }
 
 impl Lines {
-    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+    /// Opens a file, or that of a directory.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no text.
+    pub fn open(path: &Path) -> anyhow::Result<Self> {
         let path = if path.is_dir() { path.join(READINGS) } else { path.to_owned() };
         let file = File::open(&path).with_context(|| path.display().to_string())?;
         let mut file = BufReader::new(file);
@@ -47,7 +53,12 @@ impl Lines {
         Ok(Self { path, from, number: 0, is_cut: false })
     }
 
-    pub(crate) fn next(&mut self) -> anyhow::Result<Option<String>> {
+    /// The next line; none at the end.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none.
+    #[allow(clippy::should_implement_trait, reason = "it fails")]
+    pub fn next(&mut self) -> anyhow::Result<Option<String>> {
         self.number += 1;
         let mut line = Vec::new();
         let most = log::LINE_BYTES_MAX as u64 + 2;
@@ -84,7 +95,8 @@ impl Lines {
         Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
     }
 
-    pub(crate) fn wrong(&self, what: &str) -> anyhow::Error {
+    /// What is wrong with the last line that was read.
+    pub fn wrong(&self, what: &str) -> anyhow::Error {
         anyhow::anyhow!("{}:{}: {what}", self.path.display(), self.number)
     }
 }

@@ -160,7 +160,7 @@ fn add(to: &mut Seen, more: Seen) {
 
 /// The stacks as folded lines, which other tools of flame charts read: `class;part;process;outermost;...;innermost N`,
 /// N in microseconds.
-pub(super) fn folded(stacks: &[Stack]) -> String {
+pub fn folded(stacks: &[Stack]) -> String {
     let mut text = String::new();
     // A semicolon separates frames, and a line is a stack.
     let plain = |name: &str| name.replace(';', ":").replace(['\n', '\r'], " ");

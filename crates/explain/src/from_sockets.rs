@@ -1,7 +1,7 @@
 //! Explanations from the server's sockets alone, without a client's events: whether to make one, what was seen beside
 //! the responses, and warnings for the reader.
 
-use super::Slo;
+use crate::slo::Slo;
 use std::collections::BTreeMap;
 use weir_measure::objective::{Objective, ObjectiveFold};
 use weir_report::{Explanation, ObjectiveResult};
@@ -16,18 +16,18 @@ const ENDS: u8 = 1;
 
 /// How a run is to be looked at.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct View {
+pub struct View {
     /// Explain from the server's side although a client has recorded its requests.
-    pub(crate) server_side: bool,
+    pub server_side: bool,
     /// Ports that are encrypted, beside 443 and 8443.
-    pub(crate) tls_ports: Vec<u16>,
+    pub tls_ports: Vec<u16>,
     /// What is asked of the server, as it was given and as it is meant.
-    pub(crate) objectives: Vec<(String, Objective)>,
+    pub objectives: Vec<(String, Objective)>,
 }
 
 /// Why an objective of errors cannot be judged from the server's sockets alone, with the remedy; `None` without such an
 /// objective.
-pub(crate) fn refusal(objectives: &[Slo]) -> Option<String> {
+pub fn refusal(objectives: &[Slo]) -> Option<String> {
     let errors = objectives.iter().find(|slo| matches!(slo.objective, Objective::Errors { .. }))?;
     Some(format!(
         "{:?} needs the status of each response, which the server's sockets do not show, and no pack either; a client sees it: let weir make the load (`weir explain --load URL`), or let `weir load --run RUN URL` write into the run that `weir record --run RUN` records, or ask for a time ('p99<200ms')",
@@ -37,7 +37,7 @@ pub(crate) fn refusal(objectives: &[Slo]) -> Option<String> {
 
 impl View {
     /// Whether a run is explained from the server's side: it was asked for, or no client wrote to it.
-    pub(super) fn is_server_side(&self, reader: &RunReader) -> bool {
+    pub fn is_server_side(&self, reader: &RunReader) -> bool {
         let client = |entry: &Entry| matches!(entry, Entry::Source { source, .. } if source == Source::Client.name());
         self.server_side || !reader.entries.iter().any(client)
     }
@@ -86,14 +86,15 @@ impl Watched {
 
 /// The objectives of a view, judged.
 #[derive(Debug)]
-pub(crate) struct Objectives {
+pub struct Objectives {
     folds: Vec<(String, ObjectiveFold)>,
     /// Answers with a status from 500 on: however soon they came, they have met no objective of time.
     refused: u64,
 }
 
 impl Objectives {
-    pub(crate) fn new(view: &View) -> Self {
+    /// Nothing was judged yet.
+    pub fn new(view: &View) -> Self {
         Self {
             folds: view.objectives.iter().map(|(text, one)| (text.clone(), ObjectiveFold::new(*one))).collect(),
             refused: 0,
@@ -101,7 +102,7 @@ impl Objectives {
     }
 
     /// Takes a response, cut or whole.
-    pub(crate) fn push(&mut self, response: &Response<'_>) {
+    pub fn push(&mut self, response: &Response<'_>) {
         let request = response.request;
         let refused = request.status >= 500;
         self.refused += u64::from(refused);
@@ -117,12 +118,12 @@ impl Objectives {
     }
 
     /// A window ends, or the recording.
-    pub(crate) fn edge(&mut self, edge_ns: u64) {
+    pub fn edge(&mut self, edge_ns: u64) {
         self.folds.iter_mut().for_each(|(_, fold)| fold.edge(edge_ns));
     }
 
     /// The verdict on each; requests without a whole response have met none.
-    pub(crate) fn judged(&self, failed: u64) -> Vec<(String, Objective, weir_measure::objective::Judged)> {
+    pub fn judged(&self, failed: u64) -> Vec<(String, Objective, weir_measure::objective::Judged)> {
         let judged = |(text, fold): &(String, ObjectiveFold)| {
             let mut judged = fold.judged();
             let refused = if matches!(fold.objective(), Objective::Latency { .. }) { self.refused } else { 0 };

@@ -22,40 +22,50 @@ const LANE: u32 = u32::MAX - 1;
 const POINT: u32 = 1;
 
 /// Whether decisions can be taken from a file: told before anything is recorded for them.
-pub(crate) fn check(log: &Path) -> anyhow::Result<()> {
+///
+/// # Errors
+/// They cannot.
+pub fn check(log: &Path) -> anyhow::Result<()> {
     written::check(log).context(TAKES)
 }
 
 const TAKES: &str = "--decisions takes the file that `weir serve --decisions FILE` writes";
 
 /// A run's time within a server's recording.
-pub(crate) struct Meanwhile {
+#[derive(Debug)]
+pub struct Meanwhile {
     /// The files that tell of it, the oldest first.
-    pub(crate) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
     window: Window,
 }
 
 impl Meanwhile {
     /// Of a run, by the recording that a server wrote meanwhile.
-    pub(crate) fn of(run: &Path, log: &Path) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// The run or the recording cannot be read.
+    pub fn of(run: &Path, log: &Path) -> anyhow::Result<Self> {
         check(log)?;
         let window = Window::of(&RunReader::open(run)?)?;
         Ok(Self { files: written::files(log, &window), window })
     }
 
     /// Whether a time of the recording is one of the run.
-    pub(crate) fn holds(&self, clock: Option<&ClockPair>, at_ms: u64) -> bool {
+    pub fn holds(&self, clock: Option<&ClockPair>, at_ms: u64) -> bool {
         self.window.holds(self.window.place(clock, at_ms).0)
     }
 
     /// Whether the run was over by then.
-    pub(crate) fn is_over(&self, clock: Option<&ClockPair>, at_ms: u64) -> bool {
+    pub fn is_over(&self, clock: Option<&ClockPair>, at_ms: u64) -> bool {
         self.window.place(clock, at_ms).0 > self.window.to_ns
     }
 }
 
 /// Puts on a run's time line what a server decided meanwhile and the run has not got yet; what there is to say of it.
-pub(crate) fn put(run: &Path, log: &Path) -> anyhow::Result<Vec<String>> {
+///
+/// # Errors
+/// The recording cannot be read, or the run cannot be written.
+pub fn put(run: &Path, log: &Path) -> anyhow::Result<Vec<String>> {
     let reader = RunReader::open(run)?;
     let window = Window::of(&reader)?;
     let Written { decisions, left_out, span_ns, mut notes } = written::read(log, &window).context(TAKES)?;
