@@ -70,7 +70,7 @@ struct TrialArgs {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { mut explain, trial, how } = args;
     if explain.recorded.is_none() && explain.url.is_none() && explain.target.is_empty() {
-        explain.recorded = crate::run_directory::last();
+        explain.recorded = weir_record::run_directory::last();
         if explain.recorded.is_none() {
             eprintln!(
                 "weir advise: no run in weir-runs; name one, or --load URL to make one (see `weir advise --help`)"
@@ -85,7 +85,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let named = if explain.target.is_empty() {
         weir_capture::Target::default()
     } else {
-        explain.target.find().unwrap_or_default()
+        explain.target.named().find().unwrap_or_default()
     };
     let examined = Examined::of(&directory, &explanation, &named)?;
     let mut advice = examined.advice();

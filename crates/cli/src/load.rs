@@ -18,11 +18,8 @@ mod screen;
 mod slow;
 mod workload;
 
-pub(crate) use asked::number_names;
-
 use self::reach::{OF_REACHING, ReachArgs};
 use self::slow::{OF_SLOW, SlowArgs};
-use crate::load_run::into_run;
 use anyhow::Context;
 use clap::parser::ValueSource;
 use find_max::FindMaxArgs;
@@ -34,6 +31,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use weir_load::{Io, LoadError, Options, Request, Schedule, StopRule, Trust, Url};
+use weir_record::into_run;
 use weir_terminal::stop::Stop;
 use weir_terminal::units::duration;
 use weir_trace::Run;
@@ -389,7 +387,7 @@ fn load(args: &Args) -> anyhow::Result<ExitCode> {
     let exporter = args.outputs.exporter(&heading.url)?;
     let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter };
     let report = match &args.run {
-        Some(directory) => into_run(options, &Run::create(directory)?, &stop, &watch)?,
+        Some(directory) => into_run(options, &Run::create(directory)?, |options| watched(options, &stop, &watch))?,
         None => watched(options, &stop, &watch)?,
     };
     if let Some(exporter) = &watch.exporter {

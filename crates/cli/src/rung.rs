@@ -31,11 +31,6 @@ fn rung(word: &str) -> anyhow::Result<Asked> {
 }
 
 impl RungArgs {
-    /// Whether one rung and no other is asked for.
-    pub(crate) fn is_forced(&self) -> bool {
-        matches!(self.rung, Asked::This(_))
-    }
-
     /// The ladder to climb.
     pub(crate) fn ladder(&self) -> Ladder {
         let forced = match self.rung {

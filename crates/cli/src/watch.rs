@@ -2,7 +2,7 @@
 
 use anyhow::{Context, anyhow, bail};
 use std::time::Duration;
-use weir_capture::{EventSource, Probes, Watch, Watched, Windows};
+use weir_capture::{Watched, Windows};
 
 /// What is watched beside scheduler and sockets.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -27,10 +27,9 @@ impl WatchArgs {
         self.watch.as_ref().map(|_| "--watch")
     }
 
-    /// Loads the sources, if any are wanted.
-    pub(crate) fn load(&self, probes: &Probes) -> anyhow::Result<Option<Box<dyn EventSource>>> {
-        let sources = self.watch.as_ref().map_or(&[][..], |sources| &sources.0);
-        Ok(Watch::load(probes, sources, self.watch_windows)?)
+    /// What is watched, and when.
+    pub(crate) fn watched(&self) -> (Vec<Watched>, Option<Windows>) {
+        (self.watch.as_ref().map(|sources| sources.0.clone()).unwrap_or_default(), self.watch_windows)
     }
 }
 

@@ -229,7 +229,7 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
             }
         },
         (None, None) if !args.target.is_empty() => match live::watch(args)? {
-            live::Outcome::Recorded(directory) => (directory, args.target.words()),
+            live::Outcome::Recorded(directory) => (directory, args.target.named().words()),
             live::Outcome::Usage(message) => {
                 eprintln!("weir explain: {message}");
                 return Ok(Explained::Not(ExitCode::from(2)));

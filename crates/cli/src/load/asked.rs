@@ -2,7 +2,6 @@
 
 use super::{Usage, replayed};
 use anyhow::{Context, anyhow};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +17,6 @@ const TOKEN_BYTES_MAX: u64 = 1 << 20;
 
 /// How many stretches of a changing rate the report names.
 const STRETCHES_TOLD: usize = 4;
-/// The most names of requests in a run; each thread's stream has them all.
-const NAMES_MAX: usize = 10_000;
 
 /// Options of what is asked.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -299,38 +296,6 @@ pub(super) fn title(options: &Options) -> String {
         }
         _ => options.url.to_string(),
     }
-}
-
-/// Gives every request the number of its name, and returns the names: method and path, without queries.
-pub(crate) fn number_names(options: &mut Options) -> Vec<String> {
-    if let Some(names) = super::workload::number_names(options) {
-        return names;
-    }
-    let several = options.asks.hosts().len() > 1;
-    let name = |url: &Url, request: &Request| {
-        let path = weir_terminal::privacy::without_query(&url.target);
-        let host = if several { url.authority() } else { String::new() };
-        format!("{} {host}{path}", request.method)
-    };
-    if options.asks.list.is_empty() {
-        return vec![name(&options.url, &options.request)];
-    }
-    let (mut names, mut numbers) = (Vec::new(), HashMap::new());
-    for ask in &mut options.asks.list {
-        let name = name(&ask.url, &ask.request);
-        ask.request.name = match numbers.get(&name) {
-            Some(number) => *number,
-            // What is beyond the bound shares the last name.
-            None if names.len() == NAMES_MAX => NAMES_MAX as u32 - 1,
-            None => {
-                let number = names.len() as u32;
-                names.push(if names.len() == NAMES_MAX - 1 { "(further requests)".to_owned() } else { name.clone() });
-                numbers.insert(name, number);
-                number
-            }
-        };
-    }
-    names
 }
 
 /// A think time as it was given.

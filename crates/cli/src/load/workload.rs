@@ -297,14 +297,3 @@ pub(super) fn title(options: &Options) -> Option<String> {
     let path = ask.url.target.strip_suffix(&mix.files.path(0)).unwrap_or("/");
     Some(format!("the {} mix of {} files of {}", mix.files.name(), mix.files.len(), ask.url.with_target(path)))
 }
-
-/// The names of a mix's requests in a run: one for each kind of file.
-pub(super) fn number_names(options: &mut Options) -> Option<Vec<String>> {
-    let files = &options.asks.mix.as_ref()?.files;
-    let mut names = Vec::new();
-    for (number, ask) in (0..).zip(&mut options.asks.list) {
-        ask.request.name = number;
-        names.push(format!("{} {} of {}", ask.request.method, files.kind_name(number), files.name()));
-    }
-    Some(names)
-}

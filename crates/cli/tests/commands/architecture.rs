@@ -37,6 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("compat", &["load", "terminal"]),
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
     ("explain", &["adapt", "capture", "measure", "policy-runtime", "report", "terminal", "timeline", "trace", "wire"]),
+    ("record", &["agent", "capture", "compare", "explain", "load", "measure", "terminal", "timeline", "trace", "wire"]),
     ("terminal", &["measure"]),
     ("web-modules", &["agent"]),
     (
@@ -56,6 +57,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "load",
             "measure",
             "plan",
+            "record",
             "report",
             "server",
             "session",

@@ -1,7 +1,6 @@
 //! Objectives judged while it is recorded: each window's records are joined as soon as the window is over, in a thread
 //! of their own, and the burn rates follow from them.
 
-use crate::webhook::Webhook;
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,6 +62,15 @@ impl EventSource for Tap {
     }
 }
 
+/// Where alerts go.
+pub trait Alerts: Send {
+    /// Takes an alert, without waiting.
+    fn send(&self, alert: serde_json::Value);
+
+    /// Ends it, and returns what was not delivered, if anything was not.
+    fn finish(self: Box<Self>) -> Option<String>;
+}
+
 /// Judges windows. A source for each recorder feeds it.
 #[derive(Debug)]
 pub(super) struct Judge {
@@ -77,7 +85,7 @@ impl Judge {
         view: View,
         rules: &[BurnRule],
         server: String,
-        webhook: Option<Webhook>,
+        alerts: Option<Box<dyn Alerts>>,
     ) -> anyhow::Result<Self> {
         let (to, from) = sync_channel(MOST_WAITING);
         let mut bench = Bench {
@@ -85,7 +93,7 @@ impl Judge {
             view,
             server,
             begin: Instant::now(),
-            webhook,
+            alerts,
         };
         let thread = std::thread::Builder::new().name("weir-judge".to_owned()).spawn(move || bench.sit(&from))?;
         Ok(Self { to: Some(to), thread: Some(thread), missed: Arc::default() })
@@ -114,7 +122,7 @@ struct Bench {
     burns: Vec<BurnFold>,
     server: String,
     begin: Instant,
-    webhook: Option<Webhook>,
+    alerts: Option<Box<dyn Alerts>>,
 }
 
 impl Bench {
@@ -124,7 +132,7 @@ impl Bench {
         for window in windows {
             self.judge(window);
         }
-        self.webhook.take().and_then(Webhook::finish).into_iter().collect()
+        self.alerts.take().and_then(|alerts| alerts.finish()).into_iter().collect()
     }
 
     fn judge(&mut self, mut window: Window) {
@@ -144,8 +152,8 @@ impl Bench {
             for alert in burn.push(at_s, judged) {
                 let words = words(&text, &alert);
                 eprintln!("weir record: {words}");
-                if let Some(webhook) = &self.webhook {
-                    webhook.send(message(&text, &self.server, &alert, &words));
+                if let Some(alerts) = &self.alerts {
+                    alerts.send(message(&text, &self.server, &alert, &words));
                 }
             }
         }
