@@ -1,5 +1,6 @@
 //! The `weir check` command: looks for mistakes in files that other commands read.
 
+use crate::given_files::{ARM_BYTES_MAX, read_policy};
 use crate::serve_policy::{PolicyArgs, Settings, Source, Wrong, ids};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,7 @@ use weir_adapt::Policy;
 use weir_diagnostic::Mistake;
 use weir_server::{ArmRules, ConfigurationError, LogTarget, read_configuration};
 use weir_terminal::output;
-use weir_terminal::text_file::{self, TextFileError};
-
-/// The largest file of ARM directives that is read, in bytes.
-pub(crate) const ARM_BYTES_MAX: u64 = 16 << 20;
+use weir_terminal::text_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -123,7 +121,7 @@ fn of_mistakes(file: String, kind: &'static str, (unreadable, mistakes): (Option
 /// Checks rules, and with the settings of a configuration that names them also whether the server can use them.
 fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
     let kind = "policy";
-    match read_text(path) {
+    match read_policy(path) {
         Err(error) => {
             let unreadable = Some(error.to_string());
             Checked { file, kind, unreadable, mistakes: Vec::new(), warnings: Vec::new() }
@@ -149,11 +147,6 @@ fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
     }
 }
 
-/// Reads a policy, at most as many bytes as a policy may have.
-pub(crate) fn read_text(path: &Path) -> Result<String, TextFileError> {
-    text_file::read(path, weir_adapt::POLICY_BYTES_MAX as u64 + 1)
-}
-
 /// Prints the files, which must be policies.
 fn format(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
     let mut exit = 0;
@@ -163,7 +156,7 @@ fn format(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
             eprintln!("weir check: {file}: only rules can be formatted; name their file .policy");
             return Ok(ExitCode::from(2));
         }
-        let text = match read_text(path) {
+        let text = match read_policy(path) {
             Ok(text) => text,
             Err(error) => {
                 eprintln!("weir check: {file}: {error}");
@@ -200,7 +193,7 @@ fn configuration(path: &Path, file: String) -> Vec<Checked> {
         Source::Option(_) => Mistake { line: 1, column: 1, what, remedy },
     };
     let mut mistakes: Vec<Mistake> = wrong.into_iter().map(place).collect();
-    let text = read_text(path).unwrap_or_default();
+    let text = read_policy(path).unwrap_or_default();
     mistakes.extend(options.user.as_deref().filter(|user| ids(user).is_err()).map(|user| {
         let what = format!("there is no user `{user}` on this machine");
         Mistake { what, remedy: "give one that is in /etc/passwd".to_owned(), ..of_key(&text, "user") }

@@ -8,6 +8,8 @@ mod compare;
 mod dropin;
 mod environment;
 mod explain;
+mod forecast_method;
+mod given_files;
 mod load;
 mod manual;
 mod modes;
@@ -118,8 +120,8 @@ fn main() -> ExitCode {
         Command::RecordSession(args) => record_session::run(&args),
         Command::Arm(args) => arm::run(&args),
         Command::Agent(args) => agent::run(&args),
-        Command::Man(args) => manual::man(&args),
-        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args, &Cli::command()),
+        Command::Completions(args) => manual::completions(&args, &mut Cli::command()),
     })
 }
 

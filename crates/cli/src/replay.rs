@@ -1,6 +1,7 @@
 //! The `weir replay` command: the decisions that rules would have made on recorded readings.
 
-use crate::check;
+use crate::forecast_method::method;
+use crate::given_files::read_policy;
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -9,8 +10,8 @@ use weir_adapt::forecast::Method;
 use weir_adapt::{Counts, Decision, Engine, ForecastErrors, NO_RULES, Outcome, Policy, Replay, Told, log};
 use weir_explain::decisions::Meanwhile;
 use weir_explain::readings::{Lines, READINGS};
+use weir_terminal::output;
 use weir_terminal::units::counted;
-use weir_terminal::{output, units};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,21 +76,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn method(text: &str) -> anyhow::Result<Method> {
-    match text.split_once(':') {
-        None if text == "least-squares" => Ok(Method::LeastSquares),
-        None if text == "robust" => Ok(Method::Robust),
-        Some(("seasonal", period)) => {
-            let period_ms = units::duration(period)?.as_millis();
-            match u64::try_from(period_ms) {
-                Ok(period_ms @ 96..=31_622_400_000) => Ok(Method::Seasonal { period_ms }),
-                _ => bail!("a season lasts from 96ms to a year"),
-            }
-        }
-        _ => bail!("write least-squares, robust or seasonal:24h"),
-    }
-}
-
 /// The last line of the JSON.
 #[derive(Debug, Serialize)]
 struct Summary {
@@ -142,7 +128,7 @@ struct OfForecast {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let file = args.policy.display().to_string();
-    let text = check::read_text(&args.policy).with_context(|| file.clone())?;
+    let text = read_policy(&args.policy).with_context(|| file.clone())?;
     let policy = match Policy::read(&file, &text) {
         Ok((policy, _)) => policy,
         Err(mistakes) => {

@@ -2,7 +2,7 @@
 
 mod said;
 
-use crate::check::ARM_BYTES_MAX;
+use crate::given_files::ARM_BYTES_MAX;
 use crate::serve_policy::{Adapting, PolicyArgs};
 use anyhow::Context;
 use said::{announce, farewell, greeting};

@@ -1,8 +1,9 @@
 //! `weir serve --policy`: a server that follows rules, and the persister, a process that writes files and posts alerts for
 //! it because the confined server cannot.
 
+use crate::forecast_method::method;
+use crate::given_files::read_policy;
 use crate::webhook::Webhook;
-use crate::{check, replay};
 use anyhow::Context;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -48,7 +49,7 @@ pub(crate) struct PolicyArgs {
     node: Option<String>,
 
     /// How forecasts are made: least-squares, robust, or seasonal:PERIOD such as seasonal:24h [default: least-squares]
-    #[arg(long, value_name = "METHOD", value_parser = replay::method)]
+    #[arg(long, value_name = "METHOD", value_parser = method)]
     forecast: Option<Method>,
 
     /// Append readings and decisions to FILE, for weir replay; at 64 MiB it becomes FILE.1, and four such files are
@@ -126,7 +127,7 @@ impl Settings {
             wrong.push(Wrong { source, what: what.to_owned(), remedy: remedy.to_owned() });
         };
         let method = match said.and_then(|said| said.forecast.as_ref()).filter(|_| args.forecast.is_none()) {
-            Some(Placed { value, line, column }) => replay::method(value).unwrap_or_else(|remedy| {
+            Some(Placed { value, line, column }) => method(value).unwrap_or_else(|remedy| {
                 test(Source::Place(*line, *column), Err(format!("there is no forecast method \"{value}\"; {remedy}")));
                 Method::default()
             }),
@@ -372,7 +373,7 @@ fn has_ended(mut pipe: File, most: Duration) -> bool {
 /// disk may leave an empty file.
 fn read(file: &Path) -> Result<Policy, String> {
     let name = file.display().to_string();
-    let text = check::read_text(file).map_err(|error| format!("{name}: {error}; give a file of rules"))?;
+    let text = read_policy(file).map_err(|error| format!("{name}: {error}; give a file of rules"))?;
     let (policy, _) = Policy::read(&name, &text).map_err(|mistakes| {
         mistakes.iter().map(|mistake| format!("{name}:{mistake}")).collect::<Vec<_>>().join("\nweir serve: ")
     })?;

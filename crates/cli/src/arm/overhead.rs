@@ -1,6 +1,7 @@
 //! `weir arm overhead`: what measuring business transactions costs, here and now.
 
-use super::{Where, json, unexpected};
+use super::asking::Where;
+use super::words::{json, unexpected};
 use anyhow::Context;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

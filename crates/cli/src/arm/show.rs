@@ -1,6 +1,7 @@
 //! `weir arm show`: a transaction with its children over processes and hosts, as a tree with times and parts.
 
-use super::{Where, date_and_time, full_name, json, unexpected};
+use super::asking::Where;
+use super::words::{date_and_time, full_name, json, unexpected};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use weir_agent::protocol::{Answer, Ask};

@@ -1,8 +1,9 @@
 //! `weir arm on`, `off` and `sample`: what is recorded, at once and without a reload.
 
+use super::asking::Where;
 use super::list::rule_text;
 use super::top::switch_text;
-use super::{Where, unexpected};
+use super::words::unexpected;
 use anyhow::anyhow;
 use std::process::ExitCode;
 use weir_agent::protocol::{Answer, Ask, Switch};
@@ -122,7 +123,7 @@ fn switch(what: &What, to: Option<Switch>) -> anyhow::Result<ExitCode> {
     let answer = what.place.ask(&asked)?;
     let Answer::Switched { processes, definitions, rules, warning } = &answer else { return Err(unexpected(&answer)) };
     if what.json {
-        weir_terminal::output::print(&super::json(&answer)?)?;
+        weir_terminal::output::print(&super::words::json(&answer)?)?;
     } else {
         let name = match (&*application, transaction) {
             ("*", None) => "everything".to_owned(),

@@ -1,6 +1,7 @@
 //! `weir arm tail`: transactions as they end.
 
-use super::{Where, date_and_time, full_name, unexpected};
+use super::asking::Where;
+use super::words::{date_and_time, full_name, unexpected};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir_agent::protocol::{Answer, Ask, Filter};

@@ -1,7 +1,8 @@
 //! `weir arm top`: what runs, how fast, how many fail.
 
+use super::asking::Where;
 use super::table::{Table, cut};
-use super::{Where, full_name, json, unexpected};
+use super::words::{full_name, json, unexpected};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

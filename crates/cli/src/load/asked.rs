@@ -1,22 +1,19 @@
 //! What is asked, and when, beyond one request at one rate: the options for it.
 
-use super::{Usage, replayed};
+use super::replayed;
+use super::usage::Usage;
 use anyhow::{Context, anyhow};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use weir_load::access_log::AccessLog;
 use weir_load::sessions::{Sessions, Think, parse_sessions};
-use weir_load::{Options, Order, Profile, Request, Schedule, StopRule, Stretch, Url, Version, parse_url_list};
+use weir_load::{Options, Order, Profile, Request, Schedule, StopRule, Url, Version, parse_url_list};
 use weir_terminal::text_file::{self, read_lines};
 
 /// The largest file of requests that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 /// The largest file of a token that is read, in bytes.
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
-
-/// How many stretches of a changing rate the report names.
-const STRETCHES_TOLD: usize = 4;
 
 /// Options of what is asked.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -239,63 +236,6 @@ pub(super) struct When {
     pub(super) seed: u64,
     /// Whether the user said when the run ends.
     pub(super) has_end: bool,
-}
-
-/// The schedule in words.
-pub(super) fn manner(schedule: &Schedule) -> String {
-    match schedule {
-        Schedule::Closed => "closed loop".to_owned(),
-        Schedule::Fixed { rate_per_s } => format!("open loop of {rate_per_s}/s"),
-        Schedule::Poisson { rate_per_s, seed } => format!("open Poisson loop of {rate_per_s}/s (seed {seed})"),
-        Schedule::Changing { profile, poisson } => {
-            let first: Vec<_> = profile.stretches().take(STRETCHES_TOLD).map(stretch).collect();
-            let more = if profile.stretches().nth(STRETCHES_TOLD).is_some() { ", …" } else { "" };
-            let kind =
-                poisson.map_or_else(|| "open loop".to_owned(), |seed| format!("open Poisson loop (seed {seed})"));
-            format!("{kind} of {}{more}", first.join(", "))
-        }
-        Schedule::Bursts { size, every } => format!("open loop of {size} at once each {every:?}"),
-        Schedule::Recorded(times) => {
-            let length = Duration::from_nanos(times.last().copied().unwrap_or(0));
-            format!(
-                "open loop of {} recorded arrivals within {:.1} s, those of one second of the log spread evenly over it",
-                times.len(),
-                length.as_secs_f64()
-            )
-        }
-    }
-}
-
-fn stretch(stretch: &Stretch) -> String {
-    let Stretch { from_per_s, to_per_s, duration } = stretch;
-    if from_per_s == to_per_s {
-        format!("{from_per_s}/s for {duration:?}")
-    } else {
-        format!("{from_per_s}/s to {to_per_s}/s within {duration:?}")
-    }
-}
-
-/// What the report says it is of.
-pub(super) fn title(options: &Options) -> String {
-    if let Some(title) = super::workload::title(options) {
-        return title;
-    }
-    let hosts = options.asks.hosts();
-    let (requests, first) = (options.asks.list.len(), hosts.first());
-    if let (Some(sessions), Some(first)) = (&options.asks.sessions, first) {
-        let (count, plural) = (sessions.list.len(), if sessions.list.len() == 1 { "" } else { "s" });
-        return format!("{count} kind{plural} of session of {}", first.with_target("/"));
-    }
-    match first {
-        Some(first) if requests > 1 => {
-            let place = first.with_target("/");
-            match hosts.len() {
-                1 => format!("{requests} requests of {place}"),
-                hosts => format!("{requests} requests of {hosts} hosts, {place} and others"),
-            }
-        }
-        _ => options.url.to_string(),
-    }
 }
 
 /// A think time as it was given.

@@ -1,6 +1,6 @@
 //! The report of a load for programs.
 
-use super::Heading;
+use super::heading::Heading;
 use super::judge::Verdict;
 use serde_json::{Map, Value, json};
 use weir_load::sessions::SessionReport;

@@ -1,6 +1,6 @@
 //! The figures of a run for Prometheus, in the text exposition format 0.0.4: in a file, or over HTTP while it runs.
 
-use crate::load::outputs::write_whole;
+use super::whole_file::write_whole;
 use anyhow::Context;
 use std::cell::Cell;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! The report of a load on one screen.
 
-use super::Heading;
 use super::blocks::{blocks, condensed, top};
+use super::heading::Heading;
 use super::judge::Verdict;
 use std::fmt::Write;
 use std::time::Duration;

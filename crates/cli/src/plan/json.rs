@@ -1,6 +1,7 @@
 //! A plan for programs.
 
-use super::{Planned, words};
+use super::planned::Planned;
+use super::words;
 use serde_json::{Value, json};
 use weir_plan::{Discipline, Kind, SizeFrom, Tried};
 
