@@ -4,7 +4,7 @@ mod said;
 
 use crate::given_files::ARM_BYTES_MAX;
 use crate::serve_policy::{Adapting, PolicyArgs};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use said::{announce, farewell, greeting};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::collections::HashMap;
@@ -521,9 +521,9 @@ fn media_type(text: &str) -> anyhow::Result<(String, String)> {
 }
 
 /// Reads from a file which requests are reported as transactions.
-fn arm_rules(path: &Path) -> Result<ArmRules, String> {
-    let text = text_file::read(path, ARM_BYTES_MAX).map_err(|error| format!("--arm {}: {error}", path.display()))?;
-    text.parse().map_err(|error| format!("--arm {}, {error}", path.display()))
+fn arm_rules(path: &Path) -> anyhow::Result<ArmRules> {
+    let text = text_file::read(path, ARM_BYTES_MAX).map_err(|error| anyhow!("--arm {}: {error}", path.display()))?;
+    text.parse().map_err(|error| anyhow!("--arm {}, {error}", path.display()))
 }
 
 /// A hint for a refusal that comes from the server's own confinement.

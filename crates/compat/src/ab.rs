@@ -12,6 +12,7 @@ mod watch;
 use crate::limited::limited;
 use crate::system::{error_number, error_text, monotonic_ns};
 use crate::words::words_as_text;
+use anyhow::{anyhow, bail};
 use arguments::{Arguments, Asked, Mistake, PROXY_AUTHORIZATION};
 use request::Target;
 use std::ffi::OsString;
@@ -64,7 +65,7 @@ pub fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     }
     match prepare(&arguments, &target) {
         Ok(prepared) => benchmark(&arguments, &target, prepared),
-        Err(mistake) => Ok(failed(&mistake, 1)),
+        Err(mistake) => Ok(failed(&mistake.to_string(), 1)),
     }
 }
 
@@ -75,14 +76,14 @@ fn failed(what: &str, status: u8) -> ExitCode {
 }
 
 /// Refuses options that this program cannot honour, so that none is ignored.
-fn refused(arguments: &Arguments) -> Result<(), String> {
+fn refused(arguments: &Arguments) -> anyhow::Result<()> {
     if matches!(arguments.proxy, Some((_, 0))) {
-        return Err("-X: the proxy's port is missing; write -X host:port".to_owned());
+        bail!("-X: the proxy's port is missing; write -X host:port");
     }
     if let Some(protocol) = arguments.protocol.as_deref()
         && tls_version(protocol).is_none()
     {
-        return Err(format!("-f {protocol}: only TLS1.2, TLS1.3 and ALL can be had; what is older is broken"));
+        bail!("-f {protocol}: only TLS1.2, TLS1.3 and ALL can be had; what is older is broken");
     }
     Ok(())
 }
@@ -95,12 +96,12 @@ fn proxy_user(arguments: &Arguments) -> Option<Credentials> {
 }
 
 /// The address of this host that `-B` names.
-fn source_address(source: &str) -> Result<IpAddr, String> {
+fn source_address(source: &str) -> anyhow::Result<IpAddr> {
     let found = (source, 0).to_socket_addrs().map(|mut found| found.next());
     match found {
         Ok(Some(address)) => Ok(address.ip()),
-        Ok(None) => Err(format!("ab: -B {source}: there is no such address")),
-        Err(error) => Err(format!("apr_sockaddr_info_get() for {source}: {}", error_text(&error))),
+        Ok(None) => bail!("ab: -B {source}: there is no such address"),
+        Err(error) => bail!("apr_sockaddr_info_get() for {source}: {}", error_text(&error)),
     }
 }
 
@@ -124,20 +125,20 @@ struct Prepared {
 }
 
 /// Opens every file first: a run whose results have no place to go is not begun.
-fn prepare(arguments: &Arguments, target: &Target) -> Result<Prepared, String> {
+fn prepare(arguments: &Arguments, target: &Target) -> anyhow::Result<Prepared> {
     let body = match &arguments.body {
         None => None,
         Some(path) => Some(std::fs::read(path).map_err(|error| {
-            format!("ab: Could not open POST data file ({}): {}", path.display(), error_text(&error))
+            anyhow!("ab: Could not open POST data file ({}): {}", path.display(), error_text(&error))
         })?),
     };
     let create = |path: &Option<std::path::PathBuf>, what: &str| match path {
         None => Ok(None),
         Some(path) => File::create(path)
             .map(Some)
-            .map_err(|error| format!("Cannot open {what} output file: {}", error_text(&error))),
+            .map_err(|error| anyhow!("Cannot open {what} output file: {}", error_text(&error))),
     };
-    let head = request::head(arguments, target, body.as_deref())?;
+    let head = request::head(arguments, target, body.as_deref()).map_err(anyhow::Error::msg)?;
     let mut options = Options::new(target.url());
     match &arguments.proxy {
         // The original sends what is meant for the server to the proxy; here there is a tunnel.

@@ -7,6 +7,7 @@ mod watch;
 use crate::limited::limited;
 use crate::system::{LIST_BYTES_MAX, connections_of_a_rate, error_text, monotonic_ns};
 use crate::words::words_as_text;
+use anyhow::{anyhow, bail};
 use arguments::{Arguments, End, Mistake, Start};
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -46,7 +47,7 @@ pub fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let prepared = refused(&arguments).and_then(|()| prepare(&arguments));
     match prepared {
         Ok((options, urls)) => fetch(program, &arguments, options, urls),
-        Err(mistake) => Ok(failed(program, &mistake)),
+        Err(mistake) => Ok(failed(program, &mistake.to_string())),
     }
 }
 
@@ -57,9 +58,9 @@ fn failed(program: &str, what: &str) -> ExitCode {
 }
 
 /// Refuses options that this program cannot honour, so that none is ignored.
-fn refused(arguments: &Arguments) -> Result<(), String> {
+fn refused(arguments: &Arguments) -> anyhow::Result<()> {
     match arguments.cipher.as_deref().map(str::to_ascii_lowercase).as_deref() {
-        Some(word @ ("fastsec" | "highsec" | "paranoid")) => Err(format!(
+        Some(word @ ("fastsec" | "highsec" | "paranoid")) => Err(anyhow!(
             "-cipher {word}: it stands for a cipher that is broken or without forward secrecy, which no TLS of today \
              offers; name one, such as ECDHE-RSA-AES128-GCM-SHA256"
         )),
@@ -68,11 +69,11 @@ fn refused(arguments: &Arguments) -> Result<(), String> {
 }
 
 /// The engine's options, and the URLs by the names that events give them.
-fn prepare(arguments: &Arguments) -> Result<(Options, Vec<String>), String> {
+fn prepare(arguments: &Arguments) -> anyhow::Result<(Options, Vec<String>)> {
     let file = &arguments.file;
-    let bytes = std::fs::read(file).map_err(|error| format!("{file}: {}", error_text(&error)))?;
-    let bytes = unmarked(&bytes).map_err(|error| format!("{file}: {error}"))?;
-    let urls = parse_url_file(bytes).map_err(|error| format!("{file}: {error}"))?;
+    let bytes = std::fs::read(file).map_err(|error| anyhow!("{file}: {}", error_text(&error)))?;
+    let bytes = unmarked(&bytes).map_err(|error| anyhow!("{file}: {error}"))?;
+    let urls = parse_url_file(bytes).map_err(|error| anyhow!("{file}: {error}"))?;
     let names = urls.iter().map(ToString::to_string).collect();
     // The requests of one URL are all the same, so the first stands for the list where one is wanted.
     let mut options = Options::new(urls[0].clone());
@@ -114,13 +115,13 @@ fn prepare(arguments: &Arguments) -> Result<(Options, Vec<String>), String> {
 }
 
 /// The times of fetches whose intervals lie within a tenth of the rate's, evenly spread; nanoseconds from the start.
-fn jittered(rate_per_s: f64, end: End, seed: u64) -> Result<Vec<u64>, String> {
+fn jittered(rate_per_s: f64, end: End, seed: u64) -> anyhow::Result<Vec<u64>> {
     let (count, until_ns) = match end {
         End::Fetches(fetches) => (fetches, f64::INFINITY),
         End::Seconds(seconds) => ((seconds as f64 * rate_per_s / 0.9) as u64 + 1, seconds as f64 * 1e9),
     };
     if count > JITTERED_MAX {
-        return Err(format!("-jitter: more than {JITTERED_MAX} fetches at times of their own are too many"));
+        bail!("-jitter: more than {JITTERED_MAX} fetches at times of their own are too many");
     }
     let (mut state, mut at_ns) = (seed, 0.0);
     let times = (0..count).map(|_| {
@@ -141,14 +142,14 @@ fn fraction(state: &mut u64) -> f64 {
 }
 
 /// The addresses of a file, one in each line.
-fn source_addresses(file: &str) -> Result<Vec<IpAddr>, String> {
-    let text = read_lines(Path::new(file), LIST_BYTES_MAX).map_err(|error| format!("{file}: {error}"))?;
+fn source_addresses(file: &str) -> anyhow::Result<Vec<IpAddr>> {
+    let text = read_lines(Path::new(file), LIST_BYTES_MAX).map_err(|error| anyhow!("{file}: {error}"))?;
     let address = |(at, line): (usize, &str)| {
-        let wrong = |_| format!("{file}: line {}: cannot convert source IP address {line}", at + 1);
+        let wrong = |_| anyhow!("{file}: line {}: cannot convert source IP address {line}", at + 1);
         line.trim_end().parse().map_err(wrong)
     };
-    match text.lines().enumerate().map(address).collect::<Result<Vec<_>, _>>()? {
-        none if none.is_empty() => Err(format!("{file}: there is no address in it; write one in each line")),
+    match text.lines().enumerate().map(address).collect::<anyhow::Result<Vec<_>>>()? {
+        none if none.is_empty() => bail!("{file}: there is no address in it; write one in each line"),
         addresses => Ok(addresses),
     }
 }
@@ -223,7 +224,7 @@ mod tests {
         let gaps = || times.windows(2).map(|pair| pair[1] - pair[0]);
         assert!(gaps().min() < Some(905_000) && gaps().max() > Some(1_095_000));
         assert_eq!(times, jittered(1000.0, End::Seconds(20), 7).expect("the same"));
-        assert_eq!(jittered(10.0, End::Fetches(3), 7).map(|times| times.len()), Ok(3));
+        assert_eq!(jittered(10.0, End::Fetches(3), 7).map(|times| times.len()).ok(), Some(3));
         assert!(jittered(1000.0, End::Fetches(JITTERED_MAX + 1), 7).is_err());
     }
 }

@@ -62,12 +62,12 @@ pub fn run(program: &str, words: Vec<OsString>) -> anyhow::Result<ExitCode> {
             return Ok(print(&format!("{program}: httperf-0.9.0 as weir {} has it\n", weir_terminal::VERSION))
                 .map(|()| ExitCode::SUCCESS)?);
         }
-        Err(mistake) => return Ok(failed(program, &mistake)),
+        Err(mistake) => return Ok(failed(program, &mistake.to_string())),
     };
     let shared = Shared::default();
     match setup::options(&arguments, &shared) {
         Ok(options) => measure(program, &arguments, options, &shared),
-        Err(mistake) => Ok(failed(program, &mistake)),
+        Err(mistake) => Ok(failed(program, &mistake.to_string())),
     }
 }
 

@@ -11,6 +11,12 @@ pub struct Line {
     shown: bool,
 }
 
+impl Default for Line {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Line {
     /// A line that first shows after a moment: short work needs none.
     pub fn new() -> Self {

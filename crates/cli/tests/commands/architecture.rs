@@ -75,6 +75,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Words that a crate's sources must not hold: what it must not know.
 const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("diagnostic", &["std::fs", "std::net", "std::io"]),
+    // Options are the command's.
+    ("advise", &["clap"]),
+    ("compat", &["clap"]),
+    ("explain", &["clap"]),
+    ("record", &["clap"]),
+    ("terminal", &["clap"]),
     ("exposition", &["std::fs", "std::net", "std::io"]),
     ("measure", &["std::fs", "std::net", "std::time::Instant", "SystemTime", "libc::"]),
     ("timeline", &["std::fs", "std::time::Instant", "SystemTime", "hdrhistogram"]),

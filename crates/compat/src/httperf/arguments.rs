@@ -208,8 +208,52 @@ impl Default for Arguments {
     }
 }
 
+/// What is wrong with a command line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Mistake {
+    /// A word that is no option.
+    #[error("{word}: httperf takes options only")]
+    NoOption { word: String },
+    /// An option with a value that takes none.
+    #[error("--{name}: no value belongs to it")]
+    NoValue { name: &'static str },
+    /// An option without its value.
+    #[error("--{name}: a value is missing")]
+    ValueMissing { name: &'static str },
+    /// `-d` without its level.
+    #[error("-d: a value is missing")]
+    LevelMissing,
+    /// A long option that there is not.
+    #[error("--{given}: no such option")]
+    Unknown { given: String },
+    /// A short option that there is not.
+    #[error("-{letter}: no such option")]
+    UnknownLetter { letter: char },
+    /// An option that is shortened too much.
+    #[error("--{given}: it may mean {names}")]
+    Ambiguous { given: String, names: String },
+    /// A value that an option does not take.
+    #[error("--{name} {value}: {what} is wanted")]
+    Wanted { name: &'static str, value: String, what: &'static str },
+    /// Cookies are of sessions.
+    #[error("--session-cookie requires session-oriented workload (e.g., --wsess)")]
+    CookiesWithoutSessions,
+    /// A version that is not spoken.
+    #[error("--http-version {given}: 1.0 or 1.1 is wanted")]
+    HttpVersion { given: String },
+    /// The server is named in two ways.
+    #[error("--server S or --servers FILE, not both")]
+    ServerTwice,
+    /// The authorities are named in two ways.
+    #[error("--ssl-ca-file or --ssl-ca-path, not both: put the file into the directory")]
+    AuthoritiesTwice,
+    /// A workload that makes paths of the URI, which is none.
+    #[error("--uri {given}: a path that begins with / is wanted")]
+    Uri { given: String },
+}
+
 /// Reads the words behind the program's name; the error says what is wrong.
-pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
+pub(super) fn parse(words: &[String]) -> Result<Asked, Mistake> {
     let mut arguments = Arguments::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -221,7 +265,7 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
                     }
                     continue;
                 }
-                _ => return Err(format!("{word}: httperf takes options only")),
+                _ => return Err(Mistake::NoOption { word: word.clone() }),
             }
         };
         let (given, behind) = match long.split_once('=') {
@@ -230,10 +274,8 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
         };
         let (name, kind) = find(given)?;
         let value = match (kind, behind) {
-            (Value::None, Some(_)) => return Err(format!("--{name}: no value belongs to it")),
-            (Value::Needed, None) => {
-                Some(words.next().cloned().ok_or_else(|| format!("--{name}: a value is missing"))?)
-            }
+            (Value::None, Some(_)) => return Err(Mistake::NoValue { name }),
+            (Value::Needed, None) => Some(words.next().cloned().ok_or(Mistake::ValueMissing { name })?),
             (_, behind) => behind,
         };
         match name {
@@ -247,25 +289,25 @@ pub(super) fn parse(words: &[String]) -> Result<Asked, String> {
 }
 
 /// The option that a word means: itself, or the only one that begins so.
-fn find(given: &str) -> Result<(&'static str, Value), String> {
+fn find(given: &str) -> Result<(&'static str, Value), Mistake> {
     if let Some(option) = OPTIONS.into_iter().find(|(name, _)| *name == given) {
         return Ok(option);
     }
     let found: Vec<_> = OPTIONS.into_iter().filter(|(name, _)| name.starts_with(given)).collect();
     match found[..] {
-        [] => Err(format!("--{given}: no such option")),
+        [] => Err(Mistake::Unknown { given: given.to_owned() }),
         // Two names of one thing are no choice.
         [(name, value)] | [(name @ "session-cookie", value), _] if found.len() < 3 => Ok((name, value)),
         _ => {
             let names: Vec<String> = found.iter().map(|(name, _)| format!("--{name}")).collect();
-            Err(format!("--{given}: it may mean {}", names.join(", ")))
+            Err(Mistake::Ambiguous { given: given.to_owned(), names: names.join(", ") })
         }
     }
 }
 
 impl Arguments {
     /// Reads a word of short options.
-    fn short(&mut self, letters: &str, words: &mut std::slice::Iter<'_, String>) -> Result<Option<Asked>, String> {
+    fn short(&mut self, letters: &str, words: &mut std::slice::Iter<'_, String>) -> Result<Option<Asked>, Mistake> {
         for (at, letter) in letters.char_indices() {
             match letter {
                 'h' => return Ok(Some(Asked::Help)),
@@ -275,19 +317,19 @@ impl Arguments {
                 'd' => {
                     // Its value follows at once, behind an equals sign, or as the next word; it changes nothing here.
                     if at + 1 == letters.len() && words.next().is_none() {
-                        return Err("-d: a value is missing".to_owned());
+                        return Err(Mistake::LevelMissing);
                     }
                     return Ok(None);
                 }
-                _ => return Err(format!("-{letter}: no such option")),
+                _ => return Err(Mistake::UnknownLetter { letter }),
             }
         }
         Ok(None)
     }
 
-    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
+    fn take(&mut self, name: &'static str, value: &str) -> Result<(), Mistake> {
         let number = || value.trim().parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
-        let wanted = |what: &str| format!("--{name} {value}: {what} is wanted");
+        let wanted = |what: &'static str| Mistake::Wanted { name, value: value.to_owned(), what };
         let count = || {
             let count = u64::try_from(atoi(value)).ok().filter(|count| *count > 0);
             count.ok_or_else(|| wanted("a whole number above 0"))
@@ -413,21 +455,21 @@ impl Arguments {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Mistake> {
         if self.cookies && self.work == Work::Connections {
-            return Err("--session-cookie requires session-oriented workload (e.g., --wsess)".to_owned());
+            return Err(Mistake::CookiesWithoutSessions);
         }
         if !matches!(self.http_version.as_str(), "1.0" | "1.1") {
-            return Err(format!("--http-version {}: 1.0 or 1.1 is wanted", self.http_version));
+            return Err(Mistake::HttpVersion { given: self.http_version.clone() });
         }
         if self.servers.is_some() && self.server != Self::default().server {
-            return Err("--server S or --servers FILE, not both".to_owned());
+            return Err(Mistake::ServerTwice);
         }
         if self.tls.authorities.is_some() && self.tls.authorities_path.is_some() {
-            return Err("--ssl-ca-file or --ssl-ca-path, not both: put the file into the directory".to_owned());
+            return Err(Mistake::AuthoritiesTwice);
         }
         if !self.uri.starts_with('/') && (matches!(self.work, Work::Pages(..)) || self.set.is_some()) {
-            return Err(format!("--uri {}: a path that begins with / is wanted", self.uri));
+            return Err(Mistake::Uri { given: self.uri.clone() });
         }
         Ok(())
     }
@@ -473,7 +515,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parsed(line: &str) -> Result<Asked, String> {
+    fn parsed(line: &str) -> Result<Asked, Mistake> {
         parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
@@ -500,8 +542,8 @@ mod tests {
         assert_eq!(run("--num-co=7 --ur /x --http 1.0").connections, 7);
         // --server is an option, though others begin with it.
         assert_eq!(run("--server=h").server, "h");
-        assert!(parsed("--num 7").expect_err("two begin so").contains("--num-calls, --num-conns"));
-        assert!(parsed("--ssl-c x").expect_err("four begin so").contains("--ssl-ca-file"));
+        assert!(parsed("--num 7").expect_err("two begin so").to_string().contains("--num-calls, --num-conns"));
+        assert!(parsed("--ssl-c x").expect_err("four begin so").to_string().contains("--ssl-ca-file"));
         assert!(parsed("--nonsense").is_err() && parsed("--port").is_err() && parsed("--hog=1").is_err());
         assert!(run("--session-c --wsess 1,1,0").cookies);
     }

@@ -22,6 +22,11 @@ pub(super) enum Period {
     Stepped(Vec<(f64, f64)>),
 }
 
+/// More arrivals than have times of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("--period: at most {ARRIVALS_MAX} connections or sessions have uneven periods")]
+pub(super) struct TooManyArrivals;
+
 impl Period {
     /// A value of `--period`.
     pub(super) fn parse(value: &str) -> Option<Self> {
@@ -72,9 +77,9 @@ impl Period {
     }
 
     /// When so many arrivals come, in nanoseconds from the begin; the same for the same client, as in the original.
-    pub(super) fn times_ns(&self, count: u64, client: u32) -> Result<Arc<[u64]>, String> {
+    pub(super) fn times_ns(&self, count: u64, client: u32) -> Result<Arc<[u64]>, TooManyArrivals> {
         if count > ARRIVALS_MAX {
-            return Err(format!("--period: at most {ARRIVALS_MAX} connections or sessions have uneven periods"));
+            return Err(TooManyArrivals);
         }
         let mut random = Random48::of_client(client);
         let (mut step, mut in_step) = (0, 0.0);

@@ -9,6 +9,7 @@ use super::uris::{FileSet, Uris};
 use super::watch::{SAMPLE_NS, Shared, Watch};
 use super::workload::Workload;
 use crate::system::{LIST_BYTES_MAX, connections_of_a_rate, error_text};
+use anyhow::{anyhow, bail};
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -31,7 +32,7 @@ pub(super) fn port(arguments: &Arguments) -> u16 {
 }
 
 /// The engine's options; what is counted goes to `shared`.
-pub(super) fn options(arguments: &Arguments, shared: &Shared) -> Result<Options, String> {
+pub(super) fn options(arguments: &Arguments, shared: &Shared) -> anyhow::Result<Options> {
     let servers = servers(arguments)?;
     let url = |host: &String| Url {
         encrypted: arguments.ssl,
@@ -109,21 +110,21 @@ pub(super) fn options(arguments: &Arguments, shared: &Shared) -> Result<Options,
 }
 
 /// A file that an option names.
-fn file(option: &str, path: &str) -> Result<Vec<u8>, String> {
+fn file(option: &str, path: &str) -> anyhow::Result<Vec<u8>> {
     let bytes =
-        std::fs::read(path).map_err(|error| format!("--{option}: can't open {path}: {}", error_text(&error)))?;
-    unmarked(&bytes).map(<[u8]>::to_vec).map_err(|error| format!("--{option}: {path}: {error}"))
+        std::fs::read(path).map_err(|error| anyhow!("--{option}: can't open {path}: {}", error_text(&error)))?;
+    unmarked(&bytes).map(<[u8]>::to_vec).map_err(|error| anyhow!("--{option}: {path}: {error}"))
 }
 
-fn servers(arguments: &Arguments) -> Result<Vec<String>, String> {
+fn servers(arguments: &Arguments) -> anyhow::Result<Vec<String>> {
     let Some(path) = &arguments.servers else {
-        return Ok(vec![server(&arguments.server).map_err(|error| format!("--server: {error}"))?]);
+        return Ok(vec![server(&arguments.server).map_err(|error| anyhow!("--server: {error}"))?]);
     };
-    let list = parse_server_list(&file("servers", path)?).map_err(|error| format!("--servers: {path}: {error}"))?;
+    let list = parse_server_list(&file("servers", path)?).map_err(|error| anyhow!("--servers: {path}: {error}"))?;
     list.iter()
         .map(|name| server(name))
         .collect::<Result<_, _>>()
-        .map_err(|error| format!("--servers: {path}: {error}"))
+        .map_err(|error| anyhow!("--servers: {path}: {error}"))
 }
 
 /// A server as the resolver knows it; the original takes addresses without brackets.
@@ -135,10 +136,10 @@ fn server(name: &str) -> Result<String, HostError> {
     }
 }
 
-fn uris(arguments: &Arguments) -> Result<Uris, String> {
+fn uris(arguments: &Arguments) -> anyhow::Result<Uris> {
     Ok(match (&arguments.log, &arguments.set) {
         (Some((wraps, path)), _) => {
-            let list = parse_uri_log(&file("wlog", path)?).map_err(|error| format!("--wlog: {path}: {error}"))?;
+            let list = parse_uri_log(&file("wlog", path)?).map_err(|error| anyhow!("--wlog: {path}: {error}"))?;
             Uris::Log { list, next: 0, wraps: *wraps }
         }
         (None, Some((files, rate))) => Uris::Set(FileSet::new(&arguments.uri, *files, *rate, arguments.client)),
@@ -146,7 +147,7 @@ fn uris(arguments: &Arguments) -> Result<Uris, String> {
     })
 }
 
-fn workload(arguments: &Arguments, url: &Url) -> Result<Workload, String> {
+fn workload(arguments: &Arguments, url: &Url) -> anyhow::Result<Workload> {
     let burst = arguments.burst;
     Ok(match &arguments.work {
         Work::Connections => Workload::Connections { calls: arguments.calls, burst },
@@ -156,12 +157,12 @@ fn workload(arguments: &Arguments, url: &Url) -> Result<Workload, String> {
         Work::Pages(_, pages, think) => Workload::Pages { pages: *pages, think: Duration::from_secs_f64(*think) },
         Work::Listed(_, think, path) => {
             let text = read_lines(Path::new(path), LIST_BYTES_MAX)
-                .map_err(|error| format!("--wsesslog: can't open {path}: {error}"))?;
+                .map_err(|error| anyhow!("--wsesslog: can't open {path}: {error}"))?;
             let think = Think::Fixed(Duration::from_secs_f64(*think));
             let (asks, sessions) = parse_sessions(&text, Some(url), &Request::default(), think)
-                .map_err(|error| format!("--wsesslog: {path}: {error}"))?;
+                .map_err(|error| anyhow!("--wsesslog: {path}: {error}"))?;
             if let Some(other) = asks.iter().find(|ask| !ask.url.is_same_host(url)) {
-                return Err(format!("--wsesslog: {path}: {}: paths of the server are wanted", other.url));
+                bail!("--wsesslog: {path}: {}: paths of the server are wanted", other.url);
             }
             Workload::Listed { asks, sessions, next: 0 }
         }
@@ -169,7 +170,7 @@ fn workload(arguments: &Arguments, url: &Url) -> Result<Workload, String> {
 }
 
 /// The headers that are added to each call: those given, and the lines of a file.
-fn headers(arguments: &Arguments) -> Result<Vec<u8>, String> {
+fn headers(arguments: &Arguments) -> anyhow::Result<Vec<u8>> {
     let mut headers = arguments.header.as_deref().map(unescaped).unwrap_or_default();
     if let Some(path) = &arguments.header_file {
         headers.extend(header_lines(&file("add-header-file", path)?));
@@ -184,24 +185,24 @@ fn header_lines(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The addresses of this host that `--myaddr` names: one, or a range `FIRST-LAST`.
-fn source_addresses(source: &str) -> Result<Vec<IpAddr>, String> {
+fn source_addresses(source: &str) -> anyhow::Result<Vec<IpAddr>> {
     let ends = source.split_once('-').map(|(first, last)| (first.parse::<Ipv4Addr>(), last.parse::<Ipv4Addr>()));
     if let Some((Ok(first), Ok(last))) = ends {
         let (first, last) = (u32::from(first), u32::from(last));
         if last < first || last - first >= SOURCES_MAX {
-            return Err(format!("--myaddr {source}: a range of at most {SOURCES_MAX} addresses is wanted"));
+            bail!("--myaddr {source}: a range of at most {SOURCES_MAX} addresses is wanted");
         }
         return Ok((first..=last).map(|address| IpAddr::V4(address.into())).collect());
     }
     match (source, 0).to_socket_addrs().map(|mut found| found.next()) {
         Ok(Some(address)) => Ok(vec![address.ip()]),
-        Ok(None) => Err(format!("--myaddr {source}: there is no such address")),
-        Err(error) => Err(format!("--myaddr {source}: {}", error_text(&error))),
+        Ok(None) => bail!("--myaddr {source}: there is no such address"),
+        Err(error) => bail!("--myaddr {source}: {}", error_text(&error)),
     }
 }
 
 /// What the options of TLS mean.
-fn encryption(arguments: &Arguments, options: &mut Options) -> Result<(), String> {
+fn encryption(arguments: &Arguments, options: &mut Options) -> anyhow::Result<()> {
     let (given, tls) = (&arguments.tls, &mut options.reach.tls);
     options.trust = match given.authorities.as_ref().or(given.authorities_path.as_ref()) {
         _ if !given.verify => Trust::Anything,
@@ -217,7 +218,7 @@ fn encryption(arguments: &Arguments, options: &mut Options) -> Result<(), String
         None | Some("auto" | "TLSv1") => None,
         Some("TLSv1.2") => Some(TlsVersion::Tls12),
         Some("TLSv1.3") => Some(TlsVersion::Tls13),
-        Some(other) => return Err(format!("--ssl-protocol {other}: auto, TLSv1, TLSv1.2 or TLSv1.3 is wanted")),
+        Some(other) => bail!("--ssl-protocol {other}: auto, TLSv1, TLSv1.2 or TLSv1.3 is wanted"),
     };
     Ok(())
 }

@@ -132,7 +132,7 @@ impl Bench {
         for window in windows {
             self.judge(window);
         }
-        self.alerts.take().and_then(|alerts| alerts.finish()).into_iter().collect()
+        self.alerts.take().and_then(Alerts::finish).into_iter().collect()
     }
 
     fn judge(&mut self, mut window: Window) {
