@@ -6,7 +6,7 @@ use crate::sources::SourceArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_record::{DISK_MIB, Named, Recorded, Setup, run_directory};
+use weir_record::{DISK_MIB, Named, Recorded, Setup};
 use weir_terminal::stop::Stop;
 
 const EXAMPLES: &str = "\
@@ -161,7 +161,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let setup = Setup {
         who: "weir record",
-        directory: args.run.clone().unwrap_or_else(run_directory::next),
+        directory: args.run.clone(),
         named: args.target.named(),
         command: args.command.clone(),
         ladder: args.rung.ladder(),

@@ -31,7 +31,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 /// The most files that this process may have open.
 pub(crate) fn open_files_max() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid place for the result; without one there is the least that everybody has.
+    // SAFETY: `limit` is a valid place for the result; without one there is the least that every process has.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
     if known { limit.rlim_max } else { 1024 }
 }

@@ -55,7 +55,7 @@ pub fn until_end(
     let sources = setup.sources.load(footing.probes.as_ref(), &target, child.is_some())?;
     let transactions = setup.sources.subscribe()?;
     // Not before: what is refused leaves no run behind.
-    let run = Run::create(&setup.directory)?;
+    let run = Run::create(&setup.directory())?;
     let recorder = kernel::start(&run, &mut footing, sources, &target, disk_mib)?;
     let transactions = transactions.map(|told| told.record(&run)).transpose()?;
     let Ending { notes, failed } = wait(limit, stop, &recorder, &target, child.as_mut());
@@ -77,7 +77,7 @@ pub fn while_clients_come(setup: &Setup, time: Duration, stop: &Stop) -> anyhow:
     must_listen(&target)?;
     let sources = setup.sources.load(footing.probes.as_ref(), &target, false)?;
     let transactions = setup.sources.subscribe()?;
-    let run = Run::create(&setup.directory)?;
+    let run = Run::create(&setup.directory())?;
     let recorder = kernel::start(&run, &mut footing, sources, &target, DISK_MIB)?;
     let mut notes = footing.notes;
     let transactions = transactions.map(|told| told.record(&run)).transpose()?;

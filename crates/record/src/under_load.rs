@@ -8,6 +8,7 @@ use crate::target::{TARGET_ENDED, has_ended};
 use crate::transactions::ArmRecording;
 use anyhow::bail;
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_capture::{Footing, Recorder, Rung, Target};
 use weir_load::{LoadError, LoadReport, Options};
@@ -29,6 +30,7 @@ pub fn under_load(
     stop: &Stop,
     drive: impl FnOnce(Options) -> Result<LoadReport, LoadError>,
 ) -> anyhow::Result<()> {
+    let directory = setup.directory();
     let mut footing = setup.ladder.climb()?;
     if let Some(probes) = &mut footing.probes {
         probes.tell_wakeups_of(std::process::id());
@@ -41,9 +43,9 @@ pub fn under_load(
     let address = (address.0.as_str(), address.1);
     let transactions = setup.sources.subscribe()?;
     let mut child = if setup.command.is_empty() { None } else { Some(started(&setup.command, address, stop)?) };
-    let observed = recorder(setup, &mut footing, child.as_ref(), options.url.port)?;
+    let observed = recorder(setup, &mut footing, child.as_ref(), (&directory, options.url.port))?;
     let mut notes = footing.notes;
-    let run = Run::create(&setup.directory)?;
+    let run = Run::create(&directory)?;
     let transactions = transactions.map(|told| told.record(&run)).transpose()?;
     let loaded = into_run(options, &run, drive);
     std::thread::sleep(SETTLE);
@@ -71,7 +73,7 @@ fn recorder(
     setup: &Setup,
     footing: &mut Footing,
     child: Option<&Child>,
-    port: u16,
+    (directory, port): (&Path, u16),
 ) -> anyhow::Result<Option<(Recorder, Target)>> {
     let who = setup.who;
     if footing.rung == Rung::ClientOnly {
@@ -89,7 +91,7 @@ fn recorder(
     target.ports.insert(port);
     footing.settle(&target)?;
     let sources = setup.sources.load(footing.probes.as_ref(), &target, false)?;
-    let run = Run::create(&setup.directory)?;
+    let run = Run::create(directory)?;
     let recorder = kernel::start(&run, footing, sources, &target, DISK_MIB)?;
     Ok(Some((recorder, target)))
 }

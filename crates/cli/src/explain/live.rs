@@ -35,40 +35,41 @@ pub(super) fn record(args: &Args, url: &str) -> anyhow::Result<Outcome> {
         let example = format!("--port {}", options.url.port);
         return Ok(Outcome::Usage(format!("name the server: {example}, --pid PID, --comm NAME, or -- SERVER COMMAND")));
     }
-    let setup = match setup(args) {
+    let (directory, setup) = match setup(args) {
         Ok(setup) => setup,
         Err(usage) => return Ok(usage),
     };
     let stop = Stop::on_signals()?;
     let watch = Watch { quiet: args.json, title: options.url.to_string(), ..Default::default() };
     weir_record::under_load(&setup, options, &stop, |options| watched(options, &stop, &watch))?;
-    Ok(Outcome::Recorded(setup.directory))
+    Ok(Outcome::Recorded(directory))
 }
 
 /// Records what is there for a while, without a load of ours.
 pub(super) fn watch(args: &Args) -> anyhow::Result<Outcome> {
-    let setup = match setup(args) {
+    let (directory, setup) = match setup(args) {
         Ok(setup) => setup,
         Err(usage) => return Ok(usage),
     };
     let stop = Stop::on_signals()?;
     weir_record::while_clients_come(&setup, args.load.duration().unwrap_or(WATCH), &stop)?;
-    Ok(Outcome::Recorded(setup.directory))
+    Ok(Outcome::Recorded(directory))
 }
 
-/// What is recorded, and where it goes; an error where a run is there already.
-fn setup(args: &Args) -> Result<Setup, Outcome> {
+/// Where the run goes, and what is recorded; an error where a run is there already.
+fn setup(args: &Args) -> Result<(PathBuf, Setup), Outcome> {
     let directory = args.run.clone().unwrap_or_else(run_directory::next);
     if run_directory::is_taken(&directory) {
         let name = directory.display();
         return Err(Outcome::Usage(format!("{name} is a run already; name a new directory, or `weir explain {name}`")));
     }
-    Ok(Setup {
+    let setup = Setup {
         who: "weir explain",
-        directory,
+        directory: Some(directory.clone()),
         named: args.target.named(),
         command: args.command.clone(),
         ladder: args.rung.ladder(),
         sources: args.sources.sources(),
-    })
+    };
+    Ok((directory, setup))
 }
