@@ -1,6 +1,5 @@
 //! A checked policy, compiled: names are numbers, and each rule knows for whom it is looked at.
 
-use crate::Mistake;
 use crate::check::{self, Level, Variants, level, scope};
 use crate::glob::Glob;
 use crate::language::interval::Interval;
@@ -8,6 +7,7 @@ use crate::language::mistake::Findings;
 use crate::language::syntax::{self, ActKind, Aggregate, Condition, Name, Predicted, Source, Target, When};
 use crate::reading::{NodeId, Resource, Where};
 use rustc_hash::FxHashMap;
+use weir_diagnostic::Mistake;
 
 /// A policy that can be used.
 #[derive(Debug, Clone)]

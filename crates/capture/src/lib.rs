@@ -7,13 +7,13 @@
 //! # Example
 //!
 //! ```
-//! use weir_capture::{Ladder, Rung, Target};
+//! use weir_capture::{BoundarySource, Ladder, Target};
 //!
 //! let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
 //! let target = Target::of_pid(std::process::id())?;
 //! assert!(target.ports.contains(&listener.local_addr()?.port()));
 //! // `Ladder::default()` tries the probes first, which need privileges; this rung needs none.
-//! let footing = Ladder { forced: Some(Rung::ProcOnly), ..Ladder::default() }.climb()?;
+//! let footing = Ladder { forced: Some(BoundarySource::ProcOnly), ..Ladder::default() }.climb()?;
 //! assert!(footing.probes.is_none());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -1,16 +1,15 @@
 //! The `weir check` command: looks for mistakes in files that other commands read.
 
-use crate::output;
+use crate::given_files::{ARM_BYTES_MAX, read_policy};
 use crate::serve_policy::{PolicyArgs, Settings, Source, Wrong, ids};
-use crate::text_file::{self, TextFileError};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_adapt::Policy;
-use weir_server::{ArmRules, ConfigurationError, LogTarget, Mistake, read_configuration};
-
-/// The largest file of ARM directives that is read, in bytes.
-pub(crate) const ARM_BYTES_MAX: u64 = 16 << 20;
+use weir_diagnostic::Mistake;
+use weir_server::{ArmRules, ConfigurationError, LogTarget, read_configuration};
+use weir_terminal::output;
+use weir_terminal::text_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,18 +61,10 @@ struct Checked {
     /// Why it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
-    mistakes: Vec<Place>,
+    mistakes: Vec<Mistake>,
     /// Warnings: what is accepted, but seldom intended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<Place>,
-}
-
-#[derive(Debug, Serialize)]
-struct Place {
-    line: usize,
-    column: usize,
-    what: String,
-    remedy: String,
+    warnings: Vec<Mistake>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -124,26 +115,22 @@ fn check(path: &Path) -> Vec<Checked> {
 }
 
 fn of_mistakes(file: String, kind: &'static str, (unreadable, mistakes): (Option<String>, Vec<Mistake>)) -> Checked {
-    let place = |Mistake { line, column, what, remedy }| Place { line, column, what, remedy };
-    Checked { file, kind, unreadable, mistakes: mistakes.into_iter().map(place).collect(), warnings: Vec::new() }
+    Checked { file, kind, unreadable, mistakes, warnings: Vec::new() }
 }
 
 /// Checks rules, and with the settings of a configuration that names them also whether the server can use them.
 fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
-    let place = |weir_adapt::Mistake { line, column, what, remedy }| Place { line, column, what, remedy };
     let kind = "policy";
-    match read_text(path) {
+    match read_policy(path) {
         Err(error) => {
             let unreadable = Some(error.to_string());
             Checked { file, kind, unreadable, mistakes: Vec::new(), warnings: Vec::new() }
         }
         Ok(text) => {
-            let weir_adapt::Checked { mistakes, warnings } = weir_adapt::check_policy(&text);
-            let places = |list: Vec<_>| list.into_iter().map(place).collect();
-            let (mut mistakes, mut warnings): (Vec<Place>, Vec<Place>) = (places(mistakes), places(warnings));
+            let weir_adapt::Checked { mut mistakes, mut warnings } = weir_adapt::check_policy(&text);
             if let Some((used, (policy, _))) = used.zip(Policy::read(&file, &text).ok()) {
                 let at_first =
-                    |what| Place { line: 1, column: 1, what, remedy: "name it by `node` in [policy]".to_owned() };
+                    |what| Mistake { line: 1, column: 1, what, remedy: "name it by `node` in [policy]".to_owned() };
                 if policy.rules() == 0 {
                     // The server takes no such file.
                     mistakes.append(&mut warnings);
@@ -152,17 +139,12 @@ fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
                 mistakes.extend(used.setup().engine(policy).err().map(|error| {
                     let (line, what, remedy) = (error.line(), error.what(), error.remedy().to_owned());
                     let begin = text.lines().nth(line - 1).map_or("", |line| &line[..line.find("rule").unwrap_or(0)]);
-                    Place { line, column: begin.chars().count() + 1, what, remedy }
+                    Mistake { line, column: begin.chars().count() + 1, what, remedy }
                 }));
             }
             Checked { file, kind, unreadable: None, mistakes, warnings }
         }
     }
-}
-
-/// Reads a policy, at most as many bytes as a policy may have.
-pub(crate) fn read_text(path: &Path) -> Result<String, TextFileError> {
-    text_file::read(path, weir_adapt::POLICY_BYTES_MAX as u64 + 1)
 }
 
 /// Prints the files, which must be policies.
@@ -174,7 +156,7 @@ fn format(files: &[PathBuf]) -> anyhow::Result<ExitCode> {
             eprintln!("weir check: {file}: only rules can be formatted; name their file .policy");
             return Ok(ExitCode::from(2));
         }
-        let text = match read_text(path) {
+        let text = match read_policy(path) {
             Ok(text) => text,
             Err(error) => {
                 eprintln!("weir check: {file}: {error}");
@@ -207,14 +189,14 @@ fn configuration(path: &Path, file: String) -> Vec<Checked> {
         Err(wrong) => (None, wrong),
     };
     let place = |Wrong { source, what, remedy }: Wrong| match source {
-        Source::Place(line, column) => Place { line, column, what, remedy },
-        Source::Option(_) => Place { line: 1, column: 1, what, remedy },
+        Source::Place(line, column) => Mistake { line, column, what, remedy },
+        Source::Option(_) => Mistake { line: 1, column: 1, what, remedy },
     };
-    let mut mistakes: Vec<Place> = wrong.into_iter().map(place).collect();
-    let text = read_text(path).unwrap_or_default();
+    let mut mistakes: Vec<Mistake> = wrong.into_iter().map(place).collect();
+    let text = read_policy(path).unwrap_or_default();
     mistakes.extend(options.user.as_deref().filter(|user| ids(user).is_err()).map(|user| {
         let what = format!("there is no user `{user}` on this machine");
-        Place { what, remedy: "give one that is in /etc/passwd".to_owned(), ..of_key(&text, "user") }
+        Mistake { what, remedy: "give one that is in /etc/passwd".to_owned(), ..of_key(&text, "user") }
     }));
     let log = options.access_log.as_ref().and_then(|log| match &log.target {
         LogTarget::File(path) => Some(path),
@@ -227,7 +209,7 @@ fn configuration(path: &Path, file: String) -> Vec<Checked> {
             None if log.is_dir() => format!("{} is a directory", log.display()),
             None => return None,
         };
-        Some(Place { what, remedy: "make its directory, or give another file".to_owned(), ..of_key(&text, "file") })
+        Some(Mistake { what, remedy: "make its directory, or give another file".to_owned(), ..of_key(&text, "file") })
     }));
     let rules = settings.as_ref().map(|used| policy(&used.file, used.file.display().to_string(), Some(used)));
     // If something else is wrong, the rules are checked by themselves.
@@ -235,18 +217,16 @@ fn configuration(path: &Path, file: String) -> Vec<Checked> {
         let file = &options.policy.as_ref()?.file;
         Some(policy(file, file.display().to_string(), None))
     });
-    let place = |Mistake { line, column, what, remedy }| Place { line, column, what, remedy };
-    let warnings = options.warnings.into_iter().map(place).collect();
-    let of_file = Checked { file, kind, unreadable: None, mistakes, warnings };
+    let of_file = Checked { file, kind, unreadable: None, mistakes, warnings: options.warnings };
     std::iter::once(of_file).chain(rules).collect()
 }
 
 /// The place of the first line that begins with a key.
-fn of_key(text: &str, key: &str) -> Place {
+fn of_key(text: &str, key: &str) -> Mistake {
     let is_of_key =
         |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
     let line = text.lines().position(is_of_key).map_or(1, |at| at + 1);
-    Place { line, column: 1, what: String::new(), remedy: String::new() }
+    Mistake { line, column: 1, what: String::new(), remedy: String::new() }
 }
 
 fn arm(path: &Path) -> (Option<String>, Vec<Mistake>) {
@@ -266,10 +246,10 @@ fn tell(Checked { file, kind, unreadable, mistakes, warnings }: &Checked) {
     if let Some(why) = unreadable {
         return eprintln!("weir check: {file}: {why}");
     }
-    for Place { line, column, what, remedy } in mistakes {
+    for Mistake { line, column, what, remedy } in mistakes {
         println!("{file}:{line}:{column}: {what}; {remedy}");
     }
-    for Place { line, column, what, remedy } in warnings {
+    for Mistake { line, column, what, remedy } in warnings {
         println!("{file}:{line}:{column}: warning: {what}; {remedy}");
     }
     if mistakes.is_empty() {

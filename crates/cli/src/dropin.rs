@@ -3,30 +3,9 @@
 //! Each is found by the name that the program was called by (a link named `ab`) or as a subcommand (`weir ab`).
 //! Their arguments are read by the originals' rules, so clap only passes them on.
 
-mod ab;
-mod getopt;
-mod heads;
-mod http_load;
-mod httperf;
-mod printf;
-
-use crate::stop::Stop;
 use std::ffi::OsString;
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
-use weir_load::{Control, LoadError, LoadReport, Options};
-
-/// How often the user's wish to end is looked at.
-const TICK: Duration = Duration::from_millis(50);
-/// The most connections of a rate.
-const CONNECTIONS_MAX: u64 = 8192;
-/// The largest list that is read, in bytes.
-const LIST_BYTES_MAX: u64 = 1 << 30;
-/// Files that a run has open besides its connections and those that linger.
-const OTHER_FILES: u64 = 1024 + 64;
 
 const AB_EXAMPLES: &str = "\
 Examples:
@@ -67,7 +46,7 @@ pub(crate) struct HttpLoadArgs {
 
 /// Runs `weir http_load`.
 pub(crate) fn http_load(args: HttpLoadArgs) -> anyhow::Result<ExitCode> {
-    http_load::run("http_load", args.words)
+    weir_compat::http_load("http_load", args.words)
 }
 
 const HTTPERF_EXAMPLES: &str = "\
@@ -94,7 +73,7 @@ pub(crate) struct HttperfArgs {
 
 /// Runs `weir httperf`.
 pub(crate) fn httperf(args: HttperfArgs) -> anyhow::Result<ExitCode> {
-    httperf::run("httperf", args.words)
+    weir_compat::httperf("httperf", args.words)
 }
 
 /// ApacheBench's command line and report, on this program's engine.
@@ -108,7 +87,7 @@ pub(crate) struct AbArgs {
 
 /// Runs `weir ab`.
 pub(crate) fn ab(args: AbArgs) -> anyhow::Result<ExitCode> {
-    ab::run("ab", args.words)
+    weir_compat::ab("ab", args.words)
 }
 
 /// Runs the program that this one was called as, if it was called by the name of one that it stands in for.
@@ -116,80 +95,9 @@ pub(crate) fn by_name(arguments: impl IntoIterator<Item = OsString>) -> Option<a
     let mut arguments = arguments.into_iter();
     let called = arguments.next()?.into_string().ok()?;
     match Path::new(&called).file_name()?.to_str()? {
-        "ab" => Some(ab::run(&called, arguments.collect())),
-        "http_load" => Some(http_load::run(&called, arguments.collect())),
-        "httperf" => Some(httperf::run(&called, arguments.collect())),
+        "ab" => Some(weir_compat::ab(&called, arguments.collect())),
+        "http_load" => Some(weir_compat::http_load(&called, arguments.collect())),
+        "httperf" => Some(weir_compat::httperf(&called, arguments.collect())),
         _ => None,
     }
-}
-
-/// The arguments as text, which all of these programs take them for.
-fn words_as_text(words: Vec<OsString>) -> anyhow::Result<Vec<String>> {
-    let text = |word: OsString| {
-        word.into_string().map_err(|word| anyhow::anyhow!("{}: an argument is no UTF-8 text", word.display()))
-    };
-    words.into_iter().map(text).collect()
-}
-
-/// What the C library calls an error: `Connection refused`.
-fn error_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error ").next().unwrap_or(&text).to_owned()
-}
-
-/// The number of an error of the kernel's.
-fn error_number(error: &io::Error) -> Option<i32> {
-    error.raw_os_error()
-}
-
-/// Runs a load until its own end, the time limit or the user's wish; calls `tick` from time to time meanwhile.
-fn limited(
-    options: Options,
-    control: &Control,
-    stop: &Stop,
-    limit: Option<Duration>,
-    mut tick: impl FnMut(),
-) -> Result<LoadReport, LoadError> {
-    std::thread::scope(|scope| {
-        let (done, over) = channel();
-        let load = scope.spawn(move || {
-            let report = weir_load::run(options, control);
-            // It fails only where the receiver is gone, and then this thread's report is no longer wanted.
-            let _ = done.send(());
-            report
-        });
-        let deadline = limit.map(|limit| Instant::now() + limit);
-        loop {
-            let left = deadline.map_or(TICK, |deadline| deadline.saturating_duration_since(Instant::now()));
-            match over.recv_timeout(TICK.min(left.max(Duration::from_millis(1)))) {
-                Err(RecvTimeoutError::Timeout) => tick(),
-                _ => break,
-            }
-            if stop.asked() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                control.stop();
-            }
-        }
-        load.join().unwrap_or(Err(LoadError::Panicked))
-    })
-}
-
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the result, and every Linux has this clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// The most files that this process may have open.
-fn open_files_max() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid place for the result; without one there is the least that everybody has.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
-    if known { limit.rlim_max } else { 1024 }
-}
-
-/// As many connections as the limit on open files has room for, within reason.
-fn connections_of_a_rate(hosts: u64) -> u32 {
-    let connections = open_files_max().saturating_sub(OTHER_FILES).max(16) / hosts.max(1);
-    connections.clamp(1, CONNECTIONS_MAX) as u32
 }

@@ -1,8 +1,5 @@
 //! The `weir env` command: readings of now, forecasts, rules in force and the latest decisions of a server that adapts.
 
-use crate::stop::Stop;
-use crate::units::counted;
-use crate::{output, units};
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -14,6 +11,9 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_policy_runtime::{ServerNow, persister};
 use weir_store::{Reader, Select};
+use weir_terminal::stop::Stop;
+use weir_terminal::units::counted;
+use weir_terminal::{output, units};
 
 /// The largest file of a token that is read, in bytes.
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
@@ -108,7 +108,7 @@ fn read(args: &Args) -> anyhow::Result<Value> {
 }
 
 fn token(path: &Path) -> anyhow::Result<String> {
-    let text = crate::text_file::read(path, TOKEN_BYTES_MAX).with_context(|| path.display().to_string())?;
+    let text = weir_terminal::text_file::read(path, TOKEN_BYTES_MAX).with_context(|| path.display().to_string())?;
     Ok(text.trim().to_owned())
 }
 

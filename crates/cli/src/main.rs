@@ -5,37 +5,26 @@ mod advise;
 mod agent;
 mod always;
 mod arm;
-mod arm_source;
 mod check;
-mod child;
 mod compare;
-mod decisions;
 mod dropin;
 mod environment;
 mod explain;
+mod forecast_method;
+mod given_files;
 mod load;
-mod load_run;
 mod manual;
 mod modes;
 mod other_tools;
-mod output;
-mod pane;
 mod plan;
-mod privacy;
 mod probe_options;
-mod progress;
-mod readings;
 mod record;
 mod record_session;
 mod replay;
-mod run_directory;
 mod rung;
 mod serve;
 mod serve_policy;
 mod sources;
-mod stop;
-mod text_file;
-mod units;
 mod view;
 mod watch;
 mod webhook;
@@ -43,9 +32,6 @@ mod webtest;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
-
-/// weir's version.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 const START: &str = "\
 Start here:
@@ -136,8 +122,8 @@ fn main() -> ExitCode {
         Command::RecordSession(args) => record_session::run(&args),
         Command::Arm(args) => arm::run(&args),
         Command::Agent(args) => agent::run(&args),
-        Command::Man(args) => manual::man(&args),
-        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&args, &Cli::command()),
+        Command::Completions(args) => manual::completions(&args, &mut Cli::command()),
     })
 }
 
@@ -164,7 +150,7 @@ fn parsed() -> Result<Command, ExitCode> {
 /// Says what went wrong, if anything did.
 fn exit_code(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     outcome.unwrap_or_else(|error| {
-        eprintln!("weir: {}", output::causes(&error));
+        eprintln!("weir: {}", weir_terminal::output::causes(&error));
         ExitCode::FAILURE
     })
 }

@@ -1,7 +1,6 @@
 //! Man pages and shell completions, made from the same definitions as `--help`.
 
 use anyhow::Context;
-use clap::CommandFactory;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -28,10 +27,9 @@ pub(crate) struct CompletionsArgs {
 }
 
 /// Writes `weir.1`, `weir-load.1` and so on.
-pub(crate) fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn man(args: &ManArgs, command: &clap::Command) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&args.directory).with_context(|| format!("cannot make {}", args.directory.display()))?;
-    let command = crate::Cli::command();
-    pages(&args.directory, "weir", &command)?;
+    pages(&args.directory, "weir", command)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,16 +77,17 @@ fn as_it_stands(text: &str) -> String {
 }
 
 /// Prints the script.
-pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn completions(args: &CompletionsArgs, command: &mut clap::Command) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::Cli::command(), "weir", &mut script);
-    crate::output::print(&String::from_utf8_lossy(&script))?;
+    clap_complete::generate(args.shell, command, "weir", &mut script);
+    weir_terminal::output::print(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     /// Terminals have 80 columns; what is longer would be broken in the middle of a command or of a table.
     #[test]

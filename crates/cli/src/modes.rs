@@ -3,44 +3,12 @@
 //! Every option of every command stands in the table; a test goes over the definitions of all of them and tries each
 //! pair of a mode and an option that has no effect in it on the real parser.
 
+mod mode;
 mod table;
 
 use clap::ArgMatches;
-use clap::parser::ValueSource;
+use mode::{Mode, given};
 use table::COMMANDS;
-
-/// A command, its options and its modes.
-pub(crate) struct Usage {
-    /// Its name, with those of the commands that it belongs to.
-    path: &'static [&'static str],
-    /// All of its options; they have an effect in every mode that does not name them.
-    #[cfg_attr(not(test), expect(dead_code, reason = "what a test holds against the definitions"))]
-    options: &'static [&'static [&'static str]],
-    /// Modes in which some of them have none.
-    modes: &'static [Mode],
-}
-
-/// A way to use a command.
-struct Mode {
-    /// Arguments that mean it, for the test.
-    #[cfg_attr(not(test), expect(dead_code, reason = "what a test tries"))]
-    example: &'static str,
-    /// Whether arguments mean it.
-    is_on: fn(&ArgMatches) -> bool,
-    /// Options that have no effect in it.
-    idle: &'static [&'static [&'static str]],
-    /// Why, and what to do instead.
-    words: &'static str,
-}
-
-/// Whether an option was given on the command line.
-fn given(matches: &ArgMatches, id: &str) -> bool {
-    matches.ids().any(|known| known.as_str() == id) && matches.value_source(id) == Some(ValueSource::CommandLine)
-}
-
-fn any_given(matches: &ArgMatches, ids: &[&str]) -> bool {
-    ids.iter().any(|id| given(matches, id))
-}
 
 /// Which options were given without effect, and why they have none; with the command's name in front.
 pub(crate) fn refusal(command: &clap::Command, matches: &ArgMatches) -> Option<String> {

@@ -1,12 +1,8 @@
 //! The options for probes in the server's own programs.
 
-use std::time::{Duration, Instant};
 use weir_capture::packs::PackChoice;
-use weir_capture::user_probes::{Plan, ProbeRequest, Programs, Release, UserProbes, Wanted};
-use weir_capture::{EventSource, Probes, Target, tree};
-
-/// A server that was just started maps its modules within this time.
-const MAPPED: Duration = Duration::from_secs(3);
+use weir_capture::user_probes::{ProbeRequest, Wanted};
+use weir_record::ProbesOfPrograms;
 
 /// Probes in the server's own programs.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -44,44 +40,8 @@ impl ProbeArgs {
         Some(if self.probe.is_empty() { "--packs" } else { "--probe" })
     }
 
-    /// The source for what is wanted, none if nothing is; says what it sets and what it left out.
-    ///
-    /// `just_started` says that the server may not yet have mapped all of its files.
-    pub(crate) fn load(
-        &self,
-        probes: &Probes,
-        target: &Target,
-        just_started: bool,
-    ) -> anyhow::Result<Option<Box<dyn EventSource>>> {
-        let wanted = self.wanted();
-        // What is recorded without being asked for is not waited for.
-        let waits = just_started && !wanted.is_empty();
-        let deadline = Instant::now() + if waits { MAPPED } else { Duration::ZERO };
-        let plan = loop {
-            let programs = Programs::of(target.pids.iter().flat_map(|pid| tree(*pid)));
-            match Plan::of(&wanted, &programs, Release::running()) {
-                Ok(plan) if !plan.sites.is_empty() || Instant::now() >= deadline => break plan,
-                Err(error) if Instant::now() >= deadline => return Err(error.into()),
-                _ => std::thread::sleep(Duration::from_millis(50)),
-            }
-        };
-        for note in &plan.notes {
-            eprintln!("weir: {note}");
-        }
-        if plan.sites.is_empty() && wanted.is_empty() {
-            return Ok(None);
-        }
-        if plan.sites.is_empty() {
-            eprintln!("weir: no pack fits what the server runs: no phases and no queries are recorded");
-            return Ok(None);
-        }
-        match UserProbes::load(probes, plan, self.keep_queries) {
-            Ok(loaded) => Ok(Some(Box::new(loaded))),
-            Err(error) if wanted.is_empty() => {
-                eprintln!("weir: the decisions of the server's rules are not recorded: {error}");
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
-        }
+    /// What they come to.
+    pub(crate) fn probes(&self) -> ProbesOfPrograms {
+        ProbesOfPrograms { wanted: self.wanted(), keep_queries: self.keep_queries }
     }
 }

@@ -1,19 +1,13 @@
 //! The `weir record` command: kernel events of a server, into a run directory.
 
-use crate::arm_source::ArmRecording;
-use crate::child::Child;
+use crate::always::{self, AlwaysArgs};
 use crate::rung::RungArgs;
-use crate::stop::Stop;
-use anyhow::{Context, bail};
+use crate::sources::SourceArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-use weir_capture::{BoundarySource, Footing, Probes, Recorder, Target, cgroup};
-use weir_trace::{Limits, Run, Source};
-
-/// Disk space of a recording, MiB, unless the user says.
-pub(crate) const DISK_MIB: u64 = 4096;
+use std::time::Duration;
+use weir_record::{DISK_MIB, Named, Recorded, Setup};
+use weir_terminal::stop::Stop;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,7 +50,7 @@ pub(crate) struct Args {
     pub(crate) run: Option<PathBuf>,
 
     /// How long to record: 500ms, 10s, 2m; without it until Ctrl-C or the command's end
-    #[arg(short = 'd', long, value_name = "TIME", value_parser = crate::units::duration)]
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = weir_terminal::units::duration)]
     duration: Option<Duration>,
 
     /// Record the addresses of clients as they are; without it, keyed hashes replace them
@@ -80,13 +74,13 @@ pub(crate) struct Args {
     pub(crate) target: TargetArgs,
 
     #[command(flatten)]
-    sources: crate::sources::SourceArgs,
+    sources: SourceArgs,
 
     #[command(flatten)]
     pub(crate) rung: RungArgs,
 
     #[command(flatten)]
-    pub(crate) always: crate::always::AlwaysArgs,
+    pub(crate) always: AlwaysArgs,
 }
 
 /// Which server is meant.
@@ -121,41 +115,19 @@ pub(crate) struct TargetArgs {
 impl TargetArgs {
     /// Whether nothing was named.
     pub(crate) fn is_empty(&self) -> bool {
-        let groups = self.unit.len() + self.container.len() + self.cgroup.len();
-        self.port.is_empty() && self.pid.is_empty() && self.comm.is_empty() && groups == 0
+        self.named().is_empty()
     }
 
-    /// What was named, in words.
-    pub(crate) fn words(&self) -> String {
-        let ports = self.port.iter().map(|port| format!("port {port}"));
-        let pids = self.pid.iter().map(|pid| format!("process {pid}"));
-        let groups = self.cgroup.iter().map(|path| path.display().to_string());
-        let named = self.comm.iter().chain(&self.unit).chain(&self.container).cloned();
-        ports.chain(pids).chain(named).chain(groups).collect::<Vec<_>>().join(", ")
-    }
-
-    /// The processes and ports that are meant.
-    pub(crate) fn find(&self) -> anyhow::Result<Target> {
-        let mut target = Target::default();
-        for port in &self.port {
-            target = target.and(Target::of_port(*port)?);
+    /// The server as it was named.
+    pub(crate) fn named(&self) -> Named {
+        Named {
+            ports: self.port.clone(),
+            pids: self.pid.clone(),
+            comms: self.comm.clone(),
+            units: self.unit.clone(),
+            containers: self.container.clone(),
+            cgroups: self.cgroup.clone(),
         }
-        for pid in &self.pid {
-            target = target.and(Target::of_pid(*pid)?);
-        }
-        for comm in &self.comm {
-            target = target.and(Target::of_comm(comm)?);
-        }
-        for unit in &self.unit {
-            target = target.and(Target::of_group(&cgroup::of_unit(unit)?)?);
-        }
-        for container in &self.container {
-            target = target.and(Target::of_group(&cgroup::of_container(container)?)?);
-        }
-        for path in &self.cgroup {
-            target = target.and(Target::of_group(&cgroup::of_path(path)?)?);
-        }
-        Ok(target)
     }
 }
 
@@ -174,48 +146,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             );
             return Ok(ExitCode::from(2));
         }
-        return crate::always::run(args);
+        let call = always::Call {
+            run: args.run.clone(),
+            keep_addresses: args.keep_addresses,
+            named: args.target.named(),
+            ladder: args.rung.ladder(),
+        };
+        return always::run(&args.always, call);
     }
     // A server that is started here writes its file later.
     if let Some(log) = args.decisions.as_ref().filter(|_| args.command.is_empty()) {
-        crate::decisions::check(log)?;
+        weir_explain::decisions::check(log)?;
     }
     let stop = Stop::on_signals()?;
-    // The probes load before the command starts: if they are refused, no server was started in vain.
-    let mut footing = args.rung.ladder().climb()?;
-    footing.notes.iter().for_each(|note| eprintln!("weir record: {note}"));
-    if footing.source == BoundarySource::ClientOnly {
-        bail!("nothing can be recorded on the rung {:?}", footing.source.name());
-    }
-    if let Some(probes) = footing.probes.as_mut().filter(|_| args.keep_addresses) {
-        probes.keep_addresses();
-    }
-    let mut child = if args.command.is_empty() { None } else { Some(Child::start(&args.command)?) };
-    let mut target = args.target.find()?;
-    if let Some(child) = &child {
-        target = target.and(Target::of_pid(child.id()).context("the command ended at once")?);
-    }
-    if child.is_none() {
-        must_listen(&target)?;
-    }
-    footing.settle(&target)?;
-    let sources = args.sources.load(footing.probes.as_ref(), &target, child.is_some())?;
-    let transactions = args.sources.transactions()?;
-    // Not before: what is refused leaves no run behind.
-    let run = Run::create(&args.run.clone().unwrap_or_else(crate::run_directory::next))?;
-    run.begin(Source::Kernel, crate::VERSION, crate::privacy::command_line(), Some(footing.source.name()), None)?;
-    let recorder = match footing.probes {
-        Some(probes) => Recorder::start_with(probes, sources, &target, &run, limits(args.disk))?,
-        None => Recorder::sample(&target, &run, limits(args.disk))?,
+    let setup = Setup {
+        who: "weir record",
+        directory: args.run.clone(),
+        named: args.target.named(),
+        command: args.command.clone(),
+        ladder: args.rung.ladder(),
+        sources: args.sources.sources(),
     };
-    let transactions = transactions.map(|told| told.record(&run)).transpose()?;
-    let Ending { notes, failed } = wait(args, &stop, &recorder, &target, child.as_mut());
-    let cost = recorder.finish([footing.notes, notes.clone()].concat())?;
-    transactions.map(ArmRecording::finish).transpose()?;
-    if let Some(child) = child {
-        child.end();
-    }
-    let decided = args.decisions.as_ref().map(|log| crate::decisions::put(run.directory(), log)).transpose()?;
+    let recorded = weir_record::until_end(&setup, args.duration, args.disk, args.keep_addresses, &stop)?;
+    let Recorded { run, cost, notes, has_failed } = recorded;
+    let decided = args.decisions.as_ref().map(|log| weir_explain::decisions::put(run.directory(), log)).transpose()?;
     for note in notes.iter().chain(decided.iter().flatten()) {
         eprintln!("weir record: {note}");
     }
@@ -228,85 +182,5 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         cost.cpu_seconds,
         run.directory().display()
     );
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// Without a TCP port no request of a server that runs already would be seen.
-pub(crate) fn must_listen(target: &Target) -> anyhow::Result<()> {
-    if target.ports.is_empty() {
-        bail!("the target listens on no TCP port; name one with --port N");
-    }
-    Ok(())
-}
-
-/// The probes of the highest rung that works, with the reasons why none above it does, where nothing can be done without
-/// probes.
-pub(crate) fn probes(rung: &RungArgs) -> anyhow::Result<(Probes, BoundarySource, Vec<String>)> {
-    let Footing { probes, source, notes: mut why, .. } = rung.ladder().climb()?;
-    let Some(probes) = probes else {
-        why.push(format!("the rung {:?} follows no request", source.name()));
-        bail!("{}", why.join("\n  "));
-    };
-    Ok((probes, source, why))
-}
-
-/// Divides the disk space among the streams, in segments small enough that removing one leaves most of a stream.
-pub(crate) fn limits(disk_mib: u64) -> Limits {
-    let usual = Limits::default();
-    let stream_bytes = (disk_mib << 20) / weir_capture::streams() as u64;
-    Limits { stream_bytes, segment_bytes: usual.segment_bytes.min(stream_bytes / 4), ..usual }
-}
-
-/// How a recording came to its end.
-#[derive(Default)]
-struct Ending {
-    /// What is worth noting about it.
-    notes: Vec<String>,
-    /// The command ended by itself, and not with success.
-    failed: bool,
-}
-
-impl Ending {
-    fn noted(note: String) -> Self {
-        Self { notes: vec![note], failed: false }
-    }
-}
-
-/// What is noted of a target that has ended.
-pub(crate) const TARGET_ENDED: &str = "every process of the target has ended; what was recorded is kept";
-
-/// Whether no process of the target runs any more.
-pub(crate) fn has_ended(target: &Target) -> bool {
-    target.pids.iter().all(|pid| !crate::child::lives(*pid))
-}
-
-/// Waits for the end.
-fn wait(args: &Args, stop: &Stop, recorder: &Recorder, target: &Target, mut child: Option<&mut Child>) -> Ending {
-    let begin = Instant::now();
-    let mut line = crate::progress::Line::new();
-    loop {
-        if stop.asked() || args.duration.is_some_and(|limit| begin.elapsed() >= limit) {
-            return Ending::default();
-        }
-        if recorder.has_failed() {
-            return Ending::noted("the recording could not be written on".to_owned());
-        }
-        if let Some(status) = child.as_deref_mut().and_then(Child::ended) {
-            let note = format!("the command ended ({status}); what was recorded is kept");
-            return Ending { failed: !status.success(), ..Ending::noted(note) };
-        }
-        if child.is_none() && has_ended(target) {
-            return Ending::noted(TARGET_ENDED.to_owned());
-        }
-        let recording = recorder.recording();
-        line.show(|| {
-            format!(
-                "recording {:.0} s, {} events, {} lost",
-                begin.elapsed().as_secs_f64(),
-                recording.events.load(Ordering::Relaxed),
-                recording.lost.load(Ordering::Relaxed)
-            )
-        });
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

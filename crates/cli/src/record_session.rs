@@ -1,7 +1,5 @@
 //! The `weir record-session` command.
 
-use crate::output;
-use crate::stop::Stop;
 use anyhow::{Context, bail};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,6 +9,8 @@ use weir_session::client::Trust;
 use weir_session::recorder::{Options, Recorder};
 use weir_session::recording::Recording;
 use weir_session::{convert, har};
+use weir_terminal::output;
+use weir_terminal::stop::Stop;
 
 /// How often we look for something to write, and for the end.
 const LOOK: Duration = Duration::from_millis(50);

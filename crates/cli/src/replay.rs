@@ -1,15 +1,17 @@
 //! The `weir replay` command: the decisions that rules would have made on recorded readings.
 
-use crate::decisions::Meanwhile;
-use crate::readings::{Lines, READINGS};
-use crate::units::counted;
-use crate::{check, output, units};
+use crate::forecast_method::method;
+use crate::given_files::read_policy;
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_adapt::forecast::Method;
 use weir_adapt::{Counts, Decision, Engine, ForecastErrors, NO_RULES, Outcome, Policy, Replay, ReplayCounts, log};
+use weir_explain::decisions::Meanwhile;
+use weir_explain::readings::{Lines, READINGS};
+use weir_terminal::output;
+use weir_terminal::units::counted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,21 +76,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn method(text: &str) -> Result<Method, String> {
-    match text.split_once(':') {
-        None if text == "least-squares" => Ok(Method::LeastSquares),
-        None if text == "robust" => Ok(Method::Robust),
-        Some(("seasonal", period)) => {
-            let period_ms = units::duration(period)?.as_millis();
-            match u64::try_from(period_ms) {
-                Ok(period_ms @ 96..=31_622_400_000) => Ok(Method::Seasonal { period_ms }),
-                _ => Err("a season lasts from 96ms to a year".to_owned()),
-            }
-        }
-        _ => Err("write least-squares, robust or seasonal:24h".to_owned()),
-    }
-}
-
 /// The last line of the JSON.
 #[derive(Debug, Serialize)]
 struct Summary {
@@ -141,7 +128,7 @@ struct OfForecast {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let file = args.policy.display().to_string();
-    let text = check::read_text(&args.policy).with_context(|| file.clone())?;
+    let text = read_policy(&args.policy).with_context(|| file.clone())?;
     let policy = match Policy::read(&file, &text) {
         Ok((policy, _)) => policy,
         Err(mistakes) => {
@@ -279,7 +266,7 @@ impl<'a> Telling<'a> {
             return Ok(true);
         }
         let place = format!("{}:{}", lines.path.display(), lines.number);
-        output::print_while_read(&format!("part {}, from {place} on, begins afresh\n", self.parts))
+        Ok(output::print_while_read(&format!("part {}, from {place} on, begins afresh\n", self.parts))?)
     }
 
     /// The part that is told is over; `false` = the reader has closed the pipe.
@@ -356,9 +343,9 @@ impl<'a> Telling<'a> {
             let recorded = Recorded { same, others, lines_lost: lost, lines_cut: self.cut.len() as u64, of_no_session };
             let (parts, rules, counts) = (self.parts, self.rules, self.counts);
             let summary = Summary { parts, entries, ticks, rules, forecasts, counts, recorded };
-            return output::print(&(serde_json::to_string(&summary)? + "\n"));
+            return Ok(output::print(&(serde_json::to_string(&summary)? + "\n"))?);
         }
-        output::print(&self.in_words(&forecasts))
+        Ok(output::print(&self.in_words(&forecasts))?)
     }
 
     /// The table of rules, and what is to be known beside it.

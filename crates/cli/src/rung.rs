@@ -26,16 +26,11 @@ enum Asked {
     This(BoundarySource),
 }
 
-fn rung(word: &str) -> Result<Asked, NoSuchSource> {
-    if word == "auto" { Ok(Asked::Highest) } else { BoundarySource::of_word(word).map(Asked::This) }
+fn rung(word: &str) -> anyhow::Result<Asked> {
+    if word == "auto" { Ok(Asked::Highest) } else { Ok(Asked::This(BoundarySource::of_word(word)?)) }
 }
 
 impl RungArgs {
-    /// Whether one rung and no other is asked for.
-    pub(crate) fn is_forced(&self) -> bool {
-        matches!(self.rung, Asked::This(_))
-    }
-
     /// The ladder to climb.
     pub(crate) fn ladder(&self) -> Ladder {
         let forced = match self.rung {

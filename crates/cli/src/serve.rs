@@ -2,11 +2,9 @@
 
 mod said;
 
-use crate::check::ARM_BYTES_MAX;
+use crate::given_files::ARM_BYTES_MAX;
 use crate::serve_policy::{Adapting, PolicyArgs};
-use crate::stop::Stop;
-use crate::text_file;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use said::{announce, farewell, greeting};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::collections::HashMap;
@@ -21,6 +19,8 @@ use weir_server::{
     ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, SiteWord, Symlinks, Teller, is_media_type,
     read_configuration,
 };
+use weir_terminal::stop::Stop;
+use weir_terminal::text_file;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -514,18 +514,16 @@ fn systemd_sockets(environment: &HashMap<OsString, OsString>) -> Vec<ListenAddr>
 }
 
 /// An ending and its media type, which goes into a field as it is.
-fn media_type(text: &str) -> Result<(String, String), String> {
-    let (ending, media_type) = text.split_once('=').ok_or("it has no =")?;
-    if !is_media_type(media_type) {
-        return Err(format!("{media_type:?} is no media type"));
-    }
+fn media_type(text: &str) -> anyhow::Result<(String, String)> {
+    let (ending, media_type) = text.split_once('=').context("it has no =")?;
+    anyhow::ensure!(is_media_type(media_type), "{media_type:?} is no media type");
     Ok((ending.trim_start_matches('.').to_ascii_lowercase(), media_type.to_owned()))
 }
 
 /// Reads from a file which requests are reported as transactions.
-fn arm_rules(path: &Path) -> Result<ArmRules, String> {
-    let text = text_file::read(path, ARM_BYTES_MAX).map_err(|error| format!("--arm {}: {error}", path.display()))?;
-    text.parse().map_err(|error| format!("--arm {}, {error}", path.display()))
+fn arm_rules(path: &Path) -> anyhow::Result<ArmRules> {
+    let text = text_file::read(path, ARM_BYTES_MAX).map_err(|error| anyhow!("--arm {}: {error}", path.display()))?;
+    text.parse().map_err(|error| anyhow!("--arm {}, {error}", path.display()))
 }
 
 /// A hint for a refusal that comes from the server's own confinement.

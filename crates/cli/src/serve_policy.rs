@@ -1,9 +1,10 @@
 //! `weir serve --policy`: a server that follows rules, and the persister, a process that writes files and posts alerts for
 //! it because the confined server cannot.
 
+use crate::forecast_method::method;
+use crate::given_files::read_policy;
 use crate::webhook::Webhook;
-use crate::{check, replay, units};
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -18,6 +19,7 @@ use weir_policy_runtime::persister::{self, Alerts, Places};
 use weir_policy_runtime::{PersisterEnds, PolicyRuntime, Ready, Running, ServerActions, Setup, check_recording};
 use weir_server::{Adviser, Control, Options, Placed, Server, Teller};
 use weir_store::Limits;
+use weir_terminal::units;
 
 /// Bytes that the pipe to the persister holds, as far as the system allows.
 const PIPE_BYTES: libc::c_int = 1 << 20;
@@ -47,7 +49,7 @@ pub(crate) struct PolicyArgs {
     node: Option<String>,
 
     /// How forecasts are made: least-squares, robust, or seasonal:PERIOD such as seasonal:24h [default: least-squares]
-    #[arg(long, value_name = "METHOD", value_parser = replay::method)]
+    #[arg(long, value_name = "METHOD", value_parser = method)]
     forecast: Option<Method>,
 
     /// Append readings and decisions to FILE, for weir replay; at 64 MiB it becomes FILE.1, and four such files are
@@ -119,14 +121,15 @@ impl Settings {
             return if unused.is_empty() { Ok(None) } else { Err(unused) };
         };
         let mut wrong = Vec::new();
-        let mut test = |source: Source, tested: Result<(), String>| {
+        let mut test = |source: Source, tested: anyhow::Result<()>| {
             let Err(error) = tested else { return };
+            let error = error.to_string();
             let (what, remedy) = error.rsplit_once("; ").unwrap_or((&error, "give another one"));
             wrong.push(Wrong { source, what: what.to_owned(), remedy: remedy.to_owned() });
         };
         let method = match said.and_then(|said| said.forecast.as_ref()).filter(|_| args.forecast.is_none()) {
-            Some(Placed { value, line, column }) => replay::method(value).unwrap_or_else(|remedy| {
-                test(Source::Place(*line, *column), Err(format!("there is no forecast method \"{value}\"; {remedy}")));
+            Some(Placed { value, line, column }) => method(value).unwrap_or_else(|remedy| {
+                test(Source::Place(*line, *column), Err(anyhow!("there is no forecast method \"{value}\"; {remedy}")));
                 Method::default()
             }),
             None => args.forecast.unwrap_or_default(),
@@ -136,16 +139,16 @@ impl Settings {
             chosen("--environment", args.environment.as_ref(), said.and_then(|said| said.environment.as_ref()));
         let webhook = chosen("--webhook", args.webhook.as_ref(), said.and_then(|said| said.webhook.as_ref()));
         if let Some((path, from)) = &decisions {
-            test(*from, check_recording(path).map_err(|error| error.to_string()));
+            test(*from, check_recording(path).map_err(anyhow::Error::from));
         }
         if let Some((path, from)) = &environment {
-            test(*from, weir_store::check_store(path).map_err(|error| error.to_string()));
+            test(*from, weir_store::check_store(path).map_err(anyhow::Error::from));
             if decisions.as_ref().is_some_and(|(decisions, _)| decisions == path) {
-                test(*from, Err(format!("{} is the recording, too; give another file", path.display())));
+                test(*from, Err(anyhow!("{} is the recording, too; give another file", path.display())));
             }
         }
         if let Some((url, from)) = &webhook {
-            test(*from, weir_load::Url::parse(url).map(drop).map_err(|error| format!("{url}: {error}")));
+            test(*from, weir_load::Url::parse(url).map(drop).map_err(|error| anyhow!("{url}: {error}")));
         }
         if !wrong.is_empty() {
             return Err(wrong);
@@ -187,13 +190,11 @@ fn chosen<T: Clone>(option: &'static str, given: Option<&T>, said: Option<&Place
     given.or_else(|| said.map(|said| (said.value.clone(), Source::Place(said.line, said.column))))
 }
 
-fn tick(text: &str) -> Result<Duration, String> {
+fn tick(text: &str) -> anyhow::Result<Duration> {
     let tick = units::duration(text)?;
-    if (Duration::from_millis(10)..=Duration::from_secs(60)).contains(&tick) {
-        Ok(tick)
-    } else {
-        Err("a tick is 10ms to 1min long".to_owned())
-    }
+    let bounds = Duration::from_millis(10)..=Duration::from_secs(60);
+    anyhow::ensure!(bounds.contains(&tick), "a tick is 10ms to 1min long");
+    Ok(tick)
 }
 
 /// Orders to the server, as rules give them.
@@ -261,20 +262,20 @@ pub(crate) struct Adapting {
 impl Adapting {
     /// By the policy of the command line or of the `configuration`; `None` without one. `Err`: it cannot be used, in lines
     /// that say where and why.
-    pub(crate) fn new(args: &PolicyArgs, options: &Options, configuration: &Path) -> Result<Option<Self>, String> {
+    pub(crate) fn new(args: &PolicyArgs, options: &Options, configuration: &Path) -> anyhow::Result<Option<Self>> {
         let found = Settings::of(args, options).map_err(|wrong| {
             let line = |Wrong { source, what, remedy }: &Wrong| match source {
                 Source::Option(option) => format!("{option}: {what}; {remedy}"),
                 Source::Place(line, column) => format!("{}:{line}:{column}: {what}; {remedy}", configuration.display()),
             };
-            wrong.iter().map(line).collect::<Vec<_>>().join("\nweir serve: ")
+            anyhow!(wrong.iter().map(line).collect::<Vec<_>>().join("\nweir serve: "))
         })?;
         let Some(settings) = found else { return Ok(None) };
         let policy = read(&settings.file)?;
         if let Some(doubt) = settings.doubt(&policy) {
             (options.notice)(&format!("{}: {doubt}; name it by --node", settings.file.display()));
         }
-        let runtime = PolicyRuntime::new(policy, settings.setup()).map_err(|error| error.to_string())?;
+        let runtime = PolicyRuntime::new(policy, settings.setup())?;
         let (is_named, notice) = (args.policy.is_some(), options.notice);
         Ok(Some(Self { runtime, settings, is_named, ready: None, running: None, persister: None, notice }))
     }
@@ -324,12 +325,12 @@ impl Adapting {
         }
         let Some(running) = &self.running else { return };
         let file = &self.settings.file;
-        let replaced = read(file).and_then(|policy| running.replace(policy).map_err(|error| error.to_string()));
+        let replaced = read(file).and_then(|policy| Ok(running.replace(policy)?));
         let file = file.display();
         match replaced {
             Ok(()) => (self.notice)(&format!("{file} was read again and its rules hold")),
             Err(why) => {
-                running.refused(&why);
+                running.refused(&why.to_string());
                 (self.notice)(&format!("{why}\nweir serve: {file} was not taken up; the rules before it stay"));
             }
         }
@@ -371,14 +372,14 @@ fn has_ended(mut pipe: File, most: Duration) -> bool {
 
 /// Reads and checks a policy; what is wrong with it in lines. A policy without a rule is refused: an editor or a full
 /// disk may leave an empty file.
-fn read(file: &Path) -> Result<Policy, String> {
+fn read(file: &Path) -> anyhow::Result<Policy> {
     let name = file.display().to_string();
-    let text = check::read_text(file).map_err(|error| format!("{name}: {error}; give a file of rules"))?;
+    let text = read_policy(file).map_err(|error| anyhow!("{name}: {error}; give a file of rules"))?;
     let (policy, _) = Policy::read(&name, &text).map_err(|mistakes| {
-        mistakes.iter().map(|mistake| format!("{name}:{mistake}")).collect::<Vec<_>>().join("\nweir serve: ")
+        anyhow!(mistakes.iter().map(|mistake| format!("{name}:{mistake}")).collect::<Vec<_>>().join("\nweir serve: "))
     })?;
     if policy.rules() == 0 {
-        return Err(format!("{name}: {NO_RULES}; write one, or serve without a policy"));
+        bail!("{name}: {NO_RULES}; write one, or serve without a policy");
     }
     Ok(policy)
 }

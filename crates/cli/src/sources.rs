@@ -1,10 +1,9 @@
 //! The sources of events beside the spine that a user may ask for, by option.
 
-use crate::arm_source::Subscription;
 use crate::probe_options::ProbeArgs;
 use crate::watch::WatchArgs;
-use anyhow::bail;
-use weir_capture::{EventSource, MOST_HZ, Probes, Samples, Target};
+use weir_capture::MOST_HZ;
+use weir_record::Sources;
 
 /// What else to record.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -29,38 +28,17 @@ pub(crate) struct SourceArgs {
 }
 
 impl SourceArgs {
-    /// Loads all sources that were asked for, for the spine's targets; a rung without probes has none.
-    ///
-    /// Call it before a run is made, so that a refusal leaves no run behind. `just_started` says that the
-    /// server may not yet have mapped all of its files.
-    pub(crate) fn load(
-        &self,
-        probes: Option<&Probes>,
-        target: &Target,
-        just_started: bool,
-    ) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
-        let Some(loaded) = probes else {
-            if let Some(option) = self.given() {
-                bail!("{option} needs the kernel's probes, which this rung does without (see --rung)");
-            }
-            return Ok(Vec::new());
-        };
-        let mut sources: Vec<Box<dyn EventSource>> = Vec::new();
-        if let Some(hz) = self.stacks {
-            sources.push(Box::new(Samples::load(loaded, hz)?));
-            // What they will lack of the server is said at once, not when the recording is over.
-            if let Some(missing) = weir_capture::missing_of_stacks(&target.pids) {
-                eprintln!("weir: {missing}");
-            }
+    /// What they come to.
+    pub(crate) fn sources(&self) -> Sources {
+        let (watched, windows) = self.watch.watched();
+        Sources {
+            stacks_hz: self.stacks,
+            transactions: self.arm,
+            programs: self.probes.probes(),
+            watched,
+            windows,
+            asked_by: self.given(),
         }
-        sources.extend(self.probes.load(loaded, target, just_started)?);
-        sources.extend(self.watch.load(loaded)?);
-        Ok(sources)
-    }
-
-    /// Has the agent tell of transactions, if that was asked for; likewise before a run is made.
-    pub(crate) fn transactions(&self) -> anyhow::Result<Option<Subscription>> {
-        self.arm.then(Subscription::open).transpose()
     }
 
     /// One of these options that was given, if any was.

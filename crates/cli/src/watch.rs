@@ -1,7 +1,8 @@
 //! Optional sources of a recording: `--watch` and `--watch-windows`.
 
+use anyhow::{Context, bail};
 use std::time::Duration;
-use weir_capture::{EventSource, Probes, UnknownWatched, Watch, Watched, Windows};
+use weir_capture::{Watched, Windows};
 
 /// What is watched beside scheduler and sockets.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -26,23 +27,22 @@ impl WatchArgs {
         self.watch.as_ref().map(|_| "--watch")
     }
 
-    /// Loads the sources, if any are wanted.
-    pub(crate) fn load(&self, probes: &Probes) -> anyhow::Result<Option<Box<dyn EventSource>>> {
-        let sources = self.watch.as_ref().map_or(&[][..], |sources| &sources.0);
-        Ok(Watch::load(probes, sources, self.watch_windows)?)
+    /// What is watched, and when.
+    pub(crate) fn watched(&self) -> (Vec<Watched>, Option<Windows>) {
+        (self.watch.as_ref().map(|sources| sources.0.clone()).unwrap_or_default(), self.watch_windows)
     }
 }
 
-fn sources(list: &str) -> Result<Sources, UnknownWatched> {
-    Watched::parse_list(list).map(Sources)
+fn sources(list: &str) -> anyhow::Result<Sources> {
+    Ok(Sources(Watched::parse_list(list)?))
 }
 
-fn windows(text: &str) -> Result<Windows, String> {
-    let (on, every) = text.split_once('/').ok_or_else(|| format!("{text:?} is no window; write 100ms/2s"))?;
-    let (on, every) = (crate::units::duration(on)?, crate::units::duration(every)?);
+fn windows(text: &str) -> anyhow::Result<Windows> {
+    let (on, every) = text.split_once('/').with_context(|| format!("{text:?} is no window; write 100ms/2s"))?;
+    let (on, every) = (weir_terminal::units::duration(on)?, weir_terminal::units::duration(every)?);
     let least = Duration::from_millis(20);
     if on < least || on >= every {
-        return Err("a window is at least 20ms long, and shorter than its period".to_owned());
+        bail!("a window is at least 20ms long, and shorter than its period");
     }
     Ok(Windows { on, every })
 }
@@ -54,12 +54,14 @@ mod tests {
     #[test]
     fn windows_and_lists_are_read_or_refused_in_words() {
         let window = Windows { on: Duration::from_millis(100), every: Duration::from_secs(2) };
-        assert_eq!(windows("100ms/2s"), Ok(window));
+        assert_eq!(windows("100ms/2s").ok(), Some(window));
         for bad in ["100ms", "2s/100ms", "1ms/2s", "x/2s", "2s/2s"] {
             assert!(windows(bad).is_err(), "{bad:?}");
         }
-        let error = sources("disk,lock").expect_err("no such source").to_string();
-        assert!(error.contains("\"lock\"") && error.contains("locks"), "{error}");
+        assert!(
+            sources("disk,lock")
+                .is_err_and(|error| error.to_string().contains("\"lock\"") && error.to_string().contains("locks"))
+        );
         assert!(sources("all").is_ok_and(|all| all.0.len() == 4));
     }
 }

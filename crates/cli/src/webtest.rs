@@ -1,7 +1,5 @@
 //! The `weir webtest` command.
 
-use crate::output;
-use crate::text_file::{self, TextFileError};
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +9,8 @@ use weir_session::replay::Replay;
 use weir_session::report::{self, Ran};
 use weir_session::suite::Suite;
 use weir_session::{convert, har, interpret, literal, monkeywrench, replay, runner, secrets, specification};
+use weir_terminal::output;
+use weir_terminal::text_file::{self, TextFileError};
 
 /// A file of tests may be so large.
 const FILE_BYTES_MAX: u64 = 256 << 20;

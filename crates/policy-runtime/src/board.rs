@@ -1,6 +1,7 @@
 //! Where the controller shows what it sees, and where it is told things.
 
 use crate::environment::Environment;
+use crate::metrics;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
@@ -58,7 +59,7 @@ impl Board {
     }
 
     pub(crate) fn show(&self, environment: &Environment) {
-        let shown = (environment.json(), environment.metrics());
+        let shown = (environment.json(), metrics::text(environment));
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 

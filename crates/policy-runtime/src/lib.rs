@@ -23,7 +23,7 @@
 //! 5. `persister_pipe.rs` sends the recording, looks, decisions and alerts over a pipe to the persister, which keeps them
 //!    (`recording.rs`, the crate `weir-store`), hands alerts on and says what was lost.
 //!
-//! The command puts decisions on the time line of a run (`crates/cli/src/decisions/`) where the run has not got them by
+//! The command puts decisions on the time line of a run (`crates/explain/src/decisions/`) where the run has not got them by
 //! the server's probe (`remark.rs`).
 //!
 //! # Example
@@ -66,6 +66,7 @@ mod controller;
 mod environment;
 mod leases;
 mod loop_stats;
+mod metrics;
 mod monitor;
 mod noted;
 mod passed;

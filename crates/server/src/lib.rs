@@ -106,7 +106,7 @@ mod transport;
 pub use certificates::settings::CertificateFiles;
 pub use config::options::Options;
 pub use config::{
-    ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, Mistake, parse_configuration, read_configuration,
+    ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, parse_configuration, read_configuration,
 };
 pub use counters::waits::Waits;
 pub use counters::{Counters, Counts};
@@ -134,3 +134,4 @@ pub use site::settings::SiteWord;
 pub use telemetry::access_log::settings::{AccessLog, LogFormat, LogTarget, OwnFormat, Rotation};
 pub use telemetry::admin::{Admin, AdminError, AdminToken, Teller};
 pub use telemetry::arm_rules::{ArmRules, ArmRulesError};
+pub use weir_diagnostic::Mistake;

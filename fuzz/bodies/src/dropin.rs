@@ -1,21 +1,17 @@
-//! The command lines of other load generators, compiled a second time from the command's files.
+//! The command lines of other load generators, compiled a second time.
 
 #![allow(dead_code, reason = "not all of it is fuzzed")]
 
-#[path = "../../../crates/cli/src/dropin/ab/arguments.rs"]
+#[path = "../../../crates/compat/src/ab/arguments.rs"]
 mod ab;
-#[path = "../../../crates/cli/src/dropin/getopt.rs"]
-pub(crate) mod getopt;
-#[path = "../../../crates/cli/src/dropin/http_load/arguments.rs"]
+#[path = "../../../crates/compat/src/http_load/arguments.rs"]
 mod http_load;
-#[path = "../../../crates/cli/src/dropin/httperf/arguments.rs"]
+#[path = "../../../crates/compat/src/httperf/arguments.rs"]
 mod httperf;
-#[path = "../../../crates/cli/src/dropin/httperf/parts.rs"]
+#[path = "../../../crates/compat/src/httperf/parts.rs"]
 mod parts;
-#[path = "../../../crates/cli/src/dropin/httperf/period.rs"]
+#[path = "../../../crates/compat/src/httperf/period.rs"]
 mod period;
-#[path = "../../../crates/cli/src/dropin/printf.rs"]
-pub(crate) mod printf;
 
 /// Reads any lines as the arguments of each of these programs: what they ask for can be done, or is refused.
 pub fn dropin_arguments(input: &[u8]) {

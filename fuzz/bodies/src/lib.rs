@@ -120,12 +120,18 @@ mod certificates {
 #[path = "../../../crates/server/src/quic/handed.rs"]
 mod handed;
 
-// The command is a program without a library, so these are compiled a second time, too.
+// Libraries keep these to themselves, so they are compiled a second time, too.
 #[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/cli/src/advise/configuration/mod.rs"]
+#[path = "../../../crates/compat/src/getopt.rs"]
+mod getopt;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/compat/src/printf.rs"]
+mod printf;
+#[allow(dead_code, unused_imports, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/advise/src/configuration/mod.rs"]
 mod servers;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/cli/src/advise/rules/sql.rs"]
+#[path = "../../../crates/advise/src/rules/sql.rs"]
 mod statements;
 
 /// Takes bytes off the input as choices of the fuzzer; zeros when it is used up.

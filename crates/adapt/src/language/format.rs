@@ -3,7 +3,7 @@
 use super::mistake::Findings;
 use super::parse::parse;
 use super::token::{Kind, Token, spaced, tokens};
-use crate::Mistake;
+use weir_diagnostic::Mistake;
 
 /// Columns of a line; longer rules go on in the next.
 const WIDTH: usize = 100;

@@ -1,28 +1,9 @@
 //! What is wrong in a policy, with its place.
 
-use std::fmt;
+use weir_diagnostic::Mistake;
 
 /// At most so many mistakes of one file are told; more would only be noise.
 pub(crate) const MISTAKES_MAX: usize = 100;
-
-/// Something wrong, or doubtful, in a policy or in recorded readings.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mistake {
-    /// The line, counted from 1.
-    pub line: usize,
-    /// The character in its line, counted from 1.
-    pub column: usize,
-    /// What is wrong.
-    pub what: String,
-    /// What would be right.
-    pub remedy: String,
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}; {}", self.line, self.column, self.what, self.remedy)
-    }
-}
 
 /// Finds the line and column of a byte.
 #[derive(Debug)]

@@ -14,7 +14,6 @@ mod units;
 
 pub(crate) use condition::SCOPES;
 pub use format::format_policy;
-pub use mistake::Mistake;
 pub use parse::POLICY_BYTES_MAX;
 pub(crate) use parse::parse;
 pub(crate) use units::value_with_unit;

@@ -2,13 +2,13 @@
 
 use super::error::ExportError;
 use super::families::{BOUNDS_S, Data, Family, Labels};
-use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weir_exposition::{Families, Kind};
 
 /// A request's head may be so long.
 const MOST_HEAD: usize = 8 << 10;
@@ -21,61 +21,48 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// The families as text.
 pub(crate) fn text(families: &[Family]) -> String {
-    let mut text = String::new();
+    let mut out = Families::new();
     for family in families {
         let name = family.prometheus_name();
-        let sort = match family.data {
-            Data::Histogram(_) => "histogram",
-            Data::Sum(_) => "counter",
-            Data::Gauge(_) => "gauge",
+        let kind = match family.data {
+            Data::Histogram(_) => Kind::Histogram,
+            Data::Sum(_) => Kind::Counter,
+            Data::Gauge(_) => Kind::Gauge,
         };
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {sort}", escaped(&family.help, false));
+        out.begin(&name, kind, &on_a_line(&family.help));
         match &family.data {
             Data::Sum(series) | Data::Gauge(series) => {
                 for (labels, value) in series {
-                    let _ = writeln!(text, "{name}{} {value}", braces(labels, None));
+                    with_labels(labels, |labels| out.sample(&name, labels, value));
                 }
             }
             Data::Histogram(series) => {
                 for (labels, histogram) in series {
-                    let mut below = 0u64;
-                    for (bucket, count) in histogram.buckets.iter().enumerate() {
-                        below = below.saturating_add(*count);
-                        let bound = BOUNDS_S.get(bucket).map_or("+Inf".to_owned(), f64::to_string);
-                        let _ = writeln!(text, "{name}_bucket{} {below}", braces(labels, Some(&bound)));
-                    }
-                    let labels = braces(labels, None);
-                    let _ = writeln!(text, "{name}_sum{labels} {}\n{name}_count{labels} {below}", histogram.sum_s());
+                    let bounds = BOUNDS_S.iter().copied().chain([f64::INFINITY]);
+                    let below = histogram.buckets.iter().scan(0u64, |below, count| {
+                        *below = below.saturating_add(*count);
+                        Some(*below)
+                    });
+                    let below = bounds.zip(below);
+                    with_labels(labels, |labels| out.histogram(&name, labels, below, histogram.sum_s()));
                 }
             }
         }
     }
-    text
+    out.into_text()
 }
 
-fn braces(labels: &Labels, bound: Option<&str>) -> String {
-    if labels.is_empty() && bound.is_none() {
-        return String::new();
-    }
-    let told = labels.iter().map(|(name, value)| format!("{}=\"{}\"", name.replace('.', "_"), escaped(value, true)));
-    let bound = bound.map(|bound| format!("le=\"{bound}\""));
-    format!("{{{}}}", told.chain(bound).collect::<Vec<_>>().join(","))
+/// Calls `then` with the labels as Prometheus names them.
+fn with_labels(labels: &Labels, then: impl FnOnce(weir_exposition::Labels<'_>)) {
+    let labels: Vec<(String, String)> =
+        labels.iter().map(|(name, value)| (name.replace('.', "_"), on_a_line(value))).collect();
+    let labels: Vec<(&str, &str)> = labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    then(&labels);
 }
 
-/// What stands for characters that would end a value or a line; others that no line may hold are spaces.
-fn escaped(text: &str, quoted: bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for one in text.chars() {
-        match one {
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '"' if quoted => out.push_str("\\\""),
-            one if one.is_control() => out.push(' '),
-            one => out.push(one),
-        }
-    }
-    out
+/// A text with spaces for characters that no line may hold; the writer has an escape for the end of a line.
+fn on_a_line(text: &str) -> String {
+    text.chars().map(|one| if one.is_control() && one != '\n' { ' ' } else { one }).collect()
 }
 
 /// Makes the text when it is asked for.

@@ -100,7 +100,7 @@ fn read(path: &Path, option: &str) -> anyhow::Result<String> {
     if length > MOST_FILE {
         bail!("{option}: {} is larger than {} KiB", path.display(), MOST_FILE >> 10);
     }
-    crate::text_file::read(path, MOST_FILE).with_context(told)
+    weir_terminal::text_file::read(path, MOST_FILE).with_context(told)
 }
 
 /// The key in a file that only its owner may read.

@@ -5,7 +5,6 @@ mod keeper;
 mod state;
 mod waits;
 
-use crate::stop::Stop;
 use anyhow::Context;
 use exports::ExportArgs;
 use keeper::StoreKeeper;
@@ -20,6 +19,7 @@ use waits::Captured;
 use weir_agent::{Agent, Settings};
 use weir_report::count;
 use weir_store::Limits;
+use weir_terminal::stop::Stop;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,11 +64,11 @@ pub(crate) struct Args {
 
     /// Keep every transaction that takes at least this long, such as 500ms, with all its details; the slowest of each
     /// minute and some of those that fail are kept in any case
-    #[arg(long, value_name = "TIME", value_parser = crate::units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = weir_terminal::units::duration)]
     slow: Option<Duration>,
 
     /// How long to keep it: 12h, 7d
-    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = crate::units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = weir_terminal::units::duration)]
     keep: Duration,
 
     /// How much to keep, in MB; the oldest goes first

@@ -32,7 +32,7 @@ pub(super) struct Args {
     state: Option<PathBuf>,
 
     /// How far back: 1h, 7d
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = crate::units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = weir_terminal::units::duration)]
     since: Duration,
 
     /// Only transactions of this application

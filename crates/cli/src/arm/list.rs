@@ -1,8 +1,9 @@
 //! `weir arm list`: which applications, transactions and processes the agent knows.
 
+use super::asking::Where;
 use super::table::Table;
 use super::top::switch_text;
-use super::{Where, full_name, json, unexpected};
+use super::words::{full_name, json, unexpected};
 use std::process::ExitCode;
 use weir_agent::protocol::{AgentStatus, Answer, Ask, List, Rule};
 use weir_report::{clean, count};
@@ -52,7 +53,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         other => return Err(unexpected(&other)),
     };
     let listed = Listed { list, rules, agent };
-    crate::output::print(&if args.json { json(&listed)? } else { text(&listed, crate::output::table_columns()) })?;
+    weir_terminal::output::print(&if args.json {
+        json(&listed)?
+    } else {
+        text(&listed, weir_terminal::output::table_columns())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

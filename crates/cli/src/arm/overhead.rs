@@ -1,7 +1,7 @@
 //! `weir arm overhead`: what measuring business transactions costs, here and now.
 
-use super::{Where, json, unexpected};
-use crate::units::nanoseconds;
+use super::asking::Where;
+use super::words::{json, unexpected};
 use anyhow::Context;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,6 +9,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use weir_agent::protocol::{AgentStatus, Answer, Ask, List};
 use weir_arm::{Field, Sort};
+use weir_report::nanoseconds;
 use weir_report::{clean, count};
 use weir_wire::arm::{
     HEAD_HEARTBEAT, HEAD_LANES_USED, LANE_BYTES, LANE_READ, LANE_WRITTEN, LANES_AT, MEMORY_NAME, POSITION_WORDS,
@@ -102,16 +103,16 @@ struct AgentCost {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.pairs {
-        crate::output::print(&json(&measure()?)?)?;
+        weir_terminal::output::print(&json(&measure()?)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let pairs = measured_beside()?;
     let (agent, no_agent) = match watched(args, pairs) {
         Ok(agent) => (Some(agent), None),
-        Err(error) => (None, Some(crate::output::causes(&error))),
+        Err(error) => (None, Some(weir_terminal::output::causes(&error))),
     };
     let overhead = Overhead { pairs, agent, no_agent };
-    crate::output::print(&if args.json { json(&overhead)? } else { text(&overhead) })?;
+    weir_terminal::output::print(&if args.json { json(&overhead)? } else { text(&overhead) })?;
     Ok(ExitCode::SUCCESS)
 }
 

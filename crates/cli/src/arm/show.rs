@@ -1,13 +1,14 @@
 //! `weir arm show`: a transaction with its children over processes and hosts, as a tree with times and parts.
 
-use super::{Where, date_and_time, full_name, json, unexpected};
-use crate::units::nanoseconds;
+use super::asking::Where;
+use super::words::{date_and_time, full_name, json, unexpected};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use weir_agent::protocol::{Answer, Ask};
 use weir_agent::transaction::{Metric, MetricValue, Status, Transaction, Wanted};
 use weir_agent::tree::{self, Line};
 use weir_agent::waits::ThreadTime;
+use weir_report::nanoseconds;
 use weir_report::{clean, count};
 
 const EXAMPLES: &str = "\
@@ -46,8 +47,9 @@ pub(super) struct Args {
 }
 
 /// An id as the agent reads it.
-fn id(text: &str) -> Result<String, String> {
-    text.parse::<Wanted>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+fn id(text: &str) -> anyhow::Result<String> {
+    text.parse::<Wanted>()?;
+    Ok(text.to_owned())
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -63,11 +65,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     if args.json {
-        crate::output::print(&json(&transactions)?)?;
+        weir_terminal::output::print(&json(&transactions)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let captures = matches!(args.place.ask(&Ask::Status)?, Answer::Status(status) if status.capture.is_some());
-    crate::output::print(&text(&transactions, missing, captures))?;
+    weir_terminal::output::print(&text(&transactions, missing, captures))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -275,6 +277,6 @@ mod tests {
     #[test]
     fn ids_are_refused_in_words() {
         assert!(id("00f067aa0ba902b7").is_ok());
-        assert!(id("shop").is_err_and(|error| error.contains("hexadecimal")));
+        assert!(id("shop").is_err_and(|error| error.to_string().contains("hexadecimal")));
     }
 }

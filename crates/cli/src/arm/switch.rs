@@ -1,8 +1,10 @@
 //! `weir arm on`, `off` and `sample`: what is recorded, at once and without a reload.
 
+use super::asking::Where;
 use super::list::rule_text;
 use super::top::switch_text;
-use super::{Where, unexpected};
+use super::words::unexpected;
+use anyhow::anyhow;
 use std::process::ExitCode;
 use weir_agent::protocol::{Answer, Ask, Switch};
 use weir_report::{clean, count};
@@ -121,7 +123,7 @@ fn switch(what: &What, to: Option<Switch>) -> anyhow::Result<ExitCode> {
     let answer = what.place.ask(&asked)?;
     let Answer::Switched { processes, definitions, rules, warning } = &answer else { return Err(unexpected(&answer)) };
     if what.json {
-        crate::output::print(&super::json(&answer)?)?;
+        weir_terminal::output::print(&super::words::json(&answer)?)?;
     } else {
         let name = match (&*application, transaction) {
             ("*", None) => "everything".to_owned(),
@@ -136,7 +138,7 @@ fn switch(what: &What, to: Option<Switch>) -> anyhow::Result<ExitCode> {
         });
         text.push_str(if rules.is_empty() { "; no rule is set\n" } else { "; the rules from now on:\n" });
         rules.iter().for_each(|rule| text.push_str(&format!("{}\n", rule_text(rule))));
-        crate::output::print(&text)?;
+        weir_terminal::output::print(&text)?;
     }
     if let Some(warning) = warning {
         eprintln!("weir: {}", clean(warning));
@@ -163,8 +165,8 @@ fn names(what: &What) -> (String, Option<String>) {
 }
 
 /// Reads `1/10`, `10%` or `10` as one of ten.
-fn one_in(text: &str) -> Result<u32, String> {
-    let refused = || format!("{text:?} is no share; write 1/10, 10% or 10, each of which is one of ten");
+fn one_in(text: &str) -> anyhow::Result<u32> {
+    let refused = || anyhow!("{text:?} is no share; write 1/10, 10% or 10, each of which is one of ten");
     let whole = |text: &str| text.parse::<u32>().ok().filter(|number| (1..u32::MAX).contains(number));
     if let Some(percent) = text.strip_suffix('%') {
         let percent: f64 = percent.trim().parse().map_err(|_| refused())?;
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn shares_are_read_as_people_write_them() {
         for (text, expected) in [("1/10", 10), ("10%", 10), ("10", 10), ("100%", 1), ("1", 1), ("0.1%", 1000)] {
-            assert_eq!(one_in(text), Ok(expected), "{text}");
+            assert_eq!(one_in(text).ok(), Some(expected), "{text}");
         }
         for bad in ["", "0", "0%", "2/10", "-1", "101%", "ten", "nan%", "4294967295"] {
             assert!(one_in(bad).is_err(), "{bad}");

@@ -1,11 +1,12 @@
 //! `weir arm tail`: transactions as they end.
 
-use super::{Where, date_and_time, full_name, unexpected};
-use crate::units::nanoseconds;
+use super::asking::Where;
+use super::words::{date_and_time, full_name, unexpected};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir_agent::protocol::{Answer, Ask, Filter};
 use weir_agent::transaction::{Status, Transaction};
+use weir_report::nanoseconds;
 use weir_report::{clean, count};
 
 const EXAMPLES: &str = "\
@@ -42,7 +43,7 @@ pub(super) struct Args {
     user: Option<String>,
 
     /// Only those that took at least this long, such as 500ms
-    #[arg(long, value_name = "TIME", value_parser = crate::units::duration)]
+    #[arg(long, value_name = "TIME", value_parser = weir_terminal::units::duration)]
     at_least: Option<Duration>,
 
     /// Only those that failed, or whose process ended before they did
@@ -54,7 +55,7 @@ pub(super) struct Args {
     number: Option<u64>,
 
     /// End after this time
-    #[arg(short, long, value_name = "TIME", value_parser = crate::units::duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = weir_terminal::units::duration)]
     duration: Option<Duration>,
 
     /// Print each as a line of JSON
@@ -84,7 +85,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Some(Answer::Error { message }) => anyhow::bail!("{message}"),
             Some(other) => return Err(unexpected(&other)),
         };
-        if !crate::output::print_while_read(&format!("{line}\n"))? {
+        if !weir_terminal::output::print_while_read(&format!("{line}\n"))? {
             break;
         }
         left -= 1;

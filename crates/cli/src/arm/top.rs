@@ -1,15 +1,16 @@
 //! `weir arm top`: what runs, how fast, how many fail.
 
+use super::asking::Where;
 use super::table::{Table, cut};
-use super::{Where, full_name, json, unexpected};
-use crate::pane::{Pane, size};
-use crate::stop::Stop;
-use crate::units::nanoseconds;
+use super::words::{full_name, json, unexpected};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weir_agent::protocol::{Answer, Ask, By, Switch, Top, TopRow};
 use weir_report::count;
+use weir_report::nanoseconds;
+use weir_terminal::pane::{Pane, size};
+use weir_terminal::stop::Stop;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,7 +48,7 @@ pub(super) struct Args {
     seconds: u32,
 
     /// How often to update the table
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = crate::units::duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = weir_terminal::units::duration)]
     every: Duration,
 
     /// Print the table once, as happens by itself where standard output is no terminal
@@ -85,9 +86,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let text = if args.json {
             json(&top)?
         } else {
-            lines(&top, args.by, crate::output::table_columns()).join("\n") + "\n"
+            lines(&top, args.by, weir_terminal::output::table_columns()).join("\n") + "\n"
         };
-        crate::output::print(&text)?;
+        weir_terminal::output::print(&text)?;
     } else {
         live(args)?;
     }
@@ -118,7 +119,7 @@ fn live(args: &Args) -> anyhow::Result<()> {
         }
         match asked(args) {
             Ok(top) => (last, trouble) = (top, None),
-            Err(error) => trouble = Some(crate::output::causes(&error)),
+            Err(error) => trouble = Some(weir_terminal::output::causes(&error)),
         }
     }
 }

@@ -106,12 +106,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = *args.options;
     if options.subjects {
-        crate::output::print(&subjects::list()?)?;
+        weir_terminal::output::print(&subjects::list()?)?;
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(name) = &options.show_subject {
         return match subjects::shown(name) {
-            Ok(text) => crate::output::print(text.as_str()).map(|()| ExitCode::SUCCESS),
+            Ok(text) => Ok(weir_terminal::output::print(text.as_str()).map(|()| ExitCode::SUCCESS)?),
             Err(error) => Ok(usage(&error)),
         };
     }
@@ -212,7 +212,7 @@ fn prepared(options: Options) -> anyhow::Result<Prepared> {
 }
 
 fn usage(error: &anyhow::Error) -> ExitCode {
-    eprintln!("weir compare: {}", crate::output::causes(error));
+    eprintln!("weir compare: {}", weir_terminal::output::causes(error));
     ExitCode::from(USAGE)
 }
 

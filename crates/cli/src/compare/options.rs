@@ -199,7 +199,7 @@ impl Options {
     }
 
     fn read_file(&self, file: &Path) -> anyhow::Result<Plan> {
-        let text = crate::text_file::read(file, PLAN_BYTES_MAX)
+        let text = weir_terminal::text_file::read(file, PLAN_BYTES_MAX)
             .with_context(|| format!("reading the plan {}", file.display()))?;
         let load = own_load()?;
         let weir = load.program().to_owned();

@@ -78,7 +78,7 @@ impl Reports {
             let context = PageContext { command, host, at_s: *at_s, trends: trends.as_ref() };
             attempt(write(file, &weir_compare::html_report(outcome, &context)));
         }
-        let told: Vec<String> = failures.iter().map(crate::output::causes).collect();
+        let told: Vec<String> = failures.iter().map(weir_terminal::output::causes).collect();
         anyhow::ensure!(told.is_empty(), "{}", told.join("; "));
         Ok(trends)
     }
@@ -117,11 +117,11 @@ impl Reports {
             weir_compare::markdown_report(outcome, command) + &trends.map_or_else(String::new, Trends::markdown)
         } else {
             let details = if self.shape.details { weir_compare::terminal_details(outcome) } else { String::new() };
-            weir_compare::terminal_report(outcome, command, crate::output::colours())
+            weir_compare::terminal_report(outcome, command, weir_terminal::output::colours())
                 + &details
                 + &trends.map_or_else(String::new, Trends::text)
         };
-        crate::output::print(&text)
+        Ok(weir_terminal::output::print(&text)?)
     }
 }
 

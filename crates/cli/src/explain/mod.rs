@@ -1,29 +1,15 @@
 //! The `weir explain` command: where each request's time went.
 
-mod analysis;
-pub(crate) mod from_sockets;
-mod labels;
-mod lanes;
 mod live;
-mod nothing;
-mod participants;
-mod phases;
-mod proc_side;
-mod server_side;
-mod stacks;
-mod wakeups;
-mod watched;
-mod words;
 
 use crate::load::LoadArgs;
 use crate::record::TargetArgs;
 use crate::rung::RungArgs;
 use anyhow::Context;
-use from_sockets::View;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weir_explain::{Slo, View, decisions, slo};
 use weir_measure::class::Grouping;
-use weir_measure::objective::{Objective, ObjectiveError};
 use weir_report::{Explanation, Style};
 
 const EXAMPLES: &str = "\
@@ -177,18 +163,6 @@ pub(crate) struct Args {
     load: LoadArgs,
 }
 
-/// An objective, as it was given and as it is meant.
-#[derive(Debug, Clone)]
-pub(crate) struct Slo {
-    pub(crate) text: String,
-    pub(crate) objective: Objective,
-}
-
-/// Reads an objective.
-pub(crate) fn slo(text: &str) -> Result<Slo, ObjectiveError> {
-    text.parse().map(|objective| Slo { text: text.to_owned(), objective })
-}
-
 /// What the arguments come to.
 pub(crate) enum Explained {
     /// A run directory and what it says.
@@ -214,7 +188,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Why an objective that was asked for cannot be judged; said before anything is recorded.
 fn refusal(args: &Args) -> Option<String> {
-    let refusal = from_sockets::refusal(&args.slo)?;
+    let refusal = weir_explain::refusal(&args.slo)?;
     let view = View { server_side: args.server_side, ..View::default() };
     let without_client = match (&args.recorded, &args.url) {
         // A run that cannot be opened is refused for that, not for the objective.
@@ -239,7 +213,7 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         return Ok(Explained::Not(ExitCode::from(2)));
     }
     if let Some(log) = args.decisions.as_ref().filter(|_| args.command.is_empty()) {
-        crate::decisions::check(log)?;
+        decisions::check(log)?;
     }
     let (directory, subject) = match (&args.recorded, &args.url) {
         (Some(directory), _) if directory.to_string_lossy().contains("://") => {
@@ -248,14 +222,14 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         }
         (Some(directory), _) => (directory.clone(), directory.display().to_string()),
         (None, Some(url)) => match live::record(args, url)? {
-            live::Outcome::Recorded(directory) => (directory, crate::privacy::without_query(url)),
+            live::Outcome::Recorded(directory) => (directory, weir_terminal::privacy::without_query(url)),
             live::Outcome::Usage(message) => {
                 eprintln!("weir explain: {message}");
                 return Ok(Explained::Not(ExitCode::from(2)));
             }
         },
         (None, None) if !args.target.is_empty() => match live::watch(args)? {
-            live::Outcome::Recorded(directory) => (directory, args.target.words()),
+            live::Outcome::Recorded(directory) => (directory, args.target.named().words()),
             live::Outcome::Usage(message) => {
                 eprintln!("weir explain: {message}");
                 return Ok(Explained::Not(ExitCode::from(2)));
@@ -269,7 +243,7 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         }
     };
     if let Some(log) = &args.decisions {
-        let notes = crate::decisions::put(&directory, log);
+        let notes = decisions::put(&directory, log);
         let notes = notes.with_context(|| format!("the run is in {}", directory.display()))?;
         notes.iter().for_each(|note| eprintln!("weir explain: {note}"));
     }
@@ -278,7 +252,7 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         tls_ports: args.tls_port.clone(),
         objectives: args.slo.iter().map(|slo| (slo.text.clone(), slo.objective)).collect(),
     };
-    let explanation = analysis::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
+    let explanation = weir_explain::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
     if let Some(path) = &args.folded {
         fold(&explanation, path)?;
     }
@@ -293,22 +267,22 @@ fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
             explanation.run
         );
     }
-    std::fs::write(path, stacks::folded(&explanation.stacks))
+    std::fs::write(path, weir_explain::folded(&explanation.stacks))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Prints the report and writes the HTML, beside the run where no option says otherwise.
 fn show(explanation: &Explanation, html: Option<&Path>, run: &Path, json: bool) -> anyhow::Result<()> {
     if json {
-        crate::output::print(&format!("{}\n", serde_json::to_string_pretty(explanation)?))?;
+        weir_terminal::output::print(&format!("{}\n", serde_json::to_string_pretty(explanation)?))?;
     } else {
-        let style = Style { colours: crate::output::colours(), width: crate::output::columns() };
-        crate::output::print(&weir_report::terminal(explanation, style))?;
+        let style = Style { colours: weir_terminal::output::colours(), width: weir_terminal::output::columns() };
+        weir_terminal::output::print(&weir_report::terminal(explanation, style))?;
     }
     let path = html.map_or_else(|| run.join("report.html"), Path::to_owned);
     match std::fs::write(&path, weir_report::html(explanation)) {
         Ok(()) if json => {}
-        Ok(()) => crate::output::print(&format!("report: {}\n", path.display()))?,
+        Ok(()) => weir_terminal::output::print(&format!("report: {}\n", path.display()))?,
         // A run of another user may be readable only: the report is printed all the same.
         Err(error) if html.is_none() => {
             eprintln!(

@@ -1,25 +1,19 @@
 //! What is asked, and when, beyond one request at one rate: the options for it.
 
-use super::{Usage, replayed};
-use crate::text_file::{self, read_lines};
+use super::replayed;
+use super::usage::Usage;
 use anyhow::{Context, anyhow};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 use weir_load::access_log::AccessLog;
 use weir_load::sessions::{Sessions, Think, parse_sessions};
-use weir_load::{Options, Order, Profile, Request, Schedule, StopRule, Stretch, Url, Version, parse_url_list};
+use weir_load::{Options, Order, Profile, Request, Schedule, StopRule, Url, Version, parse_url_list};
+use weir_terminal::text_file::{self, read_lines};
 
 /// The largest file of requests that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 /// The largest file of a token that is read, in bytes.
 const TOKEN_BYTES_MAX: u64 = 1 << 20;
-
-/// How many stretches of a changing rate the report names.
-const STRETCHES_TOLD: usize = 4;
-/// The most names of requests in a run; each thread's stream has them all.
-const NAMES_MAX: usize = 10_000;
 
 /// Options of what is asked.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -141,7 +135,7 @@ impl Asked {
             if *option == "--ramp" && !text.contains("..") {
                 return Err(anyhow!("--ramp: write FROM..TO/TIME, such as 100..1000/60s").into());
             }
-            let profile = Profile::parse(text, |time| crate::units::duration(time).ok())
+            let profile = Profile::parse(text, |time| weir_terminal::units::duration(time).ok())
                 .map_err(|error| anyhow!("{option}: {error}"))?;
             let whole = profile.duration();
             if let (Some(wanted), true) = (options.stop.time(), how.has_end)
@@ -159,7 +153,7 @@ impl Asked {
             let (size, every) = text.split_once('/').ok_or_else(form)?;
             options.schedule = Schedule::Bursts {
                 size: size.parse().map_err(|_| form())?,
-                every: crate::units::duration(every).map_err(|_| form())?,
+                every: weir_terminal::units::duration(every).map_err(|_| form())?,
             };
         } else if let Some(file) = &self.replay {
             self.replay(options, base, file, how.has_end)?;
@@ -244,104 +238,16 @@ pub(super) struct When {
     pub(super) has_end: bool,
 }
 
-/// The schedule in words.
-pub(super) fn manner(schedule: &Schedule) -> String {
-    match schedule {
-        Schedule::Closed => "closed loop".to_owned(),
-        Schedule::Fixed { rate_per_s } => format!("open loop of {rate_per_s}/s"),
-        Schedule::Poisson { rate_per_s, seed } => format!("open Poisson loop of {rate_per_s}/s (seed {seed})"),
-        Schedule::Changing { profile, poisson } => {
-            let first: Vec<_> = profile.stretches().take(STRETCHES_TOLD).map(stretch).collect();
-            let more = if profile.stretches().nth(STRETCHES_TOLD).is_some() { ", …" } else { "" };
-            let kind =
-                poisson.map_or_else(|| "open loop".to_owned(), |seed| format!("open Poisson loop (seed {seed})"));
-            format!("{kind} of {}{more}", first.join(", "))
-        }
-        Schedule::Bursts { size, every } => format!("open loop of {size} at once each {every:?}"),
-        Schedule::Recorded(times) => {
-            let length = Duration::from_nanos(times.last().copied().unwrap_or(0));
-            format!(
-                "open loop of {} recorded arrivals within {:.1} s, those of one second of the log spread evenly over it",
-                times.len(),
-                length.as_secs_f64()
-            )
-        }
-    }
-}
-
-fn stretch(stretch: &Stretch) -> String {
-    let Stretch { from_per_s, to_per_s, duration } = stretch;
-    if from_per_s == to_per_s {
-        format!("{from_per_s}/s for {duration:?}")
-    } else {
-        format!("{from_per_s}/s to {to_per_s}/s within {duration:?}")
-    }
-}
-
-/// What the report says it is of.
-pub(super) fn title(options: &Options) -> String {
-    if let Some(title) = super::workload::title(options) {
-        return title;
-    }
-    let hosts = options.asks.hosts();
-    let (requests, first) = (options.asks.list.len(), hosts.first());
-    if let (Some(sessions), Some(first)) = (&options.asks.sessions, first) {
-        let (count, plural) = (sessions.list.len(), if sessions.list.len() == 1 { "" } else { "s" });
-        return format!("{count} kind{plural} of session of {}", first.with_target("/"));
-    }
-    match first {
-        Some(first) if requests > 1 => {
-            let place = first.with_target("/");
-            match hosts.len() {
-                1 => format!("{requests} requests of {place}"),
-                hosts => format!("{requests} requests of {hosts} hosts, {place} and others"),
-            }
-        }
-        _ => options.url.to_string(),
-    }
-}
-
-/// Gives every request the number of its name, and returns the names: method and path, without queries.
-pub(crate) fn number_names(options: &mut Options) -> Vec<String> {
-    if let Some(names) = super::workload::number_names(options) {
-        return names;
-    }
-    let several = options.asks.hosts().len() > 1;
-    let name = |url: &Url, request: &Request| {
-        let path = crate::privacy::without_query(&url.target);
-        let host = if several { url.authority() } else { String::new() };
-        format!("{} {host}{path}", request.method)
-    };
-    if options.asks.list.is_empty() {
-        return vec![name(&options.url, &options.request)];
-    }
-    let (mut names, mut numbers) = (Vec::new(), HashMap::new());
-    for ask in &mut options.asks.list {
-        let name = name(&ask.url, &ask.request);
-        ask.request.name = match numbers.get(&name) {
-            Some(number) => *number,
-            // What is beyond the bound shares the last name.
-            None if names.len() == NAMES_MAX => NAMES_MAX as u32 - 1,
-            None => {
-                let number = names.len() as u32;
-                names.push(if names.len() == NAMES_MAX - 1 { "(further requests)".to_owned() } else { name.clone() });
-                numbers.insert(name, number);
-                number
-            }
-        };
-    }
-    names
-}
-
 /// A think time as it was given.
-pub(super) fn think(text: &str) -> Result<Think, String> {
-    let time = crate::units::duration;
+pub(super) fn think(text: &str) -> anyhow::Result<Think> {
+    let time = weir_terminal::units::duration;
     if let Some(mean) = text.strip_prefix("exp:") {
         return Ok(Think::Exponential(time(mean)?));
     }
     let Some((from, to)) = text.split_once("..") else { return Ok(Think::Fixed(time(text)?)) };
     let (from, to) = (time(from)?, time(to)?);
-    if from > to { Err(format!("{text}: the shorter time comes first")) } else { Ok(Think::Uniform(from, to)) }
+    anyhow::ensure!(from <= to, "{text}: the shorter time comes first");
+    Ok(Think::Uniform(from, to))
 }
 
 /// Cookies as they were given, each time one or several as a Cookie header has them (RFC 6265 4.2.1).

@@ -1,11 +1,14 @@
 //! `weir load --find-max`: the highest rate of arrivals at which a server holds an objective.
 
+use super::find_max_words as words;
+use super::found::{Answer, Found, Times};
+use super::judge::{self, JudgeArgs};
 use super::live::{Watch, watched};
-use super::outputs::{OutputArgs, write_whole};
+use super::load_args::LoadArgs;
+use super::outputs::OutputArgs;
 use super::screen::Colours;
-use super::{JudgeArgs, LoadArgs, Usage, find_max_words as words, judge};
-use crate::progress::Line;
-use crate::stop::Stop;
+use super::usage::Usage;
+use super::whole_file::write_whole;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -15,6 +18,8 @@ use weir_measure::capacity::{Highest, Search, Trial, knee};
 use weir_measure::objective::Objective;
 use weir_measure::summary::Summary;
 use weir_report::LoadedRate;
+use weir_terminal::progress::Line;
+use weir_terminal::stop::Stop;
 
 /// Trials that a search usually needs; its time is divided among so many.
 const TRIALS_USUAL: u32 = 60;
@@ -59,19 +64,6 @@ impl FindMaxArgs {
     pub(super) fn wanted(&self) -> bool {
         self.find_max
     }
-}
-
-/// How long things take.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    /// The whole search, at most.
-    pub(super) total: Duration,
-    /// Arrivals of a trial.
-    pub(super) trial: Duration,
-    /// How long requests in flight at a trial's end may take.
-    drain: Duration,
-    /// Rest between two trials.
-    settle: Duration,
 }
 
 impl Times {
@@ -140,60 +132,6 @@ impl AtRate {
     }
 }
 
-/// What a search found.
-#[derive(Debug)]
-pub(super) struct Found {
-    pub(super) url: String,
-    pub(super) objective: Objective,
-    /// The objective as it was given.
-    pub(super) slo: String,
-    /// Which statuses are a success.
-    pub(super) expected: Statuses,
-    pub(super) highest: Highest,
-    pub(super) knee_per_s: Option<f64>,
-    pub(super) rates: Vec<LoadedRate>,
-    pub(super) generator_limited: bool,
-    /// Trials that were made again because the generator shaped them.
-    pub(super) again: u32,
-    pub(super) trials: usize,
-    pub(super) times: Times,
-    pub(super) duration: Duration,
-    pub(super) requests: u64,
-    pub(super) connections: u32,
-    /// Why it ended before it was over, in words.
-    pub(super) ended: Option<&'static str>,
-    pub(super) warnings: Vec<String>,
-}
-
-/// What a search can say of the server.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Answer {
-    /// The highest rate, and its 95 % interval.
-    Found { rate_per_s: f64, low_per_s: f64, high_per_s: f64 },
-    /// This rate was held; where the server itself ends, the generator could not find out.
-    AtLeast(f64),
-    /// Even the highest rate that was tried was held.
-    Above(f64),
-    /// Even the lowest rate that was tried was missed.
-    Below(f64),
-    /// Nothing.
-    Unknown,
-}
-
-impl Found {
-    /// What the trials say, less what the generator may have made of it.
-    pub(super) fn answer(&self) -> Answer {
-        match self.highest {
-            Highest::Found { low_per_s, .. } if self.generator_limited => Answer::AtLeast(low_per_s),
-            Highest::Below(_) if self.generator_limited => Answer::Unknown,
-            Highest::Found { rate_per_s, low_per_s, high_per_s } => Answer::Found { rate_per_s, low_per_s, high_per_s },
-            Highest::Above(rate) => Answer::Above(rate),
-            Highest::Below(rate) => Answer::Below(rate),
-            Highest::Unknown => Answer::Unknown,
-        }
-    }
-}
-
 /// Runs a search and reports it.
 pub(super) fn run(
     args: &FindMaxArgs,
@@ -219,11 +157,11 @@ pub(super) fn run(
     let (first, times) = match prepared {
         Ok(prepared) => prepared,
         Err(Usage(error)) => {
-            eprintln!("weir load: {}", crate::output::causes(&error));
+            eprintln!("weir load: {}", weir_terminal::output::causes(&error));
             return Ok(ExitCode::from(2));
         }
     };
-    let slo = words::objective(objective);
+    let slo = judge::objective_text(objective);
     if !quiet {
         eprintln!(
             "searching for the highest rate that holds {slo}: trials of {:.1} s each, at most {:.0} s in all",
@@ -235,9 +173,9 @@ pub(super) fn run(
     let found = search(args, judge, load, url, &first, objective, times, &stop, quiet)?;
     outputs.write_curve(&found)?;
     if json {
-        crate::output::print(&format!("{:#}\n", words::json(&found)))?;
+        weir_terminal::output::print(&format!("{:#}\n", words::json(&found)))?;
     } else {
-        crate::output::print(&words::text(&found, Colours::of_stdout()))?;
+        weir_terminal::output::print(&words::text(&found, Colours::of_stdout()))?;
     }
     Ok(match found.answer() {
         Answer::Found { .. } | Answer::AtLeast(_) | Answer::Above(_) => ExitCode::SUCCESS,
@@ -436,7 +374,7 @@ fn found(
     Found {
         url,
         objective,
-        slo: words::objective(objective),
+        slo: judge::objective_text(objective),
         expected,
         highest,
         knee_per_s,

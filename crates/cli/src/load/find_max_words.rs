@@ -1,35 +1,13 @@
 //! What a search for the highest rate found: for people, programs and pages.
 
 use super::blocks::{blocks, top};
-use super::find_max::{Answer, Found};
+use super::found::{Answer, Found};
 use super::screen::Colours;
-use crate::units::nanoseconds;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use weir_measure::objective::Objective;
+use weir_report::nanoseconds;
 use weir_report::{Loaded, LoadedRate, count as grouped};
-
-/// An objective in its own syntax.
-pub(super) fn objective(objective: Objective) -> String {
-    match objective {
-        Objective::Latency { share, limit_ns } => {
-            let limit = match limit_ns {
-                limit if limit % 1_000_000_000 == 0 => format!("{}s", limit / 1_000_000_000),
-                limit if limit % 1_000_000 == 0 => format!("{}ms", limit / 1_000_000),
-                limit => format!("{}us", decimal(limit as f64 / 1e3)),
-            };
-            format!("p{}<{limit}", decimal(share * 100.0))
-        }
-        Objective::Errors { share } => format!("errors<{}%", decimal(share * 100.0)),
-    }
-}
-
-/// A number without the zeros behind it.
-pub(super) fn decimal(number: f64) -> String {
-    // Shares come from decimals; digits beyond the sixth are of the conversion.
-    let text = format!("{number:.6}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
 
 /// A rate with as many digits as tell something.
 fn rate(per_s: f64) -> String {
@@ -171,7 +149,7 @@ pub(super) fn json(found: &Found) -> Value {
         })
         .collect();
     json!({
-        "version": crate::VERSION,
+        "version": weir_terminal::VERSION,
         "url": found.url,
         "objective": found.slo,
         "ok": found.expected.to_string(),
@@ -236,18 +214,5 @@ pub(super) fn page(found: &Found) -> Loaded {
         generator: if found.generator_limited { "it was the bottleneck" } else { "it was not the limit" }.to_owned(),
         warnings: found.warnings.clone(),
         ..Loaded::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_objective_reads_as_it_is_written() {
-        for text in ["p99<50ms", "p99.9<1s", "p50<800us", "p99.99<1500ms", "errors<1%", "errors<0.1%"] {
-            let read: Objective = text.parse().expect(text);
-            assert_eq!(objective(read), text);
-        }
     }
 }

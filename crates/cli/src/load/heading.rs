@@ -1,8 +1,12 @@
 //! What the report says of how the load was made.
 
-use super::{asked, reach, slow};
+use super::{reach, slow};
+use std::time::Duration;
 use weir_load::workload::Mix;
-use weir_load::{Options, Protocol, StopRule};
+use weir_load::{Options, Protocol, Schedule, StopRule, Stretch};
+
+/// How many stretches of a changing rate the report names.
+const STRETCHES_TOLD: usize = 4;
 
 /// What the report says of how the load was made.
 #[derive(Debug)]
@@ -18,7 +22,7 @@ pub(super) struct Heading {
 
 impl Heading {
     pub(super) fn of(options: &Options) -> Self {
-        let schedule = asked::manner(&options.schedule);
+        let schedule = schedule_in_words(&options.schedule);
         let plural = |count: u32, name: &str| format!("{count} {name}{}", if count == 1 { "" } else { "s" });
         let mut manner = format!("{}, {schedule}", plural(options.connections, "connection"));
         if !options.keep_alive {
@@ -58,11 +62,76 @@ impl Heading {
         manner.push_str(&if by_chance { way.replace(" in turn", " by chance") } else { way });
         manner.push_str(&slow::words(&options.slow));
         Self {
-            url: asked::title(options),
+            url: title(options),
             manner,
             connections: options.connections,
             streams,
             rate_wanted_per_s: options.schedule.rate_per_s(),
         }
     }
+}
+
+/// The schedule in words.
+fn schedule_in_words(schedule: &Schedule) -> String {
+    match schedule {
+        Schedule::Closed => "closed loop".to_owned(),
+        Schedule::Fixed { rate_per_s } => format!("open loop of {rate_per_s}/s"),
+        Schedule::Poisson { rate_per_s, seed } => format!("open Poisson loop of {rate_per_s}/s (seed {seed})"),
+        Schedule::Changing { profile, poisson } => {
+            let first: Vec<_> = profile.stretches().take(STRETCHES_TOLD).map(stretch).collect();
+            let more = if profile.stretches().nth(STRETCHES_TOLD).is_some() { ", …" } else { "" };
+            let kind =
+                poisson.map_or_else(|| "open loop".to_owned(), |seed| format!("open Poisson loop (seed {seed})"));
+            format!("{kind} of {}{more}", first.join(", "))
+        }
+        Schedule::Bursts { size, every } => format!("open loop of {size} at once each {every:?}"),
+        Schedule::Recorded(times) => {
+            let length = Duration::from_nanos(times.last().copied().unwrap_or(0));
+            format!(
+                "open loop of {} recorded arrivals within {:.1} s, those of one second of the log spread evenly over it",
+                times.len(),
+                length.as_secs_f64()
+            )
+        }
+    }
+}
+
+fn stretch(stretch: &Stretch) -> String {
+    let Stretch { from_per_s, to_per_s, duration } = stretch;
+    if from_per_s == to_per_s {
+        format!("{from_per_s}/s for {duration:?}")
+    } else {
+        format!("{from_per_s}/s to {to_per_s}/s within {duration:?}")
+    }
+}
+
+/// What the report says it is of.
+fn title(options: &Options) -> String {
+    if let Some(title) = title_of_a_mix(options) {
+        return title;
+    }
+    let hosts = options.asks.hosts();
+    let (requests, first) = (options.asks.list.len(), hosts.first());
+    if let (Some(sessions), Some(first)) = (&options.asks.sessions, first) {
+        let (count, plural) = (sessions.list.len(), if sessions.list.len() == 1 { "" } else { "s" });
+        return format!("{count} kind{plural} of session of {}", first.with_target("/"));
+    }
+    match first {
+        Some(first) if requests > 1 => {
+            let place = first.with_target("/");
+            match hosts.len() {
+                1 => format!("{requests} requests of {place}"),
+                hosts => format!("{requests} requests of {hosts} hosts, {place} and others"),
+            }
+        }
+        _ => options.url.to_string(),
+    }
+}
+
+/// What the report says it is of, where a mix is asked.
+fn title_of_a_mix(options: &Options) -> Option<String> {
+    let mix = options.asks.mix.as_ref()?;
+    let ask = options.asks.list.first()?;
+    let path = ask.url.target.strip_suffix(&mix.files.path(0)).unwrap_or("/");
+    Some(format!("the {} mix of {} files of {}", mix.files.name(), mix.files.len(), ask.url.with_target(path)))
 }

@@ -1,6 +1,6 @@
 //! The report of a load for programs.
 
-use super::Heading;
+use super::heading::Heading;
 use super::judge::Verdict;
 use serde_json::{Map, Value, json};
 use weir_load::sessions::SessionReport;
@@ -35,7 +35,7 @@ pub(super) fn as_json(report: &LoadReport, heading: &Heading, verdict: Option<&V
 /// What was loaded, and how.
 fn made(report: &LoadReport, heading: &Heading) -> Value {
     json!({
-        "version": crate::VERSION,
+        "version": weir_terminal::VERSION,
         "url": heading.url,
         "connections": heading.connections,
         "http_version": if heading.streams.is_some() { 2 } else { 1 },
@@ -113,7 +113,7 @@ fn generator(report: &LoadReport) -> Value {
 /// Why there is no report, for programs: the run could not be made.
 pub(super) fn not_made(error: &LoadError, url: Option<&str>) -> Value {
     json!({
-        "version": crate::VERSION,
+        "version": weir_terminal::VERSION,
         "url": url,
         "requests": 0,
         "error": { "name": error.name(), "words": error.to_string() },

@@ -1,6 +1,5 @@
 //! Whether a run met an objective, and which responses are successes.
 
-use super::find_max_words;
 use std::process::ExitCode;
 use weir_load::{LoadReport, Options, Point, Statuses};
 use weir_measure::objective::{Judged, Objective};
@@ -57,7 +56,7 @@ impl Verdict {
 
     /// The objective as it is written.
     pub(super) fn name(&self) -> String {
-        find_max_words::objective(self.objective)
+        objective_text(self.objective)
     }
 
     /// The verdict in words.
@@ -68,7 +67,7 @@ impl Verdict {
             if self.is_met() { "met" } else { "missed" },
             self.judged.bad_share() * 100.0,
             weir_report::count(self.judged.requests),
-            find_max_words::decimal(self.objective.allowed() * 100.0)
+            decimal(self.objective.allowed() * 100.0)
         )
     }
 }
@@ -112,5 +111,40 @@ fn too_slow(latency: &weir_load::Histogram, objective: Objective) -> u64 {
     match objective {
         Objective::Latency { limit_ns, .. } => latency.len() - latency.count_between(0, limit_ns).min(latency.len()),
         Objective::Errors { .. } => 0,
+    }
+}
+
+/// An objective in its own syntax.
+pub(super) fn objective_text(objective: Objective) -> String {
+    match objective {
+        Objective::Latency { share, limit_ns } => {
+            let limit = match limit_ns {
+                limit if limit % 1_000_000_000 == 0 => format!("{}s", limit / 1_000_000_000),
+                limit if limit % 1_000_000 == 0 => format!("{}ms", limit / 1_000_000),
+                limit => format!("{}us", decimal(limit as f64 / 1e3)),
+            };
+            format!("p{}<{limit}", decimal(share * 100.0))
+        }
+        Objective::Errors { share } => format!("errors<{}%", decimal(share * 100.0)),
+    }
+}
+
+/// A number without the zeros behind it.
+fn decimal(number: f64) -> String {
+    // Shares come from decimals; digits beyond the sixth are of the conversion.
+    let text = format!("{number:.6}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_objective_reads_as_it_is_written() {
+        for text in ["p99<50ms", "p99.9<1s", "p50<800us", "p99.99<1500ms", "errors<1%", "errors<0.1%"] {
+            let read: Objective = text.parse().expect(text);
+            assert_eq!(objective_text(read), text);
+        }
     }
 }

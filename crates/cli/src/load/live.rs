@@ -3,14 +3,14 @@
 use super::blocks::{blocks, top};
 use super::prometheus::Exporter;
 use super::screen::Colours;
-use crate::pane::{Pane, size};
-use crate::stop::Stop;
-use crate::units::nanoseconds;
 use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use weir_load::{Control, Counts, LoadError, LoadReport, Options, Point, Series, StopRule};
 use weir_report::count as grouped;
+use weir_report::nanoseconds;
+use weir_terminal::pane::{Pane, size};
+use weir_terminal::stop::Stop;
 use weir_wire::client::Outcome;
 
 /// How often the run is looked at.

@@ -1,15 +1,15 @@
 //! Where else the figures of a load go: files, and scrapers that ask while it runs.
 
-use super::Heading;
+use super::heading::Heading;
 use super::judge::Verdict;
 use super::prometheus::Exporter;
-use crate::units::duration;
+use super::whole_file::{folder_of, replaced, write_whole};
 use anyhow::Context;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weir_load::{LoadReport, Options, Sampling, Series};
+use weir_terminal::units::duration;
 use weir_wire::client::Outcome;
 
 /// The options for outputs beside the report.
@@ -95,33 +95,6 @@ impl OutputArgs {
         }
         Ok(())
     }
-}
-
-/// Whether a file is replaced as a whole; devices and pipes are written to.
-fn replaced(file: &Path) -> bool {
-    std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) || !file.exists()
-}
-
-fn folder_of(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Writes a file such that a reader finds the old one or the new one at any time, never half of one.
-pub(super) fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
-    if !replaced(file) {
-        return std::fs::OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes());
-    }
-    // A link stays one: what it leads to is replaced.
-    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    let mut fresh = tempfile::Builder::new();
-    // As any program would make it: who may read it is up to the user's mask.
-    let mut fresh = fresh
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .prefix(".weir-")
-        .tempfile_in(folder_of(&file))?;
-    fresh.write_all(text.as_bytes())?;
-    fresh.persist(file).map_err(|error| error.error)?;
-    Ok(())
 }
 
 /// The time series: a line for each point, times of successes in milliseconds, empty where there was none.

@@ -1,6 +1,6 @@
 //! What the HTML page of a load shows.
 
-use super::Heading;
+use super::heading::Heading;
 use super::judge::Verdict;
 use weir_load::{Histogram, LoadReport};
 use weir_measure::summary::Summary;

@@ -1,6 +1,6 @@
 //! The figures of a run for Prometheus, in the text exposition format 0.0.4: in a file, or over HTTP while it runs.
 
-use crate::load::outputs::write_whole;
+use super::whole_file::write_whole;
 use anyhow::Context;
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -8,11 +8,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use weir_endpoint::{Answer, Endpoint, Limits, Request};
+use weir_exposition::{CONTENT_TYPE, Families, Kind};
 use weir_load::{Control, Counts, Histogram, LoadReport};
 use weir_wire::client::Outcome;
 
-/// The format's own name for itself.
-const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// How often the figures are brought up to date.
 const EVERY: Duration = Duration::from_secs(1);
 /// The latency histogram's upper bounds, in microseconds: three for each decade.
@@ -39,7 +38,7 @@ impl Exporter {
             return Ok(None);
         }
         let answer = listen.map(answering).transpose()?;
-        let url = crate::privacy::without_query(url);
+        let url = weir_terminal::privacy::without_query(url);
         Ok(Some(Self { file, answer, url: url.clone(), next: Cell::default(), complained: Cell::default() }))
     }
 
@@ -93,43 +92,40 @@ fn answering(address: SocketAddr) -> anyhow::Result<(Endpoint, Arc<Mutex<String>
 
 /// The text itself.
 fn exposition(url: &str, counts: &Counts, latency: &Histogram, connections: u64) -> String {
-    let url = url.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    let mut text = String::new();
-    let mut family = |name: &str, sort: &str, help: &str, samples: Vec<(String, String)>| {
-        text.push_str(&format!("# HELP weir_load_{name} {help}\n# TYPE weir_load_{name} {sort}\n"));
-        for (labels, value) in samples {
-            text.push_str(&format!("weir_load_{name}{labels} {value}\n"));
-        }
+    use Kind::{Counter, Gauge};
+    let labels = [("url", url)];
+    let mut out = Families::new();
+    let one = |out: &mut Families, name: &str, kind: Kind, help: &str, value: u64| {
+        let name = format!("weir_load_{name}");
+        out.begin(&name, kind, help);
+        out.sample(&name, &labels, value);
     };
-    let plain = |value: u64| vec![(format!("{{url=\"{url}\"}}"), value.to_string())];
-    family("requests_total", "counter", "Whole responses with any status.", plain(counts.requests));
-    let help = "Whole responses with a status that is expected.";
-    family("successes_total", "counter", help, plain(counts.successes()));
-    let help = "Whole responses with a status that is not expected.";
-    family("unexpected_total", "counter", help, plain(counts.unexpected));
-    let errors = Outcome::ALL.into_iter().filter(|outcome| outcome.is_error()).map(|outcome| {
-        let labels = format!("{{url=\"{url}\",kind=\"{}\"}}", outcome.name());
-        (labels, counts.errors[outcome as usize].to_string())
-    });
-    family("errors_total", "counter", "Failed requests by kind.", errors.collect());
-    family("stopped_total", "counter", "Requests whose users clicked stop.", plain(counts.stopped()));
-    family("dropped_total", "counter", "Arrivals that found the generator's queue full.", plain(counts.dropped));
-    family("received_bytes_total", "counter", "Bytes received, heads and bodies.", plain(counts.bytes));
-    family("late_total", "counter", "Arrivals issued over 1 ms after their time.", plain(counts.late));
-    family("connections", "gauge", "Connections that are open.", plain(connections));
-    let help = "From the intended time of a request to the last byte of its response, of successes.";
-    text.push_str(&format!("# HELP weir_load_latency_seconds {help}\n# TYPE weir_load_latency_seconds histogram\n"));
-    for (bound, below) in BOUNDS_US.iter().zip(below(latency)) {
-        let bound_s = *bound as f64 / 1e6;
-        text.push_str(&format!("weir_load_latency_seconds_bucket{{url=\"{url}\",le=\"{bound_s}\"}} {below}\n"));
+    one(&mut out, "requests_total", Counter, "Whole responses with any status.", counts.requests);
+    one(&mut out, "successes_total", Counter, "Whole responses with a status that is expected.", counts.successes());
+    one(
+        &mut out,
+        "unexpected_total",
+        Counter,
+        "Whole responses with a status that is not expected.",
+        counts.unexpected,
+    );
+    let name = "weir_load_errors_total";
+    out.begin(name, Counter, "Failed requests by kind.");
+    for outcome in Outcome::ALL.into_iter().filter(|outcome| outcome.is_error()) {
+        out.sample(name, &[("url", url), ("kind", outcome.name())], counts.errors[outcome as usize]);
     }
+    one(&mut out, "stopped_total", Counter, "Requests whose users clicked stop.", counts.stopped());
+    one(&mut out, "dropped_total", Counter, "Arrivals that found the generator's queue full.", counts.dropped);
+    one(&mut out, "received_bytes_total", Counter, "Bytes received, heads and bodies.", counts.bytes);
+    one(&mut out, "late_total", Counter, "Arrivals issued over 1 ms after their time.", counts.late);
+    one(&mut out, "connections", Gauge, "Connections that are open.", connections);
+    let help = "From the intended time of a request to the last byte of its response, of successes.";
+    let name = "weir_load_latency_seconds";
+    out.begin(name, Kind::Histogram, help);
+    let bounds = BOUNDS_US.iter().zip(below(latency)).map(|(bound, below)| (*bound as f64 / 1e6, below));
     let (count, sum_s) = (latency.len(), latency.mean() * latency.len() as f64 / 1e9);
-    text.push_str(&format!(
-        "weir_load_latency_seconds_bucket{{url=\"{url}\",le=\"+Inf\"}} {count}\n\
-         weir_load_latency_seconds_sum{{url=\"{url}\"}} {sum_s}\n\
-         weir_load_latency_seconds_count{{url=\"{url}\"}} {count}\n"
-    ));
-    text
+    out.histogram(name, &labels, bounds.chain([(f64::INFINITY, count)]), sum_s);
+    out.into_text()
 }
 
 /// How many latencies do not exceed each bound.

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use weir_load::Reach;
 use weir_load::reach::{Family, Pin, Place, Proxy, Resolved, Tls, TlsVersion};
-use weir_load::{Options, Reach};
 
 /// How the server is reached.
 #[derive(Debug, clap::Args)]
@@ -80,11 +80,11 @@ pub(super) const OF_REACHING: [&str; 16] = [
     "proxy",
 ];
 
-fn tls_version(text: &str) -> Result<TlsVersion, String> {
+fn tls_version(text: &str) -> anyhow::Result<TlsVersion> {
     match text {
         "1.2" => Ok(TlsVersion::Tls12),
         "1.3" => Ok(TlsVersion::Tls13),
-        _ => Err("there are 1.2 and 1.3".to_owned()),
+        _ => anyhow::bail!("there are 1.2 and 1.3"),
     }
 }
 
@@ -135,23 +135,6 @@ pub(super) fn words(reach: &Reach) -> String {
         sources => words.push_str(&format!(", from {} addresses in turn", sources.len())),
     }
     words
-}
-
-/// Why the requests of a run cannot be found again at the server, if that is so.
-pub(crate) fn unjoinable(options: &Options) -> Option<String> {
-    let reach = &options.reach;
-    if let Some(path) = &reach.unix {
-        let path = path.display();
-        return Some(format!(
-            "the load went over the Unix socket {path}, which has no addresses: its requests cannot be joined with what \
-             the server did for them; load it over TCP for that"
-        ));
-    }
-    let proxy = reach.proxy.as_ref()?;
-    Some(format!(
-        "the load went through the proxy {proxy}, where its connections end: its requests can be joined with what the \
-         proxy did for them, but not with what the server behind it did"
-    ))
 }
 
 #[cfg(test)]

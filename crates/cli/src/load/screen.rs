@@ -1,14 +1,14 @@
 //! The report of a load on one screen.
 
-use super::Heading;
 use super::blocks::{blocks, condensed, top};
+use super::heading::Heading;
 use super::judge::Verdict;
-use crate::units::nanoseconds;
 use std::fmt::Write;
 use std::time::Duration;
 use weir_load::{Histogram, LoadReport};
 use weir_measure::summary::Summary;
 use weir_report::count as grouped;
+use weir_report::nanoseconds;
 
 /// Rows of the picture of the latencies.
 const ROWS: usize = 10;
@@ -30,12 +30,12 @@ pub(super) struct Colours {
 impl Colours {
     /// Colours where standard output shows them and the user has not asked for none.
     pub(super) fn of_stdout() -> Self {
-        Self { on: crate::output::colours() }
+        Self { on: weir_terminal::output::colours() }
     }
 
     /// The same for standard error.
     pub(super) fn of_stderr() -> Self {
-        Self { on: crate::output::shows_colours(&std::io::stderr()) }
+        Self { on: weir_terminal::output::shows_colours(&std::io::stderr()) }
     }
 
     fn paint(self, code: &str, text: &str) -> String {

@@ -1,9 +1,11 @@
 //! The options that slow clients down.
 
 use super::asked::think;
+use anyhow::Context;
 use std::time::Duration;
 use weir_load::sessions::Think;
 use weir_load::{Link, SlowClient};
+use weir_terminal::units::{UnitError, duration};
 
 /// What slows clients down.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -13,10 +15,10 @@ pub(super) struct SlowArgs {
     #[arg(long, value_name = "LINE", value_parser = line, help_heading = "Slow clients")]
     client: Option<Link>,
     /// Each connection reads at most this much a second: 4KB/s, 512KiB/s, 33.6kbit/s, 10Mbit/s
-    #[arg(long, value_name = "RATE", value_parser = crate::units::rate, help_heading = "Slow clients")]
+    #[arg(long, value_name = "RATE", value_parser = weir_terminal::units::rate, help_heading = "Slow clients")]
     limit_read: Option<f64>,
     /// Each connection writes at most this much a second
-    #[arg(long, value_name = "RATE", value_parser = crate::units::rate, help_heading = "Slow clients")]
+    #[arg(long, value_name = "RATE", value_parser = weir_terminal::units::rate, help_heading = "Slow clients")]
     limit_write: Option<f64>,
     /// Add this latency to every round trip: 50ms (0 = nothing)
     #[arg(long, value_name = "TIME", value_parser = latency, help_heading = "Slow clients")]
@@ -30,13 +32,13 @@ pub(super) struct SlowArgs {
 /// The names of these options, as those of others are known that say how to load.
 pub(super) const OF_SLOW: [&str; 5] = ["client", "limit_read", "limit_write", "latency", "patience"];
 
-fn line(name: &str) -> Result<Link, String> {
+fn line(name: &str) -> anyhow::Result<Link> {
     let names = || Link::names().collect::<Vec<_>>().join(", ");
-    Link::named(name).ok_or_else(|| format!("there are {}", names()))
+    Link::named(name).with_context(|| format!("there are {}", names()))
 }
 
-fn latency(text: &str) -> Result<Duration, String> {
-    if text == "0" { Ok(Duration::ZERO) } else { crate::units::duration(text) }
+fn latency(text: &str) -> Result<Duration, UnitError> {
+    if text == "0" { Ok(Duration::ZERO) } else { duration(text) }
 }
 
 impl SlowArgs {

@@ -1,6 +1,6 @@
 //! The commands, their options, and the modes in which some of these have no effect.
 
-use super::{Mode, Usage, any_given, given};
+use super::mode::{Mode, Usage, any_given, given};
 use clap::ArgMatches;
 use std::path::PathBuf;
 

@@ -1,6 +1,7 @@
 //! A plan for programs.
 
-use super::{Planned, words};
+use super::planned::Planned;
+use super::words;
 use serde_json::{Value, json};
 use weir_plan::{Discipline, Kind, SizeFrom, Tried};
 
@@ -12,7 +13,7 @@ pub(super) fn of(planned: &Planned<'_>) -> Value {
         .filter_map(|kind| Some((kind.name().to_owned(), json!(service.of_kind_ns[kind as usize]?))))
         .collect();
     json!({
-        "version": crate::VERSION,
+        "version": weir_terminal::VERSION,
         "answer": words::answer(planned),
         "best": planned.best().map(tried),
         "tried": planned.found.tried.iter().map(tried).collect::<Vec<_>>(),

@@ -4,18 +4,21 @@ mod json;
 mod options;
 mod page;
 mod placed;
+mod planned;
+mod report;
 mod service;
 mod table;
 mod warnings;
 mod words;
 
-use crate::output;
 use anyhow::{Context, bail};
 use options::Options;
+use planned::Planned;
 use std::fs::File;
 use std::process::ExitCode;
 use weir_measure::objective::Objective;
-use weir_plan::{Cluster, Found, Limits, Log, NODES_MAX, Policy, Scenario, Service, Tried, is_within, search};
+use weir_plan::{Cluster, Found, Limits, Log, NODES_MAX, Policy, Scenario, Tried, is_within, search};
+use weir_terminal::output;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,27 +57,6 @@ read, 2 for wrong usage.";
 pub(crate) struct Args {
     #[command(flatten)]
     options: Options,
-}
-
-/// What was asked, and what came of it.
-struct Planned<'a> {
-    log: &'a Log,
-    service: Service,
-    /// Where the service times come from, in words.
-    service_words: String,
-    cluster: Cluster,
-    limits: Option<Limits>,
-    objective: Option<String>,
-    growth: f64,
-    seeds: u64,
-    found: Found,
-    warnings: Vec<String>,
-}
-
-impl Planned<'_> {
-    fn best(&self) -> Option<&Tried> {
-        self.found.best.and_then(|best| self.found.tried.get(best))
-    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -131,7 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if options.json {
         output::print(&format!("{}\n", serde_json::to_string_pretty(&json::of(&planned))?))?;
     } else {
-        output::print(&words::report(&planned, output::columns()))?;
+        output::print(&report::report(&planned, output::columns()))?;
     }
     let is_answered = planned.limits.is_none() || planned.best().is_some();
     Ok(if is_answered { ExitCode::SUCCESS } else { ExitCode::FAILURE })

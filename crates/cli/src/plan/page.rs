@@ -1,6 +1,7 @@
 //! What the HTML page of a plan shows.
 
-use super::{Planned, table, words};
+use super::planned::Planned;
+use super::{table, words};
 use weir_plan::{Cluster, NODES_MAX, Partition, Policy, Repeated, Scenario};
 use weir_report::{PlannedCurve, PlannedPoint, PlannedRow, bytes, nanoseconds, percent};
 

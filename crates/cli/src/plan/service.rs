@@ -1,12 +1,12 @@
 //! Service times: as given, or as runs of weir measured them.
 
 use super::options::Options;
-use crate::text_file;
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::path::Path;
 use weir_plan::{Measured, Service};
 use weir_report::nanoseconds;
+use weir_terminal::text_file;
 
 /// The largest report that is read, in bytes.
 const REPORT_BYTES_MAX: u64 = 256 << 20;

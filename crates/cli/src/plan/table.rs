@@ -1,6 +1,7 @@
 //! What was tried, as a table.
 
-use super::{Planned, words};
+use super::planned::Planned;
+use super::words;
 use weir_plan::{Policy, Tried};
 use weir_report::{bytes, nanoseconds, percent};
 

@@ -1,6 +1,7 @@
 //! Warnings about a log and about plans.
 
-use super::{Planned, words};
+use super::planned::Planned;
+use super::words;
 use weir_plan::{LeftOut, Log, SizeFrom, Tried, Unread};
 use weir_report::{clean, count, nanoseconds, percent};
 

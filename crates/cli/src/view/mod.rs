@@ -55,11 +55,11 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Serves the page until a signal says stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let stop = crate::stop::Stop::on_signals()?;
+    let stop = weir_terminal::stop::Stop::on_signals()?;
     if let Some(log) = &args.decisions {
-        crate::decisions::put(&args.run, log)?.iter().for_each(|note| eprintln!("weir view: {note}"));
+        weir_explain::decisions::put(&args.run, log)?.iter().for_each(|note| eprintln!("weir view: {note}"));
     }
-    let mut line = crate::progress::Line::new();
+    let mut line = weir_terminal::progress::Line::new();
     let mut go_on = |records: u64| {
         line.show(|| format!("reading {records} events, once"));
         !stop.asked()
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let page = Site::new(tiles, port, &args.run.display().to_string())?;
     let address = format!("http://127.0.0.1:{port}{}", page.path());
     let _first = site.set(Mutex::new(page));
-    crate::output::print(&format!("{} at {address} (Ctrl-C ends it)\n", args.run.display()))?;
+    weir_terminal::output::print(&format!("{} at {address} (Ctrl-C ends it)\n", args.run.display()))?;
     while !stop.asked() {
         std::thread::sleep(LOOK);
     }

@@ -61,7 +61,7 @@ impl<S: Source> Site<S> {
             word
         });
         let hosts = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}"));
-        let page = PAGE.replace("{RUN}", &escaped(run)).replace("{VERSION}", crate::VERSION);
+        let page = PAGE.replace("{RUN}", &escaped(run)).replace("{VERSION}", weir_terminal::VERSION);
         Ok(Self { tiles, path: format!("/{word}/"), hosts, page })
     }
 

@@ -11,7 +11,6 @@ type Module = Vec<String>;
 
 /// Files that stand in an import cycle, by crate; a crate that is not here has none. A number that shrinks is lowered here.
 const IN_CYCLES: &[(&str, usize)] = &[
-    ("cli", 77),
     ("load", 74),
     ("server", 61),
 ];

@@ -20,38 +20,19 @@ use crate::http::pattern::Pattern;
 use crate::routing::rules::{PATHS_MAX, Rules};
 use crate::routing::settings::{Action, Said};
 use crate::telemetry::access_log::settings::LogTarget;
-use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use table::{Reader, Table};
 use thiserror::Error;
 use toml::de::DeTable;
+use weir_diagnostic::Mistake;
 
 /// Bytes of a configuration file; more are no configuration.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// An example of everything, with its defaults and what it is for.
 pub const EXAMPLE: &str = include_str!("example.toml");
-
-/// Something wrong in a configuration file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    /// The line, counted from 1.
-    pub line: usize,
-    /// The character in its line, counted from 1.
-    pub column: usize,
-    /// What is wrong.
-    pub what: String,
-    /// What would be right.
-    pub remedy: String,
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}; {}", self.line, self.column, self.what, self.remedy)
-    }
-}
 
 /// Why a configuration cannot be used.
 #[derive(Debug, Error)]

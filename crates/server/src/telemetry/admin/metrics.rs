@@ -2,67 +2,12 @@
 //! or compared.
 
 use super::status::{CLASSES, Status};
-use std::fmt::{Display, Write as _};
-
-/// A text that grows by families.
-struct Families(String);
-
-/// What a sample is.
-#[derive(Clone, Copy)]
-enum Kind {
-    Counter,
-    Gauge,
-}
-
-/// Names of labels with their values.
-type Labels<'l> = &'l [(&'l str, &'l str)];
-
-impl Families {
-    fn begin(&mut self, name: &str, kind: Kind, help: &str) {
-        let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-        };
-        // Writing to memory does not fail, here and below.
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
-        self.0.push_str(name);
-        for (number, (label, text)) in labels.iter().enumerate() {
-            let before = if number == 0 { '{' } else { ',' };
-            let _ = write!(self.0, "{before}{label}=\"");
-            for letter in text.chars() {
-                match letter {
-                    '\\' | '"' => self.0.extend(['\\', letter]),
-                    '\n' => self.0.push_str("\\n"),
-                    _ => self.0.push(letter),
-                }
-            }
-            self.0.push('"');
-        }
-        let end = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{end} {value}");
-    }
-
-    fn one(&mut self, name: &str, kind: Kind, help: &str, value: impl Display) {
-        self.begin(name, kind, help);
-        self.sample(name, &[], value);
-    }
-
-    /// A family with a sample for each value of one label.
-    fn by(&mut self, name: &str, kind: Kind, help: &str, label: &str, samples: &[(&str, u64)]) {
-        self.begin(name, kind, help);
-        for (value, count) in samples {
-            self.sample(name, &[(label, value)], count);
-        }
-    }
-}
+use weir_exposition::{Families, Kind};
 
 /// All families.
 pub(super) fn text(status: &Status) -> String {
     use Kind::{Counter, Gauge};
-    let mut out = Families(String::new());
+    let mut out = Families::new();
     out.begin("weir_build_info", Gauge, "What runs; always 1.");
     out.sample("weir_build_info", &[("version", status.version)], 1);
     out.one("weir_loops", Gauge, "Event loops, each a thread.", status.loops);
@@ -100,7 +45,7 @@ pub(super) fn text(status: &Status) -> String {
     out.one("weir_reload_loop_failures_total", Counter, help, failed);
     hosts(&mut out, status);
     process(&mut out, status);
-    out.0
+    out.into_text()
 }
 
 fn requests(out: &mut Families, status: &Status) {
@@ -295,18 +240,5 @@ fn process(out: &mut Families, status: &Status) {
         if let Some(value) = value {
             out.one(name, Gauge, help, value);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_quoted() {
-        let mut out = Families(String::new());
-        out.begin("a", Kind::Gauge, "A.");
-        out.sample("a", &[("b", "x\"\\\ny"), ("c", "\u{e4}")], 1.5);
-        assert_eq!(out.0, "# HELP a A.\n# TYPE a gauge\na{b=\"x\\\"\\\\\\ny\",c=\"\u{e4}\"} 1.5\n");
     }
 }

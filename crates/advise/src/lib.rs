@@ -1,0 +1,22 @@
+//! Advice: what to change in the configurations of the servers behind a run, how much it should help, and whether it does.
+//!
+//! 1. `recorded.rs` and `observed.rs` say how the run was made and what its explanation says.
+//! 2. `servers/` finds the servers' processes, `configuration/` reads what their configurations say.
+//! 3. `rules/` makes findings of both.
+//! 4. `advice.rs` puts them together, `view.rs` shows them.
+//! 5. `trial/` compares copies of the servers with and without a change.
+
+mod advice;
+mod configuration;
+mod finding;
+mod observed;
+mod recorded;
+mod rules;
+mod servers;
+mod trial;
+mod view;
+
+pub use advice::Examined;
+pub use finding::{Advice, Finding};
+pub use trial::{Options as TrialOptions, Shown, Trial};
+pub use view::text;

@@ -1,0 +1,105 @@
+//! The arguments of `weir load`.
+
+use super::find_max::FindMaxArgs;
+use super::judge::JudgeArgs;
+use super::load_args::LoadArgs;
+use super::outputs::OutputArgs;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir load http://localhost:8080/
+      10 connections for 10 s, as fast as the server answers
+  weir load -c 100 -d 30s http://localhost:8080/
+      more connections, longer
+  weir load --rate 500 http://localhost:8080/
+      500 arrivals a second, whether the server keeps up or not
+  weir load --rate 500 --poisson --seed 7 http://localhost:8080/
+      the same with random gaps, repeatable
+  weir load -n 1000 -m POST -H 'Content-Type: text/plain' --body @FILE URL
+      1000 requests with a body
+  weir load --steps 100/10s,200/10s http://localhost:8080/
+      more arrivals step by step; --ramp 100..1000/60s: evenly
+  weir load --replay access.log --speed 2 http://localhost:8080/
+      what a server's log holds, at its times, twice as fast
+  weir load --urls mix.txt http://localhost:8080/
+      the requests of a file, by their weights; a line is: 3 GET /index.html
+  weir load --sessions users.txt --rate 5 http://localhost:8080/
+      five users a second, who click, think and click again
+  weir load --make-fileset specweb96 site --directories 10
+  weir load --mix specweb96 --directories 10 http://localhost:8080/
+      the files of SPECweb96 and its mix
+  weir load --mix surge --files 2000 -c 200 -d 60s http://localhost:8080/
+      200 users of SURGE, who open pages, wait and open others
+  weir load --mix surge --files 2000 --flash-crowd '20*10/9s,5s,30s,30s' URL
+      a flash crowd: ten times as many clients for a while
+  weir load --no-keepalive http://localhost:8080/
+      a new connection for each request
+  weir load --http2 --streams 20 https://localhost:8443/
+      HTTP/2, 20 requests at a time on each connection
+  weir load --http2 --no-keepalive https://localhost:8443/
+      HTTP/2, a new connection and handshake for each request
+  weir load --ca test-ca.pem https://localhost:8443/
+      trust a certificate authority of your own
+  weir load --cert me.pem --resume --no-keepalive https://localhost:8443/
+      with a client certificate, sessions resumed
+  weir load --proxy socks5://user:password@localhost:1080 http://example.org/
+  weir load --unix /run/app.sock http://localhost/
+      through a proxy; over a Unix socket
+  weir load --client 3g -c 200 http://localhost:8080/
+      200 users whose lines have the rates and the latency of 3G
+  weir load --limit-read 4KB/s --patience exp:8s http://localhost:8080/
+      users who read 4000 bytes a second, and stop loading after 8 s on average
+  weir load --json http://localhost:8080/ | jq .latency_ns.p99
+      figures for a program
+  weir load -d 10m --csv times.csv --html report.html http://localhost:8080/
+      rate, errors and percentiles of each second, as a table and as a page
+  weir load --rate 500 --slo 'p99<50ms' --ok 200-399,404 URL
+      judge the run, 404 being a success: exit status 3 if it misses
+  weir load --find-max --slo 'p99<50ms' http://localhost:8080/
+      the highest rate that holds the objective
+
+Latency counts from the time at which a request was intended (with --rate: by
+the schedule), so a server that stalls cannot hide it by holding the generator
+back. `uncorrected` counts from when the request was really sent, or from the
+connect call where it opened its connection.
+
+A success is a whole response of status 2xx or 3xx, or of those that --ok names.
+Latencies and percentiles are of successes; those of other statuses and of
+failed requests stand apart.
+
+Exit status: 0 if any request succeeded, 1 if none did or the server cannot be
+reached, 2 for wrong usage, 3 if the run missed the objective of --slo.";
+
+/// Load a web server over HTTP/1.1 or HTTP/2 and report what its users feel.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What to load: http:// or https://, host, port, path
+    #[arg(required_unless_present_any = ["urls", "sessions", "make_fileset"])]
+    pub(super) url: Option<String>,
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
+    /// Load nothing: write the files of a workload (specweb96, surge) to a directory, as many as --directories or
+    /// --files says, or as SPECweb96 prescribes for --rate
+    #[arg(long, num_args = 2, value_names = ["NAME", "DIR"], help_heading = "Workload")]
+    pub(super) make_fileset: Vec<String>,
+    /// Write the events of every connection and request to this run directory, for `weir explain`
+    #[arg(long, value_name = "DIR")]
+    pub(super) run: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) outputs: OutputArgs,
+    #[command(flatten)]
+    pub(super) find_max: FindMaxArgs,
+    #[command(flatten)]
+    pub(super) judge: JudgeArgs,
+    /// Report as JSON (times in nanoseconds)
+    #[arg(long)]
+    pub(super) json: bool,
+    /// No progress
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(super) quiet: bool,
+    /// A line of progress every 5 s even where stderr is no terminal; system calls in the report
+    #[arg(short, long)]
+    pub(super) verbose: bool,
+}

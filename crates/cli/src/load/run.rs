@@ -1,0 +1,70 @@
+//! `weir load`, from its arguments to its report.
+
+use super::args::Args;
+use super::heading::Heading;
+use super::json::as_json;
+use super::live::{Watch, watched};
+use super::usage::Usage;
+use super::{fileset, find_max, json, judge, screen};
+use std::process::ExitCode;
+use weir_load::LoadError;
+use weir_record::into_run;
+use weir_terminal::stop::Stop;
+use weir_trace::Run;
+
+/// Runs the command.
+#[expect(clippy::needless_pass_by_value, reason = "every command takes its arguments whole")]
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let done = load(&args);
+    if let (true, Err(error)) = (args.json, &done)
+        && let Some(cause) = error.chain().find_map(|cause| cause.downcast_ref::<LoadError>())
+    {
+        weir_terminal::output::print(&format!("{:#}\n", json::not_made(cause, args.url.as_deref())))?;
+    }
+    done
+}
+
+fn load(args: &Args) -> anyhow::Result<ExitCode> {
+    if !args.make_fileset.is_empty() {
+        return fileset::make(args);
+    }
+    if args.find_max.wanted() {
+        let url = args.url.as_deref();
+        return find_max::run(&args.find_max, &args.judge, &args.load, url, &args.outputs, args.json, args.quiet);
+    }
+    let options = args.load.options(args.url.as_deref()).and_then(|mut options| {
+        args.outputs.apply(&mut options);
+        args.judge.apply(&mut options);
+        options.check()?;
+        args.outputs.check()?;
+        Ok(options)
+    });
+    let options = match options {
+        Ok(options) => options,
+        Err(Usage(error)) => {
+            eprintln!("weir load: {}", weir_terminal::output::causes(&error));
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let heading = Heading::of(&options);
+    let stop = Stop::on_signals()?;
+    let title = format!("{}  {}", heading.url, heading.manner);
+    let exporter = args.outputs.exporter(&heading.url)?;
+    let watch = Watch { quiet: args.quiet, verbose: args.verbose, title, exporter };
+    let report = match &args.run {
+        Some(directory) => into_run(options, &Run::create(directory)?, |options| watched(options, &stop, &watch))?,
+        None => watched(options, &stop, &watch)?,
+    };
+    if let Some(exporter) = &watch.exporter {
+        exporter.finish(&report)?;
+    }
+    let verdict = args.judge.verdict(&report);
+    args.outputs.write(&report, &heading, verdict.as_ref())?;
+    if args.json {
+        weir_terminal::output::print(&format!("{:#}\n", as_json(&report, &heading, verdict.as_ref())))?;
+    } else {
+        let colours = screen::Colours::of_stdout();
+        weir_terminal::output::print(&screen::text(&report, &heading, verdict.as_ref(), args.verbose, colours))?;
+    }
+    Ok(judge::exit_code(&report, verdict.as_ref()))
+}

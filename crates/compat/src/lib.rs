@@ -1,0 +1,16 @@
+//! The command lines of other load generators: `ab`, `http_load` and `httperf` as they are typed, with their reports, on
+//! our engine.
+
+mod ab;
+mod getopt;
+mod heads;
+mod http_load;
+mod httperf;
+mod limited;
+mod printf;
+mod system;
+mod words;
+
+pub use ab::run as ab;
+pub use http_load::run as http_load;
+pub use httperf::run as httperf;

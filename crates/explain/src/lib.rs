@@ -1,0 +1,26 @@
+//! Explanations of recorded runs: where each request's time went, and what a server's rules decided meanwhile.
+//!
+//! `analysis.rs` merges a run's streams, joins their records into requests and folds these; the other files each have a
+//! section of the report.
+
+mod analysis;
+pub mod decisions;
+mod from_sockets;
+mod labels;
+mod lanes;
+mod nothing;
+mod participants;
+mod phases;
+mod proc_side;
+pub mod readings;
+mod server_side;
+mod slo;
+mod stacks;
+mod wakeups;
+mod watched;
+mod words;
+
+pub use analysis::explain;
+pub use from_sockets::{Objectives, View, refusal};
+pub use slo::{Slo, slo};
+pub use stacks::folded;

@@ -1,0 +1,189 @@
+//! Objectives judged while it is recorded: each window's records are joined as soon as the window is over, in a thread
+//! of their own, and the burn rates follow from them.
+
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use weir_capture::{CaptureError, EventSource};
+use weir_explain::{Objectives, View};
+use weir_measure::burn::{Alert, BurnFold, BurnRule};
+use weir_timeline::{Bounds, Joiner};
+use weir_wire::{Kind, Record, Slot};
+
+/// Records of a window that are held; where there are more, the window is not judged.
+const MOST_RECORDS: usize = 1 << 20;
+/// Windows that wait to be judged; more are dropped and counted.
+const MOST_WAITING: usize = 2;
+
+/// The records of a window, as they come: each CPU's in order.
+#[derive(Debug, Default)]
+struct Window {
+    records: Vec<(Record, u32)>,
+    slots: Vec<Slot>,
+    overflown: bool,
+}
+
+/// Listens to what is recorded.
+#[derive(Debug)]
+struct Tap {
+    window: Window,
+    to: SyncSender<Window>,
+    missed: Arc<AtomicU64>,
+}
+
+impl EventSource for Tap {
+    fn name(&self) -> &'static str {
+        "objectives"
+    }
+
+    fn attach(&mut self) -> Result<(), CaptureError> {
+        self.window = Window::default();
+        Ok(())
+    }
+
+    fn detach(&mut self) {}
+
+    fn see(&mut self, record: &Record, slots: &[Slot]) {
+        if self.window.records.len() >= MOST_RECORDS {
+            self.window.overflown = true;
+        } else {
+            self.window.records.push((*record, self.window.slots.len() as u32));
+            self.window.slots.extend_from_slice(slots);
+        }
+        if record.kind == Kind::Window as u16 && record.flags != 0 {
+            let window = std::mem::take(&mut self.window);
+            if window.overflown || self.to.try_send(window).is_err() {
+                self.missed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Where alerts go.
+pub trait Alerts: Send {
+    /// Takes an alert, without waiting.
+    fn send(&self, alert: serde_json::Value);
+
+    /// Ends it, and returns what was not delivered, if anything was not.
+    fn finish(self: Box<Self>) -> Option<String>;
+}
+
+/// Judges windows. A source for each recorder feeds it.
+#[derive(Debug)]
+pub(super) struct Judge {
+    to: Option<SyncSender<Window>>,
+    thread: Option<JoinHandle<Vec<String>>>,
+    missed: Arc<AtomicU64>,
+}
+
+impl Judge {
+    /// Begins.
+    pub(super) fn start(
+        view: View,
+        rules: &[BurnRule],
+        server: String,
+        alerts: Option<Box<dyn Alerts>>,
+    ) -> anyhow::Result<Self> {
+        let (to, from) = sync_channel(MOST_WAITING);
+        let mut bench = Bench {
+            burns: view.objectives.iter().map(|(_, objective)| BurnFold::new(*objective, rules)).collect(),
+            view,
+            server,
+            begin: Instant::now(),
+            alerts,
+        };
+        let thread = std::thread::Builder::new().name("weir-judge".to_owned()).spawn(move || bench.sit(&from))?;
+        Ok(Self { to: Some(to), thread: Some(thread), missed: Arc::default() })
+    }
+
+    /// A source that feeds it.
+    pub(super) fn source(&self) -> Option<Box<dyn EventSource>> {
+        let to = self.to.clone()?;
+        Some(Box::new(Tap { window: Window::default(), to, missed: Arc::clone(&self.missed) }))
+    }
+
+    /// Ends it; what a reader of the last run should know.
+    pub(super) fn finish(mut self) -> Vec<String> {
+        self.to = None;
+        let mut notes = self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let missed = self.missed.load(Ordering::Relaxed);
+        if missed > 0 {
+            notes.push(format!("{missed} windows held too many events to be judged by the objectives while recording"));
+        }
+        notes
+    }
+}
+
+struct Bench {
+    view: View,
+    burns: Vec<BurnFold>,
+    server: String,
+    begin: Instant,
+    alerts: Option<Box<dyn Alerts>>,
+}
+
+impl Bench {
+    fn sit(&mut self, windows: &Receiver<Window>) -> Vec<String> {
+        // SAFETY: setpriority takes numbers; 0 is the calling thread. The observed server goes first.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+        for window in windows {
+            self.judge(window);
+        }
+        self.alerts.take().and_then(Alerts::finish).into_iter().collect()
+    }
+
+    fn judge(&mut self, mut window: Window) {
+        let mut objectives = Objectives::new(&self.view);
+        let mut joiner = Joiner::of_server(Bounds::default(), &self.view.tls_ports);
+        // A stable sort: each CPU's records stay in their order.
+        window.records.sort_by_key(|(record, _)| record.time_ns);
+        for (record, at) in &window.records {
+            let slots = window.slots.get(*at as usize..).unwrap_or_default();
+            let slots = slots.get(..usize::from(record.slots)).unwrap_or_default();
+            joiner.push(record, slots, None, &mut |_, response| objectives.push(response));
+        }
+        joiner.finish(&mut |_, response| objectives.push(response));
+        objectives.edge(joiner.end_ns());
+        let at_s = self.begin.elapsed().as_secs();
+        for ((text, _, judged), burn) in objectives.judged(0).into_iter().zip(&mut self.burns) {
+            for alert in burn.push(at_s, judged) {
+                let words = words(&text, &alert);
+                eprintln!("weir record: {words}");
+                if let Some(alerts) = &self.alerts {
+                    alerts.send(message(&text, &self.server, &alert, &words));
+                }
+            }
+        }
+    }
+}
+
+fn words(objective: &str, alert: &Alert) -> String {
+    let Alert { rule, fires, long_rate, short_rate, .. } = alert;
+    let what = if *fires { "ALERT" } else { "over" };
+    format!(
+        "{what}: {objective}: burn rate {long_rate:.1} over {} s and {short_rate:.1} over {} s (alert from {} on)",
+        rule.long_s, rule.short_s, rule.rate
+    )
+}
+
+fn message(objective: &str, server: &str, alert: &Alert, words: &str) -> serde_json::Value {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    json!({
+        "state": if alert.fires { "firing" } else { "resolved" },
+        "objective": objective,
+        "server": server,
+        "host": std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim(),
+        "time_s": now.as_secs(),
+        "long_s": alert.rule.long_s,
+        "short_s": alert.rule.short_s,
+        "threshold": alert.rule.rate,
+        "burn_rate_long": alert.long_rate,
+        "burn_rate_short": alert.short_rate,
+        "requests": alert.judged.requests,
+        "bad": alert.judged.bad,
+        "text": words,
+    })
+}

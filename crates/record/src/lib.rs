@@ -1,0 +1,26 @@
+//! Recordings: how a server's events, those of a load and the transactions of applications get into a run.
+//!
+//! `setup.rs` says what a recording takes; `once.rs`, `under_load.rs` and `always/` are the three ways to make one.
+
+pub mod always;
+mod child;
+mod kernel;
+mod load;
+mod names;
+mod once;
+pub mod run_directory;
+mod setup;
+mod sources;
+mod target;
+mod transactions;
+mod under_load;
+mod user_probes;
+
+pub use kernel::DISK_MIB;
+pub use load::into_run;
+pub use once::{Recorded, until_end, while_clients_come};
+pub use setup::Setup;
+pub use sources::Sources;
+pub use target::Named;
+pub use under_load::under_load;
+pub use user_probes::ProbesOfPrograms;
