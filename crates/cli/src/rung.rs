@@ -1,6 +1,6 @@
 //! The option that chooses a rung of the ladder of sources.
 
-use weir_capture::{BoundarySource, Ladder, NoSuchSource};
+use weir_capture::{BoundarySource, Ladder};
 
 /// Where request boundaries come from.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -102,10 +102,10 @@ fn clients(out: &mut Families, now: &Environment) {
 fn dropped(out: &mut Families, now: &Environment) {
     let dropped = &now.dropped;
     let reasons = [
-        ("paths", dropped.books.paths),
-        ("connections", dropped.books.connections),
-        ("clients", dropped.books.clients),
-        ("undecided", dropped.books.undecided),
+        ("paths", dropped.loop_stats.paths),
+        ("connections", dropped.loop_stats.connections),
+        ("clients", dropped.loop_stats.clients),
+        ("undecided", dropped.loop_stats.undecided),
         ("lines", dropped.lines),
         ("errands", dropped.persister_pipe),
         ("records", dropped.records),
