@@ -60,7 +60,7 @@ fn a_request_takes_no_more_instructions_than_before() {
     let (server, _site) = server();
     settled(|least| {
         let each = least.each("all", (FEW, MORE), |requests| {
-            instructions(&server.url("/a.txt"), "weir_load::engine::Engine::run*", requests, &["--io", "epoll"])
+            instructions(&server.url("/a.txt"), "weir_load::http1::drive::drive*", requests, &["--io", "epoll"])
         });
         eprintln!("{each:.0} instructions a request");
         within("instructions a request", each, 100.0, MOST_INSTRUCTIONS)
@@ -78,7 +78,7 @@ fn a_request_of_http2_takes_no_more_instructions_than_before() {
         let how = ["--http2", "--streams", streams];
         settled(|least| {
             let each = least.each("all", (FEW, MORE), |requests| {
-                instructions(&server.url("/a.txt"), "weir_load::http2::engine::Engine::run*", requests, &how)
+                instructions(&server.url("/a.txt"), "weir_load::http2::drive::drive*", requests, &how)
             });
             eprintln!("{streams} streams: {each:.0} instructions a request");
             within(&format!("{streams} streams, instructions a request"), each, 100.0, most)

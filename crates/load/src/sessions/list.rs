@@ -1,6 +1,6 @@
 //! A file of sessions in the format of httperf's `--wsesslog`.
 
-use super::{BURST_MAX, Session, Think};
+use crate::sessions::session::{BURST_MAX, Session, Think};
 use crate::{Ask, Request, RequestError, Url, UrlError};
 use std::collections::HashMap;
 use std::time::Duration;

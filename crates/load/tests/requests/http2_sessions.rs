@@ -7,7 +7,8 @@ use server::{Peer, Server, load, load_with_events};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weir_load::sessions::{Session, SessionReport, Sessions, Think, parse_sessions};
+use weir_load::SessionReport;
+use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
 use weir_load::{LoadReport, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
 use weir_testkit::{Certificate, Nghttpd, Nginx, free_port, require};
 

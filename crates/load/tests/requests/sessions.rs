@@ -5,7 +5,8 @@ use crate::server;
 use server::{Peer, Server, load, load_with_events};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weir_load::sessions::{Session, SessionReport, Sessions, Think, parse_sessions};
+use weir_load::SessionReport;
+use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
 use weir_load::{LoadReport, Options, Request, Schedule, StopRule};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
