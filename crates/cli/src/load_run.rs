@@ -13,8 +13,8 @@ const RING_SLOTS: usize = 1 << 17;
 /// Runs a load and writes its events to the run.
 pub(crate) fn into_run(mut options: Options, run: &Run, stop: &Stop, watch: &Watch) -> anyhow::Result<LoadReport> {
     let names = number_names(&mut options);
-    let mix = options.asks.mix.as_ref().map(|mix| mix.seed);
-    let seed = mix.or(match (&options.schedule, &options.asks.order) {
+    let mix = options.requests.mix.as_ref().map(|mix| mix.seed);
+    let seed = mix.or(match (&options.schedule, &options.requests.order) {
         (Schedule::Poisson { seed, .. }, _) | (_, Order::Weighted { seed }) => Some(*seed),
         _ => None,
     });

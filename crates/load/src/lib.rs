@@ -5,8 +5,8 @@
 //! Times are CLOCK_MONOTONIC nanoseconds: `sent` is read just before the system call that writes a request,
 //! `first byte` and `done` just after the one that brought them.
 //!
-//! `engine` is the loop of one thread: when the next request is due, and how a connection is made and ends. What a version
-//! of HTTP does of its own, how a request goes out and how its response is read, stands in `http1` and `http2`.
+//! `engine` is the loop of one thread: when the next request is due, and how a connection is made and ends. What a
+//! version of HTTP does of its own, how a request goes out and how its response is read, stands in `http1` and `http2`.
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
 #![doc = include_str!("../doc/guide.md")]
 #![warn(missing_docs)]
@@ -51,11 +51,11 @@ pub use report::{Generator, LoadReport};
 #[doc(hidden)]
 pub use requests::cookies;
 pub use requests::{
-    Ask, NulListError, Order, Request, Statuses, StatusesError, Url, UrlError, UrlFileError, UrlListError,
+    ListedRequest, NulListError, Order, Request, Statuses, StatusesError, Url, UrlError, UrlFileError, UrlListError,
     UrlListProblem, Version, access_log, host, parse_server_list, parse_uri_log, parse_url_file, parse_url_list,
 };
 pub use run::run;
 pub use schedule::{Profile, ProfileError, Schedule, StopRule, Stretch};
 pub use slow::{Link, SlowClient};
 pub use weir_wire::client::{ClientRequest, Outcome};
-pub use workload::requests::Asks;
+pub use workload::requests::Requests;

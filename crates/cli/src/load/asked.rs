@@ -108,8 +108,8 @@ impl Asked {
             options.keep_alive = self.keepalive;
         }
         options.request.headers.extend(self.credentials()?);
-        options.asks.cookies = cookies(&self.cookie)?;
-        options.asks.cookie_jar = self.cookie_jar;
+        options.requests.cookies = cookies(&self.cookie)?;
+        options.requests.cookie_jar = self.cookie_jar;
         if let Some(file) = &self.urls {
             let name = file.display();
             let text = read_lines(file, FILE_BYTES_MAX).with_context(|| format!("--urls: cannot read {name}"))?;
@@ -117,17 +117,17 @@ impl Asked {
             let (list, weighted) = parse_url_list(&text, base, &options.request, beside)
                 .map_err(|error| anyhow!(error).context(format!("--urls {name}")))?;
             options.url = list[0].url.clone();
-            options.asks.order = if weighted { Order::Weighted { seed } } else { Order::InTurn };
-            options.asks.list = list;
+            options.requests.order = if weighted { Order::Weighted { seed } } else { Order::InTurn };
+            options.requests.list = list;
         }
         if let Some(file) = &self.sessions {
             let name = file.display();
             let text = read_lines(file, FILE_BYTES_MAX).with_context(|| format!("--sessions: cannot read {name}"))?;
-            let (asks, list) = parse_sessions(&text, base, &options.request, self.think.unwrap_or_default())
+            let (requests, list) = parse_sessions(&text, base, &options.request, self.think.unwrap_or_default())
                 .map_err(|error| anyhow!(error).context(format!("--sessions {name}")))?;
-            options.url = asks[0].url.clone();
-            options.asks.list = asks;
-            options.asks.sessions = Some(Sessions { list, seed });
+            options.url = requests[0].url.clone();
+            options.requests.list = requests;
+            options.requests.sessions = Some(Sessions { list, seed });
         }
         Ok(())
     }
@@ -191,7 +191,7 @@ impl Asked {
                 anyhow!("--replay {name}: most of it cannot be read ({why}); give the lines of requests only").into()
             );
         }
-        let notes = &mut options.asks.notes;
+        let notes = &mut options.requests.notes;
         if let Some(why) = why {
             notes.push(format!("{} lines of {name} were left out ({why})", log.left_out.count()));
         }
@@ -202,12 +202,12 @@ impl Asked {
                 log.without_body
             ));
         }
-        options.asks.list = log.asks(base, &options.request);
+        options.requests.list = log.requests(base, &options.request);
         options.schedule = Schedule::Recorded(log.times_at(speed));
         if !has_end {
             options.stop = StopRule::Requests(log.order.len() as u64);
         }
-        options.asks.order = Order::Listed(log.order.into());
+        options.requests.order = Order::Listed(log.order.into());
         Ok(())
     }
 
@@ -283,9 +283,9 @@ pub(super) fn title(options: &Options) -> String {
     if let Some(title) = super::workload::title(options) {
         return title;
     }
-    let hosts = options.asks.hosts();
-    let (requests, first) = (options.asks.list.len(), hosts.first());
-    if let (Some(sessions), Some(first)) = (&options.asks.sessions, first) {
+    let hosts = options.requests.hosts();
+    let (requests, first) = (options.requests.list.len(), hosts.first());
+    if let (Some(sessions), Some(first)) = (&options.requests.sessions, first) {
         let (count, plural) = (sessions.list.len(), if sessions.list.len() == 1 { "" } else { "s" });
         return format!("{count} kind{plural} of session of {}", first.with_target("/"));
     }
@@ -306,19 +306,19 @@ pub(crate) fn number_names(options: &mut Options) -> Vec<String> {
     if let Some(names) = super::workload::number_names(options) {
         return names;
     }
-    let several = options.asks.hosts().len() > 1;
+    let several = options.requests.hosts().len() > 1;
     let name = |url: &Url, request: &Request| {
         let path = crate::privacy::without_query(&url.target);
         let host = if several { url.authority() } else { String::new() };
         format!("{} {host}{path}", request.method)
     };
-    if options.asks.list.is_empty() {
+    if options.requests.list.is_empty() {
         return vec![name(&options.url, &options.request)];
     }
     let (mut names, mut numbers) = (Vec::new(), HashMap::new());
-    for ask in &mut options.asks.list {
-        let name = name(&ask.url, &ask.request);
-        ask.request.name = match numbers.get(&name) {
+    for listed in &mut options.requests.list {
+        let name = name(&listed.url, &listed.request);
+        listed.request.name = match numbers.get(&name) {
             Some(number) => *number,
             // What is beyond the bound shares the last name.
             None if names.len() == NAMES_MAX => NAMES_MAX as u32 - 1,

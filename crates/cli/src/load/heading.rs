@@ -27,13 +27,13 @@ impl Heading {
         if options.pipeline > 1 {
             manner.push_str(&format!(", {} requests in a pipeline", options.pipeline));
         }
-        if options.asks.mix.as_ref().is_some_and(Mix::has_users) {
+        if options.requests.mix.as_ref().is_some_and(Mix::has_users) {
             manner = manner.replacen("connection", "user", 1);
-            if let Some(crowd) = options.asks.mix.as_ref().and_then(|mix| mix.crowd.as_ref()) {
+            if let Some(crowd) = options.requests.mix.as_ref().and_then(|mix| mix.crowd.as_ref()) {
                 manner = format!("a flash crowd of at most {manner}, {} requests each", crowd.requests);
             }
         }
-        if let Some(sessions) = &options.asks.sessions {
+        if let Some(sessions) = &options.requests.sessions {
             manner = manner.replacen("connection", "session", 1);
             if sessions.list.len() == 1 {
                 manner.push_str(&format!(", {} requests each", sessions.list[0].requests()));
@@ -54,7 +54,7 @@ impl Heading {
         }
         let way = reach::words(&options.reach);
         // A client of a flash crowd comes from a network by chance.
-        let by_chance = options.asks.mix.as_ref().is_some_and(|mix| mix.crowd.is_some());
+        let by_chance = options.requests.mix.as_ref().is_some_and(|mix| mix.crowd.is_some());
         manner.push_str(&if by_chance { way.replace(" in turn", " by chance") } else { way });
         manner.push_str(&slow::words(&options.slow));
         Self {

@@ -99,9 +99,9 @@ impl Workload {
         let files = self.file_set(name, None)?;
         let crowd = self.crowd()?;
         let mix = Mix { files, seed, directories_zipf: self.directory_zipf, crowd };
-        options.asks.list = mix.asks(base, &options.request);
-        options.asks.order = Order::InTurn;
-        options.asks.mix = Some(mix);
+        options.requests.list = mix.requests(base, &options.request);
+        options.requests.order = Order::InTurn;
+        options.requests.mix = Some(mix);
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl Workload {
 
     /// Sets the schedule, where a flash crowd says one, and what follows from it unless the user said otherwise.
     pub(super) fn schedule(&self, options: &mut Options, how: When, given: &[String]) -> Result<(), Usage> {
-        let Some(crowd) = options.asks.mix.as_ref().and_then(|mix| mix.crowd.clone()) else { return Ok(()) };
+        let Some(crowd) = options.requests.mix.as_ref().and_then(|mix| mix.crowd.clone()) else { return Ok(()) };
         let whole = crowd.profile.duration();
         if !how.has_end {
             options.stop = StopRule::Duration(whole);
@@ -140,7 +140,7 @@ impl Workload {
             options.connections = (wanted as u32).max(options.threads);
         }
         if options.reach.sources.is_empty() {
-            options.asks.notes.push(
+            options.requests.notes.push(
                 "all clients came from one address: name several (--source 127.0.0.2,127.0.0.3 and so on) to stand for \
                  their networks"
                     .to_owned(),
@@ -295,19 +295,19 @@ impl Told {
 
 /// What the report says it is of, where a mix is asked.
 pub(super) fn title(options: &Options) -> Option<String> {
-    let mix = options.asks.mix.as_ref()?;
-    let ask = options.asks.list.first()?;
-    let path = ask.url.target.strip_suffix(&mix.files.path(0)).unwrap_or("/");
-    Some(format!("the {} mix of {} files of {}", mix.files.name(), mix.files.len(), ask.url.with_target(path)))
+    let mix = options.requests.mix.as_ref()?;
+    let listed = options.requests.list.first()?;
+    let path = listed.url.target.strip_suffix(&mix.files.path(0)).unwrap_or("/");
+    Some(format!("the {} mix of {} files of {}", mix.files.name(), mix.files.len(), listed.url.with_target(path)))
 }
 
 /// The names of a mix's requests in a run: one for each kind of file.
 pub(super) fn number_names(options: &mut Options) -> Option<Vec<String>> {
-    let files = &options.asks.mix.as_ref()?.files;
+    let files = &options.requests.mix.as_ref()?.files;
     let mut names = Vec::new();
-    for (number, ask) in (0..).zip(&mut options.asks.list) {
-        ask.request.name = number;
-        names.push(format!("{} {} of {}", ask.request.method, files.kind_name(number), files.name()));
+    for (number, listed) in (0..).zip(&mut options.requests.list) {
+        listed.request.name = number;
+        names.push(format!("{} {} of {}", listed.request.method, files.kind_name(number), files.name()));
     }
     Some(names)
 }

@@ -8,20 +8,20 @@ use crate::reach::trust::Trust;
 use crate::requests::host;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme};
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_client::Anchored;
+use weir_client::{Alike, Anchored};
 
 /// The set-up that all connections of a run share; as many sessions as connections are kept, if they are resumed.
 pub(crate) fn client_config(trust: &Trust, tls: &Tls, connections: u32) -> Result<Arc<ClientConfig>, TlsSetupError> {
     let provider = Arc::new(tls.provider()?);
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anything => Arc::new(Unverified { provider: Arc::clone(&provider) }),
+        Trust::Anything => Arc::new(Alike::believing(Arc::clone(&provider))),
         Trust::File(path) => {
             let (roots, anchors) = roots_of_file(path)?;
             Arc::new(Anchored::new(verifier_with(roots, &provider)?, anchors))
@@ -111,47 +111,6 @@ fn roots_of_system() -> Result<RootCertStore, TlsSetupError> {
         return Err(TlsSetupError::NoRoots { cause });
     }
     Ok(roots)
-}
-
-/// Believes any certificate, as `--insecure` asks; the handshake's signatures are still checked.
-#[derive(Debug)]
-struct Unverified {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 /// Believes only certificates of known keys, and of those only what another verifier believes, too.

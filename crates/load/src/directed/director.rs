@@ -74,22 +74,22 @@ pub(crate) struct Link {
 }
 
 impl Orders {
-    /// Asks on a link: at once if nothing is under way there, otherwise when all that is under way is answered. Requests
-    /// that are ordered together go out together.
+    /// Sends a request on a link: at once if nothing is under way there, otherwise when all that is under way is
+    /// answered. Requests that are ordered together go out together.
     ///
-    /// `ask` is a place in [`crate::Asks::list`]: it says the host and whether the response has a body; `bytes` are what
-    /// goes out in its stead.
+    /// `request` is a place in [`crate::Requests::list`]: it says the host and whether the response has a body; `bytes`
+    /// are what goes out in its stead.
     ///
     /// # Panics
     /// If the link's number is not below [`LINKS_MAX`].
-    pub fn ask(&mut self, link: u32, ask: u32, bytes: &[u8]) {
+    pub fn request(&mut self, link: u32, request: u32, bytes: &[u8]) {
         assert!(link < LINKS_MAX, "a link's number is below {LINKS_MAX}");
         if self.links.len() <= link as usize {
             self.links.resize_with(link as usize + 1, Link::default);
         }
         let place = &mut self.links[link as usize];
         place.bytes.extend_from_slice(bytes);
-        place.pieces.push(Piece { ask, bytes: bytes.len() as u32 });
+        place.pieces.push(Piece { request, bytes: bytes.len() as u32 });
         if place.pieces.len() == 1 {
             self.queue.push_back(Order::Send(link));
         }

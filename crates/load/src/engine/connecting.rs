@@ -5,7 +5,7 @@ use crate::connect::connection::Phase;
 use crate::connect::connector::REOPEN_NS;
 use crate::connect::kernel::{BROKEN, monotonic_ns};
 use crate::connect::stream::{Handshake, Stream};
-use crate::engine::exchanges::Exchanges;
+use crate::engine::protocol::ProtocolLoop;
 use crate::engine::state::{Engine, Version};
 use crate::error::outcomes::outcome_of_connect;
 use crate::error::tls_words;
@@ -18,10 +18,10 @@ use weir_wire::client::{ClientConnection, Outcome};
 
 impl<V: Version> Engine<'_, V>
 where
-    Self: Exchanges,
+    Self: ProtocolLoop,
 {
     /// Begins to open a connection; the caller makes sure that there is room for it.
-    pub(crate) fn open(&mut self, purpose: <Self as Exchanges>::Purpose) {
+    pub(crate) fn open(&mut self, purpose: <Self as ProtocolLoop>::Purpose) {
         let slot = self.connector.begin();
         self.now_ns = monotonic_ns();
         let host = self.host_of(&purpose);

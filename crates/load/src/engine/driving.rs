@@ -4,7 +4,7 @@ use crate::LoadError;
 use crate::connect::connection::Phase;
 use crate::connect::kernel::monotonic_ns;
 use crate::counts::tally::Tally;
-use crate::engine::exchanges::{Exchanges, TakenUp};
+use crate::engine::protocol::{ProtocolLoop, TakenUp};
 use crate::engine::state::{Engine, Version};
 use crate::schedule::scheduler::Progress;
 
@@ -15,7 +15,7 @@ const SWEEP_NS: u64 = 100_000_000;
 
 impl<V: Version> Engine<'_, V>
 where
-    Self: Exchanges,
+    Self: ProtocolLoop,
 {
     /// Runs until the stop rule is met and what is under way is over; gives the counts and when nothing more was begun.
     pub(crate) fn run(mut self, start_ns: u64) -> Result<(Tally, u64), LoadError> {
@@ -45,7 +45,8 @@ where
     }
 
     /// Waits for events, and deals with them.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "each turn of the loop is one call of it")]
     pub(crate) fn turn_of_epoll(&mut self, events: &mut [libc::epoll_event], timeout_ns: u64) -> Result<(), LoadError> {
         let count = self
             .connector

@@ -22,7 +22,7 @@ pub(crate) struct ActiveSessions {
     /// When those that think go on.
     pub(crate) wakes: BinaryHeap<Reverse<(u64, u32)>>,
     random: fastrand::Rng,
-    /// Users whose steps are computed: each is a course without end, and each of its pages a session.
+    /// Users whose steps are computed: each goes on without end, and each page counts as a session.
     pub(crate) users: Option<Users>,
     pub(crate) tally: SessionTally,
     /// The director that decides instead of the list, if there is one; the times in `wakes` are then the director's.
@@ -134,7 +134,7 @@ impl ActiveSessions {
     /// Which of the source addresses the connection of a session comes from, if that is its own.
     pub(crate) fn network(&self, session: u32) -> Option<u64> {
         self.users.as_ref().filter(|users| users.go())?;
-        self.running.get((session as usize).checked_sub(1)?).map(|course| course.client.network)
+        self.running.get((session as usize).checked_sub(1)?).map(|active| active.client.network)
     }
 
     /// Clients that came, and those of them that came with a crowd.
@@ -191,11 +191,11 @@ impl ActiveSessions {
 
     /// What comes after a burst of a session of the list.
     pub(crate) fn next_burst(&mut self, id: u32, plan: &Plan, is_over: bool) -> Step {
-        let course = &mut self.running[id as usize];
-        let bursts = plan.session(course.session).bursts();
-        let think = bursts[course.burst as usize].think;
-        course.burst += 1;
-        match course.burst as usize == bursts.len() {
+        let active = &mut self.running[id as usize];
+        let bursts = plan.session(active.session).bursts();
+        let think = bursts[active.burst as usize].think;
+        active.burst += 1;
+        match active.burst as usize == bursts.len() {
             true => Step::End(End::Completed),
             false if is_over => Step::End(End::Unfinished),
             false => Step::Go { think_ns: think.draw_ns(&mut self.random), begins: false },
@@ -204,10 +204,10 @@ impl ActiveSessions {
 
     /// What comes after a part of a page of a user whose steps are computed.
     pub(crate) fn next_part(&mut self, id: u32, now_ns: u64, end_ns: u64, is_last: bool) -> Step {
-        let course = &mut self.running[id as usize];
+        let active = &mut self.running[id as usize];
         let Some(users) = &mut self.users else { return Step::End(End::Completed) };
-        if course.parts > 0 {
-            course.parts -= 1;
+        if active.parts > 0 {
+            active.parts -= 1;
             return Step::Go { think_ns: users.within_ns(), begins: false };
         }
         if is_last {
@@ -218,9 +218,9 @@ impl ActiveSessions {
         }
         let (parts, think_ns) = (users.parts(), users.between_ns());
         self.count(id, End::Completed, now_ns, now_ns <= end_ns);
-        let course = &mut self.running[id as usize];
-        (course.parts, course.answers, course.is_unexpected) = (parts, 0, false);
-        course.begin_ns = now_ns.saturating_add(think_ns);
+        let active = &mut self.running[id as usize];
+        (active.parts, active.answers, active.is_unexpected) = (parts, 0, false);
+        active.begin_ns = now_ns.saturating_add(think_ns);
         Step::Go { think_ns, begins: true }
     }
 
@@ -231,14 +231,14 @@ impl ActiveSessions {
     }
 
     fn count(&mut self, id: u32, end: End, now_ns: u64, in_time: bool) {
-        let course = &mut self.running[id as usize];
-        let took_ns = now_ns.saturating_sub(course.begin_ns);
+        let active = &mut self.running[id as usize];
+        let took_ns = now_ns.saturating_sub(active.begin_ns);
         let tally = &mut self.tally;
         match end {
             End::Completed => {
                 tally.completed += 1;
                 tally.completed_in_time += u64::from(in_time);
-                match course.is_unexpected {
+                match active.is_unexpected {
                     true => tally.unexpected += 1,
                     false => tally.lifetime.saturating_record(took_ns),
                 }
@@ -249,10 +249,10 @@ impl ActiveSessions {
             }
             End::Stopped => tally.stopped += 1,
             // A user between two pages has none that is unfinished.
-            End::Unfinished => tally.unfinished += u64::from(course.answers > 0),
+            End::Unfinished => tally.unfinished += u64::from(active.answers > 0),
         }
         if end != End::Unfinished {
-            let place = (course.answers as usize).min(tally.answers.len() - 1);
+            let place = (active.answers as usize).min(tally.answers.len() - 1);
             tally.answers[place] += 1;
         }
     }

@@ -59,7 +59,7 @@ impl Engine<'_, Http1> {
                 over.batch.response_offset = received;
             }
             let connection = &mut self.connections[slot];
-            let bytes = connection.awaited_bytes(self.plan.asks.entry(connection.http.batch.ask));
+            let bytes = connection.awaited_bytes(self.plan.requests.entry(connection.http.batch.request));
             over.request_bytes = sent.saturating_sub(over.batch.request_offset).min(u64::from(bytes)) as u32;
             self.tell(&over, outcome);
             let connection = &mut self.connections[slot];
@@ -67,7 +67,7 @@ impl Engine<'_, Http1> {
             connection.http.batch.answered += 1;
             connection.http.batch.first_byte_ns = 0;
             if connection.http.batch.left > 0 {
-                connection.await_next(&self.plan.asks);
+                connection.await_next(&self.plan.requests);
             }
             over.batch = connection.http.batch;
         }
@@ -89,7 +89,7 @@ impl Engine<'_, Http1> {
             response_offset: batch.response_offset,
             response_bytes: over.response_end.saturating_sub(batch.response_offset),
             status: over.status,
-            name: self.plan.asks.entry(batch.ask).name,
+            name: self.plan.requests.entry(batch.request).name,
             outcome,
             opened_connection: batch.opened,
             encrypted: over.encrypted,

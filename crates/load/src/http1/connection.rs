@@ -15,7 +15,7 @@ pub(crate) struct Batch {
     /// Requests of it that went over this connection and are over.
     pub(crate) answered: u32,
     /// Which request is awaited; the others of several different ones are in the connection's `burst`.
-    pub(crate) ask: u32,
+    pub(crate) request: u32,
     /// Which session under way it is of, from 1; 0 = none.
     pub(crate) session: u32,
     pub(crate) intended_ns: u64,
@@ -53,9 +53,9 @@ pub(crate) struct Pipeline {
 }
 
 impl Pipeline {
-    pub(crate) fn new(asks: &Table) -> Self {
-        let mut parser = Parser::new(asks.entry(0).head_only);
-        if asks.cookie_jar {
+    pub(crate) fn new(requests: &Table) -> Self {
+        let mut parser = Parser::new(requests.entry(0).head_only);
+        if requests.cookie_jar {
             parser.keep_cookies();
         }
         Self {
@@ -75,7 +75,7 @@ impl Connection<Pipeline> {
     /// Takes over the requests that were chosen for its batch, which begins with `first`.
     pub(crate) fn take_chosen(&mut self, chosen: &mut Vec<Piece>, first: u32) {
         self.http.burst.clear();
-        if chosen.first().is_some_and(|piece| piece.ask == first) {
+        if chosen.first().is_some_and(|piece| piece.request == first) {
             std::mem::swap(&mut self.http.burst, chosen);
         }
     }
@@ -89,8 +89,8 @@ impl Connection<Pipeline> {
     /// Prepares the bytes of its batch and returns their number.
     #[inline]
     pub(crate) fn compose(&mut self, plan: &Plan) -> usize {
-        let entry = plan.asks.entry(self.http.batch.ask);
-        if plan.asks.is_mixed {
+        let entry = plan.requests.entry(self.http.batch.request);
+        if plan.requests.is_mixed {
             self.http.parser.expect_head_only(entry.head_only);
         }
         if plan.directed {
@@ -98,7 +98,7 @@ impl Connection<Pipeline> {
             return self.http.composed.len();
         }
         self.http.composed.clear();
-        if self.http.burst.is_empty() && !plan.asks.is_composed {
+        if self.http.burst.is_empty() && !plan.requests.is_composed {
             entry.bytes as usize
         } else {
             self.compose_burst(plan)
@@ -107,57 +107,57 @@ impl Connection<Pipeline> {
 
     fn compose_burst(&mut self, plan: &Plan) -> usize {
         if self.http.burst.is_empty() {
-            self.http.burst.push(Piece { ask: self.http.batch.ask, bytes: 0 });
+            self.http.burst.push(Piece { request: self.http.batch.request, bytes: 0 });
         }
         let mut cookies = Vec::new();
         for piece in &mut self.http.burst {
-            if let Some(url) = plan.asks.url(piece.ask) {
+            if let Some(url) = plan.requests.url(piece.request) {
                 cookies.clear();
                 self.jar.write(url, SystemTime::now(), &mut cookies);
             }
-            piece.bytes = plan.asks.compose(piece.ask, &cookies, &mut self.http.composed);
+            piece.bytes = plan.requests.compose(piece.request, &cookies, &mut self.http.composed);
         }
         self.http.composed.len()
     }
 
     /// Goes on to the next request of its batch.
     #[inline]
-    pub(crate) fn await_next(&mut self, asks: &Table) {
+    pub(crate) fn await_next(&mut self, requests: &Table) {
         if !self.encrypted {
             // Encrypted, only the whole write has a place in the stream, not each request in it.
             let before = self.http.burst.get(self.http.batch.answered as usize - 1).map(|piece| piece.bytes);
             self.http.batch.request_offset +=
-                u64::from(before.unwrap_or_else(|| asks.entry(self.http.batch.ask).bytes));
+                u64::from(before.unwrap_or_else(|| requests.entry(self.http.batch.request).bytes));
         }
         if let Some(piece) = self.http.burst.get(self.http.batch.answered as usize) {
-            self.http.batch.ask = piece.ask;
-            if asks.is_mixed {
-                self.http.parser.expect_head_only(asks.entry(piece.ask).head_only);
+            self.http.batch.request = piece.request;
+            if requests.is_mixed {
+                self.http.parser.expect_head_only(requests.entry(piece.request).head_only);
             }
         }
     }
 
     /// Puts the cookies of the response that is whole into its jar.
     pub(crate) fn keep_cookies(&mut self, plan: &Plan) {
-        let Some(url) = plan.asks.url(self.http.batch.ask) else { return };
+        let Some(url) = plan.requests.url(self.http.batch.request) else { return };
         let jar = &mut self.jar;
         self.http.parser.take_cookies(|value| jar.set(value, url, SystemTime::now()));
     }
 
     /// Whether what is left of its batch may be asked twice.
-    pub(crate) fn is_idempotent(&self, asks: &Table) -> bool {
+    pub(crate) fn is_idempotent(&self, requests: &Table) -> bool {
         match self.http.burst.get(self.http.batch.answered as usize..) {
-            Some(rest) if !rest.is_empty() => rest.iter().all(|piece| asks.entry(piece.ask).idempotent),
-            _ => asks.entry(self.http.batch.ask).idempotent,
+            Some(rest) if !rest.is_empty() => rest.iter().all(|piece| requests.entry(piece.request).idempotent),
+            _ => requests.entry(self.http.batch.request).idempotent,
         }
     }
 
     /// The length of the request that is awaited, of a batch that asks for `asked`.
     #[inline]
-    pub(crate) fn awaited_bytes(&self, asked: &Entry) -> u32 {
+    pub(crate) fn awaited_bytes(&self, entry: &Entry) -> u32 {
         match self.http.burst.get(self.http.batch.answered as usize) {
             Some(piece) => piece.bytes,
-            None => asked.bytes,
+            None => entry.bytes,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::connect::connection::Phase;
 use crate::directed::director::Order;
-use crate::engine::exchanges::TakenUp;
+use crate::engine::protocol::TakenUp;
 use crate::engine::stage::Stage;
 use crate::engine::state::Engine;
 use crate::http1::connection::Batch;
@@ -15,7 +15,7 @@ use weir_wire::client::Outcome;
 
 impl Engine<'_, Http1> {
     fn stage(&mut self) -> Option<&mut Stage> {
-        self.http.courses.as_mut()?.stage.as_mut()
+        self.http.sessions.as_mut()?.stage.as_mut()
     }
 
     /// How a connection is encrypted, if not as all others to its host: its user's sessions are its own.
@@ -121,8 +121,8 @@ impl Engine<'_, Http1> {
                 Order::Wake(after, token) => {
                     let after_ns = u64::try_from(after.as_nanos()).unwrap_or(NEVER);
                     let at_ns = self.now_ns.saturating_add(after_ns).min(NEVER - 1);
-                    if let (Some(courses), false) = (&mut self.http.courses, self.scheduler.is_stopped()) {
-                        courses.wakes.push(Reverse((at_ns, token)));
+                    if let (Some(sessions), false) = (&mut self.http.sessions, self.scheduler.is_stopped()) {
+                        sessions.wakes.push(Reverse((at_ns, token)));
                     }
                 }
                 Order::Forget(link) => {
@@ -153,15 +153,15 @@ impl Engine<'_, Http1> {
         let may_open = self.connector.may_open(self.now_ns);
         let live_max = self.connector.live_max;
         let now_ns = self.now_ns;
-        let Some(stage) = self.http.courses.as_mut().and_then(|courses| courses.stage.as_mut()) else { return };
+        let Some(stage) = self.http.sessions.as_mut().and_then(|sessions| sessions.stage.as_mut()) else { return };
         let place = &mut stage.orders.links[link as usize];
-        let Some(first) = place.pieces.first().map(|piece| piece.ask) else { return };
+        let Some(first) = place.pieces.first().map(|piece| piece.request) else { return };
         if is_over {
             place.pieces.clear();
             place.bytes.clear();
             return;
         }
-        let host = self.plan.asks.entry(first).host as usize;
+        let host = self.plan.requests.entry(first).host as usize;
         let slot = match place.slot {
             Some(slot) if self.connections[slot as usize].phase == Phase::Idle => slot,
             // It goes out when all before it is answered.
@@ -182,7 +182,7 @@ impl Engine<'_, Http1> {
         std::mem::swap(composed, &mut place.bytes);
         let left = self.http.chosen.len() as u32;
         self.scheduler.outstanding += u64::from(left);
-        let batch = Batch { left, ask: first, session: link + 1, intended_ns: now_ns, ..Batch::default() };
+        let batch = Batch { left, request: first, session: link + 1, intended_ns: now_ns, ..Batch::default() };
         if is_open { self.begin(slot as usize, batch) } else { self.open(batch) }
     }
 

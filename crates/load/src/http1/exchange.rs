@@ -17,7 +17,7 @@ impl Engine<'_, Http1> {
     /// Sends a batch on an idle connection to its host, or on a new one; there is one or the other.
     #[inline]
     pub(crate) fn issue(&mut self, batch: Batch) {
-        let host = self.plan.asks.entry(batch.ask).host as usize;
+        let host = self.plan.requests.entry(batch.request).host as usize;
         match self.http.pools[host].idle.pop() {
             Some(slot) => {
                 self.http.resting -= 1;
@@ -28,12 +28,13 @@ impl Engine<'_, Http1> {
     }
 
     /// Sends a batch on a connection that is free.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "each response but the last leads to a call of it")]
     pub(crate) fn begin(&mut self, slot: usize, batch: Batch) {
         let connection = &mut self.connections[slot];
         connection.http.batch = batch;
-        if !self.plan.asks.is_constant {
-            connection.take_chosen(&mut self.http.chosen, batch.ask);
+        if !self.plan.requests.is_constant {
+            connection.take_chosen(&mut self.http.chosen, batch.request);
         }
         self.send_batch(slot);
     }
@@ -43,8 +44,8 @@ impl Engine<'_, Http1> {
     pub(crate) fn send_batch(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Open;
-        connection.http.batch_bytes = match self.plan.asks.is_constant {
-            true => connection.http.batch.left as usize * self.plan.asks.entry(0).bytes as usize,
+        connection.http.batch_bytes = match self.plan.requests.is_constant {
+            true => connection.http.batch.left as usize * self.plan.requests.entry(0).bytes as usize,
             false => connection.compose(self.plan),
         };
         connection.http.unsent = connection.http.batch_bytes;
@@ -75,7 +76,7 @@ impl Engine<'_, Http1> {
         let connection = &mut self.connections[slot];
         let Some(stream) = &mut connection.stream else { return };
         let bytes = match connection.http.composed.is_empty() {
-            true => self.plan.asks.wire(connection.http.batch.ask, connection.http.batch_bytes),
+            true => self.plan.requests.wire(connection.http.batch.request, connection.http.batch_bytes),
             false => connection.http.composed.as_slice(),
         };
         let failed = loop {
@@ -180,42 +181,42 @@ impl Engine<'_, Http1> {
     #[inline]
     pub(crate) fn answered(&mut self, slot: usize, response_end: u64, reusable: bool) {
         let connection = &mut self.connections[slot];
-        let asked = self.plan.asks.entry(connection.http.batch.ask);
+        let entry = self.plan.requests.entry(connection.http.batch.request);
         let over = Over {
             connection: connection.number,
             connect_start_ns: connection.connect_start_ns,
             batch: connection.http.batch,
             done_ns: self.now_ns,
             response_end,
-            request_bytes: connection.awaited_bytes(asked),
+            request_bytes: connection.awaited_bytes(entry),
             status: connection.http.parser.status(),
             encrypted: connection.encrypted,
         };
-        if self.plan.asks.is_composed {
+        if self.plan.requests.is_composed {
             connection.keep_cookies(self.plan);
-            if let Some(files) = &self.plan.asks.files {
-                let (ask, bytes) = (over.batch.ask, connection.http.parser.body_bytes());
+            if let Some(files) = &self.plan.requests.files {
+                let (request, bytes) = (over.batch.request, connection.http.parser.body_bytes());
                 let is_expected = self.plan.expected.contains(over.status);
-                self.tally.mix.count(files, ask, asked.head_only, (over.status, is_expected), bytes);
+                self.tally.mix.count(files, request, entry.head_only, (over.status, is_expected), bytes);
             }
         }
         let session = over.batch.session;
         if session != 0
-            && let Some(courses) = &mut self.http.courses
-            && courses.count_answer(session, over.connection, over.status, self.plan.expected.contains(over.status))
+            && let Some(sessions) = &mut self.http.sessions
+            && sessions.count_answer(session, over.connection, over.status, self.plan.expected.contains(over.status))
         {
             // Each response of a director's has a time of its own to come.
             connection.http.batch.started_ns = self.now_ns;
         }
         let keeps_open = connection.http.parser.keep_alive() && connection.http.unsent == 0;
-        let keep = keeps_open && reusable && asked.keep_alive;
+        let keep = keeps_open && reusable && entry.keep_alive;
         connection.responses += 1;
         connection.http.batch.left -= 1;
         connection.http.batch.answered += 1;
         connection.http.batch.first_byte_ns = 0;
         self.scheduler.outstanding -= 1;
         if connection.http.batch.left > 0 {
-            connection.await_next(&self.plan.asks);
+            connection.await_next(&self.plan.requests);
             if !keeps_open {
                 self.fail_for(slot, Outcome::Closed, "the server ended the connection with the response before");
             }
@@ -224,7 +225,9 @@ impl Engine<'_, Http1> {
         } else if keep {
             let host = connection.host;
             match self.next_batch(host) {
-                Some(batch) if batch.ask == over.batch.ask || self.plan.asks.entry(batch.ask).host == host => {
+                Some(batch)
+                    if batch.request == over.batch.request || self.plan.requests.entry(batch.request).host == host =>
+                {
                     self.begin(slot, batch);
                 }
                 Some(batch) => {
@@ -246,10 +249,10 @@ impl Engine<'_, Http1> {
     #[inline]
     pub(crate) fn next_batch(&mut self, host: u32) -> Option<Batch> {
         if self.scheduler.is_open_loop() {
-            let Wanted { intended_ns, ask } = self.http.pools[host as usize].queue.pop_front()?;
+            let Wanted { intended_ns, request } = self.http.pools[host as usize].queue.pop_front()?;
             self.http.queued -= 1;
             self.scheduler.outstanding += 1;
-            return Some(Batch { left: 1, ask, intended_ns, ..Batch::default() });
+            return Some(Batch { left: 1, request, intended_ns, ..Batch::default() });
         }
         if self.scheduler.is_used_up(self.now_ns) {
             return None;
@@ -257,20 +260,26 @@ impl Engine<'_, Http1> {
         let left = u64::from(self.plan.pipeline).min(self.scheduler.limit - self.scheduler.issued);
         self.scheduler.issued += left;
         self.scheduler.outstanding += left;
-        let ask = self.plan.asks.choose(&mut self.chooser);
-        if left > 1 && !self.plan.asks.is_constant {
-            self.choose_more(ask, left);
+        let request = self.plan.requests.choose(&mut self.chooser);
+        if left > 1 && !self.plan.requests.is_constant {
+            self.choose_more(request, left);
         }
-        Some(Batch { left: left as u32, ask, intended_ns: self.now_ns, started_ns: self.now_ns, ..Batch::default() })
+        Some(Batch {
+            left: left as u32,
+            request,
+            intended_ns: self.now_ns,
+            started_ns: self.now_ns,
+            ..Batch::default()
+        })
     }
 
     /// Chooses the other requests of a batch.
     fn choose_more(&mut self, first: u32, count: u64) {
         self.http.chosen.clear();
-        self.http.chosen.push(Piece { ask: first, bytes: 0 });
+        self.http.chosen.push(Piece { request: first, bytes: 0 });
         for _ in 1..count {
-            let ask = self.plan.asks.choose(&mut self.chooser);
-            self.http.chosen.push(Piece { ask, bytes: 0 });
+            let request = self.plan.requests.choose(&mut self.chooser);
+            self.http.chosen.push(Piece { request, bytes: 0 });
         }
     }
 }

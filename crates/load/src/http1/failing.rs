@@ -59,7 +59,7 @@ impl Engine<'_, Http1> {
         let repeat = matches!(outcome, Outcome::Closed | Outcome::Reset)
             && connection.responses > 0
             && batch.first_byte_ns == 0
-            && (connection.is_idempotent(&self.plan.asks) || connection.is_unsent())
+            && (connection.is_idempotent(&self.plan.requests) || connection.is_unsent())
             && !self.scheduler.is_stopped()
             && !self.plan.directed;
         if repeat {
@@ -120,7 +120,7 @@ impl Engine<'_, Http1> {
         connection.http.parser.count_odd(Oddity::Surplus);
         connection.http.batch.first_byte_ns = 0;
         let may_repeat =
-            connection.is_idempotent(&self.plan.asks) && !self.scheduler.is_stopped() && !self.plan.directed;
+            connection.is_idempotent(&self.plan.requests) && !self.scheduler.is_stopped() && !self.plan.directed;
         if may_repeat {
             return self.fail_for(slot, Outcome::Closed, "");
         }

@@ -29,8 +29,8 @@ impl Engine<'_, Http1> {
             }
         }
         let (host, session) = (connection.host, connection.http.batch.session);
-        if let (Some(courses), 1..) = (&mut self.http.courses, session) {
-            courses.lose_connection(session);
+        if let (Some(sessions), 1..) = (&mut self.http.sessions, session) {
+            sessions.lose_connection(session);
             return self.close(slot);
         }
         let idle = &mut self.http.pools[host as usize].idle;
@@ -67,13 +67,13 @@ impl Engine<'_, Http1> {
 
     /// Keeps the cookies of a connection for the user's next one.
     fn leave_jar(&mut self, slot: usize) {
-        if !self.plan.asks.cookie_jar {
+        if !self.plan.requests.cookie_jar {
             return;
         }
         let connection = &mut self.connections[slot];
         let jar = std::mem::take(&mut connection.jar);
-        match (&mut self.http.courses, connection.http.batch.session) {
-            (Some(courses), session @ 1..) => courses.keep_jar(session, jar),
+        match (&mut self.http.sessions, connection.http.batch.session) {
+            (Some(sessions), session @ 1..) => sessions.keep_jar(session, jar),
             _ => self.http.pools[connection.host as usize].jars.push(jar),
         }
     }
@@ -89,7 +89,7 @@ impl Engine<'_, Http1> {
 
     /// Opens another connection in the place of one that is gone, if there is something to send.
     pub(crate) fn replace(&mut self, host: u32) {
-        if self.http.courses.is_some() {
+        if self.http.sessions.is_some() {
             return self.begin_sessions();
         }
         if self.at_work(host as usize) < self.connector.live_max

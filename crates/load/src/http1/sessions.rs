@@ -1,7 +1,7 @@
 //! The session driver: begins sessions, sends their bursts, and ends them.
 
 use crate::connect::connection::Phase;
-use crate::engine::exchanges::TakenUp;
+use crate::engine::protocol::TakenUp;
 use crate::engine::sessions::{ActiveSession, End, Step};
 use crate::engine::state::Engine;
 use crate::http1::connection::Batch;
@@ -17,14 +17,14 @@ impl Engine<'_, Http1> {
         if self.is_directed() {
             return self.directed_arrives(intended_ns);
         }
-        let sessions = self.plan.session_count();
-        let Some(courses) = &mut self.http.courses else { return TakenUp::Elsewhere };
-        let session = courses.choose(sessions);
-        if !courses.free.is_empty() && self.connector.may_open(self.now_ns) {
+        let count = self.plan.session_count();
+        let Some(sessions) = &mut self.http.sessions else { return TakenUp::Elsewhere };
+        let session = sessions.choose(count);
+        if !sessions.free.is_empty() && self.connector.may_open(self.now_ns) {
             self.begin_session(session, intended_ns);
             TakenUp::Begun
         } else if self.http.queued < self.scheduler.queue_max {
-            self.http.pools[0].queue.push_back(Wanted { intended_ns, ask: session });
+            self.http.pools[0].queue.push_back(Wanted { intended_ns, request: session });
             self.http.queued += 1;
             TakenUp::Queued
         } else {
@@ -37,8 +37,8 @@ impl Engine<'_, Http1> {
         if self.is_directed() {
             return self.begin_directed();
         }
-        let Some(courses) = &self.http.courses else { return };
-        for _ in 0..courses.free.len() {
+        let Some(sessions) = &self.http.sessions else { return };
+        for _ in 0..sessions.free.len() {
             if self.fatal.is_some() || !self.connector.may_open(self.now_ns) {
                 return;
             }
@@ -49,50 +49,56 @@ impl Engine<'_, Http1> {
 
     fn next_session(&mut self) -> Option<(u32, u64)> {
         if self.scheduler.is_open_loop() {
-            let Wanted { intended_ns, ask } = self.http.pools[0].queue.pop_front()?;
+            let Wanted { intended_ns, request } = self.http.pools[0].queue.pop_front()?;
             self.http.queued -= 1;
-            return Some((ask, intended_ns));
+            return Some((request, intended_ns));
         }
         if self.scheduler.is_used_up(self.now_ns) {
             return None;
         }
         self.scheduler.issued += 1;
-        let sessions = self.plan.session_count();
-        Some((self.http.courses.as_mut()?.choose(sessions), self.now_ns))
+        let count = self.plan.session_count();
+        Some((self.http.sessions.as_mut()?.choose(count), self.now_ns))
     }
 
-    /// Begins a session; there is a free course.
+    /// Begins a session; there is a free place for it.
     fn begin_session(&mut self, session: u32, intended_ns: u64) {
-        let Some(courses) = &mut self.http.courses else { return };
-        let Some(id) = courses.free.pop() else { return };
-        let (parts, client) = match &mut courses.users {
+        let Some(sessions) = &mut self.http.sessions else { return };
+        let Some(id) = sessions.free.pop() else { return };
+        let (parts, client) = match &mut sessions.users {
             Some(users) => (users.parts(), users.come(intended_ns)),
             None => (0, Client::default()),
         };
-        courses.running[id as usize] =
+        sessions.running[id as usize] =
             ActiveSession { session, begin_ns: intended_ns, parts, client, ..ActiveSession::default() };
         self.send_burst(id, intended_ns);
     }
 
     /// Sends the burst that a session is at.
     fn send_burst(&mut self, id: u32, intended_ns: u64) {
-        let Some(courses) = &mut self.http.courses else { return };
-        let course = &mut courses.running[id as usize];
+        let Some(sessions) = &mut self.http.sessions else { return };
+        let active = &mut sessions.running[id as usize];
         self.http.chosen.clear();
         let file;
-        let asks = match &mut courses.users {
+        let requests = match &mut sessions.users {
             Some(users) => {
-                file = [users.file(course.client)];
+                file = [users.file(active.client)];
                 &file[..]
             }
-            None => self.plan.session(course.session).bursts()[course.burst as usize].asks.as_slice(),
+            None => self.plan.session(active.session).bursts()[active.burst as usize].requests.as_slice(),
         };
-        if asks.len() > 1 {
-            self.http.chosen.extend(asks.iter().map(|ask| Piece { ask: *ask, bytes: 0 }));
+        if requests.len() > 1 {
+            self.http.chosen.extend(requests.iter().map(|request| Piece { request: *request, bytes: 0 }));
         }
-        self.scheduler.outstanding += asks.len() as u64;
-        let batch = Batch { left: asks.len() as u32, ask: asks[0], session: id + 1, intended_ns, ..Batch::default() };
-        match course.connection.take() {
+        self.scheduler.outstanding += requests.len() as u64;
+        let batch = Batch {
+            left: requests.len() as u32,
+            request: requests[0],
+            session: id + 1,
+            intended_ns,
+            ..Batch::default()
+        };
+        match active.connection.take() {
             Some(slot) => self.begin(slot as usize, batch),
             None => self.open(batch),
         }
@@ -105,30 +111,30 @@ impl Engine<'_, Http1> {
         }
         let id = self.connections[slot].http.batch.session - 1;
         let is_over = self.scheduler.is_past_end(self.now_ns);
-        let Some(courses) = &mut self.http.courses else { return };
-        let step = match courses.users {
-            Some(_) => courses.next_part(
+        let Some(sessions) = &mut self.http.sessions else { return };
+        let step = match sessions.users {
+            Some(_) => sessions.next_part(
                 id,
                 self.now_ns,
                 self.scheduler.end_ns,
                 is_over || self.scheduler.issued >= self.scheduler.limit,
             ),
-            None => courses.next_burst(id, self.plan, is_over),
+            None => sessions.next_burst(id, self.plan, is_over),
         };
         let end = match step {
             Step::End(end) => end,
             Step::Go { think_ns, begins } => {
                 self.scheduler.issued += u64::from(begins);
                 if usable {
-                    courses.running[id as usize].connection = Some(slot as u32);
+                    sessions.running[id as usize].connection = Some(slot as u32);
                     self.connections[slot].phase = Phase::Idle;
                 } else {
                     self.retire(slot);
                 }
                 if think_ns == 0 {
                     self.send_burst(id, self.now_ns);
-                } else if let Some(courses) = &mut self.http.courses {
-                    courses.wakes.push(Reverse((self.now_ns.saturating_add(think_ns), id)));
+                } else if let Some(sessions) = &mut self.http.sessions {
+                    sessions.wakes.push(Reverse((self.now_ns.saturating_add(think_ns), id)));
                 }
                 return;
             }
@@ -139,8 +145,8 @@ impl Engine<'_, Http1> {
         } else {
             self.retire(slot);
         }
-        if let Some(courses) = &mut self.http.courses {
-            courses.end(id, end, self.now_ns, self.now_ns <= self.scheduler.end_ns);
+        if let Some(sessions) = &mut self.http.sessions {
+            sessions.end(id, end, self.now_ns, self.now_ns <= self.scheduler.end_ns);
         }
         self.begin_sessions();
     }
@@ -150,25 +156,25 @@ impl Engine<'_, Http1> {
         if self.is_directed() {
             return self.link_failed(session, outcome);
         }
-        if let (Some(courses), Some(id)) = (&mut self.http.courses, session.checked_sub(1)) {
-            courses.end(id, End::Failed, self.now_ns, false);
+        if let (Some(sessions), Some(id)) = (&mut self.http.sessions, session.checked_sub(1)) {
+            sessions.end(id, End::Failed, self.now_ns, false);
         }
     }
 
     /// The user of a session clicked stop, which ends it, if it was one.
     pub(crate) fn session_stopped(&mut self, session: u32) {
-        if let (Some(courses), Some(id)) = (&mut self.http.courses, session.checked_sub(1)) {
-            courses.end(id, End::Stopped, self.now_ns, false);
+        if let (Some(sessions), Some(id)) = (&mut self.http.sessions, session.checked_sub(1)) {
+            sessions.end(id, End::Stopped, self.now_ns, false);
         }
     }
 
     /// Goes on with the sessions that have thought long enough.
     pub(crate) fn wake_sessions(&mut self) {
-        while let Some(courses) = &mut self.http.courses
-            && let Some(Reverse((wake_ns, id))) = courses.wakes.peek().copied()
+        while let Some(sessions) = &mut self.http.sessions
+            && let Some(Reverse((wake_ns, id))) = sessions.wakes.peek().copied()
             && wake_ns <= self.now_ns
         {
-            courses.wakes.pop();
+            sessions.wakes.pop();
             match self.is_directed() {
                 true => self.directed_wakes(id),
                 false => self.send_burst(id, wake_ns),
@@ -178,18 +184,18 @@ impl Engine<'_, Http1> {
 
     /// Ends the sessions that think: the run is over before they go on.
     pub(crate) fn cut_thinking(&mut self) {
-        if let Some(courses) = &mut self.http.courses
-            && let Some(stage) = &mut courses.stage
+        if let Some(sessions) = &mut self.http.sessions
+            && let Some(stage) = &mut sessions.stage
         {
             stage.under_way = 0;
-            courses.wakes.clear();
+            sessions.wakes.clear();
             return;
         }
-        while let Some(courses) = &mut self.http.courses
-            && let Some(Reverse((_, id))) = courses.wakes.pop()
+        while let Some(sessions) = &mut self.http.sessions
+            && let Some(Reverse((_, id))) = sessions.wakes.pop()
         {
-            let connection = courses.running[id as usize].connection.take();
-            courses.end(id, End::Unfinished, self.now_ns, false);
+            let connection = sessions.running[id as usize].connection.take();
+            sessions.end(id, End::Unfinished, self.now_ns, false);
             if let Some(slot) = connection {
                 self.close(slot as usize);
             }

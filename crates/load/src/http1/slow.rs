@@ -260,7 +260,7 @@ impl Engine<'_, Http1> {
             connection.http.batch.sent_ns = self.now_ns;
         }
         let bytes = match connection.http.composed.is_empty() {
-            true => self.plan.asks.wire(connection.http.batch.ask, connection.http.batch_bytes),
+            true => self.plan.requests.wire(connection.http.batch.request, connection.http.batch_bytes),
             false => connection.http.composed.as_slice(),
         };
         let before = stream.sent;

@@ -7,7 +7,7 @@ use crate::engine::state::{Engine, Room, Version};
 use crate::http1::connection::Pipeline;
 use crate::http1::ring::Ring;
 use crate::options::control::Control;
-use crate::plan::run_plan::{Plan, Share};
+use crate::plan::run_plan::{Plan, RingWish, Share};
 use crate::requests::cookies::CookieJar;
 use crate::requests::piece::Piece;
 use crate::slow::lines::Slow;
@@ -26,7 +26,7 @@ pub(crate) struct Http1 {
     /// Different requests that were chosen for the batch that is begun next.
     pub(crate) chosen: Vec<Piece>,
     /// The sessions under way, if that is what is run.
-    pub(crate) courses: Option<Box<ActiveSessions>>,
+    pub(crate) sessions: Option<Box<ActiveSessions>>,
     /// The lines of slow clients, if that is what they are.
     pub(crate) slow: Option<Box<Slow>>,
 }
@@ -60,7 +60,8 @@ pub(crate) struct Pool {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) intended_ns: u64,
-    pub(crate) ask: u32,
+    /// Which request of the plan it is, or which session.
+    pub(crate) request: u32,
 }
 
 impl Version for Http1 {
@@ -95,7 +96,7 @@ pub(crate) fn engine<'a>(
         None => ActiveSessions::new(plan, share.lane, share.lanes, share.connections),
     };
     let slow = Slow::new(&plan.slow, slots as usize, share.lane);
-    let connection = || Pipeline::new(&plan.asks);
+    let connection = || Pipeline::new(&plan.requests);
     Engine::new(plan, control, share, &room, connection, |kernel| {
         let io = ring(plan, kernel, open_at_once)?;
         let ring = RingUse {
@@ -105,14 +106,15 @@ pub(crate) fn engine<'a>(
             waiting: Vec::with_capacity(slots as usize),
             due: Vec::with_capacity(slots as usize),
         };
-        Ok(Http1 { ring, pools, resting: 0, queued: 0, chosen: Vec::new(), courses: sessions, slow })
+        Ok(Http1 { ring, pools, resting: 0, queued: 0, chosen: Vec::new(), sessions, slow })
     })
 }
 
 /// The ring, where it is wanted and the kernel has what is needed for it.
 fn ring(plan: &Plan, kernel: &Kernel, connections: u32) -> Result<Option<Ring>, LoadError> {
-    match plan.ring.then(|| Ring::new(connections, kernel.fd())) {
-        Some(Err(cause)) if plan.ring_or_nothing => {
+    let wanted = plan.ring != RingWish::Never;
+    match wanted.then(|| Ring::new(connections, kernel.fd())) {
+        Some(Err(cause)) if plan.ring == RingWish::Only => {
             Err(LoadError::System { what: "io_uring_setup (Linux 6.1 and later have what is needed)", cause })
         }
         other => Ok(other.and_then(Result::ok)),

@@ -7,6 +7,7 @@ use crate::engine::state::Engine;
 use crate::error::outcomes::outcome_of;
 use crate::http1::ring::{Completion, Filled};
 use crate::http1::state::Http1;
+use crate::plan::run_plan::RingWish;
 use std::io;
 use std::os::fd::AsRawFd;
 use weir_client::Oddity;
@@ -138,7 +139,7 @@ impl Engine<'_, Http1> {
         let token = self.token(slot);
         let connection = &mut self.connections[slot];
         let (Some(ring), Some(stream)) = (&mut self.http.ring.io, &mut connection.stream) else { return };
-        let bytes = self.plan.asks.wire(connection.http.batch.ask, connection.http.batch_bytes);
+        let bytes = self.plan.requests.wire(connection.http.batch.request, connection.http.batch_bytes);
         if connection.http.batch.started_ns == 0 {
             connection.http.batch.started_ns = self.now_ns;
         }
@@ -171,7 +172,7 @@ impl Engine<'_, Http1> {
                 if let Some(ring) = &mut self.http.ring.io {
                     ring.give_back(filled);
                 }
-                self.http.ring.fits &= !filled.is_full() || self.plan.ring_or_nothing;
+                self.http.ring.fits &= !filled.is_full() || self.plan.ring == RingWish::Only;
             }
             Ok(None) => {
                 if let Some(slot) = slot {

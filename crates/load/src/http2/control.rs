@@ -38,14 +38,14 @@ impl Engine<'_, Http2<'_>> {
 
     fn on_settings(&mut self, slot: usize, settings: Settings) -> Result<(), Malformed> {
         self.http.host.agreed.store(true, Ordering::Relaxed);
-        let asked = self.http.wire.streams;
+        let wanted = self.http.wire.streams;
         let connection = &mut self.connections[slot];
         // Without a word there is no bound, which the first settings say and later ones leave as it is.
         if let Some(streams) = settings.streams {
-            connection.http.streams_max = streams.min(asked);
+            connection.http.streams_max = streams.min(wanted);
             connection.http.streams_told = true;
         } else if !connection.http.streams_told {
-            connection.http.streams_max = asked;
+            connection.http.streams_max = wanted;
             connection.http.streams_told = true;
         }
         self.http.streams_known = Some(connection.http.streams_max);
@@ -64,7 +64,7 @@ impl Engine<'_, Http2<'_>> {
                     if exchange.window > WINDOW_MAX {
                         return Err(Malformed::flow_control("a window that is too large"));
                     }
-                    connection.resume(place, &self.http.wire.asks);
+                    connection.resume(place, &self.http.wire.requests);
                 }
             }
         }
@@ -91,7 +91,7 @@ impl Engine<'_, Http2<'_>> {
             let words = "it opens a stream's window beyond what it may be (RFC 9113 6.9.1)";
             self.give_up(slot, place, Outcome::Malformed, Some(FLOW_CONTROL_ERROR), words);
         } else {
-            connection.resume(place, &self.http.wire.asks);
+            connection.resume(place, &self.http.wire.requests);
             self.touch(slot);
         }
         Ok(())
@@ -159,7 +159,7 @@ impl Engine<'_, Http2<'_>> {
         let again = Exchange {
             intended_ns: exchange.intended_ns,
             started_ns: exchange.started_ns,
-            ask: exchange.ask,
+            request: exchange.request,
             repeats: exchange.repeats + 1,
             ..Exchange::default()
         };

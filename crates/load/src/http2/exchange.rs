@@ -26,9 +26,9 @@ impl Engine<'_, Http2<'_>> {
     pub(crate) fn begin(&mut self, slot: usize, exchange: Exchange) {
         let connection = &mut self.connections[slot];
         let offset = connection.out_end();
-        let (wire, ask) = (self.http.wire, exchange.ask);
-        let asked = &wire.asks[ask as usize];
-        let with_body = !asked.body.is_empty();
+        let (wire, request) = (self.http.wire, exchange.request);
+        let prepared = &wire.requests[request as usize];
+        let with_body = !prepared.body.is_empty();
         let (first_window, now_ns) = (connection.http.first_window, self.now_ns);
         let (place, placed) = connection.place(exchange);
         if placed.started_ns == 0 {
@@ -40,14 +40,14 @@ impl Engine<'_, Http2<'_>> {
         let stream = placed.stream;
         if wire.cookie_jar {
             self.http.cookies.clear();
-            if let Some(url) = self.plan.asks.url(ask) {
+            if let Some(url) = self.plan.requests.url(request) {
                 connection.jar.write(url, SystemTime::now(), &mut self.http.cookies);
             }
-            let bytes = asked.begin_with(&mut connection.http.out, &mut self.http.block, stream, &self.http.cookies);
+            let bytes = prepared.begin_with(&mut connection.http.out, &mut self.http.block, stream, &self.http.cookies);
             connection.at(place).head_bytes = bytes;
         } else {
-            placed.head_bytes = asked.head.len() as u32;
-            asked.begin(&mut connection.http.out, stream);
+            placed.head_bytes = prepared.head.len() as u32;
+            prepared.begin(&mut connection.http.out, stream);
         }
         connection.http.unsent.push_back((place, offset));
         if with_body {
@@ -79,7 +79,7 @@ impl Engine<'_, Http2<'_>> {
         let encrypted = self.http.encrypted;
         let connection = &mut self.connections[slot];
         while !connection.http.broken {
-            connection.fill(&self.http.wire.asks);
+            connection.fill(&self.http.wire.requests);
             let Some(stream) = &mut connection.stream else { return };
             let nothing = connection.http.out_at == connection.http.out.len();
             if nothing && !stream.is_clogged() {
@@ -197,11 +197,11 @@ impl Engine<'_, Http2<'_>> {
             100..=199 => end || head.status == 101,
             status => {
                 exchange.status = status;
-                let empty = self.plan.asks.entry(exchange.ask).head_only || status == 304;
+                let empty = self.plan.requests.entry(exchange.request).head_only || status == 304;
                 exchange.expected = if empty { Some(0) } else { head.length };
-                let ask = exchange.ask;
+                let request = exchange.request;
                 if self.http.wire.cookie_jar
-                    && let Some(url) = self.plan.asks.url(ask)
+                    && let Some(url) = self.plan.requests.url(request)
                 {
                     self.http.decoder.cookies().for_each(|value| connection.jar.set(value, url, SystemTime::now()));
                 }
@@ -269,7 +269,7 @@ impl Engine<'_, Http2<'_>> {
             let words = "its content is not as long as its content-length (RFC 9113 8.1.1)";
             return self.give_up(slot, place, Outcome::Malformed, None, words);
         }
-        if exchange.body_sent < self.http.wire.asks[exchange.ask as usize].body.len() {
+        if exchange.body_sent < self.http.wire.requests[exchange.request as usize].body.len() {
             // Answered before all of the request was there: what is left of it is not wanted (RFC 9113 8.1).
             let stream = exchange.stream;
             connection.say_reset(stream, CANCEL);
@@ -340,7 +340,7 @@ impl Engine<'_, Http2<'_>> {
             response_offset: exchange.response_offset,
             response_bytes: exchange.response_bytes,
             status: if outcome == Outcome::Done { exchange.status } else { 0 },
-            name: self.plan.asks.entry(exchange.ask).name,
+            name: self.plan.requests.entry(exchange.request).name,
             outcome,
             opened_connection: exchange.opened,
             encrypted: self.http.encrypted,

@@ -69,7 +69,7 @@ impl Engine<'_, Http2<'_>> {
                 continue;
             }
             let unwritten = exchange.sent_ns == 0 || !self.http.encrypted && exchange.request_offset >= written;
-            let idempotent = self.plan.asks.entry(exchange.ask).idempotent;
+            let idempotent = self.plan.requests.entry(exchange.request).idempotent;
             if may_repeat && exchange.first_byte_ns == 0 && (idempotent || unwritten) {
                 self.hold(slot, exchange);
             } else {

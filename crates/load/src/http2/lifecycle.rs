@@ -24,8 +24,11 @@ impl Engine<'_, Http2<'_>> {
     pub(crate) fn leave(&mut self, slot: usize) {
         let connection = &mut self.connections[slot];
         connection.phase = Phase::Leaving;
-        let has_room = self.connector.free.len() > (self.connector.live_max - self.connector.live) as usize;
-        if connection.http.session == 0 && has_room {
+        let connector = &self.connector;
+        if connection.counted
+            && connection.http.session == 0
+            && connector.free.len() > (connector.live_max - connector.live) as usize
+        {
             self.uncount(slot);
         }
         if self.connections[slot].http.active == 0 {

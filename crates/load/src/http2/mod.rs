@@ -1,17 +1,16 @@
 //! HTTP/2 (RFC 9113): many requests under way over each connection.
 //!
-//! `frames` and `hpack` read what comes and know no socket; `wire` is what goes out, built once; `exchange` is the way of a
-//! request; `control` answers what servers say of the connection itself; `lifecycle` holds what happens rarely; `sessions`
-//! are the users, each on a connection of its own; `exchanges` is what the loop asks of a version of HTTP.
+//! `frames` and `hpack` read what comes and know no socket; `wire` is what goes out, built once; `exchange` is the way
+//! of a request; `control` answers what servers say of the connection itself; `lifecycle` holds what happens rarely;
+//! `sessions` are the users, each on a connection of its own; `protocol` is what the loop asks of a version of HTTP.
 //!
-//! A request's way: `exchange` puts the frames of all requests that are ready behind each other and writes them in one go;
-//! one read takes the frames of many responses.
-//! Nothing is allocated for a request once as many were under way as ever will be.
+//! A request's way: `exchange` puts the frames of all requests that are ready behind each other and writes them in one
+//! go; one read takes the frames of many responses. Nothing is allocated for a request once as many were under way as
+//! ever will be.
 
 mod control;
 mod drive;
 mod exchange;
-mod exchanges;
 mod failing;
 pub mod frames;
 pub mod hpack;
@@ -19,12 +18,13 @@ mod huffman;
 mod lifecycle;
 mod malformed;
 mod next;
+mod protocol;
 mod sending;
 mod sessions;
 mod state;
 mod streams;
 #[cfg(test)]
-mod used_up;
+mod tests;
 mod users;
 mod wire;
 

@@ -7,8 +7,8 @@ use crate::http2::streams::Exchange;
 impl Engine<'_, Http2<'_>> {
     /// Keeps an arrival for the connection that is being made.
     pub(crate) fn hold_new(&mut self, exchange: Exchange) {
-        let ask = self.choose();
-        self.http.held.push_back(Exchange { started_ns: self.now_ns, ask, ..exchange });
+        let request = self.choose();
+        self.http.held.push_back(Exchange { started_ns: self.now_ns, request, ..exchange });
     }
 
     /// A connection that can take a request: the one that was used last, so that one is filled before another is opened.
@@ -39,14 +39,14 @@ impl Engine<'_, Http2<'_>> {
 
     #[inline]
     pub(crate) fn choose(&mut self) -> u32 {
-        self.plan.asks.choose(&mut self.chooser)
+        self.plan.requests.choose(&mut self.chooser)
     }
 
     /// An arrival that waited for a stream.
     pub(crate) fn next_queued(&mut self) -> Option<Exchange> {
         let intended_ns = self.http.queue.pop_front()?;
         self.scheduler.outstanding += 1;
-        Some(Exchange { intended_ns, started_ns: self.now_ns, ask: self.choose(), ..Exchange::default() })
+        Some(Exchange { intended_ns, started_ns: self.now_ns, request: self.choose(), ..Exchange::default() })
     }
 
     /// A request without an arrival: in a closed loop a request is wanted when it can be sent.
@@ -58,6 +58,6 @@ impl Engine<'_, Http2<'_>> {
         self.scheduler.issued += 1;
         self.scheduler.outstanding += 1;
         let now_ns = self.now_ns;
-        Some(Exchange { intended_ns: now_ns, started_ns: now_ns, ask: self.choose(), ..Exchange::default() })
+        Some(Exchange { intended_ns: now_ns, started_ns: now_ns, request: self.choose(), ..Exchange::default() })
     }
 }

@@ -4,7 +4,7 @@ use crate::connect::connection::Connection;
 use crate::http2::frames::{DATA, END_STREAM, FRAME_BYTES_MAX, GOAWAY, RST_STREAM};
 use crate::http2::malformed::Malformed;
 use crate::http2::streams::Streams;
-use crate::http2::wire::{Asked, frame};
+use crate::http2::wire::{PreparedRequest, frame};
 
 /// Bytes of bodies that are put into frames ahead of their write.
 const AHEAD_BYTES: usize = 64 * 1024;
@@ -14,7 +14,7 @@ const ANSWERS_BYTES_MAX: usize = 256 * 1024;
 impl Connection<Streams> {
     /// Puts bodies into frames: of each request that has more of its body one frame in turn, as far as all windows allow.
     #[inline]
-    pub(crate) fn fill(&mut self, asks: &[Asked]) {
+    pub(crate) fn fill(&mut self, requests: &[PreparedRequest]) {
         while self.http.window > 0 && self.http.out.len() - self.http.out_at < AHEAD_BYTES {
             let Some(place) = self.http.senders.pop_front() else { return };
             let (window, most) = (self.http.window, self.http.frame_bytes.min(FRAME_BYTES_MAX));
@@ -27,7 +27,7 @@ impl Connection<Streams> {
                 exchange.sending = false;
                 continue;
             }
-            let body = &asks[exchange.ask as usize].body;
+            let body = &requests[exchange.request as usize].body;
             let left = body.len() - exchange.body_sent;
             let allowed = usize::try_from(exchange.window.min(window)).unwrap_or(usize::MAX);
             let count = left.min(allowed).min(most);
@@ -45,9 +45,9 @@ impl Connection<Streams> {
     }
 
     /// Lists a request whose window has grown, if it has more of its body to send.
-    pub(crate) fn resume(&mut self, place: u32, asks: &[Asked]) {
+    pub(crate) fn resume(&mut self, place: u32, requests: &[PreparedRequest]) {
         let exchange = self.at(place);
-        let body_bytes = asks[exchange.ask as usize].body.len();
+        let body_bytes = requests[exchange.request as usize].body.len();
         if !exchange.sending && exchange.window > 0 && exchange.stream != 0 && exchange.body_sent < body_bytes {
             exchange.sending = true;
             self.http.senders.push_back(place);

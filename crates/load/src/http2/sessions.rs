@@ -5,7 +5,7 @@
 //! its burst are over.
 
 use crate::connect::connection::Phase;
-use crate::engine::exchanges::TakenUp;
+use crate::engine::protocol::TakenUp;
 use crate::engine::sessions::{End, Step};
 use crate::engine::state::Engine;
 use crate::http2::failing::NO_STREAM;
@@ -19,7 +19,7 @@ use weir_wire::client::Outcome;
 impl Engine<'_, Http2<'_>> {
     /// An arrival of a session: it begins, waits, or finds no room.
     pub(crate) fn session_arrives(&mut self, intended_ns: u64) -> TakenUp {
-        let has_room = self.http.users.as_ref().is_some_and(|users| !users.courses.free.is_empty());
+        let has_room = self.http.users.as_ref().is_some_and(|users| !users.sessions.free.is_empty());
         if has_room && self.connector.may_open(self.now_ns) && self.http.queue.is_empty() {
             self.begin_session(intended_ns);
             TakenUp::Begun
@@ -35,13 +35,13 @@ impl Engine<'_, Http2<'_>> {
 
     fn choose_session(&mut self) -> u32 {
         let sessions = self.plan.session_count();
-        self.http.users.as_mut().map_or(0, |users| users.courses.choose(sessions))
+        self.http.users.as_mut().map_or(0, |users| users.sessions.choose(sessions))
     }
 
     /// Begins sessions as long as there is one to begin and room for it.
     pub(crate) fn begin_sessions(&mut self) {
         // Each turn takes a place or, where a connection cannot be made, gives it back: so many turns are enough.
-        for _ in 0..self.http.users.as_ref().map_or(0, |users| users.courses.free.len()) {
+        for _ in 0..self.http.users.as_ref().map_or(0, |users| users.sessions.free.len()) {
             if self.fatal.is_some() || !self.connector.may_open(self.now_ns) {
                 return;
             }
@@ -62,7 +62,7 @@ impl Engine<'_, Http2<'_>> {
     fn begin_session(&mut self, intended_ns: u64) {
         let session = self.choose_session();
         let Some(users) = &mut self.http.users else { return };
-        let Some(id) = users.courses.begin(session, intended_ns) else { return };
+        let Some(id) = users.sessions.begin(session, intended_ns) else { return };
         users.bursts[id as usize] = Burst::default();
         self.send_burst(id, intended_ns);
     }
@@ -70,13 +70,13 @@ impl Engine<'_, Http2<'_>> {
     /// Sends the burst that a session is at, over the connection that it has or a new one.
     fn send_burst(&mut self, id: u32, intended_ns: u64) {
         let Some(users) = &mut self.http.users else { return };
-        let (course, burst) = (&users.courses.running[id as usize], &mut users.bursts[id as usize]);
-        let asks = &self.plan.session(course.session).bursts()[course.burst as usize].asks;
+        let (active, burst) = (&users.sessions.running[id as usize], &mut users.bursts[id as usize]);
+        let requests = &self.plan.session(active.session).bursts()[active.burst as usize].requests;
         let exchange = Exchange { intended_ns, started_ns: self.now_ns, ..Exchange::default() };
-        burst.waiting.extend(asks.iter().map(|ask| Exchange { ask: *ask, ..exchange }));
-        burst.left = asks.len() as u32;
-        self.scheduler.outstanding += asks.len() as u64;
-        match course.connection {
+        burst.waiting.extend(requests.iter().map(|request| Exchange { request: *request, ..exchange }));
+        burst.left = requests.len() as u32;
+        self.scheduler.outstanding += requests.len() as u64;
+        match active.connection {
             Some(slot) => self.go_on(slot as usize),
             None => self.open(id + 1),
         }
@@ -99,28 +99,28 @@ impl Engine<'_, Http2<'_>> {
     /// A connection is opened, for a session if it is one's.
     pub(crate) fn session_opens(&mut self, session: u32, slot: usize) {
         if let (Some(users), Some(id)) = (&mut self.http.users, session.checked_sub(1)) {
-            users.courses.tally.connections += 1;
-            users.courses.running[id as usize].connection = Some(slot as u32);
+            users.sessions.tally.connections += 1;
+            users.sessions.running[id as usize].connection = Some(slot as u32);
         }
     }
 
     /// The connection of a session is closed; its cookies are kept for the next one.
     pub(crate) fn session_closes(&mut self, session: u32, jar: CookieJar) {
         if let Some(users) = &mut self.http.users {
-            users.courses.lose_connection(session);
-            users.courses.keep_jar(session, jar);
+            users.sessions.lose_connection(session);
+            users.sessions.keep_jar(session, jar);
         }
     }
 
     /// The cookies of a session, if it has some from former connections.
     pub(crate) fn jar_of_session(&mut self, session: u32) -> Option<CookieJar> {
-        self.http.users.as_mut()?.courses.take_jar(session)
+        self.http.users.as_mut()?.sessions.take_jar(session)
     }
 
     /// A response of a session is whole.
     pub(crate) fn session_answered(&mut self, slot: usize, session: u32, status: u16) {
         if let (Some(users), Some(id)) = (&mut self.http.users, session.checked_sub(1)) {
-            users.courses.running[id as usize].answered(self.plan.expected.contains(status));
+            users.sessions.running[id as usize].answered(self.plan.expected.contains(status));
             users.bursts[id as usize].left -= 1;
         }
         if self.end_burst(session) {
@@ -155,19 +155,19 @@ impl Engine<'_, Http2<'_>> {
         let (Some(users), Some(id)) = (&mut self.http.users, session.checked_sub(1)) else { return false };
         let burst = &mut users.bursts[id as usize];
         // One that thinks has nothing left, either.
-        if burst.left > 0 || users.courses.running[id as usize].thinks {
+        if burst.left > 0 || users.sessions.running[id as usize].thinks {
             return false;
         }
         let step = match std::mem::take(&mut burst.has_failed) {
             true => Step::End(End::Failed),
-            false => users.courses.next_burst(id, self.plan, is_over),
+            false => users.sessions.next_burst(id, self.plan, is_over),
         };
-        let slot = users.courses.running[id as usize].connection;
+        let slot = users.sessions.running[id as usize].connection;
         match step {
             Step::Go { think_ns: 0, .. } => self.send_burst(id, self.now_ns),
             Step::Go { think_ns, .. } => {
-                users.courses.running[id as usize].thinks = true;
-                users.courses.wakes.push(Reverse((self.now_ns.saturating_add(think_ns), id)));
+                users.sessions.running[id as usize].thinks = true;
+                users.sessions.wakes.push(Reverse((self.now_ns.saturating_add(think_ns), id)));
                 if let Some(slot) = slot
                     && self.connections[slot as usize].phase == Phase::Leaving
                 {
@@ -182,23 +182,23 @@ impl Engine<'_, Http2<'_>> {
     /// A session is over, and its connection is closed, since no other user may use it.
     fn end_session(&mut self, id: u32, end: End) {
         let Some(users) = &mut self.http.users else { return };
-        if let Some(slot) = users.courses.running[id as usize].connection {
+        if let Some(slot) = users.sessions.running[id as usize].connection {
             self.close(slot as usize);
         }
         let in_time = end == End::Completed && self.now_ns <= self.scheduler.end_ns;
         if let Some(users) = &mut self.http.users {
-            users.courses.end(id, end, self.now_ns, in_time);
+            users.sessions.end(id, end, self.now_ns, in_time);
         }
     }
 
     /// Goes on with the sessions that have thought long enough.
     pub(crate) fn wake_sessions(&mut self) {
         while let Some(users) = &mut self.http.users
-            && let Some(Reverse((wake_ns, id))) = users.courses.wakes.peek().copied()
+            && let Some(Reverse((wake_ns, id))) = users.sessions.wakes.peek().copied()
             && wake_ns <= self.now_ns
         {
-            users.courses.wakes.pop();
-            users.courses.running[id as usize].thinks = false;
+            users.sessions.wakes.pop();
+            users.sessions.running[id as usize].thinks = false;
             self.send_burst(id, wake_ns);
         }
         self.flush_touched();
@@ -221,9 +221,9 @@ impl Engine<'_, Http2<'_>> {
         }
         while (self.scheduler.is_stopped() || now_ns >= self.scheduler.end_ns)
             && let Some(users) = &mut self.http.users
-            && let Some(Reverse((_, id))) = users.courses.wakes.pop()
+            && let Some(Reverse((_, id))) = users.sessions.wakes.pop()
         {
-            users.courses.running[id as usize].thinks = false;
+            users.sessions.running[id as usize].thinks = false;
             self.end_session(id, End::Unfinished);
         }
     }

@@ -20,7 +20,7 @@ pub(crate) struct Exchange {
     /// 0 until it comes.
     pub(crate) status: u16,
     /// Which of the plan's requests it is.
-    pub(crate) ask: u32,
+    pub(crate) request: u32,
     /// How often it was sent before, in vain.
     pub(crate) repeats: u8,
     /// Whether it waited for its connection to be opened.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// The sessions of one loop.
 #[derive(Debug)]
 pub(crate) struct Users {
-    pub(crate) courses: Box<ActiveSessions>,
+    pub(crate) sessions: Box<ActiveSessions>,
     /// The burst that each session under way is at.
     pub(crate) bursts: Vec<Burst>,
 }
@@ -27,20 +27,20 @@ pub(crate) struct Burst {
 impl Users {
     /// The sessions of loop `lane` of `lanes`, at most `most` at a time; `None` where there are none.
     pub(crate) fn new(plan: &Plan, lane: u32, lanes: u32, most: u32) -> Option<Box<Self>> {
-        let courses = ActiveSessions::new(plan, lane, lanes, most)?;
+        let sessions = ActiveSessions::new(plan, lane, lanes, most)?;
         let bursts = std::iter::repeat_with(Burst::default).take(most as usize).collect();
-        Some(Box::new(Self { courses, bursts }))
+        Some(Box::new(Self { sessions, bursts }))
     }
 
     /// When the first of the users that think goes on.
     #[inline]
     pub(crate) fn next_wake_ns(&self) -> u64 {
-        self.courses.next_wake_ns()
+        self.sessions.next_wake_ns()
     }
 
     /// How many sessions are under way.
     pub(crate) fn under_way(&self) -> usize {
-        self.courses.under_way()
+        self.sessions.under_way()
     }
 
     /// How many requests of a session wait for a stream.
@@ -51,7 +51,7 @@ impl Users {
     /// What became of them, those under way included.
     pub(crate) fn tally(self) -> SessionTally {
         let under_way = self.under_way() as u64;
-        let mut tally = self.courses.tally;
+        let mut tally = self.sessions.tally;
         tally.unfinished += under_way;
         tally
     }

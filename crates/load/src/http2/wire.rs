@@ -20,7 +20,7 @@ pub(crate) struct Wire {
     /// What a connection begins with: the preface, our settings, and the connection's window.
     pub(crate) preface: Vec<u8>,
     /// The requests, in the order of the plan's.
-    pub(crate) asks: Vec<Asked>,
+    pub(crate) requests: Vec<PreparedRequest>,
     /// The most requests under way on a connection.
     pub(crate) streams: u32,
     /// Whether a connection carries more than one request.
@@ -31,7 +31,7 @@ pub(crate) struct Wire {
 
 /// A request.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PreparedRequest {
     /// Its frames up to the body, without the stream's number.
     pub(crate) head: Vec<u8>,
     /// Where in `head` the stream's number stands: once for each frame.
@@ -41,7 +41,7 @@ pub(crate) struct Asked {
     block: Vec<u8>,
 }
 
-impl Asked {
+impl PreparedRequest {
     /// The request with these cookies; `None` = with those of a jar, when it goes out.
     fn new(url: &Url, request: &Request, cookies: Option<&[(String, String)]>) -> Result<Self, LoadError> {
         let block = block(url, request, cookies.unwrap_or_default())?;
@@ -86,15 +86,17 @@ impl Wire {
     pub(crate) fn new(options: &Options) -> Result<Option<Self>, LoadError> {
         let Protocol::Http2 { streams } = options.protocol else { return Ok(None) };
         options.check()?;
-        let asks = &options.asks;
-        let cookies = (!asks.cookie_jar).then_some(asks.cookies.as_slice());
+        let requests = &options.requests;
+        let cookies = (!requests.cookie_jar).then_some(requests.cookies.as_slice());
         let one = [(&options.url, &options.request)];
-        let list: Result<Vec<_>, _> = match asks.list.is_empty() {
-            true => one.iter().map(|(url, request)| Asked::new(url, request, cookies)).collect(),
-            false => asks.list.iter().map(|ask| Asked::new(&ask.url, &ask.request, cookies)).collect(),
+        let list: Result<Vec<_>, _> = match requests.list.is_empty() {
+            true => one.iter().map(|(url, request)| PreparedRequest::new(url, request, cookies)).collect(),
+            false => {
+                requests.list.iter().map(|listed| PreparedRequest::new(&listed.url, &listed.request, cookies)).collect()
+            }
         };
         let keep_alive = options.keep_alive;
-        Ok(Some(Self { preface: preface(), asks: list?, streams, keep_alive, cookie_jar: asks.cookie_jar }))
+        Ok(Some(Self { preface: preface(), requests: list?, streams, keep_alive, cookie_jar: requests.cookie_jar }))
     }
 }
 
@@ -218,11 +220,11 @@ fn integer(block: &mut Vec<u8>, high: u8, bits: u32, number: usize) {
 mod tests {
     use super::*;
 
-    fn wire(change: impl FnOnce(&mut Options)) -> Result<Asked, LoadError> {
+    fn wire(change: impl FnOnce(&mut Options)) -> Result<PreparedRequest, LoadError> {
         let mut options = Options::new(Url::parse("http://h:81/p?q").expect("a URL"));
         options.protocol = Protocol::Http2 { streams: 3 };
         change(&mut options);
-        Ok(Wire::new(&options)?.expect("HTTP/2").asks.remove(0))
+        Ok(Wire::new(&options)?.expect("HTTP/2").requests.remove(0))
     }
 
     #[test]

@@ -7,13 +7,13 @@ use crate::reach::protocol::Protocol;
 use crate::reach::proxy::ProxyKind;
 use crate::reach::tls::Tls;
 use crate::requests::Version;
-use crate::requests::listed::{ASKS_MAX, HOSTS_MAX, Order};
+use crate::requests::listed::{HOSTS_MAX, Order, REQUESTS_MAX};
 use crate::schedule::{Schedule, StopRule};
 use crate::sessions::session::{BURST_MAX, Session, Sessions};
 use crate::slow::SlowClient;
 use crate::workload::fileset::FileSet;
 use crate::workload::mix::Mix;
-use crate::workload::requests::Asks;
+use crate::workload::requests::Requests;
 use std::time::Duration;
 
 /// The lowest and the highest limit, bytes a second.
@@ -32,7 +32,7 @@ impl Options {
     /// [`LoadError::Options`] or [`LoadError::Request`].
     pub fn check(&self) -> Result<(), LoadError> {
         self.request.bytes(&self.url, self.keep_alive)?;
-        match self.asks.hosts() {
+        match self.requests.hosts() {
             none if none.is_empty() => self.reach.check(&[&self.url])?,
             hosts => self.reach.check(&hosts)?,
         }
@@ -43,15 +43,15 @@ impl Options {
         if self.connections == 0 || self.connections > 1_000_000 {
             return wrong("the number of connections lies between 1 and 1000000");
         }
-        self.asks.check(self)?;
+        self.requests.check(self)?;
         self.check_directed()?;
-        if self.io == Io::Uring && !self.asks.are_ready_made(self.pipeline) {
+        if self.io == Io::Uring && !self.requests.are_ready_made(self.pipeline) {
             return wrong(
                 "io_uring sends no requests that are put together as they go: leave it out with sessions, a cookie jar, or a \
                  pipeline of different requests",
             );
         }
-        let hosts = self.asks.hosts();
+        let hosts = self.requests.hosts();
         let encrypted = if hosts.is_empty() { self.url.encrypted } else { hosts.iter().any(|url| url.encrypted) };
         if self.io == Io::Uring && encrypted {
             return wrong("io_uring carries no TLS here: leave it out");
@@ -102,8 +102,8 @@ impl Options {
         if self.threads != 1 || self.io == Io::Uring || self.protocol != Protocol::Http1 {
             return wrong("a director has one loop, over HTTP/1.1 and without io_uring");
         }
-        let decides = self.asks.sessions.is_some() || self.asks.mix.is_some();
-        if decides || self.asks.cookie_jar || self.verbatim.is_some() || self.pipeline > 1 {
+        let decides = self.requests.sessions.is_some() || self.requests.mix.is_some();
+        if decides || self.requests.cookie_jar || self.verbatim.is_some() || self.pipeline > 1 {
             return wrong("a director decides itself what is asked, in which order, and with which cookies");
         }
         if !self.keep_alive || directed.at_a_time == 0 {
@@ -127,8 +127,8 @@ impl Protocol {
         if options.pipeline > 1 {
             return wrong("HTTP/2 has no pipeline: its streams (--streams) take the place");
         }
-        let asked = options.asks.list.iter().map(|ask| (&ask.url, &ask.request));
-        let mut all = asked.chain([(&options.url, &options.request)]);
+        let listed = options.requests.list.iter().map(|listed| (&listed.url, &listed.request));
+        let mut all = listed.chain([(&options.url, &options.request)]);
         if all.clone().any(|(_, request)| request.version == Version::Http10) {
             return wrong("a request has one version: HTTP/1.0 or HTTP/2");
         }
@@ -139,7 +139,7 @@ impl Protocol {
         if by_proxy && all.any(|(url, _)| !url.encrypted) {
             return wrong("an HTTP proxy passes HTTP/2 on only if it is encrypted: https://, or a SOCKS proxy");
         }
-        if options.asks.hosts().len() > 1 {
+        if options.requests.hosts().len() > 1 {
             return wrong("requests to several hosts are made over HTTP/1.1 only");
         }
         if options.io == Io::Uring {
@@ -190,40 +190,40 @@ impl SlowClient {
 
 impl Sessions {
     /// Whether they can be run with the other options.
-    pub(crate) fn check(&self, asks: &Asks, options: &Options) -> Result<(), LoadError> {
+    pub(crate) fn check(&self, requests: &Requests, options: &Options) -> Result<(), LoadError> {
         let wrong = |what| Err(LoadError::Options(what));
-        let known = asks.list.len().max(1);
+        let known = requests.list.len().max(1);
         let bursts = || self.list.iter().flat_map(Session::bursts);
         if self.list.is_empty() || self.list.iter().any(|session| session.bursts().is_empty()) {
             return wrong("there are no sessions, or one without requests");
         }
-        if bursts().any(|burst| burst.asks.is_empty() || burst.asks.len() > BURST_MAX) {
+        if bursts().any(|burst| burst.requests.is_empty() || burst.requests.len() > BURST_MAX) {
             return wrong("a burst has between 1 and 1024 requests");
         }
-        if bursts().any(|burst| burst.asks.iter().any(|ask| *ask as usize >= known)) {
+        if bursts().any(|burst| burst.requests.iter().any(|request| *request as usize >= known)) {
             return wrong("a session asks a request that is not there");
         }
         if options.pipeline > 1 || !options.keep_alive || options.verbatim.is_some() {
             return wrong("sessions say themselves what goes out together, over connections that are kept");
         }
-        let host = |ask: u32| asks.list.get(ask as usize).map(|ask| &ask.url);
+        let host = |listed: u32| requests.list.get(listed as usize).map(|listed| &listed.url);
         let is_split = |session: &Session| {
-            let first = session.bursts().first().and_then(|burst| host(burst.asks[0]));
-            let mut all = session.bursts().iter().flat_map(|burst| &burst.asks);
-            first.is_some_and(|first| all.any(|ask| host(*ask).is_some_and(|other| !first.is_same_host(other))))
+            let first = session.bursts().first().and_then(|burst| host(burst.requests[0]));
+            let mut all = session.bursts().iter().flat_map(|burst| &burst.requests);
+            first.is_some_and(|first| all.any(|request| host(*request).is_some_and(|other| !first.is_same_host(other))))
         };
-        if asks.hosts().len() > 1 && self.list.iter().any(is_split) {
+        if requests.hosts().len() > 1 && self.list.iter().any(is_split) {
             return wrong("all requests of one session go to one host: its connection is its own");
         }
         Ok(())
     }
 }
 
-impl Asks {
+impl Requests {
     /// Whether these requests can be asked with the other options.
     pub(crate) fn check(&self, options: &Options) -> Result<(), LoadError> {
         let wrong = |what| Err(LoadError::Options(what));
-        if self.list.len() > ASKS_MAX {
+        if self.list.len() > REQUESTS_MAX {
             return wrong("there are more than 1000000 different requests");
         }
         let hosts = self.hosts().len();
@@ -239,11 +239,11 @@ impl Asks {
         if options.verbatim.is_some() && (!self.list.is_empty() || !self.cookies.is_empty() || self.cookie_jar) {
             return wrong("a request that is given byte for byte is the only one, and has no cookies put in");
         }
-        if self.list.iter().any(|ask| ask.weight == 0) {
+        if self.list.iter().any(|listed| listed.weight == 0) {
             return wrong("the weight of a request is at least 1");
         }
         if let Order::Listed(order) = &self.order
-            && (order.is_empty() || order.iter().any(|ask| *ask as usize >= self.list.len().max(1)))
+            && (order.is_empty() || order.iter().any(|request| *request as usize >= self.list.len().max(1)))
         {
             return wrong("the order of the requests is empty, or names one that is not there");
         }
@@ -264,25 +264,25 @@ impl Asks {
 
 impl Mix {
     /// Whether the mix can be asked with the other options.
-    pub(crate) fn check(&self, asks: &Asks, options: &Options) -> Result<(), LoadError> {
+    pub(crate) fn check(&self, requests: &Requests, options: &Options) -> Result<(), LoadError> {
         let wrong = |what| Err(LoadError::Options(what));
         self.files.check()?;
-        if asks.list.len() != self.files.kinds() as usize {
+        if requests.list.len() != self.files.kinds() as usize {
             return wrong("a mix asks for the files of its set, and for nothing else");
         }
-        if asks.order != Order::InTurn {
+        if requests.order != Order::InTurn {
             return wrong("a mix says itself in which order files are asked for");
         }
         if options.protocol != Protocol::Http1 {
             return wrong("a mix (--mix) is asked for over HTTP/1.1 only");
         }
-        if asks.cookie_jar {
+        if requests.cookie_jar {
             return wrong("files set no cookies: leave the cookie jar (--cookie-jar) out with a mix (--mix)");
         }
         if self.directories_zipf.is_some() && !matches!(self.files, FileSet::SpecWeb96 { .. }) {
             return wrong("only the directories of specweb96 can be asked for by Zipf's law (--directory-zipf)");
         }
-        if self.has_users() && asks.sessions.is_some() {
+        if self.has_users() && requests.sessions.is_some() {
             return wrong("the users of a mix are all the users there are: leave the sessions out");
         }
         if self.has_users() && (options.pipeline > 1 || !options.keep_alive) {

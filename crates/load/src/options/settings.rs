@@ -3,7 +3,7 @@
 use crate::counts::series::Sampling;
 use crate::directed::director::Directed;
 use crate::reach::{Protocol, Reach, Trust};
-use crate::{Asks, Observer, Request, Schedule, SlowClient, Sockets, Statuses, StopRule, Url};
+use crate::{Observer, Request, Requests, Schedule, SlowClient, Sockets, Statuses, StopRule, Url};
 use std::time::Duration;
 use weir_wire::Producer;
 
@@ -15,7 +15,7 @@ pub struct Options {
     /// What is asked.
     pub request: Request,
     /// What else is asked, where that is more than one constant request.
-    pub asks: Asks,
+    pub requests: Requests,
     /// The most connections open at a time, over all threads and to each host; at least 1. A closed loop uses at most
     /// so many at a time.
     pub connections: u32,
@@ -62,7 +62,8 @@ pub struct Options {
     pub sampling: Sampling,
     /// How sockets are made.
     pub sockets: Sockets,
-    /// Who decides what is asked, in place of [`Asks::order`] and sessions; arrivals are then arrivals of what it does.
+    /// Who decides what is asked, in place of [`Requests::order`] and sessions; arrivals are then arrivals of what it
+    /// does.
     pub directed: Option<Directed>,
 }
 
@@ -98,7 +99,7 @@ impl Options {
         Self {
             url,
             request: Request::default(),
-            asks: Asks::default(),
+            requests: Requests::default(),
             connections: 10,
             threads: 1,
             schedule: Schedule::Closed,

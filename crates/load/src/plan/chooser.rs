@@ -2,7 +2,7 @@
 
 use crate::requests::listed::Order;
 use crate::workload::draw::Draw;
-use crate::workload::requests::Asks;
+use crate::workload::requests::Requests;
 
 /// Says for one loop which request is next.
 #[derive(Debug)]
@@ -23,14 +23,14 @@ pub(crate) enum Chooser {
 
 impl Chooser {
     /// The requests of loop `lane` of `lanes`, which together ask in the order.
-    pub(crate) fn new(asks: &Asks, lane: u32, lanes: u32) -> Self {
+    pub(crate) fn new(requests: &Requests, lane: u32, lanes: u32) -> Self {
         let (next, step) = (u64::from(lane), u64::from(lanes));
-        if let Some(mix) = &asks.mix {
+        if let Some(mix) = &requests.mix {
             return Self::Mix(Box::new(Draw::new(mix, lane)));
         }
-        match &asks.order {
+        match &requests.order {
             Order::Listed(_) => Self::Listed { next, step },
-            _ if asks.list.len() <= 1 => Self::One,
+            _ if requests.list.len() <= 1 => Self::One,
             Order::InTurn => Self::InTurn { next, step },
             Order::Weighted { seed } => Self::Weighted(fastrand::Rng::with_seed(seed.wrapping_add(next << 32))),
         }

@@ -20,16 +20,15 @@ const OTHER_FILES: u64 = 64;
 /// The constant side of a run.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) asks: Table,
+    pub(crate) requests: Table,
     pub(crate) sessions: Option<Sessions>,
     /// Users whose steps are computed, in place of sessions.
     pub(crate) users: Option<Mix>,
     /// How many source addresses connections come from.
     pub(crate) sources: usize,
     pub(crate) pipeline: u32,
-    /// Whether receptions and transmissions go through io_uring; where the kernel has none, that may be refused.
-    pub(crate) ring: bool,
-    pub(crate) ring_or_nothing: bool,
+    /// Whether receptions and transmissions go through io_uring.
+    pub(crate) ring: RingWish,
     pub(crate) timeout_ns: u64,
     /// Which statuses count as success.
     pub(crate) expected: Statuses,
@@ -43,6 +42,16 @@ pub(crate) struct Plan {
     pub(crate) sockets: Sockets,
     /// Where the requests go; one at least.
     pub(crate) hosts: Vec<Host>,
+}
+
+/// Whether bytes go through io_uring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RingWish {
+    Never,
+    /// If the kernel has it, until long responses come.
+    WhereCheaper,
+    /// Always; the run is not made where the kernel has none.
+    Only,
 }
 
 /// One of the servers that are loaded.
@@ -92,7 +101,7 @@ impl Plan {
     /// Checks the options, resolves the host and builds the bytes.
     pub(crate) fn new(options: &Options) -> Result<Self, LoadError> {
         options.check()?;
-        let urls = match options.asks.hosts() {
+        let urls = match options.requests.hosts() {
             none if none.is_empty() => vec![&options.url],
             hosts => hosts,
         };
@@ -102,23 +111,22 @@ impl Plan {
             threads => threads * lingering_max(options.connections.div_ceil(threads), false),
         };
         raise_open_files(options.connections, lingering, urls.len())?;
-        let asks = Table::new(options)?;
+        let requests = Table::new(options)?;
         let encrypted = urls.iter().any(|url| url.encrypted);
         let suits = options.directed.is_none()
-            && options.asks.are_ready_made(options.pipeline)
-            && asks.entries.iter().all(|entry| entry.keep_alive);
+            && options.requests.are_ready_made(options.pipeline)
+            && requests.entries.iter().all(|entry| entry.keep_alive);
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
         Ok(Self {
-            asks,
-            sessions: options.asks.sessions.clone(),
-            users: options.asks.mix.clone().filter(Mix::has_users),
+            requests,
+            sessions: options.requests.sessions.clone(),
+            users: options.requests.mix.clone().filter(Mix::has_users),
             sources: options.reach.sources.len(),
             ring: match options.io {
-                Io::Epoll => false,
-                Io::Auto => suits && !encrypted && !options.slow.is_slow(),
-                Io::Uring => true,
+                Io::Uring => RingWish::Only,
+                Io::Auto if suits && !encrypted && !options.slow.is_slow() => RingWish::WhereCheaper,
+                Io::Auto | Io::Epoll => RingWish::Never,
             },
-            ring_or_nothing: options.io == Io::Uring,
             pipeline: options.pipeline,
             slow: options.slow,
             timeout_ns: ns(options.timeout),
@@ -167,7 +175,7 @@ pub(crate) fn shares(options: &mut Options, start_ns: u64, slices: Vec<Slices>) 
                 queue: part(options.queue as u64, lane) as usize,
                 end_ns,
                 arrivals: Arrivals::new(&options.schedule, start_ns, lane, lanes),
-                chooser: Chooser::new(&options.asks, lane, lanes),
+                chooser: Chooser::new(&options.requests, lane, lanes),
                 events: rings.next(),
                 observer: observers.next(),
                 directed: options.directed.take(),

@@ -60,36 +60,36 @@ pub(crate) struct Entry {
 
 impl Table {
     pub(crate) fn new(options: &Options) -> Result<Self, LoadError> {
-        let asks = &options.asks;
+        let requests = &options.requests;
         let mut table = Self {
             wire: Vec::new(),
-            entries: Vec::with_capacity(asks.list.len().max(1)),
-            is_constant: asks.list.len() <= 1
-                && !asks.cookie_jar
-                && asks.sessions.is_none()
-                && asks.mix.is_none()
+            entries: Vec::with_capacity(requests.list.len().max(1)),
+            is_constant: requests.list.len() <= 1
+                && !requests.cookie_jar
+                && requests.sessions.is_none()
+                && requests.mix.is_none()
                 && options.directed.is_none(),
             is_mixed: false,
-            cookie_jar: asks.cookie_jar,
-            is_composed: asks.cookie_jar || asks.mix.is_some(),
-            files: asks.mix.as_ref().map(|mix| mix.files.clone()),
-            entry_mask: asks.mix.as_ref().map_or(u32::MAX, |mix| mix.files.kind_mask()),
-            cookies: asks.cookies.clone(),
+            cookie_jar: requests.cookie_jar,
+            is_composed: requests.cookie_jar || requests.mix.is_some(),
+            files: requests.mix.as_ref().map(|mix| mix.files.clone()),
+            entry_mask: requests.mix.as_ref().map_or(u32::MAX, |mix| mix.files.kind_mask()),
+            cookies: requests.cookies.clone(),
             urls: Vec::new(),
             alias: Alias::default(),
-            listed: match &asks.order {
+            listed: match &requests.order {
                 Order::Listed(order) => Arc::clone(order),
                 _ => Arc::default(),
             },
         };
-        let fixed = if asks.cookie_jar { Vec::new() } else { crate::requests::cookies::line(&asks.cookies) };
-        let given = asks.list.iter().map(|ask| (&ask.url, &ask.request));
-        let one = asks.list.is_empty().then_some((&options.url, &options.request));
-        let hosts = asks.hosts();
+        let fixed = if requests.cookie_jar { Vec::new() } else { crate::requests::cookies::line(&requests.cookies) };
+        let given = requests.list.iter().map(|listed| (&listed.url, &listed.request));
+        let one = requests.list.is_empty().then_some((&options.url, &options.request));
+        let hosts = requests.hosts();
         for (url, request) in given.chain(one) {
             let host = hosts.iter().position(|host| host.is_same_host(url)).unwrap_or(0);
             let keep_alive = options.keep_alive && !request.asks_to_close();
-            if asks.cookie_jar {
+            if requests.cookie_jar {
                 table.urls.push(url.clone());
             }
             let bytes = match &options.verbatim {
@@ -102,8 +102,8 @@ impl Table {
         if table.is_constant {
             table.wire = table.wire.repeat(options.pipeline as usize);
         }
-        if matches!(asks.order, Order::Weighted { .. }) {
-            table.alias = Alias::new(&asks.list.iter().map(|ask| ask.weight).collect::<Vec<_>>());
+        if matches!(requests.order, Order::Weighted { .. }) {
+            table.alias = Alias::new(&requests.list.iter().map(|listed| listed.weight).collect::<Vec<_>>());
         }
         Ok(table)
     }
@@ -179,27 +179,27 @@ impl Table {
     }
 
     #[inline]
-    pub(crate) fn entry(&self, ask: u32) -> &Entry {
-        &self.entries[(ask & self.entry_mask) as usize]
+    pub(crate) fn entry(&self, request: u32) -> &Entry {
+        &self.entries[(request & self.entry_mask) as usize]
     }
 
     /// Where a request goes, if there is a cookie jar.
-    pub(crate) fn url(&self, ask: u32) -> Option<&Url> {
-        self.urls.get(ask as usize)
+    pub(crate) fn url(&self, request: u32) -> Option<&Url> {
+        self.urls.get(request as usize)
     }
 
     /// `bytes` bytes from the beginning of a request on.
     #[inline]
-    pub(crate) fn wire(&self, ask: u32, bytes: usize) -> &[u8] {
-        let start = self.entry(ask).start;
+    pub(crate) fn wire(&self, request: u32, bytes: usize) -> &[u8] {
+        let start = self.entry(request).start;
         &self.wire[start..start + bytes]
     }
 
     /// Puts a request behind others, with more cookies (`a=b; c=d`) in it, and returns its length.
-    pub(crate) fn compose(&self, ask: u32, cookies: &[u8], into: &mut Vec<u8>) -> u32 {
-        let entry = self.entry(ask);
+    pub(crate) fn compose(&self, request: u32, cookies: &[u8], into: &mut Vec<u8>) -> u32 {
+        let entry = self.entry(request);
         let before = into.len();
-        let (head, rest) = self.wire(ask, entry.bytes as usize).split_at(entry.cookies_at as usize);
+        let (head, rest) = self.wire(request, entry.bytes as usize).split_at(entry.cookies_at as usize);
         into.extend_from_slice(head);
         if !cookies.is_empty() {
             put_cookies(into, cookies, entry.has_cookies);
@@ -207,7 +207,7 @@ impl Table {
         into.extend_from_slice(rest);
         if let Some(files) = &self.files {
             let at = before + entry.path_at as usize;
-            files.patch(ask, &mut into[at..at + entry.path_bytes as usize]);
+            files.patch(request, &mut into[at..at + entry.path_bytes as usize]);
         }
         (into.len() - before) as u32
     }

@@ -11,7 +11,7 @@ pub enum Protocol {
     /// HTTP/2: agreed on in the TLS handshake, and with prior knowledge where there is none.
     Http2 {
         /// Requests under way on a connection, at most; 1 to 10000, and 4000000 on all connections together; 1 without
-        /// [`Options::keep_alive`].
+        /// [`crate::Options::keep_alive`].
         streams: u32,
     },
 }

@@ -211,7 +211,7 @@ impl LoadReport {
             reasons: tally.reasons.sorted(),
             tolerated: tally.oddities.remarks(),
             goaways: tally.goaways.remarks(),
-            mix: options.asks.mix.as_ref().map(|mix| tally.mix.report(mix)),
+            mix: options.requests.mix.as_ref().map(|mix| tally.mix.report(mix)),
             fairness: tally.clients.fairness(),
         };
         report.warnings = report.judge(options, health, streams_allowed, is_late);
@@ -284,7 +284,7 @@ impl LoadReport {
     }
 
     fn judge(&self, options: &Options, health: &[Health], streams_allowed: u32, is_late: bool) -> Vec<String> {
-        let mut warnings = options.asks.notes.clone();
+        let mut warnings = options.requests.notes.clone();
         warnings.extend(self.failing());
         let generator = self.generator;
         let percent = |share: f64| share * 100.0;
@@ -329,17 +329,7 @@ impl LoadReport {
                  for were under way at a time; more connections (-c) make up for it"
             ));
         }
-        for (outcome, words) in [
-            (
-                Outcome::NoDescriptors,
-                "descriptors left for connections; raise the limit (ulimit -n) or open fewer (-c)",
-            ),
-            (Outcome::NoPorts, "port left for connections to this address; more source addresses (--source) have more"),
-        ] {
-            if let Some((_, count)) = self.errors.iter().find(|(kind, _)| *kind == outcome) {
-                warnings.push(format!("{count} requests failed because this host, not the server, had no {words}"));
-            }
-        }
+        warnings.extend(self.exhausted());
         if let Some(mix) = self.mix.as_ref().filter(|mix| mix.wrong_sizes > 0) {
             warnings.push(format!(
                 "{} responses were not as long as the files of {} are: the server serves another file set, or changes it",
@@ -352,6 +342,23 @@ impl LoadReport {
         let clock_ns = health.iter().map(|health| health.clock_read_ns).fold(0.0, f64::max);
         if clock_ns > SLOW_CLOCK_NS {
             warnings.push(format!("reading the clock takes {clock_ns:.0} ns here, which is in all figures"));
+        }
+        warnings
+    }
+
+    /// What this host had no more of.
+    fn exhausted(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (outcome, words) in [
+            (
+                Outcome::NoDescriptors,
+                "descriptors left for connections; raise the limit (ulimit -n) or open fewer (-c)",
+            ),
+            (Outcome::NoPorts, "port left for connections to this address; more source addresses (--source) have more"),
+        ] {
+            if let Some((_, count)) = self.errors.iter().find(|(kind, _)| *kind == outcome) {
+                warnings.push(format!("{count} requests failed because this host, not the server, had no {words}"));
+            }
         }
         warnings
     }

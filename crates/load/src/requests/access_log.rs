@@ -1,6 +1,6 @@
 //! A server's access log as what to ask, and when, in each of the formats that have paths.
 
-use crate::{Ask, Request, Url};
+use crate::{ListedRequest, Request, Url};
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -102,13 +102,13 @@ impl AccessLog {
 
     /// Its requests for the host of `base`, each begun as `like`.
     #[must_use]
-    pub fn asks(&self, base: &Url, like: &Request) -> Vec<Ask> {
-        let ask = |(method, target): &(String, String)| Ask {
+    pub fn requests(&self, base: &Url, like: &Request) -> Vec<ListedRequest> {
+        let listed = |(method, target): &(String, String)| ListedRequest {
             url: base.with_target(target),
             request: Request { method: method.clone(), ..like.clone() },
             weight: 1,
         };
-        self.requests.iter().map(ask).collect()
+        self.requests.iter().map(listed).collect()
     }
 
     /// Its times at another speed: 2 is twice as fast.
@@ -167,9 +167,9 @@ nonsense
         assert_eq!(log.left_out.first().iter().map(|(_, line, _)| *line).collect::<Vec<_>>(), [5, 6, 7]);
         assert_eq!(*log.times_at(2.0), [0, 250_000_000, 1_000_000_000, 1_250_000_000]);
         let base = Url::parse("http://other:81/x").expect("a URL");
-        let asks = log.asks(&base, &Request::default());
+        let requests = log.requests(&base, &Request::default());
         assert_eq!(
-            (asks[2].url.to_string(), asks[1].request.method.as_str()),
+            (requests[2].url.to_string(), requests[1].request.method.as_str()),
             ("http://other:81/b".to_owned(), "POST")
         );
     }

@@ -4,13 +4,13 @@ use crate::{Request, Url};
 use std::sync::Arc;
 
 /// The most different requests of a run.
-pub(crate) const ASKS_MAX: usize = 1_000_000;
+pub(crate) const REQUESTS_MAX: usize = 1_000_000;
 /// The most hosts of a run.
 pub(crate) const HOSTS_MAX: usize = 256;
 
 /// One of several requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
+pub struct ListedRequest {
     /// Where it goes.
     pub url: Url,
     /// What goes there.
@@ -30,6 +30,6 @@ pub enum Order {
         /// Where the random numbers begin: the same seed gives the same requests.
         seed: u64,
     },
-    /// By this list of their places in [`Asks::list`], then from its beginning again; over all threads together.
+    /// By this list of their places in [`crate::Requests::list`], then from its beginning again; over all threads together.
     Listed(Arc<[u32]>),
 }

@@ -14,7 +14,7 @@ pub(crate) mod url;
 mod url_file;
 mod url_list;
 
-pub use listed::{Ask, Order};
+pub use listed::{ListedRequest, Order};
 pub use nul_list::{NulListError, parse_server_list, parse_uri_log};
 pub use request::{Request, Version};
 pub(crate) use statuses::STATUS_CODES;

@@ -1,6 +1,6 @@
 //! Lists whose entries end with a NUL byte: httperf's files of URIs (`--wlog`) and of servers (`--servers`).
 
-use crate::requests::listed::{ASKS_MAX, HOSTS_MAX};
+use crate::requests::listed::{HOSTS_MAX, REQUESTS_MAX};
 
 /// The longest entry, in bytes.
 const ENTRY_BYTES_MAX: usize = 8192;
@@ -32,7 +32,7 @@ pub enum NulListError {
 /// # Errors
 /// [`NulListError`], with the first entry that is no URI.
 pub fn parse_uri_log(bytes: &[u8]) -> Result<Vec<String>, NulListError> {
-    parse(bytes, &[0], ASKS_MAX)
+    parse(bytes, &[0], REQUESTS_MAX)
 }
 
 /// Reads a list of servers' names, one in each line or with a NUL byte at its end.

@@ -1,6 +1,6 @@
 //! A file with a URL in each line and nothing else, as `http_load` reads it.
 
-use crate::requests::listed::ASKS_MAX;
+use crate::requests::listed::REQUESTS_MAX;
 use crate::{Url, UrlError};
 
 /// The longest line, in bytes.
@@ -52,9 +52,9 @@ pub fn parse_url_file(bytes: &[u8]) -> Result<Vec<Url>, UrlFileError> {
     if lines.last().is_some_and(|last| last.is_empty()) {
         lines.pop();
     }
-    let mut urls = Vec::with_capacity(lines.len().min(ASKS_MAX));
+    let mut urls = Vec::with_capacity(lines.len().min(REQUESTS_MAX));
     for (line, bytes) in (1..).zip(lines) {
-        if line > ASKS_MAX {
+        if line > REQUESTS_MAX {
             return Err(UrlFileError::TooMany { line });
         }
         let bytes = bytes.trim_ascii_end();

@@ -1,6 +1,6 @@
 //! A file of requests, one a line: `[WEIGHT] [METHOD] URL-or-path [@BODYFILE]`.
 
-use crate::requests::listed::{ASKS_MAX, Ask};
+use crate::requests::listed::{ListedRequest, REQUESTS_MAX};
 use crate::{Request, RequestError, Url, UrlError};
 
 /// The largest weight of a line.
@@ -84,22 +84,26 @@ pub fn parse_url_list(
     base: Option<&Url>,
     like: &Request,
     mut read_body: impl FnMut(&str) -> std::io::Result<Vec<u8>>,
-) -> Result<(Vec<Ask>, bool), UrlListError> {
-    let (mut asks, mut weighted) = (Vec::new(), false);
+) -> Result<(Vec<ListedRequest>, bool), UrlListError> {
+    let (mut requests, mut weighted) = (Vec::new(), false);
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         let at = |problem| UrlListError { line: index + 1, problem };
-        let (ask, has_weight) = parse_line(line, base, like, &mut read_body).map_err(at)?;
-        if asks.len() == ASKS_MAX {
+        let (listed, has_weight) = parse_line(line, base, like, &mut read_body).map_err(at)?;
+        if requests.len() == REQUESTS_MAX {
             return Err(at(UrlListProblem::TooMany));
         }
         weighted |= has_weight;
-        asks.push(ask);
+        requests.push(listed);
     }
-    if asks.is_empty() { Err(UrlListError { line: 0, problem: UrlListProblem::Empty }) } else { Ok((asks, weighted)) }
+    if requests.is_empty() {
+        Err(UrlListError { line: 0, problem: UrlListProblem::Empty })
+    } else {
+        Ok((requests, weighted))
+    }
 }
 
 fn parse_line(
@@ -107,7 +111,7 @@ fn parse_line(
     base: Option<&Url>,
     like: &Request,
     read_body: &mut impl FnMut(&str) -> std::io::Result<Vec<u8>>,
-) -> Result<(Ask, bool), UrlListProblem> {
+) -> Result<(ListedRequest, bool), UrlListProblem> {
     let mut words = line.split_whitespace().peekable();
     let weight = words.next_if(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
     let mut request = like.clone();
@@ -135,7 +139,7 @@ fn parse_line(
         Some((_, Ok(weight))) if (1..=WEIGHT_MAX).contains(&weight) => weight,
         Some((word, _)) => return Err(UrlListProblem::Weight { given: word.to_owned() }),
     };
-    Ok((Ask { url, request, weight }, has_weight))
+    Ok((ListedRequest { url, request, weight }, has_weight))
 }
 
 #[cfg(test)]
@@ -143,7 +147,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parse(text: &str) -> Result<(Vec<Ask>, bool), String> {
+    fn parse(text: &str) -> Result<(Vec<ListedRequest>, bool), String> {
         let base = Url::parse("http://h:81/base").expect("a URL");
         let read =
             |file: &str| if file == "body" { Ok(b"abc".to_vec()) } else { Err(std::io::ErrorKind::NotFound.into()) };
@@ -152,12 +156,14 @@ mod tests {
 
     #[test]
     fn a_line_is_a_request() {
-        let (asks, weighted) =
+        let (requests, weighted) =
             parse("# mix\n\n/a\n7 POST /b?c=d#e @body\r\n  HEAD https://other/x\n").expect("a good file");
         assert!(weighted);
-        let told: Vec<_> = asks
+        let told: Vec<_> = requests
             .iter()
-            .map(|ask| (ask.weight, ask.request.method.as_str(), ask.url.to_string(), ask.request.body.len()))
+            .map(|listed| {
+                (listed.weight, listed.request.method.as_str(), listed.url.to_string(), listed.request.body.len())
+            })
             .collect();
         assert_eq!(
             told,
@@ -195,7 +201,7 @@ mod tests {
         fn any_text_is_read_or_refused_with_its_line(text in "([0-9]{0,3} ?[A-Z]{0,4} ?[/a-z:@#\\PC]{0,12}\n){0,6}") {
             let lines = text.lines().count();
             match parse_url_list(&text, None, &Request::default(), |_| Ok(vec![0])) {
-                Ok((asks, _)) => prop_assert!(!asks.is_empty() && asks.len() <= lines),
+                Ok((requests, _)) => prop_assert!(!requests.is_empty() && requests.len() <= lines),
                 Err(error) => prop_assert!(error.line <= lines && (error.line == 0) == matches!(error.problem, UrlListProblem::Empty)),
             }
         }

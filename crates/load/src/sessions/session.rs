@@ -26,8 +26,8 @@ pub struct Session {
 /// Requests that go out together, and the pause after the last of their responses.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Burst {
-    /// Places in the list of [`Asks`], at least one.
-    pub(crate) asks: Vec<u32>,
+    /// Places in the list of [`crate::Requests`], at least one.
+    pub(crate) requests: Vec<u32>,
     pub(crate) think: Think,
 }
 
@@ -53,10 +53,10 @@ impl Session {
     }
 
     /// Adds requests that go out together, pipelined over the session's connection when all before are answered; they
-    /// are places in [`Asks::list`].
+    /// are places in [`crate::Requests::list`].
     #[must_use]
-    pub fn burst(mut self, asks: &[u32]) -> Self {
-        self.bursts.push(Burst { asks: asks.to_vec(), think: Think::None });
+    pub fn burst(mut self, requests: &[u32]) -> Self {
+        self.bursts.push(Burst { requests: requests.to_vec(), think: Think::None });
         self
     }
 
@@ -72,12 +72,12 @@ impl Session {
     /// How many requests it has.
     #[must_use]
     pub fn requests(&self) -> usize {
-        self.bursts.iter().map(|burst| burst.asks.len()).sum()
+        self.bursts.iter().map(|burst| burst.requests.len()).sum()
     }
 
-    /// Its bursts: places in [`Asks::list`], and the pause after them.
+    /// Its bursts: places in [`crate::Requests::list`], and the pause after them.
     pub fn each_burst(&self) -> impl Iterator<Item = (&[u32], Think)> {
-        self.bursts.iter().map(|burst| (burst.asks.as_slice(), burst.think))
+        self.bursts.iter().map(|burst| (burst.requests.as_slice(), burst.think))
     }
 
     pub(crate) fn bursts(&self) -> &[Burst] {

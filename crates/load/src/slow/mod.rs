@@ -1,7 +1,7 @@
 //! Users on slow lines: how much their connections bring in a second, how far away they are, and when they click stop.
 //!
-//! The loop keeps the limits (`http1/slow.rs`) by a schedule of tokens for each connection; a load that is not slow never
-//! uses them.
+//! The loop keeps the limits (`http1/slow.rs`) by a schedule of tokens for each connection; a load that is not slow
+//! never uses them.
 
 mod alarms;
 mod client;

@@ -2,7 +2,7 @@
 
 use crate::workload::crowd::Crowd;
 use crate::workload::fileset::FileSet;
-use crate::{Ask, Request, Url};
+use crate::{ListedRequest, Request, Url};
 
 /// How the files of a set are asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,17 +19,17 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// The requests of the mix, one for each kind of file, as [`Asks::list`] has them; the files are below the path of
-    /// `base`, and each request begins as `like`.
+    /// The requests of the mix, one for each kind of file, as [`crate::Requests::list`] has them; the files are below
+    /// the path of `base`, and each request begins as `like`.
     #[must_use]
-    pub fn asks(&self, base: &Url, like: &Request) -> Vec<Ask> {
+    pub fn requests(&self, base: &Url, like: &Request) -> Vec<ListedRequest> {
         let path = base.target.split('?').next().unwrap_or_default().trim_end_matches('/');
-        let ask = |kind: u32| Ask {
+        let listed = |kind: u32| ListedRequest {
             url: base.with_target(&format!("{path}/{}", self.files.path(kind))),
             request: like.clone(),
             weight: 1,
         };
-        (0..self.files.kinds()).map(ask).collect()
+        (0..self.files.kinds()).map(listed).collect()
     }
 
     /// Whether it is asked for by users, page by page or in a crowd, instead of file by file.

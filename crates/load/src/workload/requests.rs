@@ -1,15 +1,17 @@
 //! What is asked: one request, or many in an order.
 
 use crate::requests::Url;
-use crate::requests::listed::{Ask, HOSTS_MAX, Order};
+use crate::requests::listed::{HOSTS_MAX, ListedRequest, Order};
 use crate::sessions::session::Sessions;
 use crate::workload::mix::Mix;
 
-/// What is asked beyond one constant request; by default nothing, so that the request of [`Options`] is the only one.
+/// What is asked beyond one constant request; by default nothing, so that the request of [`crate::Options`] is the
+/// only one.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Asks {
-    /// The requests; none = the one of [`Options::url`] and [`Options::request`], which otherwise play no part.
-    pub list: Vec<Ask>,
+pub struct Requests {
+    /// The requests; none = the one of [`crate::Options::url`] and [`crate::Options::request`], which otherwise play
+    /// no part.
+    pub list: Vec<ListedRequest>,
     /// In which order they are asked.
     pub order: Order,
     /// Cookies that every request carries, name and value; with a jar they are what the jar begins with.
@@ -18,20 +20,20 @@ pub struct Asks {
     pub cookie_jar: bool,
     /// Users who ask these requests in sessions, instead of in the order.
     pub sessions: Option<Sessions>,
-    /// The files that are asked for, where the list has only a request for each kind of them ([`Mix::asks`]).
+    /// The files that are asked for, where the list has only a request for each kind of them ([`Mix::requests`]).
     pub mix: Option<Mix>,
     /// What the report is to say of where the requests came from, in words.
     pub notes: Vec<String>,
 }
 
-impl Asks {
+impl Requests {
     /// The hosts that are asked, as URLs without a path, each once, in the order of their first requests.
     #[must_use]
     pub fn hosts(&self) -> Vec<&Url> {
         let mut hosts: Vec<&Url> = Vec::new();
-        for ask in &self.list {
-            if !hosts.iter().any(|host| host.is_same_host(&ask.url)) {
-                hosts.push(&ask.url);
+        for listed in &self.list {
+            if !hosts.iter().any(|host| host.is_same_host(&listed.url)) {
+                hosts.push(&listed.url);
                 if hosts.len() > HOSTS_MAX {
                     break;
                 }

@@ -41,7 +41,7 @@ pub(super) struct Manner {
 
 /// Decides what is asked.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct SessionDriver {
     manner: Manner,
     workload: Workload,
     uris: Uris,
@@ -85,7 +85,7 @@ struct Place {
     attempts: u32,
 }
 
-impl Talk {
+impl SessionDriver {
     pub(super) fn new(manner: Manner, workload: Workload, uris: Uris, shared: Shared) -> Self {
         Self { manner, workload, uris, shared, users: Vec::new(), free: Vec::new(), next_server: 0, number: 0 }
     }
@@ -143,12 +143,12 @@ impl Talk {
             let user = &mut self.users[id as usize];
             let Some(place) = user.links.iter().position(|place| place.pending.len() < most) else { return };
             let Some(call) = user.waiting.pop_front() else { return };
-            self.ask(id, place, &call, links, orders);
+            self.request(id, place, &call, links, orders);
             self.users[id as usize].links[place].pending.push_back(call);
         }
     }
 
-    fn ask(&mut self, id: u32, place: usize, call: &Call, links: u32, orders: &mut Orders) {
+    fn request(&mut self, id: u32, place: usize, call: &Call, links: u32, orders: &mut Orders) {
         let user = &mut self.users[id as usize];
         let link = &mut user.links[place];
         if !link.open {
@@ -160,7 +160,7 @@ impl Talk {
         let bytes = calls.bytes(call, &self.manner.servers[server], user.cookie.as_deref());
         self.manner.printing.request(call.number, &bytes);
         let kind = 2 * server as u32 + u32::from(calls.is_head(call));
-        orders.ask(id * links + place as u32, kind, &bytes.all);
+        orders.request(id * links + place as u32, kind, &bytes.all);
     }
 
     /// Ends a user: closes its connections and counts it.
@@ -232,7 +232,7 @@ impl Talk {
     }
 }
 
-impl Director for Talk {
+impl Director for SessionDriver {
     fn arrives(&mut self, intended_ns: u64, orders: &mut Orders) {
         let links = self.links() as usize;
         let id = self.free.pop().unwrap_or_else(|| {
@@ -313,7 +313,7 @@ impl Director for Talk {
         let calls: Vec<Call> = own.pending.iter().cloned().collect();
         let links = self.links();
         for call in calls {
-            self.ask(id, place, &call, links, orders);
+            self.request(id, place, &call, links, orders);
         }
     }
 

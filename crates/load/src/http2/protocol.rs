@@ -3,7 +3,7 @@
 use crate::LoadError;
 use crate::connect::connection::{Phase, slot_of};
 use crate::connect::kernel::READABLE;
-use crate::engine::exchanges::{Exchanges, TakenUp};
+use crate::engine::protocol::{ProtocolLoop, TakenUp};
 use crate::engine::state::Engine;
 use crate::error::tls_words::tls_error;
 use crate::http2::failing::NO_STREAM;
@@ -19,7 +19,7 @@ use weir_wire::client::Outcome;
 /// How HTTP/2 is called in a TLS handshake (RFC 9113 3.2).
 const ALPN: &[u8] = b"h2";
 
-impl Exchanges for Engine<'_, Http2<'_>> {
+impl ProtocolLoop for Engine<'_, Http2<'_>> {
     /// The session that the connection is of, from 1; 0 = none.
     type Purpose = u32;
 
@@ -82,8 +82,8 @@ impl Exchanges for Engine<'_, Http2<'_>> {
         let exchange = Exchange { intended_ns, ..Exchange::default() };
         if let Some(slot) = self.roomy_one() {
             self.scheduler.outstanding += 1;
-            let ask = self.choose();
-            self.begin(slot, Exchange { ask, ..exchange });
+            let request = self.choose();
+            self.begin(slot, Exchange { request, ..exchange });
         } else if self.http.held.len() < self.http.connecting as usize * self.http.wire.streams as usize {
             self.scheduler.outstanding += 1;
             self.hold_new(exchange);
@@ -134,7 +134,7 @@ impl Exchanges for Engine<'_, Http2<'_>> {
         let streams = self.http.wire.streams.min(self.http.streams_known.unwrap_or(STREAMS_AT_FIRST));
         if self.http.wire.cookie_jar {
             let jar = if session == 0 { self.http.jars.pop() } else { self.jar_of_session(session) };
-            self.connections[slot].jar = jar.unwrap_or_else(|| CookieJar::new(&self.plan.asks.cookies));
+            self.connections[slot].jar = jar.unwrap_or_else(|| CookieJar::new(&self.plan.requests.cookies));
         }
         self.session_opens(session, slot);
         let connection = &mut self.connections[slot];

@@ -4,7 +4,7 @@ use crate::LoadError;
 use crate::connect::connection::{Phase, slot_of};
 use crate::connect::kernel::{HANGUP, READABLE};
 use crate::connect::stream::Stream;
-use crate::engine::exchanges::{Exchanges, TakenUp};
+use crate::engine::protocol::{ProtocolLoop, TakenUp};
 use crate::engine::state::Engine;
 use crate::http1::connection::Batch;
 use crate::http1::state::{Http1, Wanted};
@@ -16,17 +16,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_wire::client::Outcome;
 
-impl Exchanges for Engine<'_, Http1> {
+impl ProtocolLoop for Engine<'_, Http1> {
     type Purpose = Batch;
 
     fn begins(&mut self, start_ns: u64) {
-        if let Some(courses) = &mut self.http.courses {
-            courses.begins(start_ns);
+        if let Some(sessions) = &mut self.http.sessions {
+            sessions.begins(start_ns);
         }
     }
 
     fn is_timed(&self) -> bool {
-        self.http.courses.is_some() || self.http.slow.is_some()
+        self.http.sessions.is_some() || self.http.slow.is_some()
     }
 
     #[inline]
@@ -37,7 +37,7 @@ impl Exchanges for Engine<'_, Http1> {
 
     #[inline]
     fn next_wake_ns(&self) -> u64 {
-        let wake_ns = self.http.courses.as_ref().map_or(NEVER, |courses| courses.next_wake_ns());
+        let wake_ns = self.http.sessions.as_ref().map_or(NEVER, |sessions| sessions.next_wake_ns());
         wake_ns.min(self.next_slow_ns())
     }
 
@@ -81,16 +81,16 @@ impl Exchanges for Engine<'_, Http1> {
 
     /// Sends it over an idle connection, a new one, or has it wait.
     fn take_up(&mut self, intended_ns: u64) -> TakenUp {
-        if self.http.courses.is_some() {
+        if self.http.sessions.is_some() {
             return self.session_arrives(intended_ns);
         }
-        let ask = self.plan.asks.choose(&mut self.chooser);
-        let pool = &mut self.http.pools[self.plan.asks.entry(ask).host as usize];
+        let request = self.plan.requests.choose(&mut self.chooser);
+        let pool = &mut self.http.pools[self.plan.requests.entry(request).host as usize];
         let may_open = pool.live < self.connector.live_max && self.connector.may_open(self.now_ns);
         if !pool.idle.is_empty() || may_open {
             self.scheduler.outstanding += 1;
             let waiting = self.http.ring.waiting.len();
-            self.issue(Batch { left: 1, ask, intended_ns, ..Batch::default() });
+            self.issue(Batch { left: 1, request, intended_ns, ..Batch::default() });
             if self.http.ring.waiting.len() > waiting {
                 // It goes out with all others, when the ring is entered.
                 self.http.ring.due.push(intended_ns);
@@ -98,7 +98,7 @@ impl Exchanges for Engine<'_, Http1> {
             }
             TakenUp::Begun
         } else if self.http.queued < self.scheduler.queue_max {
-            pool.queue.push_back(Wanted { intended_ns, ask });
+            pool.queue.push_back(Wanted { intended_ns, request });
             self.http.queued += 1;
             TakenUp::Queued
         } else {
@@ -123,15 +123,15 @@ impl Exchanges for Engine<'_, Http1> {
 
     #[inline]
     fn sessions_under_way(&self) -> usize {
-        self.http.courses.as_ref().map_or(0, |courses| courses.under_way())
+        self.http.sessions.as_ref().map_or(0, |sessions| sessions.under_way())
     }
 
     fn host_of(&self, batch: &Batch) -> u32 {
-        self.plan.asks.entry(batch.ask).host
+        self.plan.requests.entry(batch.request).host
     }
 
     fn network_of(&self, batch: &Batch) -> Option<u64> {
-        self.http.courses.as_ref().and_then(|courses| courses.network(batch.session))
+        self.http.sessions.as_ref().and_then(|sessions| sessions.network(batch.session))
     }
 
     fn opening(&mut self, slot: usize, mut batch: Batch) {
@@ -144,18 +144,18 @@ impl Exchanges for Engine<'_, Http1> {
         let connection = &mut self.connections[slot];
         let pool = &mut self.http.pools[connection.host as usize];
         pool.live += 1;
-        if self.plan.asks.cookie_jar {
-            let jar = match (&mut self.http.courses, batch.session) {
-                (Some(courses), 1..) => courses.take_jar(batch.session),
+        if self.plan.requests.cookie_jar {
+            let jar = match (&mut self.http.sessions, batch.session) {
+                (Some(sessions), 1..) => sessions.take_jar(batch.session),
                 _ => pool.jars.pop(),
             };
-            connection.jar = jar.unwrap_or_else(|| CookieJar::new(&self.plan.asks.cookies));
+            connection.jar = jar.unwrap_or_else(|| CookieJar::new(&self.plan.requests.cookies));
         }
-        if let Some(courses) = &mut self.http.courses {
-            courses.tally.connections += 1;
+        if let Some(sessions) = &mut self.http.sessions {
+            sessions.tally.connections += 1;
         }
-        if !self.plan.asks.is_constant {
-            connection.take_chosen(&mut self.http.chosen, batch.ask);
+        if !self.plan.requests.is_constant {
+            connection.take_chosen(&mut self.http.chosen, batch.request);
         }
         connection.http.unsent = 0;
         connection.http.was_reset = false;
@@ -261,7 +261,7 @@ impl Exchanges for Engine<'_, Http1> {
             self.cut_thinking();
         }
         self.begin_sessions();
-        if self.http.courses.is_some() {
+        if self.http.sessions.is_some() {
             return;
         }
         // Bounded by the connections: each turn opens one, or makes `live` no smaller by failing.
@@ -273,10 +273,10 @@ impl Exchanges for Engine<'_, Http1> {
     }
 
     fn finished(&mut self) {
-        self.tally.sessions = self.http.courses.take().map(|mut courses| {
-            self.tally.mix.came = courses.came();
-            courses.tally.unfinished += courses.under_way() as u64;
-            courses.tally
+        self.tally.sessions = self.http.sessions.take().map(|mut sessions| {
+            self.tally.mix.came = sessions.came();
+            sessions.tally.unfinished += sessions.under_way() as u64;
+            sessions.tally
         });
         if self.plan.directed {
             self.tally.sessions = None;

@@ -18,11 +18,11 @@ pub(crate) enum TakenUp {
     Elsewhere,
 }
 
-/// The part of a loop that depends on the version of HTTP: how requests go out, how responses are read, and how many are
-/// under way on a connection.
+/// The part of a loop that depends on the version of HTTP: how requests go out, how responses are read, and how many
+/// are under way on a connection.
 ///
 /// The loop itself implements it, so that a call is one of the loop's own; nothing here is called through a pointer.
-pub(crate) trait Exchanges {
+pub(crate) trait ProtocolLoop {
     /// What a connection is opened for.
     type Purpose;
 
