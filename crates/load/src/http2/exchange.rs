@@ -22,7 +22,8 @@ const TELL_BYTES: u32 = WINDOW_BYTES / 2;
 
 impl Engine<'_, Http2<'_>> {
     /// Puts a request on a stream of a connection that has room; it is written with all others that are ready.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "each response but the last leads to a call of it")]
     pub(crate) fn begin(&mut self, slot: usize, exchange: Exchange) {
         let connection = &mut self.connections[slot];
         let offset = connection.out_end();

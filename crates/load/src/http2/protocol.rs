@@ -53,6 +53,8 @@ impl ProtocolLoop for Engine<'_, Http2<'_>> {
         false
     }
 
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "each event is one call of it")]
     fn on_event(&mut self, token: u64, flags: u32) {
         let (slot, generation) = slot_of(token);
         let connection = &self.connections[slot];
