@@ -15,14 +15,19 @@
 //! # Ok::<(), weir_client::Unlike>(())
 //! ```
 
+mod alike;
 pub mod anchored;
+mod der;
 pub mod head;
+mod key_bits;
 pub mod oddity;
 pub mod other;
 pub mod tls_words;
 mod validity;
 
+pub use alike::Alike;
 pub use anchored::Anchored;
 pub use head::{EndOfHead, HEAD_BYTES_MAX, StatusLine, judge, rewrite, status_line};
+pub use key_bits::key_bits;
 pub use oddity::{Oddities, Oddity};
 pub use other::Unlike;

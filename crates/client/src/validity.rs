@@ -1,5 +1,7 @@
 //! When a certificate is valid, by its own word.
 
+use crate::der::element;
+
 /// From when to when, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Validity {
@@ -54,21 +56,6 @@ fn days_to(year: i64, month: i64, day: i64) -> Option<i64> {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     Some(year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468)
-}
-
-/// The first element of DER: its tag, its content, and what follows.
-fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&[tag, short], rest) = bytes.split_first_chunk::<2>()?;
-    let (length, rest) = match short {
-        0..=0x7f => (usize::from(short), rest),
-        0x81..=0x84 => {
-            let (digits, rest) = rest.split_at_checked(usize::from(short & 0x7f))?;
-            (digits.iter().fold(0usize, |length, digit| length << 8 | usize::from(*digit)), rest)
-        }
-        _ => return None,
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((tag, content, rest))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use watch::{Shared, Watch};
 use weir_load::reach::{Proxy, ProxyKind};
-use weir_load::{Ask, Control, Options, Order, Request, Schedule, StopRule, Trust, Url, Version, parse_url_file};
+use weir_load::{ListedRequest, Control, Options, Order, Request, Schedule, StopRule, Trust, Url, Version, parse_url_file};
 use weir_terminal::output::print;
 use weir_terminal::stop::Stop;
 use weir_terminal::text_file::{read_lines, unmarked};
@@ -77,14 +77,14 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<(Options, Vec<String>)> {
     let names = urls.iter().map(ToString::to_string).collect();
     // The requests of one URL are all the same, so the first stands for the list where one is wanted.
     let mut options = Options::new(urls[0].clone());
-    let asks = (0..).zip(urls).map(|(name, url)| Ask { request: request(name), url, weight: 1 });
-    options.asks.list = asks.collect();
-    options.asks.order = Order::Weighted { seed: arguments.seed.unwrap_or_else(random_seed) };
+    let requests = (0..).zip(urls).map(|(name, url)| ListedRequest { request: request(name), url, weight: 1 });
+    options.requests.list = requests.collect();
+    options.requests.order = Order::Weighted { seed: arguments.seed.unwrap_or_else(random_seed) };
     options.keep_alive = false;
     options.timeout = Duration::from_secs(arguments.timeout_s);
     // As the original does: it never looks at certificates.
     options.trust = Trust::Anything;
-    if options.asks.list.iter().any(|ask| ask.url.encrypted) {
+    if options.requests.list.iter().any(|listed| listed.url.encrypted) {
         let ciphers = arguments.cipher.as_deref().unwrap_or_default().split([':', ',', ' ']);
         options.reach.tls.ciphers = ciphers.filter(|name| !name.is_empty()).map(str::to_owned).collect();
     }
@@ -94,7 +94,7 @@ fn prepare(arguments: &Arguments) -> anyhow::Result<(Options, Vec<String>)> {
     if let Some(file) = &arguments.sources {
         options.reach.sources = source_addresses(file)?;
     }
-    let hosts: Vec<&Url> = options.asks.hosts();
+    let hosts: Vec<&Url> = options.requests.hosts();
     options.slow.link.read_bytes_per_s = arguments.throttle;
     options.connections = match arguments.start {
         Start::Parallel(parallel) => parallel,

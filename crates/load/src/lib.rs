@@ -5,92 +5,57 @@
 //! Times are CLOCK_MONOTONIC nanoseconds: `sent` is read just before the system call that writes a request,
 //! `first byte` and `done` just after the one that brought them.
 //!
-//! The way of a request is in `engine`; what happens to connections beside it in `lifecycle`; HTTP/2 has both of its own
-//! in `http2`.
+//! `engine` is the loop of one thread: when the next request is due, and how a connection is made and ends. What a
+//! version of HTTP does of its own, how a request goes out and how its response is read, stands in `http1` and `http2`.
 //! Knows nothing of the server that it drives, nor of the kernel's probes.
 #![doc = include_str!("../doc/guide.md")]
 #![warn(missing_docs)]
 
-pub mod access_log;
-mod account;
-mod asks;
-mod chunked;
-mod clients;
-mod connection;
-// As http2.
-#[doc(hidden)]
-pub mod cookies;
+mod connect;
+mod counts;
 pub mod directed;
 mod engine;
 mod error;
-mod events;
-mod failing;
-mod framing;
-mod health;
-pub mod host;
+mod http1;
 // Open to the tests and fuzz targets of its readers only.
 #[doc(hidden)]
 pub mod http2;
-mod kernel;
-mod lifecycle;
 mod observe;
 mod options;
-mod packed;
 mod plan;
-mod protocol;
 pub mod reach;
-mod read_ahead;
-mod remarks;
 mod report;
-mod request;
-// As http2.
-#[doc(hidden)]
-pub mod response;
-mod ring;
+mod requests;
 mod run;
 pub mod samples;
 mod schedule;
-mod secured;
-mod series;
 pub mod sessions;
-mod slices;
 mod slow;
-mod sockets;
-mod statuses;
-mod tally;
-mod through_ring;
-mod transport;
-mod trust;
-mod unread;
-mod url;
 pub mod workload;
 
-pub use asks::{
-    Ask, Asks, NulListError, Order, UrlFileError, UrlListError, UrlListProblem, parse_server_list, parse_uri_log,
-    parse_url_file, parse_url_list,
+pub use counts::{
+    Calls, Counts, Fairness, Handshakes, Histogram, MixReport, Packed, Point, Reason, Remark, Sampling, Series,
+    SessionReport, Strain,
 };
-pub use clients::Fairness;
 pub use error::LoadError;
-/// A histogram of nanoseconds, as the report holds them.
-pub type Histogram = hdrhistogram::Histogram<u64>;
-
-pub use kernel::Calls;
-pub use observe::Observer;
-pub use options::{Control, Io, Options, Trust};
-pub use packed::Packed;
-pub use protocol::Protocol;
-pub use reach::Reach;
-pub use remarks::Remark;
+pub use error::request::RequestError;
+pub use error::tls_setup::TlsSetupError;
+// As http2.
+#[doc(hidden)]
+pub use http1::response;
+pub use observe::{Observer, Secured};
+pub use options::{Control, Io, Options};
+pub use reach::{Protocol, Reach, Sockets, Trust};
 pub use report::{Generator, LoadReport};
-pub use request::{Request, RequestError, Version};
+// As http2.
+#[doc(hidden)]
+pub use requests::cookies;
+pub use requests::{
+    ListedRequest, NulListError, Order, Request, Statuses, StatusesError, Url, UrlError, UrlFileError, UrlListError,
+    UrlListProblem, Version, access_log, host, parse_server_list, parse_uri_log, parse_url_file, parse_url_list,
+};
 pub use run::run;
 pub use schedule::{Profile, ProfileError, Schedule, StopRule, Stretch};
-pub use secured::Secured;
-pub use series::{Counts, Point, Sampling, Series, Strain};
 pub use slow::{Link, SlowClient};
-pub use sockets::Sockets;
-pub use statuses::{Statuses, StatusesError};
-pub use tally::Handshakes;
-pub use trust::TlsSetupError;
-pub use url::{Url, UrlError};
 pub use weir_wire::client::{ClientRequest, Outcome};
+pub use workload::requests::Requests;

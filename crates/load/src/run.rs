@@ -1,15 +1,18 @@
 //! A run: a thread for each loop, and their tallies made into a report.
 
-use crate::engine::Engine;
-use crate::health::{Health, Probe};
-use crate::http2::{self, Wire};
-use crate::kernel::{checked, monotonic_ns};
-use crate::options::{Control, Options};
-use crate::plan::{Plan, Share, shares};
-use crate::series::Series;
-use crate::slices::{self, locked};
-use crate::tally::Tally;
+use crate::connect::kernel::monotonic_ns;
+use crate::counts::series::Series;
+use crate::counts::slices;
+use crate::counts::slices::locked;
+use crate::counts::tally::Tally;
+use crate::error::system::checked;
+use crate::http2::Wire;
+use crate::options::control::Control;
+use crate::options::settings::Options;
+use crate::plan::run_plan::{Plan, Share, shares};
+use crate::report::health::{Health, Probe};
 use crate::{LoadError, LoadReport};
+use crate::{http1, http2};
 use std::time::Duration;
 
 /// From the making of the threads to the first request: longer than making them takes.
@@ -97,12 +100,12 @@ fn drive(
     share.slices.begin();
     let work: Box<dyn FnOnce() -> Result<(Tally, u64), LoadError> + '_> = match wire {
         None => {
-            let engine = Engine::new(plan, control, share)?;
-            Box::new(move || engine.run(start_ns))
+            let engine = http1::engine(plan, control, share)?;
+            Box::new(move || http1::drive(engine, start_ns))
         }
         Some(wire) => {
-            let engine = http2::Engine::new(plan, wire, control, share)?;
-            Box::new(move || engine.run(start_ns))
+            let engine = http2::engine(plan, wire, control, share)?;
+            Box::new(move || http2::drive(engine, start_ns))
         }
     };
     std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));

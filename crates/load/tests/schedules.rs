@@ -5,7 +5,7 @@ mod server;
 use server::{Server, load_with_events};
 use std::sync::Arc;
 use std::time::Duration;
-use weir_load::{Ask, Options, Order, Profile, Request, Schedule, StopRule, Stretch};
+use weir_load::{ListedRequest, Options, Order, Profile, Request, Schedule, StopRule, Stretch};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
@@ -52,9 +52,10 @@ fn what_was_recorded_is_asked_at_its_time() {
         let mut options = server.options(1000);
         options.connections = 4;
         options.threads = threads;
-        let ask = |name| Ask { url: server.url(), request: Request { name, ..Request::default() }, weight: 1 };
-        options.asks.list = vec![ask(7), ask(8)];
-        options.asks.order = Order::Listed([0, 1, 1, 0].into());
+        let listed =
+            |name| ListedRequest { url: server.url(), request: Request { name, ..Request::default() }, weight: 1 };
+        options.requests.list = vec![listed(7), listed(8)];
+        options.requests.order = Order::Listed([0, 1, 1, 0].into());
         options.schedule = Schedule::Recorded([0, 50_000_000, 50_000_000, 300_000_000].into());
         // It ends with the recording, although more was allowed.
         if threads == 1 {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_load::sessions::{Session, Sessions, Think};
 use weir_load::{
-    Ask, ClientRequest, Control, Io, Link, LoadError, Observer, Options, Outcome, Protocol, Request, StopRule,
+    ClientRequest, Control, Io, Link, ListedRequest, LoadError, Observer, Options, Outcome, Protocol, Request, StopRule,
 };
 
 const WINDOW_NS: u64 = 5_000_000_000;
@@ -298,12 +298,12 @@ fn a_session_of_a_slow_client_goes_its_way_or_is_stopped() {
     let server = answering(1500);
     let mut options = server.options(4);
     let url = options.url.clone();
-    options.asks.list = vec![Ask { request: Request::default(), url, weight: 1 }];
+    options.requests.list = vec![ListedRequest { request: Request::default(), url, weight: 1 }];
     let session = Session::new().burst(&[0]).think(Think::Fixed(Duration::from_millis(10))).burst(&[0, 0]);
-    options.asks.sessions = Some(Sessions { list: vec![session], seed: 1 });
+    options.requests.sessions = Some(Sessions { list: vec![session], seed: 1 });
     options.slow.link.read_bytes_per_s = Some(10_000.0);
     let mut stopped = server.options(4);
-    (stopped.asks, stopped.slow) = (options.asks.clone(), options.slow);
+    (stopped.requests, stopped.slow) = (options.requests.clone(), options.slow);
     let report = load(options);
     let sessions = report.sessions.as_ref().expect("sessions");
     assert_eq!((report.requests, sessions.completed, sessions.failed), (12, 4, 0));

@@ -10,7 +10,8 @@ use std::time::Duration;
 use weir_load::sessions::{Session, Sessions, Think};
 use weir_load::workload::{FileSet, Mix, Surge};
 use weir_load::{
-    Ask, Calls, ClientRequest, Control, Io, LoadReport, Observer, Options, Order, Protocol, Request, Schedule, StopRule,
+    Calls, ClientRequest, Control, Io, ListedRequest, LoadReport, Observer, Options, Order, Protocol, Request,
+    Schedule, StopRule,
 };
 
 /// Counts the allocations of the generator's own threads.
@@ -86,13 +87,13 @@ fn server() -> Server {
 
 /// A thousand different requests with weights.
 fn ask_a_thousand(options: &mut Options, order: Order) {
-    let ask = |number: u32| Ask {
+    let listed = |number: u32| ListedRequest {
         url: options.url.with_target(&format!("/{number}/{}", "x".repeat(number as usize % 100))),
         request: Request::default(),
         weight: number,
     };
-    options.asks.list = (1..=1000).map(ask).collect();
-    options.asks.order = order;
+    options.requests.list = (1..=1000).map(listed).collect();
+    options.requests.order = order;
 }
 
 /// The mix of a file set with a million files.
@@ -100,8 +101,8 @@ fn ask_a_million(options: &mut Options, directories_zipf: Option<f64>) {
     let files = FileSet::SpecWeb96 { directories: 27_778, seed: 1 };
     assert!(files.len() > 1_000_000);
     let mix = Mix { files, seed: 3, directories_zipf, crowd: None };
-    options.asks.list = mix.asks(&options.url, &options.request);
-    options.asks.mix = Some(mix);
+    options.requests.list = mix.requests(&options.url, &options.request);
+    options.requests.mix = Some(mix);
 }
 
 #[test]
@@ -223,7 +224,7 @@ fn a_burst_of_a_session_allocates_nothing() {
                 .burst(&[burst % 1000, (burst + 7) % 1000, (burst + 9) % 1000][..1 + burst as usize % 3])
                 .think(think(burst))
         });
-        options.asks.sessions = Some(Sessions { list: vec![session], seed: 1 });
+        options.requests.sessions = Some(Sessions { list: vec![session], seed: 1 });
         let (report, allocations) = counted(options);
         assert_eq!(report.sessions.expect("sessions").completed, 10);
         allocations
@@ -243,8 +244,8 @@ fn a_page_of_a_user_allocates_nothing() {
         options.connections = 200;
         options.stop = StopRule::Duration(Duration::from_secs(seconds));
         let mix = Mix { files: FileSet::Surge(Surge::new(100_000, 1)), seed: 3, directories_zipf: None, crowd: None };
-        options.asks.list = mix.asks(&options.url, &options.request);
-        options.asks.mix = Some(mix);
+        options.requests.list = mix.requests(&options.url, &options.request);
+        options.requests.mix = Some(mix);
         let (report, allocations) = counted(options);
         (report.requests, allocations)
     };

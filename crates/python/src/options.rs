@@ -10,7 +10,8 @@ use std::time::Duration;
 use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
 use weir_load::workload::{FileSet, Mix, Surge, surge};
 use weir_load::{
-    Ask, Io, Link, Options, Order, Profile, Protocol, Request, Schedule, SlowClient, StopRule, Stretch, Trust, Url,
+    Io, Link, ListedRequest, Options, Order, Profile, Protocol, Request, Schedule, SlowClient, StopRule, Stretch,
+    Trust, Url,
 };
 
 /// A request: URL, method, headers, body, weight.
@@ -117,7 +118,7 @@ impl Wanted {
     /// The options that it means; they were checked.
     pub(crate) fn options(&self) -> PyResult<Options> {
         let list =
-            self.requests_list.iter().zip(0..).map(|(asked, name)| asked.ask(name)).collect::<PyResult<Vec<_>>>()?;
+            self.requests_list.iter().zip(0..).map(|(asked, name)| asked.listed(name)).collect::<PyResult<Vec<_>>>()?;
         let first = list.first().ok_or_else(|| PyValueError::new_err("there is nothing to ask: give a URL"))?;
         let mut options = Options::new(first.url.clone());
         match self.repeat {
@@ -131,19 +132,19 @@ impl Wanted {
             }
             None if self.weighted => {
                 self.without_files("a list")?;
-                options.asks.order = Order::Weighted { seed: self.seed() };
+                options.requests.order = Order::Weighted { seed: self.seed() };
             }
             None => self.without_files("a list")?,
         }
-        if !options.asks.list.is_empty() {
+        if !options.requests.list.is_empty() {
             // What is asked was made from a file of sessions, or is the mix's.
         } else if list.len() == 1 && self.repeat.is_none() {
             options.request = first.request.clone();
         } else {
-            options.asks.list = list;
+            options.requests.list = list;
         }
-        options.asks.cookies.clone_from(&self.cookies);
-        options.asks.cookie_jar = self.cookie_jar;
+        options.requests.cookies.clone_from(&self.cookies);
+        options.requests.cookie_jar = self.cookie_jar;
         if let Some(text) = &self.ok {
             options.expected = text.parse().map_err(|error| wrong(format!("ok: {error}")))?;
         }
@@ -164,7 +165,7 @@ impl Wanted {
     }
 
     /// Requests that the one which was given only begins: those of a file of sessions, or of a mix.
-    fn generate(&self, options: &mut Options, list: &[Ask]) -> PyResult<()> {
+    fn generate(&self, options: &mut Options, list: &[ListedRequest]) -> PyResult<()> {
         let [base] = list else {
             return Err(wrong("sessions and mix say what is asked: give one URL, where that begins"));
         };
@@ -176,20 +177,20 @@ impl Wanted {
             let named = |error: &dyn Display| wrong(format!("sessions: {}: {error}", file.display()));
             let text = std::fs::read_to_string(file).map_err(|error| named(&error))?;
             let parsed = parse_sessions(&text, Some(&base.url), &base.request, self.pause()?);
-            let (asks, list) = parsed.map_err(|error| named(&error))?;
-            options.asks.list = asks;
-            options.asks.sessions = Some(Sessions { list, seed: self.seed() });
+            let (requests, list) = parsed.map_err(|error| named(&error))?;
+            options.requests.list = requests;
+            options.requests.sessions = Some(Sessions { list, seed: self.seed() });
         } else if let Some(name) = &self.mix {
             if self.think > 0.0 {
                 return Err(wrong("the users of a mix pause by its own laws: leave think out"));
             }
             let files = self.file_set(name)?;
             let mix = Mix { files, seed: self.seed(), directories_zipf: None, crowd: None };
-            options.asks.list = mix.asks(&base.url, &base.request);
-            options.asks.mix = Some(mix);
+            options.requests.list = mix.requests(&base.url, &base.request);
+            options.requests.mix = Some(mix);
         }
-        for (ask, name) in options.asks.list.iter_mut().zip(0..) {
-            ask.request.name = name;
+        for (listed, name) in options.requests.list.iter_mut().zip(0..) {
+            listed.request.name = name;
         }
         Ok(())
     }
@@ -237,7 +238,7 @@ impl Wanted {
     }
 
     /// Users who each ask all requests in their order.
-    fn sessions(&self, options: &mut Options, list: &[Ask]) -> PyResult<()> {
+    fn sessions(&self, options: &mut Options, list: &[ListedRequest]) -> PyResult<()> {
         if self.sessions.is_some() || self.mix.is_some() {
             return Err(wrong("repeat, sessions or mix: each says what users do, so give one"));
         }
@@ -253,7 +254,7 @@ impl Wanted {
             // Behind the last request there is no pause.
             if place + 1 < steps { session.think(think) } else { session }
         });
-        options.asks.sessions = Some(Sessions { list: vec![session], seed: self.seed() });
+        options.requests.sessions = Some(Sessions { list: vec![session], seed: self.seed() });
         Ok(())
     }
 
@@ -333,7 +334,7 @@ impl Wanted {
 
 impl Asked {
     /// What it means; its place in the list is its name.
-    fn ask(&self, name: u32) -> PyResult<Ask> {
+    fn listed(&self, name: u32) -> PyResult<ListedRequest> {
         let Self(url, method, headers, body, weight) = self;
         let url = Url::parse(url).map_err(wrong)?;
         let headers = headers
@@ -341,7 +342,7 @@ impl Asked {
             .map(|(name, value)| Request::header(&format!("{name}: {value}")).map_err(wrong))
             .collect::<PyResult<_>>()?;
         let request = Request { method: method.clone(), headers, body: body.to_vec(), name, ..Request::default() };
-        Ok(Ask { url, request, weight: *weight })
+        Ok(ListedRequest { url, request, weight: *weight })
     }
 }
 

@@ -49,7 +49,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[allow(clippy::needless_pass_by_value)]
 pub(crate) fn start(wanted: Wanted) -> PyResult<Running> {
     let mut options = wanted.options()?;
-    let asked = options.asks.list.iter().map(|ask| (ask.url.to_string(), ask.request.method.clone())).collect();
+    let asked =
+        options.requests.list.iter().map(|listed| (listed.url.to_string(), listed.request.method.clone())).collect();
     let (mut kept, mut stream) = (None, None);
     if wanted.buffer > 0 {
         let (observers, own) = samples::stream(options.threads, wanted.buffer);

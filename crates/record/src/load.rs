@@ -19,8 +19,8 @@ pub fn into_run(
     drive: impl FnOnce(Options) -> Result<LoadReport, LoadError>,
 ) -> anyhow::Result<LoadReport> {
     let names = number_names(&mut options);
-    let mix = options.asks.mix.as_ref().map(|mix| mix.seed);
-    let seed = mix.or(match (&options.schedule, &options.asks.order) {
+    let mix = options.requests.mix.as_ref().map(|mix| mix.seed);
+    let seed = mix.or(match (&options.schedule, &options.requests.order) {
         (Schedule::Poisson { seed, .. }, _) | (_, Order::Weighted { seed }) => Some(*seed),
         _ => None,
     });

@@ -5,11 +5,10 @@
 
 use crate::trust::{Trust, TrustError};
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme, StreamOwned};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName};
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +20,7 @@ use ureq::unversioned::transport::{
     Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, TcpConnector,
     Transport, TransportAdapter,
 };
-use weir_client::{Anchored, EndOfHead, HEAD_BYTES_MAX, Oddities, judge, rewrite, status_line};
+use weir_client::{Alike, Anchored, EndOfHead, HEAD_BYTES_MAX, Oddities, judge, rewrite, status_line};
 
 /// Room for a head that is rewritten: a line's end and a blank may be longer than they came.
 pub(crate) const HEADS_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
@@ -59,14 +58,14 @@ fn tls(trust: &Trust) -> Result<Arc<ClientConfig>, TrustError> {
         cause: error.to_string(),
     };
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Anything => Arc::new(Unverified(Arc::clone(&provider))),
+        Trust::Anything => Arc::new(Alike::believing(Arc::clone(&provider))),
         Trust::System | Trust::File(_) => {
             let anchors = anchors(trust)?;
             let mut roots = RootCertStore::empty();
             roots.add_parsable_certificates(anchors.iter().cloned());
             if roots.is_empty() {
                 // Without any, TLS fails by the certificate's name, and plain HTTP works.
-                Arc::new(Nothing(Arc::clone(&provider)))
+                Arc::new(Alike::refusing(Arc::clone(&provider)))
             } else {
                 let within = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
                 let within = within.build().map_err(|error| wrong(&error))?;
@@ -304,53 +303,3 @@ impl<In: Transport> Transport for Rewritten<In> {
         self.within.is_tls()
     }
 }
-
-/// Believes any certificate, as `--insecure` asks; the handshake's signatures are still checked.
-#[derive(Debug)]
-struct Unverified(Arc<CryptoProvider>);
-
-/// Believes no certificate: the system trusts none.
-#[derive(Debug)]
-struct Nothing(Arc<CryptoProvider>);
-
-macro_rules! verifier {
-    ($name:ident, $verdict:expr) => {
-        impl ServerCertVerifier for $name {
-            fn verify_server_cert(
-                &self,
-                _end_entity: &CertificateDer<'_>,
-                _intermediates: &[CertificateDer<'_>],
-                _server_name: &ServerName<'_>,
-                _ocsp_response: &[u8],
-                _now: UnixTime,
-            ) -> Result<ServerCertVerified, rustls::Error> {
-                $verdict
-            }
-
-            fn verify_tls12_signature(
-                &self,
-                message: &[u8],
-                certificate: &CertificateDer<'_>,
-                signature: &DigitallySignedStruct,
-            ) -> Result<HandshakeSignatureValid, rustls::Error> {
-                verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-            }
-
-            fn verify_tls13_signature(
-                &self,
-                message: &[u8],
-                certificate: &CertificateDer<'_>,
-                signature: &DigitallySignedStruct,
-            ) -> Result<HandshakeSignatureValid, rustls::Error> {
-                verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
-            }
-
-            fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-                self.0.signature_verification_algorithms.supported_schemes()
-            }
-        }
-    };
-}
-
-verifier!(Unverified, Ok(ServerCertVerified::assertion()));
-verifier!(Nothing, Err(rustls::CertificateError::UnknownIssuer.into()));

@@ -12,11 +12,11 @@ pub fn url_list(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let base = Url::parse("http://localhost:81/").expect("a URL");
     match parse_url_list(&text, Some(&base), &Request::default(), |_| Ok(b"body".to_vec())) {
-        Ok((asks, _)) => {
-            assert!(!asks.is_empty() && asks.len() <= text.lines().count());
-            for ask in asks {
-                assert!(ask.weight > 0);
-                let bytes = ask.request.bytes(&ask.url, true).expect("it was tried");
+        Ok((requests, _)) => {
+            assert!(!requests.is_empty() && requests.len() <= text.lines().count());
+            for listed in requests {
+                assert!(listed.weight > 0);
+                let bytes = listed.request.bytes(&listed.url, true).expect("it was tried");
                 let head = String::from_utf8(bytes).expect("text");
                 assert_eq!(head.lines().next().map(|line| line.split(' ').count()), Some(3), "{head:?}");
             }
@@ -30,14 +30,14 @@ pub fn session_list(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let base = Url::parse("http://localhost:81/").expect("a URL");
     match parse_sessions(&text, Some(&base), &Request::default(), Think::None) {
-        Ok((asks, sessions)) => {
+        Ok((requests, sessions)) => {
             assert!(!sessions.is_empty() && sessions.len() <= text.lines().count());
-            assert!(asks.iter().all(|ask| ask.request.bytes(&ask.url, true).is_ok()));
+            assert!(requests.iter().all(|listed| listed.request.bytes(&listed.url, true).is_ok()));
             let requests: usize = sessions.iter().map(Session::requests).sum();
             assert!((sessions.len()..=text.lines().count()).contains(&requests));
             let mut options = Options::new(base);
-            options.asks.list = asks;
-            options.asks.sessions = Some(Sessions { list: sessions, seed: 1 });
+            options.requests.list = requests;
+            options.requests.sessions = Some(Sessions { list: sessions, seed: 1 });
             // They may go to several hosts, which is refused in words.
             let _ = options.check();
         }
@@ -81,8 +81,8 @@ pub fn access_log(input: &[u8]) {
         assert!(log.left_out.first().iter().all(|(_, line, _)| (1..=lines).contains(line)));
     }
     let base = Url::parse("http://localhost:81/").expect("a URL");
-    for ask in log.asks(&base, &Request::default()) {
-        let bytes = ask.request.bytes(&ask.url, true).expect("it was read as a request");
+    for listed in log.requests(&base, &Request::default()) {
+        let bytes = listed.request.bytes(&listed.url, true).expect("it was read as a request");
         assert_eq!(String::from_utf8(bytes).expect("text").matches(" HTTP/1.1\r\n").count(), 1);
     }
 }

@@ -102,8 +102,8 @@ impl Asked {
             options.keep_alive = self.keepalive;
         }
         options.request.headers.extend(self.credentials()?);
-        options.asks.cookies = cookies(&self.cookie)?;
-        options.asks.cookie_jar = self.cookie_jar;
+        options.requests.cookies = cookies(&self.cookie)?;
+        options.requests.cookie_jar = self.cookie_jar;
         if let Some(file) = &self.urls {
             let name = file.display();
             let text = read_lines(file, FILE_BYTES_MAX).with_context(|| format!("--urls: cannot read {name}"))?;
@@ -111,17 +111,17 @@ impl Asked {
             let (list, weighted) = parse_url_list(&text, base, &options.request, beside)
                 .map_err(|error| anyhow!(error).context(format!("--urls {name}")))?;
             options.url = list[0].url.clone();
-            options.asks.order = if weighted { Order::Weighted { seed } } else { Order::InTurn };
-            options.asks.list = list;
+            options.requests.order = if weighted { Order::Weighted { seed } } else { Order::InTurn };
+            options.requests.list = list;
         }
         if let Some(file) = &self.sessions {
             let name = file.display();
             let text = read_lines(file, FILE_BYTES_MAX).with_context(|| format!("--sessions: cannot read {name}"))?;
-            let (asks, list) = parse_sessions(&text, base, &options.request, self.think.unwrap_or_default())
+            let (requests, list) = parse_sessions(&text, base, &options.request, self.think.unwrap_or_default())
                 .map_err(|error| anyhow!(error).context(format!("--sessions {name}")))?;
-            options.url = asks[0].url.clone();
-            options.asks.list = asks;
-            options.asks.sessions = Some(Sessions { list, seed });
+            options.url = requests[0].url.clone();
+            options.requests.list = requests;
+            options.requests.sessions = Some(Sessions { list, seed });
         }
         Ok(())
     }
@@ -185,7 +185,7 @@ impl Asked {
                 anyhow!("--replay {name}: most of it cannot be read ({why}); give the lines of requests only").into()
             );
         }
-        let notes = &mut options.asks.notes;
+        let notes = &mut options.requests.notes;
         if let Some(why) = why {
             notes.push(format!("{} lines of {name} were left out ({why})", log.left_out.count()));
         }
@@ -196,12 +196,12 @@ impl Asked {
                 log.without_body
             ));
         }
-        options.asks.list = log.asks(base, &options.request);
+        options.requests.list = log.requests(base, &options.request);
         options.schedule = Schedule::Recorded(log.times_at(speed));
         if !has_end {
             options.stop = StopRule::Requests(log.order.len() as u64);
         }
-        options.asks.order = Order::Listed(log.order.into());
+        options.requests.order = Order::Listed(log.order.into());
         Ok(())
     }
 

@@ -31,13 +31,13 @@ impl Heading {
         if options.pipeline > 1 {
             manner.push_str(&format!(", {} requests in a pipeline", options.pipeline));
         }
-        if options.asks.mix.as_ref().is_some_and(Mix::has_users) {
+        if options.requests.mix.as_ref().is_some_and(Mix::has_users) {
             manner = manner.replacen("connection", "user", 1);
-            if let Some(crowd) = options.asks.mix.as_ref().and_then(|mix| mix.crowd.as_ref()) {
+            if let Some(crowd) = options.requests.mix.as_ref().and_then(|mix| mix.crowd.as_ref()) {
                 manner = format!("a flash crowd of at most {manner}, {} requests each", crowd.requests);
             }
         }
-        if let Some(sessions) = &options.asks.sessions {
+        if let Some(sessions) = &options.requests.sessions {
             manner = manner.replacen("connection", "session", 1);
             if sessions.list.len() == 1 {
                 manner.push_str(&format!(", {} requests each", sessions.list[0].requests()));
@@ -58,7 +58,7 @@ impl Heading {
         }
         let way = reach::words(&options.reach);
         // A client of a flash crowd comes from a network by chance.
-        let by_chance = options.asks.mix.as_ref().is_some_and(|mix| mix.crowd.is_some());
+        let by_chance = options.requests.mix.as_ref().is_some_and(|mix| mix.crowd.is_some());
         manner.push_str(&if by_chance { way.replace(" in turn", " by chance") } else { way });
         manner.push_str(&slow::words(&options.slow));
         Self {
@@ -110,9 +110,9 @@ fn title(options: &Options) -> String {
     if let Some(title) = title_of_a_mix(options) {
         return title;
     }
-    let hosts = options.asks.hosts();
-    let (requests, first) = (options.asks.list.len(), hosts.first());
-    if let (Some(sessions), Some(first)) = (&options.asks.sessions, first) {
+    let hosts = options.requests.hosts();
+    let (requests, first) = (options.requests.list.len(), hosts.first());
+    if let (Some(sessions), Some(first)) = (&options.requests.sessions, first) {
         let (count, plural) = (sessions.list.len(), if sessions.list.len() == 1 { "" } else { "s" });
         return format!("{count} kind{plural} of session of {}", first.with_target("/"));
     }
@@ -130,8 +130,8 @@ fn title(options: &Options) -> String {
 
 /// What the report says it is of, where a mix is asked.
 fn title_of_a_mix(options: &Options) -> Option<String> {
-    let mix = options.asks.mix.as_ref()?;
-    let ask = options.asks.list.first()?;
+    let mix = options.requests.mix.as_ref()?;
+    let ask = options.requests.list.first()?;
     let path = ask.url.target.strip_suffix(&mix.files.path(0)).unwrap_or("/");
     Some(format!("the {} mix of {} files of {}", mix.files.name(), mix.files.len(), ask.url.with_target(path)))
 }

@@ -3,9 +3,8 @@
 use super::heading::Heading;
 use super::judge::Verdict;
 use serde_json::{Map, Value, json};
-use weir_load::sessions::SessionReport;
-use weir_load::workload::MixReport;
 use weir_load::{LoadError, LoadReport, Series};
+use weir_load::{MixReport, SessionReport};
 use weir_measure::summary::Summary;
 use weir_wire::client::Outcome;
 
@@ -171,7 +170,7 @@ fn mix(mix: &MixReport) -> Value {
 }
 
 /// Why requests failed.
-fn reason(reason: &weir_load::reach::Reason) -> Value {
+fn reason(reason: &weir_load::Reason) -> Value {
     json!({ "error": reason.outcome.name(), "words": reason.words, "count": reason.count })
 }
 

@@ -34,7 +34,7 @@ fn arguments_become_options() {
     let both = options(&["-n", "7", "-d", "1m30s", "--cookie", "a=b; c=d;", "http://h/"]).expect("both ends of a run");
     assert_eq!(both.stop, StopRule::Either { requests: 7, time: Duration::from_secs(90) });
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    assert_eq!(both.asks.cookies, [pair("a", "b"), pair("c", "d")]);
+    assert_eq!(both.requests.cookies, [pair("a", "b"), pair("c", "d")]);
 }
 
 #[test]

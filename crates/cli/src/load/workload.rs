@@ -83,9 +83,9 @@ impl Workload {
         let files = self.file_set(name, None)?;
         let crowd = self.crowd()?;
         let mix = Mix { files, seed, directories_zipf: self.directory_zipf, crowd };
-        options.asks.list = mix.asks(base, &options.request);
-        options.asks.order = Order::InTurn;
-        options.asks.mix = Some(mix);
+        options.requests.list = mix.requests(base, &options.request);
+        options.requests.order = Order::InTurn;
+        options.requests.mix = Some(mix);
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Workload {
 
     /// Sets the schedule, where a flash crowd says one, and what follows from it unless the user said otherwise.
     pub(super) fn schedule(&self, options: &mut Options, how: When, given: &[String]) -> Result<(), Usage> {
-        let Some(crowd) = options.asks.mix.as_ref().and_then(|mix| mix.crowd.clone()) else { return Ok(()) };
+        let Some(crowd) = options.requests.mix.as_ref().and_then(|mix| mix.crowd.clone()) else { return Ok(()) };
         let whole = crowd.profile.duration();
         if !how.has_end {
             options.stop = StopRule::Duration(whole);
@@ -124,7 +124,7 @@ impl Workload {
             options.connections = (wanted as u32).max(options.threads);
         }
         if options.reach.sources.is_empty() {
-            options.asks.notes.push(
+            options.requests.notes.push(
                 "all clients came from one address: name several (--source 127.0.0.2,127.0.0.3 and so on) to stand for \
                  their networks"
                     .to_owned(),

@@ -10,11 +10,11 @@ use weir_testkit::counts::{settled, total, within};
 use weir_testkit::{Nghttpd, RunningServer, Site, WeirServe, require};
 
 /// Instructions of the loop itself for each request over a kept connection, through epoll (which callgrind knows only
-/// with one call more), every sample recorded: 1,317 measured with Rust 1.95, repeatable to two (1,305 before oddities and
+/// with one call more), every sample recorded: 1,301 measured with Rust 1.95, repeatable to two (1,305 before oddities and
 /// statuses of responses were told apart, 1,262 before there were sessions, mixes and slow clients).
-const MOST_INSTRUCTIONS: f64 = 1_323.0;
+const MOST_INSTRUCTIONS: f64 = 1_310.0;
 /// The same over HTTP/2, by requests at a time on the one connection, against nghttpd, whose responses of one reading
-/// come together: 1,835 and 1,174 measured with Rust 1.95. Alone, a request pays for the wait, the read and the write.
+/// come together: 1,837 and 1,168 measured with Rust 1.95. Alone, a request pays for the wait, the read and the write.
 const MOST_INSTRUCTIONS_OF_HTTP2: [(&str, f64); 2] = [("1", 1_900.0), ("32", 1_210.0)];
 /// Requests of the shorter run, and how many more the longer one makes.
 const FEW: u64 = 500;
@@ -60,7 +60,7 @@ fn a_request_takes_no_more_instructions_than_before() {
     let (server, _site) = server();
     settled(|least| {
         let each = least.each("all", (FEW, MORE), |requests| {
-            instructions(&server.url("/a.txt"), "weir_load::engine::Engine::run*", requests, &["--io", "epoll"])
+            instructions(&server.url("/a.txt"), "weir_load::http1::drive::drive*", requests, &["--io", "epoll"])
         });
         eprintln!("{each:.0} instructions a request");
         within("instructions a request", each, 100.0, MOST_INSTRUCTIONS)
@@ -78,7 +78,7 @@ fn a_request_of_http2_takes_no_more_instructions_than_before() {
         let how = ["--http2", "--streams", streams];
         settled(|least| {
             let each = least.each("all", (FEW, MORE), |requests| {
-                instructions(&server.url("/a.txt"), "weir_load::http2::engine::Engine::run*", requests, &how)
+                instructions(&server.url("/a.txt"), "weir_load::http2::drive::drive*", requests, &how)
             });
             eprintln!("{streams} streams: {each:.0} instructions a request");
             within(&format!("{streams} streams, instructions a request"), each, 100.0, most)

@@ -4,7 +4,7 @@ use super::arguments::{Arguments, CONNECTIONS_MAX, PIPED_MAX, Work, unescaped};
 use super::calls::Calls;
 use super::period::Period;
 use super::printing::Printing;
-use super::talk::{Manner, Talk};
+use super::session_driver::{Manner, SessionDriver};
 use super::uris::{FileSet, Uris};
 use super::watch::{SAMPLE_NS, Shared, Watch};
 use super::workload::Workload;
@@ -18,7 +18,7 @@ use weir_load::directed::Directed;
 use weir_load::host::{self, HostError};
 use weir_load::reach::TlsVersion;
 use weir_load::sessions::{Think, parse_sessions};
-use weir_load::{Ask, Options, Request, Schedule, Sockets, StopRule, Trust, Url, parse_server_list, parse_uri_log};
+use weir_load::{ListedRequest, Options, Request, Schedule, Sockets, StopRule, Trust, Url, parse_server_list, parse_uri_log};
 use weir_terminal::text_file::{read_lines, unmarked};
 
 /// A time without end, where no `--timeout` is given.
@@ -46,7 +46,7 @@ pub(super) fn options(arguments: &Arguments, shared: &Shared) -> anyhow::Result<
     for url in &urls {
         for method in ["GET", "HEAD"] {
             let request = Request { method: method.to_owned(), ..Request::default() };
-            options.asks.list.push(Ask { url: url.clone(), request, weight: 1 });
+            options.requests.list.push(ListedRequest { url: url.clone(), request, weight: 1 });
         }
     }
     options.hang_up = true;
@@ -101,11 +101,11 @@ pub(super) fn options(arguments: &Arguments, shared: &Shared) -> anyhow::Result<
         directory: arguments.uri[..arguments.uri.rfind('/').map_or(0, |at| at + 1)].to_owned(),
         printing,
     };
-    let talk = Talk::new(manner, workload, uris, shared.clone());
+    let driver = SessionDriver::new(manner, workload, uris, shared.clone());
     // As the original: within a session, and where there are none not at all.
-    let resumes = talk.has_sessions() && !arguments.tls.no_reuse;
-    let links_of_a_user = if resumes { talk.links() } else { 0 };
-    options.directed = Some(Directed { director: Box::new(talk), at_a_time: 1, links_of_a_user });
+    let resumes = driver.has_sessions() && !arguments.tls.no_reuse;
+    let links_of_a_user = if resumes { driver.links() } else { 0 };
+    options.directed = Some(Directed { director: Box::new(driver), at_a_time: 1, links_of_a_user });
     Ok(options)
 }
 
@@ -164,7 +164,7 @@ fn workload(arguments: &Arguments, url: &Url) -> anyhow::Result<Workload> {
             if let Some(other) = asks.iter().find(|ask| !ask.url.is_same_host(url)) {
                 bail!("--wsesslog: {path}: {}: paths of the server are wanted", other.url);
             }
-            Workload::Listed { asks, sessions, next: 0 }
+            Workload::Listed { requests, sessions, next: 0 }
         }
     })
 }

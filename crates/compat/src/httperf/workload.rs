@@ -3,7 +3,7 @@
 use super::calls::Call;
 use super::uris::Uris;
 use std::time::Duration;
-use weir_load::Ask;
+use weir_load::ListedRequest;
 use weir_load::sessions::{Session, Think};
 
 /// What is generated.
@@ -14,7 +14,7 @@ pub(super) enum Workload {
     /// Sessions of so many calls, in bursts with pauses between them (`--wsess`).
     Bursts { calls: u64, burst: u64, think: Duration },
     /// Sessions of a file (`--wsesslog`), and which one is next.
-    Listed { asks: Vec<Ask>, sessions: Vec<Session>, next: usize },
+    Listed { requests: Vec<ListedRequest>, sessions: Vec<Session>, next: usize },
     /// Sessions of so many pages, with all that is embedded in them (`--wsesspage`).
     Pages { pages: u64, think: Duration },
 }
@@ -71,7 +71,9 @@ impl Workload {
             Self::Pages { pages, think } => {
                 ((pages - progress.asked).min(1), if progress.step > 0 { *think } else { Duration::ZERO })
             }
-            Self::Listed { asks, sessions, .. } => return listed(asks, &sessions[progress.listed], progress, number),
+            Self::Listed { requests, sessions, .. } => {
+                return listed(requests, &sessions[progress.listed], progress, number);
+            }
         };
         if count == 0 {
             return Next::Complete;
@@ -89,7 +91,7 @@ impl Workload {
 }
 
 /// The next step of a session of a file.
-fn listed(asks: &[Ask], session: &Session, progress: &mut Progress, number: &mut u64) -> Next {
+fn listed(requests: &[ListedRequest], session: &Session, progress: &mut Progress, number: &mut u64) -> Next {
     // The pause belongs to the step before it.
     let before = progress.step.checked_sub(1).and_then(|before| session.each_burst().nth(before));
     let pause = match before {
@@ -98,8 +100,8 @@ fn listed(asks: &[Ask], session: &Session, progress: &mut Progress, number: &mut
     };
     let Some((burst, _)) = session.each_burst().nth(progress.step) else { return Next::Complete };
     progress.step += 1;
-    let call = |ask: &u32| {
-        let Ask { url, request, .. } = &asks[*ask as usize];
+    let call = |request: &u32| {
+        let ListedRequest { url, request, .. } = &requests[*request as usize];
         *number += 1;
         Call::with(*number - 1, url.target.clone(), request.method.clone(), request.body.clone())
     };
@@ -141,8 +143,8 @@ mod tests {
                     /pict3.gif\n     /pict4.gif\n\n/foo3.html method=POST contents=\"Multiline\\ndata\"\n/foo4.html method=HEAD\n";
         let base = Url::parse("http://h/").expect("a URL");
         let think = Think::Fixed(Duration::from_secs(1));
-        let (asks, sessions) = parse_sessions(text, Some(&base), &Request::default(), think).expect("a good file");
-        let mut workload = Workload::Listed { asks, sessions, next: 0 };
+        let (requests, sessions) = parse_sessions(text, Some(&base), &Request::default(), think).expect("a good file");
+        let mut workload = Workload::Listed { requests, sessions, next: 0 };
         assert_eq!(steps(&mut workload), [(1, 0.0), (2, 0.0), (1, 2.0), (2, 0.0)]);
         assert_eq!(steps(&mut workload), [(1, 0.0), (1, 1.0)]);
         assert_eq!(steps(&mut workload).len(), 4, "from the first again");

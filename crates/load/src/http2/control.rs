@@ -1,25 +1,27 @@
 //! What servers say of the connection itself, or of a stream beside its response.
 
-use super::connection::Exchange;
-use super::engine::Engine;
-use super::frames::{ACK, Event, PING, SETTINGS, Settings};
-use super::{Malformed, code_words};
+use crate::counts::codes::code_words;
+use crate::engine::state::Engine;
+use crate::http2::frames::{ACK, Event, PING, SETTINGS, Settings};
+use crate::http2::malformed::Malformed;
+use crate::http2::state::Http2;
+use crate::http2::streams::Exchange;
 use std::sync::atomic::Ordering;
 use weir_wire::client::Outcome;
 
 /// Codes of RFC 9113 7.
-pub(super) const PROTOCOL_ERROR: u32 = 0x1;
+pub(crate) const PROTOCOL_ERROR: u32 = 0x1;
 const FLOW_CONTROL_ERROR: u32 = 0x3;
-pub(super) const REFUSED_STREAM: u32 = 0x7;
-pub(super) const CANCEL: u32 = 0x8;
+pub(crate) const REFUSED_STREAM: u32 = 0x7;
+pub(crate) const CANCEL: u32 = 0x8;
 /// The largest window (RFC 9113 6.9.1).
 const WINDOW_MAX: i64 = 0x7fff_ffff;
 /// How often a request is sent again that the server says it did not look at.
 const REPEATS_MAX: u8 = 8;
 
-impl Engine<'_> {
+impl Engine<'_, Http2<'_>> {
     /// A frame that is neither content nor headers.
-    pub(super) fn on_rare_frame(&mut self, slot: usize, event: Event) -> Result<(), Malformed> {
+    pub(crate) fn on_rare_frame(&mut self, slot: usize, event: Event) -> Result<(), Malformed> {
         match event {
             Event::Settings(settings) => self.on_settings(slot, settings)?,
             Event::Ping(number) => {
@@ -35,26 +37,26 @@ impl Engine<'_> {
     }
 
     fn on_settings(&mut self, slot: usize, settings: Settings) -> Result<(), Malformed> {
-        self.host.agreed.store(true, Ordering::Relaxed);
-        let asked = self.wire.streams;
+        self.http.host.agreed.store(true, Ordering::Relaxed);
+        let wanted = self.http.wire.streams;
         let connection = &mut self.connections[slot];
         // Without a word there is no bound, which the first settings say and later ones leave as it is.
         if let Some(streams) = settings.streams {
-            connection.streams_max = streams.min(asked);
-            connection.streams_told = true;
-        } else if !connection.streams_told {
-            connection.streams_max = asked;
-            connection.streams_told = true;
+            connection.http.streams_max = streams.min(wanted);
+            connection.http.streams_told = true;
+        } else if !connection.http.streams_told {
+            connection.http.streams_max = wanted;
+            connection.http.streams_told = true;
         }
-        self.streams_known = Some(connection.streams_max);
-        self.tally.streams_allowed = self.tally.streams_allowed.min(connection.streams_max);
+        self.http.streams_known = Some(connection.http.streams_max);
+        self.tally.streams_allowed = self.tally.streams_allowed.min(connection.http.streams_max);
         if let Some(bytes) = settings.frame_bytes {
-            connection.frame_bytes = bytes as usize;
+            connection.http.frame_bytes = bytes as usize;
         }
         if let Some(window) = settings.window {
             // RFC 9113 6.9.2: streams that are open gain or lose the difference, and may be below zero.
-            let difference = i64::from(window) - connection.first_window;
-            connection.first_window = i64::from(window);
+            let difference = i64::from(window) - connection.http.first_window;
+            connection.http.first_window = i64::from(window);
             for place in 0..connection.places() {
                 let exchange = connection.at(place);
                 if exchange.stream != 0 {
@@ -62,7 +64,7 @@ impl Engine<'_> {
                     if exchange.window > WINDOW_MAX {
                         return Err(Malformed::flow_control("a window that is too large"));
                     }
-                    connection.resume(place, &self.wire.asks);
+                    connection.resume(place, &self.http.wire.requests);
                 }
             }
         }
@@ -75,8 +77,8 @@ impl Engine<'_> {
     fn on_window(&mut self, slot: usize, stream: u32, more: u32) -> Result<(), Malformed> {
         let connection = &mut self.connections[slot];
         if stream == 0 {
-            connection.window += i64::from(more);
-            if connection.window > WINDOW_MAX {
+            connection.http.window += i64::from(more);
+            if connection.http.window > WINDOW_MAX {
                 return Err(Malformed::flow_control("a window that is too large"));
             }
             self.touch(slot);
@@ -89,7 +91,7 @@ impl Engine<'_> {
             let words = "it opens a stream's window beyond what it may be (RFC 9113 6.9.1)";
             self.give_up(slot, place, Outcome::Malformed, Some(FLOW_CONTROL_ERROR), words);
         } else {
-            connection.resume(place, &self.wire.asks);
+            connection.resume(place, &self.http.wire.requests);
             self.touch(slot);
         }
         Ok(())
@@ -115,11 +117,11 @@ impl Engine<'_> {
     fn on_goaway(&mut self, slot: usize, last: u32, code: u32) {
         let connection = &mut self.connections[slot];
         // A server that ends a connection in good order says so twice (RFC 9113 6.8); what is wrong is told once.
-        if code != 0 && connection.goaway.is_none() {
-            connection.goaway = Some(code);
+        if code != 0 && connection.http.goaway.is_none() {
+            connection.http.goaway = Some(code);
             self.tally.goaways.count(code, 1);
         }
-        let (number, session) = (self.connections[slot].number, self.connections[slot].session);
+        let (number, session) = (self.connections[slot].number, self.connections[slot].http.session);
         let resent = self.tally.resent;
         for place in 0..self.connections[slot].places() {
             let connection = &mut self.connections[slot];
@@ -140,7 +142,7 @@ impl Engine<'_> {
         self.tally.reconnects += u64::from(self.tally.resent > resent);
         // With its only request under way a connection is left anyway when that is over, and not replaced before.
         let connection = &self.connections[slot];
-        if self.wire.keep_alive || connection.active == 0 {
+        if self.http.wire.keep_alive || connection.http.active == 0 {
             self.leave(slot);
         }
     }
@@ -148,21 +150,21 @@ impl Engine<'_> {
     /// Whether a request that the server did not process is sent again. Any method may be repeated (RFC 9113 8.7), but
     /// not without end.
     fn may_repeat(&self, exchange: &Exchange) -> bool {
-        exchange.repeats < REPEATS_MAX && !self.stopped
+        exchange.repeats < REPEATS_MAX && !self.scheduler.is_stopped()
     }
 
     /// Keeps a request of a connection for another stream, before all that begin later.
-    pub(super) fn hold(&mut self, slot: usize, exchange: Exchange) {
+    pub(crate) fn hold(&mut self, slot: usize, exchange: Exchange) {
         self.tally.resent += 1;
         let again = Exchange {
             intended_ns: exchange.intended_ns,
             started_ns: exchange.started_ns,
-            ask: exchange.ask,
+            request: exchange.request,
             repeats: exchange.repeats + 1,
             ..Exchange::default()
         };
-        match self.connections[slot].session {
-            0 => self.held.push_back(again),
+        match self.connections[slot].http.session {
+            0 => self.http.held.push_back(again),
             session => self.hold_for_session(session, again),
         }
     }

@@ -1,30 +1,32 @@
 //! Requests of HTTP/2 that fail, alone or with their connection: why, in words, and whether they are sent again.
 
-use super::connection::Exchange;
-use super::engine::Engine;
-use super::frames::GOAWAY;
-use super::wire::frame;
-use super::{Malformed, code_words};
-use crate::account::outcome_of;
-use crate::reach::tls_words;
+use crate::counts::codes::code_words;
+use crate::engine::state::Engine;
+use crate::error::outcomes::outcome_of;
+use crate::error::tls_words;
+use crate::http2::frames::GOAWAY;
+use crate::http2::malformed::Malformed;
+use crate::http2::state::Http2;
+use crate::http2::streams::Exchange;
+use crate::http2::wire::frame;
 use std::io;
 use std::sync::atomic::Ordering;
 use weir_client::Unlike;
 use weir_wire::client::Outcome;
 
 /// Why a request failed that was never begun.
-pub(super) const NO_STREAM: &str = "no stream was free for it in time";
+pub(crate) const NO_STREAM: &str = "no stream was free for it in time";
 
-impl Engine<'_> {
+impl Engine<'_, Http2<'_>> {
     /// A call on a connection failed, and with it the requests under way.
-    pub(super) fn failed(&mut self, slot: usize, error: &io::Error) {
+    pub(crate) fn failed(&mut self, slot: usize, error: &io::Error) {
         let outcome = outcome_of(error);
         let words = match outcome {
             Outcome::Tls => tls_words::words(error),
             // Where the server said why it ends the connection, that is the reason.
-            Outcome::Reset if self.connections[slot].goaway.is_some() => self.words_of_end(slot),
+            Outcome::Reset if self.connections[slot].http.goaway.is_some() => self.words_of_end(slot),
             Outcome::Reset => "the server reset the connection".to_owned(),
-            _ if self.encrypted && error.kind() == io::ErrorKind::UnexpectedEof => {
+            _ if self.http.encrypted && error.kind() == io::ErrorKind::UnexpectedEof => {
                 format!("{}, without close_notify of TLS", self.words_of_end(slot))
             }
             _ => error.to_string(),
@@ -33,8 +35,8 @@ impl Engine<'_> {
     }
 
     /// The server ended its stream.
-    pub(super) fn ended(&mut self, slot: usize) {
-        let reader = &self.connections[slot].reader;
+    pub(crate) fn ended(&mut self, slot: usize) {
+        let reader = &self.connections[slot].http.reader;
         if !reader.is_settled() && !reader.begun().is_empty() {
             return self.malformed(slot, Malformed::protocol("the connection ended within its settings"), 0);
         }
@@ -44,7 +46,7 @@ impl Engine<'_> {
 
     /// What a connection's end is called.
     fn words_of_end(&self, slot: usize) -> String {
-        match self.connections[slot].goaway {
+        match self.connections[slot].http.goaway {
             Some(code) => format!("the server ended the connection: GOAWAY with {}", code_words(code)),
             None => "the server closed the connection before the response was whole".to_owned(),
         }
@@ -54,11 +56,11 @@ impl Engine<'_> {
     ///
     /// RFC 9113 8.7: what may have been worked on is repeated only if that changes nothing, and here, as with HTTP/1, only
     /// if the connection had carried responses before and nothing of this one's came.
-    pub(super) fn lost(&mut self, slot: usize, outcome: Outcome, words: &str) {
+    pub(crate) fn lost(&mut self, slot: usize, outcome: Outcome, words: &str) {
         let connection = &mut self.connections[slot];
-        let (number, session, carried) = (connection.number, connection.session, connection.responses > 0);
-        let written = connection.out_offset + connection.out_at as u64;
-        let may_repeat = matches!(outcome, Outcome::Closed | Outcome::Reset) && carried && !self.stopped;
+        let (number, session, carried) = (connection.number, connection.http.session, connection.responses > 0);
+        let written = connection.http.out_offset + connection.http.out_at as u64;
+        let may_repeat = matches!(outcome, Outcome::Closed | Outcome::Reset) && carried && !self.scheduler.is_stopped();
         let resent = self.tally.resent;
         for place in 0..connection.places() {
             let connection = &mut self.connections[slot];
@@ -66,8 +68,8 @@ impl Engine<'_> {
             if exchange.stream == 0 {
                 continue;
             }
-            let unwritten = exchange.sent_ns == 0 || !self.encrypted && exchange.request_offset >= written;
-            let idempotent = self.plan.asks.entry(exchange.ask).idempotent;
+            let unwritten = exchange.sent_ns == 0 || !self.http.encrypted && exchange.request_offset >= written;
+            let idempotent = self.plan.requests.entry(exchange.request).idempotent;
             if may_repeat && exchange.first_byte_ns == 0 && (idempotent || unwritten) {
                 self.hold(slot, exchange);
             } else {
@@ -86,10 +88,10 @@ impl Engine<'_> {
     }
 
     /// A request is over without a response; the server is told so if there is a code to give it.
-    pub(super) fn give_up(&mut self, slot: usize, place: u32, outcome: Outcome, code: Option<u32>, words: &str) {
+    pub(crate) fn give_up(&mut self, slot: usize, place: u32, outcome: Outcome, code: Option<u32>, words: &str) {
         let connection = &mut self.connections[slot];
         let exchange = connection.take(place);
-        let (number, session) = (connection.number, connection.session);
+        let (number, session) = (connection.number, connection.http.session);
         if let Some(code) = code {
             connection.say_reset(exchange.stream, code);
             self.touch(slot);
@@ -103,8 +105,8 @@ impl Engine<'_> {
         self.begin_sessions();
     }
 
-    pub(super) fn count_failure(&mut self, connection: u64, exchange: &Exchange, outcome: Outcome) {
-        self.outstanding -= 1;
+    pub(crate) fn count_failure(&mut self, connection: u64, exchange: &Exchange, outcome: Outcome) {
+        self.scheduler.outstanding -= 1;
         self.tally.failed(outcome, 1, self.now_ns.saturating_sub(exchange.intended_ns));
         self.tally.last_done_ns = self.now_ns;
         if self.events.wanted() {
@@ -115,15 +117,15 @@ impl Engine<'_> {
     /// The connection breaks the protocol: the server is told, and all that is under way on it fails.
     ///
     /// `count` is how much of the buffer came last.
-    pub(super) fn malformed(&mut self, slot: usize, malformed: Malformed, count: usize) {
+    pub(crate) fn malformed(&mut self, slot: usize, malformed: Malformed, count: usize) {
         let connection = &mut self.connections[slot];
         let mut words = malformed.what.to_owned();
-        if !connection.reader.is_settled() {
-            let begun = connection.reader.begun();
+        if !connection.http.reader.is_settled() {
+            let begun = connection.http.reader.begun();
             let greeting = if begun.is_empty() { &self.buffer[..count] } else { begun };
-            if greeting.starts_with(b"HTTP/") && !self.host.agreed.load(Ordering::Relaxed) {
+            if greeting.starts_with(b"HTTP/") && !self.http.host.agreed.load(Ordering::Relaxed) {
                 self.fatal = Some(crate::LoadError::NotHttp2 {
-                    host: self.host.url.host.clone(),
+                    host: self.http.host.url.host.clone(),
                     cause: "it answers in HTTP/1".to_owned(),
                 });
             }
@@ -135,22 +137,22 @@ impl Engine<'_> {
             }
         }
         if let Some(stream) = &mut connection.stream
-            && connection.out_at == 0
-            && connection.out.is_empty()
+            && connection.http.out_at == 0
+            && connection.http.out.is_empty()
         {
             let mut farewell = [0; 8];
             farewell[4..].copy_from_slice(&malformed.code.to_be_bytes());
             let mut bytes = Vec::with_capacity(32);
             frame(&mut bytes, GOAWAY, 0, 0, &farewell);
             // Whether it arrives changes nothing: the connection is closed either way.
-            let _ = stream.write(&mut self.kernel, &bytes);
+            let _ = stream.write(&mut self.connector.kernel, &bytes);
         }
         self.lost(slot, Outcome::Malformed, &words);
     }
 }
 
 /// Why a request took too long, by what came of its response.
-pub(super) fn words_of(exchange: &Exchange) -> &'static str {
+pub(crate) fn words_of(exchange: &Exchange) -> &'static str {
     match (exchange.first_byte_ns, exchange.status) {
         (0, _) => "no byte of the response came in time",
         (_, 0) => "the head of the response was not whole in time",

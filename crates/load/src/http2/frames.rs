@@ -1,7 +1,7 @@
 //! The frame reader: takes a connection's bytes, cut at any place, and gives what they mean.
 
-use super::Malformed;
-use super::hpack::{BLOCK_BYTES_MAX, Decoder, Head};
+use crate::http2::hpack::{BLOCK_BYTES_MAX, Decoder, Head};
+use crate::http2::malformed::Malformed;
 
 /// The head of each frame.
 pub const FRAME_HEAD_BYTES: usize = 9;

@@ -3,8 +3,8 @@
 //! The server is told to keep no table of headers, so a block means the same wherever it stands: it is decoded without
 //! any state, and one that comes again byte for byte is not decoded again.
 
-use super::Malformed;
-use super::huffman;
+use crate::http2::huffman;
+use crate::http2::malformed::Malformed;
 
 /// The longest block that is read, in bytes, with all its continuations.
 pub const BLOCK_BYTES_MAX: usize = 64 * 1024;

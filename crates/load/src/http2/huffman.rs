@@ -65,7 +65,7 @@ const fn code() -> Code {
 }
 
 /// Appends what `bytes` stand for to `text`; `None` if they are no such code, or are filled up wrongly.
-pub(super) fn decode(bytes: &[u8], text: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn decode(bytes: &[u8], text: &mut Vec<u8>) -> Option<()> {
     let (mut code, mut length) = (0u32, 0usize);
     for byte in bytes {
         for bit in (0..8).rev() {

@@ -1,22 +1,23 @@
 //! What a connection has to write: frames of bodies as the server's windows allow, and answers to its own messages.
 
-use super::Malformed;
-use super::connection::Connection;
-use super::frames::{DATA, END_STREAM, FRAME_BYTES_MAX, GOAWAY, RST_STREAM};
-use super::wire::{Asked, frame};
+use crate::connect::connection::Connection;
+use crate::http2::frames::{DATA, END_STREAM, FRAME_BYTES_MAX, GOAWAY, RST_STREAM};
+use crate::http2::malformed::Malformed;
+use crate::http2::streams::Streams;
+use crate::http2::wire::{PreparedRequest, frame};
 
 /// Bytes of bodies that are put into frames ahead of their write.
 const AHEAD_BYTES: usize = 64 * 1024;
 /// Bytes of answers that wait to be written: a server that asks for more without reading them gets none.
 const ANSWERS_BYTES_MAX: usize = 256 * 1024;
 
-impl Connection {
+impl Connection<Streams> {
     /// Puts bodies into frames: of each request that has more of its body one frame in turn, as far as all windows allow.
     #[inline]
-    pub(super) fn fill(&mut self, asks: &[Asked]) {
-        while self.window > 0 && self.out.len() - self.out_at < AHEAD_BYTES {
-            let Some(place) = self.senders.pop_front() else { return };
-            let (window, most) = (self.window, self.frame_bytes.min(FRAME_BYTES_MAX));
+    pub(crate) fn fill(&mut self, requests: &[PreparedRequest]) {
+        while self.http.window > 0 && self.http.out.len() - self.http.out_at < AHEAD_BYTES {
+            let Some(place) = self.http.senders.pop_front() else { return };
+            let (window, most) = (self.http.window, self.http.frame_bytes.min(FRAME_BYTES_MAX));
             let exchange = self.at(place);
             if !exchange.sending {
                 continue;
@@ -26,7 +27,7 @@ impl Connection {
                 exchange.sending = false;
                 continue;
             }
-            let body = &asks[exchange.ask as usize].body;
+            let body = &requests[exchange.request as usize].body;
             let left = body.len() - exchange.body_sent;
             let allowed = usize::try_from(exchange.window.min(window)).unwrap_or(usize::MAX);
             let count = left.min(allowed).min(most);
@@ -35,29 +36,29 @@ impl Connection {
             exchange.window -= count as i64;
             let end = count == left;
             exchange.sending = !end;
-            self.window -= count as i64;
-            frame(&mut self.out, DATA, if end { END_STREAM } else { 0 }, stream, &body[from..from + count]);
+            self.http.window -= count as i64;
+            frame(&mut self.http.out, DATA, if end { END_STREAM } else { 0 }, stream, &body[from..from + count]);
             if !end {
-                self.senders.push_back(place);
+                self.http.senders.push_back(place);
             }
         }
     }
 
     /// Lists a request whose window has grown, if it has more of its body to send.
-    pub(super) fn resume(&mut self, place: u32, asks: &[Asked]) {
+    pub(crate) fn resume(&mut self, place: u32, requests: &[PreparedRequest]) {
         let exchange = self.at(place);
-        let body_bytes = asks[exchange.ask as usize].body.len();
+        let body_bytes = requests[exchange.request as usize].body.len();
         if !exchange.sending && exchange.window > 0 && exchange.stream != 0 && exchange.body_sent < body_bytes {
             exchange.sending = true;
-            self.senders.push_back(place);
+            self.http.senders.push_back(place);
         }
     }
 
     /// Notes when, and if need be where, the requests were written of which nothing was written before.
     #[inline]
-    pub(super) fn stamp(&mut self, now_ns: u64, offset: Option<u64>) {
-        for at in 0..self.unsent.len() {
-            let (place, _) = self.unsent[at];
+    pub(crate) fn stamp(&mut self, now_ns: u64, offset: Option<u64>) {
+        for at in 0..self.http.unsent.len() {
+            let (place, _) = self.http.unsent[at];
             let exchange = self.at(place);
             exchange.sent_ns = now_ns;
             if let Some(offset) = offset {
@@ -68,45 +69,45 @@ impl Connection {
 
     /// So many bytes are written.
     #[inline]
-    pub(super) fn written(&mut self, count: usize) {
-        self.out_at += count;
-        if self.out_at == self.out.len() {
-            self.out_offset += self.out_at as u64;
-            self.out.clear();
-            self.unsent.clear();
-            (self.out_at, self.answers) = (0, 0);
+    pub(crate) fn written(&mut self, count: usize) {
+        self.http.out_at += count;
+        if self.http.out_at == self.http.out.len() {
+            self.http.out_offset += self.http.out_at as u64;
+            self.http.out.clear();
+            self.http.unsent.clear();
+            (self.http.out_at, self.http.answers) = (0, 0);
             return;
         }
-        let written = self.out_offset + self.out_at as u64;
-        while self.unsent.front().is_some_and(|(_, offset)| *offset < written) {
-            self.unsent.pop_front();
+        let written = self.http.out_offset + self.http.out_at as u64;
+        while self.http.unsent.front().is_some_and(|(_, offset)| *offset < written) {
+            self.http.unsent.pop_front();
         }
         // What is written is let go before it has doubled what is kept.
-        if self.out_at > self.out.len() / 2 {
-            self.out.drain(..self.out_at);
-            self.out_offset += self.out_at as u64;
-            self.out_at = 0;
+        if self.http.out_at > self.http.out.len() / 2 {
+            self.http.out.drain(..self.http.out_at);
+            self.http.out_offset += self.http.out_at as u64;
+            self.http.out_at = 0;
         }
     }
 
     /// Appends a frame that answers the server, within the bound on those.
-    pub(super) fn answer(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Result<(), Malformed> {
-        if self.answers > ANSWERS_BYTES_MAX {
+    pub(crate) fn answer(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Result<(), Malformed> {
+        if self.http.answers > ANSWERS_BYTES_MAX {
             return Err(Malformed::too_much("it wants answers and does not read them"));
         }
-        let before = self.out.len();
-        frame(&mut self.out, kind, flags, stream, payload);
-        self.answers += self.out.len() - before;
+        let before = self.http.out.len();
+        frame(&mut self.http.out, kind, flags, stream, payload);
+        self.http.answers += self.http.out.len() - before;
         Ok(())
     }
 
     /// Tells the server that a stream is given up.
-    pub(super) fn say_reset(&mut self, stream: u32, code: u32) {
-        frame(&mut self.out, RST_STREAM, 0, stream, &code.to_be_bytes());
+    pub(crate) fn say_reset(&mut self, stream: u32, code: u32) {
+        frame(&mut self.http.out, RST_STREAM, 0, stream, &code.to_be_bytes());
     }
 
     /// Tells the server that no more follows: no stream of its own was taken, and nothing is wrong.
-    pub(super) fn say_goodbye(&mut self) {
-        frame(&mut self.out, GOAWAY, 0, 0, &[0; 8]);
+    pub(crate) fn say_goodbye(&mut self) {
+        frame(&mut self.http.out, GOAWAY, 0, 0, &[0; 8]);
     }
 }

@@ -1,15 +1,15 @@
 //! What goes out, built once: the preface, and the request as frames whose stream is filled in each time.
 
-use super::frames::{
+use crate::http2::frames::{
     CONTINUATION, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, HEADERS, SETTINGS, WINDOW_UPDATE,
 };
-use super::hpack::BLOCK_BYTES_MAX;
+use crate::http2::hpack::BLOCK_BYTES_MAX;
 use crate::{LoadError, Options, Protocol, Request, RequestError, Url};
 
 /// What a stream, and the connection, may send us before we grant more: so much that the server never waits for it.
-pub(super) const WINDOW_BYTES: u32 = (1 << 30) - 1;
+pub(crate) const WINDOW_BYTES: u32 = (1 << 30) - 1;
 /// The window that a connection has before anything is said (RFC 9113 6.9.2).
-pub(super) const FIRST_WINDOW_BYTES: u32 = 65_535;
+pub(crate) const FIRST_WINDOW_BYTES: u32 = 65_535;
 
 /// The number of `cookie` in the static table.
 const COOKIE: usize = 32;
@@ -18,30 +18,30 @@ const COOKIE: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Wire {
     /// What a connection begins with: the preface, our settings, and the connection's window.
-    pub(super) preface: Vec<u8>,
+    pub(crate) preface: Vec<u8>,
     /// The requests, in the order of the plan's.
-    pub(super) asks: Vec<Asked>,
+    pub(crate) requests: Vec<PreparedRequest>,
     /// The most requests under way on a connection.
-    pub(super) streams: u32,
+    pub(crate) streams: u32,
     /// Whether a connection carries more than one request.
-    pub(super) keep_alive: bool,
+    pub(crate) keep_alive: bool,
     /// Whether requests are put together as they go, with the cookies of their connection's jar.
-    pub(super) cookie_jar: bool,
+    pub(crate) cookie_jar: bool,
 }
 
 /// A request.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(crate) struct PreparedRequest {
     /// Its frames up to the body, without the stream's number.
-    pub(super) head: Vec<u8>,
+    pub(crate) head: Vec<u8>,
     /// Where in `head` the stream's number stands: once for each frame.
     streams_at: Vec<usize>,
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// Its block of headers, where cookies are to be added.
     block: Vec<u8>,
 }
 
-impl Asked {
+impl PreparedRequest {
     /// The request with these cookies; `None` = with those of a jar, when it goes out.
     fn new(url: &Url, request: &Request, cookies: Option<&[(String, String)]>) -> Result<Self, LoadError> {
         let block = block(url, request, cookies.unwrap_or_default())?;
@@ -55,7 +55,7 @@ impl Asked {
     }
 
     /// Appends its frames up to the body, for a stream, with the value of a Cookie header; gives their length.
-    pub(super) fn begin_with(&self, out: &mut Vec<u8>, block: &mut Vec<u8>, stream: u32, cookies: &[u8]) -> u32 {
+    pub(crate) fn begin_with(&self, out: &mut Vec<u8>, block: &mut Vec<u8>, stream: u32, cookies: &[u8]) -> u32 {
         let before = out.len();
         if cookies.is_empty() {
             self.begin(out, stream);
@@ -72,7 +72,7 @@ impl Asked {
 
     /// Appends its frames up to the body, for a stream.
     #[inline]
-    pub(super) fn begin(&self, out: &mut Vec<u8>, stream: u32) {
+    pub(crate) fn begin(&self, out: &mut Vec<u8>, stream: u32) {
         let at = out.len();
         out.extend_from_slice(&self.head);
         for place in &self.streams_at {
@@ -86,15 +86,17 @@ impl Wire {
     pub(crate) fn new(options: &Options) -> Result<Option<Self>, LoadError> {
         let Protocol::Http2 { streams } = options.protocol else { return Ok(None) };
         options.check()?;
-        let asks = &options.asks;
-        let cookies = (!asks.cookie_jar).then_some(asks.cookies.as_slice());
+        let requests = &options.requests;
+        let cookies = (!requests.cookie_jar).then_some(requests.cookies.as_slice());
         let one = [(&options.url, &options.request)];
-        let list: Result<Vec<_>, _> = match asks.list.is_empty() {
-            true => one.iter().map(|(url, request)| Asked::new(url, request, cookies)).collect(),
-            false => asks.list.iter().map(|ask| Asked::new(&ask.url, &ask.request, cookies)).collect(),
+        let list: Result<Vec<_>, _> = match requests.list.is_empty() {
+            true => one.iter().map(|(url, request)| PreparedRequest::new(url, request, cookies)).collect(),
+            false => {
+                requests.list.iter().map(|listed| PreparedRequest::new(&listed.url, &listed.request, cookies)).collect()
+            }
         };
         let keep_alive = options.keep_alive;
-        Ok(Some(Self { preface: preface(), asks: list?, streams, keep_alive, cookie_jar: asks.cookie_jar }))
+        Ok(Some(Self { preface: preface(), requests: list?, streams, keep_alive, cookie_jar: requests.cookie_jar }))
     }
 }
 
@@ -111,7 +113,7 @@ fn frames(out: &mut Vec<u8>, block: &[u8], stream: u32, is_all: bool) {
 
 /// Appends a frame.
 #[inline]
-pub(super) fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+pub(crate) fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     let length = (payload.len() as u32).to_be_bytes();
     out.extend_from_slice(&[length[1], length[2], length[3], kind, flags]);
     out.extend_from_slice(&stream.to_be_bytes());
@@ -218,11 +220,11 @@ fn integer(block: &mut Vec<u8>, high: u8, bits: u32, number: usize) {
 mod tests {
     use super::*;
 
-    fn wire(change: impl FnOnce(&mut Options)) -> Result<Asked, LoadError> {
+    fn wire(change: impl FnOnce(&mut Options)) -> Result<PreparedRequest, LoadError> {
         let mut options = Options::new(Url::parse("http://h:81/p?q").expect("a URL"));
         options.protocol = Protocol::Http2 { streams: 3 };
         change(&mut options);
-        Ok(Wire::new(&options)?.expect("HTTP/2").asks.remove(0))
+        Ok(Wire::new(&options)?.expect("HTTP/2").requests.remove(0))
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A tunnel through an HTTP proxy: the CONNECT method (RFC 9110 9.3.6).
 
-use super::dialogue::{Answer, Credentials, Destination, Step};
-use super::{Refusal, base64};
+use crate::reach::answer::{Answer, Credentials, Destination, Step};
+use crate::reach::refusal::Refusal;
+use crate::requests::base64;
 use weir_client::{EndOfHead, Unlike, judge, status_line};
 
 /// The longest head of an answer that is read, in bytes.
@@ -13,14 +14,14 @@ pub(crate) fn authorization(credentials: &Credentials) -> String {
     format!("Proxy-Authorization: Basic {}\r\n", base64::encode(both.as_bytes()))
 }
 
-pub(super) fn request(to: &Destination, credentials: Option<&Credentials>) -> Vec<u8> {
+pub(crate) fn request(to: &Destination, credentials: Option<&Credentials>) -> Vec<u8> {
     let authority = to.authority();
     let authorization = credentials.map(authorization).unwrap_or_default();
     let agent = concat!("User-Agent: weir/", env!("CARGO_PKG_VERSION"), "\r\n");
     format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{agent}{authorization}\r\n").into_bytes()
 }
 
-pub(super) fn answer(input: &[u8]) -> Result<Answer, Refusal> {
+pub(crate) fn answer(input: &[u8]) -> Result<Answer, Refusal> {
     let not_http = |unlike: Unlike| Refusal(format!("the proxy's answer is not HTTP: {unlike}"));
     let Some(taken) = EndOfHead::default().find(input) else {
         judge(input, false).map_err(not_http)?;

@@ -1,84 +1,29 @@
 //! How a server is reached: over which socket, through what, and under which protection.
 
-pub(crate) mod base64;
+pub(crate) mod answer;
 // Open to its fuzz target only.
 #[doc(hidden)]
 pub mod dialogue;
-pub(crate) mod endpoint;
-mod http_connect;
+pub(crate) mod http_connect;
 pub(crate) mod pin;
+pub(crate) mod protocol;
 pub(crate) mod proxy;
-pub(crate) mod reasons;
 pub(crate) mod refusal;
 pub(crate) mod resolve;
-pub(crate) mod route;
-pub(crate) mod sessions;
+pub(crate) mod sockets;
 mod socks4;
 mod socks5;
 pub(crate) mod tls;
-pub(crate) mod tls_words;
+pub(crate) mod trust;
+mod way;
 
-use crate::{LoadError, Url};
-use std::net::IpAddr;
-use std::path::PathBuf;
-
-pub use dialogue::Credentials;
+pub use answer::Credentials;
 pub use pin::{Pin, PinError};
+pub use protocol::Protocol;
 pub use proxy::{Proxy, ProxyError, ProxyKind};
-pub use reasons::Reason;
 pub use refusal::Refusal;
 pub use resolve::{Family, Place, ResolveError, Resolved};
+pub use sockets::Sockets;
 pub use tls::{Tls, TlsVersion, cipher_names};
-
-/// How a server is reached; by default directly, over TCP, with what the URL says.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reach {
-    /// How a connection is encrypted where the URL is `https`.
-    pub tls: Tls,
-    /// A Unix socket to connect to instead of the URL's host; `@name` for one that is in no file system.
-    pub unix: Option<PathBuf>,
-    /// Addresses of this host that connections come from, taken in turn; the kernel's choice where there are none.
-    pub sources: Vec<IpAddr>,
-    /// Which addresses of a name are used.
-    pub family: Family,
-    /// Names whose addresses are given instead of being resolved.
-    pub resolve: Vec<Resolved>,
-    /// Where to connect to instead of the URL's host and port.
-    pub connect_to: Option<Place>,
-    /// The proxy that connections go through.
-    pub proxy: Option<Proxy>,
-}
-
-impl Reach {
-    /// Whether it can be done for all of these servers.
-    pub(crate) fn check(&self, urls: &[&Url]) -> Result<(), LoadError> {
-        let wrong = |what| Err(LoadError::Options(what));
-        let tls = &self.tls;
-        if !tls.is_default() && !urls.iter().any(|url| url.encrypted) {
-            return wrong("options of TLS (such as --cert, --sni, --pin, --tls) need an https:// URL");
-        }
-        if tls.key.is_some() && tls.certificate.is_none() {
-            return wrong("a private key (--key) needs its certificate (--cert)");
-        }
-        if !tls.is_default() {
-            // Wrong names and files are found before anything is sent.
-            tls.provider()?;
-            tls.identity()?;
-        }
-        if self.unix.is_some()
-            && (self.proxy.is_some()
-                || self.connect_to.is_some()
-                || !self.resolve.is_empty()
-                || !self.sources.is_empty()
-                || self.family != Family::Any)
-        {
-            return wrong("a Unix socket (--unix) has no addresses, names or proxies: leave their options out");
-        }
-        let absolute = self.proxy.as_ref().is_some_and(|proxy| proxy.kind == ProxyKind::Http)
-            && urls.iter().any(|url| !url.encrypted);
-        if absolute && self.connect_to.is_some() {
-            return wrong("an HTTP proxy connects to what an http:// URL names; --connect-to needs https:// or SOCKS");
-        }
-        Ok(())
-    }
-}
+pub use trust::Trust;
+pub use way::Reach;

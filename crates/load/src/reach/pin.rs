@@ -1,6 +1,6 @@
 //! The public keys that a server's certificate may have, by their hashes.
 
-use super::base64;
+use crate::requests::base64;
 use rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,6 @@
 //! The proxy that connections go through.
 
-use super::dialogue::{Credentials, Language};
+use crate::reach::answer::{Credentials, Language};
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,8 +1,8 @@
 //! From names to addresses.
 
 use crate::LoadError;
-use crate::host;
-use crate::url::port_of;
+use crate::requests::host;
+use crate::requests::url::port_of;
 use std::ffi::CString;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};

@@ -1,7 +1,7 @@
 //! SOCKS 4, which knows IPv4 addresses, and its extension 4a, which knows names.
 
-use super::Refusal;
-use super::dialogue::{Answer, Credentials, Destination, Step};
+use crate::reach::answer::{Answer, Credentials, Destination, Step};
+use crate::reach::refusal::Refusal;
 use std::net::{IpAddr, Ipv4Addr};
 
 const VERSION: u8 = 4;
@@ -11,7 +11,7 @@ const NAME_FOLLOWS: Ipv4Addr = Ipv4Addr::new(0, 0, 0, 1);
 const ANSWER_BYTES: usize = 8;
 
 /// The request to connect.
-pub(super) fn connect(to: &Destination, credentials: Option<&Credentials>) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn connect(to: &Destination, credentials: Option<&Credentials>) -> Result<Vec<u8>, Refusal> {
     let (address, name) = match to.address.or_else(|| to.host.parse().ok()) {
         Some(IpAddr::V4(address)) => (address, None),
         Some(IpAddr::V6(_)) => return Err(Refusal::new("SOCKS 4 knows IPv4 addresses only; use socks5://")),
@@ -32,7 +32,7 @@ pub(super) fn connect(to: &Destination, credentials: Option<&Credentials>) -> Re
 }
 
 /// What the proxy says to it.
-pub(super) fn connected(input: &[u8]) -> Result<Answer, Refusal> {
+pub(crate) fn connected(input: &[u8]) -> Result<Answer, Refusal> {
     if input[0] != 0 {
         return Err(Refusal::new("the proxy's answer is not SOCKS 4"));
     }

@@ -1,7 +1,7 @@
 //! SOCKS 5: RFC 1928, and its login with user and password, RFC 1929.
 
-use super::Refusal;
-use super::dialogue::{Answer, Credentials, Destination, Step};
+use crate::reach::answer::{Answer, Credentials, Destination, Step};
+use crate::reach::refusal::Refusal;
 use std::net::IpAddr;
 
 const VERSION: u8 = 5;
@@ -15,7 +15,7 @@ const NAME: u8 = 3;
 const IPV6: u8 = 4;
 
 /// The ways of login that are offered, and the login itself.
-pub(super) fn beginning(credentials: Option<&Credentials>) -> Result<(Vec<u8>, Vec<u8>), Refusal> {
+pub(crate) fn beginning(credentials: Option<&Credentials>) -> Result<(Vec<u8>, Vec<u8>), Refusal> {
     let Some(Credentials { user, password }) = credentials else {
         return Ok((vec![VERSION, 1, NO_LOGIN], Vec::new()));
     };
@@ -28,7 +28,7 @@ pub(super) fn beginning(credentials: Option<&Credentials>) -> Result<(Vec<u8>, V
 }
 
 /// The request to connect.
-pub(super) fn connect(to: &Destination) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn connect(to: &Destination) -> Result<Vec<u8>, Refusal> {
     let mut request = vec![VERSION, CONNECT, 0];
     match to.address.or_else(|| to.host.parse().ok()) {
         Some(IpAddr::V4(address)) => {
@@ -49,7 +49,7 @@ pub(super) fn connect(to: &Destination) -> Result<Vec<u8>, Refusal> {
 }
 
 /// The way of login that the proxy has chosen.
-pub(super) fn method(input: &[u8], login_offered: bool) -> Result<Answer, Refusal> {
+pub(crate) fn method(input: &[u8], login_offered: bool) -> Result<Answer, Refusal> {
     of_version(input[0])?;
     match input.get(1) {
         None => Ok(Answer::Unfinished),
@@ -63,7 +63,7 @@ pub(super) fn method(input: &[u8], login_offered: bool) -> Result<Answer, Refusa
 }
 
 /// What the proxy says to user and password.
-pub(super) fn login(input: &[u8]) -> Result<Answer, Refusal> {
+pub(crate) fn login(input: &[u8]) -> Result<Answer, Refusal> {
     match (input[0], input.get(1)) {
         (LOGIN_VERSION, None) => Ok(Answer::Unfinished),
         (LOGIN_VERSION, Some(0)) => Ok(Answer::Next { taken: 2, step: Step::Socks5Connect, login_passed_over: false }),
@@ -73,7 +73,7 @@ pub(super) fn login(input: &[u8]) -> Result<Answer, Refusal> {
 }
 
 /// What the proxy says to the request to connect.
-pub(super) fn connected(input: &[u8]) -> Result<Answer, Refusal> {
+pub(crate) fn connected(input: &[u8]) -> Result<Answer, Refusal> {
     of_version(input[0])?;
     match input.get(1) {
         None => return Ok(Answer::Unfinished),

@@ -1,7 +1,7 @@
 //! How connections are encrypted: certificates, names, versions, suites, sessions.
 
-use super::Pin;
-use crate::trust::TlsSetupError;
+use crate::error::tls_setup::TlsSetupError;
+use crate::reach::pin::Pin;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::ALL_CIPHER_SUITES;
 use rustls::pki_types::pem::PemObject;

@@ -1,7 +1,7 @@
 //! Samples that are kept until the run is over.
 
-use super::{Context, Sample, part};
 use crate::Observer;
+use crate::samples::sample::{Context, Sample, part};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weir_wire::client::ClientRequest;
 
@@ -100,8 +100,8 @@ impl Drop for Keeper {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::request;
     use super::*;
+    use crate::samples::sample::tests::request;
 
     #[test]
     fn more_than_may_be_kept_are_drawn_evenly() {

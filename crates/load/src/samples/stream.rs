@@ -1,7 +1,7 @@
 //! Samples that are given away while the run goes on.
 
-use super::{Context, Sample, part};
 use crate::Observer;
+use crate::samples::sample::{Context, Sample, part};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use weir_wire::client::ClientRequest;
@@ -100,8 +100,8 @@ impl Observer for Giver {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::request;
     use super::*;
+    use crate::samples::sample::tests::request;
 
     #[test]
     fn a_stream_has_a_bound_and_counts_what_is_lost() {

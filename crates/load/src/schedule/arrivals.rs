@@ -1,6 +1,7 @@
 //! The intended times of one loop's arrivals.
 
-use super::{Profile, Schedule};
+use crate::schedule::Schedule;
+use crate::schedule::profile::Profile;
 use std::sync::Arc;
 
 /// The time of an arrival that never comes.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The highest rate, a second.
-pub(super) const RATE_MAX: f64 = 1e8;
+pub(crate) const RATE_MAX: f64 = 1e8;
 /// The most stretches.
 const STRETCHES_MAX: usize = 100_000;
 

@@ -1,7 +1,7 @@
 //! A file of sessions in the format of httperf's `--wsesslog`.
 
-use super::{BURST_MAX, Session, Think};
-use crate::{Ask, Request, RequestError, Url, UrlError};
+use crate::sessions::session::{BURST_MAX, Session, Think};
+use crate::{ListedRequest, Request, RequestError, Url, UrlError};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -91,8 +91,8 @@ pub fn parse_sessions(
     base: Option<&Url>,
     like: &Request,
     think: Think,
-) -> Result<(Vec<Ask>, Vec<Session>), SessionListError> {
-    let (mut asks, mut sessions) = (Vec::<Ask>::new(), Vec::new());
+) -> Result<(Vec<ListedRequest>, Vec<Session>), SessionListError> {
+    let (mut requests, mut sessions) = (Vec::<ListedRequest>::new(), Vec::new());
     let mut known: HashMap<(String, String, Vec<u8>), u32> = HashMap::new();
     // The bursts of the session that is read: the first request, those behind it, the pause.
     let mut bursts: Vec<(u32, Vec<u32>, Think)> = Vec::new();
@@ -109,17 +109,17 @@ pub fn parse_sessions(
         let read = parse_line(line.trim()).map_err(at)?;
         let url = address(read.address, base).map_err(at)?;
         let method = read.method.unwrap_or(&like.method).to_owned();
-        let next = asks.len() as u32;
-        let ask = match known.entry((method.clone(), url.to_string(), read.body.clone())) {
+        let next = requests.len() as u32;
+        let place = match known.entry((method.clone(), url.to_string(), read.body.clone())) {
             std::collections::hash_map::Entry::Occupied(place) => *place.get(),
             std::collections::hash_map::Entry::Vacant(place) => {
                 let request = Request { method, body: read.body, ..like.clone() };
                 request.bytes(&url, true).map_err(|error| at(error.into()))?;
-                asks.push(Ask { url, request, weight: 1 });
+                requests.push(ListedRequest { url, request, weight: 1 });
                 *place.insert(next)
             }
         };
-        if asks.len() > SESSIONS_MAX || sessions.len() >= SESSIONS_MAX {
+        if requests.len() > SESSIONS_MAX || sessions.len() >= SESSIONS_MAX {
             return Err(at(SessionListProblem::TooMany));
         }
         if indented {
@@ -127,15 +127,15 @@ pub fn parse_sessions(
             if rest.len() == BURST_MAX {
                 return Err(at(SessionListProblem::LongBurst));
             }
-            rest.push(ask);
+            rest.push(place);
             *pause = read.think.unwrap_or(*pause);
         } else {
-            bursts.push((ask, Vec::new(), read.think.unwrap_or(think)));
+            bursts.push((place, Vec::new(), read.think.unwrap_or(think)));
         }
     }
     finish(&mut bursts, &mut sessions);
     let empty = SessionListError { line: 0, problem: SessionListProblem::Empty };
-    if sessions.is_empty() { Err(empty) } else { Ok((asks, sessions)) }
+    if sessions.is_empty() { Err(empty) } else { Ok((requests, sessions)) }
 }
 
 /// Makes a session of the bursts that were read.
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parse(text: &str) -> Result<(Vec<Ask>, Vec<Session>), String> {
+    fn parse(text: &str) -> Result<(Vec<ListedRequest>, Vec<Session>), String> {
         let base = Url::parse("http://h/").expect("a URL");
         parse_sessions(text, Some(&base), &Request::default(), Think::Fixed(Duration::from_secs(1)))
             .map_err(|error| error.to_string())
@@ -252,8 +252,9 @@ mod tests {
                     /foo2.html method=POST contents='it''s'\n\n\n# 2\n/foo.html\n/put method=PUT contents=\"a\\nb\\\n c\\\"\" think=0\n";
         let error = parse(text).expect_err("a second quote");
         assert!(error.starts_with("line 5: \"'s'\": only method="), "{error}");
-        let (asks, sessions) = parse(&text.replace("'it''s'", "\"it's\"")).expect("a good file");
-        let told: Vec<_> = asks.iter().map(|ask| (ask.request.method.as_str(), ask.url.target.as_str())).collect();
+        let (requests, sessions) = parse(&text.replace("'it''s'", "\"it's\"")).expect("a good file");
+        let told: Vec<_> =
+            requests.iter().map(|listed| (listed.request.method.as_str(), listed.url.target.as_str())).collect();
         assert_eq!(
             told,
             [
@@ -265,7 +266,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            (asks[3].request.body.as_slice(), asks[4].request.body.as_slice()),
+            (requests[3].request.body.as_slice(), requests[4].request.body.as_slice()),
             (&b"it's"[..], &b"a\nb\n c\""[..])
         );
         let seconds = |seconds| Think::Fixed(Duration::from_secs_f64(seconds));
@@ -303,9 +304,9 @@ mod tests {
         fn any_text_is_read_or_refused_with_its_line(text in "((/|\t/| |#)?[a-z=.'\"0-9\\\\]{0,8}( think=| method=| contents='a'|\n)?){0,12}") {
             let lines = text.lines().count();
             match parse(&text) {
-                Ok((asks, sessions)) => {
+                Ok((requests, sessions)) => {
                     prop_assert!(!sessions.is_empty() && sessions.iter().all(|session| session.requests() > 0));
-                    prop_assert!(asks.len() <= lines);
+                    prop_assert!(requests.len() <= lines);
                 }
                 Err(error) => prop_assert!(error.starts_with("line "), "{}", error),
             }

@@ -1,6 +1,6 @@
 //! When each connection is to be looked at: a heap with at most one time for each slot.
 
-use crate::engine::NEVER;
+use crate::schedule::scheduler::NEVER;
 
 /// The place of a slot that waits for no time.
 const NOWHERE: u32 = u32::MAX;

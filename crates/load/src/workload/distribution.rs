@@ -14,7 +14,7 @@ pub(crate) struct Zipf {
 
 impl Zipf {
     /// `count` at least 1, `exponent` above 0.
-    pub(super) fn new(count: u32, exponent: f64) -> Self {
+    pub(crate) fn new(count: u32, exponent: f64) -> Self {
         let mut zipf = Self { count: f64::from(count), exponent, first: 0.0, last: 0.0, sure: 0.0 };
         zipf.first = zipf.integral(1.5) - 1.0;
         zipf.last = zipf.integral(zipf.count + 0.5);
@@ -24,7 +24,7 @@ impl Zipf {
 
     /// A number from 1 on.
     #[inline]
-    pub(super) fn draw(&self, random: &mut fastrand::Rng) -> u32 {
+    pub(crate) fn draw(&self, random: &mut fastrand::Rng) -> u32 {
         loop {
             let at = self.last + random.f64() * (self.first - self.last);
             let x = self.inverse(at);
@@ -54,7 +54,7 @@ impl Zipf {
 }
 
 /// A number whose logarithm is normally distributed, with this mean and deviation.
-pub(super) fn lognormal((mean, deviation): (f64, f64), random: &mut fastrand::Rng) -> f64 {
+pub(crate) fn lognormal((mean, deviation): (f64, f64), random: &mut fastrand::Rng) -> f64 {
     // Box and Muller 1958; 1 - u lies in (0, 1], so the logarithm is finite.
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     let normal = radius * (std::f64::consts::TAU * random.f64()).cos();
@@ -62,18 +62,18 @@ pub(super) fn lognormal((mean, deviation): (f64, f64), random: &mut fastrand::Rn
 }
 
 /// A number of a Pareto distribution with this least value and exponent.
-pub(super) fn pareto((least, exponent): (f64, f64), random: &mut fastrand::Rng) -> f64 {
+pub(crate) fn pareto((least, exponent): (f64, f64), random: &mut fastrand::Rng) -> f64 {
     least * (1.0 - random.f64()).powf(-1.0 / exponent)
 }
 
 /// A number of a Weibull distribution with this scale and shape.
-pub(super) fn weibull((scale, shape): (f64, f64), random: &mut fastrand::Rng) -> f64 {
+pub(crate) fn weibull((scale, shape): (f64, f64), random: &mut fastrand::Rng) -> f64 {
     scale * (-(1.0 - random.f64()).ln()).powf(1.0 / shape)
 }
 
 /// What tests judge samples by.
 #[cfg(test)]
-pub(super) mod judge {
+pub(crate) mod judge {
     /// The standard normal distribution (Abramowitz and Stegun 1964, 7.1.26: off by 1.5e-7 at most).
     pub(in super::super) fn normal(x: f64) -> f64 {
         let z = x.abs() / std::f64::consts::SQRT_2;

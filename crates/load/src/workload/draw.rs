@@ -1,10 +1,11 @@
 //! Which file of a mix is asked for next.
 
-use super::distribution::Zipf;
-use super::specweb96::{CLASSES, FILES_A_DIRECTORY, SHARES};
-use super::surge::References;
-use super::{FileSet, Mix};
-use crate::asks::Alias;
+use crate::requests::alias::Alias;
+use crate::workload::distribution::Zipf;
+use crate::workload::fileset::FileSet;
+use crate::workload::mix::Mix;
+use crate::workload::specweb96::{CLASSES, FILES_A_DIRECTORY, SHARES};
+use crate::workload::surge::References;
 
 /// Says for one loop which file is next.
 #[derive(Debug)]

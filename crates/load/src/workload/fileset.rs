@@ -1,7 +1,8 @@
 //! The files of a workload, and writing them to a directory.
 
-use super::{Surge, specweb96, surge};
 use crate::LoadError;
+use crate::workload::surge::Surge;
+use crate::workload::{specweb96, surge};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -318,6 +319,6 @@ fn free_bytes(directory: &Path) -> io::Result<u64> {
     // SAFETY: an all-zero structure of numbers is a valid one.
     let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
     // SAFETY: the path ends with a zero byte and the structure outlives the call.
-    crate::kernel::checked(unsafe { libc::statvfs(path.as_ptr(), &raw mut told) })?;
+    crate::error::system::checked(unsafe { libc::statvfs(path.as_ptr(), &raw mut told) })?;
     Ok(told.f_bavail * told.f_frsize)
 }

@@ -11,8 +11,8 @@ pub const FILES_A_DIRECTORY: u32 = CLASSES * SIZES;
 /// Of 100 requests so many are for each class: below 1 KB, 10 KB, 100 KB, 1 MB.
 pub const SHARES: [u32; CLASSES as usize] = [35, 50, 14, 1];
 
-pub(super) const CLASSES: u32 = 4;
-pub(super) const SIZES: u32 = 9;
+pub(crate) const CLASSES: u32 = 4;
+pub(crate) const SIZES: u32 = 9;
 /// The sizes of the smallest class, in tenths of a kilobyte: the page has 102, 204 and 922; between them, cut to bytes.
 const SMALLEST: [u64; SIZES as usize] = [102, 204, 307, 409, 512, 614, 716, 819, 922];
 /// The directory whose number is replaced.
@@ -33,18 +33,18 @@ fn class_and_size(file: u32) -> (u32, u32) {
     (file % CLASSES, file / CLASSES % SIZES)
 }
 
-pub(super) fn size(file: u32) -> u64 {
+pub(crate) fn size(file: u32) -> u64 {
     let (class, size) = class_and_size(file);
     if class == 0 { SMALLEST[size as usize] } else { u64::from(size + 1) * 1024 * 10u64.pow(class - 1) }
 }
 
-pub(super) fn path(file: u32) -> String {
+pub(crate) fn path(file: u32) -> String {
     let (class, size) = class_and_size(file);
     format!("dir{:05}/class{class}_{size}", file / FILES_A_DIRECTORY)
 }
 
 /// Makes the path of the first file of a class that of another one; `path` is as long as both.
-pub(super) fn patch(file: u32, path: &mut [u8]) {
+pub(crate) fn patch(file: u32, path: &mut [u8]) {
     let mut directory = file / FILES_A_DIRECTORY;
     for digit in path[3..3 + DIGITS].iter_mut().rev() {
         *digit = b'0' + (directory % 10) as u8;

@@ -6,7 +6,7 @@
 //! References: how often each file is asked for follows Zipf's law, and how long ago it was asked for last the lognormal
 //! distances of a stack of files, of which the one last asked for lies on top.
 
-use super::distribution::{lognormal, pareto};
+use crate::workload::distribution::{lognormal, pareto};
 use std::sync::Arc;
 
 /// The most files of a set.
@@ -27,8 +27,8 @@ const BESIDE: usize = 1;
 /// A set of files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Surge {
-    pub(super) files: u32,
-    pub(super) seed: u64,
+    pub(crate) files: u32,
+    pub(crate) seed: u64,
     sizes: Arc<[u64]>,
 }
 
@@ -42,7 +42,7 @@ impl Surge {
     }
 
     #[inline]
-    pub(super) fn size(&self, file: u32) -> u64 {
+    pub(crate) fn size(&self, file: u32) -> u64 {
         self.sizes.get(file as usize).copied().unwrap_or(0)
     }
 }
@@ -54,12 +54,12 @@ fn draw_size(random: &mut fastrand::Rng) -> u64 {
     (size.round() as u64).max(1)
 }
 
-pub(super) fn path(file: u32) -> String {
+pub(crate) fn path(file: u32) -> String {
     format!("s{:03}/f{:03}", file / FILES_A_DIRECTORY, file % FILES_A_DIRECTORY)
 }
 
 /// Makes a path that of another file.
-pub(super) fn patch(file: u32, path: &mut [u8]) {
+pub(crate) fn patch(file: u32, path: &mut [u8]) {
     let digits = |place: &mut [u8], mut number: u32| {
         for digit in place.iter_mut().rev() {
             *digit = b'0' + (number % 10) as u8;
@@ -81,13 +81,13 @@ pub(crate) struct References {
 }
 
 impl References {
-    pub(super) fn new(files: u32, random: fastrand::Rng) -> Self {
+    pub(crate) fn new(files: u32, random: fastrand::Rng) -> Self {
         let places = files as usize;
         Self { random, left: vec![0; places], stack: Vec::with_capacity(places) }
     }
 
     #[inline]
-    pub(super) fn next(&mut self) -> u32 {
+    pub(crate) fn next(&mut self) -> u32 {
         if self.stack.is_empty() {
             self.begin_round();
         }
@@ -131,8 +131,8 @@ impl References {
 
 #[cfg(test)]
 mod tests {
-    use super::super::distribution::judge;
     use super::*;
+    use crate::workload::distribution::judge;
 
     #[test]
     fn sizes_have_a_lognormal_body_and_a_pareto_tail() {

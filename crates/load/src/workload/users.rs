@@ -1,8 +1,10 @@
 //! Users whose next step is computed, not listed.
 
-use super::crowd::Clients;
-use super::distribution::{pareto, weibull};
-use super::{Client, Draw, Mix};
+use crate::workload::crowd_clients::Client;
+use crate::workload::crowd_clients::Clients;
+use crate::workload::distribution::{pareto, weibull};
+use crate::workload::draw::Draw;
+use crate::workload::mix::Mix;
 
 /// Embedded references of a page: least and exponent of a Pareto distribution, cut to a whole number.
 pub const EMBEDDED: (f64, f64) = (1.0, 2.43);
@@ -82,9 +84,10 @@ impl Users {
 
 #[cfg(test)]
 mod tests {
-    use super::super::distribution::judge;
-    use super::super::{FileSet, Surge};
     use super::*;
+    use crate::workload::distribution::judge;
+    use crate::workload::fileset::FileSet;
+    use crate::workload::surge::Surge;
 
     fn users(seed: u64) -> Users {
         let files = FileSet::Surge(Surge::new(100, 1));

@@ -6,7 +6,7 @@ use server::{Server, load};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_load::directed::{Directed, Director, Orders};
-use weir_load::{Asks, Options, Outcome, Protocol, Schedule, Sockets};
+use weir_load::{Options, Outcome, Protocol, Requests, Schedule, Sockets};
 
 /// What a director was told.
 type Told = Arc<Mutex<Vec<String>>>;
@@ -93,13 +93,13 @@ fn server() -> Server {
 fn links_are_asked_at_a_time_and_calls_together() {
     let (server, told) = (server(), Told::default());
     let mut play = play(&told, |_, orders| {
-        orders.ask(0, 0, &get("/a"));
-        orders.ask(0, 0, &get("/none"));
-        orders.ask(7, 0, &get("/c"));
+        orders.request(0, 0, &get("/a"));
+        orders.request(0, 0, &get("/none"));
+        orders.request(7, 0, &get("/c"));
     });
     play.idle = |_, _, turn, orders| match turn {
         // Both are idle: one goes on, then all is over.
-        2 => orders.ask(7, 0, &get("/d")),
+        2 => orders.request(7, 0, &get("/d")),
         3 => {
             orders.close(0);
             orders.close(7);
@@ -119,16 +119,16 @@ fn links_are_asked_at_a_time_and_calls_together() {
 #[test]
 fn a_link_that_is_closed_is_opened_anew() {
     let (server, told) = (server(), Told::default());
-    let mut play = play(&told, |_, orders| orders.ask(3, 0, &get("/a")));
+    let mut play = play(&told, |_, orders| orders.request(3, 0, &get("/a")));
     play.idle = |link, kept, turn, orders| match turn {
         1 => {
-            orders.ask(link, 0, &get("/never"));
+            orders.request(link, 0, &get("/never"));
             orders.close(link);
-            orders.ask(link, 0, &get("/last"));
+            orders.request(link, 0, &get("/last"));
         }
         2 => {
             assert!(!kept, "the server closes behind it");
-            orders.ask(link, 0, &get("/b"));
+            orders.request(link, 0, &get("/b"));
         }
         _ => orders.wake(Duration::from_millis(50), 9),
     };
@@ -147,8 +147,8 @@ fn a_connection_that_breaks_is_told_once_and_nothing_is_repeated() {
     let (server, told) = (server(), Told::default());
     let play = play(&told, |number, orders| {
         let path = ["/a", "/break", "/c"][number.min(2) as usize];
-        orders.ask(number, 0, &get(path));
-        orders.ask(number, 0, &get("/break"));
+        orders.request(number, 0, &get(path));
+        orders.request(number, 0, &get("/break"));
     });
     let report = load(options(&server, 3, play));
     let told = told.lock().expect("no panic").clone();
@@ -159,7 +159,7 @@ fn a_connection_that_breaks_is_told_once_and_nothing_is_repeated() {
 #[test]
 fn more_connections_than_there_may_be_are_told_as_such() {
     let (server, told) = (server(), Told::default());
-    let mut play = play(&told, |_, orders| (0..6).for_each(|link| orders.ask(link, 0, &get("/a"))));
+    let mut play = play(&told, |_, orders| (0..6).for_each(|link| orders.request(link, 0, &get("/a"))));
     play.ended = |_, _| {};
     play.idle = |_, _, turn, orders| {
         if turn == 6 {
@@ -179,7 +179,7 @@ fn arrivals_come_at_their_times_until_they_are_stopped() {
             orders.stop();
             orders.over();
         }
-        _ => orders.ask(number, 0, &get("/a")),
+        _ => orders.request(number, 0, &get("/a")),
     });
     play.idle = |link, _, _, orders| {
         orders.close(link);
@@ -197,7 +197,7 @@ fn arrivals_come_at_their_times_until_they_are_stopped() {
 fn a_response_that_does_not_come_ends_its_link() {
     let silent = Server::start(|peer| while peer.request().is_some() {});
     let told = Told::default();
-    let mut options = options(&silent, 1, play(&told, |_, orders| orders.ask(0, 0, &get("/a"))));
+    let mut options = options(&silent, 1, play(&told, |_, orders| orders.request(0, 0, &get("/a"))));
     options.timeout = Duration::from_millis(200);
     load(options);
     assert_eq!(*told.lock().expect("no panic"), ["0 TimedOut"]);
@@ -206,7 +206,7 @@ fn a_response_that_does_not_come_ends_its_link() {
 #[test]
 fn a_connection_closed_by_reset_and_one_from_any_port_work() {
     let (server, told) = (server(), Told::default());
-    let mut play = play(&told, |_, orders| orders.ask(0, 0, &get("/a")));
+    let mut play = play(&told, |_, orders| orders.request(0, 0, &get("/a")));
     play.idle = |link, _, _, orders| {
         orders.close(link);
         orders.over();
@@ -231,7 +231,7 @@ fn what_does_not_fit_a_director_is_refused() {
     let refused: [fn(&mut Options); 7] = [
         |options| (options.threads, options.connections) = (2, 4),
         |options| options.protocol = Protocol::Http2 { streams: 1 },
-        |options| options.asks = Asks { cookie_jar: true, ..Asks::default() },
+        |options| options.requests = Requests { cookie_jar: true, ..Requests::default() },
         |options| options.verbatim = Some(b"x".to_vec()),
         |options| options.keep_alive = false,
         |options| options.pipeline = 2,

@@ -65,9 +65,9 @@ fn sessions_end_one_timeout_after_the_time() {
     let server = silent();
     let mut options = open(&server);
     let parsed = parse_sessions("/a\n/b\n", Some(&server.url()), &options.request, Think::None);
-    let (asks, list) = parsed.expect("a session");
-    options.asks.list = asks;
-    options.asks.sessions = Some(Sessions { list, seed: 1 });
+    let (requests, list) = parsed.expect("a session");
+    options.requests.list = requests;
+    options.requests.sessions = Some(Sessions { list, seed: 1 });
     let report = bounded(options, "sessions");
     let sessions = report.sessions.as_ref().expect("sessions");
     assert_eq!((sessions.completed, sessions.failed), (0, 5), "{:?}", report.errors);

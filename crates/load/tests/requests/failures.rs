@@ -258,7 +258,7 @@ fn options_that_contradict_each_other_are_refused() {
     assert!(!refused(|options| options.pipeline = 2));
     // By io_uring goes what is ready made and in the clear.
     assert!(!refused(|options| (options.io, options.pipeline) = (Io::Uring, 2)));
-    assert!(refused(|options| (options.io, options.asks.cookie_jar) = (Io::Uring, true)));
+    assert!(refused(|options| (options.io, options.requests.cookie_jar) = (Io::Uring, true)));
     assert!(refused(|options| (options.io, options.url.encrypted) = (Io::Uring, true)));
 }
 

@@ -7,7 +7,8 @@ use server::{Peer, Server, load, load_with_events};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weir_load::sessions::{Session, SessionReport, Sessions, Think, parse_sessions};
+use weir_load::SessionReport;
+use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
 use weir_load::{LoadReport, Options, Protocol, Request, Schedule, StopRule, Trust, Url};
 use weir_testkit::{Certificate, Nghttpd, Nginx, free_port, require};
 
@@ -18,10 +19,10 @@ const PAUSE_NS: u64 = 50_000_000;
 fn options(base: &str, text: &str, sessions: u64, streams: u32) -> Options {
     let url = Url::parse(base).expect("a URL");
     let mut options = Options::new(url.clone());
-    let (asks, list) = parse_sessions(text, Some(&url), &Request::default(), Think::None).expect("a good file");
-    options.asks.list = asks;
-    options.asks.sessions = Some(Sessions { list, seed: 1 });
-    options.asks.cookie_jar = true;
+    let (requests, list) = parse_sessions(text, Some(&url), &Request::default(), Think::None).expect("a good file");
+    options.requests.list = requests;
+    options.requests.sessions = Some(Sessions { list, seed: 1 });
+    options.requests.cookie_jar = true;
     options.stop = StopRule::Requests(sessions);
     options.connections = 4;
     options.protocol = Protocol::Http2 { streams };
@@ -37,7 +38,7 @@ fn of(report: &LoadReport) -> &SessionReport {
 /// Runs sessions of [`TEXT`]: their order and pauses, as the generator itself tells them.
 fn check(base: &str, streams: u32) {
     let mut options = options(base, TEXT, 12, streams);
-    options.asks.cookies = vec![("user".to_owned(), "one".to_owned())];
+    options.requests.cookies = vec![("user".to_owned(), "one".to_owned())];
     let (report, connections, mut told) = load_with_events(options);
     let (sessions, what) = (of(&report), format!("{base} with {streams} streams"));
     assert_eq!((report.requests, report.failures(), connections.len()), (60, 0, 12), "{what}: {:?}", report.errors);
@@ -172,7 +173,7 @@ fn without_sessions_each_connection_is_a_user() {
     });
     let mut options = server.options(300);
     options.protocol = Protocol::Http2 { streams: 5 };
-    options.asks.cookie_jar = true;
+    options.requests.cookie_jar = true;
     options.connections = 3;
     let report = load(options);
     assert_eq!((report.requests, report.failures()), (300, 0), "{:?}", report.errors);
@@ -201,7 +202,7 @@ fn a_farewell_in_a_burst_loses_nothing() {
         while peer.frame().is_some() {}
     });
     let mut options = options(&server.url().to_string(), "/a\n/b\n/c\n/d\n", 5, 8);
-    options.asks.sessions = Some(Sessions { list: vec![Session::new().burst(&[0, 1, 2, 3])], seed: 1 });
+    options.requests.sessions = Some(Sessions { list: vec![Session::new().burst(&[0, 1, 2, 3])], seed: 1 });
     let report = load(options);
     let sessions = of(&report);
     assert_eq!((sessions.completed, sessions.failed, report.requests), (5, 0, 20), "{:?}", report.errors);

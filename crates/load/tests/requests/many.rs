@@ -6,7 +6,7 @@ use server::{Server, load, load_with_events};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weir_load::{Ask, Asks, Options, Order, Request, Schedule, StopRule, Url, Version};
+use weir_load::{ListedRequest, Options, Order, Request, Requests, Schedule, StopRule, Url, Version};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -31,9 +31,9 @@ fn noting(answer: impl Fn(usize, &str) -> String + Send + Sync + 'static) -> (Se
     (server, log)
 }
 
-fn ask(server: &Server, method: &str, path: &str, weight: u32) -> Ask {
+fn listed(server: &Server, method: &str, path: &str, weight: u32) -> ListedRequest {
     let request = Request { method: method.to_owned(), name: weight, ..Request::default() };
-    Ask { url: server.url().with_target(path), request, weight }
+    ListedRequest { url: server.url().with_target(path), request, weight }
 }
 
 fn asked(log: &Log) -> BTreeMap<String, u64> {
@@ -46,9 +46,9 @@ fn asked(log: &Log) -> BTreeMap<String, u64> {
 
 fn in_turn(server: &Server, requests: u64) -> Options {
     let mut options = server.options(requests);
-    options.asks.list =
-        vec![ask(server, "GET", "/a", 1), ask(server, "HEAD", "/bb", 2), ask(server, "POST", "/ccc", 3)];
-    options.asks.list[2].request.body = b"body".to_vec();
+    options.requests.list =
+        vec![listed(server, "GET", "/a", 1), listed(server, "HEAD", "/bb", 2), listed(server, "POST", "/ccc", 3)];
+    options.requests.list[2].request.body = b"body".to_vec();
     options
 }
 
@@ -96,10 +96,10 @@ fn weights_hold_and_repeat_with_their_seed() {
         let (server, log) = noting(|_, _| OK.to_owned());
         let mut options = server.options(4000);
         options.connections = 4;
-        options.asks = Asks {
-            list: vec![ask(&server, "GET", "/rare", 1), ask(&server, "GET", "/often", 9)],
+        options.requests = Requests {
+            list: vec![listed(&server, "GET", "/rare", 1), listed(&server, "GET", "/often", 9)],
             order: Order::Weighted { seed },
-            ..Asks::default()
+            ..Requests::default()
         };
         if let Some(rate_per_s) = rate {
             options.schedule = Schedule::Fixed { rate_per_s };
@@ -130,7 +130,7 @@ fn a_batch_of_different_requests_is_asked_again_from_where_it_was_cut() {
     });
     let mut options = server.options(8);
     options.pipeline = 4;
-    options.asks.list = (0..4).map(|number| ask(&server, "GET", &format!("/{number}"), 1)).collect();
+    options.requests.list = (0..4).map(|number| listed(&server, "GET", &format!("/{number}"), 1)).collect();
     let report = load(options);
     assert_eq!((report.requests, report.failures()), (8, 0), "{:?}", report.errors);
     let lines = log.lock().expect("no panic").clone();
@@ -147,7 +147,8 @@ fn several_hosts_keep_connections_of_their_own() {
         other_log.lock().expect("no panic").clear();
         let mut options = one.options(300);
         options.connections = 2;
-        options.asks.list = vec![ask(&one, "GET", "/1", 1), ask(&other, "GET", "/2", 1), ask(&other, "GET", "/3", 1)];
+        options.requests.list =
+            vec![listed(&one, "GET", "/1", 1), listed(&other, "GET", "/2", 1), listed(&other, "GET", "/3", 1)];
         if let Some(rate_per_s) = rate {
             options.schedule = Schedule::Fixed { rate_per_s };
         }
@@ -176,7 +177,7 @@ fn the_queue_of_one_host_does_not_wait_for_another() {
     options.stop = StopRule::Duration(Duration::from_secs(1));
     options.schedule = Schedule::Fixed { rate_per_s: 100.0 };
     options.queue = 10;
-    options.asks.list = vec![ask(&slow, "GET", "/slow", 1), ask(&quick, "GET", "/quick", 1)];
+    options.requests.list = vec![listed(&slow, "GET", "/slow", 1), listed(&quick, "GET", "/quick", 1)];
     let (report, ..) = load_with_events(options);
     // 50 for the quick one are all answered; of those for the slow one ten wait, the others are dropped.
     assert_eq!(report.requests + report.dropped, 100);
@@ -191,11 +192,11 @@ fn a_connection_sends_back_the_cookies_that_it_was_given() {
         )
     });
     let mut options = server.options(4);
-    options.asks = Asks {
-        list: vec![ask(&server, "GET", "/a", 1), ask(&server, "GET", "/b", 1)],
+    options.requests = Requests {
+        list: vec![listed(&server, "GET", "/a", 1), listed(&server, "GET", "/b", 1)],
         cookies: vec![("first".to_owned(), "1".to_owned())],
         cookie_jar: true,
-        ..Asks::default()
+        ..Requests::default()
     };
     assert_eq!(load(options).requests, 4);
     let cookies: Vec<_> = log
@@ -212,7 +213,7 @@ fn a_user_keeps_the_cookies_over_new_connections() {
     let (server, log) = noting(|_, _| "HTTP/1.1 200 OK\r\nSet-Cookie: a=b\r\nContent-Length: 0\r\n\r\n".to_owned());
     let mut options = server.options(3);
     options.keep_alive = false;
-    options.asks.cookie_jar = true;
+    options.requests.cookie_jar = true;
     assert_eq!((load(options).requests, server.connections()), (3, 3));
     let with: Vec<_> = log.lock().expect("no panic").iter().map(|(_, rest)| rest.contains("Cookie: a=b\r\n")).collect();
     assert_eq!(with, [false, true, true]);
@@ -225,7 +226,7 @@ fn fixed_cookies_and_old_versions_go_over_the_wire() {
     let mut options = server.options(2);
     options.request.version = Version::Http10;
     options.request.headers = vec![("Cookie".to_owned(), "own=0".to_owned())];
-    options.asks.cookies = vec![("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())];
+    options.requests.cookies = vec![("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned())];
     assert_eq!((load(options).requests, server.connections()), (2, 1));
     let log = log.lock().expect("no panic");
     let (line, rest) = &log[0];
@@ -245,11 +246,11 @@ fn what_cannot_be_asked_is_refused() {
     assert!(
         refused(&|options| {
             options.pipeline = 2;
-            options.asks.list[0].url = elsewhere.clone();
+            options.requests.list[0].url = elsewhere.clone();
         })
         .contains("pipelining needs one host")
     );
-    assert!(refused(&|options| options.asks.list[0].weight = 0).contains("weight"));
-    assert!(refused(&|options| options.asks.order = Order::Listed([3].into())).contains("order"));
-    assert!(refused(&|options| options.asks.cookies = vec![("a".into(), "b;c".into())]).contains("cookie"));
+    assert!(refused(&|options| options.requests.list[0].weight = 0).contains("weight"));
+    assert!(refused(&|options| options.requests.order = Order::Listed([3].into())).contains("order"));
+    assert!(refused(&|options| options.requests.cookies = vec![("a".into(), "b;c".into())]).contains("cookie"));
 }

@@ -5,7 +5,8 @@ use crate::server;
 use server::{Peer, Server, load, load_with_events};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weir_load::sessions::{Session, SessionReport, Sessions, Think, parse_sessions};
+use weir_load::SessionReport;
+use weir_load::sessions::{Session, Sessions, Think, parse_sessions};
 use weir_load::{LoadReport, Options, Request, Schedule, StopRule};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -30,10 +31,10 @@ fn noting() -> (Server, Log) {
 /// Options for so many sessions of a file, one at a time.
 fn options(server: &Server, text: &str, sessions: u64) -> Options {
     let mut options = server.options(sessions);
-    let (asks, list) =
+    let (requests, list) =
         parse_sessions(text, Some(&server.url()), &Request::default(), Think::None).expect("a good file");
-    options.asks.list = asks;
-    options.asks.sessions = Some(Sessions { list, seed: 1 });
+    options.requests.list = requests;
+    options.requests.sessions = Some(Sessions { list, seed: 1 });
     options
 }
 
@@ -154,7 +155,7 @@ fn each_session_begins_without_cookies_and_keeps_its_own() {
         }
     });
     let mut options = options(&server, "/a\n/b think=0.02\n/c\n", 2);
-    options.asks.cookie_jar = true;
+    options.requests.cookie_jar = true;
     assert_eq!(of(&load(options)).completed, 2);
     assert_eq!(*cookies.lock().expect("no panic"), ["none", "a=0", "a=1", "none", "a=3", "a=4"]);
 }
@@ -166,7 +167,7 @@ fn think_times_come_from_their_seed() {
         let mut options = server.options(1);
         let think = Think::Exponential(Duration::from_millis(3));
         let session = (0..20).fold(Session::new(), |session, _| session.burst(&[0]).think(think));
-        options.asks.sessions = Some(Sessions { list: vec![session], seed });
+        options.requests.sessions = Some(Sessions { list: vec![session], seed });
         let (report, _, requests) = load_with_events(options);
         assert_eq!(of(&report).completed, 1);
         requests.windows(2).map(|pair| pair[1].intended_ns - pair[0].done_ns).collect::<Vec<_>>()
@@ -185,9 +186,10 @@ fn what_cannot_be_run_is_refused() {
     };
     assert!(refused(&|options| options.keep_alive = false).contains("connections that are kept"));
     assert!(refused(&|options| options.pipeline = 2).contains("sessions say themselves"));
-    assert!(refused(&|options| options.asks.list.truncate(1)).contains("not there"));
-    let empty = |options: &mut Options| options.asks.sessions = Some(Sessions { list: vec![Session::new()], seed: 1 });
+    assert!(refused(&|options| options.requests.list.truncate(1)).contains("not there"));
+    let empty =
+        |options: &mut Options| options.requests.sessions = Some(Sessions { list: vec![Session::new()], seed: 1 });
     assert!(refused(&empty).contains("without requests"));
     let elsewhere = weir_load::Url::parse("http://elsewhere/").expect("a URL");
-    assert!(refused(&|options| options.asks.list[1].url = elsewhere.clone()).contains("one host"));
+    assert!(refused(&|options| options.requests.list[1].url = elsewhere.clone()).contains("one host"));
 }

@@ -109,9 +109,9 @@ fn a_session_with_another_status_is_told_apart() {
     let server = alternating("200", "500");
     let mut options = server.options(4);
     let parsed = parse_sessions("/a\n/b\n\n/a\n", Some(&server.url()), &options.request, Think::None);
-    let (asks, list) = parsed.expect("two sessions");
-    options.asks.list = asks;
-    options.asks.sessions = Some(Sessions { list, seed: 1 });
+    let (requests, list) = parsed.expect("two sessions");
+    options.requests.list = requests;
+    options.requests.sessions = Some(Sessions { list, seed: 1 });
     // Requests 1 to 6: 200 500, 200, 500 200, 500: of the four sessions one has none but 200.
     let report = load(options);
     assert_adds_up(&report);

@@ -31,8 +31,8 @@ impl Served {
 
     fn options(&self, mix: Mix, requests: u64) -> Options {
         let mut options = Options::new(Url::parse(&self.server.url("/")).expect("a URL"));
-        options.asks.list = mix.asks(&options.url, &Request::default());
-        options.asks.mix = Some(mix);
+        options.requests.list = mix.requests(&options.url, &Request::default());
+        options.requests.mix = Some(mix);
         options.stop = StopRule::Requests(requests);
         options.timeout = Duration::from_secs(10);
         options
@@ -242,8 +242,8 @@ fn a_file_of_another_length_is_counted() {
 
     // A response to HEAD has no body, and what is not there is told by its status.
     let mut head = served.options(mix.clone(), 500);
-    for ask in &mut head.asks.list {
-        ask.request.method = "HEAD".to_owned();
+    for listed in &mut head.requests.list {
+        listed.request.method = "HEAD".to_owned();
     }
     let report = load(head);
     assert_eq!((report.requests, report.mix.expect("a mix").wrong_sizes), (500, 0));

@@ -1,0 +1,11 @@
+//! Connections: sockets, what a proxy and TLS add, and the way of one connection from the call to its end.
+
+pub(crate) mod connection;
+pub(crate) mod connector;
+pub(crate) mod endpoint;
+pub(crate) mod kernel;
+pub(crate) mod read_ahead;
+pub(crate) mod route;
+pub(crate) mod session_store;
+pub(crate) mod stream;
+pub(crate) mod trust;

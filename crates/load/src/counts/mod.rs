@@ -1,0 +1,25 @@
+//! What a loop counts, alone and over time.
+
+pub(crate) mod calls;
+pub(crate) mod clients;
+pub(crate) mod codes;
+pub(crate) mod histogram;
+pub(crate) mod mix;
+pub(crate) mod packed;
+pub(crate) mod reasons;
+pub(crate) mod remarks;
+pub(crate) mod series;
+pub(crate) mod sessions;
+pub(crate) mod slices;
+pub(crate) mod tally;
+
+pub use calls::Calls;
+pub use clients::Fairness;
+pub use histogram::Histogram;
+pub use mix::MixReport;
+pub use packed::Packed;
+pub use reasons::Reason;
+pub use remarks::Remark;
+pub use series::{Counts, Point, Sampling, Series, Strain};
+pub use sessions::SessionReport;
+pub use tally::Handshakes;

@@ -1,0 +1,285 @@
+//! What one loop counts.
+
+use crate::counts::calls::Calls;
+use crate::counts::clients::Clients;
+use crate::counts::histogram::{Histogram, histogram};
+use crate::counts::mix::MixTally;
+use crate::counts::reasons::Reasons;
+use crate::counts::remarks::{CodeCounts, OddityCounts};
+use crate::counts::series::Counts;
+use crate::counts::sessions::SessionTally;
+use crate::requests::{STATUS_CODES, Statuses};
+use weir_wire::client::Outcome;
+
+/// An arrival that is taken up later than this after its time is a late one.
+const LATE_NS: u64 = 1_000_000;
+
+/// Counts and histograms of a loop; loops' tallies add up.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    /// Which statuses count as success.
+    pub(crate) expected: Statuses,
+    /// Whole responses with a status that is not expected.
+    pub(crate) unexpected: u64,
+    /// Those of them that came after the run's end: seldom any, so that these are counted and not the others.
+    pub(crate) successes_late: u64,
+    pub(crate) unexpected_late: u64,
+    pub(crate) errors: [u64; Outcome::ALL.len()],
+    pub(crate) status: Box<[u64; STATUS_CODES]>,
+    pub(crate) bytes: u64,
+    /// Those of them that came after the run's end: seldom any, so that these are counted and not the others.
+    pub(crate) bytes_late: u64,
+    pub(crate) dropped: u64,
+    /// Connections whose requests went to another one, and those requests.
+    pub(crate) reconnects: u64,
+    pub(crate) resent: u64,
+    pub(crate) late: u64,
+    /// Arrivals that had to wait for a connection.
+    pub(crate) queued: u64,
+    pub(crate) abandoned: u64,
+    pub(crate) events_lost: u64,
+    pub(crate) last_done_ns: u64,
+    /// When the loop ended.
+    pub(crate) over_ns: u64,
+    /// Of successes; of the interval that is under way: those before were handed out.
+    pub(crate) latency: Histogram,
+    /// Of successes, as the first byte's.
+    pub(crate) uncorrected: Histogram,
+    pub(crate) first_byte: Histogram,
+    /// Latencies of responses with another status, and times until requests failed.
+    pub(crate) unexpected_latency: Histogram,
+    pub(crate) failure_time: Histogram,
+    pub(crate) connect: Histogram,
+    /// How long after its time each arrival was taken up: sent, or queued where no connection was free.
+    pub(crate) schedule_lag: Histogram,
+    pub(crate) calls: Calls,
+    /// The fewest streams of HTTP/2 that a server allowed on a connection.
+    pub(crate) streams_allowed: u32,
+    /// Whether a connection's bytes went through io_uring.
+    pub(crate) through_ring: bool,
+    pub(crate) handshakes: Handshakes,
+    pub(crate) reasons: Reasons,
+    /// What was odd about responses that were taken all the same.
+    pub(crate) oddities: OddityCounts,
+    /// Whether a response said that the server wants TLS where it was asked in the clear.
+    pub(crate) wants_tls: bool,
+    /// The codes by which servers of HTTP/2 ended connections, but for the one that says that nothing is wrong.
+    pub(crate) goaways: CodeCounts,
+    pub(crate) mix: MixTally,
+    pub(crate) clients: Clients,
+    /// Handed in when the loop is over.
+    pub(crate) sessions: Option<SessionTally>,
+}
+
+/// What one loop has of the shared counters: requests, errors, drops, connections, unexpected statuses.
+pub(crate) type Published = [u64; 5];
+
+/// How many TLS handshakes succeeded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Handshakes {
+    /// Those that began from nothing.
+    pub full: u64,
+    /// Those that resumed the session of a former connection.
+    pub resumed: u64,
+}
+
+/// The durations of an exchange whose response is whole, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Durations {
+    pub(crate) latency_ns: u64,
+    pub(crate) uncorrected_ns: u64,
+    pub(crate) first_byte_ns: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(expected: Statuses) -> Self {
+        Self {
+            expected,
+            unexpected: 0,
+            successes_late: 0,
+            unexpected_late: 0,
+            errors: [0; Outcome::ALL.len()],
+            status: Box::new([0; STATUS_CODES]),
+            bytes: 0,
+            bytes_late: 0,
+            dropped: 0,
+            reconnects: 0,
+            resent: 0,
+            late: 0,
+            queued: 0,
+            abandoned: 0,
+            events_lost: 0,
+            last_done_ns: 0,
+            over_ns: 0,
+            latency: histogram(),
+            uncorrected: histogram(),
+            first_byte: histogram(),
+            unexpected_latency: histogram(),
+            failure_time: histogram(),
+            connect: histogram(),
+            schedule_lag: histogram(),
+            calls: Calls::default(),
+            streams_allowed: u32::MAX,
+            through_ring: false,
+            handshakes: Handshakes::default(),
+            reasons: Reasons::default(),
+            oddities: OddityCounts::default(),
+            wants_tls: false,
+            goaways: CodeCounts::default(),
+            mix: MixTally::default(),
+            clients: Clients::default(),
+            sessions: None,
+        }
+    }
+
+    /// A whole response came.
+    #[inline]
+    pub(crate) fn answered(&mut self, status: u16, in_time: bool, durations: Durations) {
+        let at = usize::from(status);
+        if at >= STATUS_CODES || !self.expected.contains(status) {
+            return self.answered_otherwise(status, in_time, durations.latency_ns);
+        }
+        self.status[at] += 1;
+        if !in_time {
+            self.successes_late += 1;
+        }
+        self.latency.saturating_record(durations.latency_ns);
+        self.uncorrected.saturating_record(durations.uncorrected_ns);
+        self.first_byte.saturating_record(durations.first_byte_ns);
+    }
+
+    /// A whole response came, with a status that is not expected.
+    #[inline(never)]
+    fn answered_otherwise(&mut self, status: u16, in_time: bool, latency_ns: u64) {
+        if let Some(count) = self.status.get_mut(usize::from(status)) {
+            *count += 1;
+        }
+        self.unexpected += 1;
+        self.unexpected_late += u64::from(!in_time);
+        self.unexpected_latency.saturating_record(latency_ns);
+    }
+
+    /// So many requests failed, or their users clicked stop, so long after the time that was intended for them.
+    pub(crate) fn failed(&mut self, outcome: Outcome, count: u64, after_ns: u64) {
+        self.errors[outcome as usize] += count;
+        if outcome.is_error() {
+            self.failure_time.saturating_record_n(after_ns, count);
+        }
+    }
+
+    /// Bytes were received.
+    #[inline]
+    pub(crate) fn received(&mut self, bytes: u64, in_time: bool) {
+        self.bytes += bytes;
+        if !in_time {
+            self.bytes_late += bytes;
+        }
+    }
+
+    /// Whole responses with a status that is expected.
+    pub(crate) fn successes(&self) -> u64 {
+        // Each is recorded there, and nothing else is.
+        self.first_byte.len()
+    }
+
+    /// Whole responses of any status.
+    pub(crate) fn requests(&self) -> u64 {
+        self.successes() + self.unexpected
+    }
+
+    /// Successes that came before the run's end.
+    pub(crate) fn successes_in_time(&self) -> u64 {
+        self.successes() - self.successes_late
+    }
+
+    /// Those of all whole responses that came before the run's end.
+    pub(crate) fn requests_in_time(&self) -> u64 {
+        self.requests() - self.successes_late - self.unexpected_late
+    }
+
+    /// An arrival was taken up.
+    #[inline]
+    pub(crate) fn taken_up(&mut self, intended_ns: u64, now_ns: u64) {
+        let lag_ns = now_ns.saturating_sub(intended_ns);
+        self.late += u64::from(lag_ns > LATE_NS);
+        self.schedule_lag.saturating_record(lag_ns);
+    }
+
+    /// All requests that failed.
+    pub(crate) fn failures(&self) -> u64 {
+        self.errors.iter().sum::<u64>() - self.stopped()
+    }
+
+    /// Requests whose users clicked stop; they stand among the errors, as every outcome does, and are none.
+    pub(crate) fn stopped(&self) -> u64 {
+        self.errors[Outcome::Stopped as usize]
+    }
+
+    /// What is shown while the run goes on, with the connections that are open.
+    pub(crate) fn published(&self, live: u32) -> Published {
+        [self.requests(), self.failures(), self.dropped, u64::from(live), self.unexpected]
+    }
+
+    /// Everything so far that is told over time.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            requests: self.requests(),
+            unexpected: self.unexpected,
+            errors: self.errors,
+            bytes: self.bytes,
+            dropped: self.dropped,
+            queued: self.queued,
+            late: self.late,
+        }
+    }
+
+    /// Adds another loop's tally.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.unexpected += other.unexpected;
+        self.successes_late += other.successes_late;
+        self.unexpected_late += other.unexpected_late;
+        for (count, more) in self.errors.iter_mut().zip(other.errors) {
+            *count += more;
+        }
+        for (count, more) in self.status.iter_mut().zip(other.status.iter()) {
+            *count += more;
+        }
+        self.bytes += other.bytes;
+        self.bytes_late += other.bytes_late;
+        self.dropped += other.dropped;
+        self.reconnects += other.reconnects;
+        self.resent += other.resent;
+        self.late += other.late;
+        self.queued += other.queued;
+        self.abandoned += other.abandoned;
+        self.events_lost += other.events_lost;
+        self.last_done_ns = self.last_done_ns.max(other.last_done_ns);
+        self.over_ns = self.over_ns.max(other.over_ns);
+        self.calls.add(other.calls);
+        self.streams_allowed = self.streams_allowed.min(other.streams_allowed);
+        self.through_ring |= other.through_ring;
+        self.handshakes.full += other.handshakes.full;
+        self.handshakes.resumed += other.handshakes.resumed;
+        self.reasons.merge(&other.reasons);
+        self.oddities.add(other.oddities.iter());
+        self.wants_tls |= other.wants_tls;
+        self.goaways.merge(&other.goaways);
+        self.mix.merge(&other.mix);
+        self.clients.merge(&other.clients);
+        if let Some(more) = &other.sessions {
+            self.sessions.get_or_insert_with(SessionTally::new).merge(more);
+        }
+        for (histogram, more) in [
+            (&mut self.latency, &other.latency),
+            (&mut self.uncorrected, &other.uncorrected),
+            (&mut self.first_byte, &other.first_byte),
+            (&mut self.unexpected_latency, &other.unexpected_latency),
+            (&mut self.failure_time, &other.failure_time),
+            (&mut self.connect, &other.connect),
+            (&mut self.schedule_lag, &other.schedule_lag),
+        ] {
+            // All have the same bounds, so adding cannot fail.
+            histogram.add(more).expect("histograms of the same bounds");
+        }
+    }
+}

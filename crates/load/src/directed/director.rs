@@ -1,0 +1,128 @@
+//! The director, how it is asked, and what it orders.
+
+use crate::requests::piece::Piece;
+use std::collections::VecDeque;
+use std::time::Duration;
+use weir_wire::client::Outcome;
+
+/// The numbers of links lie below this.
+pub const LINKS_MAX: u32 = 1 << 22;
+
+/// Decides for each arrival what is asked.
+pub trait Director: Send {
+    /// An arrival, intended for this time (CLOCK_MONOTONIC nanoseconds); it lasts until [`Orders::over`].
+    fn arrives(&mut self, intended_ns: u64, orders: &mut Orders);
+
+    /// A response on a link is whole; the observer of the loop was given its bytes under the connection's number.
+    fn answered(&mut self, link: u32, connection: u64, status: u16);
+
+    /// All that was asked on a link is answered; `kept` if its connection is still there, otherwise the next request on
+    /// the link opens another.
+    fn idle(&mut self, link: u32, kept: bool, orders: &mut Orders);
+
+    /// The connection of a link ended, or was never made, before all was answered.
+    fn ended(&mut self, link: u32, outcome: Outcome, orders: &mut Orders);
+
+    /// A time that was waited for is over.
+    fn wakes(&mut self, token: u32, orders: &mut Orders);
+}
+
+impl std::fmt::Debug for dyn Director {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Director")
+    }
+}
+
+/// A director and how it is asked.
+#[derive(Debug)]
+pub struct Directed {
+    /// Who decides.
+    pub director: Box<dyn Director>,
+    /// In a closed loop, the arrivals that are under way at a time; at least 1.
+    pub at_a_time: u32,
+    /// So many links are one user's, beginning with each multiple of this number: TLS sessions are resumed among them, and
+    /// nowhere else, until [`Orders::forget`]. 0 = as [`Tls::resume`](crate::Tls::resume) says.
+    pub links_of_a_user: u32,
+}
+
+/// What a director wants to be done, in order.
+#[derive(Debug, Default)]
+pub struct Orders {
+    pub(crate) queue: VecDeque<Order>,
+    pub(crate) links: Vec<Link>,
+}
+
+/// One order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Order {
+    Send(u32),
+    Close(u32),
+    Wake(Duration, u32),
+    Forget(u32),
+    Over,
+    Stop,
+}
+
+/// A place for a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    /// The slot of its connection, if it has one.
+    pub(crate) slot: Option<u32>,
+    /// Requests that are to go out over it next, and their bytes.
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Orders {
+    /// Sends a request on a link: at once if nothing is under way there, otherwise when all that is under way is
+    /// answered. Requests that are ordered together go out together.
+    ///
+    /// `request` is a place in [`crate::Requests::list`]: it says the host and whether the response has a body; `bytes`
+    /// are what goes out in its stead.
+    ///
+    /// # Panics
+    /// If the link's number is not below [`LINKS_MAX`].
+    pub fn request(&mut self, link: u32, request: u32, bytes: &[u8]) {
+        assert!(link < LINKS_MAX, "a link's number is below {LINKS_MAX}");
+        if self.links.len() <= link as usize {
+            self.links.resize_with(link as usize + 1, Link::default);
+        }
+        let place = &mut self.links[link as usize];
+        place.bytes.extend_from_slice(bytes);
+        place.pieces.push(Piece { request, bytes: bytes.len() as u32 });
+        if place.pieces.len() == 1 {
+            self.queue.push_back(Order::Send(link));
+        }
+    }
+
+    /// Closes a link's connection, if it has one; what is under way on it has no answer, and what waits for it is not
+    /// asked.
+    pub fn close(&mut self, link: u32) {
+        if let Some(place) = self.links.get_mut(link as usize) {
+            place.pieces.clear();
+            place.bytes.clear();
+            self.queue.retain(|order| !matches!(order, Order::Send(other) if *other == link));
+        }
+        self.queue.push_back(Order::Close(link));
+    }
+
+    /// The TLS sessions of the user of a link are resumed no more: another user comes in its place.
+    pub fn forget(&mut self, link: u32) {
+        self.queue.push_back(Order::Forget(link));
+    }
+
+    /// Calls [`Director::wakes`] after a time.
+    pub fn wake(&mut self, after: Duration, token: u32) {
+        self.queue.push_back(Order::Wake(after, token));
+    }
+
+    /// An arrival is over.
+    pub fn over(&mut self) {
+        self.queue.push_back(Order::Over);
+    }
+
+    /// Nothing more is to arrive; what is under way goes on.
+    pub fn stop(&mut self) {
+        self.queue.push_back(Order::Stop);
+    }
+}

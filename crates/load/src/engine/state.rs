@@ -1,0 +1,99 @@
+//! What the loop of one thread has.
+
+use crate::LoadError;
+use crate::connect::connection::Connection;
+use crate::connect::connector::Connector;
+use crate::connect::kernel::{Kernel, monotonic_ns};
+use crate::counts::clients::Clients;
+use crate::counts::slices::Slices;
+use crate::counts::tally::{Published, Tally};
+use crate::engine::events::Events;
+use crate::engine::unread::Unread;
+use crate::options::control::Control;
+use crate::plan::chooser::Chooser;
+use crate::plan::run_plan::{Plan, Share};
+use crate::schedule::scheduler::Scheduler;
+
+/// What one read takes at most.
+const BUFFER_BYTES: usize = 128 * 1024;
+/// Reads from one connection before the others have their turn: a response without end must not starve them.
+pub(crate) const READS_IN_A_ROW: u32 = 16;
+
+/// A version of HTTP, as the loop keeps it.
+pub(crate) trait Version {
+    /// What it keeps of each connection.
+    type Http;
+}
+
+/// The state of one loop.
+pub(crate) struct Engine<'a, V: Version> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) control: &'a Control,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) connector: Connector,
+    pub(crate) connections: Vec<Connection<V::Http>>,
+    /// What the version of HTTP keeps of the loop.
+    pub(crate) http: V,
+    /// Says what is asked next.
+    pub(crate) chooser: Chooser,
+    pub(crate) unread: Unread,
+    /// The clock when it was last read.
+    pub(crate) now_ns: u64,
+    /// What the shared counters hold of this loop.
+    pub(crate) published: Published,
+    pub(crate) fatal: Option<LoadError>,
+    pub(crate) buffer: Box<[u8]>,
+    pub(crate) tally: Tally,
+    pub(crate) events: Events,
+    pub(crate) slices: Slices,
+}
+
+/// What a version of HTTP decides of its loop.
+pub(crate) struct Room {
+    /// How many connections have a slot, those that linger included.
+    pub(crate) slots: u32,
+    /// Whether each place for a connection counts as one client, of those that are told apart for fairness.
+    pub(crate) places_are_clients: bool,
+    /// What is asked of the kernel for what comes.
+    pub(crate) receive_buffer: Option<i32>,
+}
+
+impl<'a, V: Version> Engine<'a, V> {
+    /// The loop of a share, `connection` being what the version keeps of a slot.
+    pub(crate) fn new(
+        plan: &'a Plan,
+        control: &'a Control,
+        share: Share,
+        room: &Room,
+        connection: impl Fn() -> V::Http,
+        http: impl FnOnce(&Kernel) -> Result<V, LoadError>,
+    ) -> Result<Self, LoadError> {
+        let mut kernel =
+            Kernel::new(&plan.sockets).map_err(|cause| LoadError::System { what: "epoll_create1", cause })?;
+        kernel.receive_buffer = room.receive_buffer;
+        let http = http(&kernel)?;
+        let clients = Clients::new(plan.sources, room.places_are_clients.then_some(share.connections));
+        Ok(Self {
+            plan,
+            control,
+            scheduler: Scheduler::new(share.arrivals, share.queue, share.limit, share.end_ns, plan.timeout_ns),
+            connector: Connector::new(kernel, room.slots, share.connections, share.lane, plan.hosts.len()),
+            connections: (0..room.slots).map(|_| Connection::new(connection())).collect(),
+            http,
+            chooser: share.chooser,
+            unread: Unread::new(room.slots as usize),
+            now_ns: monotonic_ns(),
+            published: Published::default(),
+            fatal: None,
+            buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            tally: Tally { clients, ..Tally::new(plan.expected.clone()) },
+            events: Events::new(share.events, share.observer, share.lane),
+            slices: share.slices,
+        })
+    }
+
+    /// Brings the shared counters up to date.
+    pub(crate) fn publish(&mut self) {
+        self.control.add(&mut self.published, self.tally.published(self.connector.live));
+    }
+}

@@ -1,0 +1,5 @@
+//! What the loops of a run share, built once from the options.
+
+pub(crate) mod chooser;
+pub(crate) mod run_plan;
+pub(crate) mod table;

@@ -1,0 +1,6 @@
+//! What a run found.
+
+pub(crate) mod health;
+mod load;
+
+pub use load::{Generator, LoadReport};
