@@ -17,7 +17,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use watch::{Shared, Watch};
 use weir_load::reach::{Proxy, ProxyKind};
-use weir_load::{ListedRequest, Control, Options, Order, Request, Schedule, StopRule, Trust, Url, Version, parse_url_file};
+use weir_load::{
+    Control, ListedRequest, Options, Order, Request, Schedule, StopRule, Trust, Url, Version, parse_url_file,
+};
 use weir_terminal::output::print;
 use weir_terminal::stop::Stop;
 use weir_terminal::text_file::{read_lines, unmarked};

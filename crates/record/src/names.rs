@@ -11,19 +11,19 @@ pub(crate) fn number_names(options: &mut Options) -> Vec<String> {
     if let Some(names) = of_a_mix(options) {
         return names;
     }
-    let several = options.asks.hosts().len() > 1;
+    let several = options.requests.hosts().len() > 1;
     let name = |url: &Url, request: &Request| {
         let path = weir_terminal::privacy::without_query(&url.target);
         let host = if several { url.authority() } else { String::new() };
         format!("{} {host}{path}", request.method)
     };
-    if options.asks.list.is_empty() {
+    if options.requests.list.is_empty() {
         return vec![name(&options.url, &options.request)];
     }
     let (mut names, mut numbers) = (Vec::new(), HashMap::new());
-    for ask in &mut options.asks.list {
-        let name = name(&ask.url, &ask.request);
-        ask.request.name = match numbers.get(&name) {
+    for listed in &mut options.requests.list {
+        let name = name(&listed.url, &listed.request);
+        listed.request.name = match numbers.get(&name) {
             Some(number) => *number,
             // What is beyond the bound shares the last name.
             None if names.len() == NAMES_MAX => NAMES_MAX as u32 - 1,
@@ -40,11 +40,11 @@ pub(crate) fn number_names(options: &mut Options) -> Vec<String> {
 
 /// The names of a mix's requests in a run: one for each kind of file.
 fn of_a_mix(options: &mut Options) -> Option<Vec<String>> {
-    let files = &options.asks.mix.as_ref()?.files;
+    let files = &options.requests.mix.as_ref()?.files;
     let mut names = Vec::new();
-    for (number, ask) in (0..).zip(&mut options.asks.list) {
-        ask.request.name = number;
-        names.push(format!("{} {} of {}", ask.request.method, files.kind_name(number), files.name()));
+    for (number, listed) in (0..).zip(&mut options.requests.list) {
+        listed.request.name = number;
+        names.push(format!("{} {} of {}", listed.request.method, files.kind_name(number), files.name()));
     }
     Some(names)
 }

@@ -9,7 +9,7 @@ use crate::transactions::ArmRecording;
 use anyhow::bail;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_capture::{Recorder, BoundarySource, Target};
+use weir_capture::{BoundarySource, Recorder, Target};
 use weir_terminal::stop::Stop;
 use weir_trace::{Cost, Run};
 

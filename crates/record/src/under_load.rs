@@ -10,7 +10,7 @@ use anyhow::bail;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weir_capture::{Footing, Recorder, BoundarySource, Target};
+use weir_capture::{BoundarySource, Footing, Recorder, Target};
 use weir_load::{LoadError, LoadReport, Options};
 use weir_terminal::stop::Stop;
 use weir_trace::Run;

@@ -33,8 +33,8 @@ pub fn session_list(input: &[u8]) {
         Ok((requests, sessions)) => {
             assert!(!sessions.is_empty() && sessions.len() <= text.lines().count());
             assert!(requests.iter().all(|listed| listed.request.bytes(&listed.url, true).is_ok()));
-            let requests: usize = sessions.iter().map(Session::requests).sum();
-            assert!((sessions.len()..=text.lines().count()).contains(&requests));
+            let count: usize = sessions.iter().map(Session::requests).sum();
+            assert!((sessions.len()..=text.lines().count()).contains(&count));
             let mut options = Options::new(base);
             options.requests.list = requests;
             options.requests.sessions = Some(Sessions { list: sessions, seed: 1 });

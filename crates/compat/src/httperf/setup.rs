@@ -18,7 +18,9 @@ use weir_load::directed::Directed;
 use weir_load::host::{self, HostError};
 use weir_load::reach::TlsVersion;
 use weir_load::sessions::{Think, parse_sessions};
-use weir_load::{ListedRequest, Options, Request, Schedule, Sockets, StopRule, Trust, Url, parse_server_list, parse_uri_log};
+use weir_load::{
+    ListedRequest, Options, Request, Schedule, Sockets, StopRule, Trust, Url, parse_server_list, parse_uri_log,
+};
 use weir_terminal::text_file::{read_lines, unmarked};
 
 /// A time without end, where no `--timeout` is given.
@@ -159,9 +161,9 @@ fn workload(arguments: &Arguments, url: &Url) -> anyhow::Result<Workload> {
             let text = read_lines(Path::new(path), LIST_BYTES_MAX)
                 .map_err(|error| anyhow!("--wsesslog: can't open {path}: {error}"))?;
             let think = Think::Fixed(Duration::from_secs_f64(*think));
-            let (asks, sessions) = parse_sessions(&text, Some(url), &Request::default(), think)
+            let (requests, sessions) = parse_sessions(&text, Some(url), &Request::default(), think)
                 .map_err(|error| anyhow!("--wsesslog: {path}: {error}"))?;
-            if let Some(other) = asks.iter().find(|ask| !ask.url.is_same_host(url)) {
+            if let Some(other) = requests.iter().find(|listed| !listed.url.is_same_host(url)) {
                 bail!("--wsesslog: {path}: {}: paths of the server are wanted", other.url);
             }
             Workload::Listed { requests, sessions, next: 0 }
