@@ -42,10 +42,11 @@ arm-clients: deps build ## Fetches, builds and runs programs of others against t
 test: deps ## Runs all tests; the last line counts them.
 	@scripts/test
 
-lint: deps ## Checks the format, the lints and the generated pages; a warning is an error.
+lint: deps ## Checks the format, the lints, the generated pages and the dependencies; a warning is an error.
 	$(CARGO) fmt --all --check
 	@scripts/decisions-index --check
 	@scripts/figures --check
+	@scripts/licences
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 
 check: ## Checks what changed since the last commit: format, lints, and unit tests of the changed crates and of those that use them.
