@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache python arm-clients test lint bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve fuzz soak-arm install install-apache install-php clean
+.PHONY: help check deps build-deps build demo demo-apache python arm-clients test lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve fuzz soak-arm install install-apache install-php clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,11 @@ lint: deps ## Checks the format, the lints, the generated pages and the dependen
 	@scripts/decisions-index --check
 	@scripts/figures --check
 	@scripts/licences
+	@scripts/msrv --dependencies
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+
+msrv: build-deps ## Checks the workspace with the oldest Rust that Cargo.toml promises, which rustup installs; else says why not.
+	@scripts/msrv
 
 check: ## Checks what changed since the last commit: format, lints, and unit tests of the changed crates and of those that use them.
 	@scripts/check
