@@ -88,8 +88,9 @@ impl Transport {
         ring: Option<Staging<'_>>,
     ) -> (io::Result<Sent>, u64) {
         let fd = self.socket.as_raw_fd();
-        match &mut self.session {
-            None if let Some(staging) = ring.filter(|_| self.staged_in != 0 || self.lane == Lane::Ring) => {
+        let ring = ring.filter(|_| self.staged_in != 0 || self.lane == Lane::Ring);
+        match (&mut self.session, ring) {
+            (None, Some(staging)) => {
                 let is_staged = self.staged_in == staging.ring.round();
                 let may_stage = staging.is_wanted && self.lane == Lane::Ring;
                 let socket = Socket { fd, copied };
@@ -100,8 +101,8 @@ impl Transport {
                 }
                 flushed
             }
-            None => send::flush(queue, &mut Socket { fd, copied }),
-            Some(session) => send::flush(queue, &mut session.sealing(fd, copied)),
+            (None, None) => send::flush(queue, &mut Socket { fd, copied }),
+            (Some(session), _) => send::flush(queue, &mut session.sealing(fd, copied)),
         }
     }
 
