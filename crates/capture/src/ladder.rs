@@ -41,6 +41,7 @@ impl Footing {
         match servers::check(&pids) {
             Err(why) if !self.may_fall => Err(why),
             Err(why) => {
+                tracing::info!(rung = self.rung.name(), %why, "comes down to /proc");
                 self.notes.push(format!("rung {:?} not used: {why}", self.rung.name()));
                 (self.rung, self.probes) = (Rung::ProcOnly, None);
                 self.notes.extend(what_is_missing(self.rung));
@@ -104,7 +105,14 @@ impl Ladder {
 
     fn step_on(rung: Rung) -> Result<Option<Probes>, CaptureError> {
         match rung {
-            _ if rung.has_probes() => Probes::load_rung(rung).map(Some),
+            _ if rung.has_probes() => {
+                let loaded = Probes::load_rung(rung);
+                match &loaded {
+                    Ok(_) => tracing::info!(rung = rung.name(), "probes loaded"),
+                    Err(error) => tracing::info!(rung = rung.name(), %error, "probes refused"),
+                }
+                loaded.map(Some)
+            }
             _ => Ok(None),
         }
     }

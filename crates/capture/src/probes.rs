@@ -229,6 +229,7 @@ impl Probes {
             links.push(program.attach().map_err(|error| refusal("attaching them", &error))?);
         }
         self.boundaries.attach(&self.named, &mut links)?;
+        tracing::debug!(programs = links.len(), rung = self.rung().name(), "spine attached");
         Ok(Attached { _links: links })
     }
 
@@ -286,7 +287,7 @@ enum Scope {
 
 fn load_spine(scope: Scope) -> Result<SpineSkel<'static>, CaptureError> {
     bound::check()?;
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, _| {})));
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, tell_of_libbpf)));
     let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
     let (rung, words) = match scope {
         Scope::Host(rung) => (Some(rung), RING_WORDS),
@@ -319,6 +320,17 @@ fn load_spine(scope: Scope) -> Result<SpineSkel<'static>, CaptureError> {
     open.load().map_err(refused(LOADING))
 }
 
+/// Passes on what libbpf says, such as the verifier's reasons, to people who debug; errors reach users by other ways.
+fn tell_of_libbpf(level: libbpf_rs::PrintLevel, text: String) {
+    let text = text.trim_end();
+    match level {
+        libbpf_rs::PrintLevel::Warn => tracing::debug!(target: "weir_capture::libbpf", "{text}"),
+        libbpf_rs::PrintLevel::Info | libbpf_rs::PrintLevel::Debug => {
+            tracing::trace!(target: "weir_capture::libbpf", "{text}");
+        }
+    }
+}
+
 /// Sets the bits of these system calls, of those that the map has room for.
 pub(crate) fn set_calls(bits: &mut [u8], calls: &[libc::c_long]) {
     for call in calls {
@@ -339,6 +351,7 @@ fn set(bits: &mut [u8], index: u32) {
 /// Puts an error of libbpf in our words.
 pub(crate) fn refusal(doing: &'static str, error: &libbpf_rs::Error) -> CaptureError {
     let reason = format!("{error:#}");
+    tracing::debug!(doing, reason, "the kernel refused");
     // A missing tracepoint is told by libbpf as ESRCH when the program that names it is loaded.
     let is_missing = error.kind() == libbpf_rs::ErrorKind::NotFound || reason.contains("os error 3)");
     if is_missing && doing == LOADING {

@@ -8,6 +8,7 @@ mod check;
 mod child;
 mod compare;
 mod decisions;
+mod developer_log;
 mod dropin;
 mod environment;
 mod explain;
@@ -107,6 +108,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = developer_log::begin(std::env::var_os(developer_log::VARIABLE).as_deref()) {
+        eprintln!("weir: {error}");
+        return ExitCode::from(2);
+    }
     if let Some(outcome) = dropin::by_name(std::env::args_os()) {
         return exit_code(outcome);
     }
@@ -156,6 +161,7 @@ fn parsed() -> Result<Command, ExitCode> {
         eprintln!("{words}");
         return Err(ExitCode::from(2));
     }
+    developer_log::command_begins(&matches);
     Cli::from_arg_matches(&matches).map(|cli| cli.command).map_err(refused)
 }
 

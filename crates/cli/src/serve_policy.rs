@@ -377,6 +377,7 @@ fn read(file: &Path) -> Result<Policy, String> {
     let (policy, _) = Policy::read(&name, &text).map_err(|mistakes| {
         mistakes.iter().map(|mistake| format!("{name}:{mistake}")).collect::<Vec<_>>().join("\nweir serve: ")
     })?;
+    tracing::info!(file = name, rules = policy.rules(), "policy read");
     if policy.rules() == 0 {
         return Err(format!("{name}: {NO_RULES}; write one, or serve without a policy"));
     }

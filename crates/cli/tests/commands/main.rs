@@ -2,6 +2,7 @@
 
 mod always_full_disk;
 mod architecture;
+mod developer_log;
 mod functions;
 mod given_inputs;
 mod modules;
