@@ -8,3 +8,4 @@ mod json;
 mod load_page;
 #[path = "../made_up/mod.rs"]
 mod made_up;
+mod outline;
