@@ -1,4 +1,5 @@
 //! Commands that ask little of the clock.
+// scripts/test: loads
 
 mod always_full_disk;
 mod architecture;

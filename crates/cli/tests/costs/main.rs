@@ -1,4 +1,5 @@
 //! What a request takes, counted.
+// scripts/test: counts
 
 mod load_cost;
 mod serve_cost;

@@ -1,4 +1,5 @@
 //! Reports in words, as JSON and as pages.
+// scripts/test: serves
 
 mod bounds;
 mod compare_page;
