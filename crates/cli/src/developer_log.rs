@@ -67,14 +67,18 @@ fn targets(text: &str) -> Result<Targets, FilterError> {
 }
 
 /// Tells which command runs, with which arguments: their names, as values may be secrets.
-pub(crate) fn command_begins(matches: &clap::ArgMatches) {
-    let (mut name, mut of) = (String::new(), matches);
-    while let Some((sub, matches)) = of.subcommand() {
-        (name, of) = (format!("{name} {sub}"), matches);
+pub(crate) fn command_begins(command: &clap::Command, matches: &clap::ArgMatches) {
+    let (mut names, mut of, mut command) = (Vec::new(), matches, command);
+    while let Some((name, matches)) = of.subcommand()
+        && let Some(sub) = command.find_subcommand(name)
+    {
+        names.push(name);
+        (of, command) = (matches, sub);
     }
-    let is_given = |id: &clap::Id| of.value_source(id.as_str()) == Some(clap::parser::ValueSource::CommandLine);
-    let arguments: Vec<&str> = of.ids().filter(|id| is_given(id)).map(clap::Id::as_str).collect();
-    tracing::info!(command = name.trim_start(), arguments = arguments.join(" "), version = crate::VERSION, "begins");
+    let given = command.get_arguments().map(|argument| argument.get_id().as_str());
+    let given = given.filter(|id| of.value_source(id) == Some(clap::parser::ValueSource::CommandLine));
+    let arguments = given.collect::<Vec<_>>().join(" ");
+    tracing::info!(command = names.join(" "), arguments, version = env!("CARGO_PKG_VERSION"), "begins");
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ fn parsed() -> Result<Command, ExitCode> {
         eprintln!("{words}");
         return Err(ExitCode::from(2));
     }
-    developer_log::command_begins(&matches);
+    developer_log::command_begins(&command, &matches);
     Cli::from_arg_matches(&matches).map(|cli| cli.command).map_err(refused)
 }
 

@@ -10,7 +10,7 @@ use weir_testkit::client::Connection;
 fn start(folder: &Path, filter: Option<&str>) -> (Child, String) {
     fs::create_dir_all(folder.join("site")).expect("creates");
     fs::write(folder.join("site/a.txt"), "a").expect("writes");
-    fs::write(folder.join("weir.toml"), "root = \"site\"\n").expect("writes");
+    fs::write(folder.join("weir.toml"), "[[host]]\nroot = \"site\"\n").expect("writes");
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(["serve", "--listen", "127.0.0.1:0", "weir.toml"]).current_dir(folder).env_remove("WEIR_LOG");
     command.envs(filter.map(|filter| ("WEIR_LOG", filter)));
