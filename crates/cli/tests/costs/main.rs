@@ -7,3 +7,4 @@ mod serve_extras_cost;
 mod serve_policy_cost;
 #[path = "../support/mod.rs"]
 mod support;
+mod walk;
