@@ -287,7 +287,7 @@ enum Scope {
 
 fn load_spine(scope: Scope) -> Result<SpineSkel<'static>, CaptureError> {
     bound::check()?;
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, tell_of_libbpf)));
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |level, text| tell_of_libbpf(level, &text))));
     let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
     let (rung, words) = match scope {
         Scope::Host(rung) => (Some(rung), RING_WORDS),
@@ -321,7 +321,7 @@ fn load_spine(scope: Scope) -> Result<SpineSkel<'static>, CaptureError> {
 }
 
 /// Passes on what libbpf says, such as the verifier's reasons, to people who debug; errors reach users by other ways.
-fn tell_of_libbpf(level: libbpf_rs::PrintLevel, text: String) {
+fn tell_of_libbpf(level: libbpf_rs::PrintLevel, text: &str) {
     let text = text.trim_end();
     match level {
         libbpf_rs::PrintLevel::Warn => tracing::debug!(target: "weir_capture::libbpf", "{text}"),
