@@ -1,4 +1,5 @@
 //! The benchmarks run, on an input too small to mean anything.
+// scripts/test: counts
 
 use std::path::Path;
 use std::process::{Command, Stdio};

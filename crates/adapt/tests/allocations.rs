@@ -1,4 +1,5 @@
 //! A tick in which nothing changes allocates nothing, with 1,000 rules, 10,000 atoms, 1,000 sessions and 1,000 clients.
+// scripts/test: serves
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -185,6 +185,7 @@ impl Intake {
         let delay_ns = self.refused.get(&announcement).map_or(SECOND_NS, |refused| refused.delay_ns * 2);
         let delay_ns = delay_ns.min(60 * SECOND_NS);
         if self.refused.len() < MOST_REFUSED || self.refused.contains_key(&announcement) {
+            tracing::debug!(pid = announcement.pid, %error, "agent refuses a client");
             let retry = Retry { reason: error.to_string(), again_ns: now_ns + delay_ns, delay_ns };
             self.refused.insert(announcement, retry);
         }
@@ -248,6 +249,7 @@ impl Intake {
             waits.follow(announcement.pid);
         }
         let command = host::command_of(announcement.pid);
+        tracing::info!(pid = announcement.pid, number, command, "agent reads a client");
         let client = Client::new(number, announcement, process, memory, command, &self.parts.left.positions);
         client.say_listening(host::now_ns());
         self.clients.insert(number, client);

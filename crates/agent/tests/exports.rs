@@ -1,5 +1,6 @@
 //! Transactions on their way out: an OpenTelemetry receiver that fails in every way, a real collector, Prometheus, and
 //! agents of two hosts.
+// scripts/test: counts
 
 #[path = "exports/collector.rs"]
 mod collector;

@@ -1,5 +1,6 @@
 //! The C interface as C programs see it: each of `tests/c` is built with the header and linked with the library, and
 //! run as it is, under AddressSanitizer, under ThreadSanitizer and under valgrind.
+// scripts/test: counts
 
 use std::ffi::OsStr;
 use std::fs;

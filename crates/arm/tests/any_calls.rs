@@ -1,5 +1,6 @@
 //! Any calls in any order, with any handles and numbers, while agents come, go and write nonsense: nothing breaks, and
 //! each record is read once or counted as lost.
+// scripts/test: waits
 
 use proptest::prelude::*;
 use std::ptr;

@@ -41,6 +41,7 @@ impl Footing {
         match servers::check(&pids) {
             Err(why) if !self.may_fall => Err(why),
             Err(why) => {
+                tracing::info!(rung = self.source.name(), %why, "comes down to /proc");
                 self.notes.push(format!("rung {:?} not used: {why}", self.source.name()));
                 (self.source, self.probes) = (BoundarySource::ProcOnly, None);
                 self.notes.extend(what_is_missing(self.source));
@@ -109,7 +110,14 @@ impl Ladder {
 
     fn step_on(source: BoundarySource) -> Result<Option<Probes>, CaptureError> {
         match source {
-            _ if source.has_probes() => Probes::load_source(source).map(Some),
+            _ if source.has_probes() => {
+                let loaded = Probes::load_source(source);
+                match &loaded {
+                    Ok(_) => tracing::info!(rung = source.name(), "probes loaded"),
+                    Err(error) => tracing::info!(rung = source.name(), %error, "probes refused"),
+                }
+                loaded.map(Some)
+            }
             _ => Ok(None),
         }
     }

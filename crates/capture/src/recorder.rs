@@ -120,6 +120,7 @@ impl Recorder {
         let attached = probes.attach()?;
         for source in &mut sources {
             source.attach()?;
+            tracing::debug!(source = source.name(), "source attached");
         }
         // A child that was born between the listing and its mark is found now that forks are followed.
         let pids: BTreeSet<u32> = trees(target.pids.iter().copied());
@@ -248,6 +249,7 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
                 collector.end_window()?;
                 // Before the sources, which may look up names now: the server need not pay meanwhile.
                 drop(links);
+                tracing::debug!(stopping, "probes detached");
                 collector.sources.iter_mut().for_each(|source| source.detach());
                 // What they had still to tell, such as those names.
                 collector.ask_sources(clock_ns(libc::CLOCK_MONOTONIC))?;
@@ -278,6 +280,7 @@ fn collector_main(collector: &mut Collector, attached: Attached) -> Result<Cost,
         cost.lost += written.lost;
     }
     let of_sources = collector.sources.iter().map(|source| source.cpu_ns()).sum::<u64>();
+    tracing::info!(events = cost.events, bytes = cost.bytes, lost = cost.lost, "recording ended");
     cost.cpu_seconds = (clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) + of_sources) as f64 / 1e9;
     Ok(cost)
 }

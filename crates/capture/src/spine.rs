@@ -77,7 +77,7 @@ impl Spine {
     /// Loads the probes for what they are to tell.
     pub(crate) fn load(scope: Scope) -> Result<Self, CaptureError> {
         bound::check()?;
-        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |_, _| {})));
+        libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |level, text| tell_of_libbpf(level, &text))));
         let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
         let (source, words) = match scope {
             Scope::Host(source) => (Some(source), RING_WORDS),
@@ -153,9 +153,21 @@ pub(crate) fn set_calls(bits: &mut [u8], calls: &[libc::c_long]) {
     }
 }
 
+/// Passes on what libbpf says, such as the verifier's reasons, to people who debug; errors reach users by other ways.
+fn tell_of_libbpf(level: libbpf_rs::PrintLevel, text: &str) {
+    let text = text.trim_end();
+    match level {
+        libbpf_rs::PrintLevel::Warn => tracing::debug!(target: "weir_capture::libbpf", "{text}"),
+        libbpf_rs::PrintLevel::Info | libbpf_rs::PrintLevel::Debug => {
+            tracing::trace!(target: "weir_capture::libbpf", "{text}");
+        }
+    }
+}
+
 /// Puts an error of libbpf in our words.
 pub(crate) fn refusal(doing: &'static str, error: &libbpf_rs::Error) -> CaptureError {
     let reason = format!("{error:#}");
+    tracing::debug!(doing, reason, "the kernel refused");
     // A missing tracepoint is told by libbpf as ESRCH when the program that names it is loaded.
     let is_missing = error.kind() == libbpf_rs::ErrorKind::NotFound || reason.contains("os error 3)");
     if is_missing && doing == LOADING {

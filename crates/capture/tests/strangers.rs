@@ -1,5 +1,6 @@
 //! Connections of other services are none of a run's business, though they are older than the recording; the server's
 //! own to what it asks are.
+// scripts/test: serves
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};

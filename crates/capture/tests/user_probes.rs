@@ -1,4 +1,5 @@
 //! Probes are set where they were asked for, every hit is told with its argument, and what would be dear is refused.
+// scripts/test: serves
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@ mod always;
 mod arm;
 mod check;
 mod compare;
+mod developer_log;
 mod dropin;
 mod environment;
 mod explain;
@@ -95,6 +96,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Err(error) = developer_log::begin(std::env::var_os(developer_log::VARIABLE).as_deref()) {
+        eprintln!("weir: {error}");
+        return ExitCode::from(2);
+    }
     if let Some(outcome) = dropin::by_name(std::env::args_os()) {
         return exit_code(outcome);
     }
@@ -144,6 +149,7 @@ fn parsed() -> Result<Command, ExitCode> {
         eprintln!("{words}");
         return Err(ExitCode::from(2));
     }
+    developer_log::command_begins(&command, &matches);
     Cli::from_arg_matches(&matches).map(|cli| cli.command).map_err(refused)
 }
 

@@ -10,6 +10,16 @@ Examples:
   weir completions zsh > /usr/local/share/zsh/site-functions/_weir
   weir completions fish > ~/.config/fish/completions/weir.fish";
 
+/// Variables that every command reads, for the page of `weir`.
+const ENVIRONMENT: &str = "\
+.SH ENVIRONMENT
+.TP
+\\fBWEIR_LOG\\fR
+For people who debug weir: which events of its own work it tells on standard error.
+A level (error, warn, info, debug, trace, off), alone or for a part of weir, as in info,weir_server=debug.
+Without it weir tells none.
+";
+
 /// Write the man pages, one for each command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  weir man /usr/local/share/man/man1    then: man weir-explain")]
@@ -56,6 +66,9 @@ fn page(directory: &Path, name: &str, command: &clap::Command) -> anyhow::Result
     man.render_options_section(&mut text)?;
     if command.has_subcommands() {
         man.render_subcommands_section(&mut text)?;
+    }
+    if name == "weir" {
+        text.extend_from_slice(ENVIRONMENT.as_bytes());
     }
     if let Some(examples) = command.get_after_help() {
         text.extend_from_slice(as_it_stands(&examples.to_string()).as_bytes());

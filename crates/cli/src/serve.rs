@@ -5,7 +5,7 @@ mod said;
 use crate::given_files::ARM_BYTES_MAX;
 use crate::serve_policy::{Adapting, PolicyArgs};
 use anyhow::{Context, anyhow};
-use said::{announce, farewell, greeting};
+use said::{announce, begins, farewell};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -312,7 +312,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(adapting) = &mut adapting {
         adapting.prepare(&server, user.as_deref())?;
     }
-    announce(&greeting(&server), log_is_stdout);
+    begins(&server, log_is_stdout);
     let reloader = server.reloader();
     let counts = server.run_with(stop.flag(), || {
         // The server is confined by now, and so are the threads that start here.
@@ -418,6 +418,7 @@ fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) -> Option<Op
 
 /// The options of the file, if one is given, overridden by those of the command line.
 fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
+    tracing::info!(root = %args.root.display(), is_file, "reads its settings");
     let mut options = if is_file { read_configuration(&args.root)? } else { Options::new(args.root) };
     let passed_on = systemd_sockets(&std::env::vars_os().collect());
     if !args.listen.is_empty() {

@@ -378,6 +378,7 @@ fn read(file: &Path) -> anyhow::Result<Policy> {
     let (policy, _) = Policy::read(&name, &text).map_err(|mistakes| {
         anyhow!(mistakes.iter().map(|mistake| format!("{name}:{mistake}")).collect::<Vec<_>>().join("\nweir serve: "))
     })?;
+    tracing::info!(file = name, rules = policy.rules(), "policy read");
     if policy.rules() == 0 {
         bail!("{name}: {NO_RULES}; write one, or serve without a policy");
     }

@@ -1,4 +1,5 @@
 //! `weir record --always`: windows, restarts of the server and of the recorder, alerts, and what it may not remove.
+// scripts/test: loads
 
 mod support;
 

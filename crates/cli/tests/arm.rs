@@ -1,4 +1,5 @@
 //! `weir agent` and `weir arm` on a program in C that calls the library, in two processes.
+// scripts/test: serves
 
 #[path = "arm/explained.rs"]
 mod explained;

@@ -1,4 +1,5 @@
 //! `weir compare` by a plan, on real servers: what it shows, and that an end at any time loses no measurement.
+// scripts/test: waits
 
 mod support;
 

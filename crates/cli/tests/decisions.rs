@@ -1,5 +1,6 @@
 //! Decisions of a real server's rules under a real load, in runs whose recording could not see them: `--decisions` puts
 //! them on the time line, each once, and says what it cannot.
+// scripts/test: waits
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! `make demo` and `make demo-apache` explain what they load, the report is where they say that it is, and they ask for
 //! no package that only tests need.
+// scripts/test: loads
 
 mod support;
 

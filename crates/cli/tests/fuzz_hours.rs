@@ -1,4 +1,5 @@
 //! What is promised of fuzzing is what is on record: the sum of all runs, and which targets have none.
+// scripts/test: waits
 
 use std::collections::BTreeSet;
 use std::fs;

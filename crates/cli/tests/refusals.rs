@@ -1,4 +1,5 @@
 //! What cannot be done is refused in words, with the remedy and the right exit code; what was recorded stays readable.
+// scripts/test: waits
 
 mod support;
 

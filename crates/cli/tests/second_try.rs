@@ -1,4 +1,5 @@
 //! `scripts/test` tries what failed once more, and says so; what fails again, or is no test of real servers, stays failed.
+// scripts/test: waits
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +31,8 @@ fn tests(module: &str, names: &[&str]) -> String {
 struct Trial(tempfile::TempDir);
 
 impl Trial {
-    fn new() -> Self {
+    /// A package whose smaller program begins so.
+    fn new(how: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let place = |name: &str, text: &str| {
             let file = folder.path().join(name);
@@ -43,7 +45,7 @@ impl Trial {
             "tests/real.rs",
             &tests("servers", &["one", "two", "three", "four", "five", "six", "eight", "nine", "ten"]),
         );
-        place("tests/other.rs", &tests("servers", &["seven"]));
+        place("tests/other.rs", &(how.to_owned() + &tests("servers", &["seven"])));
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/test");
         fs::create_dir(folder.path().join("scripts")).expect("a folder");
         fs::copy(script, folder.path().join("scripts/test")).expect("the script");
@@ -55,7 +57,7 @@ impl Trial {
     /// Runs it; its output and the lines of its end.
     fn run(&self, fails: &[(&str, &str)]) -> (Output, Vec<String>) {
         // By its interpreter: the other test, should it fork while the copy is written, would keep it from being executed.
-        let mut command = Command::new("bash");
+        let mut command = Command::new("python3");
         command.arg(self.0.path().join("scripts/test"));
         // Neither the build directory nor the choices of the Cargo that runs this test.
         command.env("CARGO_TARGET_DIR", self.0.path().join("target")).env("CARGO_TERM_COLOR", "never");
@@ -69,7 +71,7 @@ impl Trial {
 
 #[test]
 fn what_failed_is_tried_once_more_and_named() {
-    let trial = Trial::new();
+    let trial = Trial::new("");
     let (output, end) = trial.run(&[]);
     assert!(output.status.success() && end == ["11 passed, 0 failed, 0 skipped"], "{output:?}");
 
@@ -86,7 +88,7 @@ fn what_failed_is_tried_once_more_and_named() {
 
 #[test]
 fn what_cannot_be_chance_is_not_tried_again() {
-    let trial = Trial::new();
+    let trial = Trial::new("");
     for (fails, expected) in [
         // More than eight, of which each would pass.
         (("FAIL_ONCE", "one two three four five six eight nine ten"), "2 passed, 9 failed, 0 skipped"),
@@ -98,4 +100,23 @@ fn what_cannot_be_chance_is_not_tried_again() {
         assert!(output.status.code() == Some(101) && end == [expected], "{fails:?}: {end:?} {output:?}");
         assert!(!String::from_utf8_lossy(&output.stdout).contains("second try"), "{output:?}");
     }
+}
+
+#[test]
+fn a_program_says_how_it_may_run() {
+    let trial = Trial::new("// scripts/test: serves, also by epoll, 2 threads\n");
+    let (output, end) = trial.run(&[]);
+    assert!(output.status.success() && end == ["12 passed, 0 failed, 0 skipped"], "{output:?}");
+    // It fails at one of its two runs and passes when that one is tried again.
+    let (output, end) = trial.run(&[("FAIL_ONCE", "seven")]);
+    let expected = ["second try: servers::seven", "12 passed, 0 failed, 0 skipped"];
+    assert!(output.status.success() && end == expected, "{end:?} {output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("SECOND TRY PASSED"), "{output:?}");
+
+    let trial = Trial::new("// scripts/test: servs\n");
+    let mut command = Command::new("python3");
+    command.arg(trial.0.path().join("scripts/test")).env("CARGO_TARGET_DIR", trial.0.path().join("target"));
+    let output = command.output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("knows no word `servs`"), "{output:?}");
 }

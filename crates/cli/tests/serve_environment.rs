@@ -1,5 +1,6 @@
 //! What `weir serve --policy` shows of what it knows: methods of forecasts beside each other, and the environment database
 //! as a table to ask.
+// scripts/test: waits
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! A replay of a server's recording shows what other rules would have done, also during a run that was recorded
 //! meanwhile.
+// scripts/test: waits
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Rules read what requests wait for in a server's loops, and `weir env` shows it by the names of the reports.
+// scripts/test: waits
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Options of `weir serve` about sites override the settings of a configuration file.
+// scripts/test: waits
 
 mod support;
 

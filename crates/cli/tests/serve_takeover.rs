@@ -1,4 +1,5 @@
 //! `weir serve --take-over`: one server follows another at the same addresses, and no client notices.
+// scripts/test: waits
 
 #[path = "../../server/tests/harness/python.rs"]
 mod python;

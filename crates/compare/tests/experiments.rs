@@ -1,4 +1,5 @@
 //! Experiments on real small servers: planted differences are found, equal things are not told apart.
+// scripts/test: waits
 mod support;
 
 use support::{alone, command, plain_load, plan, role, run};

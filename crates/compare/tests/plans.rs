@@ -1,4 +1,5 @@
 //! Experiments beyond a pair: more subjects, ends before the last block, results that survive, servers with commands.
+// scripts/test: waits
 mod support;
 
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
 //! The endpoint from outside: many clients, slow ones, ones that go, ones that send nonsense.
+// scripts/test: serves
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -64,11 +64,12 @@ fn task_of(detail: Detail) -> Option<u32> {
 /// Who is to blame, in a word: of the server's own, all processes of a name together, however many come and go.
 fn culprit(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
     let own = |pid| joiner.task_name_at(pid, at_ns).filter(|name| name.traced);
-    match detail {
-        Detail::Task(pid) if let Some(name) = own(pid) => name.name.clone(),
-        Detail::Held(pid, by) if let Some(name) = own(pid) => format!("{}, {}", name.name, by.words()),
-        _ => label(joiner, detail, at_ns),
-    }
+    let words = match detail {
+        Detail::Task(pid) => own(pid).map(|name| name.name.clone()),
+        Detail::Held(pid, by) => own(pid).map(|name| format!("{}, {}", name.name, by.words())),
+        _ => None,
+    };
+    words.unwrap_or_else(|| label(joiner, detail, at_ns))
 }
 
 /// Who or what it is, a process with its number and its name at a time.

@@ -29,6 +29,7 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
     let cpu = options.cpu;
     let (slices, collector) = slices::channel(options.sampling, options.threads, start_ns);
     let shares = shares(&mut options, start_ns, slices);
+    tracing::info!(hosts = plan.hosts.len(), threads = shares.len(), is_http2 = wire.is_some(), "run begins");
     *locked(&control.series) = Series::new(options.sampling);
     let results: Vec<Result<(Tally, Health, u64), LoadError>> = std::thread::scope(|scope| {
         let (plan, wire) = (&plan, wire.as_ref());
@@ -56,6 +57,7 @@ pub fn run(mut options: Options, control: &Control) -> Result<LoadReport, LoadEr
             })
             .collect()
     });
+    tracing::info!(is_stopped = control.is_stopped(), "all loops have ended");
     let series = locked(&control.series).clone();
     let mut whole = Tally { latency: series.whole().clone(), ..Tally::new(options.expected.clone()) };
     let mut health = Vec::new();
@@ -97,6 +99,7 @@ fn drive(
     // Timers are to fire when they are due, not up to 50 us later together with others.
     // SAFETY: the call takes numbers only; where it is refused, timers stay as they were.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    let lane = share.lane;
     share.slices.begin();
     let work: Box<dyn FnOnce() -> Result<(Tally, u64), LoadError> + '_> = match wire {
         None => {
@@ -109,8 +112,10 @@ fn drive(
         }
     };
     std::thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
+    tracing::debug!(lane, "loop connects and sends");
     let probe = Probe::begin();
-    let (tally, end_ns) = work()?;
+    let (tally, end_ns) = work().inspect_err(|error| tracing::debug!(lane, %error, "loop failed"))?;
+    tracing::debug!(lane, abandoned = tally.abandoned, "loop ended");
     Ok((tally, probe.end(), end_ns))
 }
 

@@ -1,4 +1,5 @@
 //! When this host or the server's queue has run out of something: each under its own name, and no tight loop.
+// scripts/test: loads
 
 mod server;
 

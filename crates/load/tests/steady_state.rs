@@ -1,4 +1,5 @@
 //! What a request costs the generator in allocations and system calls, which no busy machine changes.
+// scripts/test: waits
 
 mod server;
 

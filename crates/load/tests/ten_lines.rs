@@ -1,4 +1,5 @@
 //! The example of ten lines does what it says.
+// scripts/test: waits
 
 mod server;
 

@@ -1,4 +1,5 @@
 //! What holds under every policy: each request is served once, and no node has more than its policy allows.
+// scripts/test: serves
 
 use proptest::prelude::*;
 use weir_plan::{

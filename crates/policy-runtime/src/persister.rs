@@ -51,6 +51,7 @@ pub fn run(from: impl Read, mut to: impl Write, places: &Places, alerts: &mut dy
     let mut from = std::io::BufReader::new(from);
     let mut recording = places.recording.as_deref().map(|path| Recording::new(path, places));
     let mut database = places.database.as_deref().map(|path| Database::new(path, places.limits));
+    tracing::info!(recording = ?places.recording, database = ?places.database, "persister begins");
     let (mut line, mut lines_taken, mut reported) = (Vec::new(), 0, Report::default());
     loop {
         line.clear();
@@ -88,6 +89,7 @@ pub fn run(from: impl Read, mut to: impl Write, places: &Places, alerts: &mut dy
     recording.as_mut().and_then(Recording::finish).iter().for_each(|word| tell(word));
     database.iter_mut().for_each(Database::keep_last);
     database.as_mut().and_then(|database| database.write(true)).iter().for_each(|word| tell(word));
+    tracing::info!(lines_taken, "persister ends");
 }
 
 /// Tells the server how it stands, where that is something new: a pipe takes so little at once or not at all.

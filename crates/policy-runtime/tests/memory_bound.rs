@@ -1,4 +1,5 @@
 //! What following ten thousand atoms and a thousand sessions takes, in a program of its own, whose allocator counts.
+// scripts/test: waits
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,6 +1,7 @@
 //! The package for Python does what it says: `python/tests` run against nginx.
 //!
 //! The module is the one that Cargo has built beside this test, so that no package index is needed.
+// scripts/test: counts
 
 use std::fs;
 use std::path::{Path, PathBuf};

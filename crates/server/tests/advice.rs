@@ -1,4 +1,5 @@
 //! The server asks the adviser about the paths that its rules govern, obeys it, and reports the end of every response.
+// scripts/test: waits
 
 mod harness;
 

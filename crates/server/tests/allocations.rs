@@ -1,5 +1,6 @@
 //! A request for a cached file allocates nothing. It is a test binary of its own, because it counts all
 //! allocations of the process.
+// scripts/test: serves, also by epoll
 
 mod harness;
 

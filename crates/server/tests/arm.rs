@@ -1,4 +1,5 @@
 //! Requests as business transactions, as an agent receives them. It is one test, because it sets environment variables.
+// scripts/test: serves
 
 mod harness;
 

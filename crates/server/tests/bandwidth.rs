@@ -1,5 +1,6 @@
 //! Two clients side by side, behind networks of their own: the slow one gets the small variant, the fast one the large
 //! one.
+// scripts/test: waits
 
 mod harness;
 

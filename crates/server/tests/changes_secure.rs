@@ -1,5 +1,6 @@
 //! Files that change while they are sent over TLS and over HTTP/2: no response has bytes of two versions, and a client
 //! can tell that a response was cut off.
+// scripts/test: counts
 
 mod harness;
 

@@ -1,5 +1,6 @@
 //! What happens when the process has no descriptor left. It is a test binary of its own, because the limit is
 //! one of the whole process.
+// scripts/test: serves, also by epoll
 
 mod harness;
 

@@ -1,5 +1,6 @@
 //! HTTP/2 against other implementations: hyperframe and hpack for each frame and each error, h2, nghttp, h2load and
 //! curl as clients.
+// scripts/test: loads
 
 mod harness;
 

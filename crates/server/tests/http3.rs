@@ -1,4 +1,5 @@
 //! HTTP/3 against other implementations: aioquic for each frame, each error and whole files, Chromium as a browser.
+// scripts/test: serves
 
 mod harness;
 

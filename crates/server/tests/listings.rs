@@ -1,4 +1,5 @@
 //! Listings of directories: kept in memory, and still up to date.
+// scripts/test: waits
 
 mod harness;
 

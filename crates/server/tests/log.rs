@@ -1,4 +1,5 @@
 //! What the access log says, and what it does not.
+// scripts/test: serves
 
 mod harness;
 

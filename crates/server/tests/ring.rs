@@ -1,5 +1,6 @@
 //! Connections on io_uring answer as those on epoll do, byte for byte, to any sequence of requests; and the server uses
 //! epoll on a system that refuses io_uring.
+// scripts/test: serves
 
 mod harness;
 

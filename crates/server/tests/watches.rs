@@ -1,5 +1,6 @@
 //! The inotify watches of a server, counted by the kernel. The test is alone in its process, which has no other
 //! watches.
+// scripts/test: serves
 
 mod harness;
 

@@ -1,4 +1,5 @@
 //! The store under what happens to files: many writes, their bounds, `kill -9`, a full disk, damage.
+// scripts/test: serves
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -75,6 +75,37 @@ pub fn total(text: &str) -> u64 {
     total.and_then(|total| total.trim().parse().ok()).expect("a total")
 }
 
+/// What each function took by itself, without those that it called: of the names that callgrind wrote, which are those
+/// of symbols. What the compiler has inlined counts for the function that it stands in.
+pub fn by_function(text: &str) -> BTreeMap<String, u64> {
+    // A name is written once, with a number that stands for it from then on: `fn=(7) name`, `fn=(7)`.
+    let mut names: BTreeMap<&str, String> = BTreeMap::new();
+    let mut own: BTreeMap<String, u64> = BTreeMap::new();
+    let (mut current, mut is_of_a_call) = (String::new(), false);
+    for line in text.lines() {
+        if let Some((of, name)) = line.split_once("fn=").filter(|(of, _)| matches!(*of, "" | "c")) {
+            let (number, rest) = name.split_once(')').unwrap_or((name, ""));
+            // A function that calls itself has a name for each depth: `name'2`.
+            let rest = rest.trim().split('\'').next().unwrap_or_default();
+            if !rest.is_empty() {
+                names.insert(number, rest.to_owned());
+            }
+            if of.is_empty() {
+                current = names.get(number).cloned().unwrap_or_default();
+            }
+        } else if line.starts_with("calls=") {
+            // The line after it is what the called function took.
+            is_of_a_call = true;
+        } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
+            let cost = line.split_whitespace().nth(1).and_then(|cost| cost.parse::<u64>().ok()).unwrap_or(0);
+            if !std::mem::take(&mut is_of_a_call) {
+                *own.entry(current.clone()).or_default() += cost;
+            }
+        }
+    }
+    own
+}
+
 /// Refuses a count that is not within `least` and `most`, both left out.
 ///
 /// # Errors
@@ -123,6 +154,15 @@ mod tests {
     #[should_panic(expected = "after 6 looks: too many: 7.000, asked are 1.0 to 6.0")]
     fn what_is_too_many_each_time_is_refused() {
         settled(|least| within("too many", least.each("all", (10, 100), |requests| 7 * requests), 1.0, 6.0));
+    }
+
+    #[test]
+    fn functions_have_what_they_took_by_themselves() {
+        let text = "events: Ir\nfl=(1) ???\nfn=(1) a::b\n0 5\ncfn=(2) c::d\ncalls=1 0\n0 70\n0 6\n\nfn=(2)\n+3 30\n* 40\n\n\
+                    fn=(3) c::d'2\n0 1\n\ntotals: 82\n";
+        let found = by_function(text);
+        assert_eq!(found, BTreeMap::from([("a::b".to_owned(), 11), ("c::d".to_owned(), 71)]));
+        assert_eq!(found.values().sum::<u64>(), total(text));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Tiles of a run written by hand, against what was written: the time of each task is the same on every level, and
 //! where single events are told they are those of the run.
+// scripts/test: serves
 
 use serde_json::Value;
 use std::collections::BTreeMap;

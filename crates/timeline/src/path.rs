@@ -120,8 +120,9 @@ impl Walk<'_> {
                         self.step(begin, turn, queue, pid, Detail::None);
                         self.step(turn, end, Part::Run, pid, Detail::None);
                     }
-                    State::Blocked { state, .. } if let Some(by) = hold_of(state) => {
-                        self.step(begin, end, Part::Stopped, pid, Detail::Held(pid, by));
+                    State::Blocked { state, .. } if hold_of(state).is_some() => {
+                        let held = hold_of(state).map_or(Detail::None, |by| Detail::Held(pid, by));
+                        self.step(begin, end, Part::Stopped, pid, held);
                     }
                     State::Blocked { .. } if begin < busy_until => self.step(begin, end, queue, pid, Detail::None),
                     State::Blocked { .. } if self.hands_over(woken_by, pid) => {
@@ -189,8 +190,9 @@ impl Walk<'_> {
                 State::Runnable { .. } => self.wait_cpu(pid, &spell),
                 State::Unknown => self.step(begin, end, Part::Unattributed, pid, Detail::None),
                 State::Running { .. } => self.run_or_queue(pid, begin, end, &foreign),
-                State::Blocked { state, .. } if let Some(by) = hold_of(state) => {
-                    self.step(begin, end, Part::Stopped, pid, Detail::Held(pid, by));
+                State::Blocked { state, .. } if hold_of(state).is_some() => {
+                    let held = hold_of(state).map_or(Detail::None, |by| Detail::Held(pid, by));
+                    self.step(begin, end, Part::Stopped, pid, held);
                 }
                 State::Blocked { .. } if self.was_handed_over(pid, &spell) => return Some((woken_by, end)),
                 State::Blocked { state, syscall } => {

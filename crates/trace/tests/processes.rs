@@ -1,4 +1,5 @@
 //! Runs and processes: several at a time, killed ones, full disks, and the memory that reading takes.
+// scripts/test: serves
 
 mod support;
 

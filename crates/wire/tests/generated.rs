@@ -1,4 +1,5 @@
 //! The headers and the schema that other languages read are those that the table of kinds makes.
+// scripts/test: serves
 
 use std::path::Path;
 use weir_wire::schema;

@@ -2,6 +2,7 @@
 //!
 //! The inputs are the same every time; a failing one is printed, and belongs to the seeds then. With `BODY_ROUNDS` in the
 //! environment so many rounds of other inputs are tried.
+// scripts/test: serves
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,5 @@
 //! The language of rules, and what an engine decides by them.
+// scripts/test: serves
 
 mod contests;
 mod engine;

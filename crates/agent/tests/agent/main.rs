@@ -1,4 +1,5 @@
 //! The agent with clients that are written word by word.
+// scripts/test: serves
 
 mod damage;
 mod figures;

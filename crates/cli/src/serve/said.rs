@@ -3,8 +3,19 @@
 use std::io::Write;
 use weir_server::{Counts, Server};
 
+/// Says what is served where.
+pub(super) fn begins(server: &Server, log_is_stdout: bool) {
+    for local in server.locals() {
+        tracing::info!(%local, "socket bound");
+    }
+    if let Some(local) = server.admin_local() {
+        tracing::info!(%local, "socket of the status page bound");
+    }
+    announce(&greeting(server), log_is_stdout);
+}
+
 /// What is served where, in one line.
-pub(super) fn greeting(server: &Server) -> String {
+fn greeting(server: &Server) -> String {
     let urls: Vec<String> = server.locals().iter().map(ToString::to_string).collect();
     let loops = server.loops();
     let plural = if loops == 1 { "" } else { "s" };

@@ -1,7 +1,9 @@
 //! Commands that ask little of the clock.
+// scripts/test: loads
 
 mod always_full_disk;
 mod architecture;
+mod developer_log;
 mod examples;
 mod functions;
 mod given_inputs;

@@ -1,4 +1,5 @@
 //! What a request takes, counted.
+// scripts/test: counts
 
 mod load_cost;
 mod serve_cost;
@@ -6,3 +7,4 @@ mod serve_extras_cost;
 mod serve_policy_cost;
 #[path = "../support/mod.rs"]
 mod support;
+mod walk;

@@ -15,21 +15,21 @@ const MANY: (u64, u64) = (200, 2_000);
 const SESSIONS: (u64, u64) = (50, 300);
 
 /// A way to ask: what `weir load` is told, and how much a request may take.
-struct Way {
-    name: &'static str,
-    file: &'static str,
-    requests: (u64, u64),
-    options: &'static [&'static str],
+pub(crate) struct Way {
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) requests: (u64, u64),
+    pub(crate) options: &'static [&'static str],
     /// How the server's bytes come and go.
-    io: &'static str,
+    pub(crate) io: &'static str,
     /// Instructions of the whole process, by callgrind.
-    instructions: f64,
+    pub(crate) instructions: f64,
     /// System calls, by strace.
-    calls: f64,
+    pub(crate) calls: f64,
 }
 
 /// What is asked for often, and how often.
-const SMALL: Way =
+pub(crate) const SMALL: Way =
     Way { name: "", file: "a.txt", requests: MANY, options: &[], io: "auto", instructions: 0.0, calls: 0.0 };
 
 /// Bounds of instructions lie at most 3 % above the least of several counts with Rust 1.95 on 2026-11-25: 2,776, 3,346,
@@ -162,14 +162,14 @@ fn calls_of(way: &Way, asked: &Asked, name: &str) -> u64 {
 }
 
 /// What a server is asked for.
-struct Asked {
-    file: &'static str,
-    connections: u32,
-    requests: u64,
+pub(crate) struct Asked {
+    pub(crate) file: &'static str,
+    pub(crate) connections: u32,
+    pub(crate) requests: u64,
 }
 
 /// Has a server that another program runs and looks at answer so many requests; what that program writes.
-fn through(by: &[&str], way: &Way, asked: &Asked) -> String {
+pub(crate) fn through(by: &[&str], way: &Way, asked: &Asked) -> String {
     let Asked { file, connections, requests } = asked;
     let folder = tempfile::tempdir().expect("a directory");
     let found = folder.path().join("found");

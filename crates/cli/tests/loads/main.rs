@@ -1,4 +1,5 @@
 //! `weir load`, and what it says of servers that fail.
+// scripts/test: loads
 
 mod faults;
 mod http2;

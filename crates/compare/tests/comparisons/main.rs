@@ -1,4 +1,5 @@
 //! Comparisons as people ask for them, their endings and their reports.
+// scripts/test: serves
 
 mod endings;
 mod failures;

@@ -1,4 +1,5 @@
 //! The policy runtime beside a server.
+// scripts/test: serves
 
 mod leases;
 mod newcomers;

@@ -1,4 +1,5 @@
 //! Reports in words, as JSON and as pages.
+// scripts/test: serves
 
 mod bounds;
 mod compare_page;
@@ -8,3 +9,4 @@ mod json;
 mod load_page;
 #[path = "../made_up/mod.rs"]
 mod made_up;
+mod outline;

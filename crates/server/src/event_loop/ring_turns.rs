@@ -51,9 +51,11 @@ impl EventLoop {
         for (token, owed) in state.owed.drain(..) {
             match ring.unsent.iter().find(|unsent| unsent.token == token) {
                 None => owed.tell(),
-                Some(Unsent { rest: Ok(_), .. }) if let Some(client) = connections.get(token) => client.owe(owed),
-                // As aborted.
-                Some(_) => drop(owed),
+                Some(unsent) => match connections.get(token).filter(|_| unsent.rest.is_ok()) {
+                    Some(client) => client.owe(owed),
+                    // As aborted.
+                    None => drop(owed),
+                },
             }
         }
     }

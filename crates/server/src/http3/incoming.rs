@@ -48,7 +48,10 @@ impl Connection {
         match reason {
             ConnectionError::LocallyClosed => {}
             ConnectionError::TimedOut => counts.timeouts.add(1),
-            _ if !self.is_established => counts.tls_failed.add(1),
+            _ if !self.is_established => {
+                counts.tls_failed.add(1);
+                tracing::debug!(%reason, "QUIC handshake failed");
+            }
             // A client that has the whole response may leave without acknowledging it.
             _ if self.streams.iter().any(|stream| stream.is_wanting() && !stream.waits()) => {
                 counts.connections_broken.add(1);

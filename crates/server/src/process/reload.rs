@@ -71,7 +71,8 @@ impl Reloader {
         options.throttles = Throttle::succeed(&before.throttles, options.throttles);
         options.cache_bytes_max = before.cache_bytes_max;
         *current = Arc::new(options);
-        self.0.generation.fetch_add(1, Ordering::Release);
+        let generation = self.0.generation.fetch_add(1, Ordering::Release) + 1;
+        tracing::info!(generation, "configuration handed to the loops");
         self.0.note(|history| {
             history.done += 1;
             history.last_error = None;
@@ -87,6 +88,7 @@ impl Reloader {
 
     /// Takes note that another configuration was not taken up, and why.
     pub fn refused(&self, why: &str) {
+        tracing::info!(why, "configuration refused");
         self.0.note(|history| {
             history.failed += 1;
             history.last_error = Some(why.to_owned());
@@ -149,7 +151,8 @@ impl Reloads {
             None => vec![(&*self.place, self.place.follow(is_asked))],
         };
         if looks.iter().any(|(_, look)| matches!(look, Look::Moved(_))) {
-            self.generation.fetch_add(1, Ordering::Release);
+            let generation = self.generation.fetch_add(1, Ordering::Release) + 1;
+            tracing::info!(generation, "a root leads elsewhere");
         }
         looks.into_iter().filter_map(|(place, look)| told(place, look, options.sandbox == Some(true))).collect()
     }

@@ -259,6 +259,7 @@ impl Endpoint {
             Err(error) => {
                 open.leave(peer.ip());
                 state.counts().tls_failed.add(1);
+                tracing::debug!(error = %error.cause, %peer, "QUIC connection not accepted");
                 if let Some(transmit) = error.response {
                     self.answer(&transmit, &answer, state);
                 }

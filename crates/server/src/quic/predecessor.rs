@@ -61,6 +61,7 @@ impl Predecessor {
                 Err(error) => return Err(failed(error)),
             }
         }
+        tracing::info!(pid, listening = listening.len(), "copied the listening sockets of the predecessor");
         Ok(Self { pid, process, listening, datagrams, taken: 0 })
     }
 
@@ -109,6 +110,7 @@ impl Predecessor {
         left.sort_unstable();
         left.dedup();
         let (pid, taken) = (self.pid, self.taken);
+        tracing::info!(pid, taken, ?left, "chose among the sockets of the predecessor");
         if taken == 0 {
             let listens = if left.is_empty() { "nowhere".to_owned() } else { format!("at {}", left.join(", ")) };
             return Err(BindError::NothingTaken { pid, listens });
@@ -134,6 +136,7 @@ impl Predecessor {
     ///
     /// The system's refusal; that it has ended already is none.
     pub(crate) fn end(&self) -> io::Result<()> {
+        tracing::info!(pid = self.pid, "asks the predecessor to end");
         self.signal(libc::SIGTERM)
     }
 

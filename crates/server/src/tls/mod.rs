@@ -116,6 +116,7 @@ impl Session {
         if let Err(error) = self.tls.process_new_packets() {
             if self.state == State::Handshake {
                 counts.tls_failed.add(1);
+                tracing::debug!(%error, "TLS handshake failed");
                 if self.first_byte.is_some_and(|byte| byte.is_ascii_uppercase()) {
                     self.state = State::Clear;
                     let _ = Output { fd }.write(IN_THE_CLEAR);

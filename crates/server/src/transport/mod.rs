@@ -88,18 +88,20 @@ impl Transport {
         ring: Option<Staging<'_>>,
     ) -> (io::Result<Sent>, u64) {
         let fd = self.socket.as_raw_fd();
-        match &mut self.session {
-            None if let Some(staging) = ring.filter(|_| self.staged_in != 0 || self.lane == Lane::Ring) => {
-                let is_staged = self.staged_in == staging.ring.round();
-                let may_stage = staging.is_wanted && self.lane == Lane::Ring;
-                let socket = Socket { fd, copied };
-                let mut sink = RingSink { socket, token: self.token, ring: staging.ring, is_staged, may_stage };
-                let flushed = send::flush(queue, &mut sink);
-                if sink.is_staged {
-                    self.staged_in = sink.ring.round();
-                }
-                flushed
+        if self.session.is_none()
+            && let Some(staging) = ring.filter(|_| self.staged_in != 0 || self.lane == Lane::Ring)
+        {
+            let is_staged = self.staged_in == staging.ring.round();
+            let may_stage = staging.is_wanted && self.lane == Lane::Ring;
+            let socket = Socket { fd, copied };
+            let mut sink = RingSink { socket, token: self.token, ring: staging.ring, is_staged, may_stage };
+            let flushed = send::flush(queue, &mut sink);
+            if sink.is_staged {
+                self.staged_in = sink.ring.round();
             }
+            return flushed;
+        }
+        match &mut self.session {
             None => send::flush(queue, &mut Socket { fd, copied }),
             Some(session) => send::flush(queue, &mut session.sealing(fd, copied)),
         }

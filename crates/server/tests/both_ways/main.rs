@@ -1,4 +1,5 @@
 //! Tests that must pass with io_uring as well as with epoll.
+// scripts/test: serves, also by epoll
 
 mod changes;
 mod conformance;

@@ -1,4 +1,5 @@
 //! Files, hosts, protocols and limits, as clients meet them.
+// scripts/test: serves
 
 mod applications;
 mod clients;

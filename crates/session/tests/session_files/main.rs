@@ -1,4 +1,5 @@
 //! Sessions that were recorded.
+// scripts/test: serves
 
 mod report;
 mod web_tests;

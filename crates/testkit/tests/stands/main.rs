@@ -1,4 +1,5 @@
 //! What tests stand on.
+// scripts/test: loads
 
 mod backends;
 mod faults;

@@ -1,4 +1,5 @@
 //! Runs that were made up or recorded, joined and divided into parts.
+// scripts/test: serves
 
 mod client_word;
 mod fork;

@@ -1,4 +1,5 @@
 //! Segments, run directories and what is written to them.
+// scripts/test: serves
 
 mod golden;
 mod merge;

@@ -1,4 +1,5 @@
 //! mod_arm in Debian's Apache, with an agent that reads what it tells.
+// scripts/test: serves
 
 mod correlators;
 mod cost;

@@ -1,4 +1,5 @@
 //! The extension arm in Debian's PHP, on the command line and in servers, with an agent that reads what it tells.
+// scripts/test: counts
 
 mod application;
 mod automatic;

@@ -147,7 +147,11 @@ impl Confinement {
     /// tells what holds. What the kernel lacks is told, and no reason not to serve.
     pub(crate) fn take_hold(&mut self, options: &Options, has_ring: bool) {
         match options.sandbox {
-            Some(true) => self.confine(&Paths::of(options), options.arm.is_some(), has_ring),
+            Some(true) => {
+                let paths = Paths::of(options);
+                tracing::debug!(?paths, "confines itself to these paths");
+                self.confine(&paths, options.arm.is_some(), has_ring);
+            }
             Some(false) => self.said.push("is not confined (--no-sandbox)".to_owned()),
             None => return,
         }
