@@ -166,7 +166,7 @@ impl Probes {
             links.push(program.attach().map_err(|error| refusal("attaching them", &error))?);
         }
         self.boundaries.attach(&self.named, &mut links)?;
-        tracing::debug!(programs = links.len(), rung = self.rung().name(), "spine attached");
+        tracing::debug!(programs = links.len(), rung = self.source().name(), "spine attached");
         Ok(Attached { _links: links })
     }
 
