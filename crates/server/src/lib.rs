@@ -30,15 +30,15 @@
 //!
 //! A request for a cached file over a kept HTTP/1.1 connection passes these files in this order:
 //!
-//! 1. `event_loop/mod.rs` waits for sockets that are ready and gives each connection its turn;
+//! 1. `event_loop/driver.rs` waits for sockets that are ready and gives each connection its turn;
 //! 2. `http1/connection.rs` receives, splits the input into requests and keeps the order of responses;
-//! 3. `http/request.rs` parses a head and decides how the request is framed (RFC 9112);
-//! 4. `site/mod.rs` turns the request into a [`Response`];
+//! 3. `http/parse.rs` parses a head, and `http/request.rs` decides how the request is framed (RFC 9112);
+//! 4. `site/response.rs` turns the request into a [`Response`];
 //! 5. `files/cache.rs` finds the content without a system call;
 //! 6. `files/head.rs` renders the status line and the fields that change from response to response;
 //! 7. `exchange/send.rs` writes head and content in one system call, or remembers how far it came.
 //!
-//! `transport/` carries the bytes. With a configuration `routing/` stands before 4, with rules `policy/` within it.
+//! `transport/` carries the bytes. With a configuration `routing/response.rs` stands before 4, with rules `policy/questions.rs` within it.
 //! HTTP/2 and HTTP/3 ask the same `routing/` and `site/`.
 //!
 //! # Staleness

@@ -3,7 +3,7 @@
 use crate::Choices;
 use crate::http::fields;
 use crate::http::limits;
-use crate::server_http2::{encode as heads, hpack, message};
+use crate::server_http2::message;
 
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http3/encode.rs"]
@@ -50,7 +50,7 @@ fn frames(input: &[u8], kept_bytes_max: usize, piece: usize) -> (Vec<(u64, u64, 
                 frame::Item::Begun { kind, len } => out.push((kind, len, Vec::new())),
                 frame::Item::Data(bytes) => {
                     let (kind, len, content) = out.last_mut().expect("it was begun");
-                    content.resize(content.len() + bytes, 0);
+                    content.extend_from_slice(bytes);
                     assert!(*kind == frame::kind::DATA && content.len() as u64 <= *len);
                 }
                 frame::Item::Whole { kind, content } => {

@@ -1,7 +1,8 @@
 //! The options of a server; every bound has its default here.
 
 use crate::certificates::settings::CertificateFiles;
-use crate::config::{HostRules, Mistake};
+use crate::config::host_rules::HostRules;
+use crate::config::mistake::Mistake;
 use crate::files::settings::{Compression, Symlinks};
 use crate::http::limits::{Limits, Timeouts};
 use crate::io::listen::ListenAddr;

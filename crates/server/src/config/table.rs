@@ -1,9 +1,8 @@
 //! A table of a configuration file, with the position of each key and value for the messages about mistakes.
 
-use super::Mistake;
-use super::foreign;
 use super::nearest::nearest;
-use super::units;
+use super::{foreign, units};
+use crate::config::mistake::Mistake;
 use crate::policy::settings::Placed;
 use std::cell::RefCell;
 use std::ops::Range;

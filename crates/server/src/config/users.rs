@@ -1,7 +1,7 @@
 //! Files of users: a line NAME:HASH for each, as `htpasswd` writes them.
 
-use super::host::read_file;
 use super::table::Value;
+use crate::config::plain_file::read_file;
 use crate::routing::auth::hash_problem;
 use std::collections::HashMap;
 

@@ -8,7 +8,7 @@ use crate::exchange::record::RequestRecord;
 use crate::exchange::streamed::Streamed;
 use crate::files::atom::{Atom, Content};
 use crate::http::response::Response;
-use crate::policy::policy_client::Advised;
+use crate::policy::advised::Advised;
 use crate::telemetry::arm_requests::{Outcome, Owed};
 use std::rc::Rc;
 use std::{fmt, io};

@@ -1,8 +1,8 @@
 //! What is said elsewhere of a request: its line in the log, its business transaction, the advice it was answered by,
 //! and the place that it holds within a bound.
 
+use crate::policy::advised::Advised;
 use crate::policy::leased::Again;
-use crate::policy::policy_client::Advised;
 use crate::policy::throttle::Place;
 use crate::telemetry::access_log::LogLine;
 use crate::telemetry::arm_requests::{self, Outcome, Owed, Told};

@@ -15,13 +15,13 @@ use crate::exchange::goaway::GRACE_MS;
 use crate::exchange::life::Exchange;
 use crate::exchange::send::Sent;
 use crate::files::head::Persistence;
+use crate::http::framing::Framing;
 use crate::http::limits::Limits;
-use crate::http::preface;
-use crate::http::request::{self, Framing, Parsed, Request};
+use crate::http::request::{self, Parsed, Request};
+use crate::http::{parse, preface};
 use crate::io::epoll::Readiness;
 use crate::loop_state::{BATCH_MAX, LoopState, refuse_full};
-use crate::policy::caller::Caller;
-use crate::policy::leased::Leased;
+use crate::policy::caller::{Caller, Leased};
 use crate::policy::throttle::{Asker, Gate};
 use crate::telemetry::arm_requests::Received;
 use crate::transport::{Lane, Staging, Transport};
@@ -357,7 +357,7 @@ impl Connection {
         let mut batch = 0;
         let mut is_new = false;
         let mut received = Received::default();
-        if scanned > 0 && self.drain.is_done() && !request::has_empty_line(&state.input[..filled], scanned) {
+        if scanned > 0 && self.drain.is_done() && !parse::has_empty_line(&state.input[..filled], scanned) {
             // Parsing from the start again for each byte of a slow client would cost the square of the head.
             match request::partial(&state.input[..filled], &state.limits) {
                 Parsed::Rejected(status) => {
@@ -410,7 +410,7 @@ impl Connection {
             } = state;
             let counts = &counters.0[*index];
             let mut request = Request::empty();
-            match request::parse_into(&input[at..filled], limits, &mut request) {
+            match parse::parse_into(&input[at..filled], limits, &mut request) {
                 Parsed::Complete(_) if front.must_wait(&request, self.peer.ip(), clock) => {
                     self.parked = Parked::Password;
                     break;

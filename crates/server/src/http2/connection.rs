@@ -62,7 +62,7 @@ pub(crate) struct Connection {
     pub(super) has_preface: bool,
     pub(super) has_settings: bool,
     /// A block of fields that goes on in the next frame.
-    pub(super) continued: Option<super::incoming::Continued>,
+    pub(super) continued: Option<crate::http2::continued::Continued>,
     pub(super) streams: Vec<Stream>,
     /// Where the next turn of streams begins.
     next: usize,

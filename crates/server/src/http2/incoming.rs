@@ -9,18 +9,11 @@ use super::stream::{Stream, UNACKNOWLEDGED_BYTES_MAX};
 use crate::counters::static_probe::static_probe;
 use crate::exchange::life::Exchange;
 use crate::http::fields::{Bounds, Fields};
+use crate::http::framing::Framing;
 use crate::http::preface::{self, PREFACE};
-use crate::http::request::{AllFields, Framing, Request};
-use crate::loop_state::LoopState;
-use crate::loop_state::applications;
-
-/// A block of fields that goes on.
-#[derive(Debug)]
-pub(super) struct Continued {
-    head: Head,
-    block: Vec<u8>,
-    depends_on: Option<u32>,
-}
+use crate::http::request::{AllFields, Request};
+use crate::http2::continued::Continued;
+use crate::loop_state::{LoopState, applications};
 
 impl Connection {
     /// Takes up the frames that `input` begins with; returns the bytes of them. After an error nothing is left.

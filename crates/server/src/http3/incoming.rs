@@ -3,14 +3,15 @@
 use super::connection::{Connection, number_of};
 use super::frame::{self, Code, Item, kind};
 use super::inbound::{Inbound, Taken};
-use super::message::{self, FIELDS_MAX, Unfit};
-use super::parked::Parked;
 use super::qpack;
 use super::stream::{Input, Output, Stream};
 use crate::counters::static_probe::static_probe;
 use crate::http::fields::{Bounds, Fields};
-use crate::http::request::{AllFields, Framing};
+use crate::http::framing::Framing;
+use crate::http::request::AllFields;
 use crate::http2::allowance::cost;
+use crate::http2::message::{self, FIELDS_MAX, Unfit};
+use crate::http2::parked::Parked;
 use crate::loop_state::{LoopState, applications};
 use bytes::Bytes;
 use quinn_proto::{ConnectionError, Dir, Event, ReadError, StreamEvent, StreamId, VarInt};

@@ -1,9 +1,10 @@
 //! How a request of a stream comes to its application.
 
 use super::state::LoopState;
-use crate::exchange::application::{Address, RequestHead, Wake, Waked};
+use crate::exchange::application::{RequestHead, Wake};
 use crate::exchange::life::Exchange;
 use crate::exchange::streamed::Manner;
+use crate::exchange::wakes::{Address, Waked};
 use crate::files::head::Persistence;
 use crate::http::request::Request;
 use crate::policy::caller::Caller;

@@ -1,13 +1,13 @@
 //! Drops content from memory when the kernel reports that its file has changed.
 
-use super::Site;
-use super::warm::Warming;
 use crate::counters::LoopCounters;
 use crate::files::watches::Change;
 use crate::http::coding::CODINGS;
 use crate::io::clock::now_ms;
 use crate::io::inotify::Event;
 use crate::site::kept_pages::KeptPages;
+use crate::site::state::Site;
+use crate::site::warming::Warming;
 use std::fs::File;
 
 impl Site {

@@ -1,23 +1,24 @@
 //! Answers for paths that an adviser has rules for: a refusal, a variant, or what the cache has.
 
-use super::{Resource, Site};
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
 use crate::files::atom::Atom;
 use crate::files::cache::{Found, TOLD_MS, UNTOLD_MS};
 use crate::files::conditional::{self, Verdict};
-use crate::files::head::{self, Persistence};
+use crate::files::head;
 use crate::files::variants;
 use crate::http::list_fields::Lines;
 use crate::http::request::{Method, Request};
 use crate::io::clock::Clock;
 use crate::io::epoll;
 use crate::policy::advice::{Advice, Names};
-use crate::policy::caller::Caller;
+use crate::policy::advised::MayBeStale;
+use crate::policy::caller::Leased;
 use crate::policy::codec_swap::{Family, Stream};
-use crate::policy::leased::Leased;
-use crate::policy::policy_client::MayBeStale;
+use crate::site::asked::Asked;
+use crate::site::resource::Resource;
+use crate::site::state::Site;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -26,17 +27,6 @@ const UNSENT_BYTES: i32 = 4096;
 
 /// Entity tags of a client that are looked at for a variant that it has a part of.
 const TAGS_MAX: usize = 4;
-
-/// A request on its way, with all that an answer to it needs.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub(super) request: &'a Request<'a>,
-    pub(super) caller: &'a Caller<'a>,
-    pub(super) path: &'a [u8],
-    pub(super) persistence: Persistence,
-    pub(super) clock: &'a Clock,
-    pub(super) counters: &'a LoopCounters,
-}
 
 /// Content, with its age in seconds where it is stale.
 type Aged = (Rc<Atom>, Option<u64>);

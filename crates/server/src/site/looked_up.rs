@@ -1,7 +1,5 @@
 //! Looks up what a path leads to before it is answered, so that the rules of the file that answers can be applied.
 
-use super::governed::Asked;
-use super::{Resource, Site};
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
@@ -12,6 +10,9 @@ use crate::http::request::{Method, Request};
 use crate::http::target::{self, BadTarget};
 use crate::io::clock::Clock;
 use crate::policy::caller::Caller;
+use crate::site::asked::Asked;
+use crate::site::resource::Resource;
+use crate::site::state::Site;
 use std::rc::Rc;
 
 /// What a target leads to: it is looked up once, so that what is judged is what is sent.

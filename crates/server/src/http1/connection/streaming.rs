@@ -2,11 +2,11 @@
 //! it. The connection's next request waits until then.
 
 use super::{After, Connection, Fed, Parked, Phase};
-use crate::exchange::application::{Address, RequestHead, Wake, Waked};
+use crate::exchange::application::{RequestHead, Wake};
 use crate::exchange::drain::{Drain, Part};
 use crate::exchange::life::Exchange;
 use crate::exchange::streamed::Manner;
-use crate::exchange::wakes::Wakes;
+use crate::exchange::wakes::{Address, Waked, Wakes};
 use crate::files::head::Persistence;
 use crate::http::limits::Timeouts;
 use crate::http::request::Request;
