@@ -85,7 +85,7 @@ pub struct ArmRulesError {
 }
 
 /// What is wrong with a line.
-#[derive(Debug, Error)]
+#[derive(Debug, PartialEq, Error)]
 pub(crate) enum Mistake {
     #[error("there are more than {LINES_MOST} lines")]
     TooManyLines,
