@@ -30,15 +30,15 @@
 //!
 //! A request for a cached file over a kept HTTP/1.1 connection passes these files in this order:
 //!
-//! 1. `event_loop/mod.rs` waits for sockets that are ready and gives each connection its turn;
+//! 1. `event_loop/driver.rs` waits for sockets that are ready and gives each connection its turn;
 //! 2. `http1/connection.rs` receives, splits the input into requests and keeps the order of responses;
-//! 3. `http/request.rs` parses a head and decides how the request is framed (RFC 9112);
-//! 4. `site/mod.rs` turns the request into a [`Response`];
+//! 3. `http/parse.rs` parses a head, and `http/request.rs` decides how the request is framed (RFC 9112);
+//! 4. `site/response.rs` turns the request into a [`Response`];
 //! 5. `files/cache.rs` finds the content without a system call;
 //! 6. `files/head.rs` renders the status line and the fields that change from response to response;
 //! 7. `exchange/send.rs` writes head and content in one system call, or remembers how far it came.
 //!
-//! `transport/` carries the bytes. With a configuration `routing/` stands before 4, with rules `policy/` within it.
+//! `transport/` carries the bytes. With a configuration `routing/response.rs` stands before 4, with rules `policy/questions.rs` within it.
 //! HTTP/2 and HTTP/3 ask the same `routing/` and `site/`.
 //!
 //! # Staleness
@@ -115,12 +115,12 @@ pub use event_loop::server::Server;
 pub use exchange::application::{Aborted, Application, Handler, RequestHead, Wake};
 pub use exchange::reply::{OFFERED_BYTES_MAX, Reply, ReplyError};
 pub use exchange::request_body::{HELD_BYTES_MAX, RequestBody};
-pub use files::settings::{Compression, Symlinks};
+pub use files::settings::{Compression, Symlinks, UnknownSymlinks};
 pub use http::limits::{Limits, Timeouts};
 pub use http::media_type::is_media_type;
 pub use http::response::{AtomId, Digest, Part, Piece, Response, Variant};
 pub use io::listen::{ListenAddr, Local, LocalAddr};
-pub use io::way::Io;
+pub use io::way::{Io, UnknownIo};
 pub use policy::advice::{Advice, Adviser, Link, Names, Question};
 pub use policy::control::Control;
 pub use policy::insight::{Described, Insight};
@@ -131,6 +131,7 @@ pub use policy::throttle::Throttle;
 pub use process::reload::Reloader;
 pub use process::resume::{Resumed, Resumer, Unfinished};
 pub use site::settings::SiteWord;
+pub use telemetry::access_log::format::FormatError as LogFormatError;
 pub use telemetry::access_log::settings::{AccessLog, LogFormat, LogTarget, OwnFormat, Rotation};
 pub use telemetry::admin::{Admin, AdminError, AdminToken, Teller};
 pub use telemetry::arm_rules::{ArmRules, ArmRulesError};

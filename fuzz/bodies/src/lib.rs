@@ -62,6 +62,9 @@ mod http {
     #[path = "../../../crates/server/src/http/fields.rs"]
     pub(crate) mod fields;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/framing.rs"]
+    pub(crate) mod framing;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/higher_version.rs"]
     pub(crate) mod higher_version;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
@@ -70,6 +73,9 @@ mod http {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/list_fields.rs"]
     pub(crate) mod list_fields;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/parse.rs"]
+    pub(crate) mod parse;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/preface.rs"]
     pub(crate) mod preface;
@@ -85,6 +91,9 @@ mod http {
     pub(crate) mod response {
         pub(crate) use weir_server::Variant;
     }
+}
+mod http2 {
+    pub(crate) use crate::server_http2::{encode, hpack};
 }
 #[path = "."]
 mod exchange {

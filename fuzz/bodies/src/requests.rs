@@ -7,8 +7,9 @@ use crate::exchange::drain::Drain;
 use crate::http::basic_user;
 use crate::http::coding::{Accepted, LastAccepted};
 use crate::http::limits::Limits;
+use crate::http::parse;
 use crate::http::range::{self, Ranges};
-use crate::http::request::{self, Head};
+use crate::http::request::Head;
 use crate::http::target;
 use crate::pages::template::{self, Step, Template};
 use weir_load::http2::frames::{Event, Reader};
@@ -119,11 +120,11 @@ fn frames(input: &[u8], mut piece: impl FnMut() -> usize) -> (Vec<Event>, Option
 /// Reads any bytes as a request: its head, its target, its range, and past its body.
 pub fn http_request(input: &[u8]) {
     let limits = Limits::default();
-    let Head::Complete(request, head_bytes) = request::parse(input, &limits) else { return };
+    let Head::Complete(request, head_bytes) = parse::parse(input, &limits) else { return };
     assert!(head_bytes <= input.len() && head_bytes <= limits.head_bytes_max);
-    let again = request::parse(&input[..head_bytes], &limits);
+    let again = parse::parse(&input[..head_bytes], &limits);
     assert!(matches!(again, Head::Complete(_, bytes) if bytes == head_bytes), "the rest of the input plays a part");
-    let before = request::parse(&input[..head_bytes - 1], &limits);
+    let before = parse::parse(&input[..head_bytes - 1], &limits);
     assert!(matches!(before, Head::Partial), "a head without its end: {before:?}");
     let link = request.hints.link();
     assert!([link.bandwidth_bps, link.rtt_s].iter().flatten().all(|told| told.is_finite() && *told >= 0.0));

@@ -3,7 +3,7 @@
 use crate::Choices;
 use crate::http::fields;
 use crate::http::limits;
-use crate::server_http2::{encode as heads, hpack, message};
+use crate::server_http2::message;
 
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http3/encode.rs"]

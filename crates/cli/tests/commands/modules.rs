@@ -151,7 +151,10 @@ fn collect(stream: TokenStream, children: &BTreeSet<&str>, named: &mut Named) {
                 at = end;
             }
             TokenTree::Ident(word)
-                if is_punct(at + 1, ':') && is_punct(at + 2, ':') && !(at > 0 && is_punct(at - 1, ':')) =>
+                if is_punct(at + 1, ':')
+                    && is_punct(at + 2, ':')
+                    // `$crate` in a macro is a path to its crate's macros, and no import of the module that defines it.
+                    && !(at > 0 && (is_punct(at - 1, ':') || is_punct(at - 1, '$'))) =>
             {
                 let first = word.to_string();
                 if ["crate", "self", "super"].contains(&first.as_str()) || children.contains(first.as_str()) {

@@ -4,6 +4,7 @@ use super::doubts::Place;
 use super::table::{Table, Value};
 use super::{header, site, users};
 use crate::config::options::Options;
+use crate::config::plain_file::read_file;
 use crate::files::root::place::Place as RootPlace;
 use crate::http::access::{Access, Network};
 use crate::http::coding::CODINGS;
@@ -15,10 +16,6 @@ use crate::routing::rewrite::Page;
 use crate::routing::rules::{Host, PATHS_MAX, Rules, SiteRules};
 use crate::routing::settings::{Action, Said};
 use crate::site::settings::SiteKind;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -411,20 +408,6 @@ fn page(value: &Value<'_, '_>) -> Option<Page> {
             None
         }
     }
-}
-
-/// Reads a plain file that may not be larger.
-pub(super) fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
-    // A pipe would keep the reader waiting.
-    let file =
-        File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(|error| error.to_string())?;
-    let metadata = file.metadata().map_err(|error| error.to_string())?;
-    if !metadata.is_file() {
-        return Err("it is no file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > bytes_max { Err("it is too large".to_owned()) } else { Ok(bytes) }
 }
 
 /// The number of the site that serves this root so.

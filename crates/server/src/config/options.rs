@@ -1,7 +1,7 @@
 //! The options of a server; every bound has its default here.
 
 use crate::certificates::settings::CertificateFiles;
-use crate::config::{HostRules, Mistake};
+use crate::config::host_rules::HostRules;
 use crate::files::settings::{Compression, Symlinks};
 use crate::http::limits::{Limits, Timeouts};
 use crate::io::listen::ListenAddr;
@@ -16,6 +16,7 @@ use crate::telemetry::arm_rules::ArmRules;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use weir_diagnostic::Mistake;
 
 /// How to serve a directory.
 #[derive(Debug, Clone)]

@@ -1,15 +1,14 @@
 //! A table of a configuration file, with the position of each key and value for the messages about mistakes.
 
-use super::Mistake;
-use super::foreign;
 use super::nearest::nearest;
-use super::units;
+use super::{foreign, units};
 use crate::policy::settings::Placed;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::{DeTable, DeValue};
+use weir_diagnostic::Mistake;
 
 /// Mistakes of one file that are reported at once; the others are reported when these are mended.
 const MISTAKES_MAX: usize = 100;

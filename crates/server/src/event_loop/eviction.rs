@@ -1,35 +1,16 @@
 //! Room for a new client when all places are taken: the loop closes a connection that is idle or makes no progress, so
 //! that clients which hold connections without asking for anything do not keep out clients that ask.
 
-use super::EventLoop;
 use crate::event_loop::client::Client;
+use crate::event_loop::driver::EventLoop;
 use crate::exchange::eviction::Yields;
 use std::cmp::Ordering;
-use std::io::{Read, Write};
 
-/// The answer to a client for which there is no room.
-const NO_ROOM: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nRetry-After: 1\r\n\
-    Content-Length: 0\r\nConnection: close\r\n\r\n";
 /// Places looked for at once: one look at all connections in so many of them that are closed.
 const AT_ONCE: std::ops::Range<usize> = 16..1024;
 const AT_ONCE_SHARE: usize = 16;
 /// After a look that found fewer, how long the next one waits.
 const PAUSE_MS: u64 = 10;
-
-/// Tells a client that there is no room. What it has sent is read first, because closing on unread bytes would
-/// take the answer away from it. Both calls are best effort: the socket does not block.
-pub(super) fn refuse(mut socket: std::net::TcpStream) {
-    let mut ignored = [0; 4096];
-    let _ = socket.read(&mut ignored);
-    let _ = socket.write(NO_ROOM);
-}
-
-/// Those that were found at the last look, the next to be closed at the end.
-#[derive(Debug, Default)]
-pub(super) struct Eviction {
-    found: Vec<(Yields, u64)>,
-    next_look_ms: u64,
-}
 
 impl EventLoop {
     /// Closes the connection of this loop that can be spared most; whether there was one.

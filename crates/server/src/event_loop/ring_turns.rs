@@ -5,15 +5,13 @@
 //! password check, or another protocol; and it joins again after some requests that needed none of these.
 
 use crate::event_loop::client::Client;
-use crate::event_loop::{EventLoop, NONE, READABLE};
+use crate::event_loop::driver::{EventLoop, NONE, READABLE, REQUESTS_BEFORE_JOINING};
 use crate::http1::connection::Turn;
 use crate::io::epoll::Readiness;
 use crate::transport::Lane;
-use crate::transport::ring::{Arrival, Unsent};
+use crate::transport::ring::{Arrival, Ring, Unsent};
 use std::io;
 
-/// Requests without waiting for room, after which a connection that left joins again.
-pub(crate) const REQUESTS_BEFORE_JOINING: u8 = 16;
 /// Readiness for output: the ring does not report it, so the connection tries to send.
 const ROOM: Readiness = Readiness { writable: true, ..NONE };
 
@@ -40,7 +38,7 @@ impl EventLoop {
         }
         // What was staged for them has gone, and their receptions have ended.
         self.closing.clear();
-        let is_told = self.state.ring.as_mut().is_some_and(super::Ring::take_told);
+        let is_told = self.state.ring.as_mut().is_some_and(Ring::take_told);
         if is_told { self.epoll.wait(events, 0) } else { Ok(0) }
     }
 
@@ -63,7 +61,7 @@ impl EventLoop {
     /// How many receptions the ring has brought.
     #[inline]
     pub(crate) fn receptions(&self) -> usize {
-        self.state.ring.as_ref().map_or(0, super::Ring::count)
+        self.state.ring.as_ref().map_or(0, Ring::count)
     }
 
     /// Goes on with what sockets did not take of what was staged; before anything else is sent.
@@ -114,7 +112,7 @@ impl EventLoop {
     }
 
     /// Finds out what becomes of a connection on the ring after its turn.
-    pub(crate) fn settle_in_ring(&mut self, token: u64, turn: Turn) {
+    pub(crate) fn finish_turn_in_ring(&mut self, token: u64, turn: Turn) {
         let Some(ring) = &mut self.state.ring else { return };
         let Some(client) = self.connections.get(token) else { return };
         if let Some(rest) = ring.rest() {

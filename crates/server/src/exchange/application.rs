@@ -3,12 +3,13 @@
 use super::field_lines::pairs;
 use super::reply::Reply;
 use super::request_body::RequestBody;
-use super::wakes::Wakes;
-use crate::http::request::{AllFields, Framing, Request};
+use crate::exchange::wakes::Waked;
+use crate::http::framing::Framing;
+use crate::http::request::{AllFields, Request};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Answers the requests for some paths by code; see [`crate::HostRules::with_application`].
 ///
@@ -152,23 +153,6 @@ impl<'r> RequestHead<'r> {
 /// Has the loop of a connection call a handler again; from any thread.
 #[derive(Debug, Clone)]
 pub struct Wake(pub(crate) Arc<Waked>);
-
-/// Which request is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Address {
-    /// The token of its connection with the loop; none over QUIC.
-    pub(crate) token: Option<u64>,
-    /// The connection's number.
-    pub(crate) connection: u64,
-}
-
-#[derive(Debug)]
-pub(crate) struct Waked {
-    pub(crate) wakes: Arc<Wakes>,
-    pub(crate) address: Address,
-    /// It stands among the wakes already.
-    pub(crate) is_waked: AtomicBool,
-}
 
 impl Wake {
     /// Has [`Handler::go_on`] called soon, if the request is still there. It never blocks for long, and calls that come

@@ -1,7 +1,7 @@
 //! Bodies of HTTP/1 requests: where they end. The server discards them to find the next request of the connection, or
 //! gives them to an application.
 
-use crate::http::request::Framing;
+use crate::http::framing::Framing;
 
 /// How much of a body is still to be read past.
 #[derive(Debug, Default)]

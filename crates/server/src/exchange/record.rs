@@ -1,8 +1,8 @@
 //! What is said elsewhere of a request: its line in the log, its business transaction, the advice it was answered by,
 //! and the place that it holds within a bound.
 
+use crate::policy::advised::Advised;
 use crate::policy::leased::Again;
-use crate::policy::policy_client::Advised;
 use crate::policy::throttle::Place;
 use crate::telemetry::access_log::LogLine;
 use crate::telemetry::arm_requests::{self, Outcome, Owed, Told};
@@ -50,9 +50,9 @@ impl RequestRecord {
 
     /// Tells the adviser of the response's end.
     #[inline(never)]
-    pub(super) fn settle_advised(&mut self, sent_bytes: u64, is_finished: bool) {
+    pub(super) fn finish_advised(&mut self, sent_bytes: u64, is_finished: bool) {
         if let Some(advised) = &mut self.advised {
-            advised.settle(sent_bytes, is_finished);
+            advised.finish(sent_bytes, is_finished);
         }
         // In its place: it tells as it is dropped.
         self.advised = None;

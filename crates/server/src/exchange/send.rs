@@ -249,10 +249,11 @@ mod tests {
     use crate::files::root::Root;
     use crate::files::shared_content::SharedContent;
     use crate::files::watcher::Watcher;
-    use crate::http::request::{self, Head};
+    use crate::http::parse;
+    use crate::http::request::Head;
     use crate::http::response::{Response, Variant};
     use crate::io::clock::Clock;
-    use crate::policy::caller::Caller;
+    use crate::policy::client_peer::ClientPeer;
     use crate::site::{Share, Site};
     use proptest::prelude::*;
     use std::os::unix::fs::FileExt;
@@ -291,8 +292,8 @@ mod tests {
         }
     }
 
-    fn caller() -> Caller<'static> {
-        Caller {
+    fn peer() -> ClientPeer<'static> {
+        ClientPeer {
             client: std::net::Ipv4Addr::LOCALHOST.into(),
             connection: 1,
             socket: None,
@@ -313,10 +314,10 @@ mod tests {
             policy_client: None,
         };
         let mut site = Site::new(root, &options.site_kind(), &options.site_bounds(), &share);
-        let Head::Complete(request, _) = request::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
+        let Head::Complete(request, _) = parse::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
         let mut exchange = Exchange::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
-        let page = site.respond(&request, &caller(), Persistence::Stays, &clock, &counters, &mut exchange);
+        let page = site.respond(&request, &peer(), Persistence::Stays, &clock, &counters, &mut exchange);
         assert!(page.is_none(), "no page with includes");
         exchange
     }

@@ -4,7 +4,8 @@ use super::application::{Aborted, ApplicationHandle, Handler, RequestHead, Wake}
 use super::reply::Reply;
 use super::request_body::RequestBody;
 use crate::files::head::Persistence;
-use crate::http::request::{Framing, Method};
+use crate::http::framing::Framing;
+use crate::http::request::Method;
 use std::fmt;
 use std::io::Write as _;
 

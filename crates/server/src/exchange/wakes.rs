@@ -1,8 +1,7 @@
 //! Calls of other threads for requests of a loop.
 
-use super::application::{Address, Waked};
 use crate::io::epoll::Waker;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The requests of one loop that other threads want to go on. Each stands here at most once, so that there are never
@@ -43,4 +42,21 @@ impl Wakes {
         };
         all.into_iter().map(address).collect()
     }
+}
+
+/// Which request is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// The token of its connection with the loop; none over QUIC.
+    pub(crate) token: Option<u64>,
+    /// The connection's number.
+    pub(crate) connection: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Waked {
+    pub(crate) wakes: Arc<Wakes>,
+    pub(crate) address: Address,
+    /// It stands among the wakes already.
+    pub(crate) is_waked: AtomicBool,
 }

@@ -1,17 +1,18 @@
 //! Content that can be served: a file's bytes or its handle, and the fields that never change for it.
 
-use crate::files::encodings::Encodings;
-use crate::files::shared_content::{self, Compressed, Shared, SharedContent};
+use crate::files::shared_content::{Compressed, Shared, SharedContent};
+use crate::files::stamp::Stamp;
 use crate::files::variants;
 use crate::http::client_hints;
+use crate::http::coding::CODINGS;
 use crate::http::response::{AtomId, Digest, Variant};
 use crate::io::clock::http_date;
 use crate::pages::template::Template;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -78,58 +79,6 @@ pub(crate) struct Atom {
     chosen: OnceCell<(Option<Box<str>>, Rc<Self>)>,
     /// The same as it is sent when it is stale, with its age in seconds.
     aged: RefCell<Option<(u64, Rc<Self>)>>,
-}
-
-/// What tells a changed file from an unchanged one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Stamp {
-    id: AtomId,
-    /// Changes with every write, even if a program sets the modification time back.
-    ctime_ns: i64,
-}
-
-impl Stamp {
-    pub(crate) fn of(metadata: &Metadata) -> Self {
-        let ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
-        Self {
-            id: AtomId {
-                dev: metadata.dev(),
-                ino: metadata.ino(),
-                mtime_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
-                size: metadata.size(),
-            },
-            ctime_ns: ns(metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-
-    /// Bytes of the file.
-    pub(crate) fn size(self) -> u64 {
-        self.id.size
-    }
-
-    pub(crate) fn ctime_ns(self) -> i64 {
-        self.ctime_ns
-    }
-
-    pub(crate) fn mtime_ns(self) -> i64 {
-        self.id.mtime_ns
-    }
-
-    /// Names the content of a file that is too large to be read for it: a hash of the inode and the times of change,
-    /// from which no client can read the inode back. A copy, a restored archive or `touch` cannot set the time of the
-    /// last change of status back.
-    fn digest(self) -> Digest {
-        let AtomId { dev, ino, mtime_ns, size } = self.id;
-        let numbers = [dev, ino, mtime_ns.cast_unsigned(), size, self.ctime_ns.cast_unsigned()];
-        shared_content::digest_of(&numbers.map(u64::to_le_bytes).concat())
-    }
-
-    /// Whether the content came into its place after the time that it claims to be of, so that this time is no strong
-    /// validator (RFC 9110 section 8.8.2.2).
-    pub(crate) fn is_backdated(self) -> bool {
-        const NS_PER_S: i64 = 1_000_000_000;
-        self.ctime_ns.div_euclid(NS_PER_S) > self.id.mtime_ns.div_euclid(NS_PER_S)
-    }
 }
 
 /// What is said of content beside what its file says.
@@ -389,3 +338,17 @@ impl AtomId {
         Ok(Self { dev: stat.st_dev, ino: stat.st_ino, mtime_ns, size: stat.st_size.cast_unsigned() })
     }
 }
+
+/// The forms that some content has or may get.
+#[derive(Debug, Default)]
+pub(crate) struct Encodings {
+    /// In the order of [`CODINGS`].
+    pub(super) ready: [OnceCell<Rc<Atom>>; CODINGS.len()],
+    /// What neighbours there were when the file was loaded.
+    pub(super) neighbours: Neighbours,
+    /// Whether forms may be made here.
+    pub(super) makes: bool,
+}
+
+/// The stamps of a file's neighbours, in the order of [`CODINGS`].
+pub(crate) type Neighbours = [Option<Stamp>; CODINGS.len()];

@@ -1,28 +1,15 @@
 //! The compressed forms of one content: files beside it that were compressed beforehand, and those made by the server.
 
-use crate::files::atom::{Atom, Content, Description, Stamp};
+use crate::files::atom::{Atom, Content, Description, Encodings, Neighbours};
 use crate::files::root::Root;
 use crate::files::settings::Compression;
 use crate::files::shared_content::{Made, SharedContent};
+use crate::files::stamp::Stamp;
 use crate::http::coding::{self, Accepted, CODINGS};
 use crate::http::media_type;
 use crate::http::response::Variant;
 use std::cell::OnceCell;
 use std::rc::Rc;
-
-/// The forms that some content has or may get.
-#[derive(Debug, Default)]
-pub(crate) struct Encodings {
-    /// In the order of [`CODINGS`].
-    ready: [OnceCell<Rc<Atom>>; CODINGS.len()],
-    /// What neighbours there were when the file was loaded.
-    neighbours: Neighbours,
-    /// Whether forms may be made here.
-    makes: bool,
-}
-
-/// The stamps of a file's neighbours, in the order of [`CODINGS`].
-pub(crate) type Neighbours = [Option<Stamp>; CODINGS.len()];
 
 /// The neighbours of a file as they are now; none of one that is older than the file, as it is out of date.
 pub(crate) fn neighbours(root: &Root, path: &[u8], file: Stamp, compression: &Compression) -> Neighbours {

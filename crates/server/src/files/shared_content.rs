@@ -5,8 +5,9 @@
 //! makes compressed forms; requests meanwhile are answered without them. A digest is made once, by the first that needs
 //! it.
 
-use crate::files::atom::Stamp;
 use crate::files::compress;
+use crate::files::digest::{digest_of, of_ring};
+use crate::files::stamp::Stamp;
 use crate::http::coding;
 use crate::http::response::{Digest, Variant};
 use std::collections::HashMap;
@@ -16,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Forms that wait to be made; more are refused and counted, and asked for again.
 const JOBS_MAX: usize = 256;
@@ -215,14 +216,6 @@ impl Shared {
     }
 }
 
-impl Stamp {
-    /// Whether the file was changed so shortly ago that another change could leave the same stamp.
-    pub(crate) fn is_ambiguous(self, within: Duration) -> bool {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(self.ctime_ns()).is_ok_and(|changed_ns| now < Duration::from_nanos(changed_ns) + within)
-    }
-}
-
 /// The thread beside the loops.
 fn work(waiting: &Receiver<Job>) {
     // SAFETY: the call takes no pointers; 0 is this thread, and a refusal leaves its priority as it was.
@@ -259,11 +252,6 @@ fn read_whole(file: &File, stamp: Stamp) -> Option<Arc<[u8]>> {
     (Stamp::of(&file.metadata().ok()?) == stamp).then(|| bytes.into())
 }
 
-/// The digest of bytes in memory.
-pub(crate) fn digest_of(bytes: &[u8]) -> Digest {
-    of_ring(&ring::digest::digest(&ring::digest::SHA256, bytes))
-}
-
 /// The digest of a file; none if it cannot be read or changes meanwhile.
 fn digest_file(file: &File) -> Option<Digest> {
     let stamp = Stamp::of(&file.metadata().ok()?);
@@ -276,12 +264,6 @@ fn digest_file(file: &File) -> Option<Digest> {
         at += read as u64;
     }
     (Stamp::of(&file.metadata().ok()?) == stamp).then(|| of_ring(&context.finish()))
-}
-
-fn of_ring(digest: &ring::digest::Digest) -> Digest {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest.as_ref());
-    Digest(bytes)
 }
 
 #[cfg(test)]

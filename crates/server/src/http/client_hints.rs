@@ -79,12 +79,13 @@ fn number(text: &[u8]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::http::limits::Limits;
-    use crate::http::request::{self, Head};
+    use crate::http::parse;
+    use crate::http::request::Head;
     use proptest::prelude::*;
 
     fn told(fields: &[u8]) -> Option<HintedLink> {
         let head = [b"GET / HTTP/1.1\r\nHost: a\r\n", fields, b"\r\n\r\n"].concat();
-        match request::parse(&head, &Limits::default()) {
+        match parse::parse(&head, &Limits::default()) {
             Head::Complete(request, _) => Some(request.hints.link()),
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! Heads of versions that the parser does not know.
 
 use crate::http::limits::Limits;
-use crate::http::request::{FIELDS_MAX, Parsed, Request, is_token, is_within, partial};
+use crate::http::request::{AllFields, FIELDS_MAX, Parsed, Request, is_token, is_within, partial};
 use crate::http::target;
 
 /// A head whose version the parser does not know: a higher minor one is read as 1.1 (RFC 9110 section 2.5), another
@@ -38,16 +38,22 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits, request: &mut Request<
         Err(_) => return Parsed::Rejected(400),
     };
     let filled = is_within(target, fields_at + bytes, limits).and_then(|()| request.fill(method, target, 1, fields));
-    filled.map_or_else(Parsed::Rejected, |()| Parsed::Complete(fields_at + bytes))
+    if let Err(status) = filled {
+        return Parsed::Rejected(status);
+    }
+    request.all = AllFields::Head(&input[..fields_at + bytes]);
+    Parsed::Complete(fields_at + bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::request::{self, Framing, Head};
+    use crate::http::framing::Framing;
+    use crate::http::parse;
+    use crate::http::request::Head;
 
     fn outcome(text: &str) -> Result<Framing, u16> {
-        match request::parse(text.as_bytes(), &Limits::default()) {
+        match parse::parse(text.as_bytes(), &Limits::default()) {
             Head::Complete(request, head_bytes) => {
                 assert_eq!((head_bytes, request.minor), (text.len(), 1));
                 Ok(request.framing)
@@ -77,7 +83,7 @@ mod tests {
             for bytes in 0..text.len() {
                 // A head in pieces is never refused for a version that is whole later.
                 let is_refused =
-                    matches!(request::parse(&text.as_bytes()[..bytes], &Limits::default()), Head::Rejected(_));
+                    matches!(parse::parse(&text.as_bytes()[..bytes], &Limits::default()), Head::Rejected(_));
                 assert!(!is_refused || expected.is_err(), "{version}: {bytes} bytes");
             }
         }

@@ -1,6 +1,6 @@
 //! Fields that may come in several lines, which are one list (RFC 9110 section 5.3).
 
-use crate::http::request::Framing;
+use crate::http::framing::Framing;
 
 /// Further lines of list fields that one head may have, of all such fields together; more are answered with 431. Each
 /// has a place in every request, so that they are few.

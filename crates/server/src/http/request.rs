@@ -1,13 +1,11 @@
-//! Parses request heads: the fields that matter here, and the framing of the request (RFC 9112).
+//! A request: what the fields of its head say that matters here, and its framing (RFC 9112).
 
-use crate::http::authority;
 use crate::http::client_hints::Hints;
 use crate::http::fields::Fields;
-use crate::http::higher_version;
+use crate::http::framing::Framing;
 use crate::http::limits::Limits;
 use crate::http::list_fields::{FURTHER_LINES_MAX, Lines, ListField, TransferCodings};
-use crate::http::target;
-use std::mem::MaybeUninit;
+use crate::http::{authority, target};
 
 /// Header fields in one head; more are answered with 431.
 pub(crate) const FIELDS_MAX: usize = 96;
@@ -18,14 +16,6 @@ pub(crate) enum Method {
     Head,
     Options,
     Other,
-}
-
-/// What follows the head.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Framing {
-    None,
-    Length(u64),
-    Chunked,
 }
 
 /// A parsed head; everything borrows from the input.
@@ -101,43 +91,6 @@ pub(crate) enum Parsed {
     Rejected(u16),
 }
 
-/// Parses the head at the beginning of `input`.
-pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
-    let mut request = Request::empty();
-    match parse_into(input, limits, &mut request) {
-        Parsed::Complete(head_bytes) => Head::Complete(request, head_bytes),
-        Parsed::Partial => Head::Partial,
-        Parsed::Rejected(status) => Head::Rejected(status),
-    }
-}
-
-/// The same into an empty request: it is large, and would be copied on each step of its way.
-#[inline]
-pub(crate) fn parse_into<'b>(input: &'b [u8], limits: &Limits, request: &mut Request<'b>) -> Parsed {
-    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
-    let mut parsed = httparse::Request::new(&mut []);
-    let head_bytes = match parsed.parse_with_uninit_headers(input, &mut fields) {
-        Ok(httparse::Status::Complete(head_bytes)) => head_bytes,
-        Ok(httparse::Status::Partial) => return partial(input, limits),
-        Err(httparse::Error::TooManyHeaders) => return Parsed::Rejected(431),
-        Err(httparse::Error::Version) => return higher_version::parse(input, limits, request),
-        Err(_) => return Parsed::Rejected(400),
-    };
-    let (Some(method_text), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
-        return Parsed::Rejected(400);
-    };
-    if let Err(status) = is_within(target, head_bytes, limits) {
-        return Parsed::Rejected(status);
-    }
-    match request.fill(method_text, target, minor, parsed.headers) {
-        Ok(()) => {
-            request.all = AllFields::Head(&input[..head_bytes]);
-            Parsed::Complete(head_bytes)
-        }
-        Err(status) => Parsed::Rejected(status),
-    }
-}
-
 #[inline]
 pub(crate) fn is_within(target: &str, head_bytes: usize, limits: &Limits) -> Result<(), u16> {
     if target.len() > limits.target_bytes_max {
@@ -157,15 +110,6 @@ pub(crate) fn of_fields<'b>(
     let mut request = Request::empty();
     request.fill(method_text, target, minor, fields)?;
     Ok(request)
-}
-
-/// Whether an empty line ends after the first `scanned` bytes.
-pub(crate) fn has_empty_line(input: &[u8], scanned: usize) -> bool {
-    let start = scanned.saturating_sub(3);
-    memchr::memchr_iter(b'\n', &input[start..]).any(|at| {
-        let rest = &input[start + at + 1..];
-        rest.starts_with(b"\n") || rest.starts_with(b"\r\n")
-    })
 }
 
 /// Says whether more input could still make a head of acceptable size.
@@ -443,6 +387,7 @@ pub(crate) fn decimal(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::parse::parse;
     use proptest::prelude::*;
 
     fn outcome(text: &str) -> Result<Framing, u16> {
@@ -568,13 +513,6 @@ mod tests {
                 panic!("not complete: {text}")
             };
             assert_eq!(request.keep_alive, expected, "{text}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_parsed_without_panic(input in proptest::collection::vec(any::<u8>(), 0..400)) {
-            let _ = parse(&input, &Limits::default());
         }
     }
 }

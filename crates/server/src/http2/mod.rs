@@ -8,6 +8,7 @@
 
 pub(crate) mod allowance;
 mod connection;
+mod continued;
 pub(crate) mod encode;
 mod frame;
 pub(crate) mod hpack;

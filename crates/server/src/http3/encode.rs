@@ -1,8 +1,8 @@
 //! Heads of responses as blocks of fields (RFC 9204): the static table and literals only, so that every block is the
 //! same bytes for the same head.
 
-use super::heads::{each_field, integer};
 use super::qpack::STATIC;
+use crate::http2::encode::{each_field, integer};
 
 /// Where a name begins in the static table, and what it has there.
 fn place_of(name: &[u8]) -> Option<usize> {

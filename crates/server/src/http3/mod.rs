@@ -14,7 +14,5 @@ mod incoming;
 mod qpack;
 mod stream;
 
-use crate::http2::{encode as heads, hpack, message, parked};
-
 pub(crate) use connection::Connection;
 pub(crate) use frame::Code;

@@ -1,8 +1,8 @@
 //! Blocks of fields as HTTP/3 has them (RFC 9204), without a dynamic table: a block depends on nothing that came before
 //! it, so that no stream ever waits for another one.
 
-use super::hpack::Input;
 use crate::http::fields::{Bounds, Fields, Unreadable};
+use crate::http2::hpack::Input;
 
 /// Reads a whole block. We allow no dynamic table, so a block that refers to one cannot be read.
 pub(crate) fn decode(block: &[u8], bounds: Bounds, out: &mut Fields) -> Result<(), Unreadable> {

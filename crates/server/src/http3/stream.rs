@@ -2,11 +2,11 @@
 
 use super::encode;
 use super::frame::{self, Reader, kind};
-use super::parked::Parked;
 use crate::exchange::life::Exchange;
 use crate::files::atom::Content;
 use crate::http::response::Piece;
 use crate::http2::append;
+use crate::http2::parked::Parked;
 use crate::io::clock::Clock;
 use bytes::Bytes;
 use quinn_proto::{StreamId, WriteError};

@@ -5,21 +5,20 @@
 //! set-up for it. With Layer III the frame before may be replaced by one that carries what the next one needs
 //! (`audio/carrier.rs`).
 
-use crate::files::atom::{Atom, Content, Description};
+use crate::files::atom::{Atom, Description};
 use crate::files::root::Root;
 use crate::files::shared_content::SharedContent;
 use crate::files::variants;
-use crate::http::response::{AtomId, Variant};
+use crate::http::response::Variant;
+use crate::media::audio;
 use crate::media::audio::carrier::{self, BEFORE_MAX};
 use crate::media::audio::frame::{self, HEAD_BYTES};
 use crate::media::audio::index::{Index, Place};
-use crate::media::audio::{self};
 use crate::policy::advice::Link;
+use crate::policy::indexes::{SEARCH_BYTES, Sound};
 use crate::policy::policy_client::PolicyClient;
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -28,56 +27,6 @@ use std::sync::Arc;
 /// slow.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = 1024..=4096;
 const PIECE_S: f64 = 0.25;
-/// Bytes of a file that are looked at for the frame to go on with, before the next piece is sent.
-const SEARCH_BYTES: u64 = 2 << 20;
-/// Files whose frames a loop remembers.
-const INDEXES_MAX: usize = 64;
-
-/// Where the frames of files lie, as far as it was found out.
-#[derive(Debug, Default)]
-pub(crate) struct Indexes(HashMap<AtomId, Rc<RefCell<Index>>>);
-
-impl Indexes {
-    /// That of a file; none if it is no sound that can be swapped.
-    fn of(&mut self, atom: &Atom) -> io::Result<Option<Rc<RefCell<Index>>>> {
-        if let Some(index) = self.0.get(&atom.id) {
-            return Ok(Some(Rc::clone(index)));
-        }
-        let Some(index) = Index::open(&Sound(atom))? else { return Ok(None) };
-        if self.0.len() >= INDEXES_MAX {
-            // Those that are in use stay with their streams.
-            self.0.clear();
-        }
-        let index = Rc::new(RefCell::new(index));
-        self.0.insert(atom.id, Rc::clone(&index));
-        Ok(Some(index))
-    }
-}
-
-/// The bytes of an atom.
-struct Sound<'a>(&'a Atom);
-
-impl audio::Bytes for Sound<'_> {
-    fn size(&self) -> u64 {
-        self.0.size()
-    }
-
-    fn read_at(&self, start: u64, out: &mut [u8]) -> io::Result<usize> {
-        match &self.0.content {
-            Content::Memory(bytes) => bytes.read_at(start, out),
-            Content::File(file) => {
-                let mut read = 0;
-                while read < out.len() {
-                    match file.read_at(&mut out[read..], start + read as u64)? {
-                        0 => break,
-                        more => read += more,
-                    }
-                }
-                Ok(read)
-            }
-        }
-    }
-}
 
 /// One file of a stream.
 #[derive(Debug, Clone)]

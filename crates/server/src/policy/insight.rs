@@ -1,8 +1,9 @@
 //! What a running server knows of its clients' links and of the content that is asked for most, for another thread of
 //! the program to read.
 
-use crate::files::atom::{Atom, Content, Stamp};
+use crate::files::atom::{Atom, Content};
 use crate::files::shared_content::{Shared, SharedContent};
+use crate::files::stamp::Stamp;
 use crate::http::response::Digest;
 use crate::io::clock::now_ms;
 use crate::policy::link_prior::{Expected, Priors};

@@ -1,14 +1,17 @@
 //! Questions to the policy runtime and its answers: advice, leases, links of clients, bounds, orders.
 
 pub(crate) mod advice;
-pub(crate) mod caller;
+pub(crate) mod advised;
+pub(crate) mod client_peer;
 pub(crate) mod codec_swap;
 pub(crate) mod control;
+mod indexes;
 pub(crate) mod insight;
 pub(crate) mod lease;
 pub(crate) mod leased;
 pub(crate) mod link;
 pub(crate) mod link_prior;
 pub(crate) mod policy_client;
+mod questions;
 pub(crate) mod settings;
 pub(crate) mod throttle;

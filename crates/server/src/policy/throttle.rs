@@ -308,7 +308,8 @@ impl Drop for Place {
 mod tests {
     use super::*;
     use crate::http::limits::Limits;
-    use crate::http::request::{self, Head};
+    use crate::http::parse;
+    use crate::http::request::Head;
 
     fn of(connection: u64) -> Asker {
         Asker { connection, stream: None }
@@ -320,7 +321,7 @@ mod tests {
 
     fn ask_as(throttles: &mut Throttles, target: &str, asker: Asker, now_ms: u64, counters: &LoopCounters) -> Gate {
         let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-        let Head::Complete(request, _) = request::parse(head.as_bytes(), &Limits::default()) else { panic!("a head") };
+        let Head::Complete(request, _) = parse::parse(head.as_bytes(), &Limits::default()) else { panic!("a head") };
         throttles.ask(&request, asker, now_ms, counters)
     }
 

@@ -7,17 +7,17 @@ use crate::error::BindError;
 use crate::exchange::life::{Exchange, Source};
 use crate::exchange::send::{self, Sent, Socket};
 use crate::files::atom::{Atom, Content, Description};
-use crate::files::compress;
 use crate::files::head::Persistence;
 use crate::files::root::Root;
-use crate::files::shared_content::{self, Compressed, SharedContent};
+use crate::files::shared_content::{Compressed, SharedContent};
 use crate::files::watcher::Watcher;
-use crate::http::request::{self, Head};
+use crate::files::{compress, digest};
+use crate::http::parse;
+use crate::http::request::Head;
 use crate::http::response::{Digest, Response, Variant};
 use crate::io::clock::Clock;
-use crate::policy::caller::Caller;
-use crate::site::assembly;
-use crate::site::{Share, Site};
+use crate::policy::client_peer::ClientPeer;
+use crate::site::{Share, Site, assembly};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::Ipv4Addr;
@@ -84,19 +84,19 @@ impl Resumer {
 
     /// Makes the response to a request's head, of which nothing is sent yet; none if the head is not a whole one.
     pub fn begin(&mut self, head: &[u8]) -> Option<Unfinished> {
-        let Head::Complete(request, _) = request::parse(head, &self.options.limits) else { return None };
+        let Head::Complete(request, _) = parse::parse(head, &self.options.limits) else { return None };
         let persistence = Persistence::of(request.minor, request.keep_alive);
         let mut exchange = Exchange::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
         // Only an adviser reads who the client is, and this site has none.
-        let caller = Caller {
+        let peer = ClientPeer {
             client: Ipv4Addr::UNSPECIFIED.into(),
             connection: 0,
             socket: None,
             is_secure: false,
             leased: None,
         };
-        let page = self.site.respond(&request, &caller, persistence, &clock, &counters, &mut exchange);
+        let page = self.site.respond(&request, &peer, persistence, &clock, &counters, &mut exchange);
         if let Some(page) = page {
             let site = &mut self.site;
             assembly::respond_from_one_site(site, page, &request, persistence, &clock, &counters, &mut exchange);
@@ -106,7 +106,7 @@ impl Resumer {
         };
         let is_made = atom.variant != Variant::Identity && !atom.path.ends_with(atom.variant.suffix());
         let digest = match &atom.content {
-            Content::Memory(bytes) if is_made => Some(shared_content::digest_of(bytes)),
+            Content::Memory(bytes) if is_made => Some(digest::digest_of(bytes)),
             Content::Memory(_) => atom.shared.digest(None),
             Content::File(file) => atom.shared.digest(Some(file)),
         };
@@ -170,7 +170,7 @@ impl Resumer {
                 }
             };
             let bytes: Arc<[u8]> = compress::compress(plain, of.response.variant).ok_or_else(changed)?.into();
-            let form = Compressed { digest: shared_content::digest_of(&bytes), bytes };
+            let form = Compressed { digest: digest::digest_of(&bytes), bytes };
             digest = Some(form.digest);
             atom = Atom::compressed(&atom, of.response.variant, &form, 0);
         } else if !is_known {

@@ -70,7 +70,8 @@ pub(crate) fn name_of<'r>(request: &Request<'r>) -> &'r [u8] {
 mod tests {
     use super::*;
     use crate::http::limits::Limits;
-    use crate::http::request::{self, Head};
+    use crate::http::parse;
+    use crate::http::request::Head;
 
     #[test]
     fn names_lead_to_their_hosts() {
@@ -108,7 +109,7 @@ mod tests {
             ("*", "a.org", "a.org"),
         ] {
             let text = format!("OPTIONS {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-            let Head::Complete(request, _) = request::parse(text.as_bytes(), &Limits::default()) else {
+            let Head::Complete(request, _) = parse::parse(text.as_bytes(), &Limits::default()) else {
                 panic!("not complete: {text}")
             };
             assert_eq!(String::from_utf8_lossy(name_of(&request)), expected, "{target} {host}");

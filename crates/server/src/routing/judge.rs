@@ -2,42 +2,22 @@
 //! its place, such as the index of a directory.
 
 use super::auth::Judged;
-use super::parts::Asker;
 use super::rate::{Rate, Verdict};
+use super::redirect;
 use super::settings::{Action, Settings, is_among};
-use super::{Hosts, KNOWN_MAX, NS_PER_MS, below_mount, mount, redirect};
 use crate::counters::LoopCounters;
 use crate::exchange::life::Exchange;
 use crate::http::request::{Method, Request};
 use crate::http::target::Target;
 use crate::io::clock::Clock;
+use crate::routing::asker::{Asker, NS_PER_MS};
+use crate::routing::hosts::Hosts;
+use crate::routing::mount::{below_mount, mount};
+use crate::routing::tables::{Index, Refusal, Tables};
 use crate::site::looked_up::LookedUp;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Tables that were put together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Tables {
-    /// Those of a path.
-    Path(u128),
-    /// Those of a path, and those of the file that answers in its place.
-    File(u128, u128),
-    /// A path that cannot be read.
-    Unreadable,
-}
-
-/// The index of a directory, for which other tables hold than for the directory.
-pub(super) struct Index {
-    pub(super) looked_up: LookedUp,
-    /// Where it lies in the paths of the host; none where no file stands for the directory.
-    pub(super) file: Option<Vec<u8>>,
-    /// What holds for both.
-    pub(super) settings: Rc<Settings>,
-}
-
-/// A refusal: its status, and fields.
-pub(super) type Refusal = (u16, String);
 
 impl Hosts {
     /// What holds for a path, or for one that cannot be read.
@@ -316,3 +296,6 @@ pub(super) fn is_about_server(request: &Request<'_>) -> bool {
         || !request.target.starts_with('/')
             && rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(['/', '?', '#']))
 }
+
+/// Combinations of tables that a loop remembers.
+const KNOWN_MAX: usize = 1024;

@@ -1,10 +1,11 @@
 //! The parts of pages with includes, where hosts have rules: a part is subject to the same rules as a request for it
 //! from the client that asked for the page, with the same address and the same password.
 
+use super::asker::Asker;
 use super::auth::Judged;
 use super::rate::{Rate, Verdict};
 use super::settings::{Action, Settings, is_among};
-use super::{Hosts, NS_PER_MS, below_mount, host_names, is_top_without_slash, judge, mount};
+use super::{host_names, judge};
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
@@ -12,19 +13,13 @@ use crate::files::head::Persistence;
 use crate::http::request::{Method, Request};
 use crate::http::target::{self, Target};
 use crate::io::clock::Clock;
-use crate::site::assembly::{self, Part, Parts, Wanted};
+use crate::routing::asker::NS_PER_MS;
+use crate::routing::hosts::Hosts;
+use crate::routing::mount::{below_mount, is_top_without_slash, mount};
+use crate::site::Part;
+use crate::site::assembly::{self, Parts, Wanted};
 use std::net::IpAddr;
 use std::sync::Arc;
-
-/// Who asks for a page, and of which host.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asker<'a> {
-    pub(super) host: u16,
-    pub(super) request: &'a Request<'a>,
-    pub(super) client: IpAddr,
-    pub(super) clock: &'a Clock,
-    pub(super) counters: &'a LoopCounters,
-}
 
 /// The parts of one page.
 struct OfHost<'a> {

@@ -1,5 +1,6 @@
 //! Assembles pages for one request: replaces includes by the content of other files, and variables by their values.
 
+use super::part::Part;
 use crate::counters::LoopCounters;
 use crate::exchange::life::Exchange;
 use crate::files::atom::{Atom, Content, NOT_AGAIN, PRIVATE, PRIVATE_NOT_AGAIN};
@@ -8,8 +9,8 @@ use crate::http::request::{Method, Request};
 use crate::http::target;
 use crate::io::clock::{Clock, http_date};
 use crate::pages::template::{self, CONDITIONS_MAX, Step, Template, VALUE_BYTES_MAX};
-use crate::site::Site;
 use crate::site::kept_pages::{KeptPages, Of};
+use crate::site::state::Site;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -48,21 +49,6 @@ pub(crate) struct Assembled {
     pub(crate) page: Vec<u8>,
     /// Whether it is whole, and the same for every client that may have it.
     pub(crate) is_for_all: bool,
-}
-
-/// A file for a page, or a page.
-#[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) atom: Rc<Atom>,
-    /// What its site's root stands for in the paths of the host, without a slash at the end; mostly nothing.
-    pub(crate) mount: Vec<u8>,
-}
-
-impl Part {
-    /// Where it lies, decoded, as requests have it.
-    pub(crate) fn path(&self) -> Vec<u8> {
-        [&self.mount, &*self.atom.path].concat()
-    }
 }
 
 /// One site alone, where every client may have every part.

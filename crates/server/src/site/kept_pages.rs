@@ -1,7 +1,7 @@
 //! Pages as they were assembled last. Where answers may be stale, a page that is the same for all clients is sent
 //! again.
 
-use crate::site::assembly::Part;
+use crate::site::part::Part;
 use std::collections::HashMap;
 use std::rc::Rc;
 

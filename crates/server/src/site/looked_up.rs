@@ -1,7 +1,5 @@
 //! Looks up what a path leads to before it is answered, so that the rules of the file that answers can be applied.
 
-use super::governed::Asked;
-use super::{Resource, Site};
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
@@ -11,7 +9,10 @@ use crate::http::coding::CODINGS;
 use crate::http::request::{Method, Request};
 use crate::http::target::{self, BadTarget};
 use crate::io::clock::Clock;
-use crate::policy::caller::Caller;
+use crate::policy::client_peer::ClientPeer;
+use crate::site::asked::Asked;
+use crate::site::resource::Resource;
+use crate::site::state::Site;
 use std::rc::Rc;
 
 /// What a target leads to: it is looked up once, so that what is judged is what is sent.
@@ -62,7 +63,7 @@ impl Site {
         &mut self,
         looked_up: LookedUp,
         request: &Request<'_>,
-        caller: &Caller<'_>,
+        peer: &ClientPeer<'_>,
         persistence: Persistence,
         (clock, counters): (&Clock, &LoopCounters),
         out: &mut Exchange,
@@ -72,7 +73,7 @@ impl Site {
         let mut page = None;
         match (target::resolve(request.target, self.dot_files, &mut decoded), looked_up.0) {
             (Ok(found), Ok(resource)) => {
-                let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
+                let asked = Asked { request, peer, path: found.path, persistence, clock, counters };
                 page = self.answer(asked, &found, resource, out);
             }
             (Err(BadTarget::Malformed), _) | (_, Err(BadTarget::Malformed)) => {

@@ -1,11 +1,12 @@
 //! How long a governed request had to wait for a place and for its file, for the adviser.
 
-use super::{Resource, Site};
 use crate::counters::LoopCounters;
 use crate::exchange::life::Exchange;
 use crate::files::atom::Atom;
 use crate::io::clock::Clock;
 use crate::policy::throttle::Place;
+use crate::site::resource::Resource;
+use crate::site::state::Site;
 use std::rc::Rc;
 use std::time::Instant;
 

@@ -1,36 +1,18 @@
 //! Loads content into the cache before the first request for it.
 
-use super::{Located, Site};
+use super::warming::Listed;
 use crate::counters::LoopCounters;
 use crate::http::pattern::Pattern;
 use crate::io::clock::Clock;
 use crate::site::listing;
-use std::collections::VecDeque;
-use std::vec::IntoIter;
+use crate::site::resource::Located;
+use crate::site::state::Site;
+use crate::site::warming::WAITING_MAX;
 
-/// Directories that wait to be looked at; what comes beyond them is counted and left out.
-const WAITING_MAX: usize = 16_384;
 /// Names that are looked at before requests have their turn again.
 const AT_ONCE: usize = 32;
 /// Directories below each other.
 const DEPTH_MAX: usize = 32;
-
-/// What is to be loaded.
-#[derive(Debug, Default)]
-pub(super) struct Warming {
-    /// Paths with what they are to match; those of directories end with a slash.
-    waiting: VecDeque<(Vec<u8>, Pattern)>,
-    /// The directory that is gone through.
-    listed: Option<Listed>,
-}
-
-/// A directory whose names are looked at one after the other.
-#[derive(Debug)]
-struct Listed {
-    path: Vec<u8>,
-    names: IntoIter<Vec<u8>>,
-    pattern: Pattern,
-}
 
 impl Site {
     /// Takes note of a glob whose files are to be loaded.

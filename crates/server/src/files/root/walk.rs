@@ -4,7 +4,8 @@
 //! the link that is held open, and its names are walked in the same way. `..` goes back to the directory that the walk
 //! came from. So renaming or replacing directories meanwhile cannot lead the walk out of the root.
 
-use super::{Root, open_at, segments};
+use crate::files::root::calls::{open_at, segments};
+use crate::files::root::directory::Root;
 use crate::files::settings::Symlinks;
 use std::fs::File;
 use std::io;

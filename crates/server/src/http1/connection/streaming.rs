@@ -2,11 +2,11 @@
 //! it. The connection's next request waits until then.
 
 use super::{After, Connection, Fed, Parked, Phase};
-use crate::exchange::application::{Address, RequestHead, Wake, Waked};
+use crate::exchange::application::{RequestHead, Wake};
 use crate::exchange::drain::{Drain, Part};
 use crate::exchange::life::Exchange;
 use crate::exchange::streamed::Manner;
-use crate::exchange::wakes::Wakes;
+use crate::exchange::wakes::{Address, Waked, Wakes};
 use crate::files::head::Persistence;
 use crate::http::limits::Timeouts;
 use crate::http::request::Request;
@@ -158,7 +158,7 @@ impl Connection {
     pub(super) fn give_application_up(&mut self, state: &mut LoopState) -> bool {
         match self.queue.as_mut_slice() {
             [only] if only.is_awaited() && only.status == 0 && only.response.is_finished() => {
-                state.settle_one(only);
+                state.finish_one(only);
                 self.queue.clear();
                 self.drain = Drain::Done;
                 true

@@ -314,7 +314,8 @@ mod refusal {
     }
 }
 
-#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(test)]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod tests {
     use super::*;
 
@@ -369,7 +370,7 @@ mod tests {
     #[test]
     fn refused_calls_fail_and_the_thread_goes_on() {
         let confined = || {
-            super::super::no_new_privileges()?;
+            crate::process::confine::privileges::no_new_privileges()?;
             install(false, false)?;
             // SAFETY: the calls take no pointers.
             let refused = unsafe { [libc::kill(0, 0), libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0)] };

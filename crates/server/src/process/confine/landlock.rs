@@ -2,7 +2,7 @@
 //! user has more rights. From Linux 6.7 on it cannot connect or bind by TCP, from 6.12 on it cannot signal other
 //! processes.
 
-use super::Paths;
+use crate::process::confine::paths::Paths;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -130,7 +130,7 @@ mod tests {
         let paths = Paths { write: vec![at("write")], ..paths };
         // In a thread of its own, as there is no way back.
         let confined = move || {
-            super::super::no_new_privileges()?;
+            crate::process::confine::privileges::no_new_privileges()?;
             restrict(&paths)?;
             let reads = |name: &str| std::fs::read(at(name)).is_ok();
             assert!(reads("serve/file") && reads("read/file"));

@@ -1,7 +1,6 @@
 //! Where the next release of a root may lie. A confined server must reach these directories beside its roots, to serve
 //! a switched link or a renamed directory without a restart.
 
-use super::OF_ALL;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -95,6 +94,11 @@ fn is_of_all(folder: &Path) -> bool {
         || std::env::var_os("HOME").is_some_and(|home| Path::new(&home) == folder);
     is_home || OF_ALL.iter().chain(&OF_ALL_TOO).any(|of_all| Path::new(of_all) == folder)
 }
+
+/// Directories with files of many programs and users: of what is read there only the file itself stays open to the
+/// server.
+pub(super) const OF_ALL: [&str; 10] =
+    ["/", "/etc", "/home", "/opt", "/root", "/srv", "/tmp", "/usr", "/var", "/var/tmp"];
 
 #[cfg(test)]
 mod tests {

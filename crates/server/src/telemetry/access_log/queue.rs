@@ -4,6 +4,7 @@
 //! The standard library's channel spins and yields before it sleeps: on a CPU that a loop and the writer share that
 //! cost ten context switches for each block.
 
+use crate::telemetry::access_log::block::Block;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -11,12 +12,6 @@ use std::time::{Duration, Instant};
 
 /// Blocks on their way to the writer, of all loops.
 const BLOCKS_MAX: usize = 16;
-
-/// Some whole lines.
-pub(super) struct Block {
-    pub(super) text: Vec<u8>,
-    pub(super) lines: u64,
-}
 
 #[derive(Default)]
 struct Blocks {
@@ -131,7 +126,7 @@ impl Receiver {
         text.clear();
         let mut blocks = self.0.lock();
         // A block that grew while the writer was behind goes.
-        if text.capacity() <= super::KEPT_AFTER_MAX && blocks.spare.len() < BLOCKS_MAX {
+        if text.capacity() <= crate::telemetry::access_log::block::KEPT_AFTER_MAX && blocks.spare.len() < BLOCKS_MAX {
             blocks.spare.push(text);
         }
     }

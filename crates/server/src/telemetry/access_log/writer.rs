@@ -1,10 +1,11 @@
 //! The thread that writes a log and rotates its files. It reports a failure once.
 
-use super::queue::{Block, Nothing, Receiver, Sender, queue};
-use super::{END_WAIT, LogBuffer};
+use super::queue::{Nothing, Receiver, Sender, queue};
 use crate::counters::Counters;
 use crate::error::BindError;
 use crate::io::user::{self, User};
+use crate::telemetry::access_log::block::Block;
+use crate::telemetry::access_log::buffer::{END_WAIT, LogBuffer};
 use crate::telemetry::access_log::settings::{AccessLog, LogTarget, Rotation};
 use std::fs::File;
 use std::io::{self, Write};

@@ -5,36 +5,36 @@ use crate::counters::census::Census;
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
-pub(in crate::telemetry::admin) struct Adaptation {
+pub(super) struct Adaptation {
     /// Requests that an adviser was asked about, and what came of them.
-    pub(in crate::telemetry::admin) asked: u64,
-    pub(in crate::telemetry::admin) refused: u64,
-    pub(in crate::telemetry::admin) stale: u64,
-    pub(in crate::telemetry::admin) variants: u64,
-    pub(in crate::telemetry::admin) variants_missing: u64,
+    pub(super) asked: u64,
+    pub(super) refused: u64,
+    pub(super) stale: u64,
+    pub(super) variants: u64,
+    pub(super) variants_missing: u64,
     /// Responses that can go on in another variant, and how often they did, or could not.
-    pub(in crate::telemetry::admin) swappable: u64,
-    pub(in crate::telemetry::admin) swaps: u64,
-    pub(in crate::telemetry::admin) swaps_refused: u64,
+    pub(super) swappable: u64,
+    pub(super) swaps: u64,
+    pub(super) swaps_refused: u64,
     /// Looks at clients' connections; connections, and addresses and networks, whose readings were given up for others.
-    pub(in crate::telemetry::admin) looks: u64,
-    pub(in crate::telemetry::admin) links_evicted: u64,
-    pub(in crate::telemetry::admin) priors: u64,
-    pub(in crate::telemetry::admin) priors_evicted: u64,
+    pub(super) looks: u64,
+    pub(super) links_evicted: u64,
+    pub(super) priors: u64,
+    pub(super) priors_evicted: u64,
     /// Requests of throttled paths that are answered and that wait, and those that waited, were refused, or went away.
-    pub(in crate::telemetry::admin) throttle_running: u64,
-    pub(in crate::telemetry::admin) throttle_waiting: u64,
-    pub(in crate::telemetry::admin) throttle_queued: u64,
-    pub(in crate::telemetry::admin) throttle_refused: u64,
-    pub(in crate::telemetry::admin) throttle_gone: u64,
+    pub(super) throttle_running: u64,
+    pub(super) throttle_waiting: u64,
+    pub(super) throttle_queued: u64,
+    pub(super) throttle_refused: u64,
+    pub(super) throttle_gone: u64,
     /// What caches keep by order, of all loops.
-    pub(in crate::telemetry::admin) pinned_bytes: u64,
-    pub(in crate::telemetry::admin) pinned_entries: u64,
-    pub(in crate::telemetry::admin) warmed: u64,
-    pub(in crate::telemetry::admin) warm_dropped: u64,
+    pub(super) pinned_bytes: u64,
+    pub(super) pinned_entries: u64,
+    pub(super) warmed: u64,
+    pub(super) warm_dropped: u64,
     /// Loops of the reserve, and those of them that serve or finish what is under way.
-    pub(in crate::telemetry::admin) loops_reserve: u64,
-    pub(in crate::telemetry::admin) loops_serving: u64,
+    pub(super) loops_reserve: u64,
+    pub(super) loops_serving: u64,
 }
 
 impl Adaptation {

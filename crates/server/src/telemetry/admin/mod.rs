@@ -4,6 +4,7 @@
 
 mod adaptation;
 mod address;
+mod answer;
 mod history;
 mod metrics;
 mod process;
@@ -17,92 +18,3 @@ pub(crate) use process::Process;
 pub(crate) use status::View;
 pub use teller::Teller;
 pub(crate) use visitors::AdminServer;
-
-use crate::http::limits::Limits;
-use crate::http::request::{self, Head, Method};
-use history::History;
-use std::net::IpAddr;
-
-/// The page: it holds no figures, but asks for them.
-const PAGE: &str = include_str!("page.html");
-/// The page loads nothing from other origins, and no other page can embed it.
-const PAGE_FIELDS: &str = "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
-    script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n";
-
-/// The answer to what has come in so far; none if more has to come.
-fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, history: &History) -> Option<Vec<u8>> {
-    let request = match request::parse(input, &Limits::default()) {
-        Head::Partial => return None,
-        Head::Rejected(status) => return Some(plain(status, "this is no request\n", false)),
-        Head::Complete(request, _) => request,
-    };
-    let head_only = request.method == Method::Head;
-    let path = request.target.split('?').next().unwrap_or_default();
-    let is_page = path == "/";
-    Some(match path {
-        _ if token.is_none() && !is_local_name(request.host) => {
-            plain(421, "without a token only names without a dot are answered, and addresses\n", head_only)
-        }
-        // A browser comes without a token at first; the page asks its user for it.
-        _ if !is_page && token.is_some_and(|token| !token.lets_in(request.authorization)) => {
-            plain(401, "the token is missing or wrong: Authorization: Bearer TOKEN\n", head_only)
-        }
-        _ if !matches!(request.method, Method::Get | Method::Head) => plain(405, "only GET and HEAD\n", head_only),
-        "/" => reply(200, "text/html; charset=utf-8", PAGE_FIELDS, PAGE, head_only),
-        "/metrics" => {
-            let told = view.teller.as_ref().map_or_else(String::new, |teller| teller.metrics());
-            let text = metrics::text(&view.status()) + &told;
-            reply(200, "text/plain; version=0.0.4; charset=utf-8", "", &text, head_only)
-        }
-        "/status.json" => reply(200, "application/json", "", &view.status().json(), head_only),
-        "/history.json" => reply(200, "application/json", "", &history.json(), head_only),
-        _ => match view.teller.as_ref().and_then(|teller| teller.json(path)) {
-            Some(json) => reply(200, "application/json", "", &json, head_only),
-            None => plain(404, "there are /, /metrics, /status.json and /history.json\n", head_only),
-        },
-    })
-}
-
-/// Whether a name is one that no page of others can have: a name of theirs may be led to this machine, and their page
-/// would then be let in as one of ours.
-fn is_local_name(host: Option<&[u8]>) -> bool {
-    let Some(host) = host.and_then(|host| std::str::from_utf8(host).ok()) else { return host.is_none() };
-    let without_port = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
-    let name = without_port.map_or(host, |(name, _)| name);
-    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    !name.contains('.') || bare.parse::<IpAddr>().is_ok()
-}
-
-fn plain(status: u16, text: &str, head_only: bool) -> Vec<u8> {
-    reply(status, "text/plain", "", text, head_only)
-}
-
-fn reply(status: u16, content_type: &str, fields: &str, text: &str, head_only: bool) -> Vec<u8> {
-    let challenge = if status == 401 { "WWW-Authenticate: Bearer\r\n" } else { "" };
-    let allow = if status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
-    let head = format!(
-        "HTTP/1.1 {status} {}\r\nServer: weir\r\n{challenge}{allow}{fields}Content-Type: {content_type}\r\n\
-         Content-Length: {}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
-         Referrer-Policy: no-referrer\r\nConnection: close\r\n\r\n",
-        crate::files::head::reason(status),
-        text.len()
-    );
-    (if head_only { head } else { head + text }).into_bytes()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_others_can_have_are_told_from_those_that_they_cannot() {
-        let is_local = |name: &str| is_local_name(Some(name.as_bytes()));
-        assert!(is_local_name(None));
-        for good in ["localhost", "localhost:9100", "weir", "127.0.0.1:9100", "[::1]:9100", "[::1]", "10.0.0.1", ""] {
-            assert!(is_local(good), "{good}");
-        }
-        for bad in ["example.org", "example.org:9100", "127.0.0.1.example.org", "a.localhost", "example."] {
-            assert!(!is_local(bad), "{bad}");
-        }
-    }
-}

@@ -39,7 +39,7 @@ pub(crate) struct View {
     pub(crate) has_log: bool,
     pub(crate) has_arm: bool,
     /// Adds metrics and JSON of another part of the program.
-    pub(crate) teller: Option<Arc<dyn super::Teller>>,
+    pub(crate) teller: Option<Arc<dyn super::teller::Teller>>,
     /// What is expected of clients.
     pub(crate) priors: Arc<Priors>,
     pub(crate) loops_reserve: usize,

@@ -5,8 +5,7 @@ use super::history::History;
 use super::status::View;
 use crate::error::BindError;
 use crate::io::epoll::{Waker, check};
-use crate::io::listen::SocketSource;
-use crate::io::listen::{Local, LocalAddr};
+use crate::io::listen::{Local, LocalAddr, SocketSource};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -127,7 +126,9 @@ impl AdminServer {
             let mut looks = ready;
             visitors.retain_mut(|visitor| {
                 looks.next() != Some(true)
-                    || visitor.go_on(|input| super::answer(input, self.token.as_ref(), view, &history))
+                    || visitor.go_on(|input| {
+                        crate::telemetry::admin::answer::answer(input, self.token.as_ref(), view, &history)
+                    })
             });
             if is_visited
                 && let Ok((socket, _)) = self.socket.accept()

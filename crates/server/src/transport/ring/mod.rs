@@ -8,7 +8,7 @@
 mod buffers;
 
 use crate::io::epoll::Epoll;
-use crate::transport::Lane;
+use crate::transport::lane::Lane;
 use buffers::{Buffers, GROUP};
 use io_uring::register::Restriction;
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue, types};
@@ -153,7 +153,7 @@ impl Ring {
         self.armed < CONNECTIONS_MAX
     }
 
-    /// The number of this round; see [`crate::transport::Transport::is_staged`].
+    /// The number of this round; see [`crate::transport::channel::Transport::is_staged`].
     #[inline]
     pub(crate) fn round(&self) -> u32 {
         self.round

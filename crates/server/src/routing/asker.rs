@@ -1,0 +1,18 @@
+//! A request for which tables are looked up.
+
+use crate::counters::LoopCounters;
+use crate::http::request::Request;
+use crate::io::clock::Clock;
+use std::net::IpAddr;
+
+/// Who asks for a page, and of which host.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asker<'a> {
+    pub(super) host: u16,
+    pub(super) request: &'a Request<'a>,
+    pub(super) client: IpAddr,
+    pub(super) clock: &'a Clock,
+    pub(super) counters: &'a LoopCounters,
+}
+
+pub(super) const NS_PER_MS: u64 = 1_000_000;
