@@ -238,7 +238,7 @@ impl EventLoop {
 
     /// Gives the connections a turn whose applications have asked for it.
     fn resume_applications(&mut self) {
-        for Address { token, connection } in self.state.wakes.take() {
+        for Address { token, connection } in self.state.applications.wakes.take() {
             match token {
                 Some(token) => self.turn(token, NONE),
                 None => self.quic.iter_mut().for_each(|endpoint| endpoint.resume_application(connection)),
@@ -330,7 +330,7 @@ impl EventLoop {
     /// Lets a connection do what it can, and remembers what it waits for.
     pub(crate) fn turn(&mut self, token: u64, readiness: Readiness) {
         let Some(connection) = self.connections.get(token) else { return };
-        self.state.token = token;
+        self.state.applications.token = token;
         let turn = connection.turn(&mut self.state, readiness);
         if turn == Turn::Close {
             return self.close(token);

@@ -3,13 +3,14 @@
 use super::field_lines::pairs;
 use super::reply::Reply;
 use super::request_body::RequestBody;
-use crate::exchange::wakes::Waked;
+use crate::exchange::wakes::{Address, Waked, Wakes};
 use crate::http::framing::Framing;
 use crate::http::request::{AllFields, Request};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Answers the requests for some paths by code; see [`crate::HostRules::with_application`].
 ///
@@ -161,5 +162,34 @@ impl Wake {
         if !self.0.is_waked.swap(true, Ordering::AcqRel) {
             self.0.wakes.add(Arc::clone(&self.0));
         }
+    }
+}
+
+/// What a loop gives the requests of applications.
+#[derive(Debug)]
+pub(crate) struct Applications {
+    /// Requests that other threads want to go on.
+    pub(crate) wakes: Arc<Wakes>,
+    /// The connection that has its turn.
+    pub(crate) token: u64,
+    /// How long one may keep its client waiting, in milliseconds.
+    pub(crate) patience_ms: u64,
+}
+
+impl Applications {
+    pub(crate) fn new(wakes: Arc<Wakes>, patience: Duration) -> Self {
+        let mut applications = Self { wakes, token: 0, patience_ms: 0 };
+        applications.set_patience(patience);
+        applications
+    }
+
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+    }
+
+    /// Has a connection called again; the token is none over QUIC.
+    pub(crate) fn wake(&self, token: Option<u64>, connection: u64) -> Wake {
+        let (wakes, address) = (Arc::clone(&self.wakes), Address { token, connection });
+        Wake(Arc::new(Waked { wakes, address, is_waked: AtomicBool::new(false) }))
     }
 }

@@ -138,9 +138,7 @@ fn step(queue: &mut [Exchange], sink: &mut impl Sink, bytes_max: usize) -> io::R
             if count == 0 && exchange.is_awaited() {
                 return Ok(Step::Starved);
             }
-            if count == 0 {
-                refill = Some(place);
-            }
+            refill = (count == 0).then_some(place);
             break 'gather;
         }
     }

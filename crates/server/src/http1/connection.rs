@@ -358,15 +358,7 @@ impl Connection {
         let mut is_new = false;
         let mut received = Received::default();
         if scanned > 0 && self.drain.is_done() && !parse::has_empty_line(&state.input[..filled], scanned) {
-            // Parsing from the start again for each byte of a slow client would cost the square of the head.
-            match request::partial(&state.input[..filled], &state.limits) {
-                Parsed::Rejected(status) => {
-                    self.refuse(status, batch, state);
-                    self.send_batch(1, state)?;
-                }
-                _ => self.saved.extend_from_slice(&state.input[..filled]),
-            }
-            return Ok(());
+            return self.keep_partial(filled, state);
         }
         while self.after == After::Continue {
             if !self.drain.is_done() {
@@ -403,9 +395,7 @@ impl Connection {
                 index,
                 stopping,
                 throttles,
-                wakes,
-                token,
-                timeouts,
+                applications,
                 ..
             } = state;
             let counts = &counters.0[*index];
@@ -451,8 +441,7 @@ impl Connection {
                         router.respond(&request, &peer, persistence, clock, counts, exchange);
                         exchange.join_small();
                     }
-                    if self.owes_alt_svc && exchange.status != 0 {
-                        self.owes_alt_svc = false;
+                    if exchange.status != 0 && std::mem::take(&mut self.owes_alt_svc) {
                         alt_svc.apply(exchange, true);
                     }
                     counts.count(exchange.status);
@@ -466,8 +455,8 @@ impl Connection {
                     }
                     batch += 1;
                     if exchange.is_awaited() {
-                        let loop_parts = (&*wakes, *token, &*clock, &*timeouts, *stopping);
-                        self.begin_application(&request, exchange, loop_parts, at < filled);
+                        let of_loop = (&*applications, &*clock, *stopping);
+                        self.begin_application(&request, exchange, of_loop, at < filled);
                         break;
                     }
                 }
@@ -499,6 +488,20 @@ impl Connection {
             }
         }
         self.update_phase(is_new, state);
+        Ok(())
+    }
+
+    /// Keeps input that ends within a head, unless no more of it can make one: parsing from the start again for each byte
+    /// of a slow client would cost the square of the head.
+    #[cold]
+    fn keep_partial(&mut self, filled: usize, state: &mut LoopState) -> io::Result<()> {
+        match request::partial(&state.input[..filled], &state.limits) {
+            Parsed::Rejected(status) => {
+                self.refuse(status, 0, state);
+                self.send_batch(1, state)?;
+            }
+            _ => self.saved.extend_from_slice(&state.input[..filled]),
+        }
         Ok(())
     }
 

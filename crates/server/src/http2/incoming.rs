@@ -265,7 +265,7 @@ impl Connection {
         let mut expects = false;
         let begin = |request: &Request<'_>, exchange: &mut Exchange, state: &LoopState| {
             expects = request.expects_continue;
-            applications::begin(request, exchange, &client, Some(state.token), is_received, state);
+            applications::begin(request, exchange, &client, Some(state.applications.token), is_received, state);
         };
         stream.parked = parked.answer(2, whose, state, &mut stream.exchange, begin);
         if stream.exchange.is_awaited() {
@@ -293,7 +293,7 @@ impl Connection {
     }
 
     fn begin_application(&self, request: &Request<'_>, exchange: &mut Exchange, is_received: bool, state: &LoopState) {
-        applications::begin(request, exchange, &self.client_peer(), Some(state.token), is_received, state);
+        applications::begin(request, exchange, &self.client_peer(), Some(state.applications.token), is_received, state);
     }
 
     /// Takes a stream out of the queue of those that wait, as its client does not want the answer any more.

@@ -3,6 +3,7 @@
 use crate::config::options::Options;
 use crate::counters::static_probe::static_probe;
 use crate::counters::{Counters, LoopCounters};
+use crate::exchange::application::Applications;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::{Exchange, Source};
 use crate::exchange::wakes::Wakes;
@@ -56,10 +57,7 @@ pub(crate) struct LoopState {
     controls_generation: u64,
     /// Reserve loops that are to serve.
     pub(crate) loops_more: u32,
-    /// Requests that other threads want to go on.
-    pub(crate) wakes: Arc<Wakes>,
-    /// The connection that has its turn.
-    pub(crate) token: u64,
+    pub(crate) applications: Applications,
     /// Bounds on what is under way; none without any.
     pub(crate) throttles: Option<Throttles>,
     /// What tells of changed files.
@@ -86,6 +84,7 @@ impl LoopState {
         (reloads, watcher, wakes): (Arc<Reloads>, Rc<Watcher>, Arc<Wakes>),
     ) -> Self {
         let (limits, timeouts) = (options.limits.clone(), options.timeouts.clone());
+        let applications = Applications::new(wakes, timeouts.application);
         // Twice the largest head, so that what is left of one input always leaves room for more.
         let input_bytes = (2 * limits.head_bytes_max).max(64 << 10);
         Self {
@@ -106,8 +105,7 @@ impl LoopState {
             controls: Arc::default(),
             controls_generation: 0,
             loops_more: 0,
-            wakes,
-            token: 0,
+            applications,
             throttles: None,
             watcher,
             input: vec![0; input_bytes].into(),
@@ -146,6 +144,7 @@ impl LoopState {
             // The memory for input was made for the first bound.
             self.limits.head_bytes_max = self.limits.head_bytes_max.min(self.input.len() / 2);
             self.timeouts = options.timeouts.clone();
+            self.applications.set_patience(self.timeouts.application);
             if let (Some(log), Some(wanted)) = (&mut self.log, &options.access_log) {
                 log.change(wanted);
             }

@@ -2,19 +2,15 @@
 //! it. The connection's next request waits until then.
 
 use super::{After, Connection, Fed, Parked, Phase};
-use crate::exchange::application::{RequestHead, Wake};
+use crate::exchange::application::{Applications, RequestHead};
 use crate::exchange::drain::{Drain, Part};
 use crate::exchange::life::Exchange;
 use crate::exchange::streamed::Manner;
-use crate::exchange::wakes::{Address, Waked, Wakes};
 use crate::files::head::Persistence;
-use crate::http::limits::Timeouts;
 use crate::http::request::Request;
 use crate::io::clock::Clock;
 use crate::loop_state::LoopState;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Bytes that may stand between two pieces of a body's content: the size of a chunk with its extensions, or trailers.
 const OVERHEAD_BYTES_MAX: u64 = 16 << 10;
@@ -28,19 +24,16 @@ impl Connection {
         &mut self,
         request: &Request<'_>,
         exchange: &mut Exchange,
-        (wakes, token, clock, timeouts, stopping): (&Arc<Wakes>, u64, &Clock, &Timeouts, bool),
+        (applications, clock, stopping): (&Applications, &Clock, bool),
         has_more_input: bool,
     ) {
         // Whether the connection stays is found out once the response is over.
         self.after = After::Continue;
         self.drain = Drain::whole(request.framing, OVERHEAD_BYTES_MAX);
         self.body_bytes = 0;
-        let patience_ms = u64::try_from(timeouts.application.as_millis()).unwrap_or(u64::MAX);
         let persistence = Persistence::of(request.minor, request.keep_alive && !stopping);
-        let manner = Manner { minor: request.minor, persistence, patience_ms };
-        let address = Address { token: Some(token), connection: self.number };
-        let wakes = Arc::clone(wakes);
-        let wake = Wake(Arc::new(Waked { wakes, address, is_waked: AtomicBool::new(false) }));
+        let manner = Manner { minor: request.minor, persistence, patience_ms: applications.patience_ms };
+        let wake = applications.wake(Some(applications.token), self.number);
         let head = RequestHead { request, client: self.peer.ip(), is_secure: self.transport.is_secure() };
         exchange.begin_application(&head, wake, manner, clock);
         match exchange.streamed() {

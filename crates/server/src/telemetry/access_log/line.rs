@@ -130,7 +130,6 @@ impl LogLine {
         let client = clients.of(if options.addresses { peer } else { network(peer) }, clock);
         if let (Some(clf), Some(request)) = (format.clf, request)
             && self.user.is_empty()
-            && status != 0
             && self.begin_clf(clf, client, request, status, options.queries)
         {
             return;
@@ -140,7 +139,6 @@ impl LogLine {
             let mut room = Room::new(&mut self.text);
             let mut out = Out { room: &mut room, is_json: format.is_json, queries: options.queries };
             self.late_count = 0;
-            self.status_at.clear();
             for piece in &format.pieces {
                 match piece {
                     Piece::Text(text) => out.room.some(text.bytes, usize::from(text.used)),
@@ -167,11 +165,7 @@ impl LogLine {
                         }
                         None => out.text(None),
                     },
-                    Piece::Status if status == 0 => {
-                        self.status_at.push(out.room.used() as u32);
-                        out.room.text(b"000");
-                    }
-                    Piece::Status => out.room.decimal(u64::from(status)),
+                    Piece::Status => out.status(status, &mut self.status_at),
                     Piece::Host => out.text(self.host.as_ref().map(|host| host.name.as_bytes())),
                     Piece::AskedHost => out.text(request.and_then(|request| request.host)),
                     Piece::Referrer => out.quoted_address(request.and_then(|request| request.referrer)),
@@ -201,6 +195,9 @@ impl LogLine {
     /// A loop comes out of the kernel with cold caches for each response: there few instructions count for more.
     #[inline]
     fn begin_clf(&mut self, clf: Clf, client: &Kept, request: &Request<'_>, status: u16, queries: bool) -> bool {
+        if status == 0 {
+            return false;
+        }
         let mut room = Room::new(&mut self.text);
         let mut out = Out { room: &mut room, is_json: false, queries };
         out.room.some(client.text, usize::from(client.used));
@@ -294,6 +291,15 @@ struct Out<'o, 'r> {
 }
 
 impl Out<'_, '_> {
+    /// A status; the place of one that is not known yet is remembered. Where a line is begun again it is the same place.
+    fn status(&mut self, status: u16, unknown_at: &mut Vec<u32>) {
+        if status == 0 {
+            unknown_at.push(self.room.used() as u32);
+            return self.room.text(b"000");
+        }
+        self.room.decimal(u64::from(status));
+    }
+
     /// A text of which nothing has to be escaped.
     #[inline]
     fn plain(&mut self, text: &[u8]) {
