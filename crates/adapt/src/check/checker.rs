@@ -4,10 +4,10 @@ use super::boxes::Effort;
 use super::level::level;
 use super::names::{self, Known, Variants};
 use super::{opposite, rule};
-use crate::Mistake;
 use crate::language::mistake::Findings;
 use crate::language::parse;
 use crate::language::syntax::Source;
+use weir_diagnostic::Mistake;
 
 /// Rules of a policy at most.
 const RULES_MAX: usize = 10_000;

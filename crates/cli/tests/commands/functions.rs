@@ -17,7 +17,7 @@ const NOT_YET: &str = "not yet taken apart";
 const LONGER: &[(&str, &str, usize, &str)] = &[
     ("crates/server/src/event_loop/server.rs", "run_with", 148, NOT_YET),
     ("crates/cli/src/environment.rs", "in_words", 143, TABLE),
-    ("crates/server/src/http1/connection.rs", "answer", 141, HOT),
+    ("crates/server/src/http1/connection.rs", "answer", 138, HOT),
     ("crates/timeline/src/join.rs", "push", 131, TABLE),
     ("crates/compat/src/httperf/arguments.rs", "take", 127, TABLE),
     ("crates/server/src/event_loop/server.rs", "bind", 113, NOT_YET),
