@@ -31,7 +31,7 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
     if let Some(value) = table.get("io") {
         match value.string().map(str::parse) {
             Some(Ok(io)) => options.io = io,
-            Some(Err(error)) => value.wrong(error, "leave `io` away for \"auto\""),
+            Some(Err(error)) => value.wrong(error.to_string(), "leave `io` away for \"auto\""),
             None => {}
         }
     }
@@ -229,7 +229,7 @@ fn read_log(table: &Table<'_, '_>, options: &mut Options) {
             Some("json") => log.format = LogFormat::Json,
             Some(own) if own.contains('%') => match own.parse() {
                 Ok(format) => log.format = LogFormat::Own(format),
-                Err(remedy) => value.wrong("the format cannot be written", remedy),
+                Err(remedy) => value.wrong("the format cannot be written", remedy.to_string()),
             },
             Some(other) => {
                 let remedy =

@@ -40,7 +40,7 @@ pub(super) fn read(table: &Table<'_, '_>, mut kind: SiteKind, sandbox: Option<bo
     if let Some(value) = table.get("symlinks") {
         match value.string().map(str::parse) {
             Some(Ok(symlinks)) => kind.symlinks = symlinks,
-            Some(Err(error)) => value.wrong(error, "leave `symlinks` away for \"within\""),
+            Some(Err(error)) => value.wrong(error.to_string(), "leave `symlinks` away for \"within\""),
             None => {}
         }
         if kind.symlinks == Symlinks::Anywhere && sandbox != Some(false) {

@@ -1,7 +1,7 @@
 //! Files of users: a line NAME:HASH for each, as `htpasswd` writes them.
 
 use super::table::Value;
-use crate::config::plain_file::read_file;
+use crate::config::plain_file::{FileError, read_file};
 use crate::routing::auth::hash_problem;
 use std::collections::HashMap;
 
@@ -15,8 +15,8 @@ pub(super) fn read(value: &Value<'_, '_>) -> Option<HashMap<String, String>> {
         value.wrong(format!("{}{place}: {what}", path.display()), remedy);
     };
     let text = read_file(&path, FILE_BYTES_MAX)
-        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "it is no text".to_owned()))
-        .map_err(|what| wrong(0, &what, "give a file with a line NAME:HASH for each user"))
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| FileError::NoText))
+        .map_err(|what| wrong(0, &what.to_string(), "give a file with a line NAME:HASH for each user"))
         .ok()?;
     let mut users = HashMap::new();
     let mut is_good = true;

@@ -1,6 +1,7 @@
 //! What a caller chooses about files: which links are followed, which compressed forms are sent.
 
 use std::str::FromStr;
+use thiserror::Error;
 
 /// Which symbolic links are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,16 +18,24 @@ pub enum Symlinks {
     Anywhere,
 }
 
-impl FromStr for Symlinks {
-    type Err = String;
+/// A word that does not say which symbolic links are followed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{word:?} is neither never nor within nor owner nor anywhere")]
+pub struct UnknownSymlinks {
+    /// The word as it was given.
+    pub word: String,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Symlinks {
+    type Err = UnknownSymlinks;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSymlinks> {
         match text {
             "never" => Ok(Self::Never),
             "within" => Ok(Self::Within),
             "owner" => Ok(Self::Owner),
             "anywhere" => Ok(Self::Anywhere),
-            _ => Err(format!("{text:?} is neither never nor within nor owner nor anywhere")),
+            _ => Err(UnknownSymlinks { word: text.to_owned() }),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! By which interface of the kernel bytes come and go.
 
 use std::str::FromStr;
+use thiserror::Error;
 
 /// How a loop waits, and how bytes of connections in the clear that are kept come and go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -14,15 +15,23 @@ pub enum Io {
     Uring,
 }
 
-impl FromStr for Io {
-    type Err = String;
+/// A word that names no such interface.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{word:?} is neither auto nor epoll nor io_uring")]
+pub struct UnknownIo {
+    /// The word as it was given.
+    pub word: String,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Io {
+    type Err = UnknownIo;
+
+    fn from_str(text: &str) -> Result<Self, UnknownIo> {
         match text {
             "auto" => Ok(Self::Auto),
             "epoll" => Ok(Self::Epoll),
             "io_uring" => Ok(Self::Uring),
-            _ => Err(format!("{text:?} is neither auto nor epoll nor io_uring")),
+            _ => Err(UnknownIo { word: text.to_owned() }),
         }
     }
 }

@@ -84,6 +84,52 @@ pub struct ArmRulesError {
     pub what: String,
 }
 
+/// What is wrong with a line.
+#[derive(Debug, PartialEq, Error)]
+pub(crate) enum Mistake {
+    #[error("there are more than {LINES_MOST} lines")]
+    TooManyLines,
+    #[error("{patterns} patterns, those from outside counted in each section; at most {PATTERNS_MOST}")]
+    TooManyPatterns { patterns: usize },
+    #[error("<Location {path}> has no end: add </Location>")]
+    OpenLocation { path: String },
+    #[error("the > at the end of the line is missing")]
+    UnclosedTag,
+    #[error("no <Location> is open")]
+    NoLocationOpen,
+    #[error("<Location {path}>: a path as clients ask for it begins with /")]
+    NoPath { path: String },
+    #[error("a <Location> within another: end that one first with </Location>")]
+    Nested,
+    #[error("<{tag}> is not known here: there is <Location PATH> … </Location> only")]
+    UnknownTag { tag: String },
+    #[error("the {quote} at the end is missing")]
+    OpenQuote { quote: char },
+    #[error("there is nothing")]
+    Nothing,
+    #[error("Arm is followed by On or Off")]
+    OnOrOff,
+    #[error("ArmApplication is followed by a name, and the name of a group")]
+    ApplicationArguments,
+    #[error("ArmMatch is followed by a regular expression for paths and a name")]
+    MatchArguments,
+    #[error("{directive} is followed by one value; put it into quotes where it has spaces")]
+    OneValue { directive: String },
+    #[error(
+        "{directive} is not known: there are Arm, ArmApplication, ArmUser, ArmTransaction, ArmTransactionInfo, \
+         ArmClient, ArmSample and ArmMatch"
+    )]
+    UnknownDirective { directive: String },
+    #[error("ArmMatch {pattern}: no regular expression: {source}")]
+    Pattern { pattern: String, source: regex::Error },
+    #[error("{directive}: a name has 1 to {NAME_MOST} characters; this one has {characters}")]
+    NameLength { directive: String, characters: usize },
+    #[error("ArmSample {text}: give N for one of N, such as 10, or a percentage, such as 25%")]
+    Sample { text: String },
+    #[error("ArmClient {text}: give an address or a range such as 10.0.0.0/8, or all")]
+    Client { text: String },
+}
+
 impl Default for Place {
     fn default() -> Self {
         Self {
@@ -111,9 +157,9 @@ impl FromStr for ArmRules {
         let mut line = 0;
         for text in text.lines() {
             line += 1;
-            let at_line = |what: String| ArmRulesError { line, what };
+            let at_line = |mistake: Mistake| ArmRulesError { line, what: mistake.to_string() };
             if line > LINES_MOST {
-                return Err(at_line(format!("there are more than {LINES_MOST} lines")));
+                return Err(at_line(Mistake::TooManyLines));
             }
             let text = text.trim();
             if text.is_empty() || text.starts_with('#') {
@@ -127,15 +173,13 @@ impl FromStr for ArmRules {
             sections[inside.unwrap_or(0)].1.push(directive);
         }
         if let Some(open) = inside {
-            let what = format!("<Location {}> has no end: add </Location>", sections[open].0);
-            return Err(ArmRulesError { line, what });
+            let mistake = Mistake::OpenLocation { path: sections[open].0.clone() };
+            return Err(ArmRulesError { line, what: mistake.to_string() });
         }
         let rules = Self::of_sections(&sections);
         let patterns: usize = rules.places.iter().map(|place| place.matches.len()).sum();
         if patterns > PATTERNS_MOST {
-            let what =
-                format!("{patterns} patterns, those from outside counted in each section; at most {PATTERNS_MOST}");
-            return Err(ArmRulesError { line, what });
+            return Err(ArmRulesError { line, what: Mistake::TooManyPatterns { patterns }.to_string() });
         }
         Ok(rules)
     }
@@ -181,29 +225,27 @@ fn section(
     tag: &str,
     inside: Option<usize>,
     sections: &mut Vec<(String, Vec<Directive>)>,
-) -> Result<Option<usize>, String> {
-    let tag = tag.strip_suffix('>').ok_or("the > at the end of the line is missing")?;
+) -> Result<Option<usize>, Mistake> {
+    let tag = tag.strip_suffix('>').ok_or(Mistake::UnclosedTag)?;
     let words = words(tag)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match (words.as_slice(), inside) {
         ([name], Some(_)) if name.eq_ignore_ascii_case("/location") => Ok(None),
-        ([name], None) if name.eq_ignore_ascii_case("/location") => Err("no <Location> is open".to_owned()),
+        ([name], None) if name.eq_ignore_ascii_case("/location") => Err(Mistake::NoLocationOpen),
         ([name, path], None) if name.eq_ignore_ascii_case("location") => {
             if !path.starts_with('/') {
-                return Err(format!("<Location {path}>: a path as clients ask for it begins with /"));
+                return Err(Mistake::NoPath { path: (*path).to_owned() });
             }
             sections.push(((*path).to_owned(), Vec::new()));
             Ok(Some(sections.len() - 1))
         }
-        ([name, _], Some(_)) if name.eq_ignore_ascii_case("location") => {
-            Err("a <Location> within another: end that one first with </Location>".to_owned())
-        }
-        _ => Err(format!("<{tag}> is not known here: there is <Location PATH> … </Location> only")),
+        ([name, _], Some(_)) if name.eq_ignore_ascii_case("location") => Err(Mistake::Nested),
+        _ => Err(Mistake::UnknownTag { tag: tag.to_owned() }),
     }
 }
 
 /// A line, divided as Apache divides one: by spaces, unless they stand in quotes.
-fn words(text: &str) -> Result<Vec<String>, String> {
+fn words(text: &str) -> Result<Vec<String>, Mistake> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -217,10 +259,10 @@ fn words(text: &str) -> Result<Vec<String>, String> {
                     Some((_, '\\')) => match characters.next() {
                         Some((_, escaped)) if escaped == first || escaped == '\\' => word.push(escaped),
                         Some((_, other)) => word.extend(['\\', other]),
-                        None => return Err(format!("the {first} at the end is missing")),
+                        None => return Err(Mistake::OpenQuote { quote: first }),
                     },
                     Some((_, character)) => word.push(character),
-                    None => return Err(format!("the {first} at the end is missing")),
+                    None => return Err(Mistake::OpenQuote { quote: first }),
                 }
             };
         } else {
@@ -247,18 +289,18 @@ enum Directive {
 }
 
 impl Directive {
-    fn read(words: &[String]) -> Result<Self, String> {
-        let (name, arguments) = words.split_first().ok_or("there is nothing")?;
+    fn read(words: &[String]) -> Result<Self, Mistake> {
+        let (name, arguments) = words.split_first().ok_or(Mistake::Nothing)?;
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         match (name.to_ascii_lowercase().as_str(), arguments.as_slice()) {
             ("arm", [word]) if word.eq_ignore_ascii_case("on") => Ok(Self::Arm(true)),
             ("arm", [word]) if word.eq_ignore_ascii_case("off") => Ok(Self::Arm(false)),
-            ("arm", _) => Err("Arm is followed by On or Off".to_owned()),
+            ("arm", _) => Err(Mistake::OnOrOff),
             ("armapplication", [application]) => Ok(Self::Application(short(application, name)?, None)),
             ("armapplication", [application, group]) => {
                 Ok(Self::Application(short(application, name)?, Some(short(group, name)?)))
             }
-            ("armapplication", _) => Err("ArmApplication is followed by a name, and the name of a group".to_owned()),
+            ("armapplication", _) => Err(Mistake::ApplicationArguments),
             ("armuser", ["*"]) => Ok(Self::User(User::OfRequest)),
             ("armuser", [user]) => Ok(Self::User(User::Named(short(user, name)?))),
             ("armtransaction", [transaction]) => Ok(Self::Transaction(short(transaction, name)?)),
@@ -269,14 +311,11 @@ impl Directive {
             }
             ("armsample", [share]) => sample(share).map(Self::Sample),
             ("armmatch", [pattern, transaction]) => Match::new(pattern, &short(transaction, name)?).map(Self::Match),
-            ("armmatch", _) => Err("ArmMatch is followed by a regular expression for paths and a name".to_owned()),
+            ("armmatch", _) => Err(Mistake::MatchArguments),
             ("armuser" | "armtransaction" | "armtransactioninfo" | "armclient" | "armsample", _) => {
-                Err(format!("{name} is followed by one value; put it into quotes where it has spaces"))
+                Err(Mistake::OneValue { directive: name.clone() })
             }
-            _ => Err(format!(
-                "{name} is not known: there are Arm, ArmApplication, ArmUser, ArmTransaction, ArmTransactionInfo, \
-                 ArmClient, ArmSample and ArmMatch"
-            )),
+            _ => Err(Mistake::UnknownDirective { directive: name.clone() }),
         }
     }
 
@@ -306,9 +345,9 @@ impl PartialEq for Match {
 impl Eq for Match {}
 
 impl Match {
-    fn new(pattern: &str, name: &str) -> Result<Self, String> {
+    fn new(pattern: &str, name: &str) -> Result<Self, Mistake> {
         let regex = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MOST).build();
-        let regex = regex.map_err(|error| format!("ArmMatch {pattern}: no regular expression: {error}"))?;
+        let regex = regex.map_err(|source| Mistake::Pattern { pattern: pattern.to_owned(), source })?;
         Ok(Self { regex, has_query: pattern.contains("\\?"), name: name.to_owned() })
     }
 
@@ -345,17 +384,17 @@ pub(crate) fn shortened(text: &str) -> String {
 }
 
 /// A name as ARM allows it.
-fn short(text: &str, directive: &str) -> Result<String, String> {
+fn short(text: &str, directive: &str) -> Result<String, Mistake> {
     let characters = text.chars().count();
     if characters == 0 || characters > NAME_MOST || text.contains('\0') {
-        return Err(format!("{directive}: a name has 1 to {NAME_MOST} characters; this one has {characters}"));
+        return Err(Mistake::NameLength { directive: directive.to_owned(), characters });
     }
     Ok(text.to_owned())
 }
 
 /// `10`: one of ten; `25%`: one of four.
-fn sample(text: &str) -> Result<u32, String> {
-    let wrong = || format!("ArmSample {text}: give N for one of N, such as 10, or a percentage, such as 25%");
+fn sample(text: &str) -> Result<u32, Mistake> {
+    let wrong = || Mistake::Sample { text: text.to_owned() };
     if let Some(percent) = text.strip_suffix('%') {
         let percent: f64 = percent.parse().map_err(|_| wrong())?;
         // Below one in a million nothing of a day would be left.
@@ -368,10 +407,10 @@ fn sample(text: &str) -> Result<u32, String> {
 }
 
 impl FromStr for Network {
-    type Err = String;
+    type Err = Mistake;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("ArmClient {text}: give an address or a range such as 10.0.0.0/8, or all");
+    fn from_str(text: &str) -> Result<Self, Mistake> {
+        let wrong = || Mistake::Client { text: text.to_owned() };
         let (addr, bits) = text.split_once('/').map_or((text, None), |(addr, bits)| (addr, Some(bits)));
         let addr: IpAddr = addr.parse().map_err(|_| wrong())?;
         let most = if addr.is_ipv4() { 32 } else { 128 };

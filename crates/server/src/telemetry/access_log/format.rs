@@ -1,5 +1,7 @@
 //! The fields of a line: by Apache's letters, or as JSON.
 
+use thiserror::Error;
+
 /// What a line is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Format {
@@ -138,7 +140,7 @@ impl Format {
     }
 
     /// Reads a format with Apache's letters; else what is wrong with it.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, FormatError> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
         let mut rest = text;
@@ -148,12 +150,12 @@ impl Format {
             let after = after.trim_start_matches(['<', '>']);
             let (name, after) = match after.strip_prefix('{') {
                 Some(inside) => {
-                    let (name, after) = inside.split_once('}').ok_or("a %{ has no }")?;
+                    let (name, after) = inside.split_once('}').ok_or(FormatError::Unclosed)?;
                     (Some(name), after)
                 }
                 None => (None, after),
             };
-            let letter = after.chars().next().ok_or("a % stands at the end; write %% for the sign itself")?;
+            let letter = after.chars().next().ok_or(FormatError::SignAtEnd)?;
             rest = &after[letter.len_utf8()..];
             match (letter, name) {
                 ('%', _) => literal.push('%'),
@@ -168,10 +170,10 @@ impl Format {
         literal.push_str(rest);
         pieces.extend(Short::pieces(&literal));
         if text.chars().any(char::is_control) {
-            return Err("a line has no control characters in it".to_owned());
+            return Err(FormatError::Control);
         }
         if pieces.iter().filter(|piece| matches!(piece, Piece::Late(_))).count() > LATE_MAX {
-            return Err(format!("at most {LATE_MAX} of %b, %B, %O, %D and %T are possible"));
+            return Err(FormatError::TooManyLate);
         }
         let clf = match text {
             COMMON => Some(Clf::Common),
@@ -188,7 +190,36 @@ impl Format {
     }
 }
 
-fn piece(letter: char, name: Option<&str>) -> Result<Piece, String> {
+/// Why a format of lines cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum FormatError {
+    /// `%{` without its end.
+    #[error("a %{{ has no }}")]
+    Unclosed,
+    /// `%` without a letter.
+    #[error("a % stands at the end; write %% for the sign itself")]
+    SignAtEnd,
+    /// A line break, for example.
+    #[error("a line has no control characters in it")]
+    Control,
+    /// More than a line has room for of what is known at the end only.
+    #[error("at most {LATE_MAX} of %b, %B, %O, %D and %T are possible")]
+    TooManyLate,
+    /// A field of requests that is not logged.
+    #[error("of a request's fields there are %{{Host}}i, %{{Referer}}i and %{{User-Agent}}i")]
+    Field,
+    /// Another form of the time.
+    #[error("a time is %t or %{{sec}}t")]
+    Time,
+    /// A letter without a meaning.
+    #[error("there is no %{letter} here; there are %h %a %l %u %t %r %m %U %q %H %s %v %b %B %O %D %T and %{{...}}i")]
+    Letter {
+        /// The letter.
+        letter: char,
+    },
+}
+
+fn piece(letter: char, name: Option<&str>) -> Result<Piece, FormatError> {
     let lower = name.map(str::to_ascii_lowercase);
     Ok(match (letter, lower.as_deref()) {
         ('h' | 'a', None) => Piece::Client,
@@ -211,12 +242,9 @@ fn piece(letter: char, name: Option<&str>) -> Result<Piece, String> {
         ('D', None) | ('T', Some("us")) => Piece::Late(Late::Microseconds),
         ('T', Some("ms")) => Piece::Late(Late::Milliseconds),
         ('T', None | Some("s")) => Piece::Late(Late::Seconds),
-        ('i', _) => return Err("of a request's fields there are %{Host}i, %{Referer}i and %{User-Agent}i".to_owned()),
-        ('t', _) => return Err("a time is %t or %{sec}t".to_owned()),
-        _ => {
-            let known = "%h %a %l %u %t %r %m %U %q %H %s %v %b %B %O %D %T and %{...}i";
-            return Err(format!("there is no %{letter} here; there are {known}"));
-        }
+        ('i', _) => return Err(FormatError::Field),
+        ('t', _) => return Err(FormatError::Time),
+        _ => return Err(FormatError::Letter { letter }),
     })
 }
 

@@ -1,6 +1,6 @@
 //! What a caller chooses about an access log.
 
-use super::format::Format;
+use super::format::{Format, FormatError};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -66,10 +66,9 @@ pub enum LogFormat {
 pub struct OwnFormat(pub(crate) Format);
 
 impl FromStr for OwnFormat {
-    type Err = String;
+    type Err = FormatError;
 
-    /// What is wrong, and what would be right.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, FormatError> {
         Format::read(text).map(Self)
     }
 }
