@@ -145,18 +145,18 @@ impl EventLoop {
             // First of all: a listening socket that is still listed from before stands ahead of a change, and the
             // connection that it brings may ask for what was changed.
             if events[..count].iter().any(|event| event.u64 == WATCHES) {
-                self.state.hear();
+                self.state.apply_changes();
             }
             self.resume_unsent();
             for i in 0..receptions {
                 if i > 0 && i.is_multiple_of(EVENTS_PER_HEARING) {
-                    self.state.hear();
+                    self.state.apply_changes();
                 }
                 self.turn_received(i);
             }
             for (i, event) in events[..count].iter().enumerate() {
                 if i > 0 && i.is_multiple_of(EVENTS_PER_HEARING) {
-                    self.state.hear();
+                    self.state.apply_changes();
                 }
                 // The structure is packed, so the token is copied out before it is compared.
                 let token = event.u64;
@@ -178,7 +178,7 @@ impl EventLoop {
             if self.state.clock.now_ms >= self.next_sweep_ms {
                 self.sweep();
             }
-            self.settle_post();
+            self.finish_role_change();
             if stop.load(Ordering::Relaxed) && (!self.state.stopping || self.role.is_leaving()) {
                 self.begin_stop();
             }
@@ -220,7 +220,7 @@ impl EventLoop {
     fn drain_mailbox(&mut self) {
         let is_told = self.state.drain_mailbox();
         self.resume_applications();
-        self.take_post();
+        self.change_role();
         self.resume_waiting();
         if !is_told {
             return;
@@ -341,7 +341,7 @@ impl EventLoop {
             self.waiting.insert(number, token);
         }
         if connection.lane() != Lane::Socket {
-            return self.settle_in_ring(token, turn);
+            return self.finish_turn_in_ring(token, turn);
         }
         if turn == Turn::Wait
             && self.state.ring.is_some()
@@ -396,7 +396,7 @@ impl EventLoop {
                     epoll::have_input([Some(listener.socket.as_raw_fd()), self.state.watcher.fd()]);
                 // The waiting client may have come after this round's events, and have just changed a file it asks for.
                 if is_told {
-                    self.state.hear();
+                    self.state.apply_changes();
                 }
                 if !is_awaited {
                     return;
@@ -472,7 +472,7 @@ impl EventLoop {
             self.listen(Interest::Level);
         }
         self.ask_again();
-        self.state.front.ask_again(&self.state.counters.0[self.state.index]);
+        self.state.router.ask_again(&self.state.counters.0[self.state.index]);
         for token in
             self.connections.tokens(|connection| connection.is_leaving(now_ms) || connection.is_kept_waiting(now_ms))
         {
@@ -511,8 +511,8 @@ impl EventLoop {
         let mut census = Census::default();
         self.connections.iter().for_each(|connection| connection.count(&mut census));
         self.quic.iter().for_each(|endpoint| endpoint.count(&mut census));
-        (census.cache_bytes, census.cache_entries) = self.state.front.fill();
-        (census.pinned_bytes, census.pinned_entries) = self.state.front.pinned();
+        (census.cache_bytes, census.cache_entries) = self.state.router.fill();
+        (census.pinned_bytes, census.pinned_entries) = self.state.router.pinned();
         self.state.counts().board.put(&census);
         self.is_counted = true;
     }

@@ -110,7 +110,7 @@ impl EventLoop {
     }
 
     /// Finds out what becomes of a connection on the ring after its turn.
-    pub(crate) fn settle_in_ring(&mut self, token: u64, turn: Turn) {
+    pub(crate) fn finish_turn_in_ring(&mut self, token: u64, turn: Turn) {
         let Some(ring) = &mut self.state.ring else { return };
         let Some(client) = self.connections.get(token) else { return };
         if let Some(rest) = ring.rest() {

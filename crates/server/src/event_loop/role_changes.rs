@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 
 impl EventLoop {
     /// Serves or rests as it is ordered.
-    pub(super) fn take_post(&mut self) {
+    pub(super) fn change_role(&mut self) {
         let wanted = self.state.loops_more;
         match self.role {
             LoopRole::Resting(number) | LoopRole::Leaving(number) if number < wanted => self.begin_to_serve(number),
@@ -52,7 +52,7 @@ impl EventLoop {
     }
 
     /// Rests once nothing is under way any more.
-    pub(super) fn settle_post(&mut self) {
+    pub(super) fn finish_role_change(&mut self) {
         if let LoopRole::Leaving(number) = self.role
             && self.is_empty()
         {

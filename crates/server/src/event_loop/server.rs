@@ -31,7 +31,7 @@ use crate::process::reload::{Reloader, Reloads};
 use crate::quic::predecessor::Predecessor;
 use crate::quic::{self, Former, Opened, QUIC_MAX, QuicSocket};
 use crate::routing::fields::Fields;
-use crate::routing::{Front, Hosts};
+use crate::routing::{Hosts, Router};
 use crate::site::{Share, Site};
 use crate::telemetry::access_log::{LogBuffer, LogWriter};
 use crate::telemetry::admin::{AdminServer, Process, View};
@@ -137,7 +137,7 @@ impl Server {
         let Opened { of_loops: quic_sockets, former } =
             quic::open(&quic_addresses(&options, &locals)?, options.loops, &mut predecessor)?;
         if let Some(predecessor) = &mut predecessor {
-            (options.notice)(&predecessor.settle()?);
+            (options.notice)(&predecessor.finish()?);
         }
         let of_quic = quic_sockets.first().into_iter().flatten().filter_map(QuicSocket::local_addr);
         let local = |addr| Local { addr: LocalAddr::Tcp(addr), is_secure: true, is_quic: true };
@@ -532,15 +532,21 @@ impl Start {
         });
         let (shared_content, hosts) = (self.shared_content, self.hosts);
         let share = Share { shared_content, watcher: Rc::clone(&watcher), hosts, files_max, policy_client };
-        let front = match &options.hosts {
-            None => Front::Plain(Site::new(self.root, &options.site_kind(), &options.site_bounds(), &share)),
+        let router = match &options.hosts {
+            None => Router::Plain(Site::new(self.root, &options.site_kind(), &options.site_bounds(), &share)),
             Some(rules) => {
                 let (bounds, word) = (options.site_bounds(), &options.site_word);
-                Front::Hosts(Box::new(Hosts::new(Arc::clone(&rules.0), Arc::clone(&self.waker), &bounds, word, share)?))
+                Router::Hosts(Box::new(Hosts::new(
+                    Arc::clone(&rules.0),
+                    Arc::clone(&self.waker),
+                    &bounds,
+                    word,
+                    share,
+                )?))
             }
         };
         let others = (self.reloads, watcher, Wakes::new(Arc::clone(&self.waker)));
-        let mut state = LoopState::new(front, self.log, self.arm, options, counters.clone(), index, others);
+        let mut state = LoopState::new(router, self.log, self.arm, options, counters.clone(), index, others);
         let (sockets, config, former, alt_svc) = self.quic;
         state.alt_svc = alt_svc;
         state.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), index);

@@ -176,14 +176,14 @@ impl Exchange {
 
     /// Tells the adviser of its end.
     #[inline]
-    pub(crate) fn settle_advised(&mut self) {
+    pub(crate) fn finish_advised(&mut self) {
         if self.record.advised.is_some() {
             let (bytes, is_finished) = (self.sent_bytes(), self.is_finished());
-            self.record.settle_advised(bytes, is_finished);
+            self.record.finish_advised(bytes, is_finished);
         }
         if self.record.again.is_some() {
             let is_finished = self.is_finished();
-            self.record.again.iter_mut().for_each(|again| again.settle(is_finished));
+            self.record.again.iter_mut().for_each(|again| again.finish(is_finished));
         }
     }
 

@@ -50,9 +50,9 @@ impl RequestRecord {
 
     /// Tells the adviser of the response's end.
     #[inline(never)]
-    pub(super) fn settle_advised(&mut self, sent_bytes: u64, is_finished: bool) {
+    pub(super) fn finish_advised(&mut self, sent_bytes: u64, is_finished: bool) {
         if let Some(advised) = &mut self.advised {
-            advised.settle(sent_bytes, is_finished);
+            advised.finish(sent_bytes, is_finished);
         }
         // In its place: it tells as it is dropped.
         self.advised = None;

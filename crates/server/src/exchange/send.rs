@@ -253,7 +253,7 @@ mod tests {
     use crate::http::request::Head;
     use crate::http::response::{Response, Variant};
     use crate::io::clock::Clock;
-    use crate::policy::caller::Caller;
+    use crate::policy::client_peer::ClientPeer;
     use crate::site::{Share, Site};
     use proptest::prelude::*;
     use std::os::unix::fs::FileExt;
@@ -292,8 +292,8 @@ mod tests {
         }
     }
 
-    fn caller() -> Caller<'static> {
-        Caller {
+    fn peer() -> ClientPeer<'static> {
+        ClientPeer {
             client: std::net::Ipv4Addr::LOCALHOST.into(),
             connection: 1,
             socket: None,
@@ -317,7 +317,7 @@ mod tests {
         let Head::Complete(request, _) = parse::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };
         let mut exchange = Exchange::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
-        let page = site.respond(&request, &caller(), Persistence::Stays, &clock, &counters, &mut exchange);
+        let page = site.respond(&request, &peer(), Persistence::Stays, &clock, &counters, &mut exchange);
         assert!(page.is_none(), "no page with includes");
         exchange
     }

@@ -63,7 +63,7 @@ impl Watcher {
 
     /// Hands over all pending changes, so that a client which makes a change and then sends a request gets the new
     /// content. Returns the number of events.
-    pub(crate) fn hear(&self, mut each: impl FnMut(Event<'_>)) -> u64 {
+    pub(crate) fn read_events(&self, mut each: impl FnMut(Event<'_>)) -> u64 {
         let Some(inotify) = &self.inotify else { return 0 };
         let mut count = 0;
         while inotify.read(|event| {

@@ -136,7 +136,7 @@ impl Watches {
     }
 
     /// Takes note of an event, which may be another site's, and adds what it means for this one's paths.
-    pub(crate) fn hear(&mut self, event: Event<'_>, changes: &mut Vec<Change>) {
+    pub(crate) fn note_event(&mut self, event: Event<'_>, changes: &mut Vec<Change>) {
         let has = |bits: u32| event.mask & bits != 0;
         if has(libc::IN_Q_OVERFLOW) {
             self.forget_all();
@@ -245,7 +245,7 @@ mod tests {
     fn heard(watches: &mut Watches) -> Vec<Change> {
         let mut changes = Vec::new();
         let watcher = Rc::clone(&watches.watcher);
-        watcher.hear(|event| watches.hear(event, &mut changes));
+        watcher.read_events(|event| watches.note_event(event, &mut changes));
         changes
     }
 
@@ -347,9 +347,9 @@ mod tests {
         assert_eq!(watcher.count(), 3, "two of the three directories are watched for both");
         std::fs::write(directory.path().join("a/b/f"), "y").expect("writes");
         let (mut of_one, mut of_other) = (Vec::new(), Vec::new());
-        watcher.hear(|event| {
-            one.hear(event, &mut of_one);
-            other.hear(event, &mut of_other);
+        watcher.read_events(|event| {
+            one.note_event(event, &mut of_one);
+            other.note_event(event, &mut of_other);
         });
         assert!(of_one.contains(&path("/a/b/f")) && of_other.contains(&path("/b/f")), "{of_one:?} {of_other:?}");
         drop(one);

@@ -21,7 +21,7 @@ use crate::http::request::{self, Parsed, Request};
 use crate::http::{parse, preface};
 use crate::io::epoll::Readiness;
 use crate::loop_state::{BATCH_MAX, LoopState, refuse_full};
-use crate::policy::caller::{Caller, Leased};
+use crate::policy::client_peer::{ClientPeer, Leased};
 use crate::policy::throttle::{Asker, Gate};
 use crate::telemetry::arm_requests::Received;
 use crate::transport::{Lane, Staging, Transport};
@@ -260,7 +260,7 @@ impl Connection {
             }
             if self.parked != Parked::No {
                 // A client that ends its side while it waits for others has gone away.
-                let has_gone = self.ended && state.miss_waiting(self.number, None);
+                let has_gone = self.ended && state.remove_gone(self.number, None);
                 return Ok(if has_gone { Turn::Close } else { Turn::Wait });
             }
             let filled = if self.saved_is_ready { self.take_saved(state) } else { self.receive(state)? };
@@ -294,7 +294,7 @@ impl Connection {
         if self.parked == Parked::Bound {
             // Not in the queue any more, it is looked at again only once it was asked for that.
             self.parked = Parked::Password;
-            if state.forget_waiting(self.number, None) > 0 {
+            if state.remove_waiting(self.number, None) > 0 {
                 self.resume();
             }
         }
@@ -393,7 +393,7 @@ impl Connection {
             let LoopState {
                 input,
                 batch: places,
-                front,
+                router,
                 clock,
                 log,
                 arm,
@@ -411,15 +411,15 @@ impl Connection {
             let counts = &counters.0[*index];
             let mut request = Request::empty();
             match parse::parse_into(&input[at..filled], limits, &mut request) {
-                Parsed::Complete(_) if front.must_wait(&request, self.peer.ip(), clock) => {
+                Parsed::Complete(_) if router.must_wait(&request, self.peer.ip(), clock) => {
                     self.parked = Parked::Password;
                     break;
                 }
                 Parsed::Complete(head_bytes) => {
                     let socket = Some(self.transport.fd());
                     let is_secure = self.transport.is_secure();
-                    let caller =
-                        Caller { client: self.peer.ip(), connection: self.number, socket, is_secure, leased: None };
+                    let peer =
+                        ClientPeer { client: self.peer.ip(), connection: self.number, socket, is_secure, leased: None };
                     let asker = Asker { connection: self.number, stream: None };
                     let gate = match throttles {
                         Some(throttles) => throttles.ask(&request, asker, clock.now_ms, counts),
@@ -447,8 +447,8 @@ impl Connection {
                         if let Gate::Open(place @ Some(_)) = gate {
                             exchange.record.place = place;
                         }
-                        let caller = Caller { leased: Some(&self.leased), ..caller };
-                        front.respond(&request, &caller, persistence, clock, counts, exchange);
+                        let peer = ClientPeer { leased: Some(&self.leased), ..peer };
+                        router.respond(&request, &peer, persistence, clock, counts, exchange);
                         exchange.join_small();
                     }
                     if self.owes_alt_svc && exchange.status != 0 {
@@ -498,7 +498,7 @@ impl Connection {
                 self.saved_since_ns = weir_arm::now_ns();
             }
         }
-        self.settle_phase(is_new, state);
+        self.update_phase(is_new, state);
         Ok(())
     }
 
@@ -531,7 +531,7 @@ impl Connection {
                 if owes && state.batch[place].record.arm.is_told() {
                     state.owed.push((self.transport.token(), state.batch[place].owe_told()));
                 }
-                state.settle(place);
+                state.finish(place);
             } else {
                 state.batch[place].sent_some();
                 self.queue.push(std::mem::take(&mut state.batch[place]));
@@ -572,7 +572,7 @@ impl Connection {
             pushed => pushed?,
         }
         if self.queue.is_empty() {
-            self.settle_phase(true, state);
+            self.update_phase(true, state);
             return Ok(Sent::All);
         }
         if let Some(last) = self.queue.last_mut().filter(|last| last.is_awaited()) {
@@ -589,7 +589,7 @@ impl Connection {
         let finished = self.queue.iter().take_while(|exchange| exchange.is_finished()).count();
         for place in 0..finished {
             self.end_application(place, state);
-            state.settle_one(&mut self.queue[place]);
+            state.finish_one(&mut self.queue[place]);
         }
         self.queue.drain(..finished);
         if bytes > 0 {
@@ -601,14 +601,14 @@ impl Connection {
             _ => self.block_on_room(state),
         }
         if self.queue.is_empty() {
-            self.settle_phase(true, state);
+            self.update_phase(true, state);
         }
         self.room = !matches!(outcome, Ok(Sent::Blocked));
         outcome
     }
 
     /// Finds out what the connection waits for now. `is_new` says that something was finished since.
-    fn settle_phase(&mut self, is_new: bool, state: &LoopState) {
+    fn update_phase(&mut self, is_new: bool, state: &LoopState) {
         let phase = if !self.queue.is_empty() {
             Phase::Stall
         } else if self.parked != Parked::No {

@@ -22,7 +22,7 @@ use crate::http::preface::PREFACE;
 use crate::http1::connection::Turn;
 use crate::io::epoll::Readiness;
 use crate::loop_state::LoopState;
-use crate::policy::caller::Caller;
+use crate::policy::client_peer::ClientPeer;
 use crate::telemetry::arm_requests::Received;
 use crate::transport::Transport;
 use std::collections::VecDeque;
@@ -70,7 +70,7 @@ pub(crate) struct Connection {
     /// The last stream that the client has begun.
     pub(super) last: u32,
     /// Streams that we ended before the client did, as far as we remember.
-    pub(super) forsaken: VecDeque<u32>,
+    pub(super) abandoned: VecDeque<u32>,
     /// Frames about the connection, which go out before all others.
     pub(super) control: Vec<u8>,
     /// Frames that the socket had no room for.
@@ -147,7 +147,7 @@ impl Connection {
             next: 0,
             spare: Vec::new(),
             last: 0,
-            forsaken: VecDeque::new(),
+            abandoned: VecDeque::new(),
             control,
             unsent: Vec::new(),
             carries_streams: false,
@@ -173,14 +173,14 @@ impl Connection {
             room: true,
             lingered_bytes: None,
         };
-        connection.settle_phase(false, state);
+        connection.update_phase(false, state);
         connection
     }
 
     /// The client, for code that treats clients differently.
-    pub(super) fn caller(&self) -> Caller<'static> {
+    pub(super) fn client_peer(&self) -> ClientPeer<'static> {
         let (socket, is_secure) = (Some(self.transport.fd()), self.transport.is_secure());
-        Caller { client: self.peer.ip(), connection: self.number, socket, is_secure, leased: None }
+        ClientPeer { client: self.peer.ip(), connection: self.number, socket, is_secure, leased: None }
     }
 
     pub(crate) fn transport(&self) -> &Transport {
@@ -269,7 +269,7 @@ impl Connection {
         self.room |= readiness.writable;
         let turn = self.work(state).unwrap_or_else(|_| {
             state.counts().connections_broken.add(1);
-            state.miss_waiting(self.number, None);
+            state.remove_gone(self.number, None);
             Turn::Close
         });
         static_probe!("done");
@@ -293,10 +293,10 @@ impl Connection {
     /// Logs what was sent of unfinished responses.
     pub(crate) fn abort(&mut self, state: &mut LoopState) {
         for stream in &mut self.streams {
-            state.settle_one(&mut stream.exchange);
+            state.finish_one(&mut stream.exchange);
         }
         self.streams.clear();
-        state.forget_waiting(self.number, None);
+        state.remove_waiting(self.number, None);
         self.transport.say_goodbye();
     }
 
@@ -308,10 +308,10 @@ impl Connection {
         self.is_failed = true;
         frame::go_away(&mut self.control, self.last, code);
         for stream in &mut self.streams {
-            state.settle_one(&mut stream.exchange);
+            state.finish_one(&mut stream.exchange);
         }
         self.streams.clear();
-        state.forget_waiting(self.number, None);
+        state.remove_waiting(self.number, None);
     }
 
     fn work(&mut self, state: &mut LoopState) -> io::Result<Turn> {
@@ -322,7 +322,7 @@ impl Connection {
         }
         for _ in 0..ROUNDS_MAX {
             let sent = self.send(state, &mut sent_bytes, &mut has_moved)?;
-            self.settle_phase(std::mem::take(&mut has_moved), state);
+            self.update_phase(std::mem::take(&mut has_moved), state);
             match sent {
                 Sent::Yielded => return Ok(Turn::Again),
                 Sent::Blocked if self.is_failed || self.control.len() > CONTROL_BYTES_MAX => return Ok(Turn::Wait),
@@ -347,7 +347,7 @@ impl Connection {
                     if self.is_sending() {
                         state.counts().connections_broken.add(1);
                     }
-                    state.miss_waiting(self.number, None);
+                    state.remove_gone(self.number, None);
                     return Ok(Turn::Close);
                 }
             }
@@ -529,7 +529,7 @@ impl Connection {
         stream.head_is_sent = true;
         frame::number(out, frame::kind::RST_STREAM, id, Code::Internal as u32);
         if !std::mem::replace(&mut stream.is_received, true) {
-            self.forsake(id);
+            self.abandon(id);
         }
     }
 
@@ -551,9 +551,9 @@ impl Connection {
             self.next -= 1;
         }
         if !stream.is_received {
-            self.forsake(stream.id);
+            self.abandon(stream.id);
         }
-        state.settle_one(&mut stream.exchange);
+        state.finish_one(&mut stream.exchange);
         self.spare.push(stream.exchange);
         if self.streams.is_empty() {
             // What many streams needed once is not kept for one.
@@ -563,12 +563,12 @@ impl Connection {
     }
 
     /// Remembers a stream that the client may still be sending on.
-    pub(super) fn forsake(&mut self, id: u32) {
+    pub(super) fn abandon(&mut self, id: u32) {
         const REMEMBERED_MAX: usize = 256;
-        if self.forsaken.len() == REMEMBERED_MAX {
-            self.forsaken.pop_front();
+        if self.abandoned.len() == REMEMBERED_MAX {
+            self.abandoned.pop_front();
         }
-        self.forsaken.push_back(id);
+        self.abandoned.push_back(id);
     }
 
     /// Ends our side, then reads until the client ends its own.

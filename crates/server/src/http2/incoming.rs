@@ -198,8 +198,8 @@ impl Connection {
                     self.spare.push(exchange);
                     return self.refuse(id, Code::Protocol, state);
                 }
-                let whose = (self.peer, &self.caller(), u64::from(id));
-                if state.front.must_wait(&request, self.peer.ip(), &state.clock) {
+                let whose = (self.peer, &self.client_peer(), u64::from(id));
+                if state.router.must_wait(&request, self.peer.ip(), &state.clock) {
                     parked = Some(Parked::new(fields, false, state));
                 } else if !state.answer(&request, whose, &mut self.received, &mut exchange) {
                     parked = Some(Parked::new(fields, true, state));
@@ -257,10 +257,10 @@ impl Connection {
     }
 
     fn look_again(&mut self, place: usize, state: &mut LoopState) {
-        let whose = (self.peer, &self.caller(), u64::from(self.streams[place].id));
+        let whose = (self.peer, &self.client_peer(), u64::from(self.streams[place].id));
         let stream = &mut self.streams[place];
         let Some(parked) = stream.parked.take() else { return };
-        let (is_received, client) = (stream.is_received, self.caller());
+        let (is_received, client) = (stream.is_received, self.client_peer());
         let stream = &mut self.streams[place];
         let mut expects = false;
         let begin = |request: &Request<'_>, exchange: &mut Exchange, state: &LoopState| {
@@ -293,14 +293,14 @@ impl Connection {
     }
 
     fn begin_application(&self, request: &Request<'_>, exchange: &mut Exchange, is_received: bool, state: &LoopState) {
-        applications::begin(request, exchange, &self.caller(), Some(state.token), is_received, state);
+        applications::begin(request, exchange, &self.client_peer(), Some(state.token), is_received, state);
     }
 
     /// Takes a stream out of the queue of those that wait, as its client does not want the answer any more.
     fn leave_queue(&self, place: usize, state: &mut LoopState) {
         let stream = &self.streams[place];
         if stream.parked.is_some() {
-            state.miss_waiting(self.number, Some(u64::from(stream.id)));
+            state.remove_gone(self.number, Some(u64::from(stream.id)));
         }
     }
 
@@ -458,7 +458,7 @@ impl Connection {
 
     /// Something for a stream that is over: no error if we ended it, as the client could not know.
     fn unknown(&self, id: u32) -> Result<(), Code> {
-        if self.forsaken.contains(&id) { Ok(()) } else { Err(Code::StreamClosed) }
+        if self.abandoned.contains(&id) { Ok(()) } else { Err(Code::StreamClosed) }
     }
 
     /// Ends a stream with an error.
@@ -475,7 +475,7 @@ impl Connection {
     /// Ends a stream that was never taken up.
     fn refuse(&mut self, id: u32, code: Code, state: &mut LoopState) -> Result<(), Code> {
         frame::number(&mut self.control, kind::RST_STREAM, id, code as u32);
-        self.forsake(id);
+        self.abandon(id);
         self.spend(cost::REQUEST, state)
     }
 }
@@ -505,7 +505,7 @@ mod tests {
     use crate::files::watcher::Watcher;
     use crate::io::epoll::Waker;
     use crate::process::reload::Reloader;
-    use crate::routing::Front;
+    use crate::routing::Router;
     use crate::site::{Share, Site};
     use crate::transport::Transport;
     use proptest::prelude::*;
@@ -530,7 +530,7 @@ mod tests {
         let place = Arc::new(Place::open(directory).expect("opens"));
         let wakes = Wakes::new(Arc::new(Waker::new().expect("a waker")));
         let reloads = (Reloader::new(&options, place).0, watcher, wakes);
-        LoopState::new(Front::Plain(site), None, None, &options, counters, 0, reloads)
+        LoopState::new(Router::Plain(site), None, None, &options, counters, 0, reloads)
     }
 
     /// A frame of any kind, mostly one that could be meant.

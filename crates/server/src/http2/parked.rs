@@ -6,7 +6,7 @@ use crate::exchange::life::Exchange;
 use crate::http::fields::Fields;
 use crate::http::request::{AllFields, Request};
 use crate::loop_state::LoopState;
-use crate::policy::caller::Caller;
+use crate::policy::client_peer::ClientPeer;
 use crate::telemetry::arm_requests::Received;
 use std::net::SocketAddr;
 
@@ -31,19 +31,19 @@ impl Parked {
     pub(crate) fn answer(
         mut self: Box<Self>,
         version: u8,
-        (peer, caller, stream): (SocketAddr, &Caller<'_>, u64),
+        (address, peer, stream): (SocketAddr, &ClientPeer<'_>, u64),
         state: &mut LoopState,
         exchange: &mut Exchange,
         begin: impl FnOnce(&Request<'_>, &mut Exchange, &LoopState),
     ) -> Option<Box<Self>> {
         let waits = match request(&self.fields, version, &state.limits) {
             // Its place among those that wait is kept.
-            Ok(request) if state.front.must_wait(&request, peer.ip(), &state.clock) => false,
+            Ok(request) if state.router.must_wait(&request, address.ip(), &state.clock) => false,
             Ok(mut request) => {
                 request.all = AllFields::Block(&self.fields);
                 let (mut received, mut since_ns) = (Received::default(), self.since_ns);
                 received.since(&mut since_ns);
-                if state.answer(&request, (peer, caller, stream), &mut received, exchange) {
+                if state.answer(&request, (address, peer, stream), &mut received, exchange) {
                     if exchange.is_awaited() {
                         begin(&request, exchange, state);
                     }
@@ -53,9 +53,9 @@ impl Parked {
             }
             // It was well-formed, but a new configuration may hold it too large.
             Err(unfit) => {
-                state.forget_waiting(caller.connection, Some(stream));
+                state.remove_waiting(peer.connection, Some(stream));
                 let status = if let Unfit::Status(status) = unfit { status } else { 400 };
-                state.answer_unfit(status, peer, exchange);
+                state.answer_unfit(status, address, exchange);
                 return None;
             }
         };

@@ -15,7 +15,7 @@ use crate::http::fields::Fields;
 use crate::http::request::Request;
 use crate::http2::allowance::Allowance;
 use crate::loop_state::{LoopState, applications};
-use crate::policy::caller::Caller;
+use crate::policy::client_peer::ClientPeer;
 use crate::telemetry::arm_requests::Received;
 use bytes::Bytes;
 use quinn_proto::{Dir, StreamId, VarInt};
@@ -111,7 +111,7 @@ impl Connection {
             next_ping_ms: 0,
             is_new: true,
         };
-        connection.settle_phase(state);
+        connection.update_phase(state);
         connection
     }
 
@@ -201,7 +201,7 @@ impl Connection {
     pub(crate) fn turn(&mut self, now: Instant, state: &mut LoopState) -> bool {
         self.received = Received::default();
         while let Some(event) = self.quic.poll() {
-            if let Err(code) = self.hear(event, state) {
+            if let Err(code) = self.handle_event(event, state) {
                 self.fail(code, now, state);
             }
         }
@@ -232,7 +232,7 @@ impl Connection {
         if was_said && self.streams.is_empty() {
             self.close(Code::NoError, now, state);
         }
-        self.settle_phase(state);
+        self.update_phase(state);
         again
     }
 
@@ -255,9 +255,9 @@ impl Connection {
         self.is_closed = true;
         for stream in &mut self.streams {
             stream.forget_unsent();
-            state.settle_one(&mut stream.exchange);
+            state.finish_one(&mut stream.exchange);
         }
-        state.forget_waiting(self.number, None);
+        state.remove_waiting(self.number, None);
         self.streams = Vec::new();
         self.spare = Vec::new();
         self.inbound = Vec::new();
@@ -359,7 +359,7 @@ impl Connection {
     /// All of a response was taken: it is logged, and what the client may still send is not wanted.
     fn finished(&mut self, place: usize, state: &mut LoopState) {
         let stream = &mut self.streams[place];
-        state.settle_one(&mut stream.exchange);
+        state.finish_one(&mut stream.exchange);
         if !stream.is_received {
             stream.is_received = true;
             let _ = self.quic.recv_stream(stream.id).stop(VarInt::from_u32(Code::NoError as u32));
@@ -378,9 +378,9 @@ impl Connection {
         }
         stream.forget_unsent();
         if stream.parked.take().is_some() {
-            state.miss_waiting(self.number, Some(number_of(stream.id)));
+            state.remove_gone(self.number, Some(number_of(stream.id)));
         }
-        state.settle_one(&mut stream.exchange);
+        state.finish_one(&mut stream.exchange);
         self.is_new = true;
     }
 
@@ -393,7 +393,7 @@ impl Connection {
                 continue;
             }
             let mut stream = self.streams.swap_remove(place);
-            state.settle_one(&mut stream.exchange);
+            state.finish_one(&mut stream.exchange);
             self.spare.push(stream.exchange);
             self.is_new = true;
         }
@@ -404,8 +404,8 @@ impl Connection {
     }
 
     /// The client, for code that treats clients differently.
-    pub(super) fn caller(&self) -> Caller<'static> {
-        Caller { client: self.peer.ip(), connection: self.number, socket: None, is_secure: true, leased: None }
+    pub(super) fn client_peer(&self) -> ClientPeer<'static> {
+        ClientPeer { client: self.peer.ip(), connection: self.number, socket: None, is_secure: true, leased: None }
     }
 
     /// Answers the parked requests whose passwords have been checked.
@@ -425,14 +425,14 @@ impl Connection {
     }
 
     fn look_again(&mut self, place: usize, state: &mut LoopState) {
-        let whose = (self.peer, &self.caller(), number_of(self.streams[place].id));
+        let whose = (self.peer, &self.client_peer(), number_of(self.streams[place].id));
         let stream = &mut self.streams[place];
         if let Some(parked) = stream.parked.take() {
-            let (is_received, caller) = (stream.is_received, *whose.1);
+            let (is_received, peer) = (stream.is_received, *whose.1);
             let mut expects = false;
             let begin = |request: &Request<'_>, exchange: &mut Exchange, state: &LoopState| {
                 expects = request.expects_continue;
-                applications::begin(request, exchange, &caller, None, is_received, state);
+                applications::begin(request, exchange, &peer, None, is_received, state);
             };
             stream.parked = parked.answer(3, whose, state, &mut stream.exchange, begin);
             if stream.exchange.is_awaited() {
@@ -454,7 +454,7 @@ impl Connection {
     }
 
     /// Finds out what the connection waits for now, and until when.
-    fn settle_phase(&mut self, state: &LoopState) {
+    fn update_phase(&mut self, state: &LoopState) {
         let timeouts = &state.timeouts;
         let is_answering =
             |stream: &Stream| stream.input != Input::Head && !stream.is_held && !stream.waits() && !stream.is_starved();

@@ -27,7 +27,7 @@ enum Read {
 
 impl Connection {
     /// Takes up what QUIC tells.
-    pub(super) fn hear(&mut self, event: Event, state: &mut LoopState) -> Result<(), Code> {
+    pub(super) fn handle_event(&mut self, event: Event, state: &mut LoopState) -> Result<(), Code> {
         match event {
             Event::Connected => {
                 self.is_established = true;
@@ -38,7 +38,7 @@ impl Connection {
             }
             Event::ConnectionLost { reason } => self.lost(&reason, state),
             // What came before an error is not taken up after it.
-            Event::Stream(event) if !self.is_closed => return self.hear_of_stream(&event, state),
+            Event::Stream(event) if !self.is_closed => return self.handle_stream_event(&event, state),
             Event::Stream(_) | Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked => {}
         }
         Ok(())
@@ -56,11 +56,11 @@ impl Connection {
             }
             _ => {}
         }
-        state.miss_waiting(self.number, None);
+        state.remove_gone(self.number, None);
         self.abort(state);
     }
 
-    fn hear_of_stream(&mut self, event: &StreamEvent, state: &mut LoopState) -> Result<(), Code> {
+    fn handle_stream_event(&mut self, event: &StreamEvent, state: &mut LoopState) -> Result<(), Code> {
         match *event {
             StreamEvent::Opened { dir } => {
                 while let Some(id) = self.quic.streams().accept(dir) {
@@ -262,7 +262,7 @@ impl Connection {
 
     /// Takes up a request, and makes its response unless it must wait.
     fn open(&mut self, place: usize, fields: &Fields, state: &mut LoopState) -> Result<(), Code> {
-        let caller = self.caller();
+        let peer = self.client_peer();
         let stream = &mut self.streams[place];
         match message::request(fields, 3, &state.limits) {
             Ok(mut request) => {
@@ -273,13 +273,13 @@ impl Connection {
                     // A body that is not wanted is not waited for, nor is one that waits for a word.
                     stream.is_held &= bytes <= state.limits.body_bytes_max;
                 }
-                let whose = (self.peer, &caller, number_of(stream.id));
-                if state.front.must_wait(&request, self.peer.ip(), &state.clock) {
+                let whose = (self.peer, &peer, number_of(stream.id));
+                if state.router.must_wait(&request, self.peer.ip(), &state.clock) {
                     stream.parked = Some(Parked::new(fields, false, state));
                 } else if !state.answer(&request, whose, &mut self.received, &mut stream.exchange) {
                     stream.parked = Some(Parked::new(fields, true, state));
                 } else if stream.exchange.is_awaited() {
-                    applications::begin(&request, &mut stream.exchange, &caller, None, stream.is_received, state);
+                    applications::begin(&request, &mut stream.exchange, &peer, None, stream.is_received, state);
                     stream.begun_application(request.expects_continue, state.clock.now_ms);
                 }
                 Ok(())

@@ -12,11 +12,11 @@ use crate::http::fields::Fields as RequestFields;
 use crate::http::limits::{Limits, Timeouts};
 use crate::http::request::{Method, Request};
 use crate::io::clock::Clock;
-use crate::policy::caller::Caller;
+use crate::policy::client_peer::ClientPeer;
 use crate::policy::control::Controls;
 use crate::policy::throttle::{Asker, Gate, Throttles};
 use crate::process::reload::Reloads;
-use crate::routing::Front;
+use crate::routing::Router;
 use crate::routing::fields::Fields;
 use crate::telemetry::access_log::LogBuffer;
 use crate::telemetry::arm_requests::{ArmRequests, Owed, Received};
@@ -33,7 +33,7 @@ pub(crate) const BATCH_MAX: usize = 16;
 #[derive(Debug)]
 pub(crate) struct LoopState {
     pub(crate) clock: Clock,
-    pub(crate) front: Front,
+    pub(crate) router: Router,
     pub(crate) log: Option<LogBuffer>,
     pub(crate) arm: Option<ArmRequests>,
     /// Ends of responses that wait for the ring's next call, with the tokens of their connections.
@@ -77,7 +77,7 @@ pub(crate) struct LoopState {
 
 impl LoopState {
     pub(crate) fn new(
-        front: Front,
+        router: Router,
         log: Option<LogBuffer>,
         arm: Option<ArmRequests>,
         options: &Options,
@@ -90,7 +90,7 @@ impl LoopState {
         let input_bytes = (2 * limits.head_bytes_max).max(64 << 10);
         Self {
             clock: Clock::new(),
-            front,
+            router,
             log,
             arm,
             owed: Vec::new(),
@@ -120,8 +120,8 @@ impl LoopState {
     }
 
     /// Takes note of files that have changed.
-    pub(crate) fn hear(&mut self) {
-        self.front.hear(&self.watcher, &self.counters.0[self.index]);
+    pub(crate) fn apply_changes(&mut self) {
+        self.router.apply_changes(&self.watcher, &self.counters.0[self.index]);
     }
 
     /// A number for a connection that no other connection of any loop has.
@@ -150,8 +150,8 @@ impl LoopState {
                 log.change(wanted);
             }
             let taken_up = match &options.hosts {
-                Some(rules) => self.front.reload(Arc::clone(&rules.0), &options.site_bounds(), &options.site_word),
-                None => self.front.follow(&self.reloads.place().directory(), &self.counters.0[self.index]),
+                Some(rules) => self.router.reload(Arc::clone(&rules.0), &options.site_bounds(), &options.site_word),
+                None => self.router.follow(&self.reloads.place().directory(), &self.counters.0[self.index]),
             };
             if taken_up.is_err() {
                 self.counts().reload_failed.add(1);
@@ -161,10 +161,10 @@ impl LoopState {
                 None => self.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), self.index),
             }
             // What they wait for may be another password now.
-            self.front.take_mail(&self.clock);
+            self.router.take_mail(&self.clock);
             return true;
         }
-        self.front.take_mail(&self.clock)
+        self.router.take_mail(&self.clock)
     }
 
     /// Whether requests wait for others to be over.
@@ -178,13 +178,13 @@ impl LoopState {
     }
 
     /// Drops a connection, or one stream of it, from those that wait for others to be over; how many did.
-    pub(crate) fn forget_waiting(&mut self, connection: u64, stream: Option<u64>) -> u64 {
+    pub(crate) fn remove_waiting(&mut self, connection: u64, stream: Option<u64>) -> u64 {
         self.throttles.as_mut().map_or(0, |throttles| throttles.forget(connection, stream))
     }
 
     /// The same where the client has gone away; whether any did.
-    pub(crate) fn miss_waiting(&mut self, connection: u64, stream: Option<u64>) -> bool {
-        let gone = self.forget_waiting(connection, stream);
+    pub(crate) fn remove_gone(&mut self, connection: u64, stream: Option<u64>) -> bool {
+        let gone = self.remove_waiting(connection, stream);
         self.counts().throttle_gone.add(gone);
         gone > 0
     }
@@ -194,12 +194,12 @@ impl LoopState {
     fn take_orders(&mut self) {
         if let Some(orders) = self.controls.newer(&mut self.controls_generation) {
             // The program that gave the order may have other rules than before.
-            self.front.ask_again(&self.counters.0[self.index]);
-            self.front.obey(&orders);
+            self.router.ask_again(&self.counters.0[self.index]);
+            self.router.carry_out(&orders);
             self.loops_more = orders.loops_more;
         }
         let counts = &self.counters.0[self.index];
-        if self.front.warm_some(&self.clock, counts) {
+        if self.router.warm_some(&self.clock, counts) {
             self.controls.wake(self.index);
         }
     }
@@ -210,29 +210,29 @@ impl LoopState {
     pub(crate) fn answer(
         &mut self,
         request: &Request<'_>,
-        (peer, caller, stream): (SocketAddr, &Caller<'_>, u64),
+        (address, peer, stream): (SocketAddr, &ClientPeer<'_>, u64),
         received: &mut Received,
         exchange: &mut Exchange,
     ) -> bool {
-        let Self { front, clock, log, arm, counters, index, throttles, .. } = self;
+        let Self { router, clock, log, arm, counters, index, throttles, .. } = self;
         let counts = &counters.0[*index];
         static_probe!("route");
-        let asker = Asker { connection: caller.connection, stream: Some(stream) };
+        let asker = Asker { connection: peer.connection, stream: Some(stream) };
         match throttles.as_mut().map(|throttles| throttles.ask(request, asker, clock.now_ms, counts)) {
             Some(Gate::Wait) => return false,
             Some(Gate::Full { seconds }) => refuse_full(seconds, request, Persistence::Stays, clock, exchange),
             Some(Gate::Open(place)) => {
                 exchange.record.place = place;
-                front.respond(request, caller, Persistence::Stays, clock, counts, exchange);
+                router.respond(request, peer, Persistence::Stays, clock, counts, exchange);
             }
-            None => front.respond(request, caller, Persistence::Stays, clock, counts, exchange),
+            None => router.respond(request, peer, Persistence::Stays, clock, counts, exchange),
         }
         counts.count(exchange.status);
         if let Some(log) = log {
-            log.begin(&mut exchange.record.log, Some(request), peer.ip(), exchange.status, clock);
+            log.begin(&mut exchange.record.log, Some(request), address.ip(), exchange.status, clock);
         }
         if let Some(arm) = arm {
-            exchange.record.arm = arm.begin(request, exchange.status, peer, received);
+            exchange.record.arm = arm.begin(request, exchange.status, address, received);
             counts.arm_told.add(u64::from(exchange.record.arm.is_told()));
         }
         true
@@ -250,16 +250,16 @@ impl LoopState {
 
     /// Takes a response off the way: counts and logs it, and makes its place free for the next one.
     #[inline]
-    pub(crate) fn settle(&mut self, place: usize) {
+    pub(crate) fn finish(&mut self, place: usize) {
         // In its place: to move it out and in again would cost more than all the rest.
         let counts = &self.counters.0[self.index];
-        settle_in(&mut self.log, counts, &mut self.batch[place]);
+        finish_in(&mut self.log, counts, &mut self.batch[place]);
     }
 
     /// The same of one that has left its place.
     #[inline]
-    pub(crate) fn settle_one(&mut self, exchange: &mut Exchange) {
-        settle_in(&mut self.log, &self.counters.0[self.index], exchange);
+    pub(crate) fn finish_one(&mut self, exchange: &mut Exchange) {
+        finish_in(&mut self.log, &self.counters.0[self.index], exchange);
     }
 }
 
@@ -288,7 +288,7 @@ fn count_application(has_failed: bool, is_finished: bool, counts: &LoopCounters)
 }
 
 #[inline]
-fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, exchange: &mut Exchange) {
+fn finish_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, exchange: &mut Exchange) {
     if let Some(host) = &exchange.record.log.host {
         host.count(exchange.status, exchange.sent_bytes());
     }
@@ -307,6 +307,6 @@ fn settle_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, exchange: &mut 
     if exchange.record.arm.is_told() {
         exchange.end_told();
     }
-    exchange.settle_advised();
+    exchange.finish_advised();
     exchange.reset();
 }

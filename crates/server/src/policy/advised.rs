@@ -3,7 +3,7 @@
 use crate::files::atom::Atom;
 use crate::io::clock::now_ms;
 use crate::policy::advice::Advice;
-use crate::policy::caller::Caller;
+use crate::policy::client_peer::ClientPeer;
 use crate::policy::codec_swap::Stream;
 use crate::policy::leased::Again;
 use crate::policy::link::LOOK_MS;
@@ -33,7 +33,7 @@ impl MayBeStale {
 #[derive(Debug)]
 pub(crate) struct Advised {
     policy_client: Rc<PolicyClient>,
-    caller: Caller<'static>,
+    peer: ClientPeer<'static>,
     ticket: u64,
     /// The lease tells of its end in place of the ticket.
     again: Option<Again>,
@@ -55,10 +55,10 @@ pub(crate) struct Advised {
 
 impl Advised {
     /// Of what was advised by a lease.
-    pub(crate) fn again(again: Again, policy_client: Rc<PolicyClient>, caller: Caller<'static>) -> Self {
+    pub(crate) fn again(again: Again, policy_client: Rc<PolicyClient>, peer: ClientPeer<'static>) -> Self {
         Self {
             policy_client,
-            caller,
+            peer,
             ticket: 0,
             is_chosen: again.is_chosen(),
             again: Some(again),
@@ -85,8 +85,8 @@ impl Advised {
             return;
         }
         self.looked_ms = now_ms;
-        let link = self.policy_client.link(&self.caller, now_ms);
-        let wanted = self.policy_client.adviser.during(self.caller.connection, link);
+        let link = self.policy_client.link(&self.peer, now_ms);
+        let wanted = self.policy_client.adviser.during(self.peer.connection, link);
         if let Some(stream) = &mut self.stream {
             stream.pace(link);
             if let Some(wanted) = wanted {
@@ -112,16 +112,16 @@ impl Advised {
     }
 
     /// Takes note of how it ended, for the word on it.
-    pub(crate) fn settle(&mut self, bytes: u64, is_finished: bool) {
+    pub(crate) fn finish(&mut self, bytes: u64, is_finished: bool) {
         (self.bytes, self.is_finished) = (bytes, is_finished);
-        self.again.iter_mut().for_each(|again| again.settle(is_finished));
+        self.again.iter_mut().for_each(|again| again.finish(is_finished));
     }
 }
 
 impl Drop for Advised {
     fn drop(&mut self) {
         if self.again.is_none() {
-            self.policy_client.adviser.end(self.caller.connection, self.ticket, self.bytes, !self.is_finished);
+            self.policy_client.adviser.end(self.peer.connection, self.ticket, self.bytes, !self.is_finished);
         }
     }
 }
@@ -130,8 +130,8 @@ impl Again {
     /// The same for a response that takes longer, so that its connection is looked at meanwhile.
     #[cold]
     pub(crate) fn advised(self) -> Advised {
-        let (policy_client, caller) = (Rc::clone(&self.kept.policy_client), self.kept.caller);
-        Advised::again(self, policy_client, caller)
+        let (policy_client, peer) = (Rc::clone(&self.kept.policy_client), self.kept.peer);
+        Advised::again(self, policy_client, peer)
     }
 }
 
@@ -141,7 +141,7 @@ impl PolicyClient {
     pub(crate) fn begun(
         self: &Rc<Self>,
         atom: &Atom,
-        caller: &Caller<'_>,
+        peer: &ClientPeer<'_>,
         now_ms: u64,
         advice: &Advice,
         advised: &mut Option<Advised>,
@@ -149,7 +149,7 @@ impl PolicyClient {
         atom.remembered.set(advice.remember);
         *advised = Some(Advised {
             policy_client: Rc::clone(self),
-            caller: caller.alone(),
+            peer: peer.alone(),
             ticket: advice.ticket,
             again: None,
             looked_ms: now_ms,

@@ -1,7 +1,7 @@
 //! The last leased advice of a connection: its next request for the same path is answered without asking the adviser.
 
 use crate::files::atom::Atom;
-use crate::policy::caller::{Kept, Leased};
+use crate::policy::client_peer::{Kept, Leased};
 use std::rc::Rc;
 
 /// A response under leased advice. Dropping it counts the response as over, whether it was finished or failed.
@@ -34,7 +34,7 @@ impl Again {
 
     /// Takes note of how it ended.
     #[inline]
-    pub(crate) fn settle(&mut self, is_finished: bool) {
+    pub(crate) fn finish(&mut self, is_finished: bool) {
         self.is_finished = is_finished;
     }
 }

@@ -2,7 +2,7 @@
 
 pub(crate) mod advice;
 pub(crate) mod advised;
-pub(crate) mod caller;
+pub(crate) mod client_peer;
 pub(crate) mod codec_swap;
 pub(crate) mod control;
 mod indexes;

@@ -3,7 +3,7 @@
 use crate::files::atom::Atom;
 use crate::http::request::Request;
 use crate::policy::advice::{Advice, Link, Question};
-use crate::policy::caller::{Caller, Kept};
+use crate::policy::client_peer::{ClientPeer, Kept};
 use crate::policy::link::Counted;
 use crate::policy::policy_client::PolicyClient;
 use std::rc::Rc;
@@ -13,51 +13,51 @@ impl PolicyClient {
     /// Asks what to do with a request for content that is governed, at a time of the loop's clock. The caller then
     /// reports what it did with the advice ([`Self::begun`]).
     #[inline]
-    pub(crate) fn ask(&self, request: &Request<'_>, atom: &Atom, caller: &Caller<'_>, now_ms: u64) -> Advice {
+    pub(crate) fn ask(&self, request: &Request<'_>, atom: &Atom, peer: &ClientPeer<'_>, now_ms: u64) -> Advice {
         self.contents.look(atom, &self.shared_content);
-        let mut link = self.link(caller, now_ms);
+        let mut link = self.link(peer, now_ms);
         let is_measured = request.hints.are_silent();
         if !is_measured {
             let told = request.hints.link();
             link.bandwidth_bps = link.bandwidth_bps.or(told.bandwidth_bps);
             link.rtt_s = link.rtt_s.or(told.rtt_s);
         }
-        let (client, connection) = (caller.client, caller.connection);
+        let (client, connection) = (peer.client, peer.connection);
         let (path, remembered) = (atom.asked_as.as_deref().unwrap_or_default(), atom.remembered.get());
-        let takes_lease = is_measured && caller.leased.is_some();
+        let takes_lease = is_measured && peer.leased.is_some();
         self.adviser.begin(&Question { path, client, connection, link, remembered, takes_lease })
     }
 
     /// Keeps for its connection what it was advised, where that is leased.
     #[cold]
-    pub(crate) fn keep(self: &Rc<Self>, atom: &Rc<Atom>, caller: &Caller<'_>, now_ms: u64, advice: &Advice) {
-        let (Some(leased), Some(lease)) = (caller.leased, &advice.lease) else { return };
+    pub(crate) fn keep(self: &Rc<Self>, atom: &Rc<Atom>, peer: &ClientPeer<'_>, now_ms: u64, advice: &Advice) {
+        let (Some(leased), Some(lease)) = (peer.leased, &advice.lease) else { return };
         leased.keep(Kept {
             lease: Arc::clone(lease),
             place: Rc::as_ptr(atom),
             atom: Rc::downgrade(atom),
-            until_ms: self.links.borrow().until_ms(caller.connection, now_ms),
+            until_ms: self.links.borrow().until_ms(peer.connection, now_ms),
             is_chosen: advice.variant.is_some(),
             policy_client: Rc::clone(self),
-            caller: caller.alone(),
+            peer: peer.alone(),
         });
     }
 
     /// What is known of a client's connection now.
     #[inline]
-    pub(super) fn link(&self, caller: &Caller<'_>, now_ms: u64) -> Link {
-        let at_hand = self.links.borrow().at_hand(caller.connection, now_ms);
-        at_hand.unwrap_or_else(|| self.look(caller, now_ms))
+    pub(super) fn link(&self, peer: &ClientPeer<'_>, now_ms: u64) -> Link {
+        let at_hand = self.links.borrow().at_hand(peer.connection, now_ms);
+        at_hand.unwrap_or_else(|| self.look(peer, now_ms))
     }
 
     #[cold]
-    fn look(&self, caller: &Caller<'_>, now_ms: u64) -> Link {
+    fn look(&self, peer: &ClientPeer<'_>, now_ms: u64) -> Link {
         let mut links = self.links.borrow_mut();
-        if let Some(known) = links.known(caller.connection, now_ms) {
+        if let Some(known) = links.known(peer.connection, now_ms) {
             return known;
         }
-        let look = || caller.socket.and_then(Counted::read);
-        let link = links.look(caller.connection, caller.client, now_ms, &self.priors, look);
+        let look = || peer.socket.and_then(Counted::read);
+        let link = links.look(peer.connection, peer.client, now_ms, &self.priors, look);
         self.counts().links_evicted.add(std::mem::take(&mut links.evicted));
         self.counts().link_looks.add(std::mem::take(&mut links.looks));
         link

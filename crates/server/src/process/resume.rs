@@ -16,7 +16,7 @@ use crate::http::parse;
 use crate::http::request::Head;
 use crate::http::response::{Digest, Response, Variant};
 use crate::io::clock::Clock;
-use crate::policy::caller::Caller;
+use crate::policy::client_peer::ClientPeer;
 use crate::site::{Share, Site, assembly};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -89,14 +89,14 @@ impl Resumer {
         let mut exchange = Exchange::default();
         let (clock, counters) = (Clock::new(), LoopCounters::default());
         // Only an adviser reads who the client is, and this site has none.
-        let caller = Caller {
+        let peer = ClientPeer {
             client: Ipv4Addr::UNSPECIFIED.into(),
             connection: 0,
             socket: None,
             is_secure: false,
             leased: None,
         };
-        let page = self.site.respond(&request, &caller, persistence, &clock, &counters, &mut exchange);
+        let page = self.site.respond(&request, &peer, persistence, &clock, &counters, &mut exchange);
         if let Some(page) = page {
             let site = &mut self.site;
             assembly::respond_from_one_site(site, page, &request, persistence, &clock, &counters, &mut exchange);

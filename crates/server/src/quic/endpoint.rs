@@ -144,7 +144,7 @@ impl Endpoint {
             if let Ok(count) = received {
                 // The client may have sent a request after this round's events, and have just changed a file it asks
                 // for.
-                state.hear();
+                state.apply_changes();
                 let now = Instant::now();
                 for (what, buffer) in what[..count].iter().zip(input.chunks_exact(RECEPTION_BYTES)) {
                     self.take_in(what, &buffer[..what.len], now, state, open);
@@ -171,7 +171,7 @@ impl Endpoint {
             match handed {
                 Handed::Hello => {}
                 Handed::Datagram(what, datagram) => {
-                    state.hear();
+                    state.apply_changes();
                     self.take_in(&what, datagram, now, state, open);
                 }
             }

@@ -98,7 +98,7 @@ impl Predecessor {
     /// # Errors
     ///
     /// [`BindError::NothingTaken`], with where it listens.
-    pub(crate) fn settle(&mut self) -> Result<String, BindError> {
+    pub(crate) fn finish(&mut self) -> Result<String, BindError> {
         let at = |socket: &Socket| {
             let addr = socket.local_addr().ok()?;
             let path = addr.as_pathname().map(|path| format!("unix:{}", path.display()));
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(own.at(addr).len(), 1, "two descriptors are one socket");
         assert!(own.at(addr).is_empty(), "taken once");
         assert!(own.at_path(&path).is_some() && own.at_path(Path::new("/elsewhere")).is_none());
-        let told = own.settle().expect("some were taken");
+        let told = own.finish().expect("some were taken");
         assert!(told.starts_with("took 2 sockets over from process "), "{told}");
         drop((again, unix));
     }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_process_that_listens_nowhere_or_is_none_is_told() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("starts");
-        let told = Predecessor::of(child.id()).expect("is there").settle().expect_err("listens nowhere").to_string();
+        let told = Predecessor::of(child.id()).expect("is there").finish().expect_err("listens nowhere").to_string();
         assert!(told.contains("listens nowhere"), "{told}");
         child.kill().expect("is ours");
         child.wait().expect("ends");

@@ -20,4 +20,4 @@ pub(crate) mod settings;
 mod tables;
 
 pub(crate) use hosts::Hosts;
-pub(crate) use router::Front;
+pub(crate) use router::Router;

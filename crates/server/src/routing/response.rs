@@ -11,7 +11,7 @@ use crate::files::head::Persistence;
 use crate::http::request::{Method, Request};
 use crate::http::target::{self, Target};
 use crate::io::clock::Clock;
-use crate::policy::caller::Caller;
+use crate::policy::client_peer::ClientPeer;
 use crate::routing::host_names;
 use crate::routing::hosts::Hosts;
 use crate::routing::mount::{below_mount, is_top_without_slash, mount};
@@ -37,7 +37,7 @@ impl Hosts {
     pub(super) fn respond(
         &mut self,
         request: &Request<'_>,
-        caller: &Caller<'_>,
+        peer: &ClientPeer<'_>,
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
@@ -60,7 +60,7 @@ impl Hosts {
         };
         let mut decoded = std::mem::take(&mut self.decoded);
         let resolved = target::resolve(request.target, true, &mut decoded).ok();
-        let asker = Asker { host, request, client: caller.client, clock, counters };
+        let asker = Asker { host, request, client: peer.client, clock, counters };
         let mut settings = self.settings(host, resolved.as_ref().map(|found| found.path));
         let mut action = settings.action.clone();
         let mut refusal = self.unwelcome(&settings, &[], &asker);
@@ -82,14 +82,14 @@ impl Hosts {
         } else if let Some(found) = &resolved {
             let of_file = file.as_ref().map(|file| Target { path: file, query: found.query });
             let asked = of_file.as_ref().map_or((found, false), |target| (target, true));
-            let way = Way { action, looked_up, asked, caller, persistence };
+            let way = Way { action, looked_up, asked, peer, persistence };
             if let Some(other) = self.respond_by(way, &settings, &asker, out) {
                 settings = other;
             }
         } else {
             error_page::write(out, 400, extra, clock, persistence);
         }
-        finish(&settings, extra.head_only, caller.is_secure, out);
+        finish(&settings, extra.head_only, peer.is_secure, out);
         self.decoded = decoded;
     }
 
@@ -102,7 +102,7 @@ impl Hosts {
         out: &mut Exchange,
     ) -> Option<Rc<Settings>> {
         let Asker { request, clock, counters, .. } = *asker;
-        let Way { action, looked_up, asked: (found, is_other), caller, persistence } = way;
+        let Way { action, looked_up, asked: (found, is_other), peer, persistence } = way;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let (site, mount_bytes) = match action {
             Action::Files { site, mount_bytes } => (site, mount_bytes),
@@ -121,7 +121,7 @@ impl Hosts {
                 return None;
             }
             Action::Application(application) => {
-                let (settings, is_secure) = (Rc::clone(settings), caller.is_secure);
+                let (settings, is_secure) = (Rc::clone(settings), peer.is_secure);
                 let finish = move |out: &mut Exchange| finish(&settings, extra.head_only, is_secure, out);
                 out.choose(application, Box::new(finish));
                 return None;
@@ -136,8 +136,8 @@ impl Hosts {
             request
         };
         let respond = |site: &mut Site, request: &Request<'_>, out: &mut Exchange| match looked_up {
-            Some(looked_up) => site.respond_with(looked_up, request, caller, persistence, (clock, counters), out),
-            None => site.respond(request, caller, persistence, clock, counters, out),
+            Some(looked_up) => site.respond_with(looked_up, request, peer, persistence, (clock, counters), out),
+            None => site.respond(request, peer, persistence, clock, counters, out),
         };
         let is_get = matches!(request.method, Method::Get | Method::Head);
         let page = if !is_other && is_get && is_top_without_slash(mount_bytes, found) {
@@ -195,7 +195,7 @@ struct Way<'a> {
     looked_up: Option<LookedUp>,
     /// What is asked for, and whether it is another path than the request's own.
     asked: (&'a Target<'a>, bool),
-    caller: &'a Caller<'a>,
+    peer: &'a ClientPeer<'a>,
     persistence: Persistence,
 }
 

@@ -9,7 +9,7 @@ use crate::files::watcher::Watcher;
 use crate::http::pattern::Pattern;
 use crate::http::request::Request;
 use crate::io::clock::Clock;
-use crate::policy::caller::Caller;
+use crate::policy::client_peer::ClientPeer;
 use crate::policy::control::Orders;
 use crate::routing::hosts::Hosts;
 use crate::site::Site;
@@ -23,19 +23,19 @@ use std::sync::Arc;
 /// What a loop serves.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each loop, and a box would be a way more to go")]
-pub(crate) enum Front {
+pub(crate) enum Router {
     /// One directory.
     Plain(Site),
     /// The hosts of a configuration.
     Hosts(Box<Hosts>),
 }
 
-impl Front {
+impl Router {
     /// Makes the response to any request.
     pub(crate) fn respond(
         &mut self,
         request: &Request<'_>,
-        caller: &Caller<'_>,
+        peer: &ClientPeer<'_>,
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
@@ -43,11 +43,11 @@ impl Front {
     ) {
         match self {
             Self::Plain(site) => {
-                if let Some(page) = site.respond(request, caller, persistence, clock, counters, out) {
+                if let Some(page) = site.respond(request, peer, persistence, clock, counters, out) {
                     assembly::respond_from_one_site(site, page, request, persistence, clock, counters, out);
                 }
             }
-            Self::Hosts(hosts) => hosts.respond(request, caller, persistence, clock, counters, out),
+            Self::Hosts(hosts) => hosts.respond(request, peer, persistence, clock, counters, out),
         }
     }
 
@@ -70,17 +70,18 @@ impl Front {
     }
 
     /// Takes note of files that have changed.
-    pub(crate) fn hear(&mut self, watcher: &Watcher, counters: &LoopCounters) {
+    pub(crate) fn apply_changes(&mut self, watcher: &Watcher, counters: &LoopCounters) {
         let events = match self {
             Self::Plain(site) => {
-                let events = watcher.hear(|event| site.hear(event));
-                site.settle(counters);
+                let events = watcher.read_events(|event| site.note_event(event));
+                site.apply_changes(counters);
                 events
             }
             Self::Hosts(hosts) => {
                 // Several hosts may serve the same directory.
-                let events = watcher.hear(|event| hosts.sites.iter_mut().for_each(|(_, site)| site.hear(event)));
-                hosts.sites.iter_mut().for_each(|(_, site)| site.settle(counters));
+                let events =
+                    watcher.read_events(|event| hosts.sites.iter_mut().for_each(|(_, site)| site.note_event(event)));
+                hosts.sites.iter_mut().for_each(|(_, site)| site.apply_changes(counters));
                 events
             }
         };
@@ -88,7 +89,7 @@ impl Front {
     }
 
     /// Does as it is ordered: what caches keep, what they load.
-    pub(crate) fn obey(&mut self, orders: &Orders) {
+    pub(crate) fn carry_out(&mut self, orders: &Orders) {
         let pins: Vec<Pattern> = orders.pins().cloned().collect();
         self.each_site(|site| {
             site.pin(&pins);

@@ -20,16 +20,16 @@ impl Site {
         self.warming = Warming::default();
         self.changes.clear();
         self.watches.begin_anew();
-        self.settle_watches(counters);
+        self.finish_watches(counters);
     }
 
-    /// Hears an event of the loop's watches; it has its effect when all of them are [settled](Self::settle).
-    pub(crate) fn hear(&mut self, event: Event<'_>) {
-        self.watches.hear(event, &mut self.changes);
+    /// Takes note of an event of the loop's watches; it has its effect when all of them are [applied](Self::apply_changes).
+    pub(crate) fn note_event(&mut self, event: Event<'_>) {
+        self.watches.note_event(event, &mut self.changes);
     }
 
     /// Takes note of the files that have changed.
-    pub(crate) fn settle(&mut self, counters: &LoopCounters) {
+    pub(crate) fn apply_changes(&mut self, counters: &LoopCounters) {
         let mut changes = std::mem::take(&mut self.changes);
         let mut gone = 0;
         // Where answers may be stale, changed content is kept until the next request for it, which may still get it.
@@ -39,7 +39,7 @@ impl Site {
             match change {
                 Change::Path(path) => {
                     self.absent.forget(path);
-                    self.listings.hear(path, &self.index);
+                    self.listings.note_change(path, &self.index);
                     gone += self.forget(path, kept_ms);
                 }
                 Change::Below(directory) => {
@@ -54,7 +54,7 @@ impl Site {
             }
         }
         counters.cache_stale.add(gone);
-        self.settle_watches(counters);
+        self.finish_watches(counters);
         counters.cache_evictions.add(self.lend_to_listings());
         changes.clear();
         self.changes = changes;
@@ -87,7 +87,7 @@ impl Site {
     }
 
     /// Has everything looked at again whose watches were given up, and counts what had no watch.
-    pub(super) fn settle_watches(&mut self, counters: &LoopCounters) {
+    pub(super) fn finish_watches(&mut self, counters: &LoopCounters) {
         if self.watches.take_lost() {
             self.cache.doubt_all();
             self.absent.forget_all();

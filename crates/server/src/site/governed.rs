@@ -14,7 +14,7 @@ use crate::io::clock::Clock;
 use crate::io::epoll;
 use crate::policy::advice::{Advice, Names};
 use crate::policy::advised::MayBeStale;
-use crate::policy::caller::Leased;
+use crate::policy::client_peer::Leased;
 use crate::policy::codec_swap::{Family, Stream};
 use crate::site::asked::Asked;
 use crate::site::resource::Resource;
@@ -67,14 +67,14 @@ impl Site {
     /// than what is done without a rule.
     #[inline(never)]
     pub(super) fn govern(&mut self, asked: &Asked<'_>, resource: Resource, out: &mut Exchange) -> Resource {
-        let Asked { request, caller, clock, counters, .. } = *asked;
+        let Asked { request, peer, clock, counters, .. } = *asked;
         let Some(policy_client) = &self.policy_client else { return resource };
         let (Resource::Atom(atom) | Resource::Doubtful(atom, _)) = &resource else { return resource };
-        let advice = policy_client.ask(request, atom, caller, clock.now_ms);
-        policy_client.begun(atom, caller, clock.now_ms, &advice, &mut out.record.advised);
+        let advice = policy_client.ask(request, atom, peer, clock.now_ms);
+        policy_client.begun(atom, peer, clock.now_ms, &advice, &mut out.record.advised);
         counters.advised.add(1);
         if advice.lease.is_some() && atom.template.is_none() && !is_swappable(atom) {
-            policy_client.keep(atom, caller, clock.now_ms, &advice);
+            policy_client.keep(atom, peer, clock.now_ms, &advice);
         }
         match resource {
             // Nearly all of them. What clients have of other files, and the parts that they want, take a closer look.
@@ -91,13 +91,13 @@ impl Site {
                 let form = if has_forms { self.form(request, asked.path, atom, false, clock, counters) } else { atom };
                 Resource::Atom(form.chosen_as_it_is())
             }
-            resource => self.obey(asked, &advice, resource, out),
+            resource => self.carry_out(asked, &advice, resource, out),
         }
     }
 
     /// Answers as it is advised, or says what is to be answered with.
     #[inline(never)]
-    fn obey(&mut self, asked: &Asked<'_>, advice: &Advice, resource: Resource, out: &mut Exchange) -> Resource {
+    fn carry_out(&mut self, asked: &Asked<'_>, advice: &Advice, resource: Resource, out: &mut Exchange) -> Resource {
         let Asked { request, path, persistence, clock, counters, .. } = *asked;
         if let Some(seconds) = advice.refuse_retry_after_s {
             counters.advice_refused.add(1);
@@ -311,7 +311,7 @@ fn begin_stream(stream: Stream, chosen: &Atom, asked: &Asked<'_>, out: &mut Exch
     head::other(head, 200, &[fields.as_bytes(), hints.as_bytes()], asked.clock, asked.persistence);
     out.head_bytes = head.len() as u64;
     asked.counters.swappable.add(1);
-    if let Some(socket) = asked.caller.socket {
+    if let Some(socket) = asked.peer.socket {
         // It makes a swap sooner, so that a refusal is no harm.
         let _ = epoll::set_int_option(&socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES);
     }

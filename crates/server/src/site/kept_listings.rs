@@ -95,7 +95,7 @@ impl Listings {
     }
 
     /// Something has happened to a name.
-    pub(super) fn hear(&mut self, path: &[u8], index: &[Vec<u8>]) {
+    pub(super) fn note_change(&mut self, path: &[u8], index: &[Vec<u8>]) {
         let Some(slash) = memchr::memrchr(b'/', path).filter(|_| !self.kept.is_empty()) else { return };
         let (directory, name) = path.split_at(slash + 1);
         match self.kept.get_mut(directory) {
@@ -172,7 +172,7 @@ mod tests {
         assert!(listings.find(b"/a/", order(), 1009).is_some() && listings.find(b"/", other, 0).is_none());
         assert!(!listings.has(b"/a/", 1010), "the shorter time counts for all of a directory");
         listings.keep(b"/a/", order(), page(1), 2000, TOLD);
-        listings.hear(b"/a/file", &[]);
+        listings.note_change(b"/a/file", &[]);
         assert!(!listings.has(b"/a/", 2001) && listings.has(b"/", 2001) && listings.has(b"/a/b/", 2001));
         listings.keep(b"/a/", order(), page(1), 3000, TOLD);
         listings.forget_below(b"/a/");
@@ -184,11 +184,11 @@ mod tests {
         let mut listings = Listings::new(1 << 20);
         let index = [b"index.html".to_vec()];
         listings.keep(b"/", order(), page(1), 100, [60_000, 500]);
-        listings.hear(b"/file", &index);
+        listings.note_change(b"/file", &index);
         assert!(listings.has(b"/", 599) && !listings.has(b"/", 600));
         listings.keep(b"/", order(), page(1), 700, [1000, 5000]);
         assert!(listings.has(b"/", 5699), "also where nothing is told");
-        listings.hear(b"/index.html", &index);
+        listings.note_change(b"/index.html", &index);
         assert!(!listings.has(b"/", 701));
     }
 }

@@ -9,7 +9,7 @@ use crate::http::coding::CODINGS;
 use crate::http::request::{Method, Request};
 use crate::http::target::{self, BadTarget};
 use crate::io::clock::Clock;
-use crate::policy::caller::Caller;
+use crate::policy::client_peer::ClientPeer;
 use crate::site::asked::Asked;
 use crate::site::resource::Resource;
 use crate::site::state::Site;
@@ -63,7 +63,7 @@ impl Site {
         &mut self,
         looked_up: LookedUp,
         request: &Request<'_>,
-        caller: &Caller<'_>,
+        peer: &ClientPeer<'_>,
         persistence: Persistence,
         (clock, counters): (&Clock, &LoopCounters),
         out: &mut Exchange,
@@ -73,7 +73,7 @@ impl Site {
         let mut page = None;
         match (target::resolve(request.target, self.dot_files, &mut decoded), looked_up.0) {
             (Ok(found), Ok(resource)) => {
-                let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
+                let asked = Asked { request, peer, path: found.path, persistence, clock, counters };
                 page = self.answer(asked, &found, resource, out);
             }
             (Err(BadTarget::Malformed), _) | (_, Err(BadTarget::Malformed)) => {

@@ -18,7 +18,7 @@ use crate::http::request::{Method, Request};
 use crate::http::response::{Part, Variant};
 use crate::http::target::{self, BadTarget};
 use crate::io::clock::Clock;
-use crate::policy::caller::Caller;
+use crate::policy::client_peer::ClientPeer;
 use crate::site::assembly;
 use crate::site::resource::{Located, Resource, status_of};
 use crate::site::slash::redirect;
@@ -44,7 +44,7 @@ impl Site {
     pub(crate) fn respond(
         &mut self,
         request: &Request<'_>,
-        caller: &Caller<'_>,
+        peer: &ClientPeer<'_>,
         persistence: Persistence,
         clock: &Clock,
         counters: &LoopCounters,
@@ -68,7 +68,7 @@ impl Site {
             Ok(found) => {
                 self.looked_ns = 0;
                 let resource = self.resource(found.path, clock, counters);
-                let asked = Asked { request, caller, path: found.path, persistence, clock, counters };
+                let asked = Asked { request, peer, path: found.path, persistence, clock, counters };
                 page = self.answer(asked, &found, resource, out);
             }
             Err(BadTarget::Malformed) => error_page::write(out, 400, extra, clock, persistence),
@@ -88,11 +88,11 @@ impl Site {
         mut resource: Resource,
         out: &mut Exchange,
     ) -> Option<Rc<Atom>> {
-        let Asked { request, caller, path, persistence, clock, counters } = asked;
+        let Asked { request, peer, path, persistence, clock, counters } = asked;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         if resource.is_governed() {
             // No closure: it would be a function of its own, as there are two callers.
-            let again = match caller.leased {
+            let again = match peer.leased {
                 Some(leased) => self.again((request, path, leased), &resource, clock, counters, out),
                 None => None,
             };
@@ -100,7 +100,7 @@ impl Site {
                 resource = Resource::Atom(atom);
             } else {
                 // Made anew, so that the one that all requests bring stays in registers.
-                let asked = Asked { request, caller, path, persistence, clock, counters };
+                let asked = Asked { request, peer, path, persistence, clock, counters };
                 resource = self.govern(&asked, resource, out);
                 self.tell_waits(out);
             }
@@ -152,7 +152,7 @@ impl Site {
         static_probe!("file");
         // Before the look at the file, so that no change falls between the two.
         let device = self.watches.cover(&self.root, path, clock.now_ms);
-        self.settle_watches(counters);
+        self.finish_watches(counters);
         let located = self.locate(path);
         let name = match &located {
             Ok(Located::Index(_, _, number)) => [path, &self.index[*number]].concat(),

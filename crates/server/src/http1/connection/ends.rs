@@ -45,10 +45,10 @@ impl Connection {
     /// Logs what was sent of unfinished responses.
     pub(crate) fn abort(&mut self, state: &mut LoopState) {
         for mut exchange in std::mem::take(&mut self.queue) {
-            state.settle_one(&mut exchange);
+            state.finish_one(&mut exchange);
         }
         // Whether it is parked or not: it is looked at again and again while it waits.
-        state.forget_waiting(self.number, None);
+        state.remove_waiting(self.number, None);
         self.transport.say_goodbye();
     }
 

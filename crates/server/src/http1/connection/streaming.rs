@@ -158,7 +158,7 @@ impl Connection {
     pub(super) fn give_application_up(&mut self, state: &mut LoopState) -> bool {
         match self.queue.as_mut_slice() {
             [only] if only.is_awaited() && only.status == 0 && only.response.is_finished() => {
-                state.settle_one(only);
+                state.finish_one(only);
                 self.queue.clear();
                 self.drain = Drain::Done;
                 true

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 impl Connection {
     /// Finds out what the connection waits for now, and until when.
-    pub(super) fn settle_phase(&mut self, has_moved: bool, state: &LoopState) {
+    pub(super) fn update_phase(&mut self, has_moved: bool, state: &LoopState) {
         let timeouts = &state.timeouts;
         let (phase, timeout) = if self.is_failed || self.is_done {
             (Phase::Linger, timeouts.linger)

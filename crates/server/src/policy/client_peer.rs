@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The client of a request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Caller<'a> {
+pub(crate) struct ClientPeer<'a> {
     pub(crate) client: IpAddr,
     /// The connection, by a number that is never given to another one.
     pub(crate) connection: u64,
@@ -24,10 +24,10 @@ pub(crate) struct Caller<'a> {
     pub(crate) leased: Option<&'a Leased>,
 }
 
-impl Caller<'_> {
+impl ClientPeer<'_> {
     /// The same where what it was advised last is not at hand.
-    pub(crate) fn alone(&self) -> Caller<'static> {
-        Caller { leased: None, ..*self }
+    pub(crate) fn alone(&self) -> ClientPeer<'static> {
+        ClientPeer { leased: None, ..*self }
     }
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Kept {
     /// So that no other content has that place. What nothing else keeps is not kept by this either.
     pub(crate) atom: Weak<Atom>,
     pub(crate) policy_client: Rc<PolicyClient>,
-    pub(crate) caller: Caller<'static>,
+    pub(crate) peer: ClientPeer<'static>,
 }
 
 impl fmt::Debug for Leased {
