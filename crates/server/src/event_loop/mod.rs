@@ -1,5 +1,6 @@
 //! The loop of one core: waits for readiness and gives each connection its turn.
 
+mod binding;
 pub(crate) mod client;
 mod driver;
 mod eviction;
@@ -10,6 +11,8 @@ mod role_changes;
 pub(crate) mod server;
 pub(crate) mod slab;
 mod spare;
+mod start;
+mod supervision;
 mod tokens;
 
 pub(crate) use driver::EventLoop;

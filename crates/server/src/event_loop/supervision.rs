@@ -1,0 +1,130 @@
+//! What the thread that runs a server does while its loops serve.
+
+use crate::certificates::Certificates;
+use crate::config::options::Options;
+use crate::counters::Counters;
+use crate::error::{RunError, TlsError};
+use crate::event_loop::start::Start;
+use crate::io::epoll::Waker;
+use crate::io::open::Open;
+use crate::process::reload::Reloader;
+use crate::telemetry::access_log::settings::AccessLog;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often the caller's stop flag is looked at.
+const STOP_POLL: Duration = Duration::from_millis(50);
+
+/// Looks at the caller's stop flag from one look at the files of certificates to the next: a second.
+const CERTIFICATE_POLLS: u32 = 20;
+
+/// The same for the paths of the roots.
+const ROOT_POLLS: u32 = 20;
+
+/// What the thread that runs a server looks after while the loops serve: another configuration, roots that have moved,
+/// certificates that were changed.
+pub(super) struct Supervision<'s> {
+    pub(super) options: &'s Options,
+    pub(super) reloader: &'s Reloader,
+    pub(super) certificates: Option<Certificates>,
+    /// The log that another configuration wants.
+    pub(super) log_wanted: Option<Arc<Mutex<AccessLog>>>,
+    pub(super) reopen: &'s AtomicBool,
+    pub(super) wakers: Vec<Arc<Waker>>,
+    pub(super) polls: u32,
+    /// Of the configuration that was taken up last.
+    pub(super) generation: u64,
+}
+
+impl Supervision<'_> {
+    /// Looks at all of it that is due.
+    fn poll(&mut self) {
+        if let Some(newer) = self.reloader.0.newer(&mut self.generation) {
+            if let (Some(wanted), Some(log)) = (&self.log_wanted, &newer.access_log) {
+                wanted.lock().unwrap_or_else(PoisonError::into_inner).clone_from(log);
+                self.reopen.store(true, Ordering::Relaxed);
+            }
+            let replaced = self.certificates.as_mut().and_then(|used| used.replace(&newer.certificates));
+            tell_of_certificates(replaced, self.reloader, newer.notice);
+            self.wake_loops();
+        }
+        self.polls = self.polls.wrapping_add(1);
+        let notice = self.options.notice;
+        if self.polls.is_multiple_of(ROOT_POLLS) {
+            self.reloader.0.follow_roots(false).iter().for_each(|told| notice(told));
+        }
+        if let Some(certificates) = self.certificates.as_mut().filter(|_| self.polls.is_multiple_of(CERTIFICATE_POLLS))
+        {
+            tell_of_certificates(certificates.reload(), self.reloader, notice);
+            for file in certificates.outdated() {
+                let remedy = "put a newer one in its place";
+                notice(&format!("{} is out of date and not sent any more; {remedy}", file.display()));
+            }
+        }
+    }
+
+    fn wake_loops(&self) {
+        self.wakers.iter().for_each(|waker| waker.wake());
+    }
+}
+
+/// What all loops of a server run with.
+pub(super) struct RunningLoops<'s> {
+    pub(super) options: &'s Options,
+    pub(super) counters: &'s Counters,
+    pub(super) open: &'s Arc<Open>,
+    pub(super) files_max: usize,
+}
+
+impl RunningLoops<'_> {
+    /// Runs each loop in its thread until `stop` is set or a loop ends early.
+    pub(super) fn run(
+        &self,
+        starts: Vec<Start>,
+        mut supervision: Supervision<'_>,
+        stop: &AtomicBool,
+        mut beside: impl FnMut(),
+    ) -> Result<(), RunError> {
+        let stopping = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let mut running = Vec::new();
+            let mut outcome = Ok(());
+            for start in starts {
+                let (options, counters, open, files_max) = (self.options, self.counters, self.open, self.files_max);
+                let (name, stopping) = (format!("weir-loop-{}", start.hosts.index), &stopping);
+                let body = move || start.run(options, counters, open, stopping, files_max);
+                match std::thread::Builder::new().name(name).spawn_scoped(scope, body) {
+                    Ok(thread) => running.push(thread),
+                    Err(source) => outcome = Err(RunError::Thread { source }),
+                }
+            }
+            // A loop that ends early has failed, and half a server is worse than a clear end.
+            let is_running = || running.iter().all(|thread| !thread.is_finished());
+            while outcome.is_ok() && !stop.load(Ordering::Relaxed) && is_running() {
+                std::thread::park_timeout(STOP_POLL);
+                beside();
+                supervision.poll();
+            }
+            stopping.store(true, Ordering::Relaxed);
+            supervision.wake_loops();
+            for thread in running {
+                let ended = thread.join().map_err(|_| RunError::Panicked);
+                let ended = ended.and_then(|ended| ended.map_err(|source| RunError::Wait { source }));
+                outcome = outcome.and(ended);
+            }
+            outcome
+        })
+    }
+}
+
+fn tell_of_certificates(changed: Option<Result<(), TlsError>>, reloader: &Reloader, notice: fn(&str)) {
+    if let Some(outcome) = &changed {
+        reloader.0.note_certificates(outcome);
+    }
+    match changed {
+        Some(Ok(())) => notice("certificates were changed and are in use"),
+        Some(Err(error)) => notice(&format!("changed certificates are not used: {error}")),
+        None => {}
+    }
+}
