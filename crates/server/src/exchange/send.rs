@@ -102,11 +102,9 @@ enum Step {
 /// One system call, of so many bytes at most.
 fn step(queue: &mut [Exchange], sink: &mut impl Sink, bytes_max: usize) -> io::Result<Step> {
     let mut pieces = [const { MaybeUninit::<IoSlice<'_>>::uninit() }; PIECES_MAX];
-    let mut count = 0;
-    let mut wanted = 0;
-    let mut file = None;
+    let (mut count, mut wanted) = (0, 0);
+    let (mut file, mut refill) = (None, None);
     let mut is_last = true;
-    let mut refill = None;
     'gather: for (place, exchange) in queue.iter().enumerate() {
         for piece in exchange.response.rest() {
             if count == PIECES_MAX || wanted == bytes_max {

@@ -56,6 +56,7 @@ mod tests {
         match parse::parse(text.as_bytes(), &Limits::default()) {
             Head::Complete(request, head_bytes) => {
                 assert_eq!((head_bytes, request.minor), (text.len(), 1));
+                assert!(matches!(request.all, AllFields::Head(head) if head == text.as_bytes()));
                 Ok(request.framing)
             }
             Head::Rejected(status) => Err(status),
