@@ -237,7 +237,7 @@ impl<'a> Telling<'a> {
         }
         if is_first {
             let what = if lines.is_cut { "the file has no whole line" } else { "the file is empty" };
-            bail!(lines.wrong(&format!("{what}; record readings first")));
+            bail!(lines.wrong(format!("{what}; record readings first")));
         }
         if lines.is_cut {
             self.cut.push(lines.path);

@@ -69,14 +69,14 @@ impl Lines {
                 self.is_cut = true;
                 return Ok(None);
             }
-            read => read.map_err(|error| self.wrong(&error.to_string()))?,
+            read => read.map_err(|error| self.wrong(error))?,
         };
         if self.number == 1 && line.starts_with(BYTE_ORDER_MARK) {
             line.drain(..BYTE_ORDER_MARK.len());
         }
         let ends = line.ends_with(b"\n");
         if read as u64 == most && !ends {
-            bail!(self.wrong(&format!("more than {} bytes", log::LINE_BYTES_MAX)));
+            bail!(self.wrong(format!("more than {} bytes", log::LINE_BYTES_MAX)));
         }
         if read == 0 {
             return Ok(None);
@@ -91,7 +91,7 @@ impl Lines {
         } else {
             Ok(String::from_utf8(line).map_err(|_| self.wrong("this line is no text (UTF-8)"))?)
         };
-        let line = text.map_err(|error| self.wrong(&error.to_string()))?;
+        let line = text.map_err(|error| self.wrong(error))?;
         Ok(Some(line.trim_end_matches(['\n', '\r']).to_owned()))
     }
 

@@ -1,6 +1,6 @@
 //! Load and record in one go, into a run directory.
 
-use super::Args;
+use super::args::Args;
 use crate::load::{Usage, Watch, watched};
 use std::path::PathBuf;
 use std::time::Duration;

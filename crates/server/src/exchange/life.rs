@@ -28,6 +28,12 @@ pub(crate) enum Source {
     Application(Box<ByApplication>),
 }
 
+#[cold]
+#[inline(never)]
+fn leave_application(by: Box<ByApplication>) {
+    drop(by);
+}
+
 /// What routing does to the head of an application's response: fields and pages of the tables of its path.
 pub(crate) type Finish = Box<dyn FnOnce(&mut Exchange)>;
 
@@ -44,6 +50,16 @@ impl fmt::Debug for ByApplication {
 }
 
 impl Source {
+    /// Drops what it has. In its place: the drop of any source would be a call for each response.
+    #[inline]
+    fn leave(&mut self) {
+        match std::mem::take(self) {
+            Self::Head => {}
+            Self::Content(atom) => drop(atom),
+            Self::Application(by) => leave_application(by),
+        }
+    }
+
     /// The content, if it is that.
     #[inline]
     pub(crate) fn content(&self) -> Option<&Content> {
@@ -70,7 +86,7 @@ impl Exchange {
     #[inline]
     pub(crate) fn reset(&mut self) {
         self.response.reset();
-        self.source = Source::Head;
+        self.source.leave();
         self.status = 0;
         self.head_bytes = 0;
         self.record.reset();
@@ -87,7 +103,7 @@ impl Exchange {
             response.head.extend_from_slice(bytes);
             response.parts.clear();
             response.atom = None;
-            *source = Source::Head;
+            source.leave();
         }
     }
 

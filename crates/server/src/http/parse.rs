@@ -17,7 +17,8 @@ pub(crate) fn parse<'b>(input: &'b [u8], limits: &Limits) -> Head<'b> {
 }
 
 /// Parses the head into an empty request: it is large, and would be copied on each step of its way.
-#[inline]
+#[expect(clippy::inline_always, reason = "it is a part of the way of every request over HTTP/1")]
+#[inline(always)]
 pub(crate) fn parse_into<'b>(input: &'b [u8], limits: &Limits, request: &mut Request<'b>) -> Parsed {
     let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
     let mut parsed = httparse::Request::new(&mut []);

@@ -276,32 +276,35 @@ pub(crate) fn refuse_full(
     error_page::write(out, 503, extra, clock, persistence);
 }
 
+/// The same of what only a request of an application has: its counts, and a status for one whose client has gone before
+/// there was any.
 #[cold]
-fn count_application(has_failed: bool, is_finished: bool, counts: &LoopCounters) {
+fn finish_application(counts: &LoopCounters, exchange: &mut Exchange) {
+    if exchange.status == 0 {
+        exchange.say_gone();
+    }
     counts.applications.add(1);
-    if has_failed {
-        counts.applications_failed.add(1);
-    } else if !is_finished {
-        counts.applications_cancelled.add(1);
+    counts.count_class(exchange.status);
+    let is_finished = exchange.is_finished();
+    match &exchange.source {
+        Source::Application(by) if by.streamed.has_failed() => counts.applications_failed.add(1),
+        _ if !is_finished => counts.applications_cancelled.add(1),
+        _ => {}
     }
 }
 
 #[inline]
 fn finish_in(log: &mut Option<LogBuffer>, counts: &LoopCounters, exchange: &mut Exchange) {
+    if matches!(exchange.source, Source::Application(_)) {
+        finish_application(counts, exchange);
+    }
     if let Some(host) = &exchange.record.log.host {
         host.count(exchange.status, exchange.sent_bytes());
-    }
-    if exchange.status == 0 {
-        exchange.say_gone();
     }
     if let Some(log) = log
         && !log.end(&exchange.record.log, exchange.body_sent_bytes(), exchange.sent_bytes())
     {
         counts.log_dropped.add_shared(1);
-    }
-    if let Source::Application(by) = &exchange.source {
-        count_application(by.streamed.has_failed(), exchange.is_finished(), counts);
-        counts.count_class(exchange.status);
     }
     if exchange.record.arm.is_told() {
         exchange.end_told();
