@@ -1,7 +1,7 @@
 //! What a client tells of a transaction, as it came: the agent decodes it only where it is shown.
 //!
 //! Hardly any transaction is shown whole, but all of them bring their details. So the bytes are appended as they come,
-//! and become a [`Told`] where they are shown, grow long, or are about waits and threads.
+//! and become [`Attributes`] where they are shown, grow long, or are about waits and threads.
 
 use crate::attributes::Attributes;
 use std::borrow::Cow;

@@ -35,9 +35,9 @@ Readings are lines of JSON, the first of which says what the file is:
   {\"at_ms\":1200,\"begin\":17,\"atom\":\"/v/film\"}
   {\"at_ms\":1200,\"read\":\"bandwidth\",\"session\":17,\"value\":\"64kbps\"}
 Other lines are start and end of a session, passed for many alike, down and up
-of a node, and \"tick\":true where tick_ms is not given; docs/reference/policies.md
-describes all. A further header begins another part, for which the rules begin
-afresh. A last line that was cut is reported and skipped.
+of a node, and \"tick\":true where tick_ms is not given; all of them are described
+in docs/reference/policies.md. A further header begins another part, for which
+the rules begin afresh. A last line that was cut is reported and skipped.
 
 Exit status: 0 if all was read, 1 with a mistake in it.";
 

@@ -255,6 +255,8 @@ impl EventLoop {
                 continue;
             };
             if let Some(connection) = self.connections.get(token).filter(|client| client.waits_as().is_some()) {
+                // An application that begins now is to wake this connection.
+                self.state.applications.token = token;
                 connection.resume_waiting(stream, &mut self.state);
                 self.turn(token, NONE);
             }

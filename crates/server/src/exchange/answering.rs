@@ -34,9 +34,9 @@ impl Exchange {
 
     /// Has the application begin that was chosen for the request.
     #[cold]
-    pub(crate) fn begin_application(&mut self, head: &RequestHead<'_>, wake: Wake, manner: Manner, clock: &Clock) {
+    pub(crate) fn begin_application(&mut self, head: &RequestHead<'_>, wake: Wake, manner: Manner) {
         if let Some(streamed) = self.streamed() {
-            streamed.begin(head, wake, manner, clock.now_ms);
+            streamed.begin(head, wake, manner);
         }
     }
 
@@ -48,9 +48,9 @@ impl Exchange {
     /// on.
     #[cold]
     pub(crate) fn go_on(&mut self, clock: &Clock) -> io::Result<Went> {
-        let is_taken = self.response.is_finished();
+        let (is_taken, took_now) = (self.response.is_finished(), self.response.offset > 0);
         let Some(streamed) = self.streamed().filter(|streamed| !streamed.is_over()) else { return Ok(Went::Nowhere) };
-        if let Err(why) = streamed.drive(is_taken, clock.now_ms) {
+        if let Err(why) = streamed.drive(is_taken, took_now, clock.now_ms) {
             return self.fail(why, is_taken, clock);
         }
         if !is_taken {
@@ -112,20 +112,36 @@ impl Exchange {
         let has_begun = self.status != 0 || !is_taken;
         let Some(streamed) = self.streamed() else { return Ok(Went::Nowhere) };
         streamed.give_up();
-        let persistence = streamed.manner.persistence;
-        let extra = Extra { fields: b"Cache-Control: no-store\r\n", head_only: streamed.reply.is_bodiless };
         if has_begun {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
+        self.say(if why == GivenUp::Late { 504 } else { 502 }, clock);
+        Ok(Went::On)
+    }
+
+    /// Answers a client that does not do its part, if nothing was answered yet; whether it did. The connection ends behind
+    /// that answer.
+    #[cold]
+    pub(crate) fn refuse(&mut self, status: u16, clock: &Clock) -> bool {
+        let has_begun = self.status != 0 || !self.response.is_finished();
+        let Some(streamed) = self.streamed().filter(|streamed| !streamed.is_over() && !has_begun) else { return false };
+        streamed.cancel();
+        self.say(status, clock);
+        true
+    }
+
+    /// Writes a page for a status in place of what the application would say.
+    fn say(&mut self, status: u16, clock: &Clock) {
+        let Some(streamed) = self.streamed() else { return };
+        let persistence = streamed.manner.persistence;
+        let extra = Extra { fields: b"Cache-Control: no-store\r\n", head_only: streamed.reply.is_bodiless };
         let finish = self.take_finish();
         self.release();
-        let status = if why == GivenUp::Late { 504 } else { 502 };
         error_page::write(self, status, extra, clock, persistence);
         self.know_status();
         if let Some(finish) = finish {
             finish(self);
         }
-        Ok(Went::On)
     }
 
     /// Puts the status into the line of the log, which was begun before it was known.

@@ -19,6 +19,8 @@ enum Stage {
     Over,
     /// It gave up, or was given up.
     Failed,
+    /// Its client did not do its part, and is answered otherwise.
+    Cancelled,
 }
 
 /// How a response is framed that is given piece by piece.
@@ -73,6 +75,7 @@ impl fmt::Debug for Streamed {
             Stage::Running(handler) => format!("{handler:?}"),
             Stage::Over => "over".to_owned(),
             Stage::Failed => "given up".to_owned(),
+            Stage::Cancelled => "cancelled".to_owned(),
         };
         formatter.debug_struct("Streamed").field("stage", &stage).field("reply", &self.reply).finish_non_exhaustive()
     }
@@ -94,12 +97,11 @@ impl Streamed {
     }
 
     /// Has the application begin.
-    pub(super) fn begin(&mut self, head: &RequestHead<'_>, wake: Wake, manner: Manner, now_ms: u64) {
+    pub(super) fn begin(&mut self, head: &RequestHead<'_>, wake: Wake, manner: Manner) {
         let Stage::Chosen(application) = &self.stage else { return };
         let handler = application.0.begin(head, wake);
         self.stage = Stage::Running(handler);
         self.manner = manner;
-        self.patience_until_ms = now_ms.saturating_add(manner.patience_ms);
         self.reply.is_bodiless = head.request.method == Method::Head;
         if head.request.framing == Framing::None && head.request.minor < 2 {
             self.body.end();
@@ -113,7 +115,7 @@ impl Streamed {
 
     /// Whether nothing more comes of it than what was moved on.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Over | Stage::Failed)
+        matches!(self.stage, Stage::Over | Stage::Failed | Stage::Cancelled)
     }
 
     /// Whether the connection ends behind the response, in HTTP/1.
@@ -131,19 +133,39 @@ impl Streamed {
         matches!(self.stage, Stage::Failed)
     }
 
+    /// Whether its client did not do its part.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        matches!(self.stage, Stage::Cancelled)
+    }
+
+    pub(super) fn cancel(&mut self) {
+        self.stage = Stage::Cancelled;
+        self.manner.persistence = Persistence::Closes;
+    }
+
     pub(super) fn give_up(&mut self) {
         self.stage = Stage::Failed;
     }
 
-    /// Has the handler go on. What it gives is held until it is moved on.
-    pub(super) fn drive(&mut self, is_taken: bool, now_ms: u64) -> Result<(), GivenUp> {
+    /// Whether only the connection's end says where the body ends.
+    pub(crate) fn ends_with_connection(&self) -> bool {
+        self.frames == Frames::UntilClose
+    }
+
+    /// Has the handler go on. What it gives is held until it is moved on. The client has taken all that was given before
+    /// or has not; with `took_now` it took some since the last time, so that the application owes something only now.
+    pub(super) fn drive(&mut self, is_taken: bool, took_now: bool, now_ms: u64) -> Result<(), GivenUp> {
         let Stage::Running(handler) = &mut self.stage else { return Ok(()) };
+        if self.reply.is_ended() {
+            return Ok(());
+        }
+        let is_first = self.patience_until_ms == u64::MAX;
         self.reply.is_full = !is_taken;
         let before = (self.body.bytes().len(), self.reply.held.len(), self.reply.has_begun());
         handler.go_on(&mut self.body, &mut self.reply).map_err(|Aborted| GivenUp::Aborted)?;
         let has_moved = before != (self.body.bytes().len(), self.reply.held.len(), self.reply.has_begun());
         // While it is the client's turn the application owes nothing.
-        if has_moved || !is_taken || self.body.is_owed() {
+        if has_moved || is_first || took_now || !is_taken || self.body.is_owed() {
             self.patience_until_ms = now_ms.saturating_add(self.manner.patience_ms);
         } else if now_ms >= self.patience_until_ms && !self.reply.is_ended() {
             return Err(GivenUp::Late);

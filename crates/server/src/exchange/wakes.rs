@@ -37,7 +37,7 @@ impl Wakes {
         let all = std::mem::take(&mut *self.waked());
         let address = |waked: Arc<Waked>| {
             // Before its handler is called: a call from then on counts anew.
-            waked.is_waked.store(false, Ordering::Release);
+            waked.is_waked.swap(false, Ordering::AcqRel);
             waked.address
         };
         all.into_iter().map(address).collect()

@@ -237,12 +237,13 @@ impl Connection {
     fn work(&mut self, state: &mut LoopState) -> io::Result<Turn> {
         for _ in 0..ROUNDS_MAX {
             if self.is_sending() {
-                let sent = self.send_queue(state)?;
+                let (sent, bytes) = self.send_queue(state)?;
                 if sent == Sent::Starved {
-                    match self.feed(state)? {
-                        Fed::Some => continue,
-                        Fed::Nothing => return Ok(Turn::Wait),
+                    // Where the client took something the application may give more, before anything is waited for.
+                    if bytes > 0 || self.feed(state)? == Fed::Some {
+                        continue;
                     }
+                    return Ok(Turn::Wait);
                 }
                 if sent != Sent::All {
                     self.step_back(state);
@@ -307,7 +308,8 @@ impl Connection {
     /// Whether output waits for room in the socket.
     #[inline]
     pub(crate) fn waits_for_room(&self) -> bool {
-        self.is_sending() && !matches!(self.phase, Phase::Application | Phase::Body)
+        self.transport.holds_output()
+            || (!self.queue.is_empty() && !matches!(self.phase, Phase::Application | Phase::Body))
     }
 
     fn take_saved(&mut self, state: &mut LoopState) -> Input {
@@ -455,8 +457,7 @@ impl Connection {
                     }
                     batch += 1;
                     if exchange.is_awaited() {
-                        let of_loop = (&*applications, &*clock, *stopping);
-                        self.begin_application(&request, exchange, of_loop, at < filled);
+                        self.begin_application(&request, exchange, (applications, *stopping), at < filled);
                         break;
                     }
                 }
@@ -561,31 +562,24 @@ impl Connection {
     }
 
     /// Goes on with the responses that are queued.
-    fn send_queue(&mut self, state: &mut LoopState) -> io::Result<Sent> {
+    fn send_queue(&mut self, state: &mut LoopState) -> io::Result<(Sent, u64)> {
         if !self.room {
-            return Ok(Sent::Blocked);
+            return Ok((Sent::Blocked, 0));
         }
         static_probe!("send");
         match self.transport.push() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.room = false;
                 self.block_on_room(state);
-                return Ok(Sent::Blocked);
+                return Ok((Sent::Blocked, 0));
             }
             pushed => pushed?,
         }
         if self.queue.is_empty() {
             self.update_phase(true, state);
-            return Ok(Sent::All);
+            return Ok((Sent::All, 0));
         }
-        if let Some(last) = self.queue.last_mut().filter(|last| last.is_awaited()) {
-            let is_begun = last.status != 0;
-            last.go_on(&state.clock)?;
-            if self.owes_alt_svc && !is_begun && last.status != 0 {
-                self.owes_alt_svc = false;
-                state.alt_svc.apply(last, true);
-            }
-        }
+        self.drive_application(state)?;
         let staging = state.ring.as_mut().map(|ring| Staging { ring, is_wanted: false });
         let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut state.copied, staging);
         state.counts().bytes_sent.add(bytes);
@@ -607,7 +601,7 @@ impl Connection {
             self.update_phase(true, state);
         }
         self.room = !matches!(outcome, Ok(Sent::Blocked));
-        outcome
+        outcome.map(|sent| (sent, bytes))
     }
 
     /// Finds out what the connection waits for now. `is_new` says that something was finished since.
@@ -646,6 +640,7 @@ impl Connection {
 }
 
 /// Whether an application got something to go on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fed {
     Some,
     Nothing,

@@ -10,7 +10,7 @@ mod phase;
 use super::allowance::{Allowance, Dribble};
 use super::frame::{self, Code};
 use super::hpack::Decoder;
-use super::stream::{Step, Stream};
+use super::stream::{Step, Stream, WINDOW_BYTES};
 use crate::counters::census::State;
 use crate::counters::static_probe::static_probe;
 use crate::exchange::eviction::Yields;
@@ -40,8 +40,6 @@ const TURN_BYTES_MAX: usize = 512 << 10;
 const CONTROL_BYTES_MAX: usize = 16 << 10;
 /// Bytes that are read for nothing from a client that does not notice the close.
 const LINGER_BYTES_MAX: usize = 1 << 20;
-/// The initial size of windows without a setting (section 6.9.2).
-pub(super) const WINDOW_BYTES: i64 = 65_535;
 /// The size of the table of header fields without a setting (section 6.5.2).
 const TABLE_BYTES: u32 = 4096;
 /// The last stream of a connection whose end is announced but not said (section 6.8).

@@ -1,11 +1,11 @@
 //! Handles the frames of a client (RFC 9113 sections 5 and 6), each with the errors that it can cause.
 
 use super::allowance::cost;
-use super::connection::{Connection, GOAWAY_PING, WINDOW_BYTES};
+use super::connection::{Connection, GOAWAY_PING};
 use super::frame::{self, Code, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, WINDOW_MAX, flag, kind};
 use super::message::{self, FIELDS_MAX, Unfit};
 use super::parked::Parked;
-use super::stream::{Stream, UNACKNOWLEDGED_BYTES_MAX};
+use super::stream::{Stream, UNACKNOWLEDGED_BYTES_MAX, WINDOW_BYTES};
 use crate::counters::static_probe::static_probe;
 use crate::exchange::life::Exchange;
 use crate::http::fields::{Bounds, Fields};
@@ -232,8 +232,8 @@ impl Connection {
             early: Vec::new(),
         });
         if expects && !is_received {
-            let Self { streams, control, .. } = self;
-            streams.last().into_iter().for_each(|stream| stream.ask_for_body(control));
+            let Self { streams, control, table_is_due, .. } = self;
+            streams.last().into_iter().for_each(|stream| stream.ask_for_body(control, table_is_due));
         }
         state.counts().http2_streams.add(1);
         self.is_new = true;
@@ -271,12 +271,13 @@ impl Connection {
         if stream.exchange.is_awaited() {
             stream.is_held = false;
             if expects && !stream.is_received && stream.body_bytes == 0 {
-                stream.ask_for_body(&mut self.control);
+                stream.ask_for_body(&mut self.control, &mut self.table_is_due);
             }
         }
         if stream.parked.is_none() {
             let early = std::mem::take(&mut stream.early);
             stream.since_ms = state.clock.now_ms;
+            hold_a_window(&mut stream.exchange);
             match stream.exchange.streamed() {
                 Some(streamed) => streamed.body.put(&early),
                 None if stream.is_held => {
@@ -294,6 +295,7 @@ impl Connection {
 
     fn begin_application(&self, request: &Request<'_>, exchange: &mut Exchange, is_received: bool, state: &LoopState) {
         applications::begin(request, exchange, &self.client_peer(), Some(state.applications.token), is_received, state);
+        hold_a_window(exchange);
     }
 
     /// Takes a stream out of the queue of those that wait, as its client does not want the answer any more.
@@ -477,6 +479,13 @@ impl Connection {
         frame::number(&mut self.control, kind::RST_STREAM, id, code as u32);
         self.abandon(id);
         self.spend(cost::REQUEST, state)
+    }
+}
+
+/// Has no more of a body be owed than the client may send.
+fn hold_a_window(exchange: &mut Exchange) {
+    if let Some(streamed) = exchange.streamed() {
+        streamed.body.hold_at_most(WINDOW_BYTES as usize);
     }
 }
 

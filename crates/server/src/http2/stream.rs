@@ -11,6 +11,8 @@ use crate::io::clock::Clock;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+/// The initial size of windows without a setting (RFC 9113 section 6.9.2).
+pub(super) const WINDOW_BYTES: i64 = 65_535;
 /// Received bytes that the server collects before it sends a WINDOW_UPDATE for them.
 pub(super) const UNACKNOWLEDGED_BYTES_MAX: u32 = 16 << 10;
 /// Bytes of a body for an application that the client has to send in each span of its time.
@@ -80,14 +82,14 @@ impl Stream {
             }
         }
         if self.head_is_sent {
-            return self.data(out, window);
+            return self.data(out, window, table_is_due);
         }
         self.head(out, std::mem::take(table_is_due));
         if self.exchange.response.is_finished() && (self.exchange.continues() || !self.exchange.has_trailers()) {
             return Step::Moved;
         }
         // Small content goes with its head.
-        match self.data(out, window) {
+        match self.data(out, window, table_is_due) {
             Step::Waits => Step::Moved,
             step => step,
         }
@@ -124,10 +126,10 @@ impl Stream {
         }
     }
 
-    fn data(&mut self, out: &mut Vec<u8>, window: &mut i64) -> Step {
+    fn data(&mut self, out: &mut Vec<u8>, window: &mut i64, table_is_due: &mut bool) -> Step {
         if self.exchange.is_finished() {
             // The end needs no window.
-            self.end(out);
+            self.end(out, table_is_due);
             return Step::Moved;
         }
         let most = self.window.min(*window).min(PAYLOAD_BYTES_MAX as i64);
@@ -154,7 +156,7 @@ impl Stream {
         *window -= len as i64;
         if self.exchange.is_finished() {
             if self.exchange.has_trailers() {
-                self.trailers(out);
+                self.trailers(out, table_is_due);
             } else {
                 out[start + 4] = flag::END_STREAM;
             }
@@ -169,9 +171,9 @@ impl Stream {
 impl Stream {
     /// Ends the stream behind the last frame of a body.
     #[cold]
-    fn end(&mut self, out: &mut Vec<u8>) {
+    fn end(&mut self, out: &mut Vec<u8>, table_is_due: &mut bool) {
         if self.exchange.has_trailers() {
-            self.trailers(out);
+            self.trailers(out, table_is_due);
         } else {
             frame::head(out, 0, kind::DATA, flag::END_STREAM, self.id);
         }
@@ -179,9 +181,9 @@ impl Stream {
 
     /// The fields behind a body, in a frame of their own (RFC 9113 section 8.1).
     #[cold]
-    fn trailers(&mut self, out: &mut Vec<u8>) {
+    fn trailers(&mut self, out: &mut Vec<u8>, table_is_due: &mut bool) {
         let Some(streamed) = self.exchange.streamed() else { return };
-        let mut block = Vec::new();
+        let mut block = start_of_block(table_is_due);
         encode::trailers(streamed.trailers(), &mut block);
         let mut pieces = block.chunks(PAYLOAD_BYTES_MAX).enumerate().peekable();
         while let Some((number, piece)) = pieces.next() {
@@ -194,8 +196,8 @@ impl Stream {
 
     /// Says that the client may send the body that it holds back.
     #[cold]
-    pub(super) fn ask_for_body(&self, out: &mut Vec<u8>) {
-        let mut block = Vec::new();
+    pub(super) fn ask_for_body(&self, out: &mut Vec<u8>, table_is_due: &mut bool) {
+        let mut block = start_of_block(table_is_due);
         encode::block(b"HTTP/1.1 100 \r\n\r\n", &mut block);
         frame::head(out, block.len(), kind::HEADERS, flag::END_HEADERS, self.id);
         out.extend_from_slice(&block);
@@ -208,7 +210,9 @@ impl Stream {
         // Not above the window, which is below this type's most.
         let held = streamed.body.bytes().len() as u32;
         let back = unacknowledged.saturating_sub(held);
-        if self.is_received || back < UNACKNOWLEDGED_BYTES_MAX {
+        // A client that has used its window up waits for any of it.
+        let may_send = i64::from(unacknowledged) < WINDOW_BYTES;
+        if self.is_received || back == 0 || (back < UNACKNOWLEDGED_BYTES_MAX && may_send) {
             return 0;
         }
         self.body_unacknowledged = held;
@@ -238,6 +242,11 @@ impl Stream {
     pub(super) fn is_starved(&self) -> bool {
         self.exchange.is_awaited() && self.exchange.response.is_finished()
     }
+}
+
+/// A block of fields to which nothing was added; it begins with the size of our table where that is due.
+fn start_of_block(table_is_due: &mut bool) -> Vec<u8> {
+    if std::mem::take(table_is_due) { vec![encode::EMPTY_TABLE] } else { Vec::new() }
 }
 
 /// Appends up to `room` bytes of a piece; returns how many.

@@ -478,9 +478,11 @@ impl Connection {
             self.phase = phase;
             self.phase_deadline_ms = after(state.clock.now_ms, timeout);
         }
+        // Where QUIC holds bodies that applications do not take the client may not be able to send others.
+        let is_held_up = self.streams.iter().any(|stream| stream.is_unread && stream.room() == 0);
         let of_streams = self.streams.iter().filter_map(|stream| match stream.input {
             Input::Head => Some(after(stream.since_ms, timeouts.head)),
-            _ if stream.is_held || stream.owes_body() => Some(after(stream.since_ms, timeouts.body)),
+            _ if stream.is_held || (stream.owes_body() && !is_held_up) => Some(after(stream.since_ms, timeouts.body)),
             _ => None,
         });
         self.deadline_ms = of_streams.min().unwrap_or(u64::MAX).min(self.phase_deadline_ms);

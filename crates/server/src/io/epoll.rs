@@ -211,6 +211,16 @@ pub(crate) fn send(fd: RawFd, pieces: &[IoSlice<'_>], flags: i32) -> io::Result<
     count_of(unsafe { libc::syscall(libc::SYS_sendmsg, fd, &raw const message, flags) })
 }
 
+/// Has the kernel reset the connection when its socket is closed (SO_LINGER of no time, socket(7)).
+#[cold]
+pub(crate) fn reset_on_close(socket: RawFd) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    let len = size_of::<libc::linger>() as libc::socklen_t;
+    let value = std::ptr::from_ref(&linger).cast();
+    // SAFETY: the value lives over the call. Where it fails the connection ends as others do.
+    unsafe { libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_LINGER, value, len) };
+}
+
 /// Ends our side of a connection; the peer still can send.
 pub(crate) fn end_output(fd: RawFd) {
     // SAFETY: the call takes no pointers. It fails when the peer has gone, which the next receive tells us too.

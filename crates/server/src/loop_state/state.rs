@@ -288,7 +288,7 @@ fn finish_application(counts: &LoopCounters, exchange: &mut Exchange) {
     let is_finished = exchange.is_finished();
     match &exchange.source {
         Source::Application(by) if by.streamed.has_failed() => counts.applications_failed.add(1),
-        _ if !is_finished => counts.applications_cancelled.add(1),
+        Source::Application(by) if by.streamed.is_cancelled() || !is_finished => counts.applications_cancelled.add(1),
         _ => {}
     }
 }

@@ -6,11 +6,11 @@ use quinn_proto::{IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes that a client may send us ahead of our reading, on a stream and in all. With what an application's request
+/// Bytes that a client may send us ahead of our reading on a stream. With what an application's request
 /// holds of its body ([`crate::http3`]) those of a stream are [`crate::exchange::request_body::HELD_BYTES_MAX`].
 const STREAM_RECEIVE_BYTES: u32 = 48 << 10;
-
-const RECEIVE_BYTES: u32 = 256 << 10;
+/// Of 21 streams whose applications take nothing: the others of the connection can still send.
+const RECEIVE_BYTES: u32 = 1 << 20;
 
 /// Bytes of responses that a connection may have on the way; what lies in memory anyhow is not copied for it.
 const SEND_BYTES: u64 = 1 << 20;

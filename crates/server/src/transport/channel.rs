@@ -223,6 +223,12 @@ impl Transport {
         epoll::end_output(self.fd());
     }
 
+    /// Has the connection end in a way that no client takes for the end of a response: by a reset, and without a word.
+    pub(crate) fn cut(&mut self) {
+        self.session = None;
+        epoll::reset_on_close(self.fd());
+    }
+
     /// Tells the peer that the end is meant, where there are words for it. What does not fit is not waited for.
     pub(crate) fn say_goodbye(&mut self) {
         if let Some(session) = &mut self.session {

@@ -34,6 +34,10 @@ async def main():
         stream = client.ask("/wait/100")
         head, answer, end = await client.answer(stream)
         assert (head[b":status"], answer, end) == (b"200", b"waited", "end"), (head, answer, end)
+        # More than is given at a time, of an application that nothing wakes.
+        stream = client.ask("/pour/3000000")
+        head, answer, end = await client.answer(stream)
+        assert (len(answer), end) == (3_000_000, "end"), (head, len(answer), end)
         # Trailers there and back.
         stream = client._quic.get_next_available_stream_id()
         head = [(b":method", b"POST"), (b":scheme", b"https"), (b":authority", b"localhost"), (b":path", b"/echo")]

@@ -22,6 +22,7 @@ struct Echo;
 struct Echoing {
     fields: Vec<(String, String)>,
     length_bytes: Option<u64>,
+    is_over: bool,
 }
 
 impl Application for Echo {
@@ -29,7 +30,11 @@ impl Application for Echo {
         let names: Vec<&str> = head.fields().map(|(name, _)| name).filter(|name| name.starts_with("x-")).collect();
         let asked = format!("{} {} {} {}", head.method(), head.target(), head.version(), names.join(","));
         let fields = vec![("x-asked".to_owned(), asked), ("content-type".to_owned(), "text/plain".to_owned())];
-        Box::new(Echoing { fields, length_bytes: head.body_bytes().filter(|_| head.target().ends_with("?length")) })
+        Box::new(Echoing {
+            fields,
+            length_bytes: head.body_bytes().filter(|_| head.target().ends_with("?length")),
+            is_over: false,
+        })
     }
 }
 
@@ -39,7 +44,7 @@ impl Handler for Echoing {
             let fields: Vec<(&str, &str)> = self.fields.iter().map(|(name, value)| (&**name, &**value)).collect();
             reply.begin(200, &fields, self.length_bytes).map_err(|_| Aborted)?;
         }
-        assert!(body.bytes().len() <= weir_server::HELD_BYTES_MAX);
+        assert!(body.bytes().len() <= weir_server::HELD_BYTES_MAX && !self.is_over);
         let taken = reply.write(body.bytes());
         body.take(taken);
         if body.is_ended() {
@@ -47,8 +52,65 @@ impl Handler for Echoing {
                 body.trailers().map(|(name, value)| (name.to_owned(), String::from_utf8_lossy(value).into())).collect();
             let trailers: Vec<(&str, &str)> = trailers.iter().map(|(name, value)| (&**name, &**value)).collect();
             reply.end(&trailers).map_err(|_| Aborted)?;
+            self.is_over = true;
         }
         Ok(())
+    }
+}
+
+/// Gives as many bytes as `/pour/BYTES` says, as fast as they are taken, and is never woken.
+#[derive(Debug)]
+struct Pour;
+
+#[derive(Debug)]
+struct Pouring {
+    left: usize,
+}
+
+impl Application for Pour {
+    fn begin(&self, head: &RequestHead<'_>, _wake: Wake) -> Box<dyn Handler> {
+        Box::new(Pouring { left: head.target().rsplit('/').next().and_then(|bytes| bytes.parse().ok()).unwrap_or(0) })
+    }
+}
+
+impl Handler for Pouring {
+    fn go_on(&mut self, _body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted> {
+        if !reply.has_begun() {
+            reply.begin(200, &[], None).map_err(|_| Aborted)?;
+        }
+        while self.left > 0 && reply.room() > 0 {
+            self.left -= reply.write(&vec![b'p'; self.left.min(10_000)]);
+        }
+        if self.left == 0 { reply.end(&[]).map_err(|_| Aborted) } else { Ok(()) }
+    }
+}
+
+/// Takes nothing of a body for two seconds and a half, then sends it back.
+#[derive(Debug)]
+struct Ponder;
+
+#[derive(Debug)]
+struct Pondering {
+    until: Instant,
+    echoing: Echoing,
+}
+
+impl Application for Ponder {
+    fn begin(&self, _head: &RequestHead<'_>, wake: Wake) -> Box<dyn Handler> {
+        let until = Instant::now() + Duration::from_millis(2500);
+        std::thread::spawn(move || {
+            while Instant::now() < until {
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            }
+            wake.wake();
+        });
+        Box::new(Pondering { until, echoing: Echoing { fields: Vec::new(), length_bytes: None, is_over: false } })
+    }
+}
+
+impl Handler for Pondering {
+    fn go_on(&mut self, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted> {
+        if Instant::now() < self.until { Ok(()) } else { self.echoing.go_on(body, reply) }
     }
 }
 
@@ -116,7 +178,7 @@ impl Handler for Breaking {
         match &*self.0 {
             "/break/never" => return Ok(()),
             "/break/early" => return Err(Aborted),
-            "/break/late" if reply.has_begun() => return Err(Aborted),
+            "/break/late" | "/break/open" if reply.has_begun() => return Err(Aborted),
             "/break/own" => {
                 reply.begin(404, &[], Some(3)).map_err(|_| Aborted)?;
                 reply.write(b"own");
@@ -125,7 +187,8 @@ impl Handler for Breaking {
             _ => {}
         }
         if !reply.has_begun() {
-            reply.begin(200, &[], Some(1000)).map_err(|_| Aborted)?;
+            let length_bytes = if self.0 == "/break/open" { None } else { Some(1000) };
+            reply.begin(200, &[], length_bytes).map_err(|_| Aborted)?;
             reply.write(b"some");
         }
         if self.0 == "/break/short" { reply.end(&[]).map_err(|_| Aborted) } else { Ok(()) }
@@ -155,6 +218,8 @@ fn serve(change: impl FnOnce(&mut Options)) -> (Site, Arc<AtomicU64>, Arc<Atomic
         let rules = rules.with_application("/echo**", Arc::new(Echo)).expect("fits");
         let rules = rules.with_application("/closed/**", Arc::new(Echo)).expect("fits");
         let rules = rules.with_application("/wait/**", Arc::new(wait)).expect("fits");
+        let rules = rules.with_application("/pour/**", Arc::new(Pour)).expect("fits");
+        let rules = rules.with_application("/ponder", Arc::new(Ponder)).expect("fits");
         options.hosts = Some(rules.with_application("/break/**", Arc::new(Break)).expect("fits"));
         change(options);
     });
@@ -265,7 +330,9 @@ fn bodies_that_are_none_are_refused_and_their_handlers_dropped() {
     );
     assert!(trailers.starts_with(b"HTTP/1.1 400 "), "{}", String::from_utf8_lossy(&trailers));
     let counts = site.stop();
-    assert_eq!(counts.applications_cancelled + counts.applications_failed, 3, "{counts:?}");
+    assert_eq!((counts.applications_cancelled, counts.applications_failed), (3, 0), "{counts:?}");
+    // Each request is counted once, by the status that was sent.
+    assert_eq!((counts.requests, counts.client_errors), (3, 2), "{counts:?}");
 }
 
 #[test]
@@ -422,6 +489,21 @@ fn bodies_come_back_over_every_version_in_the_clear_and_encrypted() {
     }
     let python = python::with_aioquic();
     let taken_back = u64::from(python.is_some());
+    for bytes in [0, 100_000, 3_000_000] {
+        for (version, base) in [
+            ("--http1.0", &site.addrs[1]),
+            ("--http1.1", &site.addrs[1]),
+            ("--http1.1", &site.addr),
+            ("--http2-prior-knowledge", &site.addrs[1]),
+            ("--http2", &site.addr),
+        ] {
+            let scheme = if *base == site.addr { "https" } else { "http" };
+            let url = format!("{scheme}://{base}/pour/{bytes}");
+            let output = Command::new("timeout").args(["20", "curl", "-sSfk", version, &url]).output().expect("curl");
+            assert!(output.status.success(), "{version} {url}: {}", String::from_utf8_lossy(&output.stderr));
+            assert!(output.stdout.len() == bytes && output.stdout.iter().all(|byte| *byte == b'p'), "{version} {url}");
+        }
+    }
     if let Some(python) = python {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http3_cases/echo.py");
         let port = site.quic[0].port().to_string();
@@ -432,6 +514,45 @@ fn bodies_come_back_over_every_version_in_the_clear_and_encrypted() {
     let counts = site.stop();
     assert_eq!((counts.applications_failed, counts.applications_cancelled), (0, taken_back), "{counts:?}");
     assert_eq!((counts.http2_errors, counts.http2_abuses, counts.http3_errors), (0, 0, 0), "{counts:?}");
+}
+
+#[test]
+fn slow_applications_and_slow_uploads_are_no_faults_of_the_client() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (site, ..) = serve(|options| {
+        options.timeouts =
+            Timeouts { body: Duration::from_secs(1), head: Duration::from_secs(1), ..Timeouts::default() };
+    });
+    let (body, to) = (body_file(directory.path(), 300_000), directory.path().join("to"));
+    // The client has sent all that it may, long before anything of it is taken.
+    for version in ["--http2-prior-knowledge", "--http1.1"] {
+        curl_echo(&[version], &format!("http://{}/ponder", site.addr), &body, &to);
+    }
+    // A link of 60 kB/s takes five seconds, and each reception ends within a frame.
+    for version in ["--http2-prior-knowledge", "--http1.1"] {
+        curl_echo(&[version, "--limit-rate", "60k"], &format!("http://{}/echo", site.addr), &body, &to);
+    }
+    let counts = site.stop();
+    assert_eq!((counts.timeouts, counts.applications_failed, counts.applications_cancelled), (0, 0, 0), "{counts:?}");
+}
+
+#[test]
+fn a_response_that_is_broken_off_looks_like_none_that_is_whole() {
+    let (site, ..) = serve(|options| {
+        options.timeouts = Timeouts { application: Duration::from_millis(700), ..Timeouts::default() };
+    });
+    // Over HTTP/1.0 without a length only the end of the connection would say where the body ends.
+    let mut stream = site.connect();
+    stream.write_all(b"GET /break/open HTTP/1.0\r\n\r\n").expect("sends");
+    let mut received = Vec::new();
+    let ended = stream.read_to_end(&mut received);
+    assert!(received.ends_with(b"some"), "{}", String::from_utf8_lossy(&received));
+    assert_eq!(ended.expect_err("a reset").kind(), std::io::ErrorKind::ConnectionReset);
+    // An application behind a response that is still under way does not break that.
+    let both = b"GET /pour/3000000 HTTP/1.1\r\nHost: a\r\n\r\nGET /break/early HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let received = site.exchange(both);
+    assert!(received.len() > 3_000_000 && received.ends_with(b"own page"), "{} bytes", received.len());
+    assert_eq!(site.stop().applications_failed, 2);
 }
 
 /// The memory of this process that is in use.

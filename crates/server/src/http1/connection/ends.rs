@@ -18,8 +18,10 @@ impl Connection {
         if self.phase != Phase::Linger {
             state.counts().timeouts.add(1);
         }
-        let owes_head = self.phase == Phase::Head && !self.saved.is_empty();
-        if owes_head || (self.phase == Phase::Body && self.give_application_up(state)) {
+        if self.phase == Phase::Body && self.refuse_application(408, state) {
+            let _ = self.send_queue(state);
+        }
+        if self.phase == Phase::Head && !self.saved.is_empty() {
             self.refuse(408, 0, state);
             // Best effort: what does not fit into the socket at once is not worth waiting for.
             let _ = self.send_batch(1, state);

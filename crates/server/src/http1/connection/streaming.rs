@@ -8,7 +8,6 @@ use crate::exchange::life::Exchange;
 use crate::exchange::streamed::Manner;
 use crate::files::head::Persistence;
 use crate::http::request::Request;
-use crate::io::clock::Clock;
 use crate::loop_state::LoopState;
 use std::io;
 
@@ -24,7 +23,7 @@ impl Connection {
         &mut self,
         request: &Request<'_>,
         exchange: &mut Exchange,
-        (applications, clock, stopping): (&Applications, &Clock, bool),
+        (applications, stopping): (&Applications, bool),
         has_more_input: bool,
     ) {
         // Whether the connection stays is found out once the response is over.
@@ -35,12 +34,35 @@ impl Connection {
         let manner = Manner { minor: request.minor, persistence, patience_ms: applications.patience_ms };
         let wake = applications.wake(Some(applications.token), self.number);
         let head = RequestHead { request, client: self.peer.ip(), is_secure: self.transport.is_secure() };
-        exchange.begin_application(&head, wake, manner, clock);
+        exchange.begin_application(&head, wake, manner);
         match exchange.streamed() {
             Some(streamed) if self.drain.is_done() => streamed.body.end(),
             Some(_) if request.expects_continue && !has_more_input => exchange.ask_for_body(),
             _ => {}
         }
+    }
+
+    /// Has the application go on, once all responses before its own were sent.
+    ///
+    /// # Errors
+    ///
+    /// `ConnectionAborted` if it breaks its response off; the client can tell, also where only the connection's end
+    /// would say where the body ends.
+    pub(super) fn drive_application(&mut self, state: &LoopState) -> io::Result<()> {
+        let [only] = self.queue.as_mut_slice() else { return Ok(()) };
+        if !only.is_awaited() {
+            return Ok(());
+        }
+        let is_begun = only.status != 0;
+        let went = only.go_on(&state.clock);
+        if went.is_err() && only.streamed().is_some_and(|streamed| streamed.ends_with_connection()) {
+            self.transport.cut();
+        }
+        went?;
+        if !is_begun && only.status != 0 && std::mem::take(&mut self.owes_alt_svc) {
+            state.alt_svc.apply(only, true);
+        }
+        Ok(())
     }
 
     /// Whether the last response that is under way is that of an application.
@@ -61,8 +83,9 @@ impl Connection {
         let is_owed = body.is_owed();
         let room = body.room().min(state.input.len());
         if !is_owed {
-            if self.ended {
-                // The client has gone: the handler is dropped with the connection.
+            if self.ended && self.drain.is_done() {
+                // A client that ends its side while it waits has gone; the handler is dropped with the connection. What
+                // is still to be read of its request comes first.
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             return Ok(self.await_application(state));
@@ -136,9 +159,7 @@ impl Connection {
                 Ok(taken)
             }
             _ => {
-                if self.give_application_up(state) {
-                    self.refuse(400, 0, state);
-                    self.send_batch(1, state)?;
+                if self.refuse_application(400, state) {
                     return Ok(input.len());
                 }
                 Err(io::ErrorKind::InvalidData.into())
@@ -146,14 +167,14 @@ impl Connection {
         }
     }
 
-    /// Drops an application that has not begun its response, where no other response is before it; whether it did, so
-    /// that something else can be said.
-    pub(super) fn give_application_up(&mut self, state: &mut LoopState) -> bool {
+    /// Answers a client that does not do its part in place of an application that has not begun its response; whether it
+    /// did. What else of the body comes is discarded while the connection ends.
+    pub(super) fn refuse_application(&mut self, status: u16, state: &LoopState) -> bool {
         match self.queue.as_mut_slice() {
-            [only] if only.is_awaited() && only.status == 0 && only.response.is_finished() => {
-                state.finish_one(only);
-                self.queue.clear();
+            [only] if only.refuse(status, &state.clock) => {
                 self.drain = Drain::Done;
+                // More may follow, unread bytes of which would make the kernel reset the connection.
+                self.unread = true;
                 true
             }
             _ => false,
@@ -166,8 +187,9 @@ impl Connection {
         let closes = streamed.closes();
         let is_small = self.drain.discard(state.limits.body_bytes_max).is_ok();
         self.after = match (self.drain.is_done(), closes) {
-            (true, true) => After::Close,
-            (false, true) => After::Linger,
+            // Unread bytes would make the kernel reset the connection under the response.
+            (true, true) if self.saved.is_empty() && !self.unread => After::Close,
+            (_, true) => After::Linger,
             (_, false) if is_small => After::Continue,
             (_, false) => After::Linger,
         };

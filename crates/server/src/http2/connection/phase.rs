@@ -9,16 +9,19 @@ impl Connection {
     /// Finds out what the connection waits for now, and until when.
     pub(super) fn update_phase(&mut self, has_moved: bool, state: &LoopState) {
         let timeouts = &state.timeouts;
+        let has_application = self.streams.iter().any(Stream::is_starved);
         let (phase, timeout) = if self.is_failed || self.is_done {
             (Phase::Linger, timeouts.linger)
         } else if self.streams.iter().any(Stream::is_answering) || self.is_blocked() {
             (Phase::Stall, timeouts.stall)
-        } else if !self.has_settings || self.continued.is_some() || !self.saved.is_empty() {
+        } else if !self.has_settings
+            || self.continued.is_some()
+            // A body for an application has its own time, and nearly always ends within a frame.
+            || (!self.saved.is_empty() && !has_application)
+        {
             (Phase::Head, timeouts.head)
-        } else if self.streams.iter().any(Stream::waits) {
-            (Phase::Queue, Duration::MAX)
-        } else if self.streams.iter().any(Stream::is_starved) {
-            // Each has its own time: see below, and the exchange's for its application.
+        } else if self.streams.iter().any(Stream::waits) || has_application {
+            // An application's request has its own time: see below, and the exchange's patience.
             (Phase::Queue, Duration::MAX)
         } else {
             (Phase::Idle, timeouts.idle)
