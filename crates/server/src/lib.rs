@@ -1,5 +1,5 @@
-//! A fast static web server: one event loop a core, shared-nothing, over epoll; HTTP/1 and HTTP/2, in the clear and
-//! over TLS, and HTTP/3.
+//! A fast static web server: one event loop a core, shared-nothing, over io_uring or epoll; HTTP/1 and HTTP/2, in the
+//! clear and over TLS, and HTTP/3.
 //!
 //! # Rooms
 //!
@@ -43,9 +43,9 @@
 //!
 //! # Staleness
 //!
-//! The kernel reports changes in the directories of cached files (`watches.rs`), and a loop reads these reports before
-//! the requests that arrive at the same time: a request that was sent after a change gets the new content, unless it
-//! arrives while the loop still works on requests from before the change. Where the kernel does not report changes
+//! The kernel reports changes in the directories of cached files (`files/watches.rs`), and a loop reads these reports
+//! before the requests that arrive at the same time: a request that was sent after a change gets the new content,
+//! unless it arrives while the loop still works on requests from before the change. Where the kernel reports no changes
 //! (network file systems, symbolic links, several hard links) the server checks a cached file at most once a second;
 //! elsewhere at most once a minute, for writes through a memory mapping, which the kernel does not report either.
 //!

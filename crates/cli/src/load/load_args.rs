@@ -212,12 +212,12 @@ impl LoadArgs {
     }
 }
 
-/// A method; one of digits would be the streams of another tool (h2load -m).
 /// A method without a letter, such as the `-m 100` of other load generators.
 #[derive(Debug, thiserror::Error)]
 #[error("a method is a word such as GET or POST; requests at a time on a connection of HTTP/2 are --streams N")]
 struct NoMethod;
 
+/// A method; one of digits would be the streams of another tool (h2load -m).
 fn method(word: &str) -> Result<String, NoMethod> {
     if word.bytes().any(|byte| byte.is_ascii_alphabetic()) { Ok(word.to_owned()) } else { Err(NoMethod) }
 }
