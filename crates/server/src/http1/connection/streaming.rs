@@ -170,15 +170,14 @@ impl Connection {
     /// Answers a client that does not do its part in place of an application that has not begun its response; whether it
     /// did. What else of the body comes is discarded while the connection ends.
     pub(super) fn refuse_application(&mut self, status: u16, state: &LoopState) -> bool {
-        match self.queue.as_mut_slice() {
-            [only] if only.refuse(status, &state.clock) => {
-                self.drain = Drain::Done;
-                // More may follow, unread bytes of which would make the kernel reset the connection.
-                self.unread = true;
-                true
-            }
-            _ => false,
+        let [only] = self.queue.as_mut_slice() else { return false };
+        let has_refused = only.refuse(status, &state.clock);
+        if has_refused {
+            self.drain = Drain::Done;
+            // More may follow, unread bytes of which would make the kernel reset the connection.
+            self.unread = true;
         }
+        has_refused
     }
 
     /// An application's response was sent: finds out what becomes of the connection, and of what is left of the body.
