@@ -41,7 +41,7 @@ pub struct Directed {
     /// In a closed loop, the arrivals that are under way at a time; at least 1.
     pub at_a_time: u32,
     /// So many links are one user's, beginning with each multiple of this number: TLS sessions are resumed among them, and
-    /// nowhere else, until [`Orders::forget`]. 0 = as [`Tls::resume`](crate::Tls::resume) says.
+    /// nowhere else, until [`Orders::forget`]. 0 = as `resume` of the options of TLS says.
     pub links_of_a_user: u32,
 }
 
