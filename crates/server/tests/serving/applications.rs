@@ -521,7 +521,8 @@ fn slow_applications_and_slow_uploads_are_no_faults_of_the_client() {
     let directory = tempfile::tempdir().expect("a directory");
     let (site, ..) = serve(|options| {
         options.timeouts =
-            Timeouts { body: Duration::from_secs(1), head: Duration::from_secs(1), ..Timeouts::default() };
+            // curl sends 64 KiB at a time, a second and a bit apart.
+            Timeouts { body: Duration::from_secs(2), head: Duration::from_secs(1), ..Timeouts::default() };
     });
     let (body, to) = (body_file(directory.path(), 300_000), directory.path().join("to"));
     // The client has sent all that it may, long before anything of it is taken.
