@@ -11,11 +11,14 @@ use weir_measure::binomial::upper_tail;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut text = String::new();
     io::stdin().read_to_string(&mut text)?;
-    let number = |word: &str| match word.parse::<f64>() {
-        Ok(number) if number.is_finite() => Ok(number),
-        _ => Err(format!("{word} is no number")),
-    };
-    let mut numbers = text.split_whitespace().map(number).collect::<Result<Vec<f64>, String>>()?;
+    let mut numbers = Vec::new();
+    for word in text.split_whitespace() {
+        let number: f64 = word.parse().map_err(|error| format!("{word}: {error}"))?;
+        if !number.is_finite() {
+            return Err(format!("{word} is no finite number").into());
+        }
+        numbers.push(number);
+    }
     numbers.sort_by(f64::total_cmp);
     if numbers.is_empty() {
         return Err("there are no numbers on standard input".into());
