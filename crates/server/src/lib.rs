@@ -118,7 +118,7 @@ pub use exchange::request_body::{HELD_BYTES_MAX, RequestBody};
 pub use files::settings::{Compression, Symlinks, UnknownSymlinks};
 pub use http::limits::{Limits, Timeouts};
 pub use http::media_type::is_media_type;
-pub use http::response::{AtomId, Digest, Part, Piece, Response, Variant};
+pub use http::response::{Digest, Part, Piece, ResourceId, Response, Variant};
 pub use io::listen::{ListenAddr, Local, LocalAddr};
 pub use io::way::{Io, UnknownIo};
 pub use policy::advice::{Advice, Adviser, Link, Names, Question};

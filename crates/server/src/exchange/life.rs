@@ -6,7 +6,7 @@
 
 use crate::exchange::record::RequestRecord;
 use crate::exchange::streamed::Streamed;
-use crate::files::atom::{Atom, Content};
+use crate::files::resource::{Content, Resource};
 use crate::http::response::Response;
 use crate::policy::advised::Advised;
 use crate::telemetry::arm_requests::{Outcome, Owed};
@@ -23,7 +23,7 @@ pub(crate) enum Source {
     #[default]
     Head,
     /// Parts of content that lies in memory or in a file. The handle is here and not in the value.
-    Content(Rc<Atom>),
+    Content(Rc<Resource>),
     /// An application gives it as it is ready, and takes the request's body.
     Application(Box<ByApplication>),
 }
@@ -55,7 +55,7 @@ impl Source {
     fn leave(&mut self) {
         match std::mem::take(self) {
             Self::Head => {}
-            Self::Content(atom) => drop(atom),
+            Self::Content(resource) => drop(resource),
             Self::Application(by) => leave_application(by),
         }
     }
@@ -64,7 +64,7 @@ impl Source {
     #[inline]
     pub(crate) fn content(&self) -> Option<&Content> {
         match self {
-            Self::Content(atom) => Some(&atom.content),
+            Self::Content(resource) => Some(&resource.content),
             Self::Head | Self::Application(_) => None,
         }
     }
@@ -102,7 +102,7 @@ impl Exchange {
         {
             response.head.extend_from_slice(bytes);
             response.parts.clear();
-            response.atom = None;
+            response.resource = None;
             source.leave();
         }
     }
@@ -231,7 +231,7 @@ impl Exchange {
     /// Whether the content is still what the head has said of it.
     pub(crate) fn is_unchanged(&self) -> bool {
         match &self.source {
-            Source::Content(atom) => atom.is_unchanged(),
+            Source::Content(resource) => resource.is_unchanged(),
             Source::Head | Source::Application(_) => true,
         }
     }

@@ -1,7 +1,7 @@
 //! Drives responses into a sink: as much as it takes, and no byte twice.
 
 use crate::exchange::life::{Exchange, Source};
-use crate::files::atom::Content;
+use crate::files::resource::Content;
 use crate::http::response::Piece;
 use crate::io::epoll;
 use std::fs::File;
@@ -240,8 +240,8 @@ mod tests {
     use crate::config::options::Options;
     use crate::counters::LoopCounters;
     use crate::counters::host_counts::HostLedger;
-    use crate::files::atom::{Atom, Description};
     use crate::files::head::Persistence;
+    use crate::files::resource::{Description, Resource};
     use crate::files::root::Root;
     use crate::files::shared_content::SharedContent;
     use crate::files::watcher::Watcher;
@@ -320,7 +320,7 @@ mod tests {
 
     fn source_of(exchange: &Exchange) -> Source {
         match &exchange.source {
-            Source::Content(atom) => Source::Content(Rc::clone(atom)),
+            Source::Content(resource) => Source::Content(Rc::clone(resource)),
             Source::Head | Source::Application(_) => Source::Head,
         }
     }
@@ -360,9 +360,9 @@ mod tests {
             // Elsewhere the content is found again by its identity.
             let file = File::open(directory.path().join("f.bin")).expect("opens");
             let of = Description { path: Box::default(), content_type: String::new(), own_coding: None, variant: Variant::Identity, varies: false, is_governed: false, asks_hints: false, now_s: 0 };
-            let atom = Atom::load(file, &SharedContent::new(), memory(there), &of).expect("loads");
-            prop_assert!(response.atom.is_none_or(|id| id == atom.id));
-            let mut resumed = [Exchange { response, source: Source::Content(Rc::new(atom)), ..Exchange::default() }];
+            let resource = Resource::load(file, &SharedContent::new(), memory(there), &of).expect("loads");
+            prop_assert!(response.resource.is_none_or(|id| id == resource.id));
+            let mut resumed = [Exchange { response, source: Source::Content(Rc::new(resource)), ..Exchange::default() }];
             bytes.extend(run(&mut resumed, usize::MAX));
             prop_assert!(bytes == stream);
         });

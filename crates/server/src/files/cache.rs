@@ -4,7 +4,7 @@
 //! write to cache lines that all cores fight for: behind a reader-writer lock a hit of 20 ns took 40 ns with one
 //! thread and 100 ns with two.
 
-use crate::files::atom::{Atom, Content};
+use crate::files::resource::{Content, Resource};
 use crate::http::pattern::Pattern;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ pub(crate) struct Cache {
 #[derive(Debug)]
 struct Entry {
     path: Rc<[u8]>,
-    atom: Rc<Atom>,
+    resource: Rc<Resource>,
     /// Until when it needs no look.
     fresh_until_ms: u64,
     /// When it was known the last time to be what the file has.
@@ -55,9 +55,9 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) enum Found {
     /// The content.
-    Fresh(Rc<Atom>),
+    Fresh(Rc<Resource>),
     /// It has the content, but the file must be looked at first; with when it was known to be what the file has.
-    Stale(Rc<Atom>, u64),
+    Stale(Rc<Resource>, u64),
     /// Nothing.
     Missing,
 }
@@ -88,8 +88,8 @@ impl Cache {
             return Found::Missing;
         };
         entry.used = true;
-        let atom = Rc::clone(&entry.atom);
-        if now_ms < entry.fresh_until_ms { Found::Fresh(atom) } else { Found::Stale(atom, entry.known_ms) }
+        let resource = Rc::clone(&entry.resource);
+        if now_ms < entry.fresh_until_ms { Found::Fresh(resource) } else { Found::Stale(resource, entry.known_ms) }
     }
 
     /// Pins what the patterns match, and nothing else: it is never evicted. Where it fills the cache, other content is
@@ -135,15 +135,16 @@ impl Cache {
 
     /// Adds content that needs no look for so long, and returns how many entries had to go for it. Content that never
     /// fits is not added.
-    pub(crate) fn insert(&mut self, path: &[u8], atom: &Rc<Atom>, now_ms: u64, fresh_ms: u64) -> u64 {
+    pub(crate) fn insert(&mut self, path: &[u8], resource: &Rc<Resource>, now_ms: u64, fresh_ms: u64) -> u64 {
         self.remove(path);
-        let in_memory = match &atom.content {
+        let in_memory = match &resource.content {
             Content::Memory(bytes) => bytes.len() as u64,
             Content::File(_) => 0,
         };
-        let of_forms = atom.encodings.as_ref().map_or(0, |encodings| encodings.memory_bytes());
-        let bytes = in_memory + of_forms + atom.fields.len() as u64 + 2 * path.len() as u64 + ENTRY_BYTES;
-        let files = usize::from(is_file(atom)) + atom.encodings.as_ref().map_or(0, |encodings| encodings.files());
+        let of_forms = resource.encodings.as_ref().map_or(0, |encodings| encodings.memory_bytes());
+        let bytes = in_memory + of_forms + resource.fields.len() as u64 + 2 * path.len() as u64 + ENTRY_BYTES;
+        let files =
+            usize::from(is_file(resource)) + resource.encodings.as_ref().map_or(0, |encodings| encodings.files());
         if bytes > self.bytes_max || files > self.files_max {
             return 0;
         }
@@ -156,11 +157,11 @@ impl Cache {
             evicted += 1;
         }
         let path: Rc<[u8]> = path.into();
-        let atom = Rc::clone(atom);
+        let resource = Rc::clone(resource);
         let is_pinned = self.pins.iter().any(|pin| pin.matches(&path));
         let entry = Entry {
             path: Rc::clone(&path),
-            atom,
+            resource,
             fresh_until_ms: now_ms + fresh_ms,
             known_ms: now_ms,
             used: false,
@@ -209,8 +210,8 @@ impl Cache {
     }
 
     /// Removes what is so; how many entries that were.
-    pub(crate) fn remove_where(&mut self, is_so: impl Fn(&[u8], &Atom) -> bool) -> u64 {
-        let is_one = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| is_so(&entry.path, &entry.atom));
+    pub(crate) fn remove_where(&mut self, is_so: impl Fn(&[u8], &Resource) -> bool) -> u64 {
+        let is_one = |entry: &Option<Entry>| entry.as_ref().is_some_and(|entry| is_so(&entry.path, &entry.resource));
         let slots: Vec<usize> = (0..self.slots.len()).filter(|&slot| is_one(&self.slots[slot])).collect();
         slots.into_iter().map(|slot| u64::from(self.clear(slot))).sum()
     }
@@ -261,19 +262,19 @@ impl Entry {
     }
 }
 
-fn is_file(atom: &Atom) -> bool {
-    matches!(atom.content, Content::File(_))
+fn is_file(resource: &Resource) -> bool {
+    matches!(resource.content, Content::File(_))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::atom::Description;
+    use crate::files::resource::Description;
     use crate::files::shared_content::SharedContent;
     use crate::http::response::Variant;
     use std::io::Write;
 
-    fn atom(bytes: usize, memory_bytes_max: u64) -> Rc<Atom> {
+    fn resource(bytes: usize, memory_bytes_max: u64) -> Rc<Resource> {
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(&vec![7; bytes]).expect("writes");
         let of = Description {
@@ -286,7 +287,7 @@ mod tests {
             asks_hints: false,
             now_s: 0,
         };
-        Rc::new(Atom::load(file, &SharedContent::new(), memory_bytes_max, &of).expect("loads"))
+        Rc::new(Resource::load(file, &SharedContent::new(), memory_bytes_max, &of).expect("loads"))
     }
 
     #[test]
@@ -294,16 +295,16 @@ mod tests {
         let mut cache = Cache::new(20_000, 3);
         let mut evicted = 0;
         for i in 0..100 {
-            evicted += cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
+            evicted += cache.insert(format!("/{i}").as_bytes(), &resource(1000, 5000), 0, 1);
             assert!(cache.bytes <= 20_000);
             assert!(matches!(cache.find(b"/0", 0), Found::Fresh(_)), "the one in use was removed at {i}");
         }
         assert_eq!(evicted as usize + cache.index.len(), 100);
         for i in 0..10 {
-            cache.insert(format!("/file{i}").as_bytes(), &atom(6000, 5000), 0, 1);
+            cache.insert(format!("/file{i}").as_bytes(), &resource(6000, 5000), 0, 1);
             assert!(cache.files <= 3);
         }
-        assert_eq!(cache.insert(b"/large", &atom(30_000, 90_000), 0, 1), 0);
+        assert_eq!(cache.insert(b"/large", &resource(30_000, 90_000), 0, 1), 0);
         assert!(matches!(cache.find(b"/large", 0), Found::Missing));
         let live: u64 = cache.slots.iter().flatten().map(|entry| entry.bytes).sum();
         assert_eq!(live, cache.bytes);
@@ -312,7 +313,7 @@ mod tests {
     #[test]
     fn content_is_fresh_until_it_was_said() {
         let mut cache = Cache::new(20_000, 3);
-        cache.insert(b"/a", &atom(10, 5000), 0, 1500);
+        cache.insert(b"/a", &resource(10, 5000), 0, 1500);
         assert!(matches!(cache.find(b"/a", 1499), Found::Fresh(_)));
         assert!(matches!(cache.find(b"/a", 1500), Found::Stale(_, 0)));
         cache.confirm(b"/a", 1500, 1000);
@@ -325,7 +326,7 @@ mod tests {
     fn what_is_in_doubt_was_known_until_it_was_told_first() {
         let mut cache = Cache::new(20_000, 3);
         for path in ["/a/b", "/a/c", "/d"] {
-            cache.insert(path.as_bytes(), &atom(10, 5000), 0, 60_000);
+            cache.insert(path.as_bytes(), &resource(10, 5000), 0, 60_000);
         }
         cache.doubt(b"/a/b", 100);
         cache.doubt_below(b"/a/", 200);
@@ -341,7 +342,7 @@ mod tests {
     fn what_lies_below_a_directory_goes_with_it() {
         let mut cache = Cache::new(20_000, 3);
         for path in ["/a/", "/a/b", "/a/c/d", "/ab", "/b/a/x"] {
-            cache.insert(path.as_bytes(), &atom(10, 5000), 0, 1);
+            cache.insert(path.as_bytes(), &resource(10, 5000), 0, 1);
         }
         assert_eq!(cache.remove_below(b"/a/"), 3);
         assert!(
@@ -352,22 +353,22 @@ mod tests {
     #[test]
     fn what_is_pinned_is_never_evicted() {
         let mut cache = Cache::new(20_000, 3);
-        cache.insert(b"/a/1", &atom(1000, 5000), 0, 1);
+        cache.insert(b"/a/1", &resource(1000, 5000), 0, 1);
         cache.pin(&[Pattern::glob("/a/*").expect("small enough")]);
-        cache.insert(b"/a/2", &atom(1000, 5000), 0, 1);
+        cache.insert(b"/a/2", &resource(1000, 5000), 0, 1);
         for i in 0..100 {
-            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
+            cache.insert(format!("/{i}").as_bytes(), &resource(1000, 5000), 0, 1);
             assert!(cache.bytes <= 20_000);
         }
         assert_eq!(cache.pinned().1, 2);
         for i in 3..100 {
-            cache.insert(format!("/a/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
+            cache.insert(format!("/a/{i}").as_bytes(), &resource(1000, 5000), 0, 1);
         }
         assert!(cache.bytes <= 20_000 && cache.pinned().1 as usize == cache.index.len());
-        cache.insert(b"/b", &atom(1000, 5000), 0, 1);
+        cache.insert(b"/b", &resource(1000, 5000), 0, 1);
         assert!(matches!(cache.find(b"/b", 0), Found::Missing) && matches!(cache.find(b"/a/1", 0), Found::Fresh(_)));
         cache.pin(&[]);
-        cache.insert(b"/b", &atom(1000, 5000), 0, 1);
+        cache.insert(b"/b", &resource(1000, 5000), 0, 1);
         assert!(matches!(cache.find(b"/b", 0), Found::Fresh(_)) && cache.pinned() == (0, 0));
     }
 
@@ -375,12 +376,12 @@ mod tests {
     fn what_is_lent_makes_room_and_comes_back() {
         let mut cache = Cache::new(20_000, 3);
         for i in 0..10 {
-            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
+            cache.insert(format!("/{i}").as_bytes(), &resource(1000, 5000), 0, 1);
         }
         let (evicted, has_room) = cache.lend(15_000);
         assert!(evicted > 4 && has_room && cache.bytes <= 20_000 && cache.fill().0 >= 15_000);
         for i in 0..10 {
-            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
+            cache.insert(format!("/{i}").as_bytes(), &resource(1000, 5000), 0, 1);
             assert!(cache.bytes <= 20_000);
         }
         cache.lend(0);
@@ -394,7 +395,7 @@ mod tests {
     fn what_grows_makes_room() {
         let mut cache = Cache::new(20_000, 3);
         for i in 0..8 {
-            cache.insert(format!("/{i}").as_bytes(), &atom(1000, 5000), 0, 1);
+            cache.insert(format!("/{i}").as_bytes(), &resource(1000, 5000), 0, 1);
         }
         assert_eq!(cache.grow(b"/none", 50_000), 0);
         assert!(cache.grow(b"/7", 10_000) > 0);

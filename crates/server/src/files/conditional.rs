@@ -1,6 +1,6 @@
 //! Conditional requests, in the order of RFC 9110 section 13.2.2.
 
-use crate::files::atom::Atom;
+use crate::files::resource::Resource;
 use crate::http::request::{Method, Request};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,27 +18,27 @@ pub(crate) enum Verdict {
 }
 
 /// Weighs the conditions of a GET or HEAD request for content that exists.
-pub(crate) fn judge(request: &Request<'_>, atom: &Atom, now_s: u64) -> Verdict {
+pub(crate) fn judge(request: &Request<'_>, resource: &Resource, now_s: u64) -> Verdict {
     if let Some(lines) = request.if_match_lines() {
-        if !lines.iter().any(|tags| lists(tags, &atom.etag, true)) {
+        if !lines.iter().any(|tags| lists(tags, &resource.etag, true)) {
             return Verdict::Failed;
         }
-    } else if let (Some(since), Some(modified_s)) = (seconds(request.if_unmodified_since), atom.modified_s)
+    } else if let (Some(since), Some(modified_s)) = (seconds(request.if_unmodified_since), resource.modified_s)
         && modified_s > since
     {
         return Verdict::Failed;
     }
     if let Some(lines) = request.if_none_match_lines() {
-        if lines.iter().any(|tags| lists(tags, &atom.etag, false)) {
+        if lines.iter().any(|tags| lists(tags, &resource.etag, false)) {
             return Verdict::NotModified;
         }
-    } else if let (Some(since), Some(modified_s)) = (seconds(request.if_modified_since), atom.modified_s)
+    } else if let (Some(since), Some(modified_s)) = (seconds(request.if_modified_since), resource.modified_s)
         && modified_s <= since
     {
         return Verdict::NotModified;
     }
     let wants_range = request.range.is_some() && request.method == Method::Get;
-    if wants_range && request.if_range.is_none_or(|validator| is_same(validator, atom, now_s)) {
+    if wants_range && request.if_range.is_none_or(|validator| is_same(validator, resource, now_s)) {
         Verdict::Ranges
     } else {
         Verdict::Whole
@@ -46,14 +46,14 @@ pub(crate) fn judge(request: &Request<'_>, atom: &Atom, now_s: u64) -> Verdict {
 }
 
 /// Whether an If-Range validator names exactly this content (RFC 9110 section 13.1.5).
-fn is_same(validator: &[u8], atom: &Atom, now_s: u64) -> bool {
+fn is_same(validator: &[u8], resource: &Resource, now_s: u64) -> bool {
     if validator.starts_with(b"\"") || validator.starts_with(b"W/") {
-        return validator == atom.etag.as_bytes();
+        return validator == resource.etag.as_bytes();
     }
     // A date tells versions apart only if the content cannot have changed again within its second, and if no content of
     // an older date was put in its place.
     seconds(Some(validator))
-        .is_some_and(|date| atom.modified_s == Some(date) && date < now_s && !atom.stamp.is_backdated())
+        .is_some_and(|date| resource.modified_s == Some(date) && date < now_s && !resource.stamp.is_backdated())
 }
 
 /// Whether a list of entity tags, or `*`, has `etag`. Ours is strong; `strongly` refuses the client's weak ones.

@@ -1,6 +1,6 @@
 //! The compressed forms of one content: files beside it that were compressed beforehand, and those made by the server.
 
-use crate::files::atom::{Atom, Content, Description, Encodings, Neighbours};
+use crate::files::resource::{Content, Description, Encodings, Neighbours, Resource};
 use crate::files::root::Root;
 use crate::files::settings::Compression;
 use crate::files::shared_content::{Made, SharedContent};
@@ -45,9 +45,9 @@ impl Encodings {
         for (place, variant) in CODINGS.into_iter().enumerate().filter(|(place, _)| neighbours[*place].is_some()) {
             let path = [path, variant.suffix()].concat();
             let of = Description { path: path.as_slice().into(), variant, ..of.clone() };
-            let loaded = root.open(&path).and_then(|file| Atom::load(file, shared_content, memory_bytes_max, &of));
-            if let Ok(atom) = loaded {
-                let _ = encodings.ready[place].set(Rc::new(atom));
+            let loaded = root.open(&path).and_then(|file| Resource::load(file, shared_content, memory_bytes_max, &of));
+            if let Ok(resource) = loaded {
+                let _ = encodings.ready[place].set(Rc::new(resource));
             }
         }
         encodings
@@ -59,14 +59,15 @@ impl Encodings {
 
     /// Bytes of forms in memory.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let in_memory =
-            |atom: &Rc<Atom>| if let Content::Memory(bytes) = &atom.content { bytes.len() as u64 } else { 0 };
+        let in_memory = |resource: &Rc<Resource>| {
+            if let Content::Memory(bytes) = &resource.content { bytes.len() as u64 } else { 0 }
+        };
         self.ready.iter().filter_map(OnceCell::get).map(in_memory).sum()
     }
 
     /// Files that are held open.
     pub(crate) fn files(&self) -> usize {
-        let is_file = |atom: &&Rc<Atom>| matches!(atom.content, Content::File(_));
+        let is_file = |resource: &&Rc<Resource>| matches!(resource.content, Content::File(_));
         self.ready.iter().filter_map(OnceCell::get).filter(is_file).count()
     }
 
@@ -74,12 +75,12 @@ impl Encodings {
     /// shelf none is taken up that this content has not had yet.
     pub(crate) fn choose(
         &self,
-        plain: &Atom,
+        plain: &Resource,
         accepted: Accepted,
         shared_content: Option<&SharedContent>,
         now_s: u64,
         grown: &mut u64,
-    ) -> Option<Rc<Atom>> {
+    ) -> Option<Rc<Resource>> {
         let ready = |variant: Variant| self.ready[coding::place(variant)?].get().map(Rc::clone);
         let has_neighbour =
             |variant: &Variant| coding::place(*variant).is_some_and(|place| self.neighbours[place].is_some());
@@ -98,10 +99,10 @@ impl Encodings {
             }
             match shared_content.form(&plain.shared, variant, file) {
                 Made::Ready(form) => {
-                    let atom = Rc::new(Atom::compressed(plain, variant, form, now_s));
-                    *grown = form.bytes.len() as u64 + atom.fields.len() as u64;
-                    let _ = self.ready[coding::place(variant)?].set(Rc::clone(&atom));
-                    return Some(atom);
+                    let resource = Rc::new(Resource::compressed(plain, variant, form, now_s));
+                    *grown = form.bytes.len() as u64 + resource.fields.len() as u64;
+                    let _ = self.ready[coding::place(variant)?].set(Rc::clone(&resource));
+                    return Some(resource);
                 }
                 Made::Useless => {}
                 // Until it is there the client gets what there is, rather than a wait.

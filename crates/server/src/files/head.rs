@@ -1,6 +1,6 @@
 //! Response heads.
 
-use crate::files::atom::Atom;
+use crate::files::resource::Resource;
 use crate::io::clock::Clock;
 
 /// What a response says about the connection after it.
@@ -34,9 +34,9 @@ impl Persistence {
 }
 
 /// The head of a response with the whole content: copies only, nothing is formatted.
-pub(crate) fn whole(out: &mut Vec<u8>, atom: &Atom, clock: &Clock, persistence: Persistence) {
+pub(crate) fn whole(out: &mut Vec<u8>, resource: &Resource, clock: &Clock, persistence: Persistence) {
     out.extend_from_slice(&clock.ok_and_date);
-    out.extend_from_slice(&atom.fields);
+    out.extend_from_slice(&resource.fields);
     out.extend_from_slice(persistence.end_of_head());
 }
 

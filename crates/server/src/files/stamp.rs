@@ -1,7 +1,7 @@
 //! What tells a changed file from an unchanged one.
 
 use crate::files::digest::digest_of;
-use crate::http::response::{AtomId, Digest};
+use crate::http::response::{Digest, ResourceId};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// What tells a changed file from an unchanged one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
-    pub(super) id: AtomId,
+    pub(super) id: ResourceId,
     /// Changes with every write, even if a program sets the modification time back.
     ctime_ns: i64,
 }
@@ -18,7 +18,7 @@ impl Stamp {
     pub(crate) fn of(metadata: &Metadata) -> Self {
         let ns = |seconds: i64, ns: i64| seconds.saturating_mul(1_000_000_000).saturating_add(ns);
         Self {
-            id: AtomId {
+            id: ResourceId {
                 dev: metadata.dev(),
                 ino: metadata.ino(),
                 mtime_ns: ns(metadata.mtime(), metadata.mtime_nsec()),
@@ -45,7 +45,7 @@ impl Stamp {
     /// from which no client can read the inode back. A copy, a restored archive or `touch` cannot set the time of the
     /// last change of status back.
     pub(super) fn digest(self) -> Digest {
-        let AtomId { dev, ino, mtime_ns, size } = self.id;
+        let ResourceId { dev, ino, mtime_ns, size } = self.id;
         let numbers = [dev, ino, mtime_ns.cast_unsigned(), size, self.ctime_ns.cast_unsigned()];
         digest_of(&numbers.map(u64::to_le_bytes).concat())
     }

@@ -14,7 +14,8 @@ pub struct Response {
     /// Literal bytes.
     pub head: Vec<u8>,
     /// Which content the parts are taken from; none if there are no parts.
-    pub atom: Option<AtomId>,
+    #[serde(rename = "atom")]
+    pub resource: Option<ResourceId>,
     /// Which form of the content.
     pub variant: Variant,
     /// What is taken from the content, in the order of sending.
@@ -25,7 +26,7 @@ pub struct Response {
 
 /// The identity of content: as long as these are equal, the bytes are taken to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct AtomId {
+pub struct ResourceId {
     /// The device of the file.
     pub dev: u64,
     /// The inode of the file.
@@ -140,7 +141,7 @@ impl Response {
     /// Makes the value new while it keeps its memory.
     pub(crate) fn reset(&mut self) {
         self.head.clear();
-        self.atom = None;
+        self.resource = None;
         self.variant = Variant::Identity;
         self.parts.clear();
         self.offset = 0;

@@ -5,7 +5,7 @@ use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::parked::Parked;
 use crate::exchange::answering::Went;
 use crate::exchange::life::Exchange;
-use crate::files::atom::Content;
+use crate::files::resource::Content;
 use crate::http::response::Piece;
 use crate::io::clock::Clock;
 use std::io;

@@ -3,7 +3,7 @@
 use super::encode;
 use super::frame::{self, Reader, kind};
 use crate::exchange::life::Exchange;
-use crate::files::atom::Content;
+use crate::files::resource::Content;
 use crate::http::response::Piece;
 use crate::http2::append;
 use crate::http2::parked::Parked;

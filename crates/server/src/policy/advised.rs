@@ -1,6 +1,6 @@
 //! A response that the adviser was asked about, until its end.
 
-use crate::files::atom::Atom;
+use crate::files::resource::Resource;
 use crate::io::clock::now_ms;
 use crate::policy::advice::Advice;
 use crate::policy::client_peer::ClientPeer;
@@ -140,13 +140,13 @@ impl PolicyClient {
     #[inline]
     pub(crate) fn begun(
         self: &Rc<Self>,
-        atom: &Atom,
+        resource: &Resource,
         peer: &ClientPeer<'_>,
         now_ms: u64,
         advice: &Advice,
         advised: &mut Option<Advised>,
     ) {
-        atom.remembered.set(advice.remember);
+        resource.remembered.set(advice.remember);
         *advised = Some(Advised {
             policy_client: Rc::clone(self),
             peer: peer.alone(),

@@ -1,6 +1,6 @@
 //! The client of a request, for code that treats clients differently, and the advice that its connection keeps.
 
-use crate::files::atom::Atom;
+use crate::files::resource::Resource;
 use crate::policy::lease::Lease;
 use crate::policy::policy_client::PolicyClient;
 use std::cell::Cell;
@@ -41,14 +41,14 @@ pub(crate) struct Leased(pub(super) Cell<Option<Rc<Kept>>>);
 #[repr(C)]
 pub(crate) struct Kept {
     /// Where the content lies that it is about.
-    pub(crate) place: *const Atom,
+    pub(crate) place: *const Resource,
     pub(crate) lease: Arc<Lease>,
     /// When another look at the connection is due, by the loop's clock.
     pub(crate) until_ms: u64,
     /// It may be another one for another client.
     pub(crate) is_chosen: bool,
     /// So that no other content has that place. What nothing else keeps is not kept by this either.
-    pub(crate) atom: Weak<Atom>,
+    pub(crate) resource: Weak<Resource>,
     pub(crate) policy_client: Rc<PolicyClient>,
     pub(crate) peer: ClientPeer<'static>,
 }

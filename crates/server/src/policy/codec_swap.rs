@@ -5,7 +5,7 @@
 //! set-up for it. With Layer III the frame before may be replaced by one that carries what the next one needs
 //! (`audio/carrier.rs`).
 
-use crate::files::atom::{Atom, Description};
+use crate::files::resource::{Description, Resource};
 use crate::files::root::Root;
 use crate::files::shared_content::SharedContent;
 use crate::files::variants;
@@ -31,7 +31,7 @@ const PIECE_S: f64 = 0.25;
 /// One file of a stream.
 #[derive(Debug, Clone)]
 struct Track {
-    atom: Rc<Atom>,
+    resource: Rc<Resource>,
     index: Rc<RefCell<Index>>,
 }
 
@@ -64,9 +64,14 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Begins with a file; none if it is no sound that can be swapped.
-    pub(crate) fn begin(family: Family, name: Arc<str>, atom: &Rc<Atom>, policy_client: &PolicyClient) -> Option<Self> {
-        let index = policy_client.indexes().borrow_mut().of(atom).ok()??;
-        let track = Track { atom: Rc::clone(atom), index };
+    pub(crate) fn begin(
+        family: Family,
+        name: Arc<str>,
+        resource: &Rc<Resource>,
+        policy_client: &PolicyClient,
+    ) -> Option<Self> {
+        let index = policy_client.indexes().borrow_mut().of(resource).ok()??;
+        let track = Track { resource: Rc::clone(resource), index };
         Some(Self {
             family,
             track,
@@ -98,7 +103,7 @@ impl Stream {
             return;
         }
         match self.open(names, policy_client) {
-            Some(track) if track.atom.id == self.track.atom.id => {
+            Some(track) if track.resource.id == self.track.resource.id => {
                 // It is the same file by another name.
                 (self.name, self.wanted) = (Arc::clone(names), None);
             }
@@ -125,10 +130,10 @@ impl Stream {
             asks_hints: false,
             now_s: 0,
         };
-        let atom = Rc::new(Atom::load(file, &self.family.shared_content, 0, &of).ok()?);
-        let index = policy_client.indexes().borrow_mut().of(&atom).ok()??;
+        let resource = Rc::new(Resource::load(file, &self.family.shared_content, 0, &of).ok()?);
+        let index = policy_client.indexes().borrow_mut().of(&resource).ok()??;
         let is_same = index.borrow().format == self.track.index.borrow().format;
-        is_same.then_some(Track { atom, index })
+        is_same.then_some(Track { resource, index })
     }
 
     fn refuse(&mut self, names: Arc<str>, policy_client: &PolicyClient) {
@@ -147,7 +152,7 @@ impl Stream {
         if piece.is_empty() {
             self.take(&mut piece)?;
         }
-        if !self.track.atom.is_unchanged() {
+        if !self.track.resource.is_unchanged() {
             return Err(io::ErrorKind::StaleNetworkFileHandle.into());
         }
         if piece.is_empty() {
@@ -167,7 +172,7 @@ impl Stream {
             let index = self.track.index.borrow();
             (index.start, index.format)
         };
-        let sound = Sound(&self.track.atom);
+        let sound = Sound(&self.track.resource);
         let read = |at: u64, len: usize, piece: &mut Vec<u8>| {
             piece.resize(len, 0);
             let read = audio::Bytes::read_at(&sound, at, piece)?;
@@ -215,7 +220,7 @@ impl Stream {
             self.wanted = self.frame.map(|_| (name, track));
             return Ok(());
         };
-        let sound = Sound(&track.atom);
+        let sound = Sound(&track.resource);
         let place = track.index.borrow_mut().find(&sound, number, SEARCH_BYTES)?;
         let at = match place {
             Place::At(at) => at,

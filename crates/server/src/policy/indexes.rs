@@ -1,7 +1,7 @@
 //! The indexes of sound files that a loop has read.
 
-use crate::files::atom::{Atom, Content};
-use crate::http::response::AtomId;
+use crate::files::resource::{Content, Resource};
+use crate::http::response::ResourceId;
 use crate::media::audio;
 use crate::media::audio::index::Index;
 use std::cell::RefCell;
@@ -18,27 +18,27 @@ const INDEXES_MAX: usize = 64;
 
 /// Where the frames of files lie, as far as it was found out.
 #[derive(Debug, Default)]
-pub(crate) struct Indexes(HashMap<AtomId, Rc<RefCell<Index>>>);
+pub(crate) struct Indexes(HashMap<ResourceId, Rc<RefCell<Index>>>);
 
 impl Indexes {
     /// That of a file; none if it is no sound that can be swapped.
-    pub(super) fn of(&mut self, atom: &Atom) -> io::Result<Option<Rc<RefCell<Index>>>> {
-        if let Some(index) = self.0.get(&atom.id) {
+    pub(super) fn of(&mut self, resource: &Resource) -> io::Result<Option<Rc<RefCell<Index>>>> {
+        if let Some(index) = self.0.get(&resource.id) {
             return Ok(Some(Rc::clone(index)));
         }
-        let Some(index) = Index::open(&Sound(atom))? else { return Ok(None) };
+        let Some(index) = Index::open(&Sound(resource))? else { return Ok(None) };
         if self.0.len() >= INDEXES_MAX {
             // Those that are in use stay with their streams.
             self.0.clear();
         }
         let index = Rc::new(RefCell::new(index));
-        self.0.insert(atom.id, Rc::clone(&index));
+        self.0.insert(resource.id, Rc::clone(&index));
         Ok(Some(index))
     }
 }
 
-/// The bytes of an atom.
-pub(super) struct Sound<'a>(pub(super) &'a Atom);
+/// The bytes of a resource.
+pub(super) struct Sound<'a>(pub(super) &'a Resource);
 
 impl audio::Bytes for Sound<'_> {
     fn size(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! What a running server knows of its clients' links and of the content that is asked for most, for another thread of
 //! the program to read.
 
-use crate::files::atom::{Atom, Content};
+use crate::files::resource::{Content, Resource};
 use crate::files::shared_content::{Shared, SharedContent};
 use crate::files::stamp::Stamp;
 use crate::http::response::Digest;
@@ -130,27 +130,27 @@ impl Contents {
     /// A loop serves content: if its path is among the wanted ones, and was not described since they were asked for,
     /// the content is noted, and a thread beside the loops makes its digest.
     #[inline]
-    pub(crate) fn look(&self, atom: &Atom, shared_content: &SharedContent) {
+    pub(crate) fn look(&self, resource: &Resource, shared_content: &SharedContent) {
         let generation = self.generation.load(Ordering::Relaxed);
-        if atom.described.get() != generation {
-            self.describe(atom, shared_content, generation);
+        if resource.described.get() != generation {
+            self.describe(resource, shared_content, generation);
         }
     }
 
     #[cold]
-    fn describe(&self, atom: &Atom, shared_content: &SharedContent, generation: u64) {
-        atom.described.set(generation);
-        let Some(path) = atom.asked_as.as_deref() else { return };
+    fn describe(&self, resource: &Resource, shared_content: &SharedContent, generation: u64) {
+        resource.described.set(generation);
+        let Some(path) = resource.asked_as.as_deref() else { return };
         let mut wanted = self.wanted();
         let Some(known) = wanted.by_path.get_mut(path) else { return };
-        if known.as_ref().is_none_or(|known| known.stamp != atom.stamp || known.digest.is_none()) {
-            *known = Some(Known { stamp: atom.stamp, shared: Arc::downgrade(&atom.shared), digest: None });
+        if known.as_ref().is_none_or(|known| known.stamp != resource.stamp || known.digest.is_none()) {
+            *known = Some(Known { stamp: resource.stamp, shared: Arc::downgrade(&resource.shared), digest: None });
         }
         // Loops do not wait for each other while this one asks.
         drop(wanted);
-        if atom.stamp.size() <= DIGESTED_BYTES_MAX {
-            let file = if let Content::File(file) = &atom.content { Some(&**file) } else { None };
-            shared_content.digest(&atom.shared, file);
+        if resource.stamp.size() <= DIGESTED_BYTES_MAX {
+            let file = if let Content::File(file) = &resource.content { Some(&**file) } else { None };
+            shared_content.digest(&resource.shared, file);
         }
     }
 }

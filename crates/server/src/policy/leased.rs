@@ -1,6 +1,6 @@
 //! The last leased advice of a connection: its next request for the same path is answered without asking the adviser.
 
-use crate::files::atom::Atom;
+use crate::files::resource::Resource;
 use crate::policy::client_peer::{Kept, Leased};
 use std::rc::Rc;
 
@@ -15,9 +15,9 @@ impl Leased {
     /// Begins a response as the last one for the same, if that holds still.
     #[expect(clippy::inline_always, reason = "it is a part of the way of nearly every request that rules are for")]
     #[inline(always)]
-    pub(crate) fn again(&self, atom: &Rc<Atom>, now_ms: u64) -> Option<Again> {
+    pub(crate) fn again(&self, resource: &Rc<Resource>, now_ms: u64) -> Option<Again> {
         let kept = self.0.take()?;
-        let is_same = std::ptr::eq(kept.place, Rc::as_ptr(atom)) && now_ms < kept.until_ms;
+        let is_same = std::ptr::eq(kept.place, Rc::as_ptr(resource)) && now_ms < kept.until_ms;
         let has_begun = is_same && kept.lease.begin();
         let again = has_begun.then(|| Again { kept: Rc::clone(&kept), is_finished: false });
         self.0.set(Some(kept));

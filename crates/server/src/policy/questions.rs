@@ -1,6 +1,6 @@
 //! Questions to the adviser: what to do with a request, and how its client is connected.
 
-use crate::files::atom::Atom;
+use crate::files::resource::Resource;
 use crate::http::request::Request;
 use crate::policy::advice::{Advice, Link, Question};
 use crate::policy::client_peer::{ClientPeer, Kept};
@@ -13,8 +13,8 @@ impl PolicyClient {
     /// Asks what to do with a request for content that is governed, at a time of the loop's clock. The caller then
     /// reports what it did with the advice ([`Self::begun`]).
     #[inline]
-    pub(crate) fn ask(&self, request: &Request<'_>, atom: &Atom, peer: &ClientPeer<'_>, now_ms: u64) -> Advice {
-        self.contents.look(atom, &self.shared_content);
+    pub(crate) fn ask(&self, request: &Request<'_>, resource: &Resource, peer: &ClientPeer<'_>, now_ms: u64) -> Advice {
+        self.contents.look(resource, &self.shared_content);
         let mut link = self.link(peer, now_ms);
         let is_measured = request.hints.are_silent();
         if !is_measured {
@@ -23,19 +23,19 @@ impl PolicyClient {
             link.rtt_s = link.rtt_s.or(told.rtt_s);
         }
         let (client, connection) = (peer.client, peer.connection);
-        let (path, remembered) = (atom.asked_as.as_deref().unwrap_or_default(), atom.remembered.get());
+        let (path, remembered) = (resource.asked_as.as_deref().unwrap_or_default(), resource.remembered.get());
         let takes_lease = is_measured && peer.leased.is_some();
         self.adviser.begin(&Question { path, client, connection, link, remembered, takes_lease })
     }
 
     /// Keeps for its connection what it was advised, where that is leased.
     #[cold]
-    pub(crate) fn keep(self: &Rc<Self>, atom: &Rc<Atom>, peer: &ClientPeer<'_>, now_ms: u64, advice: &Advice) {
+    pub(crate) fn keep(self: &Rc<Self>, resource: &Rc<Resource>, peer: &ClientPeer<'_>, now_ms: u64, advice: &Advice) {
         let (Some(leased), Some(lease)) = (peer.leased, &advice.lease) else { return };
         leased.keep(Kept {
             lease: Arc::clone(lease),
-            place: Rc::as_ptr(atom),
-            atom: Rc::downgrade(atom),
+            place: Rc::as_ptr(resource),
+            resource: Rc::downgrade(resource),
             until_ms: self.links.borrow().until_ms(peer.connection, now_ms),
             is_chosen: advice.variant.is_some(),
             policy_client: Rc::clone(self),

@@ -6,8 +6,8 @@ use crate::counters::host_counts::HostLedger;
 use crate::error::BindError;
 use crate::exchange::life::{Exchange, Source};
 use crate::exchange::send::{self, Sent, Socket};
-use crate::files::atom::{Atom, Content, Description};
 use crate::files::head::Persistence;
+use crate::files::resource::{Content, Description, Resource};
 use crate::files::root::Root;
 use crate::files::shared_content::{Compressed, SharedContent};
 use crate::files::watcher::Watcher;
@@ -56,7 +56,7 @@ pub struct Resumer {
     options: Options,
     copied: Vec<u8>,
     /// The content that was sent last.
-    last: Option<(Vec<u8>, Rc<Atom>)>,
+    last: Option<(Vec<u8>, Rc<Resource>)>,
 }
 
 impl Resumer {
@@ -101,16 +101,16 @@ impl Resumer {
             let site = &mut self.site;
             assembly::respond_from_one_site(site, page, &request, persistence, &clock, &counters, &mut exchange);
         }
-        let Source::Content(atom) = exchange.source else {
+        let Source::Content(resource) = exchange.source else {
             return Some(Unfinished { response: exchange.response, path: None, digest: None, is_made: false });
         };
-        let is_made = atom.variant != Variant::Identity && !atom.path.ends_with(atom.variant.suffix());
-        let digest = match &atom.content {
+        let is_made = resource.variant != Variant::Identity && !resource.path.ends_with(resource.variant.suffix());
+        let digest = match &resource.content {
             Content::Memory(bytes) if is_made => Some(digest::digest_of(bytes)),
-            Content::Memory(_) => atom.shared.digest(None),
-            Content::File(file) => atom.shared.digest(Some(file)),
+            Content::Memory(_) => resource.shared.digest(None),
+            Content::File(file) => resource.shared.digest(Some(file)),
         };
-        Some(Unfinished { response: exchange.response, path: Some(atom.path.to_vec()), digest, is_made })
+        Some(Unfinished { response: exchange.response, path: Some(resource.path.to_vec()), digest, is_made })
     }
 
     /// Sends what follows, as much as a non-blocking socket takes and is one turn's share.
@@ -132,14 +132,14 @@ impl Resumer {
     }
 
     /// The content, known to be the same by its identity or, where that is another one, by its digest.
-    fn content(&mut self, of: &Unfinished) -> io::Result<Option<Rc<Atom>>> {
+    fn content(&mut self, of: &Unfinished) -> io::Result<Option<Rc<Resource>>> {
         let Some(path) = &of.path else { return Ok(None) };
-        if let Some((last, atom)) = &self.last
+        if let Some((last, resource)) = &self.last
             && last == path
-            && atom.variant == of.response.variant
-            && Some(atom.id) == of.response.atom
+            && resource.variant == of.response.variant
+            && Some(resource.id) == of.response.resource
         {
-            return Ok(Some(Rc::clone(atom)));
+            return Ok(Some(Rc::clone(resource)));
         }
         let changed = || io::Error::from(io::ErrorKind::StaleNetworkFileHandle);
         let variant = if of.is_made { Variant::Identity } else { of.response.variant };
@@ -155,35 +155,35 @@ impl Resumer {
             now_s: 0,
         };
         let file = self.root.open(path)?;
-        let mut atom = Atom::load(file, &self.shared_content, self.options.cached_file_bytes_max, &about)?;
-        let is_known = Some(atom.id) == of.response.atom;
+        let mut resource = Resource::load(file, &self.shared_content, self.options.cached_file_bytes_max, &about)?;
+        let is_known = Some(resource.id) == of.response.resource;
         let mut digest = None;
         if of.is_made {
             // Another version of a compressor makes other bytes, so identity of the file says nothing here.
             let read;
-            let plain: &[u8] = match &atom.content {
+            let plain: &[u8] = match &resource.content {
                 Content::Memory(bytes) => bytes,
                 Content::File(_) => {
                     let bytes_max = usize::try_from(self.options.compression.bytes_max).unwrap_or(usize::MAX);
-                    read = atom.read_whole(bytes_max).ok_or_else(changed)?;
+                    read = resource.read_whole(bytes_max).ok_or_else(changed)?;
                     &read
                 }
             };
             let bytes: Arc<[u8]> = compress::compress(plain, of.response.variant).ok_or_else(changed)?.into();
             let form = Compressed { digest: digest::digest_of(&bytes), bytes };
             digest = Some(form.digest);
-            atom = Atom::compressed(&atom, of.response.variant, &form, 0);
+            resource = Resource::compressed(&resource, of.response.variant, &form, 0);
         } else if !is_known {
-            digest = match &atom.content {
-                Content::Memory(_) => atom.shared.digest(None),
-                Content::File(file) => atom.shared.digest(Some(file)),
+            digest = match &resource.content {
+                Content::Memory(_) => resource.shared.digest(None),
+                Content::File(file) => resource.shared.digest(Some(file)),
             };
         }
         if (of.is_made || !is_known) && (digest.is_none() || digest != of.digest) {
             return Err(changed());
         }
-        let atom = Rc::new(atom);
-        self.last = Some((path.clone(), Rc::clone(&atom)));
-        Ok(Some(atom))
+        let resource = Rc::new(resource);
+        self.last = Some((path.clone(), Rc::clone(&resource)));
+        Ok(Some(resource))
     }
 }

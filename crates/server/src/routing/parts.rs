@@ -97,7 +97,8 @@ impl Hosts {
         // What is counted here would be counted twice.
         let counters = LoopCounters::default();
         let asker = Asker { host, request, client, clock, counters: &counters };
-        let Some(page) = self.find(site, mount_bytes, found, &asker).filter(|page| page.atom.template.is_some()) else {
+        let Some(page) = self.find(site, mount_bytes, found, &asker).filter(|page| page.resource.template.is_some())
+        else {
             return false;
         };
         let mut parts = OfHost {
@@ -121,10 +122,10 @@ impl Hosts {
         let mut text = std::mem::take(&mut self.text);
         below_mount(mount_bytes, found, &mut text);
         let target = std::str::from_utf8(&text).unwrap_or("/");
-        let atom = self.sites[site].1.part(target, asker.clock, asker.counters);
+        let resource = self.sites[site].1.part(target, asker.clock, asker.counters);
         self.text = text;
         let mount = if mount_bytes > 0 { mount(mount_bytes, found).to_vec() } else { Vec::new() };
-        Some(Part { atom: atom?, mount })
+        Some(Part { resource: resource?, mount })
     }
 }
 

@@ -6,8 +6,8 @@ use super::{judge, rewrite};
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
-use crate::files::atom::Atom;
 use crate::files::head::Persistence;
+use crate::files::resource::Resource;
 use crate::http::request::{Method, Request};
 use crate::http::target::{self, Target};
 use crate::io::clock::Clock;
@@ -151,9 +151,9 @@ impl Hosts {
                 |site: &mut Site, target: &str, out: &mut Exchange| respond(site, &Request { target, ..*request }, out);
             self.mounted(site, mount_bytes, found, respond, out)
         };
-        if let Some(atom) = page {
+        if let Some(resource) = page {
             let mount = mount(mount_bytes, found).to_vec();
-            self.respond_with_page((site, &Part { atom, mount }), settings, asker, persistence, out);
+            self.respond_with_page((site, &Part { resource, mount }), settings, asker, persistence, out);
             return None;
         }
         if out.status != 301 {
@@ -171,9 +171,9 @@ impl Hosts {
         site: usize,
         mount_bytes: usize,
         found: &Target<'_>,
-        respond: impl FnOnce(&mut Site, &str, &mut Exchange) -> Option<Rc<Atom>>,
+        respond: impl FnOnce(&mut Site, &str, &mut Exchange) -> Option<Rc<Resource>>,
         out: &mut Exchange,
-    ) -> Option<Rc<Atom>> {
+    ) -> Option<Rc<Resource>> {
         let text = &mut self.text;
         below_mount(mount_bytes, found, text);
         // The encoding is of ASCII, and a query comes out of a text.

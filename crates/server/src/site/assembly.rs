@@ -3,8 +3,8 @@
 use super::part::Part;
 use crate::counters::LoopCounters;
 use crate::exchange::life::Exchange;
-use crate::files::atom::{Atom, Content, NOT_AGAIN, PRIVATE, PRIVATE_NOT_AGAIN};
 use crate::files::head::{self, Persistence};
+use crate::files::resource::{Content, NOT_AGAIN, PRIVATE, PRIVATE_NOT_AGAIN, Resource};
 use crate::http::request::{Method, Request};
 use crate::http::target;
 use crate::io::clock::{Clock, http_date};
@@ -60,8 +60,8 @@ struct OneSite<'s> {
 
 impl Parts for OneSite<'_> {
     fn part(&mut self, target: &str) -> Option<Part> {
-        let atom = self.site.part(target, self.clock, self.counters)?;
-        Some(Part { atom, mount: Vec::new() })
+        let resource = self.site.part(target, self.clock, self.counters)?;
+        Some(Part { resource, mount: Vec::new() })
     }
 }
 
@@ -146,7 +146,7 @@ impl Wanted<'_> {
     /// present one, where it may not be.
     fn write(&self, assembled: &[u8], stale_ms: Option<u64>, out: &mut Exchange) {
         let Self { page, method, persistence, clock, .. } = *self;
-        let mut fields = format!("{}Content-Length: {}\r\n", page.atom.type_and_coding(), assembled.len());
+        let mut fields = format!("{}Content-Length: {}\r\n", page.resource.type_and_coding(), assembled.len());
         if let Some(known_ms) = stale_ms {
             fields += &format!("Age: {}\r\n", clock.now_ms.saturating_sub(known_ms) / 1000);
         }
@@ -158,7 +158,7 @@ impl Wanted<'_> {
             (false, None) => "",
         };
         if is_chosen {
-            fields += &page.atom.hint_fields();
+            fields += &page.resource.hint_fields();
         }
         if let Some(advised) = &mut out.record.advised {
             advised.is_stale = stale_ms.is_some();
@@ -176,14 +176,14 @@ impl Wanted<'_> {
 #[cold]
 pub(crate) fn respond_from_one_site(
     site: &mut Site,
-    atom: Rc<Atom>,
+    resource: Rc<Resource>,
     request: &Request<'_>,
     persistence: Persistence,
     clock: &Clock,
     counters: &LoopCounters,
     out: &mut Exchange,
 ) {
-    let page = Part { atom, mount: Vec::new() };
+    let page = Part { resource, mount: Vec::new() };
     let wanted = Wanted { page: &page, host: (0, 0), method: request.method, persistence, clock, counters };
     if wanted.answer_with_kept(site.kept(), out) {
         return;
@@ -195,11 +195,11 @@ pub(crate) fn respond_from_one_site(
 impl Assembly<'_> {
     /// Adds a file: a page with what it includes, anything else as it is.
     fn add(&mut self, part: &Part) {
-        let (atom, room) = (&*part.atom, PAGE_BYTES_MAX - self.page.len());
+        let (resource, room) = (&*part.resource, PAGE_BYTES_MAX - self.page.len());
         let read;
-        let source: &[u8] = match &atom.content {
+        let source: &[u8] = match &resource.content {
             Content::Memory(bytes) => bytes,
-            Content::File(_) => match atom.read_whole(room) {
+            Content::File(_) => match resource.read_whole(room) {
                 Some(bytes) => {
                     read = bytes;
                     &read
@@ -207,7 +207,7 @@ impl Assembly<'_> {
                 None => return self.wrong(),
             },
         };
-        let Some(template) = &atom.template else { return self.push(source) };
+        let Some(template) = &resource.template else { return self.push(source) };
         let path = &*part.path();
         // A page that includes itself, directly or through others, would never come to an end.
         if self.within.len() == DEPTH_MAX || self.within.iter().any(|other| *other == path) {
@@ -225,14 +225,14 @@ impl Assembly<'_> {
                     break;
                 }
                 Step::If(condition) => {
-                    let holds = counts && condition.holds(&|text| self.fill_in(text, atom));
+                    let holds = counts && condition.holds(&|text| self.fill_in(text, resource));
                     conditions.push((holds, holds));
                 }
                 Step::ElseIf(_) | Step::Else | Step::EndIf if conditions.is_empty() => self.wrong(),
                 Step::ElseIf(condition) => {
                     let depth = conditions.len() - 1;
                     let outer = conditions[..depth].iter().all(|(counts, _)| *counts);
-                    let holds = outer && !conditions[depth].1 && condition.holds(&|text| self.fill_in(text, atom));
+                    let holds = outer && !conditions[depth].1 && condition.holds(&|text| self.fill_in(text, resource));
                     conditions[depth] = (holds, conditions[depth].1 || holds);
                 }
                 Step::Else => {
@@ -243,10 +243,10 @@ impl Assembly<'_> {
                 _ if !counts => {}
                 Step::Text(range) => self.push(&source[range.clone()]),
                 Step::Wrong => self.wrong(),
-                Step::Echo { name, is_raw } => self.echo(name, *is_raw, atom),
-                Step::Set { name, value } => self.set(name, value, atom),
+                Step::Echo { name, is_raw } => self.echo(name, *is_raw, resource),
+                Step::Set { name, value } => self.set(name, value, resource),
                 Step::Include { path: other, is_name } => {
-                    let other = self.fill_in(other, atom);
+                    let other = self.fill_in(other, resource);
                     self.include(path, &other, *is_name);
                 }
             }
@@ -278,9 +278,9 @@ impl Assembly<'_> {
         }
     }
 
-    fn echo(&mut self, name: &str, is_raw: bool, atom: &Atom) {
+    fn echo(&mut self, name: &str, is_raw: bool, resource: &Resource) {
         // As with mod_include: what was never set says so.
-        let value = self.value(name, atom).unwrap_or_else(|| "(none)".to_owned());
+        let value = self.value(name, resource).unwrap_or_else(|| "(none)".to_owned());
         if is_raw {
             return self.push(value.as_bytes());
         }
@@ -298,8 +298,8 @@ impl Assembly<'_> {
         self.push(out.as_bytes());
     }
 
-    fn set(&mut self, name: &str, value: &str, atom: &Atom) {
-        let mut value = self.fill_in(value, atom);
+    fn set(&mut self, name: &str, value: &str, resource: &Resource) {
+        let mut value = self.fill_in(value, resource);
         let end = (0..=VALUE_BYTES_MAX.min(value.len())).rev().find(|&end| value.is_char_boundary(end));
         value.truncate(end.unwrap_or(0));
         if let Some((_, before)) = self.variables.iter_mut().find(|(known, _)| known == name) {
@@ -311,11 +311,11 @@ impl Assembly<'_> {
         }
     }
 
-    fn fill_in(&self, text: &str, atom: &Atom) -> String {
-        if text.contains('$') { template::fill_in(text, |name| self.value(name, atom)) } else { text.to_owned() }
+    fn fill_in(&self, text: &str, resource: &Resource) -> String {
+        if text.contains('$') { template::fill_in(text, |name| self.value(name, resource)) } else { text.to_owned() }
     }
 
-    fn value(&self, name: &str, atom: &Atom) -> Option<String> {
+    fn value(&self, name: &str, resource: &Resource) -> Option<String> {
         if let Some((_, value)) = self.variables.iter().find(|(known, _)| known == name) {
             return Some(value.clone());
         }
@@ -329,7 +329,7 @@ impl Assembly<'_> {
             "DOCUMENT_URI" => Some(text(document)),
             "DOCUMENT_NAME" => Some(text(document.rsplit(|&byte| byte == b'/').next().unwrap_or_default())),
             "DATE_GMT" | "DATE_LOCAL" => Some(http_date(self.clock.unix_s)),
-            "LAST_MODIFIED" => atom.modified_s.map(http_date),
+            "LAST_MODIFIED" => resource.modified_s.map(http_date),
             "QUERY_STRING" => Some(self.query.clone()),
             "REQUEST_METHOD" => Some(self.request.method_text.to_owned()),
             "REQUEST_URI" => Some(self.request.target.to_owned()),

@@ -3,10 +3,10 @@
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
-use crate::files::atom::Atom;
 use crate::files::cache::{Found, TOLD_MS, UNTOLD_MS};
 use crate::files::conditional::{self, Verdict};
 use crate::files::head;
+use crate::files::resource::Resource;
 use crate::files::variants;
 use crate::http::list_fields::Lines;
 use crate::http::request::{Method, Request};
@@ -17,7 +17,7 @@ use crate::policy::advised::MayBeStale;
 use crate::policy::client_peer::Leased;
 use crate::policy::codec_swap::{Family, Stream};
 use crate::site::asked::Asked;
-use crate::site::resource::Resource;
+use crate::site::destination::Destination;
 use crate::site::state::Site;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const UNSENT_BYTES: i32 = 4096;
 const TAGS_MAX: usize = 4;
 
 /// Content, with its age in seconds where it is stale.
-type Aged = (Rc<Atom>, Option<u64>);
+type Aged = (Rc<Resource>, Option<u64>);
 
 impl Site {
     /// What is sent where a connection asks again for what it was advised about, as long as that holds: nearly all of
@@ -39,107 +39,124 @@ impl Site {
     pub(super) fn again(
         &mut self,
         (request, path, leased): (&Request<'_>, &[u8], &Leased),
-        resource: &Resource,
+        destination: &Destination,
         clock: &Clock,
         counters: &LoopCounters,
         out: &mut Exchange,
-    ) -> Option<Rc<Atom>> {
-        let Resource::Atom(atom) = resource else { return None };
+    ) -> Option<Rc<Resource>> {
+        let Destination::Resource(resource) = destination else { return None };
         // A wait is reported with the ticket of its own advice, so a request that waited needs new advice.
         let has_waited = self.looked_ns > 0 || out.record.place.is_some();
         if has_waited || request.is_conditional || request.range.is_some() || !request.hints.are_silent() {
             return None;
         }
-        let again = leased.again(atom, clock.now_ms)?;
+        let again = leased.again(resource, clock.now_ms)?;
         let is_chosen = again.is_chosen();
         out.record.again = Some(again);
         counters.advised.add(1);
         if !is_chosen {
-            return Some(Rc::clone(atom));
+            return Some(Rc::clone(resource));
         }
-        if atom.encodings.is_none() {
-            return Some(atom.chosen_as_it_is());
+        if resource.encodings.is_none() {
+            return Some(resource.chosen_as_it_is());
         }
-        Some(self.form(request, path, Rc::clone(atom), false, clock, counters).chosen_as_it_is())
+        Some(self.form(request, path, Rc::clone(resource), false, clock, counters).chosen_as_it_is())
     }
 
     /// Asks what is to be done with a request for content that is governed, and answers it where that is something else
     /// than what is done without a rule.
     #[inline(never)]
-    pub(super) fn govern(&mut self, asked: &Asked<'_>, resource: Resource, out: &mut Exchange) -> Resource {
+    pub(super) fn govern(&mut self, asked: &Asked<'_>, destination: Destination, out: &mut Exchange) -> Destination {
         let Asked { request, peer, clock, counters, .. } = *asked;
-        let Some(policy_client) = &self.policy_client else { return resource };
-        let (Resource::Atom(atom) | Resource::Doubtful(atom, _)) = &resource else { return resource };
-        let advice = policy_client.ask(request, atom, peer, clock.now_ms);
-        policy_client.begun(atom, peer, clock.now_ms, &advice, &mut out.record.advised);
+        let Some(policy_client) = &self.policy_client else { return destination };
+        let (Destination::Resource(resource) | Destination::Doubtful(resource, _)) = &destination else {
+            return destination;
+        };
+        let advice = policy_client.ask(request, resource, peer, clock.now_ms);
+        policy_client.begun(resource, peer, clock.now_ms, &advice, &mut out.record.advised);
         counters.advised.add(1);
-        if advice.lease.is_some() && atom.template.is_none() && !is_swappable(atom) {
-            policy_client.keep(atom, peer, clock.now_ms, &advice);
+        if advice.lease.is_some() && resource.template.is_none() && !is_swappable(resource) {
+            policy_client.keep(resource, peer, clock.now_ms, &advice);
         }
-        match resource {
+        match destination {
             // Nearly all of them. What clients have of other files, and the parts that they want, take a closer look.
-            Resource::Atom(atom)
+            Destination::Resource(resource)
                 if matches!(advice.variant, Some(Names::Full))
                     && !request.is_conditional
                     && request.range.is_none()
                     && advice.refuse_retry_after_s.is_none()
-                    && atom.template.is_none()
-                    && !is_swappable(&atom) =>
+                    && resource.template.is_none()
+                    && !is_swappable(&resource) =>
             {
                 out.record.advised.iter_mut().for_each(|advised| advised.is_chosen = true);
-                let has_forms = atom.encodings.is_some();
-                let form = if has_forms { self.form(request, asked.path, atom, false, clock, counters) } else { atom };
-                Resource::Atom(form.chosen_as_it_is())
+                let has_forms = resource.encodings.is_some();
+                let form =
+                    if has_forms { self.form(request, asked.path, resource, false, clock, counters) } else { resource };
+                Destination::Resource(form.chosen_as_it_is())
             }
-            resource => self.carry_out(asked, &advice, resource, out),
+            destination => self.carry_out(asked, &advice, destination, out),
         }
     }
 
     /// Answers as it is advised, or says what is to be answered with.
     #[inline(never)]
-    fn carry_out(&mut self, asked: &Asked<'_>, advice: &Advice, resource: Resource, out: &mut Exchange) -> Resource {
+    fn carry_out(
+        &mut self,
+        asked: &Asked<'_>,
+        advice: &Advice,
+        destination: Destination,
+        out: &mut Exchange,
+    ) -> Destination {
         let Asked { request, path, persistence, clock, counters, .. } = *asked;
         if let Some(seconds) = advice.refuse_retry_after_s {
             counters.advice_refused.add(1);
             let fields = format!("Retry-After: {seconds}\r\nCache-Control: no-store\r\n");
             let extra = Extra { fields: fields.as_bytes(), head_only: request.method == Method::Head };
             error_page::write(out, 503, extra, clock, persistence);
-            return Resource::Answered;
+            return Destination::Answered;
         }
         let stale = out.record.advised.as_ref().and_then(|advised| advised.stale);
-        let (resource, age_s) = match resource {
-            Resource::Doubtful(atom, known_ms) => match age_s(&atom, known_ms, stale, clock.now_ms) {
+        let (destination, age_s) = match destination {
+            Destination::Doubtful(resource, known_ms) => match age_s(&resource, known_ms, stale, clock.now_ms) {
                 Some(age_s) => {
                     counters.cache_hits.add(1);
                     counters.stale_allowed.add(1);
                     if let Some(advised) = &mut out.record.advised {
                         (advised.stale, advised.is_stale) = (stale.map(|stale| MayBeStale { known_ms, ..stale }), true);
                     }
-                    (Resource::Atom(atom), Some(age_s))
+                    (Destination::Resource(resource), Some(age_s))
                 }
-                None => (self.look(path, Some(atom), clock, counters), None),
+                None => (self.look(path, Some(resource), clock, counters), None),
             },
-            resource => (resource, None),
+            destination => (destination, None),
         };
-        match (resource, &advice.variant) {
-            (Resource::Atom(atom), Some(names)) if atom.template.is_none() => {
-                self.choose(asked, names, (atom, age_s), out);
-                Resource::Answered
+        match (destination, &advice.variant) {
+            (Destination::Resource(resource), Some(names)) if resource.template.is_none() => {
+                self.choose(asked, names, (resource, age_s), out);
+                Destination::Answered
             }
-            (Resource::Atom(atom), _) if age_s.is_some() && atom.template.is_none() => {
-                let form = self.form(request, path, atom, true, clock, counters);
+            (Destination::Resource(resource), _) if age_s.is_some() && resource.template.is_none() => {
+                let form = self.form(request, path, resource, true, clock, counters);
                 let stale = age_s.map_or(Rc::clone(&form), |age_s| form.aged(age_s));
                 self.content(request, stale, clock, persistence, out);
-                Resource::Answered
+                Destination::Answered
             }
-            (Resource::Atom(page), Some(names)) => Resource::Atom(self.choose_page(asked, names, page, out)),
-            (resource, _) => resource,
+            (Destination::Resource(page), Some(names)) => {
+                Destination::Resource(self.choose_page(asked, names, page, out))
+            }
+            (destination, _) => destination,
         }
     }
 
     /// The page to be assembled: a variant of it, where one is chosen and there. A variant has the ending of its page,
     /// so that it is assembled as that is.
-    fn choose_page(&mut self, asked: &Asked<'_>, names: &Names, page: Rc<Atom>, out: &mut Exchange) -> Rc<Atom> {
+    fn choose_page(
+        &mut self,
+        asked: &Asked<'_>,
+        names: &Names,
+        page: Rc<Resource>,
+        out: &mut Exchange,
+    ) -> Rc<Resource> {
         let Asked { path, clock, counters, .. } = *asked;
         let stale = out.record.advised.as_ref().and_then(|advised| advised.stale);
         let found = variants::find(names, path, |path| self.aged(path, stale, clock, counters));
@@ -161,9 +178,10 @@ impl Site {
         // Before the questions: what changes between them is another edition.
         let edition = policy_client.edition();
         if std::mem::replace(&mut self.edition, edition) != edition {
-            let gone = self.cache.remove_where(|path, atom| {
+            let gone = self.cache.remove_where(|path, resource| {
                 let is_governed = policy_client.governs(path);
-                (atom.is_governed, atom.asks_hints) != (is_governed, is_governed && policy_client.asks_hints(path))
+                (resource.is_governed, resource.asks_hints)
+                    != (is_governed, is_governed && policy_client.asks_hints(path))
             });
             counters.cache_stale.add(gone);
         }
@@ -173,9 +191,9 @@ impl Site {
     fn choose(&mut self, asked: &Asked<'_>, names: &Names, plain: Aged, out: &mut Exchange) {
         let Asked { request, path, clock, counters, .. } = *asked;
         let stale = out.record.advised.as_ref().and_then(|advised| advised.stale);
-        let (name, (atom, age_s)) = self.variant(asked, names, plain, stale);
+        let (name, (resource, age_s)) = self.variant(asked, names, plain, stale);
         counters.variants_served.add(u64::from(name.is_some()));
-        let form = self.form(request, path, Rc::clone(&atom), age_s.is_some(), clock, counters);
+        let form = self.form(request, path, Rc::clone(&resource), age_s.is_some(), clock, counters);
         let chosen = form.chosen(name.as_deref());
         let chosen = age_s.map_or(Rc::clone(&chosen), |age_s| chosen.aged(age_s));
         if let Some(advised) = &mut out.record.advised {
@@ -188,7 +206,7 @@ impl Site {
             && (!request.is_conditional || conditional::judge(request, &chosen, clock.unix_s) == Verdict::Whole)
             // What is made piece by piece is made of the files as they are.
             && age_s.is_none()
-            && let Some(stream) = self.stream(path, names, &atom)
+            && let Some(stream) = self.stream(path, names, &resource)
         {
             return begin_stream(stream, &chosen, asked, out);
         }
@@ -222,49 +240,49 @@ impl Site {
         let tags = tags.flat_map(|list| list.split(|byte| *byte == b'"').skip(1).step_by(2).take(TAGS_MAX));
         for tag in tags {
             let name = variants::of_tag(tag);
-            let atom = match name {
+            let resource = match name {
                 Some(name) => variants::path_of(path, name).and_then(|path| self.aged(&path, stale, clock, counters)),
                 None => Some(plain.clone()),
             };
-            let Some(atom) = atom else { continue };
-            let form = self.form(request, path, Rc::clone(&atom.0), atom.1.is_some(), clock, counters);
+            let Some(resource) = resource else { continue };
+            let form = self.form(request, path, Rc::clone(&resource.0), resource.1.is_some(), clock, counters);
             let own = name.map_or_else(|| form.etag.clone(), |name| variants::tag(&form.etag, name));
             if own.trim_matches('"').as_bytes() == tag {
-                return (name.map(str::to_owned), atom);
+                return (name.map(str::to_owned), resource);
             }
         }
         let found = variants::find(names, path, |path| self.aged(path, stale, clock, counters));
         counters.variants_missing.add(found.missing);
-        let Some(atom) = found.found else { return (None, plain) };
+        let Some(resource) = found.found else { return (None, plain) };
         // It stands behind those that are missing.
-        (names.split_ascii_whitespace().nth(found.missing as usize).map(str::to_owned), atom)
+        (names.split_ascii_whitespace().nth(found.missing as usize).map(str::to_owned), resource)
     }
 
     /// The content of a path, where it has some; stale where it may be.
     fn aged(&mut self, path: &[u8], stale: Option<MayBeStale>, clock: &Clock, counters: &LoopCounters) -> Option<Aged> {
         if let Some(stale) = stale
-            && let Found::Stale(atom, known_ms) = self.cache.find(path, clock.now_ms)
-            && let Some(age_s) = age_s(&atom, known_ms, Some(stale), clock.now_ms)
+            && let Found::Stale(resource, known_ms) = self.cache.find(path, clock.now_ms)
+            && let Some(age_s) = age_s(&resource, known_ms, Some(stale), clock.now_ms)
         {
             counters.cache_hits.add(1);
             counters.stale_allowed.add(1);
-            return Some((atom, Some(age_s)));
+            return Some((resource, Some(age_s)));
         }
-        Some((self.atom(path, clock, counters)?, None))
+        Some((self.resource(path, clock, counters)?, None))
     }
 
     /// The content of a path, where it has some.
-    pub(super) fn atom(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Option<Rc<Atom>> {
+    pub(super) fn resource(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Option<Rc<Resource>> {
         if self.absent.has(path, clock.now_ms) {
             return None;
         }
-        let found = match self.resource(path, clock, counters) {
-            Resource::Doubtful(atom, _) => self.look(path, Some(atom), clock, counters),
+        let found = match self.destination(path, clock, counters) {
+            Destination::Doubtful(resource, _) => self.look(path, Some(resource), clock, counters),
             found => found,
         };
         match found {
-            Resource::Atom(atom) => return Some(atom),
-            Resource::Failed(404) => {
+            Destination::Resource(resource) => return Some(resource),
+            Destination::Failed(404) => {
                 // What appears behind a link is told of elsewhere, or nowhere.
                 let is_covered = self.watches.cover(&self.root, path, clock.now_ms).is_some();
                 let is_told = is_covered && self.root.has_nothing_at(path);
@@ -275,32 +293,32 @@ impl Site {
         None
     }
 
-    fn stream(&mut self, path: &[u8], names: &Names, atom: &Rc<Atom>) -> Option<Stream> {
+    fn stream(&mut self, path: &[u8], names: &Names, resource: &Rc<Resource>) -> Option<Stream> {
         let policy_client = self.policy_client.as_ref()?;
         if self.shared_root.is_none() {
             self.shared_root = self.root.try_clone().ok().map(Rc::new);
         }
         let root = Rc::clone(self.shared_root.as_ref()?);
         let family = Family { root, shared_content: Arc::clone(&self.shared_content), path: path.into() };
-        Stream::begin(family, names.clone().into(), atom, policy_client)
+        Stream::begin(family, names.clone().into(), resource, policy_client)
     }
 }
 
 /// The age of content in whole seconds, if it may be sent so old. A file that is not in memory and was written to is
 /// not what it was.
-fn age_s(atom: &Atom, known_ms: u64, stale: Option<MayBeStale>, now_ms: u64) -> Option<u64> {
-    stale?.age_s(known_ms, now_ms).filter(|_| atom.is_unchanged())
+fn age_s(resource: &Resource, known_ms: u64, stale: Option<MayBeStale>, now_ms: u64) -> Option<u64> {
+    stale?.age_s(known_ms, now_ms).filter(|_| resource.is_unchanged())
 }
 
 /// Whether content may be sound that can be swapped.
 #[inline]
-fn is_swappable(atom: &Atom) -> bool {
-    matches!(&*atom.content_type, "audio/mpeg" | "audio/aac" | "audio/aacp" | "audio/x-aac")
+fn is_swappable(resource: &Resource) -> bool {
+    matches!(&*resource.content_type, "audio/mpeg" | "audio/aac" | "audio/aacp" | "audio/x-aac")
 }
 
 /// The head of a response that is made piece by piece. Its length is not known beforehand, and its bytes may come from
 /// several files: so it has no validators and no ranges, and caches must not store it.
-fn begin_stream(stream: Stream, chosen: &Atom, asked: &Asked<'_>, out: &mut Exchange) {
+fn begin_stream(stream: Stream, chosen: &Resource, asked: &Asked<'_>, out: &mut Exchange) {
     let fields = format!(
         "Content-Type: {}\r\nTransfer-Encoding: chunked\r\nAccept-Ranges: none\r\nCache-Control: no-store\r\n",
         chosen.content_type

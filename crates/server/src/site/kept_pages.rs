@@ -21,7 +21,7 @@ pub(crate) struct Of {
 
 impl Of {
     pub(crate) fn new(page: &Part, host: (u64, u16)) -> Self {
-        Self { path: page.atom.path.clone(), mount: page.mount.as_slice().into(), host }
+        Self { path: page.resource.path.clone(), mount: page.mount.as_slice().into(), host }
     }
 }
 

@@ -3,34 +3,34 @@
 use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
-use crate::files::atom::Atom;
 use crate::files::head::Persistence;
+use crate::files::resource::Resource;
 use crate::http::coding::CODINGS;
 use crate::http::request::{Method, Request};
 use crate::http::target::{self, BadTarget};
 use crate::io::clock::Clock;
 use crate::policy::client_peer::ClientPeer;
 use crate::site::asked::Asked;
-use crate::site::resource::Resource;
+use crate::site::destination::Destination;
 use crate::site::state::Site;
 use std::rc::Rc;
 
 /// What a target leads to: it is looked up once, so that what is judged is what is sent.
-pub(crate) struct LookedUp(Result<Resource, BadTarget>);
+pub(crate) struct LookedUp(Result<Destination, BadTarget>);
 
 impl LookedUp {
     /// The path of the file that answers, within its site; none where no file does.
     pub(crate) fn file(&self) -> Option<&[u8]> {
         match &self.0 {
-            Ok(Resource::Atom(atom)) => Some(&atom.path),
+            Ok(Destination::Resource(resource)) => Some(&resource.path),
             _ => None,
         }
     }
 
     /// The endings of the compressed neighbours that may be sent in place of that file.
     pub(crate) fn neighbours(&self) -> Vec<&'static [u8]> {
-        let Ok(Resource::Atom(atom)) = &self.0 else { return Vec::new() };
-        let found = atom.encodings.as_ref().map(|encodings| encodings.neighbours()).unwrap_or_default();
+        let Ok(Destination::Resource(resource)) = &self.0 else { return Vec::new() };
+        let found = resource.encodings.as_ref().map(|encodings| encodings.neighbours()).unwrap_or_default();
         let there = CODINGS.into_iter().zip(found).filter(|(_, stamp)| stamp.is_some());
         there.map(|(coding, _)| coding.suffix()).collect()
     }
@@ -45,16 +45,16 @@ impl Site {
     /// Finds what a target leads to, as a GET of it does.
     pub(crate) fn look_up(&mut self, target: &str, clock: &Clock, counters: &LoopCounters) -> LookedUp {
         let mut decoded = std::mem::take(&mut self.decoded);
-        let resource = target::resolve(target, self.dot_files, &mut decoded).map(|found| {
+        let destination = target::resolve(target, self.dot_files, &mut decoded).map(|found| {
             self.looked_ns = 0;
-            match self.resource(found.path, clock, counters) {
+            match self.destination(found.path, clock, counters) {
                 // Another file may stand for the directory by now.
-                Resource::Doubtful(atom, _) => self.look(found.path, Some(atom), clock, counters),
-                resource => resource,
+                Destination::Doubtful(resource, _) => self.look(found.path, Some(resource), clock, counters),
+                destination => destination,
             }
         });
         self.decoded = decoded;
-        LookedUp(resource)
+        LookedUp(destination)
     }
 
     /// Makes the response to a GET or HEAD of what was looked up for its target; as [`respond`](Self::respond) does.
@@ -67,14 +67,14 @@ impl Site {
         persistence: Persistence,
         (clock, counters): (&Clock, &LoopCounters),
         out: &mut Exchange,
-    ) -> Option<Rc<Atom>> {
+    ) -> Option<Rc<Resource>> {
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let mut decoded = std::mem::take(&mut self.decoded);
         let mut page = None;
         match (target::resolve(request.target, self.dot_files, &mut decoded), looked_up.0) {
-            (Ok(found), Ok(resource)) => {
+            (Ok(found), Ok(destination)) => {
                 let asked = Asked { request, peer, path: found.path, persistence, clock, counters };
-                page = self.answer(asked, &found, resource, out);
+                page = self.answer(asked, &found, destination, out);
             }
             (Err(BadTarget::Malformed), _) | (_, Err(BadTarget::Malformed)) => {
                 error_page::write(out, 400, extra, clock, persistence);

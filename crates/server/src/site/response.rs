@@ -5,11 +5,11 @@ use crate::counters::LoopCounters;
 use crate::counters::static_probe::static_probe;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::{Exchange, Source};
-use crate::files::atom::{Atom, Description, Encodings};
 use crate::files::cache::{Found, TOLD_MS, UNTOLD_MS};
 use crate::files::conditional::{self, Verdict};
 use crate::files::encodings;
 use crate::files::head::{self, Persistence};
+use crate::files::resource::{Description, Encodings, Resource};
 use crate::files::settings::Compression;
 use crate::files::stamp::Stamp;
 use crate::http::media_type;
@@ -20,7 +20,7 @@ use crate::http::target::{self, BadTarget};
 use crate::io::clock::Clock;
 use crate::policy::client_peer::ClientPeer;
 use crate::site::assembly;
-use crate::site::resource::{Located, Resource, status_of};
+use crate::site::destination::{Destination, Located, status_of};
 use crate::site::slash::redirect;
 use crate::site::state::Site;
 use std::cell::OnceCell;
@@ -49,7 +49,7 @@ impl Site {
         clock: &Clock,
         counters: &LoopCounters,
         out: &mut Exchange,
-    ) -> Option<Rc<Atom>> {
+    ) -> Option<Rc<Resource>> {
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         match request.method {
             Method::Get | Method::Head => {}
@@ -67,9 +67,9 @@ impl Site {
         match target::resolve(request.target, self.dot_files, &mut decoded) {
             Ok(found) => {
                 self.looked_ns = 0;
-                let resource = self.resource(found.path, clock, counters);
+                let destination = self.destination(found.path, clock, counters);
                 let asked = Asked { request, peer, path: found.path, persistence, clock, counters };
-                page = self.answer(asked, &found, resource, out);
+                page = self.answer(asked, &found, destination, out);
             }
             Err(BadTarget::Malformed) => error_page::write(out, 400, extra, clock, persistence),
             Err(BadTarget::Closed) => error_page::write(out, 404, extra, clock, persistence),
@@ -85,40 +85,40 @@ impl Site {
         &mut self,
         asked: Asked<'_>,
         found: &target::Target<'_>,
-        mut resource: Resource,
+        mut destination: Destination,
         out: &mut Exchange,
-    ) -> Option<Rc<Atom>> {
+    ) -> Option<Rc<Resource>> {
         let Asked { request, peer, path, persistence, clock, counters } = asked;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
-        if resource.is_governed() {
+        if destination.is_governed() {
             // No closure: it would be a function of its own, as there are two callers.
             let again = match peer.leased {
-                Some(leased) => self.again((request, path, leased), &resource, clock, counters, out),
+                Some(leased) => self.again((request, path, leased), &destination, clock, counters, out),
                 None => None,
             };
-            if let Some(atom) = again {
-                resource = Resource::Atom(atom);
+            if let Some(resource) = again {
+                destination = Destination::Resource(resource);
             } else {
                 // Made anew, so that the one that all requests bring stays in registers.
                 let asked = Asked { request, peer, path, persistence, clock, counters };
-                resource = self.govern(&asked, resource, out);
+                destination = self.govern(&asked, destination, out);
                 self.tell_waits(out);
             }
         }
-        match resource {
-            Resource::Atom(atom) if atom.template.is_some() => return Some(atom),
-            Resource::Atom(atom) | Resource::Doubtful(atom, _) => {
-                let atom = self.form(request, found.path, atom, false, clock, counters);
-                self.content(request, atom, clock, persistence, out);
+        match destination {
+            Destination::Resource(resource) if resource.template.is_some() => return Some(resource),
+            Destination::Resource(resource) | Destination::Doubtful(resource, _) => {
+                let resource = self.form(request, found.path, resource, false, clock, counters);
+                self.content(request, resource, clock, persistence, out);
             }
-            Resource::Directory(directory, fresh_ms) => {
+            Destination::Directory(directory, fresh_ms) => {
                 let opened = Some((directory, fresh_ms));
                 self.list_directory(opened, found, extra, (clock, counters), persistence, out);
             }
-            Resource::Listed => self.list_directory(None, found, extra, (clock, counters), persistence, out),
-            Resource::Redirect => redirect(found, extra, clock, persistence, out),
-            Resource::Failed(status) => error_page::write(out, status, extra, clock, persistence),
-            Resource::Answered => {}
+            Destination::Listed => self.list_directory(None, found, extra, (clock, counters), persistence, out),
+            Destination::Redirect => redirect(found, extra, clock, persistence, out),
+            Destination::Failed(status) => error_page::write(out, status, extra, clock, persistence),
+            Destination::Answered => {}
         }
         None
     }
@@ -126,16 +126,18 @@ impl Site {
     /// Finds content in the cache, or on disk and then in the cache.
     #[expect(clippy::inline_always, reason = "the probe in a copy that is never called would never fire")]
     #[inline(always)]
-    pub(super) fn resource(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Resource {
+    pub(super) fn destination(&mut self, path: &[u8], clock: &Clock, counters: &LoopCounters) -> Destination {
         static_probe!("cache");
         let stale = match self.cache.find(path, clock.now_ms) {
-            Found::Fresh(atom) => {
+            Found::Fresh(resource) => {
                 counters.cache_hits.add(1);
-                return Resource::Atom(atom);
+                return Destination::Resource(resource);
             }
-            Found::Stale(atom, known_ms) if atom.is_governed => return Resource::Doubtful(atom, known_ms),
-            Found::Stale(atom, _) => Some(atom),
-            Found::Missing if self.listings.has(path, clock.now_ms) => return Resource::Listed,
+            Found::Stale(resource, known_ms) if resource.is_governed => {
+                return Destination::Doubtful(resource, known_ms);
+            }
+            Found::Stale(resource, _) => Some(resource),
+            Found::Missing if self.listings.has(path, clock.now_ms) => return Destination::Listed,
             Found::Missing => None,
         };
         self.look(path, stale, clock, counters)
@@ -145,10 +147,10 @@ impl Site {
     pub(super) fn look_now(
         &mut self,
         path: &[u8],
-        stale: Option<Rc<Atom>>,
+        stale: Option<Rc<Resource>>,
         clock: &Clock,
         counters: &LoopCounters,
-    ) -> Resource {
+    ) -> Destination {
         static_probe!("file");
         // Before the look at the file, so that no change falls between the two.
         let device = self.watches.cover(&self.root, path, clock.now_ms);
@@ -159,9 +161,11 @@ impl Site {
             _ => path.to_vec(),
         };
         let fresh_ms = located.as_ref().map_or(UNTOLD_MS, |located| self.fresh_ms(located, &name, device));
-        if let Some(atom) = stale {
+        if let Some(resource) = stale {
             let is_same = match &located {
-                Ok(Located::File(_, metadata) | Located::Index(_, metadata, _)) => self.is_same(&atom, &name, metadata),
+                Ok(Located::File(_, metadata) | Located::Index(_, metadata, _)) => {
+                    self.is_same(&resource, &name, metadata)
+                }
                 Ok(_) => false,
                 // Without descriptors or memory for a look, the content of a second ago is better than an error.
                 Err(error) => status_of(error) >= 500,
@@ -169,37 +173,37 @@ impl Site {
             if is_same {
                 self.cache.confirm(path, clock.now_ms, fresh_ms);
                 counters.cache_hits.add(1);
-                return Resource::Atom(atom);
+                return Destination::Resource(resource);
             }
             self.cache.remove(path);
             counters.cache_stale.add(1);
         }
         counters.cache_misses.add(1);
         let loaded = located.and_then(|located| match located {
-            Located::Redirect => Ok(Resource::Redirect),
-            Located::Directory(Some(directory)) => Ok(Resource::Directory(directory, fresh_ms)),
-            Located::Directory(None) => Ok(Resource::Failed(403)),
+            Located::Redirect => Ok(Destination::Redirect),
+            Located::Directory(Some(directory)) => Ok(Destination::Directory(directory, fresh_ms)),
+            Located::Directory(None) => Ok(Destination::Failed(403)),
             Located::File(file, metadata) | Located::Index(file, metadata, _) => {
-                let atom = Rc::new(self.load(file, &metadata, path, &name, clock.unix_s)?);
-                counters.cache_fills.add(u64::from(atom.was_read));
-                counters.cache_evictions.add(self.cache.insert(path, &atom, clock.now_ms, fresh_ms));
-                Ok(Resource::Atom(atom))
+                let resource = Rc::new(self.load(file, &metadata, path, &name, clock.unix_s)?);
+                counters.cache_fills.add(u64::from(resource.was_read));
+                counters.cache_evictions.add(self.cache.insert(path, &resource, clock.now_ms, fresh_ms));
+                Ok(Destination::Resource(resource))
             }
         });
-        loaded.unwrap_or_else(|error| Resource::Failed(status_of(&error)))
+        loaded.unwrap_or_else(|error| Destination::Failed(status_of(&error)))
     }
 
     /// Whether a file and its compressed neighbours are what they were.
-    fn is_same(&self, atom: &Atom, name: &[u8], metadata: &Metadata) -> bool {
+    fn is_same(&self, resource: &Resource, name: &[u8], metadata: &Metadata) -> bool {
         let stamp = Stamp::of(metadata);
-        let compression = if atom.own_coding.is_some() { &Compression::NONE } else { &self.compression };
+        let compression = if resource.own_coding.is_some() { &Compression::NONE } else { &self.compression };
         let neighbours = encodings::neighbours(&self.root, name, stamp, compression);
-        stamp == atom.stamp
-            && *atom.path == *name
-            && !atom.is_ambiguous
-            && (atom.template.is_some()
+        stamp == resource.stamp
+            && *resource.path == *name
+            && !resource.is_ambiguous
+            && (resource.template.is_some()
                 || neighbours
-                    == atom.encodings.as_ref().map_or_else(Default::default, |encodings| encodings.neighbours()))
+                    == resource.encodings.as_ref().map_or_else(Default::default, |encodings| encodings.neighbours()))
     }
 
     /// How long a file, or a listing, needs no look: long where the kernel tells of every change that it can tell of.
@@ -215,7 +219,7 @@ impl Site {
         if is_told { TOLD_MS } else { UNTOLD_MS }
     }
 
-    fn load(&self, file: File, metadata: &Metadata, path: &[u8], name: &[u8], now_s: u64) -> io::Result<Atom> {
+    fn load(&self, file: File, metadata: &Metadata, path: &[u8], name: &[u8], now_s: u64) -> io::Result<Resource> {
         let stamp = Stamp::of(metadata);
         let content_type = media_type::of(name, &self.media_types);
         let own_coding = media_type::coding_of(name, &self.media_types).filter(|_| media_type::is_gzip(&file));
@@ -241,23 +245,23 @@ impl Site {
         };
         let held_bytes_max =
             if is_page { self.memory_bytes_max.max(assembly::HELD_BYTES_MAX) } else { self.memory_bytes_max };
-        let mut atom = Atom::load(file, &self.shared_content, held_bytes_max, &of)?;
-        atom.is_ambiguous = atom.stamp.is_ambiguous(AMBIGUOUS);
-        atom.template = is_page.then(OnceCell::new);
-        atom.asked_as = std::str::from_utf8(path).ok().filter(|_| is_governed).map(Box::from);
+        let mut resource = Resource::load(file, &self.shared_content, held_bytes_max, &of)?;
+        resource.is_ambiguous = resource.stamp.is_ambiguous(AMBIGUOUS);
+        resource.template = is_page.then(OnceCell::new);
+        resource.asked_as = std::str::from_utf8(path).ok().filter(|_| is_governed).map(Box::from);
         if varies {
             let (root, shared_content) = (&self.root, &*self.shared_content);
             let encodings = Encodings::load(root, name, neighbours, makes, shared_content, self.memory_bytes_max, &of);
-            atom.encodings = Some(Box::new(encodings));
+            resource.encodings = Some(Box::new(encodings));
         }
-        Ok(atom)
+        Ok(resource)
     }
 
     /// The file that a target leads to, for a page; none where a request for it would not get a file.
-    pub(crate) fn part(&mut self, target: &str, clock: &Clock, counters: &LoopCounters) -> Option<Rc<Atom>> {
+    pub(crate) fn part(&mut self, target: &str, clock: &Clock, counters: &LoopCounters) -> Option<Rc<Resource>> {
         let mut decoded = Vec::new();
         let found = target::resolve(target, self.dot_files, &mut decoded).ok()?;
-        self.atom(found.path, clock, counters)
+        self.resource(found.path, clock, counters)
     }
 
     /// The form of the content that suits the client best; of what is stale none is made that is not there.
@@ -265,21 +269,23 @@ impl Site {
         &mut self,
         request: &Request<'_>,
         path: &[u8],
-        atom: Rc<Atom>,
+        resource: Rc<Resource>,
         is_stale: bool,
         clock: &Clock,
         counters: &LoopCounters,
-    ) -> Rc<Atom> {
-        let (Some(encodings), Some(lines)) = (&atom.encodings, request.accept_encoding_lines()) else { return atom };
+    ) -> Rc<Resource> {
+        let (Some(encodings), Some(lines)) = (&resource.encodings, request.accept_encoding_lines()) else {
+            return resource;
+        };
         let mut grown = 0;
         let shared_content = (!is_stale).then_some(&*self.shared_content);
         let chosen =
-            encodings.choose(&atom, self.accepted.read_lines(&lines), shared_content, clock.unix_s, &mut grown);
+            encodings.choose(&resource, self.accepted.read_lines(&lines), shared_content, clock.unix_s, &mut grown);
         if grown > 0 {
             counters.cache_evictions.add(self.cache.grow(path, grown));
         }
         counters.forms_refused.add(self.shared_content.take_refused());
-        let Some(form) = chosen.filter(|form| !is_stale || form.is_unchanged()) else { return atom };
+        let Some(form) = chosen.filter(|form| !is_stale || form.is_unchanged()) else { return resource };
         counters.coded_responses.add(1);
         form
     }
@@ -327,14 +333,14 @@ impl Site {
     pub(super) fn content(
         &mut self,
         request: &Request<'_>,
-        atom: Rc<Atom>,
+        resource: Rc<Resource>,
         clock: &Clock,
         persistence: Persistence,
         out: &mut Exchange,
     ) {
-        let size = atom.size();
+        let size = resource.size();
         let verdict =
-            if request.is_conditional { conditional::judge(request, &atom, clock.unix_s) } else { Verdict::Whole };
+            if request.is_conditional { conditional::judge(request, &resource, clock.unix_s) } else { Verdict::Whole };
         let ranges = match (verdict, request.range) {
             (Verdict::Ranges, Some(field)) => range::parse(field, size, self.ranges_max),
             _ => Ranges::Whole,
@@ -343,12 +349,12 @@ impl Site {
         let head = &mut out.response.head;
         match (verdict, ranges) {
             (Verdict::Failed, _) => {
-                let extra = Extra { fields: &atom.validators, ..extra };
+                let extra = Extra { fields: &resource.validators, ..extra };
                 return error_page::write(out, 412, extra, clock, persistence);
             }
             (Verdict::NotModified, _) => {
                 out.status = 304;
-                head::other(head, 304, &[&atom.validators], clock, persistence);
+                head::other(head, 304, &[&resource.validators], clock, persistence);
                 out.head_bytes = head.len() as u64;
                 return;
             }
@@ -358,18 +364,18 @@ impl Site {
             }
             (_, Ranges::Whole) => {
                 out.status = 200;
-                head::whole(head, &atom, clock, persistence);
+                head::whole(head, &resource, clock, persistence);
                 out.head_bytes = head.len() as u64;
                 if !extra.head_only && size > 0 {
                     out.response.parts.push(Part { head_end: out.head_bytes, start: 0, end: size });
                 }
             }
-            (_, Ranges::Some(ranges)) => self.partial(&ranges, &atom, clock, persistence, out),
+            (_, Ranges::Some(ranges)) => self.partial(&ranges, &resource, clock, persistence, out),
         }
         if !out.response.parts.is_empty() {
-            out.response.atom = Some(atom.id);
-            out.response.variant = atom.variant;
-            out.source = Source::Content(atom);
+            out.response.resource = Some(resource.id);
+            out.response.variant = resource.variant;
+            out.source = Source::Content(resource);
         }
     }
 
@@ -377,19 +383,23 @@ impl Site {
     fn partial(
         &mut self,
         ranges: &[(u64, u64)],
-        atom: &Atom,
+        resource: &Resource,
         clock: &Clock,
         persistence: Persistence,
         out: &mut Exchange,
     ) {
-        let size = atom.size();
+        let size = resource.size();
         let content_range = |(start, end): (u64, u64)| format!("Content-Range: bytes {start}-{}/{size}\r\n", end - 1);
         out.status = 206;
         let response = &mut out.response;
         if let [(start, end)] = *ranges {
-            let fields =
-                format!("{}Content-Length: {}\r\n{}", atom.type_and_coding(), end - start, content_range((start, end)));
-            head::other(&mut response.head, 206, &[fields.as_bytes(), &atom.validators], clock, persistence);
+            let fields = format!(
+                "{}Content-Length: {}\r\n{}",
+                resource.type_and_coding(),
+                end - start,
+                content_range((start, end))
+            );
+            head::other(&mut response.head, 206, &[fields.as_bytes(), &resource.validators], clock, persistence);
             out.head_bytes = response.head.len() as u64;
             response.parts.push(Part { head_end: out.head_bytes, start, end });
             return;
@@ -399,7 +409,7 @@ impl Site {
         let between: Vec<String> = ranges
             .iter()
             .map(|range| {
-                let content_type = &atom.content_type;
+                let content_type = &resource.content_type;
                 format!("\r\n--{boundary}\r\nContent-Type: {content_type}\r\n{}\r\n", content_range(*range))
             })
             .collect();
@@ -408,10 +418,10 @@ impl Site {
         let content: u64 = ranges.iter().map(|(start, end)| end - start).sum();
         let fields = format!(
             "Content-Type: multipart/byteranges; boundary={boundary}\r\n{}Content-Length: {}\r\n",
-            atom.coding_field(),
+            resource.coding_field(),
             content + literal as u64
         );
-        head::other(&mut response.head, 206, &[fields.as_bytes(), &atom.validators], clock, persistence);
+        head::other(&mut response.head, 206, &[fields.as_bytes(), &resource.validators], clock, persistence);
         out.head_bytes = response.head.len() as u64;
         for (text, (start, end)) in between.iter().zip(ranges) {
             response.head.extend_from_slice(text.as_bytes());

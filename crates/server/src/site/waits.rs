@@ -2,10 +2,10 @@
 
 use crate::counters::LoopCounters;
 use crate::exchange::life::Exchange;
-use crate::files::atom::Atom;
+use crate::files::resource::Resource;
 use crate::io::clock::Clock;
 use crate::policy::throttle::Place;
-use crate::site::resource::Resource;
+use crate::site::destination::Destination;
 use crate::site::state::Site;
 use std::rc::Rc;
 use std::time::Instant;
@@ -20,10 +20,10 @@ impl Site {
     pub(super) fn look(
         &mut self,
         path: &[u8],
-        stale: Option<Rc<Atom>>,
+        stale: Option<Rc<Resource>>,
         clock: &Clock,
         counters: &LoopCounters,
-    ) -> Resource {
+    ) -> Destination {
         // Content that is in memory passes none of this.
         let began = self.policy_client.is_some().then(Instant::now);
         let found = self.look_now(path, stale, clock, counters);

@@ -4,8 +4,8 @@ use super::warming::Listed;
 use crate::counters::LoopCounters;
 use crate::http::pattern::Pattern;
 use crate::io::clock::Clock;
+use crate::site::destination::Located;
 use crate::site::listing;
-use crate::site::resource::Located;
 use crate::site::state::Site;
 use crate::site::warming::WAITING_MAX;
 
@@ -47,7 +47,7 @@ impl Site {
     }
 
     fn load_matching(&mut self, path: &[u8], pattern: &Pattern, clock: &Clock, counters: &LoopCounters) {
-        if pattern.matches(path) && self.atom(path, clock, counters).is_some() {
+        if pattern.matches(path) && self.resource(path, clock, counters).is_some() {
             counters.warmed.add(1);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::counters::Counters;
 use crate::exchange::send::{PIECES_MAX, Sink};
-use crate::files::atom;
+use crate::files::resource;
 use crate::io::epoll;
 use rustls::{HandshakeKind, ServerConnection};
 use std::fs::File;
@@ -216,7 +216,7 @@ impl Sink for Sealing<'_> {
     fn send_file(&mut self, file: &File, is_unchanged: &dyn Fn() -> bool, start: u64, len: u64) -> io::Result<u64> {
         self.session.push(self.fd)?;
         let mut copied = std::mem::take(self.copied);
-        let read = atom::read_some(file, start, len.min(SEALED_BYTES_MAX as u64), &mut copied);
+        let read = resource::read_some(file, start, len.min(SEALED_BYTES_MAX as u64), &mut copied);
         // After the bytes are here, so that no change falls between the look and them.
         let read =
             read.and_then(|()| if is_unchanged() { Ok(()) } else { Err(io::ErrorKind::StaleNetworkFileHandle.into()) });

@@ -5,7 +5,7 @@ use crate::files::stamp::Stamp;
 use crate::files::variants;
 use crate::http::client_hints;
 use crate::http::coding::CODINGS;
-use crate::http::response::{AtomId, Digest, Variant};
+use crate::http::response::{Digest, ResourceId, Variant};
 use crate::io::clock::http_date;
 use crate::pages::template::Template;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -36,8 +36,8 @@ pub(crate) enum Content {
 
 /// Content with everything that a response says about it.
 #[derive(Debug)]
-pub(crate) struct Atom {
-    pub(crate) id: AtomId,
+pub(crate) struct Resource {
+    pub(crate) id: ResourceId,
     pub(crate) stamp: Stamp,
     /// Which form of the file's content this is.
     pub(crate) variant: Variant,
@@ -98,7 +98,7 @@ pub(crate) struct Description {
     pub(crate) now_s: u64,
 }
 
-impl Atom {
+impl Resource {
     /// Takes up an open file; up to `memory_bytes_max` the content is held in memory.
     pub(crate) fn load(
         file: File,
@@ -115,8 +115,8 @@ impl Atom {
             }
             if let Some(bytes) = shared.fill(&file, stamp, &mut was_read)? {
                 let digest = shared.digest(None).unwrap_or_else(|| stamp.digest());
-                let atom = Self::describe(stamp, digest, Content::Memory(bytes), shared, of);
-                return Ok(Self { was_read, ..atom });
+                let resource = Self::describe(stamp, digest, Content::Memory(bytes), shared, of);
+                return Ok(Self { was_read, ..resource });
             }
         }
         // It changes all the time; what is sent is then what the file holds when it is sent.
@@ -162,7 +162,7 @@ impl Atom {
         if of.asks_hints {
             validators.push_str(&format!("Accept-CH: {}\r\n", client_hints::NAMES));
         }
-        let mut atom = Self {
+        let mut resource = Self {
             id,
             stamp,
             variant: of.variant,
@@ -187,8 +187,8 @@ impl Atom {
             chosen: OnceCell::new(),
             aged: RefCell::default(),
         };
-        atom.describe_whole();
-        atom
+        resource.describe_whole();
+        resource
     }
 
     /// Makes the fields of a response with the whole content.
@@ -218,32 +218,32 @@ impl Atom {
     /// What others may get is not kept for them, and only the tag says which one it is: variants may be of one time.
     fn describe_chosen(&self, variant: Option<&str>) -> Self {
         let etag = variant.map_or_else(|| self.etag.clone(), |name| variants::tag(&self.etag, name));
-        let mut atom = Self { etag, ..self.described_anew() };
+        let mut resource = Self { etag, ..self.described_anew() };
         let is_coded = self.variant != Variant::Identity || self.encodings.is_some();
         let coding = if is_coded { "Vary: Accept-Encoding\r\n" } else { "" };
-        let hints = atom.hint_fields();
-        atom.validators = format!("ETag: {}\r\n{PRIVATE}{coding}{hints}", atom.etag).into_bytes();
-        atom.describe_whole();
-        atom
+        let hints = resource.hint_fields();
+        resource.validators = format!("ETag: {}\r\n{PRIVATE}{coding}{hints}", resource.etag).into_bytes();
+        resource.describe_whole();
+        resource
     }
 
     /// The same as it is sent when it is stale: with its age (RFC 9111 section 5.1), and with `no-cache` (section
     /// 5.2.2.4), so that caches drop it as soon as this server does. The head is made once a second.
     pub(crate) fn aged(&self, age_s: u64) -> Rc<Self> {
         let mut aged = self.aged.borrow_mut();
-        if let Some((_, atom)) = aged.as_ref().filter(|(of, _)| *of == age_s) {
-            return Rc::clone(atom);
+        if let Some((_, resource)) = aged.as_ref().filter(|(of, _)| *of == age_s) {
+            return Rc::clone(resource);
         }
-        let mut atom = Self { etag: self.etag.clone(), modified_s: self.modified_s, ..self.described_anew() };
+        let mut resource = Self { etag: self.etag.clone(), modified_s: self.modified_s, ..self.described_anew() };
         let said = String::from_utf8_lossy(&self.validators);
         // What was chosen for one client stays that client's.
         let is_private = said.contains(PRIVATE);
         let keeping = if is_private { PRIVATE_NOT_AGAIN } else { NOT_AGAIN };
-        atom.validators = format!("{}Age: {age_s}\r\n{keeping}", said.replace(PRIVATE, "")).into_bytes();
-        atom.describe_whole();
-        let atom = Rc::new(atom);
-        *aged = Some((age_s, Rc::clone(&atom)));
-        atom
+        resource.validators = format!("{}Age: {age_s}\r\n{keeping}", said.replace(PRIVATE, "")).into_bytes();
+        resource.describe_whole();
+        let resource = Rc::new(resource);
+        *aged = Some((age_s, Rc::clone(&resource)));
+        resource
     }
 
     /// The same content, of which nothing is said yet.
@@ -310,7 +310,7 @@ impl Atom {
             Content::Memory(_) => true,
             // A change of the file's name, links or mode moves its ctime too. That alone is no reason to cut a response
             // off, so only what a write changes is compared.
-            Content::File(file) => AtomId::of(file).is_ok_and(|id| id == self.id),
+            Content::File(file) => ResourceId::of(file).is_ok_and(|id| id == self.id),
         }
     }
 }
@@ -324,7 +324,7 @@ pub(crate) fn read_some(file: &File, start: u64, len: u64, out: &mut Vec<u8>) ->
     read.map(drop)
 }
 
-impl AtomId {
+impl ResourceId {
     /// The identity of what is open, by `fstat` itself: what the libraries call in its place looks for a path first,
     /// and it is asked each time that a piece is sent.
     fn of(file: &File) -> io::Result<Self> {
@@ -343,7 +343,7 @@ impl AtomId {
 #[derive(Debug, Default)]
 pub(crate) struct Encodings {
     /// In the order of [`CODINGS`].
-    pub(super) ready: [OnceCell<Rc<Atom>>; CODINGS.len()],
+    pub(super) ready: [OnceCell<Rc<Resource>>; CODINGS.len()],
     /// What neighbours there were when the file was loaded.
     pub(super) neighbours: Neighbours,
     /// Whether forms may be made here.

@@ -1,6 +1,6 @@
 //! What a path leads to.
 
-use crate::files::atom::Atom;
+use crate::files::resource::Resource;
 use std::fs::{File, Metadata};
 use std::io;
 use std::rc::Rc;
@@ -17,10 +17,10 @@ pub(super) enum Located {
 }
 
 /// The same, ready to be served.
-pub(super) enum Resource {
-    Atom(Rc<Atom>),
+pub(super) enum Destination {
+    Resource(Rc<Resource>),
     /// Governed content whose file would have to be looked at first; with when it was known to be what the file has.
-    Doubtful(Rc<Atom>, u64),
+    Doubtful(Rc<Resource>, u64),
     /// With how long its listing may be kept.
     Directory(File, u64),
     /// A directory without an index of which a listing is kept.
@@ -31,11 +31,11 @@ pub(super) enum Resource {
     Answered,
 }
 
-impl Resource {
+impl Destination {
     /// Whether the adviser is to be asked about it.
     #[inline]
     pub(super) fn is_governed(&self) -> bool {
-        matches!(self, Self::Atom(atom) | Self::Doubtful(atom, _) if atom.is_governed)
+        matches!(self, Self::Resource(resource) | Self::Doubtful(resource, _) if resource.is_governed)
     }
 }
 
