@@ -18,6 +18,7 @@
 //! | `telemetry/` | access log, admin page, business transactions (ARM) |
 //! | `exchange/` | the life of a request: its body, the response's source and how it is sent, applications |
 //! | `tls/`, `transport/` | what the bytes of a connection go through: TLS, the socket, io_uring |
+//! | `upstream/` | servers that are asked over HTTP, FastCGI, SCGI or uwsgi |
 //! | `site/` | what answers for a path below a root |
 //! | `routing/` | hosts, tables of paths, access, passwords, rates, redirects, rewrites |
 //! | `config/` | the file of configuration; it puts together what each room lets a caller choose |
@@ -102,6 +103,7 @@ mod site;
 mod telemetry;
 mod tls;
 mod transport;
+mod upstream;
 
 pub use certificates::settings::CertificateFiles;
 pub use config::options::Options;

@@ -24,6 +24,7 @@ const ROOMS: &[&str] = &[
     "exchange",
     "tls",
     "transport",
+    "upstream",
     "site",
     "routing",
     "config",

@@ -1,0 +1,4 @@
+//! What answers a request elsewhere: servers that are asked over HTTP, FastCGI, SCGI or uwsgi.
+
+pub(crate) mod message;
+pub(crate) mod settings;
