@@ -20,9 +20,11 @@ use crate::quic;
 use crate::tls::Session;
 use crate::transport::ring::Ring;
 use crate::transport::{Lane, Transport};
+use crate::upstream::links::{LINK_BIT, Links};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -54,7 +56,9 @@ pub(crate) const READABLE: Readiness = Readiness { readable: true, ..NONE };
 
 /// One loop with its connections.
 pub(crate) struct EventLoop {
-    pub(crate) epoll: Epoll,
+    pub(crate) epoll: Rc<Epoll>,
+    /// What leads to upstreams.
+    links: Rc<Links>,
     pub(super) listeners: Vec<Listener>,
     quic: Vec<quic::Endpoint>,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -82,7 +86,7 @@ pub(crate) struct EventLoop {
 
 impl EventLoop {
     pub(crate) fn new(
-        epoll: Epoll,
+        (epoll, links): (Rc<Epoll>, Rc<Links>),
         listeners: Vec<Listener>,
         quic: Vec<quic::Endpoint>,
         tls: Option<Arc<rustls::ServerConfig>>,
@@ -92,6 +96,7 @@ impl EventLoop {
     ) -> Self {
         Self {
             epoll,
+            links,
             listeners,
             quic,
             tls,
@@ -161,7 +166,8 @@ impl EventLoop {
                 // The structure is packed, so the token is copied out before it is compared.
                 let token = event.u64;
                 match token {
-                    _ if token <= RESERVED => self.turn(token, Readiness::of(event)),
+                    _ if token <= RESERVED && token & LINK_BIT == 0 => self.turn(token, Readiness::of(event)),
+                    _ if token <= RESERVED => self.turn_link(token, Readiness::of(event)),
                     WATCHES => {}
                     WAKER => self.drain_mailbox(),
                     _ if token > LISTENERS => self.accept(token),
@@ -175,6 +181,7 @@ impl EventLoop {
                 }
             }
             self.work_quic();
+            self.resume_upstreams();
             if self.state.clock.now_ms >= self.next_sweep_ms {
                 self.sweep();
             }
@@ -238,11 +245,34 @@ impl EventLoop {
 
     /// Gives the connections a turn whose applications have asked for it.
     fn resume_applications(&mut self) {
-        for Address { token, connection } in self.state.applications.wakes.take() {
-            match token {
-                Some(token) => self.turn(token, NONE),
-                None => self.quic.iter_mut().for_each(|endpoint| endpoint.resume_application(connection)),
-            }
+        for address in self.state.applications.wakes.take() {
+            self.resume(address);
+        }
+    }
+
+    /// Lets the request go on that uses a connection with an upstream.
+    fn turn_link(&mut self, token: u64, readiness: Readiness) {
+        self.links.set_now(self.state.clock.now_ms);
+        if let Some(address) = self.links.note(token, readiness) {
+            self.resume(address);
+        }
+    }
+
+    /// Lets requests go on for which another one has made place, or whose time is over.
+    fn resume_upstreams(&mut self) {
+        if self.links.take_stale() {
+            self.state.router.drop_stale_links();
+        }
+        for address in self.links.take_ready() {
+            self.resume(address);
+        }
+    }
+
+    /// Gives a connection a turn for one of its requests.
+    fn resume(&mut self, Address { token, connection }: Address) {
+        match token {
+            Some(token) => self.turn(token, NONE),
+            None => self.quic.iter_mut().for_each(|endpoint| endpoint.resume_application(connection)),
         }
     }
 
@@ -269,7 +299,7 @@ impl EventLoop {
 
     /// Sleeps without end only where nothing has a deadline.
     fn timeout_ms(&self) -> i32 {
-        if !self.again.is_empty() || !self.closing.is_empty() {
+        if !self.again.is_empty() || !self.closing.is_empty() || self.links.has_ready() {
             return 0;
         }
         let log_is_empty = self.state.log.as_ref().is_none_or(crate::telemetry::access_log::LogBuffer::is_empty);
@@ -474,6 +504,8 @@ impl EventLoop {
             self.listen(Interest::Level);
         }
         self.ask_again();
+        self.links.sweep(now_ms);
+        self.state.router.sweep_upstreams(now_ms);
         self.state.router.ask_again(&self.state.counters.0[self.state.index]);
         for token in
             self.connections.tokens(|connection| connection.is_leaving(now_ms) || connection.is_kept_waiting(now_ms))

@@ -33,6 +33,7 @@ use crate::telemetry::access_log::LogBuffer;
 
 use crate::telemetry::arm_requests::ArmRequests;
 use crate::transport::ring::Ring;
+use crate::upstream::links::Links;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,6 +72,8 @@ impl Start {
         stopping: &AtomicBool,
         files_max: usize,
     ) -> std::io::Result<()> {
+        let epoll = Rc::new(self.epoll);
+        let links = Links::new(Rc::clone(&epoll));
         let watcher = Rc::new(if options.watches_max > 0 { Watcher::new() } else { Watcher::deaf() });
         let index = self.hosts.index;
         let policy_client = options.adviser.as_ref().map(|adviser| {
@@ -88,7 +91,7 @@ impl Start {
                     Arc::clone(&self.waker),
                     &bounds,
                     word,
-                    share,
+                    (share, Rc::clone(&links)),
                 )?))
             }
         };
@@ -103,7 +106,7 @@ impl Start {
         let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, &former);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
         let role = (self.role, options.adviser.is_some().then(Rounds::default));
-        let event_loop = EventLoop::new(self.epoll, self.listeners, quic, self.tls, state, Arc::clone(open), role);
+        let event_loop = EventLoop::new((epoll, links), self.listeners, quic, self.tls, state, Arc::clone(open), role);
         event_loop.run(&self.waker, stopping)
     }
 }

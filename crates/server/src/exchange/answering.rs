@@ -1,12 +1,13 @@
 //! How an application's response becomes what is sent.
 
-use crate::exchange::application::{ApplicationHandle, RequestHead, Wake};
+use crate::exchange::application::{Answerer, Caller, RequestHead};
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::{ByApplication, Exchange, Finish, Source};
+use crate::exchange::reply::{HeadOf, ReplyHead};
 use crate::exchange::streamed::{Frames, GivenUp, Manner, Streamed};
 use crate::files::head;
 use crate::io::clock::Clock;
-use std::io;
+use std::io::{self, Write as _};
 
 /// What became of an application's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,8 +21,8 @@ pub(crate) enum Went {
 impl Exchange {
     /// Has an application answer the request; it begins when the protocol says so.
     #[cold]
-    pub(crate) fn choose(&mut self, application: ApplicationHandle, finish: Finish) {
-        let (streamed, finish) = (Streamed::chosen(application), Some(finish));
+    pub(crate) fn choose(&mut self, answerer: Answerer, finish: Finish) {
+        let (streamed, finish) = (Streamed::chosen(answerer), Some(finish));
         self.source = Source::Application(Box::new(ByApplication { streamed, finish }));
     }
 
@@ -34,9 +35,9 @@ impl Exchange {
 
     /// Has the application begin that was chosen for the request.
     #[cold]
-    pub(crate) fn begin_application(&mut self, head: &RequestHead<'_>, wake: Wake, manner: Manner) {
+    pub(crate) fn begin_application(&mut self, head: &RequestHead<'_>, caller: &Caller<'_>, manner: Manner) {
         if let Some(streamed) = self.streamed() {
-            streamed.begin(head, wake, manner);
+            streamed.begin(head, caller, manner);
         }
     }
 
@@ -57,12 +58,16 @@ impl Exchange {
             return Ok(Went::Nowhere);
         }
         self.release();
+        if self.give_interims() {
+            return Ok(Went::On);
+        }
         self.begin_reply(clock);
         let Self { response, source: Source::Application(by), status, .. } = self else { return Ok(Went::Nowhere) };
         if *status != 0 {
             by.streamed.move_on(&mut response.head);
         }
-        Ok(if response.head.is_empty() && !by.streamed.is_over() { Went::Nowhere } else { Went::On })
+        let has_some = !response.head.is_empty() || by.streamed.is_over() || !by.streamed.reply.interims.is_empty();
+        Ok(if has_some { Went::On } else { Went::Nowhere })
     }
 
     /// Makes room for the next piece in the place of one that was sent.
@@ -74,16 +79,54 @@ impl Exchange {
         }
     }
 
+    /// Writes interim responses, which go out before the head; whether there were any. A client of HTTP/1.0 gets none
+    /// (RFC 9110 section 15.2).
+    fn give_interims(&mut self) -> bool {
+        let Some(streamed) = self.streamed() else { return false };
+        if streamed.reply.interims.is_empty() || streamed.manner.minor >= 2 {
+            return false;
+        }
+        let interims = std::mem::take(&mut streamed.reply.interims);
+        if streamed.manner.minor == 0 {
+            return false;
+        }
+        let out = &mut self.response.head;
+        interims.iter().for_each(|(status, fields)| head::interim(out, *status, fields));
+        let bytes = out.len() as u64;
+        if let Some(streamed) = self.streamed() {
+            streamed.framing_bytes += bytes;
+        }
+        true
+    }
+
+    /// Takes the interim responses for a protocol that has frames for them, each as a head.
+    #[cold]
+    pub(crate) fn take_interims(&mut self) -> Vec<Vec<u8>> {
+        let Some(streamed) = self.streamed().filter(|streamed| !streamed.reply.interims.is_empty()) else {
+            return Vec::new();
+        };
+        let head = |(status, fields): (u16, Vec<u8>)| {
+            let mut head = Vec::new();
+            head::interim(&mut head, status, &fields);
+            head
+        };
+        std::mem::take(&mut streamed.reply.interims).into_iter().map(head).collect()
+    }
+
     /// Writes the head of an application's response, if it has come.
     fn begin_reply(&mut self, clock: &Clock) {
         let Some(streamed) = self.streamed() else { return };
         let Some(reply) = streamed.reply.head.take() else { return };
         let mut framing = Vec::new();
         let has_content = !matches!(reply.status, 204 | 304);
+        if reply.of == HeadOf::Switch {
+            return self.switch(reply);
+        }
         streamed.frames = match reply.length {
             // A length that the client is told is one that it can count on.
             Some(length) if has_content => {
-                framing = format!("Content-Length: {length}\r\n").into_bytes();
+                // Writing to memory does not fail.
+                let _ = write!(framing, "Content-Length: {length}\r\n");
                 Frames::Outside
             }
             _ if !has_content || streamed.manner.minor >= 2 => Frames::Outside,
@@ -99,12 +142,36 @@ impl Exchange {
         let persistence = streamed.manner.persistence;
         let finish = self.take_finish();
         self.status = reply.status;
-        head::other(&mut self.response.head, reply.status, &[&reply.fields, &framing], clock, persistence);
-        self.head_bytes = self.response.head.len() as u64;
+        let (out, fields) = (&mut self.response.head, [&*reply.fields, &*framing]);
+        let before = out.len();
+        match reply.of {
+            HeadOf::Relayed => head::relayed(out, reply.status, &fields, clock, persistence),
+            HeadOf::Response | HeadOf::Switch => head::other(out, reply.status, &fields, clock, persistence),
+        }
+        self.head_bytes = (self.response.head.len() - before) as u64;
         self.know_status();
         if let Some(finish) = finish {
             finish(self);
         }
+    }
+
+    /// Writes the head behind which the connection is a tunnel. Over HTTP/2 and HTTP/3 a status of 200 says that
+    /// (RFC 8441 section 5).
+    #[cold]
+    fn switch(&mut self, reply: ReplyHead) {
+        let Some(streamed) = self.streamed() else { return };
+        let (is_old, finish) = (streamed.manner.minor < 2, self.take_finish());
+        drop(finish);
+        let Some(streamed) = self.streamed() else { return };
+        streamed.manner.persistence = head::Persistence::Closes;
+        streamed.frames = Frames::Tunnel;
+        if is_old {
+            streamed.body.reopen();
+        }
+        self.status = if is_old { reply.status } else { 200 };
+        head::switch(&mut self.response.head, self.status, &reply.fields);
+        self.head_bytes = self.response.head.len() as u64;
+        self.know_status();
     }
 
     /// Answers in place of an application that gives up, or breaks its response off.
@@ -115,8 +182,18 @@ impl Exchange {
         if has_begun {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        self.say(if why == GivenUp::Late { 504 } else { 502 }, clock);
+        let status = match why {
+            GivenUp::Aborted => 502,
+            GivenUp::Late => 504,
+            GivenUp::Refused(status) => status,
+        };
+        self.say(status, clock);
         Ok(Went::On)
+    }
+
+    /// Whether what follows is passed on without framing, in both directions.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        matches!(&self.source, Source::Application(by) if by.streamed.frames == Frames::Tunnel)
     }
 
     /// Answers a client that does not do its part, if nothing was answered yet; whether it did. The connection ends behind

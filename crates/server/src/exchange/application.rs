@@ -8,6 +8,7 @@ use crate::http::framing::Framing;
 use crate::http::request::{AllFields, Request};
 use std::fmt;
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -67,6 +68,45 @@ pub trait Handler: fmt::Debug {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the application gives up")]
 pub struct Aborted;
+
+/// What begins the answer to a request within its loop: upstreams, which share their connections within the loop.
+pub(crate) trait Begin: fmt::Debug {
+    /// Begins the answer. `is_whole` says that the request has no body, or that all of it has come.
+    fn begin(self: Rc<Self>, head: &RequestHead<'_>, caller: &Caller<'_>, is_whole: bool) -> Box<dyn Handler>;
+}
+
+/// What answers a request that no file answers.
+#[derive(Clone)]
+pub(crate) enum Answerer {
+    /// Code of the program that runs the server.
+    Application(ApplicationHandle),
+    /// Something of the loop, which has time-outs of its own.
+    Local(Rc<dyn Begin>),
+}
+
+impl fmt::Debug for Answerer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Application(application) => application.fmt(formatter),
+            Self::Local(local) => local.fmt(formatter),
+        }
+    }
+}
+
+/// The request that something answers, and the loop that it is of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller<'l> {
+    pub(crate) address: Address,
+    wakes: &'l Arc<Wakes>,
+}
+
+impl Caller<'_> {
+    /// Has its handler called again from any thread.
+    pub(crate) fn wake(&self) -> Wake {
+        let (wakes, address) = (Arc::clone(self.wakes), self.address);
+        Wake(Arc::new(Waked { wakes, address, is_waked: AtomicBool::new(false) }))
+    }
+}
 
 /// An application among the settings of a path.
 #[derive(Clone)]
@@ -187,9 +227,8 @@ impl Applications {
         self.patience_ms = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
     }
 
-    /// Has a connection called again; the token is none over QUIC.
-    pub(crate) fn wake(&self, token: Option<u64>, connection: u64) -> Wake {
-        let (wakes, address) = (Arc::clone(&self.wakes), Address { token, connection });
-        Wake(Arc::new(Waked { wakes, address, is_waked: AtomicBool::new(false) }))
+    /// A request of a connection; the token is none over QUIC.
+    pub(crate) fn caller(&self, token: Option<u64>, connection: u64) -> Caller<'_> {
+        Caller { address: Address { token, connection }, wakes: &self.wakes }
     }
 }

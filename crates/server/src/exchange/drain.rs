@@ -11,6 +11,8 @@ pub(crate) enum Drain {
     Done,
     /// This many bytes.
     Length(u64),
+    /// Everything up to the connection's end, behind an upgrade.
+    Raw,
     /// Chunks (RFC 9112 section 7.1), with the bytes that they may still take.
     Chunked { state: Chunk, budget_bytes: u64, bound: Bound },
 }
@@ -82,7 +84,7 @@ impl Drain {
         match self {
             Self::Length(left) if *left > bytes_max => return Err(DrainError::TooLarge),
             Self::Chunked { budget_bytes, bound, .. } => (*budget_bytes, *bound) = (bytes_max, Bound::Whole),
-            Self::Done | Self::Length(_) => {}
+            Self::Done | Self::Length(_) | Self::Raw => {}
         }
         Ok(())
     }
@@ -113,6 +115,10 @@ impl Drain {
     pub(crate) fn read(&mut self, input: &[u8], give: &mut impl FnMut(Part<'_>)) -> Result<usize, DrainError> {
         match self {
             Self::Done => Ok(0),
+            Self::Raw => {
+                give(Part::Content(input));
+                Ok(input.len())
+            }
             Self::Length(left) => {
                 let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 give(Part::Content(&input[..taken]));

@@ -42,6 +42,17 @@ enum Stage {
     Ended,
 }
 
+/// What a head is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeadOf {
+    /// A response of this server: Date and Server are added.
+    Response,
+    /// A response of another server: they are added where it does not say them.
+    Relayed,
+    /// The connection is something else from here on (RFC 9110 section 7.8): what follows has no framing.
+    Switch,
+}
+
 /// A head that is to be written.
 #[derive(Debug)]
 pub(crate) struct ReplyHead {
@@ -50,6 +61,7 @@ pub(crate) struct ReplyHead {
     pub(crate) fields: Vec<u8>,
     /// Bytes of the body, if that was said.
     pub(crate) length: Option<u64>,
+    pub(crate) of: HeadOf,
 }
 
 /// The response to a request, as an application gives it: [`begin`](Self::begin), then [`write`](Self::write), then
@@ -67,12 +79,25 @@ pub struct Reply {
     pub(super) is_full: bool,
     /// No body is sent, as for HEAD, 204 and 304.
     pub(super) is_bodiless: bool,
+    /// The error that takes its place.
+    pub(super) refused: Option<u16>,
+    /// Interim responses that were not written yet: the status of each, and its lines of fields.
+    pub(super) interims: Vec<(u16, Vec<u8>)>,
 }
 
 impl Reply {
     pub(super) fn new(is_bodiless: bool) -> Self {
         let (held, trailers) = (Vec::new(), Vec::new());
-        Self { stage: Stage::Awaited, head: None, held, trailers, is_full: false, is_bodiless }
+        Self {
+            stage: Stage::Awaited,
+            head: None,
+            held,
+            trailers,
+            is_full: false,
+            is_bodiless,
+            refused: None,
+            interims: Vec::new(),
+        }
     }
 
     /// Begins the response. With `length_bytes` the body has exactly so many bytes; without it the end says so. The
@@ -89,10 +114,55 @@ impl Reply {
             return Err(ReplyError::Status(status));
         }
         let fields = lines(fields)?;
-        self.is_bodiless |= matches!(status, 204 | 304);
-        self.head = Some(ReplyHead { status, fields, length: length_bytes });
-        self.stage = Stage::Body { left: length_bytes };
+        self.put_head(ReplyHead { status, fields, length: length_bytes, of: HeadOf::Response });
         Ok(())
+    }
+
+    fn put_head(&mut self, head: ReplyHead) {
+        self.is_bodiless |= matches!(head.status, 204 | 304);
+        self.stage = Stage::Body { left: head.length };
+        self.head = Some(head);
+    }
+
+    /// Begins with the response of another server, whose lines of fields were filtered and checked.
+    pub(crate) fn relay(&mut self, status: u16, fields: Vec<u8>, length: Option<u64>) {
+        self.put_head(ReplyHead { status, fields, length, of: HeadOf::Relayed });
+    }
+
+    /// Makes the connection, or the stream, a tunnel: what comes and goes from here on is passed on as it is.
+    pub(crate) fn switch(&mut self, fields: Vec<u8>) {
+        self.put_head(ReplyHead { status: 101, fields, length: None, of: HeadOf::Switch });
+    }
+
+    /// Gives an interim response, as long as there is no other; how many may be given is the caller's to bound.
+    pub(crate) fn interim(&mut self, status: u16, fields: &[u8]) {
+        if self.stage == Stage::Awaited {
+            self.interims.push((status, fields.to_vec()));
+        }
+    }
+
+    /// Whether the client has not taken all that it was given.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.is_full
+    }
+
+    /// Adds lines of fields that go behind the body.
+    pub(crate) fn put_trailers(&mut self, lines: &[u8]) {
+        self.trailers.extend_from_slice(lines);
+    }
+
+    /// Says which error the client gets when the handler gives up before the response has begun; 502 otherwise.
+    pub(crate) fn refuse(&mut self, status: u16) {
+        self.refused = Some(status);
+    }
+
+    /// Ends the response of another server; false if it lacks some of its length.
+    pub(crate) fn end_relayed(&mut self) -> bool {
+        if matches!(self.stage, Stage::Body { left: Some(1..) }) && !self.is_bodiless {
+            return false;
+        }
+        self.stage = Stage::Ended;
+        true
     }
 
     /// Whether [`begin`](Self::begin) was called.

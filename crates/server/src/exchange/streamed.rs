@@ -1,6 +1,6 @@
 //! A request that an application answers: its handler, its body, and the response as it becomes ready.
 
-use super::application::{Aborted, ApplicationHandle, Handler, RequestHead, Wake};
+use super::application::{Answerer, Caller, Handler, RequestHead};
 use super::reply::Reply;
 use super::request_body::RequestBody;
 use crate::files::head::Persistence;
@@ -8,11 +8,12 @@ use crate::http::framing::Framing;
 use crate::http::request::Method;
 use std::fmt;
 use std::io::Write as _;
+use std::rc::Rc;
 
 /// How far the application is.
 enum Stage {
     /// It was chosen for the request, and does not know of it yet.
-    Chosen(ApplicationHandle),
+    Chosen(Answerer),
     /// It answers.
     Running(Box<dyn Handler>),
     /// It has answered.
@@ -32,6 +33,8 @@ pub(crate) enum Frames {
     Chunks,
     /// By the end of the connection, as HTTP/1.0 has it.
     UntilClose,
+    /// Not at all: what comes is passed on as it is, in both directions.
+    Tunnel,
 }
 
 /// How a response is to be written.
@@ -51,6 +54,8 @@ pub(crate) enum GivenUp {
     Aborted,
     /// It kept the client waiting for too long.
     Late,
+    /// It answers with this error and nothing else.
+    Refused(u16),
 }
 
 /// Such a request.
@@ -71,7 +76,7 @@ pub(crate) struct Streamed {
 impl fmt::Debug for Streamed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
-            Stage::Chosen(application) => format!("{application:?}"),
+            Stage::Chosen(answerer) => format!("{answerer:?}"),
             Stage::Running(handler) => format!("{handler:?}"),
             Stage::Over => "over".to_owned(),
             Stage::Failed => "given up".to_owned(),
@@ -83,9 +88,9 @@ impl fmt::Debug for Streamed {
 
 impl Streamed {
     /// A request that was routed to an application.
-    pub(crate) fn chosen(application: ApplicationHandle) -> Self {
+    pub(crate) fn chosen(answerer: Answerer) -> Self {
         Self {
-            stage: Stage::Chosen(application),
+            stage: Stage::Chosen(answerer),
             body: RequestBody::default(),
             reply: Reply::new(false),
             frames: Frames::Outside,
@@ -97,15 +102,21 @@ impl Streamed {
     }
 
     /// Has the application begin.
-    pub(super) fn begin(&mut self, head: &RequestHead<'_>, wake: Wake, manner: Manner) {
-        let Stage::Chosen(application) = &self.stage else { return };
-        let handler = application.0.begin(head, wake);
-        self.stage = Stage::Running(handler);
-        self.manner = manner;
-        self.reply.is_bodiless = head.request.method == Method::Head;
+    pub(super) fn begin(&mut self, head: &RequestHead<'_>, caller: &Caller<'_>, manner: Manner) {
+        let Stage::Chosen(answerer) = &self.stage else { return };
         if head.request.framing == Framing::None && head.request.minor < 2 {
             self.body.end();
         }
+        self.manner = manner;
+        self.reply.is_bodiless = head.request.method == Method::Head;
+        let handler = match answerer {
+            Answerer::Application(application) => application.0.begin(head, caller.wake()),
+            Answerer::Local(local) => {
+                self.manner.patience_ms = u64::MAX;
+                Rc::clone(local).begin(head, caller, self.body.is_ended())
+            }
+        };
+        self.stage = Stage::Running(handler);
     }
 
     /// Whether it has begun.
@@ -149,6 +160,7 @@ impl Streamed {
 
     /// Whether only the connection's end says where the body ends.
     pub(crate) fn ends_with_connection(&self) -> bool {
+        // Behind an upgrade each side ends when it wants to.
         self.frames == Frames::UntilClose
     }
 
@@ -162,7 +174,8 @@ impl Streamed {
         let is_first = self.patience_until_ms == u64::MAX;
         self.reply.is_full = !is_taken;
         let before = (self.body.bytes().len(), self.reply.held.len(), self.reply.has_begun());
-        handler.go_on(&mut self.body, &mut self.reply).map_err(|Aborted| GivenUp::Aborted)?;
+        let went = handler.go_on(&mut self.body, &mut self.reply);
+        went.map_err(|_| self.reply.refused.map_or(GivenUp::Aborted, GivenUp::Refused))?;
         let has_moved = before != (self.body.bytes().len(), self.reply.held.len(), self.reply.has_begun());
         // While it is the client's turn the application owes nothing.
         if has_moved || is_first || took_now || !is_taken || self.body.is_owed() {
@@ -180,8 +193,8 @@ impl Streamed {
         let body_bytes = held.len();
         if !held.is_empty() {
             match self.frames {
-                Frames::Outside | Frames::UntilClose if out.is_empty() => std::mem::swap(out, held),
-                Frames::Outside | Frames::UntilClose => out.append(held),
+                Frames::Outside | Frames::UntilClose | Frames::Tunnel if out.is_empty() => std::mem::swap(out, held),
+                Frames::Outside | Frames::UntilClose | Frames::Tunnel => out.append(held),
                 Frames::Chunks => {
                     // Writing to memory does not fail.
                     let _ = write!(out, "{body_bytes:x}\r\n");

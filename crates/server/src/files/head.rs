@@ -50,12 +50,79 @@ pub(crate) fn other(out: &mut Vec<u8>, status: u16, fields: &[&[u8]], clock: &Cl
     out.extend_from_slice(persistence.end_of_head());
 }
 
-/// The reason phrase of a status that this server sends.
+/// The head of another server's response: what it says of itself and of its date stays.
+pub(crate) fn relayed(out: &mut Vec<u8>, status: u16, fields: &[&[u8]], clock: &Clock, persistence: Persistence) {
+    let says = |name: &[u8]| fields.iter().any(|lines| has_field(lines, name));
+    match (status, says(b"Date"), says(b"Server")) {
+        (200, false, false) => out.extend_from_slice(&clock.ok_and_date),
+        (_, has_date, has_server) => {
+            status_line(out, status);
+            if !has_server {
+                out.extend_from_slice(clock.server());
+            }
+            if !has_date {
+                out.extend_from_slice(clock.date());
+            }
+        }
+    }
+    for field in fields {
+        out.extend_from_slice(field);
+    }
+    out.extend_from_slice(persistence.end_of_head());
+}
+
+/// The head behind which a connection is something else (RFC 9110 section 7.8); the fields say what.
+pub(crate) fn switch(out: &mut Vec<u8>, status: u16, fields: &[u8]) {
+    status_line(out, status);
+    out.extend_from_slice(fields);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// An interim response (RFC 9110 section 15.2).
+pub(crate) fn interim(out: &mut Vec<u8>, status: u16, fields: &[u8]) {
+    switch(out, status, fields);
+}
+
+fn status_line(out: &mut Vec<u8>, status: u16) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    let digits = [status / 100 % 10, status / 10 % 10, status % 10];
+    out.extend(digits.map(|digit| b'0' + digit as u8));
+    out.push(b' ');
+    out.extend_from_slice(reason(status).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Whether lines of fields have one of this name.
+fn has_field(lines: &[u8], name: &[u8]) -> bool {
+    let is_it = |line: &[u8]| {
+        line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name)
+    };
+    let mut at = 0;
+    while at < lines.len() {
+        if is_it(&lines[at..]) {
+            return true;
+        }
+        at = memchr::memchr(b'\n', &lines[at..]).map_or(lines.len(), |end| at + end + 1);
+    }
+    false
+}
+
+/// The reason phrase of a status that this server sends or passes on (RFC 9110 section 15, and the registry).
+
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
+        100 => "Continue",
+        101 => "Switching Protocols",
+        103 => "Early Hints",
         200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        203 => "Non-Authoritative Information",
         204 => "No Content",
+        205 => "Reset Content",
         206 => "Partial Content",
+        207 => "Multi-Status",
+        300 => "Multiple Choices",
         301 => "Moved Permanently",
         302 => "Found",
         303 => "See Other",
@@ -66,14 +133,26 @@ pub(crate) fn reason(status: u16) -> &'static str {
         401 => "Unauthorized",
         403 => "Forbidden",
         404 => "Not Found",
+        402 => "Payment Required",
         405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        407 => "Proxy Authentication Required",
         408 => "Request Timeout",
+        409 => "Conflict",
         410 => "Gone",
+        411 => "Length Required",
         412 => "Precondition Failed",
+        413 => "Content Too Large",
         414 => "URI Too Long",
+        415 => "Unsupported Media Type",
         416 => "Range Not Satisfiable",
         417 => "Expectation Failed",
         421 => "Misdirected Request",
+        422 => "Unprocessable Content",
+        423 => "Locked",
+        425 => "Too Early",
+        426 => "Upgrade Required",
+        428 => "Precondition Required",
         429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         451 => "Unavailable For Legal Reasons",
@@ -82,6 +161,8 @@ pub(crate) fn reason(status: u16) -> &'static str {
         502 => "Bad Gateway",
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
+        507 => "Insufficient Storage",
+        511 => "Network Authentication Required",
         505 => "HTTP Version Not Supported",
         _ => "Unknown",
     }

@@ -128,8 +128,10 @@ impl Connection {
         let limits = &state.limits;
         let clamped = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let mut control = Vec::new();
-        // SETTINGS_MAX_CONCURRENT_STREAMS and SETTINGS_MAX_HEADER_LIST_SIZE.
-        frame::settings(&mut control, &[(3, clamped(limits.streams_max)), (6, clamped(limits.head_bytes_max))]);
+        // SETTINGS_MAX_CONCURRENT_STREAMS, SETTINGS_MAX_HEADER_LIST_SIZE, and SETTINGS_ENABLE_CONNECT_PROTOCOL (RFC 8441
+        // section 3).
+        let settings = [(3, clamped(limits.streams_max)), (6, clamped(limits.head_bytes_max)), (8, 1)];
+        frame::settings(&mut control, &settings);
         let owes_alt_svc = transport.is_secure() && !state.alt_svc.is_empty();
         let mut connection = Self {
             owes_alt_svc,

@@ -60,7 +60,12 @@ pub(crate) fn request<'f>(fields: &'f Fields, version: u8, limits: &Limits) -> R
         *regular.get_mut(count).ok_or(Unfit::Status(431))? = httparse::Header { name: "host", value: authority };
         count += 1;
     }
-    let target = if method == "CONNECT" {
+    // A stream that becomes a tunnel for a protocol (RFC 8441 section 4) has a path as other requests have one.
+    let is_tunnel = pseudo.protocol.is_some();
+    if is_tunnel && (method != "CONNECT" || version != 2 || pseudo.authority.is_none()) {
+        return Err(Unfit::Malformed);
+    }
+    let target = if method == "CONNECT" && !is_tunnel {
         if pseudo.path.is_some() || pseudo.scheme.is_some() {
             return Err(Unfit::Malformed);
         }
@@ -93,6 +98,8 @@ struct Pseudo<'f> {
     scheme: Option<&'f [u8]>,
     authority: Option<&'f [u8]>,
     path: Option<&'f [u8]>,
+    /// What a tunnel is for.
+    protocol: Option<&'f [u8]>,
 }
 
 impl<'f> Pseudo<'f> {
@@ -103,6 +110,7 @@ impl<'f> Pseudo<'f> {
             b"scheme" => &mut self.scheme,
             b"authority" => &mut self.authority,
             b"path" => &mut self.path,
+            b"protocol" if is_token(value) => &mut self.protocol,
             _ => return false,
         };
         place.replace(value).is_none()

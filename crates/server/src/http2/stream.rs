@@ -81,6 +81,9 @@ impl Stream {
                 Err(_) => return Step::Broken,
             }
         }
+        if !self.head_is_sent && self.give_interims(out, table_is_due) {
+            return Step::Moved;
+        }
         if self.head_is_sent {
             return self.data(out, window, table_is_due);
         }
@@ -194,6 +197,20 @@ impl Stream {
         }
     }
 
+    /// Writes interim responses, each in a frame of its own; whether the response is still to come.
+    fn give_interims(&mut self, out: &mut Vec<u8>, table_is_due: &mut bool) -> bool {
+        if !self.exchange.is_awaited() {
+            return false;
+        }
+        for head in self.exchange.take_interims() {
+            let mut block = start_of_block(table_is_due);
+            encode::block(&head, &mut block);
+            frame::head(out, block.len(), kind::HEADERS, flag::END_HEADERS, self.id);
+            out.extend_from_slice(&block);
+        }
+        self.exchange.response.head.is_empty()
+    }
+
     /// Says that the client may send the body that it holds back.
     #[cold]
     pub(super) fn ask_for_body(&self, out: &mut Vec<u8>, table_is_due: &mut bool) {
@@ -227,7 +244,7 @@ impl Stream {
 
     /// Whether its application waits for the body, of which the client has been owing some since `since_ms`.
     pub(super) fn owes_body(&self) -> bool {
-        !self.is_received && self.is_starved() && self.exchange.is_owed_body()
+        !self.is_received && self.is_starved() && self.exchange.is_owed_body() && !self.exchange.is_tunnel()
     }
 
     /// Counts bytes of such a body: enough of them give the client time anew.

@@ -157,6 +157,9 @@ impl Stream {
         if self.exchange.is_awaited() && self.exchange.go_on(clock).is_err() {
             return Step::Broken;
         }
+        if self.output == Output::Head && self.unsent.is_empty() && self.exchange.is_awaited() {
+            self.unsent = self.interims();
+        }
         let mut taken = 0;
         while taken < TURN_BYTES_MAX {
             if self.unsent.is_empty() {
@@ -240,6 +243,18 @@ impl Stream {
         };
         exchange.response.offset += bytes.len() as u64;
         Ok(bytes)
+    }
+
+    /// Interim responses, each in a frame of its own (RFC 9114 section 4.1).
+    fn interims(&mut self) -> Bytes {
+        let mut out = Vec::new();
+        for head in self.exchange.take_interims() {
+            let mut block = Vec::new();
+            encode::block(&head, &mut block);
+            frame::put_head(&mut out, kind::HEADERS, block.len() as u64);
+            out.extend_from_slice(&block);
+        }
+        out.into()
     }
 
     /// The head in a frame of its own, then the beginning of one frame for the whole body.

@@ -5,6 +5,9 @@ use std::time::{Duration, SystemTime};
 /// The month names of access logs.
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
+/// How each response says what serves it.
+const SERVER: &str = "Server: weir\r\n";
+
 /// The current time and its renderings.
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -54,9 +57,19 @@ impl Clock {
         }
     }
 
+    /// The field Server.
+    pub(crate) fn server(&self) -> &[u8] {
+        &self.server_and_date[..SERVER.len()]
+    }
+
+    /// The field Date.
+    pub(crate) fn date(&self) -> &[u8] {
+        &self.server_and_date[SERVER.len()..]
+    }
+
     fn render(&mut self) {
         let date = http_date(self.unix_s);
-        self.server_and_date = format!("Server: weir\r\nDate: {date}\r\n").into_bytes();
+        self.server_and_date = format!("{SERVER}Date: {date}\r\n").into_bytes();
         self.ok_and_date = [b"HTTP/1.1 200 OK\r\n".as_slice(), &self.server_and_date].concat();
         self.log_time = log_time(self.unix_s).into_bytes();
         let (year, month, day, hour, minute, second) = civil(self.unix_s);

@@ -211,6 +211,34 @@ pub(crate) fn send(fd: RawFd, pieces: &[IoSlice<'_>], flags: i32) -> io::Result<
     count_of(unsafe { libc::syscall(libc::SYS_sendmsg, fd, &raw const message, flags) })
 }
 
+/// Begins to connect a socket that does not block; whether it is connected already. A Unix socket whose queue is full
+/// answers `WouldBlock`, and no event tells when it is not.
+pub(crate) fn connect(socket: &OwnedFd, to: &socket2::SockAddr) -> io::Result<bool> {
+    // SAFETY: the address and its length are those of a valid address, which the call only reads.
+    let result = unsafe { libc::connect(socket.as_raw_fd(), to.as_ptr().cast(), to.len()) };
+    match check(result) {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Why a connection that was begun has failed, if it has (SO_ERROR, socket(7)).
+pub(crate) fn socket_error(socket: RawFd) -> io::Result<()> {
+    let mut code: libc::c_int = 0;
+    let mut len = size_of::<libc::c_int>() as libc::socklen_t;
+    let value = (&raw mut code).cast();
+    // SAFETY: the kernel writes at most `len` bytes into `code`; both live over the call.
+    check(unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_ERROR, value, &raw mut len) })?;
+    if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
+}
+
+/// Ends our side of a connection.
+pub(crate) fn end_side(socket: RawFd) {
+    // SAFETY: the call takes no pointers. It fails where the connection has ended, which is told otherwise.
+    unsafe { libc::shutdown(socket, libc::SHUT_WR) };
+}
+
 /// Has the kernel reset the connection when its socket is closed (SO_LINGER of no time, socket(7)).
 #[cold]
 pub(crate) fn reset_on_close(socket: RawFd) {

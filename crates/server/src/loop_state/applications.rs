@@ -20,10 +20,9 @@ pub(crate) fn begin(
 ) {
     let patience_ms = state.applications.patience_ms;
     let manner = Manner { minor: request.minor, persistence: Persistence::Stays, patience_ms };
-    let wake = state.applications.wake(token, peer.connection);
     let head = RequestHead { request, client: peer.client, is_secure: peer.is_secure };
-    exchange.begin_application(&head, wake, manner);
     if let Some(streamed) = exchange.streamed().filter(|_| is_received) {
         streamed.body.end();
     }
+    exchange.begin_application(&head, &state.applications.caller(token, peer.connection), manner);
 }

@@ -9,6 +9,8 @@ use crate::files::root::Root;
 use crate::io::epoll::Waker;
 use crate::site::settings::{SiteBounds, SiteKind, SiteWord};
 use crate::site::{Share, Site};
+use crate::upstream::links::Links;
+use crate::upstream::group::Upstream;
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
@@ -24,6 +26,9 @@ pub(crate) struct Hosts {
     pub(super) counts: Vec<Arc<HostCounts>>,
     /// In the order of the rules.
     pub(super) sites: Vec<(SiteKind, Site)>,
+    /// In the order of the rules.
+    pub(super) upstreams: Vec<Rc<Upstream>>,
+    links: Rc<Links>,
     share: Share,
     /// What holds, by the host and its tables.
     pub(super) known: HashMap<(u16, Tables), Rc<Settings>>,
@@ -41,7 +46,7 @@ impl Hosts {
         waker: Arc<Waker>,
         shared: &SiteBounds,
         word: &SiteWord,
-        share: Share,
+        (share, links): (Share, Rc<Links>),
     ) -> io::Result<Self> {
         let mut hosts = Self {
             rules: Arc::default(),
@@ -49,6 +54,8 @@ impl Hosts {
             counts: Vec::new(),
             credentials: Credentials::new(waker).ok_or(io::ErrorKind::Other)?,
             sites: Vec::new(),
+            upstreams: Vec::new(),
+            links,
             share,
             known: HashMap::new(),
             last_name: Vec::new(),
@@ -80,6 +87,15 @@ impl Hosts {
             }
             let site = Site::new(root, &wanted.how.clone().under(word), &bounds, &share);
             self.sites.push((wanted.how.clone(), site));
+        }
+        let mut before = std::mem::take(&mut self.upstreams);
+        for wanted in &rules.upstreams {
+            // Its connections stay where nothing has changed.
+            let known = before.iter().position(|upstream| upstream.is_of(wanted));
+            self.upstreams.push(match known {
+                Some(at) => before.swap_remove(at),
+                None => Upstream::new(Arc::clone(wanted), Rc::clone(&self.links)),
+            });
         }
         self.counts =
             self.share.hosts.enter(&rules.hosts.iter().map(|host| Arc::clone(&host.name)).collect::<Vec<_>>());

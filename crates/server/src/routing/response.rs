@@ -4,6 +4,7 @@ use super::asker::Asker;
 use super::settings::{Action, Settings};
 use super::{judge, rewrite};
 use crate::counters::LoopCounters;
+use crate::exchange::application::Answerer;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
 use crate::files::head::Persistence;
@@ -123,7 +124,7 @@ impl Hosts {
             Action::Application(application) => {
                 let (settings, is_secure) = (Rc::clone(settings), peer.is_secure);
                 let finish = move |out: &mut Exchange| finish(&settings, extra.head_only, is_secure, out);
-                out.choose(application, Box::new(finish));
+                out.choose(Answerer::Application(application), Box::new(finish));
                 return None;
             }
         };

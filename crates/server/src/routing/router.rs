@@ -97,6 +97,21 @@ impl Router {
         });
     }
 
+    /// Closes idle connections with upstreams that their peers have closed.
+    #[cold]
+    pub(crate) fn drop_stale_links(&self) {
+        if let Self::Hosts(hosts) = self {
+            hosts.upstreams.iter().for_each(|upstream| upstream.drop_stale());
+        }
+    }
+
+    /// Closes connections with upstreams that were idle for too long.
+    pub(crate) fn sweep_upstreams(&self, now_ms: u64) {
+        if let Self::Hosts(hosts) = self {
+            hosts.upstreams.iter().for_each(|upstream| upstream.sweep(now_ms));
+        }
+    }
+
     /// Has caches ask anew what rules are for, where there are others.
     pub(crate) fn ask_again(&mut self, counters: &LoopCounters) {
         self.each_site(|site| site.ask_again(counters));

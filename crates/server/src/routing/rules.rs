@@ -16,6 +16,7 @@ pub(crate) struct Rules {
     pub(crate) hosts: Vec<Host>,
     pub(crate) names: HostNames,
     pub(crate) sites: Vec<SiteRules>,
+    pub(crate) upstreams: Vec<Arc<UpstreamRules>>,
 }
 
 /// A host: its first name, what it says, and what its paths say.

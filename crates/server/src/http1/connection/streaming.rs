@@ -32,11 +32,13 @@ impl Connection {
         self.body_bytes = 0;
         let persistence = Persistence::of(request.minor, request.keep_alive && !stopping);
         let manner = Manner { minor: request.minor, persistence, patience_ms: applications.patience_ms };
-        let wake = applications.wake(Some(applications.token), self.number);
         let head = RequestHead { request, client: self.peer.ip(), is_secure: self.transport.is_secure() };
-        exchange.begin_application(&head, wake, manner);
+        if let Some(streamed) = exchange.streamed().filter(|_| self.drain.is_done()) {
+            streamed.body.end();
+        }
+        exchange.begin_application(&head, &applications.caller(Some(applications.token), self.number), manner);
         match exchange.streamed() {
-            Some(streamed) if self.drain.is_done() => streamed.body.end(),
+            Some(streamed) if streamed.body.is_ended() => {}
             Some(_) if request.expects_continue && !has_more_input => exchange.ask_for_body(),
             _ => {}
         }
@@ -59,6 +61,9 @@ impl Connection {
             self.transport.cut();
         }
         went?;
+        if !is_begun && only.is_tunnel() {
+            self.drain = Drain::Raw;
+        }
         if !is_begun && only.status != 0 && std::mem::take(&mut self.owes_alt_svc) {
             state.alt_svc.apply(only, true);
         }
@@ -99,6 +104,9 @@ impl Connection {
             return Ok(Fed::Some);
         }
         if !self.unread {
+            if matches!(self.drain, Drain::Raw) {
+                return Ok(self.await_application(state));
+            }
             if self.phase != Phase::Body {
                 self.enter(Phase::Body, state);
                 self.body_bytes = 0;
@@ -106,6 +114,11 @@ impl Connection {
             return Ok(Fed::Nothing);
         }
         match self.transport.receive(&mut state.input[..room], &mut state.ring) {
+            Ok(0) if matches!(self.drain, Drain::Raw) => {
+                self.unread = false;
+                self.end_tunnel_input();
+                Ok(Fed::Some)
+            }
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(received) => {
                 self.unread = received == room || self.ended || self.transport.is_read_out();
@@ -129,6 +142,13 @@ impl Connection {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Fed::Some),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The client says nothing more through a tunnel; what comes the other way goes on.
+    fn end_tunnel_input(&mut self) {
+        if let Some(streamed) = self.queue.last_mut().and_then(Exchange::streamed) {
+            streamed.body.end();
         }
     }
 

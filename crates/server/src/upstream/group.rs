@@ -1,0 +1,140 @@
+//! An upstream as one loop has it: its servers, and the connections that are kept for the next requests.
+
+use crate::exchange::application::{Begin, Caller, Handler, RequestHead};
+use crate::exchange::wakes::Address;
+use crate::io::epoll;
+use crate::upstream::handler::Relay;
+use crate::upstream::links::{Link, Links};
+use crate::upstream::settings::{Place, UpstreamRules};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// An upstream as one loop has it.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(super) rules: Arc<UpstreamRules>,
+    pub(super) links: Rc<Links>,
+    /// Connections without a request, by server; the one that has been idle longest is in front.
+    idle: RefCell<Vec<VecDeque<Idle>>>,
+}
+
+/// A connection without a request.
+#[derive(Debug)]
+struct Idle {
+    link: Link,
+    until_ms: u64,
+}
+
+impl Upstream {
+    pub(crate) fn new(rules: Arc<UpstreamRules>, links: Rc<Links>) -> Rc<Self> {
+        let idle = rules.servers.iter().map(|_| VecDeque::new()).collect();
+        Rc::new(Self { rules, links, idle: RefCell::new(idle) })
+    }
+
+    /// Whether it is what these rules say, so that a reload leaves it as it is.
+    pub(crate) fn is_of(&self, rules: &UpstreamRules) -> bool {
+        *self.rules == *rules
+    }
+
+    /// Closes idle connections whose peers have closed them, or sent what nothing has asked for.
+    pub(crate) fn drop_stale(&self) {
+        for idle in self.idle.borrow_mut().iter_mut() {
+            let before = idle.len();
+            idle.retain(|idle| idle.link.is_quiet());
+            self.count_closed(before - idle.len());
+        }
+    }
+
+    /// Closes connections that were idle for too long, and all of them where other loops lack some.
+    pub(crate) fn sweep(&self, now_ms: u64) {
+        let is_short = self.rules.shared.open.load(Ordering::Relaxed) > self.rules.pool.connections_max;
+        for idle in self.idle.borrow_mut().iter_mut() {
+            let before = idle.len();
+            idle.retain(|idle| !is_short && idle.until_ms > now_ms);
+            self.count_closed(before - idle.len());
+        }
+    }
+
+    fn count_closed(&self, count: usize) {
+        self.rules.shared.open.fetch_sub(count as u32, Ordering::Relaxed);
+    }
+
+    /// A connection that is kept with a server, for a request.
+    pub(super) fn take_kept(&self, server: usize, user: Address) -> Option<Link> {
+        let mut idle = self.idle.borrow_mut();
+        let kept = idle.get_mut(server)?;
+        while let Some(Idle { link, .. }) = kept.pop_front() {
+            if link.is_quiet() {
+                link.set_user(Some(user));
+                return Some(link);
+            }
+            self.count_closed(1);
+        }
+        None
+    }
+
+    /// Keeps a connection whose response was whole, or closes it.
+    pub(super) fn keep(&self, server: usize, link: Link) {
+        let pool = &self.rules.pool;
+        let mut idle = self.idle.borrow_mut();
+        let has_room = |kept: &VecDeque<Idle>| kept.len() < pool.idle_max as usize;
+        let is_enough = self.rules.shared.open.load(Ordering::Relaxed) <= pool.connections_max;
+        match idle.get_mut(server).filter(|kept| is_enough && has_room(kept) && !link.has_input()) {
+            Some(kept) => {
+                link.set_user(None);
+                let idle_ms = u64::try_from(self.rules.timeouts.idle.as_millis()).unwrap_or(u64::MAX);
+                kept.push_back(Idle { link, until_ms: self.links.now_ms().saturating_add(idle_ms) });
+            }
+            None => self.close(link),
+        }
+    }
+
+    /// Closes a connection.
+    pub(super) fn close(&self, link: Link) {
+        drop(link);
+        self.count_closed(1);
+    }
+
+    /// Begins to connect with a server; the connection, and whether it is ready.
+    ///
+    /// # Errors
+    ///
+    /// What the system answers; `NotFound` if the server's name has no address.
+    pub(super) fn connect(&self, server: usize, user: Address) -> io::Result<(Link, bool)> {
+        let place = &self.rules.servers[server].place;
+        let (address, protocol) = match place {
+            Place::Address(address) => (SockAddr::from(*address), Some(Protocol::TCP)),
+            Place::Unix(path) => (SockAddr::unix(path)?, None),
+            Place::Name(..) => (SockAddr::from(self.rules.address(server)?), Some(Protocol::TCP)),
+        };
+        let kind = Type::STREAM.nonblocking().cloexec();
+        let socket = Socket::new(Domain::from(i32::from(address.family())), kind, protocol)?;
+        if protocol.is_some() {
+            // A request goes out as soon as it is written (tcp(7)).
+            socket.set_tcp_nodelay(true)?;
+        }
+        let socket = socket.into();
+        let is_connected = epoll::connect(&socket, &address)?;
+        let link = self.links.enter(socket, user, is_connected)?;
+        self.rules.shared.open.fetch_add(1, Ordering::Relaxed);
+        Ok((link, is_connected))
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        let kept = self.idle.borrow().iter().map(VecDeque::len).sum();
+        self.count_closed(kept);
+    }
+}
+
+impl Begin for Upstream {
+    fn begin(self: Rc<Self>, head: &RequestHead<'_>, caller: &Caller<'_>, is_whole: bool) -> Box<dyn Handler> {
+        Box::new(Relay::begin(self, head, caller, is_whole))
+    }
+}

@@ -1,0 +1,495 @@
+//! One request on its way to an upstream and back: it waits for a place, takes a connection, sends, receives, and gives
+//! the connection back.
+
+use super::gate::{Entry, Permit, Ticket};
+use super::group::Upstream;
+use super::links::{Link, RECEIVED_BYTES_MAX, Waiting};
+use super::message::{BodyFraming, Garbled, Outgoing, Said};
+use super::protocol::{Protocol, Rendered};
+use super::trouble::Trouble;
+use crate::exchange::application::{Aborted, Caller, Handler, RequestHead, Wake};
+use crate::exchange::reply::Reply;
+use crate::exchange::request_body::{HELD_BYTES_MAX, RequestBody};
+use crate::exchange::wakes::Address;
+use crate::io::epoll;
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Bytes of a body that are framed at once, and held beside those that the client may send.
+const FRAMED_BYTES_MAX: usize = 16 << 10;
+/// Interim responses that an upstream may send before its response.
+const INTERIMS_MAX: u8 = 8;
+
+/// A request on its way.
+pub(crate) struct Relay {
+    upstream: Rc<Upstream>,
+    address: Address,
+    stage: Stage,
+    permit: Option<Permit>,
+    protocol: Protocol,
+    framing: BodyFraming,
+    /// What goes out: at first the head, which stays whole until bytes of the body follow, as it may go out again.
+    out: Vec<u8>,
+    /// Bytes of these that were sent.
+    sent: usize,
+    request: Sent,
+    /// Servers that were tried.
+    tries: u8,
+    interims: u8,
+    answer: Answer,
+}
+
+/// How far the request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// None of its body was taken: it can be sent again.
+    Head,
+    /// Some of its body was taken.
+    Body,
+    /// All of it was written, and perhaps not sent.
+    Written,
+}
+
+/// How far the response is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Nothing has come.
+    Awaited,
+    /// Some of its head, or an interim response.
+    Begun,
+    /// Its head.
+    Body,
+    /// The connection is a tunnel.
+    Tunnel,
+    /// All of it.
+    Whole,
+}
+
+/// Where the request is.
+enum Stage {
+    /// It needs a place.
+    New,
+    /// It waits for a place.
+    Queued(Ticket, Waiting),
+    /// It has a place and needs a connection.
+    Placed,
+    /// Its connection is being made.
+    Connecting(Link, usize),
+    /// It is with a server; the connection is new or was kept.
+    There { link: Link, server: usize, is_kept: bool },
+    /// It is over.
+    Over,
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Relay").field("answer", &self.answer).field("tries", &self.tries).finish_non_exhaustive()
+    }
+}
+
+impl Relay {
+    /// Begins with a request, of which nothing is sent yet.
+    pub(super) fn begin(upstream: Rc<Upstream>, head: &RequestHead<'_>, caller: &Caller<'_>, is_whole: bool) -> Self {
+        let mut out = Vec::with_capacity(1024);
+        let target = head.target();
+        let outgoing = Outgoing { head: *head, target, client: head.client(), client_port: 0, local: None, user: None };
+        let Rendered { protocol, framing } = Protocol::render(&outgoing, &upstream.rules, is_whole, &mut out);
+        let mut relay = Self {
+            address: caller.address,
+            stage: Stage::New,
+            permit: None,
+            protocol,
+            framing,
+            out,
+            sent: 0,
+            request: Sent::Head,
+            tries: 0,
+            interims: 0,
+            answer: Answer::Awaited,
+            upstream,
+        };
+        relay.enter(|| caller.wake());
+        relay
+    }
+
+    /// Takes a place, or waits for one.
+    fn enter(&mut self, wake: impl FnOnce() -> Wake) {
+        let rules = &self.upstream.rules;
+        let bounds = (rules.pool.connections_max, rules.pool.queue_max);
+        match rules.shared.gate.enter(bounds, wake) {
+            Entry::Open(permit) => (self.permit, self.stage) = (Some(permit), Stage::Placed),
+            Entry::Queued(ticket) => {
+                let until_ms = self.until(rules.timeouts.queue);
+                self.stage = Stage::Queued(ticket, self.upstream.links.wait(self.address, until_ms));
+            }
+            // Its first turn says so.
+            Entry::Full => self.stage = Stage::New,
+        }
+    }
+
+    fn until(&self, time: Duration) -> u64 {
+        self.upstream.links.now_ms().saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// Takes a connection that is kept, or begins to make one.
+    fn connect(&mut self) -> Result<(), Trouble> {
+        let server = usize::from(self.tries) % self.upstream.rules.servers.len();
+        if self.tries == 0
+            && let Some(link) = self.upstream.take_kept(server, self.address)
+        {
+            self.begin_there(link, server, true);
+            return Ok(());
+        }
+        let (link, is_connected) = self.upstream.connect(server, self.address).map_err(Trouble::Connect)?;
+        if is_connected {
+            self.begin_there(link, server, false);
+        } else {
+            link.set_deadline(self.until(self.upstream.rules.timeouts.connect));
+            self.stage = Stage::Connecting(link, server);
+        }
+        Ok(())
+    }
+
+    fn begin_there(&mut self, link: Link, server: usize, is_kept: bool) {
+        link.set_deadline(self.until(self.upstream.rules.timeouts.send));
+        self.sent = 0;
+        self.stage = Stage::There { link, server, is_kept };
+    }
+
+    /// Goes on as far as is possible; false = something has to be waited for.
+    fn step(&mut self, body: &mut RequestBody, reply: &mut Reply) -> Result<bool, Trouble> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::New => Err(Trouble::Full),
+            Stage::Queued(ticket, waiting) => match ticket.redeem() {
+                Ok(permit) => {
+                    (self.permit, self.stage) = (Some(permit), Stage::Placed);
+                    Ok(true)
+                }
+                Err(_) if waiting.is_due() => Err(Trouble::QueueLate),
+                Err(ticket) => {
+                    self.stage = Stage::Queued(ticket, waiting);
+                    Ok(false)
+                }
+            },
+            Stage::Placed => self.connect().map(|()| true),
+            Stage::Connecting(mut link, server) => match link.connected() {
+                Ok(true) => {
+                    self.begin_there(link, server, false);
+                    Ok(true)
+                }
+                Ok(false) if link.is_due() => {
+                    self.upstream.close(link);
+                    Err(Trouble::ConnectLate)
+                }
+                Ok(false) => {
+                    self.stage = Stage::Connecting(link, server);
+                    Ok(false)
+                }
+                Err(error) => {
+                    self.upstream.close(link);
+                    Err(Trouble::Connect(error))
+                }
+            },
+            Stage::There { mut link, server, is_kept } => match self.exchange(&mut link, body, reply) {
+                Ok(()) if self.answer == Answer::Whole => {
+                    self.finish(link, server);
+                    Ok(false)
+                }
+                Ok(()) => {
+                    self.stage = Stage::There { link, server, is_kept };
+                    Ok(false)
+                }
+                Err(trouble) => {
+                    self.upstream.close(link);
+                    // A connection that was kept may have been closed by its server at the same moment.
+                    let is_stale = is_kept && matches!(trouble, Trouble::Closed | Trouble::Broken(_));
+                    if is_stale && self.may_repeat() {
+                        self.tries = 1;
+                        self.stage = Stage::Placed;
+                        return Ok(true);
+                    }
+                    Err(trouble)
+                }
+            },
+            Stage::Over => Ok(false),
+        }
+    }
+
+    /// Whether the request may be sent to a server that may have got it already.
+    fn may_repeat(&self) -> bool {
+        self.answer == Answer::Awaited
+            && (self.sent == 0 || self.protocol.is_idempotent())
+            && (self.request == Sent::Head || self.framing == BodyFraming::None)
+    }
+
+    /// The response is whole: the connection is for other requests.
+    fn finish(&mut self, link: Link, server: usize) {
+        let is_sent = self.request == Sent::Written && self.sent == self.out.len();
+        if is_sent && self.protocol.keeps() {
+            self.upstream.keep(server, link);
+        } else {
+            self.upstream.close(link);
+        }
+        self.permit = None;
+    }
+
+    fn exchange(&mut self, link: &mut Link, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Trouble> {
+        if self.answer == Answer::Tunnel {
+            return self.tunnel(link, body, reply);
+        }
+        let sent = self.send(link, body);
+        let has_moved = match &sent {
+            Ok(moved) => *moved,
+            // It may have answered before it closed its side.
+            Err(_) => false,
+        };
+        let received = self.receive(link, reply)?;
+        if self.answer == Answer::Whole {
+            return Ok(());
+        }
+        sent.map_err(|error| if self.answer == Answer::Awaited { closed(error) } else { Trouble::Broken(error) })?;
+        if self.answer == Answer::Tunnel {
+            return self.tunnel(link, body, reply);
+        }
+        self.watch(link, has_moved || received, reply)
+    }
+
+    /// Sends as much of the request as the upstream takes; whether that was anything.
+    fn send(&mut self, link: &mut Link, body: &mut RequestBody) -> io::Result<bool> {
+        let mut has_moved = false;
+        loop {
+            let rest = &self.out[self.sent..];
+            let content: &[u8] = if matches!(self.framing, BodyFraming::Length(_)) { body.bytes() } else { b"" };
+            if rest.is_empty() && content.is_empty() {
+                if !self.write_more(body) {
+                    return Ok(has_moved);
+                }
+                continue;
+            }
+            let sent = match (rest.is_empty(), content.is_empty()) {
+                (false, false) => link.send(&[IoSlice::new(rest), IoSlice::new(content)])?,
+                (false, true) => link.send(&[IoSlice::new(rest)])?,
+                (true, _) => link.send(&[IoSlice::new(content)])?,
+            };
+            if sent == 0 {
+                return Ok(has_moved);
+            }
+            has_moved = true;
+            let of_out = sent.min(self.out.len() - self.sent);
+            self.sent += of_out;
+            if sent > of_out {
+                self.request = Sent::Body;
+                body.take(sent - of_out);
+            }
+        }
+    }
+
+    /// Writes the next piece of a body behind what was sent; false = there is none for now.
+    fn write_more(&mut self, body: &mut RequestBody) -> bool {
+        if self.request == Sent::Written {
+            return false;
+        }
+        if self.framing != BodyFraming::Framed {
+            if body.is_ended() {
+                self.request = Sent::Written;
+            }
+            return false;
+        }
+        body.hold_at_most(HELD_BYTES_MAX - FRAMED_BYTES_MAX);
+        let taken = body.bytes().len().min(FRAMED_BYTES_MAX);
+        if taken == 0 && !body.is_ended() {
+            return false;
+        }
+        self.out.clear();
+        self.sent = 0;
+        self.request = Sent::Body;
+        if taken > 0 {
+            self.protocol.write_body(&body.bytes()[..taken], &mut self.out);
+            body.take(taken);
+        }
+        if body.is_ended() {
+            self.protocol.end_body(body, &mut self.out);
+            self.request = Sent::Written;
+        }
+        true
+    }
+
+    /// Receives what there is, as far as the client takes it; whether that was anything.
+    fn receive(&mut self, link: &Link, reply: &mut Reply) -> Result<bool, Trouble> {
+        let mut has_moved = false;
+        while link.has_input() && self.answer != Answer::Whole && self.answer != Answer::Tunnel {
+            let room = match self.answer {
+                Answer::Awaited | Answer::Begun if reply.is_blocked() => 0,
+                Answer::Awaited | Answer::Begun => RECEIVED_BYTES_MAX,
+                _ => reply.room(),
+            };
+            if room == 0 {
+                break;
+            }
+            let Self { protocol, answer, interims, .. } = &mut *self;
+            let taken = link.receive(room, |bytes| take(bytes, protocol, (answer, interims), reply));
+            match taken.map_err(|error| if *answer == Answer::Awaited { closed(error) } else { Trouble::Broken(error) })? {
+                Some(taken) => taken?,
+                None => break,
+            }
+            has_moved = true;
+        }
+        Ok(has_moved)
+    }
+
+    /// Sets the deadline of what is waited for now, or finds that it is over.
+    fn watch(&self, link: &Link, has_moved: bool, reply: &Reply) -> Result<(), Trouble> {
+        let timeouts = &self.upstream.rules.timeouts;
+        let is_sent = self.request == Sent::Written && self.sent == self.out.len();
+        let (time, late) = match self.answer {
+            // The client has its own time, for its body and for what it takes.
+            Answer::Awaited | Answer::Begun if !is_sent && link.has_room() => (Duration::MAX, Trouble::SendLate),
+            Answer::Awaited | Answer::Begun if !is_sent => (timeouts.send, Trouble::SendLate),
+            Answer::Awaited | Answer::Begun => (timeouts.head, Trouble::HeadLate),
+            _ if reply.room() == 0 => (Duration::MAX, Trouble::BodyLate),
+            _ => (timeouts.body, Trouble::BodyLate),
+        };
+        if has_moved || link.has_no_deadline() || time == Duration::MAX {
+            link.set_deadline(self.until(time));
+        } else if link.is_due() {
+            return Err(late);
+        }
+        Ok(())
+    }
+
+    /// Passes bytes on in both directions.
+    fn tunnel(&mut self, link: &mut Link, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Trouble> {
+        let mut has_moved = false;
+        while !body.bytes().is_empty() {
+            let sent = link.send(&[IoSlice::new(body.bytes())]).map_err(Trouble::Broken)?;
+            if sent == 0 {
+                break;
+            }
+            has_moved = true;
+            body.take(sent);
+        }
+        if body.is_ended() && self.request != Sent::Written {
+            self.request = Sent::Written;
+            epoll::end_side(link.fd());
+        }
+        while link.has_input() && reply.room() > 0 {
+            let received = link.receive(reply.room(), |bytes| {
+                reply.write(bytes);
+                bytes.len()
+            });
+            match received.map_err(Trouble::Broken)? {
+                Some(0) => {
+                    reply.end_relayed();
+                    self.answer = Answer::Whole;
+                    return Ok(());
+                }
+                Some(_) => has_moved = true,
+                None => break,
+            }
+        }
+        if has_moved || link.has_no_deadline() {
+            link.set_deadline(self.until(self.upstream.rules.timeouts.tunnel));
+        } else if link.is_due() {
+            return Err(Trouble::BodyLate);
+        }
+        Ok(())
+    }
+
+    /// Something went wrong: another server is tried, or the client gets an error.
+    fn fail(&mut self, trouble: &Trouble, reply: &mut Reply) -> Result<(), Aborted> {
+        let is_unsent = matches!(trouble, Trouble::Connect(_) | Trouble::ConnectLate);
+        self.upstream.rules.shared.note(trouble);
+        if is_unsent && usize::from(self.tries) + 1 < self.upstream.rules.servers.len() {
+            self.tries += 1;
+            self.stage = Stage::Placed;
+            return Ok(());
+        }
+        self.permit = None;
+        reply.refuse(trouble.status());
+        Err(Aborted)
+    }
+}
+
+/// Reads bytes of a response and gives on what they are; none are the end of what the upstream sends.
+fn take(
+    bytes: &[u8],
+    protocol: &mut Protocol,
+    (answer, interims): (&mut Answer, &mut u8),
+    reply: &mut Reply,
+) -> Result<(), Trouble> {
+    let mut trouble = None;
+    if *answer == Answer::Awaited && !bytes.is_empty() {
+        *answer = Answer::Begun;
+    }
+    let mut say = |said: Said<'_>| match said {
+        Said::Interim { status, fields } => {
+            *interims += 1;
+            if *interims > INTERIMS_MAX {
+                trouble = Some(Garbled::Head("too many interim responses"));
+            } else {
+                reply.interim(status, fields);
+            }
+        }
+        Said::Head(head) if head.status == 101 => {
+            reply.switch(head.fields);
+            *answer = Answer::Tunnel;
+        }
+        Said::Head(head) => {
+            reply.relay(head.status, head.fields, head.length);
+            *answer = Answer::Body;
+        }
+        Said::Body(content) => {
+            let taken = reply.write(content);
+            debug_assert_eq!(taken, content.len(), "no more is received than there is room for");
+        }
+        Said::Trailers(lines) => reply.put_trailers(lines),
+        Said::Log(_) => {}
+        Said::End => *answer = Answer::Whole,
+    };
+    if bytes.is_empty() {
+        protocol.end_of_input(&mut say)?;
+    } else {
+        protocol.read(bytes, &mut say)?;
+    }
+    if let Some(trouble) = trouble {
+        return Err(trouble.into());
+    }
+    match *answer {
+        Answer::Whole if reply.end_relayed() => Ok(()),
+        Answer::Whole => Err(Garbled::Cut.into()),
+        Answer::Awaited if bytes.is_empty() => Err(Trouble::Closed),
+        _ if bytes.is_empty() => Err(Garbled::Cut.into()),
+        _ => Ok(()),
+    }
+}
+
+/// An error before anything of the response has come.
+fn closed(error: io::Error) -> Trouble {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Trouble::Closed,
+        _ => Trouble::Broken(error),
+    }
+}
+
+impl Handler for Relay {
+    fn go_on(&mut self, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted> {
+        loop {
+            match self.step(body, reply) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(trouble) => self.fail(&trouble, reply)?,
+            }
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Connecting(link, _) | Stage::There { link, .. } => self.upstream.close(link),
+            Stage::New | Stage::Queued(..) | Stage::Placed | Stage::Over => {}
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The sockets of a loop that lead to upstreams: which event is for which request, and which of them are idle.
+//!
+//! An event for a socket gives the client's connection a turn whose request uses that socket; the request's handler then
+//! reads it. So a response passes through no queue and no other thread on its way.
+
+use crate::exchange::wakes::Address;
+use crate::io::epoll::{self, Epoll, Interest, Readiness};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
+
+/// Tokens with this bit are of links. It is the highest of the bits that say the place of a connection, of which there
+/// are never so many.
+pub(crate) const LINK_BIT: u64 = 1 << 31;
+/// Bytes that are received at once: as many as a response may be given before its client has taken them.
+pub(crate) const RECEIVED_BYTES_MAX: usize = crate::exchange::reply::OFFERED_BYTES_MAX;
+
+/// What a socket is known to have to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// Nothing; an event will tell.
+    Awaited,
+    /// Something.
+    There,
+    /// Perhaps something, and then the end.
+    Ended,
+}
+
+/// What a request and the loop both know of what the request waits for.
+#[derive(Debug)]
+struct Shared {
+    input: Cell<Input>,
+    /// The socket may have room for output.
+    has_room: Cell<bool>,
+    /// The request that waits; none while a connection is idle.
+    user: Cell<Option<Address>>,
+    /// When that request gives up waiting, by [`crate::io::clock::Clock::now_ms`].
+    deadline_ms: Cell<u64>,
+}
+
+/// All links of a loop.
+#[derive(Debug)]
+pub(crate) struct Links {
+    epoll: Rc<Epoll>,
+    slots: RefCell<Slots>,
+    /// Requests that go on although no socket has an event.
+    ready: RefCell<Vec<Address>>,
+    /// An idle link has an event: its peer has closed it, or sent what nothing has asked for.
+    has_stale: Cell<bool>,
+    now_ms: Cell<u64>,
+    input: RefCell<Box<[u8]>>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    all: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// Moves on with each occupant, so that an event for a former one finds no link.
+    generation: u32,
+    link: Option<Rc<Shared>>,
+}
+
+/// Something that a request waits for, until a deadline.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    token: u64,
+    shared: Rc<Shared>,
+    links: Rc<Links>,
+}
+
+/// A connection with an upstream; dropped, it is closed.
+#[derive(Debug)]
+pub(crate) struct Link {
+    // In this order: the socket leaves epoll before its token may be another one's.
+    socket: OwnedFd,
+    waiting: Waiting,
+    interest: Interest,
+}
+
+impl Links {
+    pub(crate) fn new(epoll: Rc<Epoll>) -> Rc<Self> {
+        let input = vec![0; RECEIVED_BYTES_MAX].into_boxed_slice();
+        Rc::new(Self {
+            epoll,
+            slots: RefCell::default(),
+            ready: RefCell::default(),
+            has_stale: Cell::new(false),
+            now_ms: Cell::new(crate::io::clock::now_ms()),
+            input: RefCell::new(input),
+        })
+    }
+
+    /// Takes a socket up for a request; `is_connected` says that nothing has to be waited for before it is used.
+    ///
+    /// # Errors
+    ///
+    /// What `epoll_ctl` answers.
+    pub(crate) fn enter(self: &Rc<Self>, socket: OwnedFd, user: Address, is_connected: bool) -> io::Result<Link> {
+        let waiting = self.wait(user, u64::MAX);
+        waiting.shared.has_room.set(is_connected);
+        let interest = if is_connected { Interest::Input } else { Interest::InputAndRoom };
+        self.epoll.add(socket.as_raw_fd(), waiting.token, interest)?;
+        Ok(Link { socket, waiting, interest })
+    }
+
+    /// Has a request go on when its time is over, if the value is still there.
+    pub(crate) fn wait(self: &Rc<Self>, user: Address, deadline_ms: u64) -> Waiting {
+        let shared = Rc::new(Shared {
+            input: Cell::new(Input::Awaited),
+            has_room: Cell::new(false),
+            user: Cell::new(Some(user)),
+            deadline_ms: Cell::new(deadline_ms),
+        });
+        let token = self.slots.borrow_mut().insert(Rc::clone(&shared));
+        Waiting { token, shared, links: Rc::clone(self) }
+    }
+
+    /// Notes what a socket has become ready for; the request that is to go on.
+    pub(crate) fn note(&self, token: u64, readiness: Readiness) -> Option<Address> {
+        let slots = self.slots.borrow();
+        let shared = slots.find(token)?;
+        if readiness.ended {
+            shared.input.set(Input::Ended);
+        } else if readiness.readable && shared.input.get() == Input::Awaited {
+            shared.input.set(Input::There);
+        }
+        if readiness.writable {
+            shared.has_room.set(true);
+        }
+        let user = shared.user.get();
+        if user.is_none() {
+            self.has_stale.set(true);
+        }
+        user
+    }
+
+    /// Has a request go on in this round, or the next one.
+    pub(crate) fn wake(&self, address: Address) {
+        self.ready.borrow_mut().push(address);
+    }
+
+    /// Takes the requests that are to go on.
+    pub(crate) fn take_ready(&self) -> Vec<Address> {
+        if self.ready.borrow().is_empty() { Vec::new() } else { std::mem::take(&mut self.ready.borrow_mut()) }
+    }
+
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.borrow().is_empty()
+    }
+
+    /// Whether idle links have events since the last time that this was asked.
+    pub(crate) fn take_stale(&self) -> bool {
+        self.has_stale.take()
+    }
+
+    /// Tells the time, and has requests go on whose time is over.
+    pub(crate) fn sweep(&self, now_ms: u64) {
+        self.now_ms.set(now_ms);
+        let slots = self.slots.borrow();
+        let due = slots.all.iter().filter_map(|slot| slot.link.as_ref());
+        let due = due.filter(|shared| shared.deadline_ms.get() <= now_ms).filter_map(|shared| shared.user.get());
+        self.ready.borrow_mut().extend(due);
+    }
+
+    /// Tells the time.
+    pub(crate) fn set_now(&self, now_ms: u64) {
+        self.now_ms.set(now_ms);
+    }
+
+    /// Monotonic milliseconds, as the loop's clock has them.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.now_ms.get()
+    }
+
+    /// How many links there are, idle ones included.
+    pub(crate) fn len(&self) -> usize {
+        let slots = self.slots.borrow();
+        slots.all.len() - slots.free.len()
+    }
+}
+
+impl Slots {
+    fn insert(&mut self, shared: Rc<Shared>) -> u64 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.all.push(Slot { generation: 0, link: None });
+            // Descriptors are bounded far below this type's most.
+            (self.all.len() - 1) as u32
+        });
+        let slot = &mut self.all[index as usize];
+        // Its highest bit stays free, as tokens near the top are of other things.
+        slot.generation = slot.generation.wrapping_add(1) & (u32::MAX >> 1);
+        slot.link = Some(shared);
+        u64::from(slot.generation) << 32 | LINK_BIT | u64::from(index)
+    }
+
+    fn find(&self, token: u64) -> Option<&Rc<Shared>> {
+        let slot = self.all.get((token & (LINK_BIT - 1)) as usize)?;
+        slot.link.as_ref().filter(|_| u64::from(slot.generation) == token >> 32)
+    }
+
+    fn remove(&mut self, token: u64) {
+        let index = (token & (LINK_BIT - 1)) as u32;
+        if let Some(slot) = self.all.get_mut(index as usize)
+            && slot.link.take().is_some()
+        {
+            self.free.push(index);
+        }
+    }
+}
+
+impl Link {
+    pub(crate) fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Whether nothing has come and nothing has ended while it was idle.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.waiting.shared.input.get() == Input::Awaited
+    }
+
+    /// Gives it to a request, or to none.
+    pub(crate) fn set_user(&self, user: Option<Address>) {
+        self.waiting.shared.user.set(user);
+        if user.is_none() {
+            self.waiting.shared.deadline_ms.set(u64::MAX);
+        }
+    }
+
+    /// Says until when its user waits.
+    pub(crate) fn set_deadline(&self, deadline_ms: u64) {
+        self.waiting.shared.deadline_ms.set(deadline_ms);
+    }
+
+    /// Whether its user may wait without end.
+    pub(crate) fn has_no_deadline(&self) -> bool {
+        self.waiting.shared.deadline_ms.get() == u64::MAX
+    }
+
+    /// Whether its user has waited long enough.
+    pub(crate) fn is_due(&self) -> bool {
+        self.waiting.is_due()
+    }
+
+    /// Whether it may have something to be read.
+    pub(crate) fn has_input(&self) -> bool {
+        self.waiting.shared.input.get() != Input::Awaited
+    }
+
+    /// Whether it may take output.
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting.shared.has_room.get()
+    }
+
+    /// Whether the attempt to connect has come to its end.
+    ///
+    /// # Errors
+    ///
+    /// Why it failed.
+    pub(crate) fn connected(&mut self) -> io::Result<bool> {
+        if !self.has_room() {
+            return Ok(false);
+        }
+        epoll::socket_error(self.fd())?;
+        Ok(true)
+    }
+
+    /// Sends some of the pieces; 0 = there is no room, and an event tells when there is.
+    ///
+    /// # Errors
+    ///
+    /// What the socket answers.
+    pub(crate) fn send(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        if !self.has_room() {
+            return Ok(0);
+        }
+        let sent = match pieces {
+            [piece] => epoll::send_bytes(self.fd(), piece, 0),
+            _ => epoll::send(self.fd(), pieces, 0),
+        };
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.waiting.shared.has_room.set(false);
+                if self.interest != Interest::InputAndRoom {
+                    self.interest = Interest::InputAndRoom;
+                    self.waiting.links.epoll.modify(self.fd(), self.waiting.token, self.interest)?;
+                }
+                Ok(0)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            sent => sent,
+        }
+    }
+
+    /// Receives at most so many bytes and gives them to `take`; none = there is nothing for now. 0 bytes are the end of
+    /// what the upstream sends.
+    ///
+    /// # Errors
+    ///
+    /// What the socket answers.
+    pub(crate) fn receive<T>(&self, bytes_max: usize, take: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
+        let mut input = self.waiting.links.input.borrow_mut();
+        let room = bytes_max.min(input.len());
+        match epoll::receive(self.fd(), &mut input[..room]) {
+            Ok(received) => {
+                // Less than there was room for is all that there is; what comes later makes an event, and so does an end
+                // that was not told yet.
+                if received > 0 && received < room && self.waiting.shared.input.get() == Input::There {
+                    self.waiting.shared.input.set(Input::Awaited);
+                }
+                Ok(Some(take(&input[..received])))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.waiting.shared.input.set(Input::Awaited);
+                Ok(None)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Waiting {
+    /// Whether the time is over.
+    pub(crate) fn is_due(&self) -> bool {
+        self.shared.deadline_ms.get() <= self.links.now_ms.get()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.links.slots.borrow_mut().remove(self.token);
+    }
+}

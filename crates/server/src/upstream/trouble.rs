@@ -1,0 +1,50 @@
+//! What goes wrong between the server and an upstream.
+
+use super::message::Garbled;
+use std::io;
+
+/// Why a request to an upstream failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Trouble {
+    /// Nothing listens there, or the network does not lead there.
+    #[error("it cannot be connected: {0}")]
+    Connect(#[source] io::Error),
+    /// It did not take the connection in time.
+    #[error("it did not take the connection in time")]
+    ConnectLate,
+    /// It closed the connection before it had answered.
+    #[error("it closed the connection before it had answered")]
+    Closed,
+    /// The connection broke.
+    #[error("the connection broke: {0}")]
+    Broken(#[source] io::Error),
+    /// It did not take the request in time.
+    #[error("it did not take the request in time")]
+    SendLate,
+    /// The head of its response did not come in time.
+    #[error("the head of its response did not come in time")]
+    HeadLate,
+    /// The rest of its response did not come in time.
+    #[error("the rest of its response did not come in time")]
+    BodyLate,
+    /// It sent what is no response.
+    #[error("{0}")]
+    Garbled(#[from] Garbled),
+    /// All its places are taken, and so is its queue.
+    #[error("all its places are taken, and its queue is full")]
+    Full,
+    /// The request waited in the queue for too long.
+    #[error("the request waited too long for a place")]
+    QueueLate,
+}
+
+impl Trouble {
+    /// The status that the client gets if nothing was sent to it yet.
+    pub(crate) fn status(&self) -> u16 {
+        match self {
+            Self::ConnectLate | Self::SendLate | Self::HeadLate | Self::BodyLate => 504,
+            Self::Full | Self::QueueLate => 503,
+            Self::Connect(_) | Self::Closed | Self::Broken(_) | Self::Garbled(_) => 502,
+        }
+    }
+}
