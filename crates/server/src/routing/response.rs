@@ -120,6 +120,10 @@ impl Hosts {
                 error_page::write(out, status, extra, clock, persistence);
                 return None;
             }
+            Action::Upstream(_) => {
+                error_page::write(out, 502, extra, clock, persistence);
+                return None;
+            }
             Action::Application(application) => {
                 let (settings, is_secure) = (Rc::clone(settings), peer.is_secure);
                 let finish = move |out: &mut Exchange| finish(&settings, extra.head_only, is_secure, out);
