@@ -1,14 +1,10 @@
 //! Keys of other servers' configurations, with the key that replaces each here, or the word that there is none.
 
 /// Not there yet, by the words for it.
-const MISSING: [(&[&str], &str); 4] = [
+const MISSING: [(&[&str], &str); 3] = [
     (
-        &["proxy", "proxy_pass", "reverse_proxy", "upstream", "backend", "proxypass", "balancer", "forward"],
-        "there is no proxy yet: only files, redirects and statuses are served",
-    ),
-    (
-        &["fastcgi", "fastcgi_pass", "php_fastcgi", "cgi", "scgi", "uwsgi", "wsgi", "php", "script", "scriptalias"],
-        "programs are not called yet, neither by CGI nor by FastCGI: only files, redirects and statuses are served",
+        &["cgi", "php", "script", "scriptalias"],
+        "programs are not started for a request: one that runs is asked by `fastcgi`, `scgi` or `uwsgi`",
     ),
     (
         &["try_files", "fallback", "fallback_resource", "fallbackresource", "spa", "not_found", "catch_all"],
@@ -21,7 +17,22 @@ const MISSING: [(&[&str], &str); 4] = [
 ];
 
 /// What is said otherwise, by the words of others.
-const OTHERWISE: [(&[&str], &str); 24] = [
+const OTHERWISE: [(&[&str], &str); 30] = [
+    (
+        &["proxy_pass", "reverse_proxy", "upstream", "upstreams", "backend", "backends", "proxypass", "forward"],
+        "write proxy = \"http://ADDRESS:PORT\"",
+    ),
+    (
+        &["balancer", "lb_policy", "load_balancing"],
+        "write proxy = { to = [\"http://ADDRESS:PORT\"], balance = \"...\" }",
+    ),
+    (&["fastcgi_pass", "php_fastcgi", "fcgi"], "did you mean `fastcgi`?"),
+    (&["scgi_pass"], "did you mean `scgi`?"),
+    (&["uwsgi_pass", "wsgi", "wsgiscriptalias"], "did you mean `uwsgi`, or `proxy` for a server of HTTP?"),
+    (
+        &["set_real_ip_from", "real_ip", "remoteipheader"],
+        "write trusted_proxies = [\"NETWORK\"] at the top of the file",
+    ),
     (
         &["headers", "header", "add_header", "add_headers", "response_headers", "more_set_headers", "http_headers"],
         "did you mean `set_headers`?",
@@ -78,6 +89,10 @@ const ELSEWHERE: [(&[&str], &str); 5] = [
             "index",
             "dot_files",
             "redirect",
+            "proxy",
+            "fastcgi",
+            "scgi",
+            "uwsgi",
             "status",
             "set_headers",
             "set_error_headers",
@@ -93,7 +108,19 @@ const ELSEWHERE: [(&[&str], &str); 5] = [
     ),
     (&["prefix", "exact", "glob"], "[[host.path]]"),
     (
-        &["listen", "loops", "reserve_loops", "io", "cache", "cached_file", "user", "sandbox", "arm"],
+        &[
+            "listen",
+            "loops",
+            "reserve_loops",
+            "io",
+            "cache",
+            "cached_file",
+            "user",
+            "sandbox",
+            "arm",
+            "trusted_proxies",
+            "proxy_protocol",
+        ],
         "the top of the file, before all tables",
     ),
     (&["listen_clear", "listen_quic"], "[tls]"),
@@ -124,15 +151,16 @@ mod tests {
             ("headers", "[[host]]", Some("`set_headers`")),
             ("Add-Header", "[[host.path]]", Some("`set_headers`")),
             ("try_files", "[[host.path]]", Some("no fallback to another file yet")),
-            ("proxy", "[[host.path]]", Some("no proxy yet")),
-            ("fastcgi", "[[host.path]]", Some("not called yet")),
-            ("cgi", "[[host]]", Some("not called yet")),
+            ("proxy_pass", "[[host.path]]", Some("write proxy =")),
+            ("fastcgi_pass", "[[host.path]]", Some("`fastcgi`")),
+            ("proxy", "", Some("belongs in [[host]]")),
+            ("cgi", "[[host]]", Some("not started for a request")),
             ("fallback", "[[host]]", Some("no fallback")),
             ("rewrite", "[[host.path]]", Some("not rewritten yet")),
             ("root", "", Some("belongs in [[host]]")),
             ("prefix", "[[host]]", Some("belongs in [[host.path]]")),
             ("listen", "[[host]]", Some("belongs in the top of the file")),
-            ("proxy", "[limits]", None),
+            ("proxy_pass", "[limits]", None),
             ("redriect", "[[host]]", None),
         ] {
             let said = remedy(word, table);

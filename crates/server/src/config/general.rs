@@ -22,6 +22,7 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
     if let Some(tls) = table.get("tls").and_then(|value| value.table("[tls]")) {
         certificates_at = read_tls(&tls, options);
     }
+    super::networks::proxy_protocol(table, options);
     if let Some(loops) = table.get("loops").and_then(|value| value.integer(1..=1024)) {
         options.loops = loops as usize;
     }

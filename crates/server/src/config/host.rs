@@ -2,11 +2,12 @@
 
 use super::doubts::Place;
 use super::table::{Table, Value};
-use super::{header, site, users};
+use super::upstream::{self, Around, Mount};
+use super::{header, networks, site, users};
 use crate::config::options::Options;
 use crate::config::plain_file::read_file;
 use crate::files::root::place::Place as RootPlace;
-use crate::http::access::{Access, Network};
+use crate::http::access::Access;
 use crate::http::coding::CODINGS;
 use crate::http::pattern::Pattern;
 use crate::routing::auth::Auth;
@@ -25,12 +26,12 @@ const PAGE_BYTES_MAX: u64 = 1 << 20;
 /// Statuses that a table can answer with; those that need more than a page are left out.
 const STATUSES: [u16; 6] = [403, 404, 410, 451, 500, 503];
 /// Errors that are answered once it is known which host a request is for; others are answered before that.
-const PAGES: [u16; 13] = [400, 401, 403, 404, 405, 410, 412, 414, 416, 429, 451, 500, 503];
+const PAGES: [u16; 15] = [400, 401, 403, 404, 405, 410, 412, 414, 416, 429, 451, 500, 502, 503, 504];
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// Hosts, whose sites are served as the options say it where they say nothing themselves.
 pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Place>) {
-    let (mut rules, mut places) = (Rules::default(), Vec::new());
+    let (mut rules, mut places) = (Rules { trusted: networks::trusted_proxies(table), ..Rules::default() }, Vec::new());
     let hosts = table.get("host").map(|value| value.tables("[[host]]")).unwrap_or_default();
     if hosts.is_empty() {
         table.wrong("there is no host", "add [[host]] with root = \"DIRECTORY\"");
@@ -55,12 +56,15 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, places
     if let (Some(root), Some(_)) = (table.get("root"), &said.action) {
         root.wrong("a redirect or status leaves nothing to serve from `root`", "keep one of them");
     }
+    let root = site.map(|site| rules.sites[site].how.root.clone());
+    let around = Around { mount: Mount::Host, root: root.as_deref(), options };
+    said.action = with_upstream(table, said.action, &around, rules);
     said.action = said.action.or(site.map(|site| Action::Files { site, mount_bytes: 0 }));
     let paths = table.get("path").map(|value| value.tables("[[host.path]]")).unwrap_or_default();
-    if table.get("root").is_none() && said.action.is_none() && paths.is_empty() {
+    if table.get("root").is_none() && said.action.is_none() && paths.is_empty() && !upstream::is_in(table) {
         table.wrong(
             format!("the host {name} has nothing to serve"),
-            "add root = \"DIRECTORY\", redirect = \"ADDRESS\" or [[host.path]]",
+            "add root = \"DIRECTORY\", proxy = \"http://ADDRESS:PORT\", redirect = \"ADDRESS\" or [[host.path]]",
         );
     }
     if paths.len() > PATHS_MAX {
@@ -73,7 +77,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, places
     let mut read: Vec<(Pattern, Said)> = Vec::new();
     for path in paths.iter().take(PATHS_MAX) {
         takes_back_nothing(path, Some(&said), &read);
-        if let Some((pattern, own)) = read_path(path, &kind, options, rules) {
+        if let Some((pattern, own)) = read_path(path, &kind, &around, rules) {
             places.push(Place::of(path, number, Some(read.len())));
             read.push((pattern, own));
         }
@@ -137,7 +141,7 @@ fn name_problem(name: &str) -> Option<&'static str> {
 fn read_path(
     table: &Table<'_, '_>,
     of_host: &SiteKind,
-    options: &Options,
+    of_all: &Around<'_>,
     rules: &mut Rules,
 ) -> Option<(Pattern, Said)> {
     let kinds = [("prefix", table.get("prefix")), ("exact", table.get("exact")), ("glob", table.get("glob"))];
@@ -161,7 +165,13 @@ fn read_path(
         _ => None,
     };
     let mut said = read_said_of(table, prefix_bytes);
-    let kind = site::read_root(table, of_host.clone(), options.sandbox);
+    let mount = match &pattern {
+        Some(Pattern::Prefix(prefix)) => Mount::Prefix(prefix),
+        Some(Pattern::Exact(path)) => Mount::Exact(path),
+        _ => Mount::Glob,
+    };
+    said.action = with_upstream(table, said.action, &Around { mount, ..*of_all }, rules);
+    let kind = site::read_root(table, of_host.clone(), of_all.options.sandbox);
     match table.get("root") {
         Some(value) if prefix_bytes.is_none() && pattern.is_some() => {
             value.wrong(
@@ -184,6 +194,22 @@ fn read_path(
     }
     table.finish();
     Some((pattern?, said))
+}
+
+/// What a table does with a request by its redirect or status, or else by its upstream.
+fn with_upstream(table: &Table<'_, '_>, own: Option<Action>, around: &Around<'_>, rules: &mut Rules) -> Option<Action> {
+    let upstream = upstream::read(table, around, rules);
+    if let (Some(_), Some((value, _))) = (&own, &upstream) {
+        value.wrong("a redirect or status leaves nothing for an upstream to answer", "keep one of them");
+    }
+    if let (Some(root), Some(_)) = (table.get("root"), &upstream) {
+        root.wrong(
+            "an upstream leaves nothing to serve from `root`",
+            "give the upstream a [[host.path]] of its own; scripts take the `root` of their host",
+        );
+        return None;
+    }
+    own.or(upstream.map(|(_, number)| Action::Upstream(number)))
 }
 
 /// What belongs to a root is nothing without one.
@@ -321,24 +347,7 @@ fn listed(list: &[u16]) -> String {
 }
 
 fn access(table: &Table<'_, '_>) -> Option<Arc<Access>> {
-    let networks = |key| {
-        let value: Option<Value<'_, '_>> = table.get(key);
-        let items = value.as_ref().map(Value::strings)?;
-        let read = items.iter().flat_map(|item| match item.text() {
-            "all" => vec!["0.0.0.0/0".parse(), "::/0".parse()].into_iter().flatten().collect(),
-            text => {
-                let network = text.parse::<Network>();
-                if network.is_err() {
-                    item.wrong(
-                        format!("\"{text}\" is no network"),
-                        "write an address, a network such as 10.0.0.0/8 without bits beyond it, or all",
-                    );
-                }
-                network.into_iter().collect::<Vec<_>>()
-            }
-        });
-        Some(read.collect::<Vec<_>>())
-    };
+    let networks = |key| table.get(key).map(|value| networks::read(&value));
     let (allowed, denied) = (networks("allow"), networks("deny"));
     if allowed.is_none() && denied.is_none() {
         return None;

@@ -7,6 +7,7 @@ mod header;
 mod host;
 mod host_rules;
 mod nearest;
+mod networks;
 pub(crate) mod options;
 mod plain_file;
 mod policy;
@@ -15,6 +16,8 @@ mod site;
 mod table;
 mod throttle;
 mod units;
+mod upstream;
+mod upstream_address;
 mod users;
 
 pub use host_rules::HostRules;

@@ -98,6 +98,9 @@ pub struct Options {
     pub certificates: Vec<CertificateFiles>,
     /// Addresses that speak in the clear although there are certificates. Default: none.
     pub listen_clear: Vec<ListenAddr>,
+    /// Those of `listen` and `listen_clear` where each connection begins with a header of the PROXY protocol. Default:
+    /// none.
+    pub proxy_protocol: Vec<ListenAddr>,
     /// Addresses of UDP that speak HTTP/3, which needs certificates. Default: none.
     pub listen_quic: Vec<ListenAddr>,
     /// Whether HTTP/3 is spoken at the addresses and ports of `listen` as well, as far as they are of IP. Default: no.
@@ -202,6 +205,7 @@ impl Options {
             throttles: Vec::new(),
             certificates: Vec::new(),
             listen_clear: Vec::new(),
+            proxy_protocol: Vec::new(),
             listen_quic: Vec::new(),
             http3: false,
             notice: |_| {},

@@ -200,6 +200,29 @@ impl<'r, 't> Value<'r, 't> {
         matches!(self.value, DeValue::Table(_))
     }
 
+    /// Whether it is a list, where it may also be something else.
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.value, DeValue::Array(_))
+    }
+
+    /// Whether it is a whole number, where it may also be something else.
+    pub(super) fn is_integer(&self) -> bool {
+        matches!(self.value, DeValue::Integer(_))
+    }
+
+    /// The values of a list with their places, or it alone.
+    pub(super) fn items(&self) -> Vec<Value<'r, 't>> {
+        match self.value {
+            DeValue::Array(list) => list.iter().map(|item| self.again(item.span(), item.get_ref())).collect(),
+            _ => vec![self.alone()],
+        }
+    }
+
+    /// The same value once more.
+    pub(super) fn alone(&self) -> Value<'r, 't> {
+        self.again(self.span.clone(), self.value)
+    }
+
     /// Whether it is just `false`, which switches off what a table would set.
     pub(super) fn is_false(&self) -> bool {
         matches!(self.value, DeValue::Boolean(false))

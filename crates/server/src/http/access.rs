@@ -25,7 +25,13 @@ impl FromStr for Network {
 }
 
 impl Network {
-    fn holds(self, addr: IpAddr) -> bool {
+    /// Whether it is all of IPv4 or of IPv6.
+    pub(crate) fn is_everything(self) -> bool {
+        self.bits == 0
+    }
+
+    /// Whether the address is one of it.
+    pub(crate) fn holds(self, addr: IpAddr) -> bool {
         self.addr.is_ipv4() == addr.is_ipv4() && masked(addr, self.bits) == self.addr
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod authority;
 pub(crate) mod basic_user;
+pub(crate) mod client_address;
 pub(crate) mod client_hints;
 pub(crate) mod coding;
 pub(crate) mod fields;
@@ -14,6 +15,7 @@ pub(crate) mod media_type;
 pub(crate) mod parse;
 pub(crate) mod pattern;
 pub(crate) mod preface;
+pub(crate) mod proxy_protocol;
 pub(crate) mod range;
 pub(crate) mod request;
 pub(crate) mod response;

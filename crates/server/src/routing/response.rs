@@ -121,10 +121,13 @@ impl Hosts {
                 error_page::write(out, status, extra, clock, persistence);
                 return None;
             }
+            Action::Upstream(number) => {
+                let begin = self.upstreams[number].entrance(found);
+                choose(Answerer::Local(begin), settings, extra.head_only, peer.is_secure, out);
+                return None;
+            }
             Action::Application(application) => {
-                let (settings, is_secure) = (Rc::clone(settings), peer.is_secure);
-                let finish = move |out: &mut Exchange| finish(&settings, extra.head_only, is_secure, out);
-                out.choose(Answerer::Application(application), Box::new(finish));
+                choose(Answerer::Application(application), settings, extra.head_only, peer.is_secure, out);
                 return None;
             }
         };
@@ -187,6 +190,12 @@ impl Hosts {
         }
         page
     }
+}
+
+/// Has something answer the request otherwise than by files; what the tables say of its head comes upon it later.
+fn choose(answerer: Answerer, settings: &Rc<Settings>, head_only: bool, is_secure: bool, out: &mut Exchange) {
+    let settings = Rc::clone(settings);
+    out.choose(answerer, Box::new(move |out: &mut Exchange| finish(&settings, head_only, is_secure, out)));
 }
 
 /// What is done with a request.

@@ -3,8 +3,10 @@
 use super::host_names::HostNames;
 use super::settings::Said;
 use crate::files::root::place::Place;
+use crate::http::client_address::TrustedProxies;
 use crate::http::pattern::Pattern;
 use crate::site::settings::SiteKind;
+use crate::upstream::common::Common;
 use std::sync::Arc;
 
 /// Tables of one host; a request's are kept as a set of so many bits.
@@ -16,7 +18,10 @@ pub(crate) struct Rules {
     pub(crate) hosts: Vec<Host>,
     pub(crate) names: HostNames,
     pub(crate) sites: Vec<SiteRules>,
-    pub(crate) upstreams: Vec<Arc<UpstreamRules>>,
+    /// Equal ones are here once.
+    pub(crate) upstreams: Vec<Arc<Common>>,
+    /// Proxies whose word on the client's address counts.
+    pub(crate) trusted: TrustedProxies,
 }
 
 /// A host: its first name, what it says, and what its paths say.

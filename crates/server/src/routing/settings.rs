@@ -19,6 +19,8 @@ pub(crate) enum Action {
     Redirect(Arc<Redirect>),
     /// It is answered with this status.
     Status(u16),
+    /// It is answered by servers elsewhere: an index into [`super::rules::Rules::upstreams`].
+    Upstream(usize),
     /// It is answered by an application of the program that runs the server.
     Application(ApplicationHandle),
 }

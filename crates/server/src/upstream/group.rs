@@ -2,10 +2,12 @@
 
 use crate::exchange::application::{Begin, Caller, Handler, RequestHead};
 use crate::exchange::wakes::Address;
+use crate::http::target::Target;
 use crate::io::epoll;
 use crate::upstream::handler::Relay;
 use crate::upstream::links::{Link, Links};
-use crate::upstream::settings::{Place, UpstreamRules};
+use crate::upstream::common::Common;
+use crate::upstream::settings::Place;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,7 +19,7 @@ use std::sync::atomic::Ordering;
 /// An upstream as one loop has it.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    pub(super) rules: Arc<UpstreamRules>,
+    pub(super) common: Arc<Common>,
     pub(super) links: Rc<Links>,
     /// Connections without a request, by server; the one that has been idle longest is in front.
     idle: RefCell<Vec<VecDeque<Idle>>>,
@@ -31,14 +33,14 @@ struct Idle {
 }
 
 impl Upstream {
-    pub(crate) fn new(rules: Arc<UpstreamRules>, links: Rc<Links>) -> Rc<Self> {
-        let idle = rules.servers.iter().map(|_| VecDeque::new()).collect();
-        Rc::new(Self { rules, links, idle: RefCell::new(idle) })
+    pub(crate) fn new(common: Arc<Common>, links: Rc<Links>) -> Rc<Self> {
+        let idle = common.rules.servers.iter().map(|_| VecDeque::new()).collect();
+        Rc::new(Self { common, links, idle: RefCell::new(idle) })
     }
 
     /// Whether it is what these rules say, so that a reload leaves it as it is.
-    pub(crate) fn is_of(&self, rules: &UpstreamRules) -> bool {
-        *self.rules == *rules
+    pub(crate) fn is_of(&self, common: &Common) -> bool {
+        self.common.rules == common.rules
     }
 
     /// Closes idle connections whose peers have closed them, or sent what nothing has asked for.
@@ -52,7 +54,7 @@ impl Upstream {
 
     /// Closes connections that were idle for too long, and all of them where other loops lack some.
     pub(crate) fn sweep(&self, now_ms: u64) {
-        let is_short = self.rules.shared.open.load(Ordering::Relaxed) > self.rules.pool.connections_max;
+        let is_short = self.common.open.load(Ordering::Relaxed) > self.common.places_max();
         for idle in self.idle.borrow_mut().iter_mut() {
             let before = idle.len();
             idle.retain(|idle| !is_short && idle.until_ms > now_ms);
@@ -61,7 +63,7 @@ impl Upstream {
     }
 
     fn count_closed(&self, count: usize) {
-        self.rules.shared.open.fetch_sub(count as u32, Ordering::Relaxed);
+        self.common.open.fetch_sub(count as u32, Ordering::Relaxed);
     }
 
     /// A connection that is kept with a server, for a request.
@@ -80,14 +82,14 @@ impl Upstream {
 
     /// Keeps a connection whose response was whole, or closes it.
     pub(super) fn keep(&self, server: usize, link: Link) {
-        let pool = &self.rules.pool;
+        let pool = &self.common.rules.pool;
         let mut idle = self.idle.borrow_mut();
-        let has_room = |kept: &VecDeque<Idle>| kept.len() < pool.idle_max as usize;
-        let is_enough = self.rules.shared.open.load(Ordering::Relaxed) <= pool.connections_max;
+        let has_room = |kept: &VecDeque<Idle>| kept.len() < pool.idle_max;
+        let is_enough = self.common.open.load(Ordering::Relaxed) <= self.common.places_max();
         match idle.get_mut(server).filter(|kept| is_enough && has_room(kept) && !link.has_input()) {
             Some(kept) => {
                 link.set_user(None);
-                let idle_ms = u64::try_from(self.rules.timeouts.idle.as_millis()).unwrap_or(u64::MAX);
+                let idle_ms = u64::try_from(self.common.rules.timeouts.idle.as_millis()).unwrap_or(u64::MAX);
                 kept.push_back(Idle { link, until_ms: self.links.now_ms().saturating_add(idle_ms) });
             }
             None => self.close(link),
@@ -106,11 +108,11 @@ impl Upstream {
     ///
     /// What the system answers; `NotFound` if the server's name has no address.
     pub(super) fn connect(&self, server: usize, user: Address) -> io::Result<(Link, bool)> {
-        let place = &self.rules.servers[server].place;
+        let place = &self.common.rules.servers[server].place;
         let (address, protocol) = match place {
             Place::Address(address) => (SockAddr::from(*address), Some(Protocol::TCP)),
             Place::Unix(path) => (SockAddr::unix(path)?, None),
-            Place::Name(..) => (SockAddr::from(self.rules.address(server)?), Some(Protocol::TCP)),
+            Place::Name(..) => return Err(io::ErrorKind::NotFound.into()),
         };
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new(Domain::from(i32::from(address.family())), kind, protocol)?;
@@ -121,7 +123,7 @@ impl Upstream {
         let socket = socket.into();
         let is_connected = epoll::connect(&socket, &address)?;
         let link = self.links.enter(socket, user, is_connected)?;
-        self.rules.shared.open.fetch_add(1, Ordering::Relaxed);
+        self.common.open.fetch_add(1, Ordering::Relaxed);
         Ok((link, is_connected))
     }
 }
@@ -135,6 +137,32 @@ impl Drop for Upstream {
 
 impl Begin for Upstream {
     fn begin(self: Rc<Self>, head: &RequestHead<'_>, caller: &Caller<'_>, is_whole: bool) -> Box<dyn Handler> {
-        Box::new(Relay::begin(self, head, caller, is_whole))
+        Relay::begin(self, (head, head.target()), caller, is_whole)
+    }
+}
+
+/// The same for a request whose path stands for another one with the upstream.
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    pub(crate) upstream: Rc<Upstream>,
+    pub(crate) target: Box<str>,
+}
+
+impl Begin for Elsewhere {
+    fn begin(self: Rc<Self>, head: &RequestHead<'_>, caller: &Caller<'_>, is_whole: bool) -> Box<dyn Handler> {
+        Relay::begin(Rc::clone(&self.upstream), (head, &self.target), caller, is_whole)
+    }
+}
+
+impl Upstream {
+    /// What begins the answer to a request for this path.
+    pub(crate) fn entrance(self: &Rc<Self>, found: &Target<'_>) -> Rc<dyn Begin> {
+        let mut target = Vec::new();
+        if !self.common.rules.path.write(found, &mut target) {
+            return Rc::<Self>::clone(self);
+        }
+        // What is not ASCII is encoded, and a query comes out of a text.
+        let target = String::from_utf8(target).unwrap_or_else(|_| "/".to_owned()).into_boxed_str();
+        Rc::new(Elsewhere { upstream: Rc::clone(self), target })
     }
 }

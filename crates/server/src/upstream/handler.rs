@@ -5,6 +5,7 @@ use super::gate::{Entry, Permit, Ticket};
 use super::group::Upstream;
 use super::links::{Link, RECEIVED_BYTES_MAX, Waiting};
 use super::message::{BodyFraming, Garbled, Outgoing, Said};
+use super::http1::request::Unsendable;
 use super::protocol::{Protocol, Rendered};
 use super::trouble::Trouble;
 use crate::exchange::application::{Aborted, Caller, Handler, RequestHead, Wake};
@@ -39,6 +40,25 @@ pub(crate) struct Relay {
     tries: u8,
     interims: u8,
     answer: Answer,
+}
+
+/// A request that no upstream is asked.
+#[derive(Debug)]
+struct Refused(Unsendable);
+
+impl Handler for Refused {
+    fn go_on(&mut self, _body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted> {
+        match self.0.status() {
+            204 => {
+                reply.begin(204, &[], None).map_err(|_| Aborted)?;
+                reply.end(&[]).map_err(|_| Aborted)
+            }
+            status => {
+                reply.refuse(status);
+                Err(Aborted)
+            }
+        }
+    }
 }
 
 /// How far the request is.
@@ -91,11 +111,19 @@ impl fmt::Debug for Relay {
 
 impl Relay {
     /// Begins with a request, of which nothing is sent yet.
-    pub(super) fn begin(upstream: Rc<Upstream>, head: &RequestHead<'_>, caller: &Caller<'_>, is_whole: bool) -> Self {
+    pub(super) fn begin(
+        upstream: Rc<Upstream>,
+        (head, target): (&RequestHead<'_>, &str),
+        caller: &Caller<'_>,
+        is_whole: bool,
+    ) -> Box<dyn Handler> {
         let mut out = Vec::with_capacity(1024);
-        let target = head.target();
         let outgoing = Outgoing { head: *head, target, client: head.client(), client_port: 0, local: None, user: None };
-        let Rendered { protocol, framing } = Protocol::render(&outgoing, &upstream.rules, is_whole, &mut out);
+        let Rendered { protocol, framing } =
+            match Protocol::render(&outgoing, &upstream.common.rules, is_whole, &mut out) {
+                Ok(rendered) => rendered,
+                Err(why) => return Box::new(Refused(why)),
+            };
         let mut relay = Self {
             address: caller.address,
             stage: Stage::New,
@@ -111,17 +139,17 @@ impl Relay {
             upstream,
         };
         relay.enter(|| caller.wake());
-        relay
+        Box::new(relay)
     }
 
     /// Takes a place, or waits for one.
     fn enter(&mut self, wake: impl FnOnce() -> Wake) {
-        let rules = &self.upstream.rules;
-        let bounds = (rules.pool.connections_max, rules.pool.queue_max);
-        match rules.shared.gate.enter(bounds, wake) {
+        let common = &self.upstream.common;
+        let bounds = (common.places_max(), u32::try_from(common.rules.pool.queue_max).unwrap_or(u32::MAX));
+        match common.gate.enter(bounds, wake) {
             Entry::Open(permit) => (self.permit, self.stage) = (Some(permit), Stage::Placed),
             Entry::Queued(ticket) => {
-                let until_ms = self.until(rules.timeouts.queue);
+                let until_ms = self.until(common.rules.timeouts.queue);
                 self.stage = Stage::Queued(ticket, self.upstream.links.wait(self.address, until_ms));
             }
             // Its first turn says so.
@@ -135,7 +163,7 @@ impl Relay {
 
     /// Takes a connection that is kept, or begins to make one.
     fn connect(&mut self) -> Result<(), Trouble> {
-        let server = usize::from(self.tries) % self.upstream.rules.servers.len();
+        let server = usize::from(self.tries) % self.upstream.common.rules.servers.len();
         if self.tries == 0
             && let Some(link) = self.upstream.take_kept(server, self.address)
         {
@@ -146,14 +174,14 @@ impl Relay {
         if is_connected {
             self.begin_there(link, server, false);
         } else {
-            link.set_deadline(self.until(self.upstream.rules.timeouts.connect));
+            link.set_deadline(self.until(self.upstream.common.rules.timeouts.connect));
             self.stage = Stage::Connecting(link, server);
         }
         Ok(())
     }
 
     fn begin_there(&mut self, link: Link, server: usize, is_kept: bool) {
-        link.set_deadline(self.until(self.upstream.rules.timeouts.send));
+        link.set_deadline(self.until(self.upstream.common.rules.timeouts.send));
         self.sent = 0;
         self.stage = Stage::There { link, server, is_kept };
     }
@@ -341,7 +369,7 @@ impl Relay {
 
     /// Sets the deadline of what is waited for now, or finds that it is over.
     fn watch(&self, link: &Link, has_moved: bool, reply: &Reply) -> Result<(), Trouble> {
-        let timeouts = &self.upstream.rules.timeouts;
+        let timeouts = &self.upstream.common.rules.timeouts;
         let is_sent = self.request == Sent::Written && self.sent == self.out.len();
         let (time, late) = match self.answer {
             // The client has its own time, for its body and for what it takes.
@@ -390,7 +418,7 @@ impl Relay {
             }
         }
         if has_moved || link.has_no_deadline() {
-            link.set_deadline(self.until(self.upstream.rules.timeouts.tunnel));
+            link.set_deadline(self.until(self.upstream.common.rules.timeouts.tunnel));
         } else if link.is_due() {
             return Err(Trouble::BodyLate);
         }
@@ -400,8 +428,8 @@ impl Relay {
     /// Something went wrong: another server is tried, or the client gets an error.
     fn fail(&mut self, trouble: &Trouble, reply: &mut Reply) -> Result<(), Aborted> {
         let is_unsent = matches!(trouble, Trouble::Connect(_) | Trouble::ConnectLate);
-        self.upstream.rules.shared.note(trouble);
-        if is_unsent && usize::from(self.tries) + 1 < self.upstream.rules.servers.len() {
+        self.upstream.common.note(trouble);
+        if is_unsent && usize::from(self.tries) + 1 < self.upstream.common.rules.servers.len() {
             self.tries += 1;
             self.stage = Stage::Placed;
             return Ok(());

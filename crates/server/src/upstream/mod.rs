@@ -1,5 +1,12 @@
 //! What answers a request elsewhere: servers that are asked over HTTP, FastCGI, SCGI or uwsgi.
 
+pub(crate) mod common;
+mod gate;
+pub(crate) mod group;
+mod handler;
+mod http1;
 pub(crate) mod links;
-pub(crate) mod message;
+mod message;
+mod protocol;
 pub(crate) mod settings;
+mod trouble;

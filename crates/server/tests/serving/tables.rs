@@ -296,9 +296,9 @@ fn words_of_other_servers_are_answered_and_keys_are_told_once() {
     for (key, expected) in [
         ("headers", "did you mean `set_headers`?"),
         ("try_files", "no fallback to another file yet"),
-        ("proxy", "no proxy yet"),
-        ("fastcgi", "nor by FastCGI"),
-        ("cgi", "nor by FastCGI"),
+        ("proxy_pass", "write proxy = \"http://ADDRESS:PORT\""),
+        ("fastcgi_pass", "did you mean `fastcgi`?"),
+        ("cgi", "programs are not started for a request"),
         ("fallback", "no fallback"),
         ("rewrite", "is not rewritten yet"),
         ("listen", "belongs in the top of the file"),
