@@ -5,6 +5,7 @@ use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::parked::Parked;
 use crate::exchange::answering::Went;
 use crate::exchange::life::Exchange;
+use crate::exchange::request_body::RequestBody;
 use crate::files::resource::Content;
 use crate::http::response::Piece;
 use crate::io::clock::Clock;
@@ -40,8 +41,8 @@ pub(super) struct Stream {
     pub(super) head_is_sent: bool,
     /// The request, while its password is being checked or it waits for others; there is no response until then.
     pub(super) parked: Option<Box<Parked>>,
-    /// What came of the body meanwhile: no more than the stream's window.
-    pub(super) early: Vec<u8>,
+    /// What came of the body meanwhile: no more than the stream's window, and its trailers.
+    pub(super) early: Option<Box<RequestBody>>,
 }
 
 /// What became of a stream's turn.
@@ -201,6 +202,20 @@ impl Stream {
         encode::block(b"HTTP/1.1 100 \r\n\r\n", &mut block);
         frame::head(out, block.len(), kind::HEADERS, flag::END_HEADERS, self.id);
         out.extend_from_slice(&block);
+    }
+
+    /// Where the request's body goes: to its application, or to where one finds it that begins later.
+    #[cold]
+    pub(super) fn body(&mut self) -> &mut RequestBody {
+        match self.exchange.streamed() {
+            Some(streamed) => &mut streamed.body,
+            None => self.early.get_or_insert_default(),
+        }
+    }
+
+    /// Whether an application takes the request's body, or may come to take it.
+    pub(super) fn keeps_body(&self) -> bool {
+        self.parked.is_some() || self.exchange.is_awaited()
     }
 
     /// Bytes of the body that the application has taken, and that the client may send anew.
