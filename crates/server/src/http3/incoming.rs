@@ -167,6 +167,9 @@ impl Connection {
         while let Some(place) = self.place(id) {
             let room = self.streams[place].room();
             if room == 0 {
+                if matches!(self.quic.recv_stream(id).received_reset(), Ok(Some(_))) {
+                    return self.taken_back(place, state);
+                }
                 // QUIC keeps what comes, and has the client wait when that is enough.
                 self.streams[place].is_unread = true;
                 return Ok(());

@@ -93,3 +93,20 @@ fn a_request_that_waits_with_too_large_trailers_is_reset_and_gives_its_place_bac
         assert_eq!(site.stop().throttle_refused, 0);
     }
 }
+
+#[test]
+fn a_client_of_http3_that_leaves_while_its_body_is_not_taken_cancels_at_once() {
+    for how in ["reset", "stop"] {
+        let (site, dropped, begun) = serve(secure);
+        let Some(mut client) = ask("h3", &site, &[how, "500000"]) else { return };
+        let mut line = String::new();
+        BufReader::new(client.stdout.take().expect("piped")).read_line(&mut line).expect("reads");
+        let left = Instant::now();
+        assert_eq!((&*line, begun.load(Ordering::Relaxed)), ("taken back\n", 1), "{how}");
+        wait_until(|| dropped.load(Ordering::Relaxed) == 1);
+        assert!(left.elapsed() < Duration::from_secs(2), "{how}: {:?}", left.elapsed());
+        assert_eq!(site.counters.read().applications_cancelled, 1);
+        drop(client.stdin.take());
+        ends_well(client);
+    }
+}
