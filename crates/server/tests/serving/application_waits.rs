@@ -95,6 +95,33 @@ fn a_request_that_waits_with_too_large_trailers_is_reset_and_gives_its_place_bac
 }
 
 #[test]
+fn a_wake_reaches_a_request_that_has_waited_for_a_place() {
+    for version in ["h2", "h3"] {
+        let (site, begun) = one_at_a_time("/**");
+        let mut held = hold(&site);
+        let Some(client) = ask(version, &site, &["wait"]) else { continue };
+        wait_until(|| site.counters.read().throttle_queued == 1);
+        assert_eq!(begun(), 0, "the application begins with the place");
+        held.write_all(b"lo").expect("sends");
+        let freed = Instant::now();
+        ends_well(client);
+        let waited = freed.elapsed();
+        assert!(waited >= Duration::from_millis(300) && waited < SOON, "{version}: {waited:?}");
+        assert_eq!((begun(), site.stop().applications_cancelled), (1, 0));
+    }
+}
+
+#[test]
+fn the_window_of_http3_opens_again_as_an_application_takes_a_body_slowly() {
+    let (site, ..) = serve(secure);
+    let Some(client) = ask("h3", &site, &["sip", "400000"]) else { return };
+    ends_well(client);
+    let counts = site.stop();
+    assert_eq!((counts.applications, counts.applications_failed, counts.applications_cancelled), (1, 0, 0));
+    assert_eq!((counts.http3_errors, counts.timeouts), (0, 0), "{counts:?}");
+}
+
+#[test]
 fn a_client_of_http3_that_leaves_while_its_body_is_not_taken_cancels_at_once() {
     for how in ["reset", "stop"] {
         let (site, dropped, begun) = serve(secure);
