@@ -272,6 +272,9 @@ impl Connection {
         if stream.parked.is_none() {
             let early = stream.early.take();
             stream.since_ms = state.clock.now_ms;
+            if !stream.exchange.is_awaited() && std::mem::take(&mut self.owes_alt_svc) {
+                state.alt_svc.apply(&mut stream.exchange, true);
+            }
             hold_a_window(&mut stream.exchange);
             match stream.exchange.streamed() {
                 Some(streamed) => early.into_iter().for_each(|early| streamed.body.take_over(*early)),

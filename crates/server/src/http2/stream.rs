@@ -8,7 +8,7 @@ use crate::exchange::life::Exchange;
 use crate::exchange::request_body::RequestBody;
 use crate::files::resource::Content;
 use crate::http::response::Piece;
-use crate::io::clock::Clock;
+use crate::loop_state::LoopState;
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -69,13 +69,20 @@ impl Stream {
     }
 
     /// Puts the head into the output, or the next piece of content as far as both windows let it. `table_is_due` says
-    /// that the next head begins with the size of our table.
-    pub(super) fn step(&mut self, out: &mut Vec<u8>, window: &mut i64, table_is_due: &mut bool, clock: &Clock) -> Step {
+    /// that the next head begins with the size of our table, `owes_alt_svc` that an application's is to name HTTP/3.
+    pub(super) fn step(
+        &mut self,
+        out: &mut Vec<u8>,
+        window: &mut i64,
+        table_is_due: &mut bool,
+        owes_alt_svc: &mut bool,
+        state: &LoopState,
+    ) -> Step {
         if self.is_held || self.parked.is_some() {
             return Step::Waits;
         }
         if self.exchange.is_awaited() {
-            match self.exchange.go_on(clock) {
+            match self.go_on(owes_alt_svc, state) {
                 Ok(Went::On) => {}
                 Ok(Went::Nowhere) if self.exchange.response.is_finished() => return Step::Waits,
                 Ok(Went::Nowhere) => {}
@@ -94,6 +101,17 @@ impl Stream {
             Step::Waits => Step::Moved,
             step => step,
         }
+    }
+
+    /// Has the application go on. The head of its response comes later than those of others, and is finished here.
+    #[cold]
+    fn go_on(&mut self, owes_alt_svc: &mut bool, state: &LoopState) -> io::Result<Went> {
+        let is_begun = self.exchange.status != 0;
+        let went = self.exchange.go_on(&state.clock)?;
+        if !is_begun && self.exchange.status != 0 && std::mem::take(owes_alt_svc) {
+            state.alt_svc.apply(&mut self.exchange, true);
+        }
+        Ok(went)
     }
 
     fn head(&mut self, out: &mut Vec<u8>, table_is_due: bool) {

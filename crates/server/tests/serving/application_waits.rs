@@ -137,3 +137,21 @@ fn a_client_of_http3_that_leaves_while_its_body_is_not_taken_cancels_at_once() {
         ends_well(client);
     }
 }
+
+#[test]
+fn the_first_response_over_http2_names_http3_also_if_an_application_gives_it() {
+    let (site, ..) = serve(secure);
+    for (first, second) in [("wait/20", "a.txt"), ("break/early", "wait/0"), ("a.txt", "wait/0")] {
+        let url = |path: &str| format!("https://{}/{path}", site.addr);
+        let output = Command::new("timeout")
+            .args(["30", "curl", "-sSk", "--http2", "-D", "-", "-o", "/dev/null", &url(first), "-o", "/dev/null"])
+            .arg(url(second))
+            .output()
+            .expect("curl");
+        let told = String::from_utf8_lossy(&output.stdout);
+        let heads: Vec<&str> = told.split("\r\n\r\n").collect();
+        assert!(heads.len() == 3 && heads[1].starts_with("HTTP/2 200"), "{told}");
+        assert!(heads[0].contains("\r\nalt-svc: h3=\":"), "{first}: {told}");
+        assert!(!heads[1].contains("alt-svc"), "{second}: {told}");
+    }
+}
