@@ -1,4 +1,5 @@
-//! Applications while something else fails: the server is killed, or the disk of its log is full.
+//! Applications while something else fails: the server is killed, or the disk of its log is full; and what the admin
+//! address tells of requests that end badly.
 
 use crate::applications::serve;
 use crate::harness;
@@ -6,10 +7,12 @@ use crate::harness;
 use harness::{Reply as Received, wait_until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use weir_server::{AccessLog, LogTarget};
+use weir_server::{AccessLog, Admin, LogTarget};
 use weir_testkit::SmallDisk;
 
 /// Tells this program to be the server that is killed, and where to write its address.
@@ -121,4 +124,39 @@ fn a_full_disk_of_the_log_costs_lines_while_an_application_streams_but_no_byte_o
     assert_eq!((counts.applications, counts.applications_failed, counts.applications_cancelled), (OTHERS + 1, 0, 0));
     assert_eq!((counts.log_lines, counts.log_dropped), (0, OTHERS + 1), "{counts:?}");
     assert_eq!(std::fs::metadata(&log).expect("the log").len(), 0);
+}
+
+/// What the admin address answers.
+fn told(path: &Path, target: &str) -> String {
+    let mut stream = UnixStream::connect(path).expect("connects");
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sends");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("receives");
+    answer
+}
+
+#[test]
+fn the_admin_address_tells_how_requests_of_applications_ended() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let admin = directory.path().join("admin");
+    let (site, dropped, begun) = serve(|options| {
+        options.admin = Some(Admin::Unix { path: admin.clone(), token: None });
+    });
+    let metrics = told(&admin, "/metrics");
+    assert!(metrics.contains("weir_application_requests_total{result=\"done\"} 0\n"), "{metrics}");
+    assert_eq!(site.get("/wait/0").status, 200);
+    assert_eq!(site.get("/break/own").status, 404);
+    assert_eq!(site.get("/break/early").status, 502);
+    let mut gone = site.connect();
+    gone.write_all(b"GET /wait/60000 HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    wait_until(|| begun.load(Ordering::Relaxed) == 2);
+    drop(gone);
+    wait_until(|| dropped.load(Ordering::Relaxed) == 2);
+    let metrics = told(&admin, "/metrics");
+    for (result, count) in [("done", 2), ("failed", 1), ("cancelled", 1)] {
+        let line = format!("weir_application_requests_total{{result=\"{result}\"}} {count}\n");
+        assert!(metrics.contains(&line), "{line}{metrics}");
+    }
+    let status = told(&admin, "/status.json");
+    assert!(status.contains(r#""applications":{"requests":4,"failed":1,"cancelled":1}"#), "{status}");
 }
