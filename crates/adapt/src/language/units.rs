@@ -196,7 +196,7 @@ pub(crate) fn meant<'n>(unit: &str, units: &[&'n str]) -> Option<&'n str> {
     }
     let by_name = OTHER_NAMES.iter().filter(|(name, _)| *name == lower).find_map(|(_, unit)| possible(unit));
     // One letter in place of another is another unit, no slip.
-    by_name.or_else(|| super::mistake::nearest(unit, units.iter().copied()).filter(|_| unit.chars().count() > 1))
+    by_name.or_else(|| weir_diagnostic::nearest(unit, units.iter().copied()).filter(|_| unit.chars().count() > 1))
 }
 
 /// A value in the unit that is known, for one in a unit of which these are so many.

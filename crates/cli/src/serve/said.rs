@@ -44,6 +44,8 @@ pub(super) fn farewell(counts: &Counts) -> String {
         (counts.http3_abuses, "connections of HTTP/3 that asked for too much in vain"),
         (counts.http3_streams_broken, "streams of HTTP/3 cut off"),
         (counts.quic_unsent, "datagrams of QUIC that could not be sent"),
+        (counts.applications_failed, "requests given up by applications"),
+        (counts.applications_cancelled, "requests of applications left by their clients"),
         (counts.timeouts, "timeouts"),
         (counts.accept_pauses, "pauses in accepting"),
         (counts.stop_aborted, "responses cut off"),

@@ -6,7 +6,6 @@ mod general;
 mod header;
 mod host;
 mod host_rules;
-mod nearest;
 mod networks;
 pub(crate) mod options;
 mod plain_file;

@@ -1,6 +1,5 @@
 //! A table of a configuration file, with the position of each key and value for the messages about mistakes.
 
-use super::nearest::nearest;
 use super::{foreign, units};
 use crate::policy::settings::Placed;
 use std::cell::RefCell;
@@ -131,7 +130,9 @@ impl<'r, 't> Table<'r, 't> {
                 if self.name.is_empty() { "at the top of the file".to_owned() } else { format!("in {}", self.name) };
             // A key of another server's configuration comes first: a key that is only spelt alike would mislead.
             let remedy = foreign::remedy(&name, &self.name)
-                .or_else(|| nearest(&name, &known).map(|near| format!("did you mean `{near}`?")))
+                .or_else(|| {
+                    weir_diagnostic::nearest(&name, known.iter().copied()).map(|near| format!("did you mean `{near}`?"))
+                })
                 .unwrap_or_else(|| format!("known {place} are: {}", known.join(", ")));
             self.reader.wrong(span.start, format!("`{name}` is not known {place}"), remedy);
         }

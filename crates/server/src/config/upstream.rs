@@ -628,6 +628,7 @@ mod tests {
         let listed = |list: &[weir_diagnostic::Mistake]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let options = parse_configuration(text, Path::new("/nonexistent")).map_err(|mistakes| listed(&mistakes))?;
         let rules = options.hosts.as_ref().map(|hosts| hosts.0.upstreams.clone()).unwrap_or_default();
+        let rules = rules.iter().map(|common| Arc::new(common.rules.clone())).collect();
         Ok((rules, listed(&options.warnings)))
     }
 

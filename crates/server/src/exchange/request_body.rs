@@ -90,6 +90,18 @@ impl RequestBody {
         self.held.extend_from_slice(bytes);
     }
 
+    /// Takes up fields behind the body, each a line; false if they are too large.
+    #[cold]
+    pub(crate) fn put_fields<'f>(&mut self, mut fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> bool {
+        fields.all(|(name, value)| [name, b": ", value, b"\r\n"].iter().all(|part| self.put_trailer(part)))
+    }
+
+    /// Takes over what came before the application began: bytes and trailers, but not the bound.
+    #[cold]
+    pub(crate) fn take_over(&mut self, early: Self) {
+        (self.held, self.taken, self.trailers) = (early.held, early.taken, early.trailers);
+    }
+
     /// Takes up a part of the trailers; false if they are too large.
     pub(crate) fn put_trailer(&mut self, bytes: &[u8]) -> bool {
         let fits = self.trailers.len() + bytes.len() <= TRAILER_BYTES_MAX;
@@ -145,5 +157,20 @@ mod tests {
         assert!(body.put_trailer(b"A: b\r\nC:  d e ") && body.put_trailer(b" \r\n"));
         assert_eq!(body.trailers().collect::<Vec<_>>(), [("A", &b"b"[..]), ("C", b"d e")]);
         assert!(!body.put_trailer(&[b'x'; TRAILER_BYTES_MAX]));
+    }
+
+    #[test]
+    fn what_came_early_is_taken_over_with_its_trailers_and_without_its_bound() {
+        let (mut early, mut body) = (RequestBody::default(), RequestBody::default());
+        early.put(&[b'x'; 2000]);
+        assert!(early.put_fields([(&b"a"[..], &b"b"[..]), (b"c", b"")].into_iter()));
+        assert!(!early.put_fields([(&b"d"[..], &[b'x'; TRAILER_BYTES_MAX][..])].into_iter()));
+        body.hold_at_most(1000);
+        body.end();
+        body.take_over(early);
+        assert_eq!((body.bytes().len(), body.room(), body.is_ended()), (2000, 0, false));
+        assert_eq!(body.trailers().next(), Some(("a", &b"b"[..])));
+        body.take(2000);
+        assert!(body.is_ended());
     }
 }

@@ -94,9 +94,7 @@ fn status_line(out: &mut Vec<u8>, status: u16) {
 
 /// Whether lines of fields have one of this name.
 fn has_field(lines: &[u8], name: &[u8]) -> bool {
-    let is_it = |line: &[u8]| {
-        line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name)
-    };
+    let is_it = |line: &[u8]| line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name);
     let mut at = 0;
     while at < lines.len() {
         if is_it(&lines[at..]) {

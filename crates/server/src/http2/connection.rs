@@ -483,7 +483,8 @@ impl Connection {
             for turn in 0..count {
                 let place = (first + turn) % count;
                 let before = out.len();
-                let stepped = self.streams[place].step(out, &mut self.window, &mut self.table_is_due, &state.clock);
+                let Self { streams, window, table_is_due, owes_alt_svc, .. } = self;
+                let stepped = streams[place].step(out, window, table_is_due, owes_alt_svc, state);
                 match stepped {
                     step @ (Step::Moved | Step::Dribbled) => {
                         moved = true;

@@ -159,14 +159,9 @@ impl Connection {
             return self.reset(place, Code::StreamClosed, state);
         }
         let are_last = head.has(flag::END_STREAM) && message::are_trailers(&state.fields);
-        if let Some(streamed) = self.streams[place].exchange.streamed().filter(|_| are_last) {
-            let fits = state
-                .fields
-                .iter()
-                .all(|(name, value)| [name, b": ", value, b"\r\n"].iter().all(|part| streamed.body.put_trailer(part)));
-            if !fits {
-                return self.reset(place, Code::EnhanceYourCalm, state);
-            }
+        let stream = &mut self.streams[place];
+        if are_last && stream.keeps_body() && !stream.body().put_fields(state.fields.iter()) {
+            return self.reset(place, Code::EnhanceYourCalm, state);
         }
         if !are_last || !self.streams[place].ends_well() {
             return self.reset(place, Code::Protocol, state);
@@ -229,7 +224,7 @@ impl Connection {
             since_ms: state.clock.now_ms,
             head_is_sent: false,
             parked,
-            early: Vec::new(),
+            early: None,
         });
         if expects && !is_received {
             let Self { streams, control, table_is_due, .. } = self;
@@ -262,10 +257,11 @@ impl Connection {
         let Some(parked) = stream.parked.take() else { return };
         let (is_received, client) = (stream.is_received, self.client_peer());
         let stream = &mut self.streams[place];
-        let mut expects = false;
+        let (mut expects, mut early) = (false, stream.early.take());
         let begin = |request: &Request<'_>, exchange: &mut Exchange, state: &LoopState| {
             expects = request.expects_continue;
-            applications::begin(request, exchange, &client, Some(state.applications.token), is_received, state);
+            let received = (is_received, early.take());
+            applications::begin(request, exchange, &client, Some(state.applications.token), received, state);
         };
         stream.parked = parked.answer(2, whose, state, &mut stream.exchange, begin);
         if stream.exchange.is_awaited() {
@@ -274,12 +270,15 @@ impl Connection {
                 stream.ask_for_body(&mut self.control, &mut self.table_is_due);
             }
         }
+        stream.early = early.filter(|_| stream.parked.is_some());
         if stream.parked.is_none() {
-            let early = std::mem::take(&mut stream.early);
             stream.since_ms = state.clock.now_ms;
+            if !stream.exchange.is_awaited() && std::mem::take(&mut self.owes_alt_svc) {
+                state.alt_svc.apply(&mut stream.exchange, true);
+            }
             hold_a_window(&mut stream.exchange);
             match stream.exchange.streamed() {
-                Some(streamed) => streamed.body.put(&early),
+                Some(_) => {}
                 None if stream.is_held => {
                     // It is discarded, and more of it may come.
                     let back = std::mem::take(&mut stream.body_unacknowledged);
@@ -294,7 +293,8 @@ impl Connection {
     }
 
     fn begin_application(&self, request: &Request<'_>, exchange: &mut Exchange, is_received: bool, state: &LoopState) {
-        applications::begin(request, exchange, &self.client_peer(), Some(state.applications.token), is_received, state);
+        let token = Some(state.applications.token);
+        applications::begin(request, exchange, &self.client_peer(), token, (is_received, None), state);
         hold_a_window(exchange);
     }
 
@@ -336,7 +336,7 @@ impl Connection {
         if stream.body_expected.is_some_and(|expected| stream.body_bytes > expected) {
             return self.reset(place, Code::Protocol, state);
         }
-        if stream.parked.is_some() || stream.exchange.is_awaited() {
+        if stream.keeps_body() {
             return self.keep_data(place, &head, data, state);
         }
         if is_last {
@@ -365,11 +365,8 @@ impl Connection {
             return self.reset(place, Code::FlowControl, state);
         }
         stream.renew(data.len() as u64, state.clock.now_ms);
-        match stream.exchange.streamed() {
-            // No more than the window is held, and that is the bound.
-            Some(streamed) => streamed.body.put(data),
-            None => stream.early.extend_from_slice(data),
-        }
+        // No more than the window is held, and that is the bound.
+        stream.body().put(data);
         if head.has(flag::END_STREAM) && !stream.ends_well() {
             return self.reset(place, Code::Protocol, state);
         }

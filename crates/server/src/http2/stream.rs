@@ -5,9 +5,10 @@ use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::parked::Parked;
 use crate::exchange::answering::Went;
 use crate::exchange::life::Exchange;
+use crate::exchange::request_body::RequestBody;
 use crate::files::resource::Content;
 use crate::http::response::Piece;
-use crate::io::clock::Clock;
+use crate::loop_state::LoopState;
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -40,8 +41,8 @@ pub(super) struct Stream {
     pub(super) head_is_sent: bool,
     /// The request, while its password is being checked or it waits for others; there is no response until then.
     pub(super) parked: Option<Box<Parked>>,
-    /// What came of the body meanwhile: no more than the stream's window.
-    pub(super) early: Vec<u8>,
+    /// What came of the body meanwhile: no more than the stream's window, and its trailers.
+    pub(super) early: Option<Box<RequestBody>>,
 }
 
 /// What became of a stream's turn.
@@ -68,13 +69,20 @@ impl Stream {
     }
 
     /// Puts the head into the output, or the next piece of content as far as both windows let it. `table_is_due` says
-    /// that the next head begins with the size of our table.
-    pub(super) fn step(&mut self, out: &mut Vec<u8>, window: &mut i64, table_is_due: &mut bool, clock: &Clock) -> Step {
+    /// that the next head begins with the size of our table, `owes_alt_svc` that an application's is to name HTTP/3.
+    pub(super) fn step(
+        &mut self,
+        out: &mut Vec<u8>,
+        window: &mut i64,
+        table_is_due: &mut bool,
+        owes_alt_svc: &mut bool,
+        state: &LoopState,
+    ) -> Step {
         if self.is_held || self.parked.is_some() {
             return Step::Waits;
         }
         if self.exchange.is_awaited() {
-            match self.exchange.go_on(clock) {
+            match self.go_on(owes_alt_svc, state) {
                 Ok(Went::On) => {}
                 Ok(Went::Nowhere) if self.exchange.response.is_finished() => return Step::Waits,
                 Ok(Went::Nowhere) => {}
@@ -96,6 +104,17 @@ impl Stream {
             Step::Waits => Step::Moved,
             step => step,
         }
+    }
+
+    /// Has the application go on. The head of its response comes later than those of others, and is finished here.
+    #[cold]
+    fn go_on(&mut self, owes_alt_svc: &mut bool, state: &LoopState) -> io::Result<Went> {
+        let is_begun = self.exchange.status != 0;
+        let went = self.exchange.go_on(&state.clock)?;
+        if !is_begun && self.exchange.status != 0 && std::mem::take(owes_alt_svc) {
+            state.alt_svc.apply(&mut self.exchange, true);
+        }
+        Ok(went)
     }
 
     fn head(&mut self, out: &mut Vec<u8>, table_is_due: bool) {
@@ -218,6 +237,20 @@ impl Stream {
         encode::block(b"HTTP/1.1 100 \r\n\r\n", &mut block);
         frame::head(out, block.len(), kind::HEADERS, flag::END_HEADERS, self.id);
         out.extend_from_slice(&block);
+    }
+
+    /// Where the request's body goes: to its application, or to where one finds it that begins later.
+    #[cold]
+    pub(super) fn body(&mut self) -> &mut RequestBody {
+        match self.exchange.streamed() {
+            Some(streamed) => &mut streamed.body,
+            None => self.early.get_or_insert_default(),
+        }
+    }
+
+    /// Whether an application takes the request's body, or may come to take it.
+    pub(super) fn keeps_body(&self) -> bool {
+        self.parked.is_some() || self.exchange.is_awaited()
     }
 
     /// Bytes of the body that the application has taken, and that the client may send anew.

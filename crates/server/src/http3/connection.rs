@@ -429,12 +429,13 @@ impl Connection {
         let stream = &mut self.streams[place];
         if let Some(parked) = stream.parked.take() {
             let (is_received, peer) = (stream.is_received, *whose.1);
-            let mut expects = false;
+            let (mut expects, mut early) = (false, stream.early.take());
             let begin = |request: &Request<'_>, exchange: &mut Exchange, state: &LoopState| {
                 expects = request.expects_continue;
-                applications::begin(request, exchange, &peer, None, is_received, state);
+                applications::begin(request, exchange, &peer, None, (is_received, early.take()), state);
             };
             stream.parked = parked.answer(3, whose, state, &mut stream.exchange, begin);
+            stream.early = early.filter(|_| stream.parked.is_some());
             if stream.exchange.is_awaited() {
                 stream.begun_application(expects, state.clock.now_ms);
             }

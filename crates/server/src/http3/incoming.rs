@@ -167,6 +167,9 @@ impl Connection {
         while let Some(place) = self.place(id) {
             let room = self.streams[place].room();
             if room == 0 {
+                if matches!(self.quic.recv_stream(id).received_reset(), Ok(Some(_))) {
+                    return self.taken_back(place, state);
+                }
                 // QUIC keeps what comes, and has the client wait when that is enough.
                 self.streams[place].is_unread = true;
                 return Ok(());
@@ -186,14 +189,18 @@ impl Connection {
                     }
                     return Ok(());
                 }
-                Read::Reset => {
-                    self.streams[place].is_received = true;
-                    return self.refuse(place, Code::RequestCancelled, state);
-                }
+                Read::Reset => return self.taken_back(place, state),
                 Read::Nothing => return Ok(()),
             }
         }
         Ok(())
+    }
+
+    /// The client takes back what it sent of a request.
+    #[cold]
+    fn taken_back(&mut self, place: usize, state: &mut LoopState) -> Result<(), Code> {
+        self.streams[place].is_received = true;
+        self.refuse(place, Code::RequestCancelled, state)
     }
 
     /// Takes up more of a request.
@@ -228,7 +235,7 @@ impl Connection {
                     stream.body_bytes += bytes.len() as u64;
                     if stream.body_expected.is_some_and(|expected| stream.body_bytes > expected) {
                         self.refuse(place, Code::Message, state)?;
-                    } else if stream.parked.is_some() || stream.exchange.is_awaited() {
+                    } else if stream.keeps_body() {
                         stream.keep_data(bytes, state.clock.now_ms);
                     } else if stream.body_bytes > state.limits.body_bytes_max {
                         // Answered now; when the response is sent, the client is told that the rest is not wanted.
@@ -282,7 +289,7 @@ impl Connection {
                 } else if !state.answer(&request, whose, &mut self.received, &mut stream.exchange) {
                     stream.parked = Some(Parked::new(fields, true, state));
                 } else if stream.exchange.is_awaited() {
-                    applications::begin(&request, &mut stream.exchange, &peer, None, stream.is_received, state);
+                    applications::begin(&request, &mut stream.exchange, &peer, None, (stream.is_received, None), state);
                     stream.begun_application(request.expects_continue, state.clock.now_ms);
                 }
                 Ok(())
@@ -298,10 +305,8 @@ impl Connection {
 
     /// Fields behind a body, which only an application has a use for.
     fn trailers(&mut self, place: usize, fields: &Fields, state: &mut LoopState) -> Result<(), Code> {
-        let Some(streamed) = self.streams[place].exchange.streamed() else { return Ok(()) };
-        let fits = fields
-            .iter()
-            .all(|(name, value)| [name, b": ", value, b"\r\n"].iter().all(|part| streamed.body.put_trailer(part)));
+        let stream = &mut self.streams[place];
+        let fits = !stream.keeps_body() || stream.body().put_fields(fields.iter());
         if fits { Ok(()) } else { self.refuse(place, Code::ExcessiveLoad, state) }
     }
 

@@ -3,6 +3,7 @@
 use super::encode;
 use super::frame::{self, Reader, kind};
 use crate::exchange::life::Exchange;
+use crate::exchange::request_body::RequestBody;
 use crate::files::resource::Content;
 use crate::http::response::Piece;
 use crate::http2::append;
@@ -47,8 +48,8 @@ pub(super) struct Stream {
     unsent: Bytes,
     /// It says when there is room.
     pub(super) is_blocked: bool,
-    /// What came of the body while it was parked.
-    early: Vec<u8>,
+    /// What came of the body and its trailers while it was parked.
+    pub(super) early: Option<Box<RequestBody>>,
     /// The fields behind the response's body were written, or are being so.
     trailers_are_due: bool,
     /// There may be more to read, for which there was no room.
@@ -109,7 +110,7 @@ impl Stream {
             parked: None,
             unsent: Bytes::new(),
             is_blocked: false,
-            early: Vec::new(),
+            early: None,
             trailers_are_due: false,
             is_unread: false,
         }
@@ -307,7 +308,7 @@ impl Stream {
         self.since_ms = now_ms;
         if let Some(streamed) = self.exchange.streamed() {
             streamed.body.hold_at_most(BODY_BYTES_MAX);
-            streamed.body.put(&std::mem::take(&mut self.early));
+            self.early.take().into_iter().for_each(|early| streamed.body.take_over(*early));
         }
         if expects && !self.is_received && self.body_bytes == 0 {
             let mut block = Vec::new();
@@ -326,10 +327,21 @@ impl Stream {
         if before / STRIDE_BYTES != self.body_bytes / STRIDE_BYTES {
             self.since_ms = now_ms;
         }
+        self.body().put(bytes);
+    }
+
+    /// Where the request's body goes: to its application, or to where one finds it that begins later.
+    #[cold]
+    pub(super) fn body(&mut self) -> &mut RequestBody {
         match self.exchange.streamed() {
-            Some(streamed) => streamed.body.put(bytes),
-            None => self.early.extend_from_slice(bytes),
+            Some(streamed) => &mut streamed.body,
+            None => self.early.get_or_insert_default(),
         }
+    }
+
+    /// Whether an application takes the request's body, or may come to take it.
+    pub(super) fn keeps_body(&self) -> bool {
+        self.parked.is_some() || self.exchange.is_awaited()
     }
 
     /// Whether it waits for its application, or for a body that the application waits for.

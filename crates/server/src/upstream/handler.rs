@@ -3,9 +3,9 @@
 
 use super::gate::{Entry, Permit, Ticket};
 use super::group::Upstream;
+use super::http1::request::Unsendable;
 use super::links::{Link, RECEIVED_BYTES_MAX, Waiting};
 use super::message::{BodyFraming, Garbled, Outgoing, Said};
-use super::http1::request::Unsendable;
 use super::protocol::{Protocol, Rendered};
 use super::trouble::Trouble;
 use crate::exchange::application::{Aborted, Caller, Handler, RequestHead, Wake};
@@ -105,7 +105,11 @@ enum Stage {
 
 impl fmt::Debug for Relay {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Relay").field("answer", &self.answer).field("tries", &self.tries).finish_non_exhaustive()
+        formatter
+            .debug_struct("Relay")
+            .field("answer", &self.answer)
+            .field("tries", &self.tries)
+            .finish_non_exhaustive()
     }
 }
 
@@ -358,7 +362,9 @@ impl Relay {
             }
             let Self { protocol, answer, interims, .. } = &mut *self;
             let taken = link.receive(room, |bytes| take(bytes, protocol, (answer, interims), reply));
-            match taken.map_err(|error| if *answer == Answer::Awaited { closed(error) } else { Trouble::Broken(error) })? {
+            match taken
+                .map_err(|error| if *answer == Answer::Awaited { closed(error) } else { Trouble::Broken(error) })?
+            {
                 Some(taken) => taken?,
                 None => break,
             }

@@ -38,7 +38,8 @@ impl Protocol {
             ForwardingFields::Forwarded => Style::Forwarded,
             ForwardingFields::Both => Style::Both,
         };
-        let peer = if outgoing.client == outgoing.head.client() { Peer::Client } else { Peer::Proxy(outgoing.head.client()) };
+        let peer =
+            if outgoing.client == outgoing.head.client() { Peer::Client } else { Peer::Proxy(outgoing.head.client()) };
         let forwarding = Forwarding { style, peer, host: rules.host.as_deref() };
         let coming = if is_whole { Coming::Nothing } else { Coming::More };
         let rendered = http1_request::render(outgoing, &forwarding, coming, out)?;

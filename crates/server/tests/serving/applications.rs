@@ -8,7 +8,7 @@ use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weir_server::{
     Aborted, Application, Handler, Options, Reply, RequestBody, RequestHead, Timeouts, Wake, parse_configuration,
@@ -159,6 +159,54 @@ impl Drop for Waiting {
     }
 }
 
+/// Takes no more than a little of a body at a time, and says then how many bytes it took and what they add up to.
+#[derive(Debug)]
+struct Sip;
+
+#[derive(Debug)]
+struct Sipping {
+    taken: u64,
+    sum: u64,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Application for Sip {
+    fn begin(&self, _head: &RequestHead<'_>, wake: Wake) -> Box<dyn Handler> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&is_over);
+        std::thread::spawn(move || {
+            while !seen.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(2));
+                wake.wake();
+            }
+        });
+        Box::new(Sipping { taken: 0, sum: 0, is_over })
+    }
+}
+
+impl Handler for Sipping {
+    fn go_on(&mut self, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted> {
+        let bytes = body.bytes();
+        let bytes = &bytes[..bytes.len().min(3000)];
+        self.sum += bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>();
+        self.taken += bytes.len() as u64;
+        let taken = bytes.len();
+        body.take(taken);
+        if body.is_ended() {
+            reply.begin(200, &[], None).map_err(|_| Aborted)?;
+            reply.write(format!("{} {}", self.taken, self.sum).as_bytes());
+            reply.end(&[]).map_err(|_| Aborted)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Sipping {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Breaks its word: `/break/early` before its head, `/break/late` within its body, `/break/short` by a body that lacks
 /// some, `/break/never` by not answering, `/break/own` by an error of its own.
 #[derive(Debug)]
@@ -207,7 +255,7 @@ const TEXT: &str = r#"
 const FILES: &[(&str, &[u8])] = &[("page.html", b"own page"), ("site/a.txt", b"hello")];
 
 /// A site with these applications, and what counts the waits.
-fn serve(change: impl FnOnce(&mut Options)) -> (Site, Arc<AtomicU64>, Arc<AtomicU64>) {
+pub(crate) fn serve(change: impl FnOnce(&mut Options)) -> (Site, Arc<AtomicU64>, Arc<AtomicU64>) {
     let wait = Wait::default();
     let (dropped, begun) = (Arc::clone(&wait.dropped), Arc::clone(&wait.begun));
     let site = Site::start(FILES, |options| {
@@ -220,10 +268,23 @@ fn serve(change: impl FnOnce(&mut Options)) -> (Site, Arc<AtomicU64>, Arc<Atomic
         let rules = rules.with_application("/wait/**", Arc::new(wait)).expect("fits");
         let rules = rules.with_application("/pour/**", Arc::new(Pour)).expect("fits");
         let rules = rules.with_application("/ponder", Arc::new(Ponder)).expect("fits");
+        let rules = rules.with_application("/sip", Arc::new(Sip)).expect("fits");
         options.hosts = Some(rules.with_application("/break/**", Arc::new(Break)).expect("fits"));
         change(options);
     });
     (site, dropped, begun)
+}
+
+/// Which address is in the clear, where the first is encrypted.
+pub(crate) const CLEAR: usize = 1;
+
+/// Serves encrypted and by HTTP/3 at the first address, and in the clear at the second.
+pub(crate) fn secure(options: &mut Options) {
+    let keys = options.root.with_extension("certificates");
+    std::fs::create_dir_all(&keys).expect("creates");
+    options.certificates = vec![certificate::make(&keys, "localhost", &["localhost"])];
+    options.listen_clear = vec!["127.0.0.1:0".parse().expect("an address")];
+    options.http3 = true;
 }
 
 fn chunked(parts: &[&[u8]], trailers: &str) -> Vec<u8> {
@@ -466,13 +527,7 @@ fn body_file(directory: &Path, bytes: usize) -> PathBuf {
 #[test]
 fn bodies_come_back_over_every_version_in_the_clear_and_encrypted() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (site, ..) = serve(|options| {
-        let keys = options.root.with_extension("certificates");
-        std::fs::create_dir_all(&keys).expect("creates");
-        options.certificates = vec![certificate::make(&keys, "localhost", &["localhost"])];
-        options.listen_clear = vec!["127.0.0.1:0".parse().expect("an address")];
-        options.http3 = true;
-    });
+    let (site, ..) = serve(secure);
     let (secure, clear) = (format!("https://{}/echo", site.addr), format!("http://{}/echo", site.addrs[1]));
     let to = directory.path().join("to");
     for bytes in [0, 1, 20_000, 5_000_000] {
@@ -591,12 +646,7 @@ fn many_bytes() -> u64 {
 
 #[test]
 fn many_bytes_come_back_over_http2_and_http3_in_bounded_memory() {
-    let (site, ..) = serve(|options| {
-        let keys = options.root.with_extension("certificates");
-        std::fs::create_dir_all(&keys).expect("creates");
-        options.certificates = vec![certificate::make(&keys, "localhost", &["localhost"])];
-        options.http3 = true;
-    });
+    let (site, ..) = serve(secure);
     let before = resident_bytes();
     let bytes = many_bytes();
     let pattern = format!("yes 'a body that goes there and back' | head -c {bytes}");

@@ -1,6 +1,8 @@
 //! Files, hosts, protocols and limits, as clients meet them.
 // scripts/test: serves
 
+mod application_faults;
+mod application_waits;
 mod applications;
 mod clients;
 mod codec_swap;

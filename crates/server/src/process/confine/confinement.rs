@@ -4,7 +4,7 @@ use super::filter;
 use crate::config::options::Options;
 use crate::io::user::User;
 use crate::process::confine::landlock;
-use crate::process::confine::paths::{Paths, RESOLVER};
+use crate::process::confine::paths::{Connects, Paths, RESOLVER};
 use crate::process::confine::privileges::no_new_privileges;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -68,6 +68,14 @@ impl Confinement {
                     .cloned()
                     .collect();
                 self.said.push(format!("serves only {}", list(&paths.serve)));
+                match &paths.connects {
+                    Connects::Nowhere => {}
+                    Connects::Unix => self.said.push("connects with Unix sockets".to_owned()),
+                    Connects::Ports(ports) => {
+                        let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+                        self.said.push(format!("connects with TCP ports {}", ports.join(" ")));
+                    }
+                }
                 for (what, paths) in
                     [("finds releases in", &paths.releases), ("reads", &read), ("writes in", &paths.write)]
                 {
@@ -78,7 +86,7 @@ impl Confinement {
             }
             Err(error) => self.said.push(format!("is not confined to its files: Landlock: {error}")),
         }
-        match no_new_privileges().and_then(|()| filter::install(has_arm, has_ring)) {
+        match no_new_privileges().and_then(|()| filter::install(has_arm, has_ring, &paths.connects)) {
             Ok(calls) => {
                 let by_ring = if has_ring { ", receives, sends, polls and cancels by io_uring" } else { "" };
                 self.said.push(format!("makes {calls} system calls{by_ring}, and starts no program"));

@@ -5,6 +5,7 @@
 //! The kernel has a bitmap of the calls that pass with any arguments (since Linux 5.11), so that the length of the list
 //! costs them nothing.
 
+use crate::process::confine::paths::Connects;
 use std::io;
 
 /// What an operating system's number of a processor is to the filter; others than these have no filter.
@@ -192,11 +193,18 @@ const BY_ARGUMENT: &[(libc::c_long, u32, u32, u32)] = &[
 ///
 /// The kernel has no such filters, refuses, or the processor is one that is not known here.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(super) fn install(has_arm: bool, has_ring: bool) -> io::Result<usize> {
+pub(super) fn install(has_arm: bool, has_ring: bool, connects: &Connects) -> io::Result<usize> {
     let mut by_argument = BY_ARGUMENT.to_vec();
     let mut passes: Vec<libc::c_long> = [PASSES, OLDER].concat();
     if has_arm {
         passes.extend([OF_ARM, OF_ARM_OLDER].concat());
+    }
+    match connects {
+        Connects::Nowhere => {}
+        Connects::Unix => passes.push(libc::SYS_connect),
+        // Of which kind is not asked: with TCP ports it may connect as far as Landlock lets it, and finding the addresses
+        // of names takes UDP.
+        Connects::Ports(_) => passes.extend([libc::SYS_connect, libc::SYS_socket]),
     }
     if has_ring {
         passes.extend(OF_RING);
@@ -212,7 +220,7 @@ pub(super) fn install(has_arm: bool, has_ring: bool) -> io::Result<usize> {
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(super) fn install(_: bool, _: bool) -> io::Result<usize> {
+pub(super) fn install(_: bool, _: bool, _: &Connects) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
@@ -371,7 +379,7 @@ mod tests {
     fn refused_calls_fail_and_the_thread_goes_on() {
         let confined = || {
             crate::process::confine::privileges::no_new_privileges()?;
-            install(false, false)?;
+            install(false, false, &Connects::Nowhere)?;
             // SAFETY: the calls take no pointers.
             let refused = unsafe { [libc::kill(0, 0), libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0)] };
             assert_eq!((refused, io::Error::last_os_error().raw_os_error()), ([-1, -1], Some(libc::EPERM)));

@@ -2,7 +2,7 @@
 //! user has more rights. From Linux 6.7 on it cannot connect or bind by TCP, from 6.12 on it cannot signal other
 //! processes.
 
-use crate::process::confine::paths::Paths;
+use crate::process::confine::paths::{Connects, Paths};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -31,7 +31,9 @@ const LATER: [(i64, u64); 3] = [(2, 1 << 13), (3, 1 << 14), (5, 1 << 15)];
 /// Rights that a file can have; the others are a directory's.
 const OF_FILES: u64 = 1 | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15;
 /// Taking an address over TCP, and connecting to one.
-const NET: (i64, u64) = (4, 1 | 1 << 1);
+const NET: (i64, u64) = (4, 1 | CONNECT_TCP);
+const CONNECT_TCP: u64 = 1 << 1;
+const RULE_NET_PORT: u32 = 2;
 /// Abstract Unix sockets of others, and signals to others.
 const SCOPES: (i64, u64) = (6, 1 | 1 << 1);
 
@@ -42,6 +44,13 @@ struct Ruleset {
     handled_access_fs: u64,
     handled_access_net: u64,
     scoped: u64,
+}
+
+/// `struct landlock_net_port_attr`.
+#[repr(C)]
+struct NetPort {
+    allowed_access: u64,
+    port: u64,
 }
 
 /// `struct landlock_path_beneath_attr`.
@@ -83,6 +92,16 @@ pub(super) fn restrict(paths: &Paths) -> io::Result<()> {
     ] {
         for path in paths {
             allow(&set, path, rights & ruleset.handled_access_fs)?;
+        }
+    }
+    if let Connects::Ports(ports) = &paths.connects
+        && ruleset.handled_access_net != 0
+    {
+        for &port in ports {
+            let rule = NetPort { allowed_access: CONNECT_TCP, port: u64::from(port) };
+            let fd = set.as_raw_fd();
+            // SAFETY: the structure lives over the call, which only reads it.
+            checked(unsafe { libc::syscall(ADD_RULE, fd, RULE_NET_PORT, &raw const rule, 0) })?;
         }
     }
     // SAFETY: the call takes no pointers.

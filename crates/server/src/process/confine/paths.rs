@@ -4,9 +4,12 @@ use crate::certificates::settings::CertificateFiles;
 use crate::config::options::Options;
 use crate::process::confine::releases::{self, OF_ALL};
 use crate::telemetry::access_log::settings::LogTarget;
+use crate::upstream::common::Common;
+use crate::upstream::settings::Place;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What finding an address by its name reads, when a configuration is read again.
 pub(super) const RESOLVER: [&str; 5] =
@@ -15,7 +18,19 @@ pub(super) const RESOLVER: [&str; 5] =
 /// Where ARM announces itself; the first is in the environment.
 const ARM: [&str; 2] = ["/run/weir/arm", "/dev/shm/weir-arm"];
 
-/// The files that a server opens while it runs.
+/// With which upstreams a server connects.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) enum Connects {
+    /// With none.
+    #[default]
+    Nowhere,
+    /// With Unix sockets alone.
+    Unix,
+    /// With these TCP ports, and perhaps with Unix sockets.
+    Ports(Vec<u16>),
+}
+
+/// The files that a server opens while it runs, and what it connects with.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Paths {
     /// Directories that are served: everything below them is read.
@@ -28,13 +43,17 @@ pub(crate) struct Paths {
     pub(super) own: Vec<PathBuf>,
     /// Directories in which files are made, written and removed, or files that are written.
     pub(super) write: Vec<PathBuf>,
+    pub(super) connects: Connects,
 }
 
 impl Paths {
     pub(crate) fn of(options: &Options) -> Self {
         let mut paths = Self::default();
         match &options.hosts {
-            Some(rules) => paths.serve.extend(rules.0.sites.iter().map(|site| site.how.root.clone())),
+            Some(rules) => {
+                paths.serve.extend(rules.0.sites.iter().map(|site| site.how.root.clone()));
+                paths.connect(&rules.0.upstreams);
+            }
             None => paths.serve.push(options.root.clone()),
         }
         paths.releases = paths.serve.iter().flat_map(|root| releases::around(root)).collect();
@@ -62,6 +81,27 @@ impl Paths {
             list.dedup();
         }
         paths
+    }
+
+    /// What the upstreams need.
+    fn connect(&mut self, upstreams: &[Arc<Common>]) {
+        let places = || upstreams.iter().flat_map(|upstream| &upstream.rules.servers).map(|server| &server.place);
+        let port = |place: &Place| match place {
+            Place::Address(address) => Some(address.port()),
+            Place::Name(_, port) => Some(*port),
+            Place::Unix(_) => None,
+        };
+        let mut ports: Vec<u16> = places().filter_map(port).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        self.connects = match (ports.is_empty(), upstreams.is_empty()) {
+            (false, _) => Connects::Ports(ports),
+            (true, false) => Connects::Unix,
+            (true, true) => Connects::Nowhere,
+        };
+        if places().any(|place| matches!(place, Place::Name(..))) {
+            self.read.extend(RESOLVER.map(PathBuf::from));
+        }
     }
 
     /// The directory of a log, as rotation makes the file anew there; of a device or pipe only the path itself.
@@ -127,7 +167,8 @@ mod tests {
         let paths = Paths::of(&options);
         let (read, own) = (vec![at("archive"), at("live")], Vec::new());
         let releases = vec![folder.path().canonicalize().expect("it is there")];
-        let expected = Paths { serve: vec![at("www")], releases, read, own, write: vec![at("log")] };
+        let serve = vec![at("www")];
+        let expected = Paths { serve, releases, read, own, write: vec![at("log")], connects: Connects::Nowhere };
         assert_eq!(paths, expected);
         options.access_log = Some(AccessLog::new(LogTarget::File("/dev/null".into())));
         options.certificates.clear();

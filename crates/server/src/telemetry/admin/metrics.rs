@@ -24,6 +24,7 @@ pub(super) fn text(status: &Status) -> String {
     requests(&mut out, status);
     connections(&mut out, status);
     encrypted(&mut out, status);
+    applications(&mut out, status);
     cache(&mut out, status);
     adaptation(&mut out, status);
     if let Some(log) = &status.log {
@@ -149,6 +150,14 @@ fn encrypted(out: &mut Families, status: &Status) {
     ] {
         out.one(name, Counter, help, count);
     }
+}
+
+fn applications(out: &mut Families, status: &Status) {
+    let applications = &status.applications;
+    let done = applications.requests.saturating_sub(applications.failed).saturating_sub(applications.cancelled);
+    let results = [("done", done), ("failed", applications.failed), ("cancelled", applications.cancelled)];
+    let help = "Requests answered by applications: done, given up by the application, or left by the client.";
+    out.by("weir_application_requests_total", Kind::Counter, help, "result", &results);
 }
 
 fn cache(out: &mut Families, status: &Status) {

@@ -60,6 +60,7 @@ pub(super) struct Status {
     pub(super) tls: Option<Tls>,
     pub(super) http2: Http2,
     pub(super) http3: Http3,
+    pub(super) applications: Applications,
     pub(super) cache: Cache,
     pub(super) log: Option<Log>,
     /// Requests told as business transactions; none if none are.
@@ -157,6 +158,17 @@ pub(super) struct Http3 {
     pub(super) retries: u64,
     pub(super) datagrams_unsent: u64,
     pub(super) datagrams_handed_on: u64,
+}
+
+/// Requests that applications answered.
+#[derive(Debug, Serialize)]
+pub(super) struct Applications {
+    /// All of them, those included that did not end well.
+    pub(super) requests: u64,
+    /// The application gave up, broke its response off, or kept the client waiting for too long.
+    pub(super) failed: u64,
+    /// The client went away, or did not do its part, before the response was over.
+    pub(super) cancelled: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -284,6 +296,11 @@ impl View {
                 retries: counts.quic_retries,
                 datagrams_unsent: counts.quic_unsent,
                 datagrams_handed_on: counts.quic_handed_on,
+            },
+            applications: Applications {
+                requests: counts.applications,
+                failed: counts.applications_failed,
+                cancelled: counts.applications_cancelled,
             },
             cache: Cache {
                 hits: counts.cache_hits,

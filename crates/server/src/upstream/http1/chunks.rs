@@ -1,6 +1,5 @@
 //! A body whose length is not known, as chunks (RFC 9112 section 7.1).
 
-
 use super::digits::hexadecimal;
 use super::names::may_trail;
 use crate::http::request::is_token;

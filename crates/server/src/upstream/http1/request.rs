@@ -4,7 +4,6 @@
 //! frames the message, what belongs to the connection and what tells of the client is written anew, so that the
 //! upstream sees one message of one length.
 
-
 use super::chunks::{is_value, put};
 use super::digits;
 use super::forwarding::Told;

@@ -3,7 +3,6 @@
 //! A response in one piece whose length is known takes the straight way: the parser reads the head where it lies, the
 //! fields are copied once, in runs of those that are passed on, and the body is given out where it lies.
 
-
 use super::chunks::put;
 use super::names::{self, Name, Nominated, members};
 use super::upgrade::Upgrade;
