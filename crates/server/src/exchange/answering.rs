@@ -169,7 +169,8 @@ impl Exchange {
             streamed.body.reopen();
         }
         self.status = if is_old { reply.status } else { 200 };
-        head::switch(&mut self.response.head, self.status, &reply.fields);
+        let of_connection: &[u8] = if is_old { b"Connection: upgrade\r\n" } else { b"" };
+        head::switch(&mut self.response.head, self.status, &[of_connection, &reply.fields]);
         self.head_bytes = self.response.head.len() as u64;
         self.know_status();
     }

@@ -72,15 +72,15 @@ pub(crate) fn relayed(out: &mut Vec<u8>, status: u16, fields: &[&[u8]], clock: &
 }
 
 /// The head behind which a connection is something else (RFC 9110 section 7.8); the fields say what.
-pub(crate) fn switch(out: &mut Vec<u8>, status: u16, fields: &[u8]) {
+pub(crate) fn switch(out: &mut Vec<u8>, status: u16, fields: &[&[u8]]) {
     status_line(out, status);
-    out.extend_from_slice(fields);
+    fields.iter().for_each(|field| out.extend_from_slice(field));
     out.extend_from_slice(b"\r\n");
 }
 
 /// An interim response (RFC 9110 section 15.2).
 pub(crate) fn interim(out: &mut Vec<u8>, status: u16, fields: &[u8]) {
-    switch(out, status, fields);
+    switch(out, status, &[fields]);
 }
 
 fn status_line(out: &mut Vec<u8>, status: u16) {

@@ -67,7 +67,10 @@ impl Confinement {
                     .filter(|path| !RESOLVER.iter().any(|of| path == &Path::new(of)))
                     .cloned()
                     .collect();
-                self.said.push(format!("serves only {}", list(&paths.serve)));
+                self.said.push(match paths.serve.as_slice() {
+                    [] => "serves no file".to_owned(),
+                    serve => format!("serves only {}", list(serve)),
+                });
                 match &paths.connects {
                     Connects::Nowhere => {}
                     Connects::Unix => self.said.push("connects with Unix sockets".to_owned()),
