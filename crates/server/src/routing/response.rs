@@ -116,12 +116,8 @@ impl Hosts {
                 }
                 return None;
             }
-            Action::Status(status) => {
-                error_page::write(out, status, extra, clock, persistence);
-                return None;
-            }
-            Action::Upstream(_) => {
-                error_page::write(out, 502, extra, clock, persistence);
+            action @ (Action::Status(_) | Action::Upstream(_)) => {
+                error_page::write(out, status_of(&action), extra, clock, persistence);
                 return None;
             }
             Action::Application(application) => {
@@ -201,6 +197,11 @@ struct Way<'a> {
     asked: (&'a Target<'a>, bool),
     peer: &'a ClientPeer<'a>,
     persistence: Persistence,
+}
+
+/// The status of an answer that has no content of its own: Bad Gateway where an upstream would answer.
+fn status_of(action: &Action) -> u16 {
+    if let Action::Status(status) = action { *status } else { 502 }
 }
 
 /// Puts the page for an error, and the fields, into a response that was made.
