@@ -41,6 +41,7 @@ pub use server::postgres::Postgres;
 pub use server::running::RunningServer;
 pub use server::slow_fs::SlowFs;
 pub use server::start::StartError;
+pub use server::uwsgi::Uwsgi;
 pub use server::weir_serve::WeirServe;
 pub use site::Site;
 pub use small_disk::SmallDisk;

@@ -15,4 +15,5 @@ mod process;
 pub(crate) mod running;
 pub(crate) mod slow_fs;
 pub(crate) mod start;
+pub(crate) mod uwsgi;
 pub(crate) mod weir_serve;

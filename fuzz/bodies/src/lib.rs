@@ -8,6 +8,7 @@ mod comparison;
 mod configuration;
 mod dropin;
 mod exporters;
+mod gateways;
 mod handed_on;
 mod load;
 mod plan;
@@ -26,6 +27,7 @@ pub use comparison::{comparison_history, comparison_plan};
 pub use configuration::{arm_directives, server_configuration, sql, weir_configuration};
 pub use dropin::dropin_arguments;
 pub use exporters::exporter_answers;
+pub use gateways::{cgi_response, fastcgi_response};
 pub use handed_on::handed_on;
 pub use load::{access_log, flash_crowd, nul_list, rate_profile, session_list, set_cookie, url_list};
 pub use plan::{plan_policy, planned_log};
@@ -100,6 +102,30 @@ mod exchange {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/exchange/drain.rs"]
     pub(crate) mod drain;
+    pub(crate) mod application {
+        pub(crate) use weir_server::RequestHead;
+    }
+}
+#[path = "."]
+mod upstream {
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/upstream/message.rs"]
+    pub(crate) mod message;
+    #[path = "."]
+    pub(crate) mod gateway {
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/gateway/response.rs"]
+        pub(crate) mod response;
+    }
+    #[path = "."]
+    pub(crate) mod fastcgi {
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/fastcgi/record.rs"]
+        pub(crate) mod record;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/fastcgi/response.rs"]
+        pub(crate) mod response;
+    }
 }
 #[path = "."]
 mod pages {

@@ -209,11 +209,6 @@ struct Way<'a> {
     persistence: Persistence,
 }
 
-/// The status of an answer that has no content of its own: Bad Gateway where an upstream would answer.
-fn status_of(action: &Action) -> u16 {
-    if let Action::Status(status) = action { *status } else { 502 }
-}
-
 /// Puts the page for an error, and the fields, into a response that was made.
 fn finish(settings: &Settings, head_only: bool, is_secure: bool, out: &mut Exchange) {
     if out.status == 0 {

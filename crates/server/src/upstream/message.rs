@@ -67,8 +67,30 @@ pub(crate) enum Said<'i> {
     Trailers(&'i [u8]),
     /// What a program wrote to its log by way of FastCGI's STDERR.
     Log(&'i [u8]),
+    /// In place of a head: the program of a gateway leaves the answer to the server. No body follows.
+    Instead(Instead),
     /// The response is whole.
     End,
+}
+
+/// What the program of a gateway wants in place of a response of its own.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Instead {
+    /// The server answers as if the client had asked for this path with GET (RFC 3875 section 6.2.2). It begins with one
+    /// slash and may have a query.
+    Path(Vec<u8>),
+    /// The server answers with a file or a path of its own. The status and the fields of the head belong to that answer;
+    /// its length is not known.
+    HandOver { to: HandOver, head: ResponseHead },
+}
+
+/// Where a program hands a request over to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HandOver {
+    /// `X-Accel-Redirect`: a path of the server, which may be closed to clients. It begins with one slash.
+    Path(Vec<u8>),
+    /// `X-Sendfile`: a file, by its name in the file system.
+    File(Vec<u8>),
 }
 
 /// Why bytes are no response.
@@ -89,4 +111,7 @@ pub(crate) enum Garbled {
     /// Bytes that belong to no response.
     #[error("it sent bytes that belong to no response")]
     Stray,
+    /// It refused the request before it ran anything: another upstream may be asked.
+    #[error("it refuses the request: {0}")]
+    Refused(&'static str),
 }

@@ -16,3 +16,8 @@ pub(crate) mod message;
 pub(crate) mod retry;
 pub(crate) mod settings;
 mod trouble;
+pub(crate) mod fastcgi;
+pub(crate) mod gateway;
+pub(crate) mod scgi;
+pub(crate) mod spool;
+pub(crate) mod uwsgi;

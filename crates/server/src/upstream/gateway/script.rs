@@ -1,0 +1,216 @@
+//! Which script a path asks for, and what is left of the path for the script.
+//!
+//! The split is by segments: the script is the first segment with the ending of one, whole, and only if the file is
+//! there. So `/upload.jpg/x.php` does not run `upload.jpg`, which is what PHP would do if it were left to look for the
+//! script itself (its setting `cgi.fix_pathinfo`).
+
+use super::settings::{Gateway, Split};
+use crate::http::target::{self, BadTarget};
+
+/// Memory for paths that have to be rewritten; used again for each request.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    decoded: Vec<u8>,
+    /// The path and, behind it, the name of an index.
+    path: Vec<u8>,
+}
+
+/// A path, split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Script<'p> {
+    /// SCRIPT_NAME.
+    pub(crate) name: &'p [u8],
+    /// PATH_INFO.
+    pub(crate) info: &'p [u8],
+    /// QUERY_STRING: without the question mark.
+    pub(crate) query: &'p [u8],
+}
+
+/// Why a request goes to no program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unsendable {
+    /// The target is malformed, or tries to leave the root.
+    #[error("its target is malformed")]
+    Malformed,
+    /// The target names a file that is not served, such as one whose name begins with a dot.
+    #[error("its target names a file that is not served")]
+    Closed,
+    /// No segment of the path has the ending of a script, or the path is not below that of the application.
+    #[error("its path names no script")]
+    NoScript,
+    /// The file is not there.
+    #[error("the script that its path names is not there")]
+    Missing,
+    /// It has more fields or bytes of fields than the protocol takes.
+    #[error("its fields are more than the protocol of the upstream takes")]
+    TooLarge,
+    /// A value has a byte 0, which ends a value in SCGI.
+    #[error("one of its values has a byte 0")]
+    Nul,
+}
+
+impl Unsendable {
+    /// The status of the response that says so.
+    pub(crate) fn status(self) -> u16 {
+        match self {
+            Self::Malformed | Self::Nul => 400,
+            Self::Closed | Self::NoScript | Self::Missing => 404,
+            Self::TooLarge => 431,
+        }
+    }
+}
+
+/// Splits the path of a target. `exists` tells whether a regular file is there, by its path relative to the root.
+pub(crate) fn find<'s>(
+    text: &'s str,
+    gateway: &Gateway,
+    exists: &mut impl FnMut(&[u8]) -> bool,
+    scratch: &'s mut Scratch,
+) -> Result<Script<'s>, Unsendable> {
+    let Scratch { decoded, path } = scratch;
+    // Names with dots are judged below: behind the script they are the program's matter.
+    let target = target::resolve(text, true, decoded).map_err(|bad| match bad {
+        BadTarget::Malformed => Unsendable::Malformed,
+        BadTarget::Closed => Unsendable::Closed,
+    })?;
+    let query = target.query.get(1..).unwrap_or_default();
+    match &gateway.split {
+        Split::Application { mount } => {
+            let info = target.path.strip_prefix(mount.as_bytes()).ok_or(Unsendable::NoScript)?;
+            if !matches!(info.first(), None | Some(b'/')) {
+                return Err(Unsendable::NoScript);
+            }
+            Ok(Script { name: &target.path[..mount.len()], info, query })
+        }
+        Split::Script { endings, index } => {
+            let script = match (script_bytes(target.path, endings)?, index) {
+                (Some(bytes), _) => {
+                    let (name, info) = target.path.split_at(bytes);
+                    Script { name, info, query }
+                }
+                (None, Some(index)) if target.path.ends_with(b"/") => {
+                    path.clear();
+                    path.extend_from_slice(target.path);
+                    path.extend_from_slice(index.as_bytes());
+                    Script { name: path, info: b"", query }
+                }
+                (None, _) => return Err(Unsendable::NoScript),
+            };
+            // The name begins with a slash.
+            if exists(&script.name[1..]) { Ok(script) } else { Err(Unsendable::Missing) }
+        }
+    }
+}
+
+/// Where the first segment ends that has the ending of a script.
+fn script_bytes(path: &[u8], endings: &[String]) -> Result<Option<usize>, Unsendable> {
+    let mut start = 1;
+    for segment in path[1..].split(|&byte| byte == b'/') {
+        if segment.first() == Some(&b'.') && !(start == 1 && segment == b".well-known") {
+            return Err(Unsendable::Closed);
+        }
+        let is_script = |ending: &String| segment.len() > ending.len() && segment.ends_with(ending.as_bytes());
+        if endings.iter().any(is_script) {
+            return Ok(Some(start + segment.len()));
+        }
+        start += segment.len() + 1;
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FILES: [&[u8]; 5] = [b"a.php", b"index.php", b"dir/index.php", b"dir/b.php", b"a b.php"];
+
+    fn split(text: &str, gateway: &Gateway) -> Result<(String, String, String), Unsendable> {
+        let mut scratch = Scratch::default();
+        let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        find(text, gateway, &mut |path| FILES.contains(&path), &mut scratch)
+            .map(|script| (text_of(script.name), text_of(script.info), text_of(script.query)))
+    }
+
+    #[test]
+    fn the_first_segment_with_the_ending_is_the_script() {
+        let php = Gateway::php("/srv".into());
+        for (text, name, info, query) in [
+            ("/a.php", "/a.php", "", ""),
+            ("/a.php?x=1&y", "/a.php", "", "x=1&y"),
+            ("/a.php/b", "/a.php", "/b", ""),
+            ("/a.php/", "/a.php", "/", ""),
+            ("/a.php/b.php/c", "/a.php", "/b.php/c", ""),
+            ("/a.php/.hidden", "/a.php", "/.hidden", ""),
+            ("//a.php//b", "/a.php", "/b", ""),
+            ("/%61.php/%62", "/a.php", "/b", ""),
+            ("/a%20b.php/%C3%BC", "/a b.php", "/\u{fc}", ""),
+            ("/", "/index.php", "", ""),
+            ("/?q", "/index.php", "", "q"),
+            ("/dir/", "/dir/index.php", "", ""),
+            ("/dir/b.php/x/", "/dir/b.php", "/x/", ""),
+            ("http://host/a.php/b?c", "/a.php", "/b", "c"),
+        ] {
+            assert_eq!(split(text, &php), Ok((name.into(), info.into(), query.into())), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_script_is_not_run() {
+        let php = Gateway::php("/srv".into());
+        for (text, error) in [
+            ("/upload.jpg/x.php", Unsendable::Missing),
+            ("/a.php.jpg/x.php", Unsendable::Missing),
+            ("/a.phpx/b", Unsendable::NoScript),
+            ("/a.PHP", Unsendable::NoScript),
+            ("/a.php.jpg", Unsendable::NoScript),
+            ("/upload.jpg", Unsendable::NoScript),
+            ("/dir", Unsendable::NoScript),
+            ("/other/", Unsendable::Missing),
+            ("/none.php", Unsendable::Missing),
+            ("/.php", Unsendable::Closed),
+            ("/.git/a.php", Unsendable::Closed),
+            ("/a.php%00.jpg", Unsendable::Malformed),
+            ("/a.php%2fb", Unsendable::Malformed),
+            ("/x%2f..%2fa.php", Unsendable::Malformed),
+            ("/../a.php", Unsendable::Malformed),
+            ("/%2e%2e/a.php", Unsendable::Malformed),
+            ("/a.php/../b", Unsendable::Malformed),
+            ("*", Unsendable::Malformed),
+        ] {
+            assert_eq!(split(text, &php), Err(error), "{text}");
+            assert!((400..500).contains(&error.status()));
+        }
+        let none = Gateway { split: Split::Script { endings: vec![".py".into()], index: None }, ..php };
+        assert_eq!(split("/", &none), Err(Unsendable::NoScript));
+    }
+
+    #[test]
+    fn an_application_has_all_below_its_path() {
+        let whole = Gateway::application("/srv".into(), String::new());
+        assert_eq!(split("/x.php/%20?q", &whole), Ok(("".into(), "/x.php/ ".into(), "q".into())));
+        let mounted = Gateway::application("/srv".into(), "/app".to_owned());
+        assert_eq!(split("/app/x", &mounted), Ok(("/app".into(), "/x".into(), "".into())));
+        assert_eq!(split("/app", &mounted), Ok(("/app".into(), "".into(), "".into())));
+        assert_eq!(split("/apple", &mounted), Err(Unsendable::NoScript));
+        assert_eq!(split("/x", &mounted), Err(Unsendable::NoScript));
+    }
+
+    proptest! {
+        #[test]
+        fn only_files_that_are_there_are_run(text in "[/.%a-fhip0-9?]{0,30}") {
+            let php = Gateway::php("/srv".into());
+            let mut asked = Vec::new();
+            let mut scratch = Scratch::default();
+            let mut exists = |path: &[u8]| { asked.push(path.to_vec()); true };
+            if let Ok(script) = find(&text, &php, &mut exists, &mut scratch) {
+                prop_assert!(script.name.ends_with(b".php") && script.name.starts_with(b"/"));
+                prop_assert!(script.info.is_empty() || script.info.starts_with(b"/"));
+                prop_assert!(!script.name.windows(2).any(|pair| pair == b"/." || pair == b"//"));
+                prop_assert_eq!(asked, vec![script.name[1..].to_vec()]);
+            } else {
+                prop_assert!(asked.is_empty());
+            }
+        }
+    }
+}
