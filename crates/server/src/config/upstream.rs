@@ -59,11 +59,11 @@ impl Mount<'_> {
         }
     }
 
-    /// Bytes of a path that are an application's SCRIPT_NAME.
-    fn script_bytes(self) -> usize {
+    /// What of a path is an application's SCRIPT_NAME.
+    fn script_name(self) -> String {
         match self {
-            Self::Prefix(path) => path.strip_suffix(b"/").unwrap_or(path).len(),
-            _ => 0,
+            Self::Prefix(path) => String::from_utf8_lossy(path.strip_suffix(b"/").unwrap_or(path)).into_owned(),
+            _ => String::new(),
         }
     }
 }
@@ -549,7 +549,7 @@ fn gateway(value: &Value<'_, '_>, table: Option<&Table<'_, '_>>, speaks: Speaks,
     let mut gateway = Gateway {
         root: around.root.map(Path::to_owned),
         endings: if is_php { vec![".php".to_owned()] } else { Vec::new() },
-        mount_bytes: around.mount.script_bytes(),
+        mount: around.mount.script_name(),
         ..Gateway::default()
     };
     let get = |key| table.and_then(|table| table.get(key));
@@ -576,7 +576,7 @@ fn gateway(value: &Value<'_, '_>, table: Option<&Table<'_, '_>>, speaks: Speaks,
     }
     if let Some(value) = get("script_name") {
         match value.string() {
-            Some("") => gateway.mount_bytes = 0,
+            Some("") => gateway.mount.clear(),
             Some(_) => value.wrong(
                 "SCRIPT_NAME is the prefix of the table",
                 "write \"\" if the application is to see the whole path as its own, or leave it away",
@@ -698,10 +698,10 @@ mod tests {
         );
         let table = "[[host]]\n[[host.path]]\nprefix = \"/app/\"\n";
         let gateway = only(&format!("{table}uwsgi = \"127.0.0.1:9000\"")).gateway.expect("a gateway");
-        assert_eq!((gateway.mount_bytes, gateway.endings.len()), (4, 0));
+        assert_eq!((gateway.mount.as_str(), gateway.endings.len()), ("/app", 0));
         let whole = "scgi = { to = \"127.0.0.1:9000\", script_name = \"\", params = { APP_ENV = \"test\" } }";
         let gateway = only(&format!("{table}{whole}")).gateway.expect("a gateway");
-        assert_eq!((gateway.mount_bytes, gateway.params[0].1.as_str()), (0, "test"));
+        assert_eq!((gateway.mount.as_str(), gateway.params[0].1.as_str()), ("", "test"));
     }
 
     #[test]

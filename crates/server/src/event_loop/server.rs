@@ -25,6 +25,7 @@ use crate::routing::fields::Fields;
 use crate::telemetry::access_log::LogWriter;
 use crate::telemetry::admin::{AdminServer, Process, View};
 use crate::telemetry::arm_requests::{ArmRequests, Names};
+use crate::upstream::context::UpstreamContext;
 use std::hash::RandomState;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -216,7 +217,8 @@ impl Server {
         let hosts = Arc::new(HostTable::default());
         let view = self.view(&open, &hosts);
         let shared_content = Arc::new(SharedContent::new());
-        let starts = self.starts(&alt_svc, &hosts, &shared_content);
+        let upstreams = self.upstream_context()?;
+        let starts = self.starts(&alt_svc, &hosts, &shared_content, &upstreams);
         let wakers: Vec<_> = starts.iter().map(|start| Arc::clone(&start.waker)).collect();
         self.controls.know(wakers.clone());
         confinement.take_hold(&self.options, has_ring);
@@ -232,6 +234,7 @@ impl Server {
             log_wanted,
             reopen: &self.reopen,
             wakers,
+            notices: Arc::clone(&upstreams.notices),
             polls: 0,
             generation: 0,
         };
@@ -261,6 +264,13 @@ impl Server {
         predecessor.end().map_err(refused)
     }
 
+    /// What upstreams need of the process. A thread looks their names up if they have any.
+    fn upstream_context(&self) -> Result<Arc<UpstreamContext>, RunError> {
+        let rules = self.options.hosts.as_ref();
+        let has_names = rules.is_some_and(|rules| rules.0.upstreams.iter().any(|upstream| upstream.has_names()));
+        UpstreamContext::new(has_names, self.options.notice).map_err(|source| RunError::Thread { source })
+    }
+
     /// What the admin address reads.
     fn view(&self, open: &Arc<Open>, hosts: &Arc<HostTable>) -> View {
         View {
@@ -284,7 +294,13 @@ impl Server {
     }
 
     /// All loops before their threads; the server gives them what it has set up for them.
-    fn starts(&mut self, alt_svc: &Fields, hosts: &Arc<HostTable>, shared_content: &Arc<SharedContent>) -> Vec<Start> {
+    fn starts(
+        &mut self,
+        alt_svc: &Fields,
+        hosts: &Arc<HostTable>,
+        shared_content: &Arc<SharedContent>,
+        upstreams: &Arc<UpstreamContext>,
+    ) -> Vec<Start> {
         let names = Arc::new(Names::default());
         let rules = self.options.arm.clone().map(Arc::new);
         let start = |(index, part): (usize, LoopParts)| Start {
@@ -304,6 +320,7 @@ impl Server {
             contents: Arc::clone(&self.insight.contents),
             role: part.role,
             controls: Arc::clone(&self.controls),
+            upstreams: Arc::clone(upstreams),
         };
         std::mem::take(&mut self.parts).into_iter().enumerate().map(start).collect()
     }

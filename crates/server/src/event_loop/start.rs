@@ -33,6 +33,7 @@ use crate::telemetry::access_log::LogBuffer;
 
 use crate::telemetry::arm_requests::ArmRequests;
 use crate::transport::ring::Ring;
+use crate::upstream::context::UpstreamContext;
 use crate::upstream::links::Links;
 
 use std::rc::Rc;
@@ -60,6 +61,7 @@ pub(super) struct Start {
     pub(super) contents: Arc<Contents>,
     pub(super) role: LoopRole,
     pub(super) controls: Arc<Controls>,
+    pub(super) upstreams: Arc<UpstreamContext>,
 }
 
 impl Start {
@@ -73,7 +75,7 @@ impl Start {
         files_max: usize,
     ) -> std::io::Result<()> {
         let epoll = Rc::new(self.epoll);
-        let links = Links::new(Rc::clone(&epoll));
+        let links = Links::new(Rc::clone(&epoll), self.upstreams);
         let watcher = Rc::new(if options.watches_max > 0 { Watcher::new() } else { Watcher::deaf() });
         let index = self.hosts.index;
         let policy_client = options.adviser.as_ref().map(|adviser| {

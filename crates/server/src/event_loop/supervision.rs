@@ -9,6 +9,7 @@ use crate::io::epoll::Waker;
 use crate::io::open::Open;
 use crate::process::reload::Reloader;
 use crate::telemetry::access_log::settings::AccessLog;
+use crate::telemetry::notices::Notices;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,9 @@ const CERTIFICATE_POLLS: u32 = 20;
 /// The same for the paths of the roots.
 const ROOT_POLLS: u32 = 20;
 
+/// The same for what loops have to tell.
+const NOTICE_POLLS: u32 = 20;
+
 /// What the thread that runs a server looks after while the loops serve: another configuration, roots that have moved,
 /// certificates that were changed.
 pub(super) struct Supervision<'s> {
@@ -32,6 +36,8 @@ pub(super) struct Supervision<'s> {
     pub(super) log_wanted: Option<Arc<Mutex<AccessLog>>>,
     pub(super) reopen: &'s AtomicBool,
     pub(super) wakers: Vec<Arc<Waker>>,
+    /// What the loops have to tell.
+    pub(super) notices: Arc<Notices>,
     pub(super) polls: u32,
     /// Of the configuration that was taken up last.
     pub(super) generation: u64,
@@ -51,6 +57,9 @@ impl Supervision<'_> {
         }
         self.polls = self.polls.wrapping_add(1);
         let notice = self.options.notice;
+        if self.polls.is_multiple_of(NOTICE_POLLS) {
+            self.notices.take().iter().for_each(|line| notice(line));
+        }
         if self.polls.is_multiple_of(ROOT_POLLS) {
             self.reloader.0.follow_roots(false).iter().for_each(|told| notice(told));
         }

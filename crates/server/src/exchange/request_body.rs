@@ -61,6 +61,11 @@ impl RequestBody {
         self.coming == Coming::Whole && self.bytes().is_empty()
     }
 
+    /// Whether the whole body has come, taken or not.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.coming == Coming::Whole
+    }
+
     /// The fields behind the body (RFC 9110 section 6.5), once it has ended; names in the case that they came in.
     pub fn trailers(&self) -> impl Iterator<Item = (&str, &[u8])> {
         pairs(&self.trailers)

@@ -122,7 +122,7 @@ impl Hosts {
                 return None;
             }
             Action::Upstream(number) => {
-                let begin = self.upstreams[number].entrance(found);
+                let begin = self.upstreams[number].entrance(found, is_other);
                 choose(Answerer::Local(begin), settings, extra.head_only, peer.is_secure, out);
                 return None;
             }

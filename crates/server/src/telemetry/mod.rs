@@ -4,3 +4,4 @@ pub(crate) mod access_log;
 pub(crate) mod admin;
 pub(crate) mod arm_requests;
 pub(crate) mod arm_rules;
+pub(crate) mod notices;

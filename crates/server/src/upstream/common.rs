@@ -1,8 +1,8 @@
 //! What all loops share of an upstream.
 
 use super::gate::Gate;
-use super::settings::UpstreamRules;
-use super::trouble::Trouble;
+use super::gateway::settings::{Gateway, Split};
+use super::settings::{Place, UpstreamRules};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -10,6 +10,8 @@ use std::sync::atomic::AtomicU32;
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) rules: UpstreamRules,
+    /// How the variables of a script are made; None for HTTP.
+    pub(crate) gateway: Option<Gateway>,
     /// Places for requests under way, and the queue for them.
     pub(crate) gate: Arc<Gate>,
     /// Open connections, idle ones included.
@@ -18,13 +20,24 @@ pub(crate) struct Common {
 
 impl Common {
     pub(crate) fn new(rules: UpstreamRules) -> Self {
-        Self { rules, gate: Arc::default(), open: AtomicU32::new(0) }
+        let gateway = rules.gateway.as_ref().map(|said| {
+            let root = said.root.clone().unwrap_or_default();
+            let mut gateway = match said.endings.as_slice() {
+                [] => Gateway::application(root, said.mount.clone()),
+                endings => {
+                    let split = Split::Script { endings: endings.to_vec(), index: said.index.clone() };
+                    Gateway { root, split, params: Vec::new() }
+                }
+            };
+            gateway.params.clone_from(&said.params);
+            gateway
+        });
+        Self { rules, gateway, gate: Arc::default(), open: AtomicU32::new(0) }
     }
 
-    /// Takes note of what went wrong.
-    #[cold]
-    pub(crate) fn note(&self, trouble: &Trouble) {
-        tracing::warn!(upstream = %self.rules.name, %trouble, "a request to an upstream failed");
+    /// Whether addresses of its servers have to be looked up.
+    pub(crate) fn has_names(&self) -> bool {
+        self.rules.servers.iter().any(|server| matches!(server.place, Place::Name(..)))
     }
 
     /// Requests that may be under way at once.

@@ -2,16 +2,19 @@
 
 use crate::exchange::application::{Begin, Caller, Handler, RequestHead};
 use crate::exchange::wakes::Address;
-use crate::http::target::Target;
+use crate::http::target::{self, Target};
 use crate::io::epoll;
+use crate::upstream::address::{Reading, Resolved};
 use crate::upstream::common::Common;
 use crate::upstream::handler::Relay;
 use crate::upstream::links::{Link, Links};
-use crate::upstream::settings::Place;
+use crate::upstream::scripts::Scripts;
+use crate::upstream::settings::{Place, UpstreamServer};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,8 +24,11 @@ use std::sync::atomic::Ordering;
 pub(crate) struct Upstream {
     pub(super) common: Arc<Common>,
     pub(super) links: Rc<Links>,
+    pub(super) scripts: Scripts,
     /// Connections without a request, by server; the one that has been idle longest is in front.
     idle: RefCell<Vec<VecDeque<Idle>>>,
+    /// Addresses of servers that have a name, with what was read of them last.
+    names: Vec<Option<(Arc<Resolved>, RefCell<Reading>)>>,
 }
 
 /// A connection without a request.
@@ -34,8 +40,16 @@ struct Idle {
 
 impl Upstream {
     pub(crate) fn new(common: Arc<Common>, links: Rc<Links>) -> Rc<Self> {
-        let idle = common.rules.servers.iter().map(|_| VecDeque::new()).collect();
-        Rc::new(Self { common, links, idle: RefCell::new(idle) })
+        let servers = &common.rules.servers;
+        let idle = servers.iter().map(|_| VecDeque::new()).collect();
+        let name = |server: &UpstreamServer| {
+            let (Place::Name(name, port), Some(resolver)) = (&server.place, &links.context.resolver) else {
+                return None;
+            };
+            Some((resolver.name(name, *port, common.rules.resolve_every)?, RefCell::default()))
+        };
+        let names = servers.iter().map(name).collect();
+        Rc::new(Self { common, links, scripts: Scripts::default(), idle: RefCell::new(idle), names })
     }
 
     /// Whether it is what these rules say, so that a reload leaves it as it is.
@@ -102,6 +116,16 @@ impl Upstream {
         self.count_closed(1);
     }
 
+    /// An address of a server that has a name; each time another one of them.
+    fn address(&self, server: usize) -> io::Result<SocketAddr> {
+        let unknown = || io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+        let (resolved, reading) = self.names.get(server).and_then(Option::as_ref).ok_or_else(unknown)?;
+        let mut reading = reading.borrow_mut();
+        let addresses = resolved.addresses(&mut reading);
+        let next = self.common.open.load(Ordering::Relaxed) as usize;
+        addresses.get(next % addresses.len().max(1)).copied().ok_or_else(unknown)
+    }
+
     /// Begins to connect with a server; the connection, and whether it is ready.
     ///
     /// # Errors
@@ -112,7 +136,7 @@ impl Upstream {
         let (address, protocol) = match place {
             Place::Address(address) => (SockAddr::from(*address), Some(Protocol::TCP)),
             Place::Unix(path) => (SockAddr::unix(path)?, None),
-            Place::Name(..) => return Err(io::ErrorKind::NotFound.into()),
+            Place::Name(..) => (SockAddr::from(self.address(server)?), Some(Protocol::TCP)),
         };
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new(Domain::from(i32::from(address.family())), kind, protocol)?;
@@ -155,11 +179,15 @@ impl Begin for Elsewhere {
 }
 
 impl Upstream {
-    /// What begins the answer to a request for this path.
-    pub(crate) fn entrance(self: &Rc<Self>, found: &Target<'_>) -> Rc<dyn Begin> {
+    /// What begins the answer to a request for this path; with `is_other` it is not the one that the client has asked for.
+    pub(crate) fn entrance(self: &Rc<Self>, found: &Target<'_>, is_other: bool) -> Rc<dyn Begin> {
         let mut target = Vec::new();
         if !self.common.rules.path.write(found, &mut target) {
-            return Rc::<Self>::clone(self);
+            if !is_other {
+                return Rc::<Self>::clone(self);
+            }
+            target::encode(found.path, &mut target);
+            target.extend_from_slice(found.query);
         }
         // What is not ASCII is encoded, and a query comes out of a text.
         let target = String::from_utf8(target).unwrap_or_else(|_| "/".to_owned()).into_boxed_str();

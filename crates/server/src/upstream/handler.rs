@@ -3,10 +3,11 @@
 
 use super::gate::{Entry, Permit, Ticket};
 use super::group::Upstream;
-use super::http1::request::Unsendable;
 use super::links::{Link, RECEIVED_BYTES_MAX, Waiting};
 use super::message::{BodyFraming, Garbled, Outgoing, Said};
-use super::protocol::{Protocol, Rendered};
+use super::owned_head::OwnedHead;
+use super::protocol::{Known, Protocol, Rendered, Unsendable};
+use super::retry::is_idempotent;
 use super::trouble::Trouble;
 use crate::exchange::application::{Aborted, Caller, Handler, RequestHead, Wake};
 use crate::exchange::reply::Reply;
@@ -39,7 +40,10 @@ pub(crate) struct Relay {
     /// Servers that were tried.
     tries: u8,
     interims: u8,
+    is_idempotent: bool,
     answer: Answer,
+    /// Of a request whose body comes first.
+    wake: Option<Wake>,
 }
 
 /// A request that no upstream is asked.
@@ -48,7 +52,7 @@ struct Refused(Unsendable);
 
 impl Handler for Refused {
     fn go_on(&mut self, _body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted> {
-        match self.0.status() {
+        match self.0.0 {
             204 => {
                 reply.begin(204, &[], None).map_err(|_| Aborted)?;
                 reply.end(&[]).map_err(|_| Aborted)
@@ -89,6 +93,8 @@ enum Answer {
 
 /// Where the request is.
 enum Stage {
+    /// Its body comes first, as its length has to be said.
+    Holding(OwnedHead),
     /// It needs a place.
     New,
     /// It waits for a place.
@@ -123,8 +129,10 @@ impl Relay {
     ) -> Box<dyn Handler> {
         let mut out = Vec::with_capacity(1024);
         let outgoing = Outgoing { head: *head, target, client: head.client(), client_port: 0, local: None, user: None };
+        upstream.scripts.set_now(upstream.links.now_ms());
+        let known = if is_whole { Known::Nothing } else { Known::Head };
         let Rendered { protocol, framing } =
-            match Protocol::render(&outgoing, &upstream.common.rules, is_whole, &mut out) {
+            match Protocol::render(&outgoing, &upstream.common, &upstream.scripts, known, &mut out) {
                 Ok(rendered) => rendered,
                 Err(why) => return Box::new(Refused(why)),
             };
@@ -139,10 +147,17 @@ impl Relay {
             request: Sent::Head,
             tries: 0,
             interims: 0,
+            is_idempotent: is_idempotent(head.method()),
             answer: Answer::Awaited,
+            wake: None,
             upstream,
         };
-        relay.enter(|| caller.wake());
+        if framing == BodyFraming::Unknown {
+            // The body may come from any turn on, and the handler is called then.
+            (relay.stage, relay.wake) = (Stage::Holding(OwnedHead::of(head, target)), Some(caller.wake()));
+        } else {
+            relay.enter(|| caller.wake());
+        }
         Box::new(relay)
     }
 
@@ -194,6 +209,7 @@ impl Relay {
     fn step(&mut self, body: &mut RequestBody, reply: &mut Reply) -> Result<bool, Trouble> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::New => Err(Trouble::Full),
+            Stage::Holding(head) => self.hold(head, body),
             Stage::Queued(ticket, waiting) => match ticket.redeem() {
                 Ok(permit) => {
                     (self.permit, self.stage) = (Some(permit), Stage::Placed);
@@ -249,10 +265,33 @@ impl Relay {
         }
     }
 
+    /// Goes on with a request whose body has to be there before it is sent.
+    fn hold(&mut self, head: OwnedHead, body: &RequestBody) -> Result<bool, Trouble> {
+        if !body.is_whole() {
+            if body.room() == 0 {
+                return Err(Trouble::NoLength);
+            }
+            self.stage = Stage::Holding(head);
+            return Ok(false);
+        }
+        let Self { upstream, out, .. } = &mut *self;
+        let known = Known::Held(body.bytes().len() as u64);
+        out.clear();
+        let render =
+            |outgoing: &Outgoing<'_>| Protocol::render(outgoing, &upstream.common, &upstream.scripts, known, out);
+        let rendered = head.with(render).unwrap_or(Err(Unsendable(400)));
+        let Rendered { protocol, framing } = rendered.map_err(|Unsendable(status)| Trouble::Unsendable(status))?;
+        (self.protocol, self.framing) = (protocol, framing);
+        if let Some(wake) = self.wake.take() {
+            self.enter(|| wake);
+        }
+        Ok(true)
+    }
+
     /// Whether the request may be sent to a server that may have got it already.
     fn may_repeat(&self) -> bool {
         self.answer == Answer::Awaited
-            && (self.sent == 0 || self.protocol.is_idempotent())
+            && (self.sent == 0 || self.is_idempotent)
             && (self.request == Sent::Head || self.framing == BodyFraming::None)
     }
 
@@ -360,8 +399,8 @@ impl Relay {
             if room == 0 {
                 break;
             }
-            let Self { protocol, answer, interims, .. } = &mut *self;
-            let taken = link.receive(room, |bytes| take(bytes, protocol, (answer, interims), reply));
+            let Self { protocol, answer, interims, upstream, .. } = &mut *self;
+            let taken = link.receive(room, |bytes| take(bytes, protocol, (answer, interims), (reply, upstream)));
             match taken
                 .map_err(|error| if *answer == Answer::Awaited { closed(error) } else { Trouble::Broken(error) })?
             {
@@ -431,10 +470,18 @@ impl Relay {
         Ok(())
     }
 
+    /// Tells the operator what went wrong.
+    #[cold]
+    fn tell(&self, trouble: &Trouble) {
+        let common = &self.upstream.common;
+        tracing::warn!(upstream = %common.rules.name, %trouble, "a request to an upstream failed");
+        self.upstream.links.context.notices.tell(format!("upstream {}: {trouble}", common.rules.name));
+    }
+
     /// Something went wrong: another server is tried, or the client gets an error.
     fn fail(&mut self, trouble: &Trouble, reply: &mut Reply) -> Result<(), Aborted> {
         let is_unsent = matches!(trouble, Trouble::Connect(_) | Trouble::ConnectLate);
-        self.upstream.common.note(trouble);
+        self.tell(trouble);
         if is_unsent && usize::from(self.tries) + 1 < self.upstream.common.rules.servers.len() {
             self.tries += 1;
             self.stage = Stage::Placed;
@@ -451,9 +498,9 @@ fn take(
     bytes: &[u8],
     protocol: &mut Protocol,
     (answer, interims): (&mut Answer, &mut u8),
-    reply: &mut Reply,
+    (reply, upstream): (&mut Reply, &Upstream),
 ) -> Result<(), Trouble> {
-    let mut trouble = None;
+    let (mut trouble, mut log) = (None, Vec::new());
     if *answer == Answer::Awaited && !bytes.is_empty() {
         *answer = Answer::Begun;
     }
@@ -479,13 +526,17 @@ fn take(
             debug_assert_eq!(taken, content.len(), "no more is received than there is room for");
         }
         Said::Trailers(lines) => reply.put_trailers(lines),
-        Said::Log(_) => {}
+        Said::Log(text) => log.extend_from_slice(text),
+        Said::Instead(_) => trouble = Some(Garbled::Head("it hands the request over, which this server cannot do yet")),
         Said::End => *answer = Answer::Whole,
     };
     if bytes.is_empty() {
         protocol.end_of_input(&mut say)?;
     } else {
         protocol.read(bytes, &mut say)?;
+    }
+    if !log.is_empty() {
+        tell_log(&log, upstream);
     }
     if let Some(trouble) = trouble {
         return Err(trouble.into());
@@ -496,6 +547,19 @@ fn take(
         Answer::Awaited if bytes.is_empty() => Err(Trouble::Closed),
         _ if bytes.is_empty() => Err(Garbled::Cut.into()),
         _ => Ok(()),
+    }
+}
+
+/// Bytes of a line that a program writes to its log which are passed on.
+const LOG_BYTES_MAX: usize = 1024;
+
+/// Passes on what a program writes to its log.
+#[cold]
+fn tell_log(log: &[u8], upstream: &Upstream) {
+    let text = String::from_utf8_lossy(&log[..log.len().min(LOG_BYTES_MAX)]);
+    for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
+        let line: String = line.chars().filter(|letter| !letter.is_control()).collect();
+        upstream.links.context.notices.tell(format!("upstream {} says: {line}", upstream.common.rules.name));
     }
 }
 
@@ -523,7 +587,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Connecting(link, _) | Stage::There { link, .. } => self.upstream.close(link),
-            Stage::New | Stage::Queued(..) | Stage::Placed | Stage::Over => {}
+            Stage::Holding(_) | Stage::New | Stage::Queued(..) | Stage::Placed | Stage::Over => {}
         }
     }
 }

@@ -3,12 +3,14 @@
 //! An event for a socket gives the client's connection a turn whose request uses that socket; the request's handler then
 //! reads it. So a response passes through no queue and no other thread on its way.
 
+use super::context::UpstreamContext;
 use crate::exchange::wakes::Address;
 use crate::io::epoll::{self, Epoll, Interest, Readiness};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Tokens with this bit are of links. It is the highest of the bits that say the place of a connection, of which there
 /// are never so many.
@@ -43,6 +45,7 @@ struct Shared {
 #[derive(Debug)]
 pub(crate) struct Links {
     epoll: Rc<Epoll>,
+    pub(super) context: Arc<UpstreamContext>,
     slots: RefCell<Slots>,
     /// Requests that go on although no socket has an event.
     ready: RefCell<Vec<Address>>,
@@ -83,10 +86,11 @@ pub(crate) struct Link {
 }
 
 impl Links {
-    pub(crate) fn new(epoll: Rc<Epoll>) -> Rc<Self> {
+    pub(crate) fn new(epoll: Rc<Epoll>, context: Arc<UpstreamContext>) -> Rc<Self> {
         let input = vec![0; RECEIVED_BYTES_MAX].into_boxed_slice();
         Rc::new(Self {
             epoll,
+            context,
             slots: RefCell::default(),
             ready: RefCell::default(),
             has_stale: Cell::new(false),

@@ -1,7 +1,5 @@
 //! SCGI: one request for each connection; its variables are a netstring, the response is one of CGI.
 
-#![expect(dead_code, reason = "wired by the handler")]
-
 use super::gateway::script::{Scratch, Unsendable, find};
 use super::gateway::settings::Gateway;
 use super::gateway::variables::{self, Variables};

@@ -340,10 +340,10 @@ pub(crate) struct Gateway {
     /// What stands for a directory.
     pub(crate) index: Option<String>,
     /// How the names of scripts end, such as `.php`; what is behind such a name is PATH_INFO. If there are none, the
-    /// application has all paths below `mount_bytes`.
+    /// application has all paths below `mount`.
     pub(crate) endings: Vec<String>,
-    /// Bytes of the path that are SCRIPT_NAME where there are no endings.
-    pub(crate) mount_bytes: usize,
+    /// SCRIPT_NAME where there are no endings: the beginning of all paths of the application.
+    pub(crate) mount: String,
     /// Further parameters, which count more than those that the server makes.
     pub(crate) params: Vec<(String, String)>,
 }

@@ -30,6 +30,12 @@ pub(crate) enum Trouble {
     /// It sent what is no response.
     #[error("{0}")]
     Garbled(#[from] Garbled),
+    /// The client does not say how long its body is, and it is too long to be held until that is known.
+    #[error("the client did not say how long its body is (Content-Length), and it has more than 64 KiB")]
+    NoLength,
+    /// The request cannot be sent to it.
+    #[error("the request cannot be sent: {0}")]
+    Unsendable(u16),
     /// All its places are taken, and so is its queue.
     #[error("all its places are taken, and its queue is full")]
     Full,
@@ -44,6 +50,8 @@ impl Trouble {
         match self {
             Self::ConnectLate | Self::SendLate | Self::HeadLate | Self::BodyLate => 504,
             Self::Full | Self::QueueLate => 503,
+            Self::NoLength => 411,
+            Self::Unsendable(status) => *status,
             Self::Connect(_) | Self::Closed | Self::Broken(_) | Self::Garbled(_) => 502,
         }
     }

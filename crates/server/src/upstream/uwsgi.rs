@@ -1,7 +1,5 @@
 //! uwsgi, the protocol of uWSGI: one request for each connection; the response is one of HTTP/1 or of CGI.
 
-#![expect(dead_code, reason = "wired by the handler")]
-
 use super::gateway::script::{Scratch, Unsendable, find};
 use super::gateway::settings::Gateway;
 use super::gateway::variables::{self, Variables};

@@ -1,7 +1,5 @@
 //! What FastCGI, SCGI and uwsgi have in common: the variables of a request and the response of a program (RFC 3875).
 
-#![expect(dead_code, reason = "wired by the handler")]
-
 pub(crate) mod fields;
 pub(crate) mod response;
 pub(crate) mod script;

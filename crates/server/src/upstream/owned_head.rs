@@ -1,0 +1,56 @@
+//! A request's head that is kept until its body has come: FastCGI, SCGI and uwsgi need the length of the body first, and
+//! not every client says it.
+
+use super::message::Outgoing;
+use crate::exchange::application::RequestHead;
+use crate::http::limits::Limits;
+use crate::http::parse;
+use crate::http::request::{AllFields, Parsed, Request};
+use std::net::IpAddr;
+
+/// A head in memory of its own.
+#[derive(Debug)]
+pub(crate) struct OwnedHead {
+    /// As HTTP/1.1 has it.
+    text: Vec<u8>,
+    target: Box<str>,
+    minor: u8,
+    client: IpAddr,
+    is_secure: bool,
+}
+
+impl OwnedHead {
+    /// Keeps a head, and the target that the upstream is asked for.
+    pub(crate) fn of(head: &RequestHead<'_>, target: &str) -> Self {
+        let mut text = Vec::with_capacity(1024);
+        for piece in [head.method(), " ", head.target(), " HTTP/1.1\r\n"] {
+            text.extend_from_slice(piece.as_bytes());
+        }
+        for (name, value) in head.fields() {
+            let name = match name {
+                ":authority" => "host",
+                name if name.starts_with(':') => continue,
+                name => name,
+            };
+            for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
+                text.extend_from_slice(piece);
+            }
+        }
+        text.extend_from_slice(b"\r\n");
+        let (minor, client, is_secure) = (head.request.minor, head.client(), head.is_secure());
+        Self { text, target: target.into(), minor, client, is_secure }
+    }
+
+    /// Does something with the request, which is read again; None if it cannot be read.
+    pub(crate) fn with<T>(&self, what: impl FnOnce(&Outgoing<'_>) -> T) -> Option<T> {
+        let bytes_max = self.text.len();
+        let limits = Limits { head_bytes_max: bytes_max, target_bytes_max: bytes_max, ..Limits::default() };
+        let mut request = Request::empty();
+        let Parsed::Complete(_) = parse::parse_into(&self.text, &limits, &mut request) else { return None };
+        request.minor = self.minor;
+        request.all = AllFields::Head(&self.text);
+        let head = RequestHead { request: &request, client: self.client, is_secure: self.is_secure };
+        let target = &*self.target;
+        Some(what(&Outgoing { head, target, client: self.client, client_port: 0, local: None, user: None }))
+    }
+}

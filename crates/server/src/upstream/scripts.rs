@@ -1,0 +1,51 @@
+//! Which scripts are there, so that no program is asked for one that is not.
+//!
+//! PHP looks for another file if the one that it is asked for is not there (`cgi.fix_pathinfo`), and would run an upload.
+
+use super::gateway::script::Scratch;
+use std::cell::{RefCell, RefMut};
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// Scripts that are remembered.
+const KNOWN_MAX: usize = 4096;
+/// How long one is, in milliseconds. A look takes the kernel about a microsecond.
+const KNOWN_MS: u64 = 1000;
+
+/// What one loop knows of scripts.
+#[derive(Debug, Default)]
+pub(crate) struct Scripts {
+    known: RefCell<HashMap<Box<[u8]>, (bool, u64)>>,
+    scratch: RefCell<Scratch>,
+    now_ms: std::cell::Cell<u64>,
+}
+
+impl Scripts {
+    pub(crate) fn set_now(&self, now_ms: u64) {
+        self.now_ms.set(now_ms);
+    }
+
+    pub(crate) fn scratch(&self) -> RefMut<'_, Scratch> {
+        self.scratch.borrow_mut()
+    }
+
+    /// Whether there is such a file below the root. If the root is not here, the program has it on another machine, and
+    /// looks by itself.
+    pub(crate) fn exists(&self, root: &Path, script: &[u8]) -> bool {
+        let now_ms = self.now_ms.get();
+        let mut known = self.known.borrow_mut();
+        if let Some((is_there, until_ms)) = known.get(script)
+            && *until_ms > now_ms
+        {
+            return *is_there;
+        }
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        let path: PathBuf = root.join(std::ffi::OsStr::from_bytes(script));
+        let is_there = path.is_file() || !root.is_dir();
+        known.insert(script.into(), (is_there, now_ms + KNOWN_MS));
+        is_there
+    }
+}
