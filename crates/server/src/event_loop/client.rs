@@ -75,7 +75,7 @@ impl Client {
             self.protocol = Protocol::Http2(Box::new(connection));
         }
         // There may be more input than what was received so far.
-        self.turn(state, Readiness { readable: true, ..readiness })
+        self.turn(state, readiness.with(Readiness::INPUT, true))
     }
 
     /// What the client must be told about next.

@@ -48,12 +48,6 @@ const SWEEP_MS: u64 = 500;
 /// How long nothing is accepted after descriptors have run out.
 const PAUSE_MS: u64 = 200;
 
-/// An event without one: for a connection that was not finished in its turn.
-pub(crate) const NONE: Readiness = Readiness { readable: false, ended: false, writable: false };
-
-/// A hint that a new connection brings its first bytes along.
-pub(crate) const READABLE: Readiness = Readiness { readable: true, ..NONE };
-
 /// One loop with its connections.
 pub(crate) struct EventLoop {
     pub(crate) epoll: Rc<Epoll>,
@@ -236,7 +230,7 @@ impl EventLoop {
             if let Some(connection) = self.connections.get(token) {
                 connection.resume();
             }
-            self.turn(token, NONE);
+            self.turn(token, Readiness::NONE);
         }
         for endpoint in &mut self.quic {
             endpoint.resume_parked(&mut self.state, &self.open);
@@ -271,7 +265,7 @@ impl EventLoop {
     /// Gives a connection a turn for one of its requests.
     fn resume(&mut self, Address { token, connection }: Address) {
         match token {
-            Some(token) => self.turn(token, NONE),
+            Some(token) => self.turn(token, Readiness::NONE),
             None => self.quic.iter_mut().for_each(|endpoint| endpoint.resume_application(connection)),
         }
     }
@@ -288,7 +282,7 @@ impl EventLoop {
                 // An application that begins now is to wake this connection.
                 self.state.applications.token = token;
                 connection.resume_waiting(stream, &mut self.state);
-                self.turn(token, NONE);
+                self.turn(token, Readiness::NONE);
             }
         }
     }
@@ -327,10 +321,10 @@ impl EventLoop {
     /// Lets a socket of QUIC do what it can.
     fn turn_quic(&mut self, index: usize, readiness: Readiness) {
         let Some(endpoint) = self.quic.get_mut(index) else { return };
-        if readiness.writable {
+        if readiness.has(Readiness::ROOM) {
             endpoint.resume_output(&mut self.state, &self.open);
         }
-        if readiness.readable {
+        if readiness.has(Readiness::INPUT) {
             endpoint.receive(&mut self.state, &self.open);
         }
     }
@@ -460,7 +454,7 @@ impl EventLoop {
                     }
                     let transport = Transport::new(socket, session);
                     let token = self.connections.insert(Client::new(transport, peer, &self.state));
-                    self.turn(token, READABLE);
+                    self.turn(token, Readiness::INPUT);
                 }
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => return,
@@ -510,7 +504,7 @@ impl EventLoop {
         for token in
             self.connections.tokens(|connection| connection.is_leaving(now_ms) || connection.is_kept_waiting(now_ms))
         {
-            self.turn(token, NONE);
+            self.turn(token, Readiness::NONE);
         }
         for token in self.connections.tokens(|connection| connection.is_due(now_ms)) {
             if let Some(connection) = self.connections.get(token) {
@@ -572,7 +566,7 @@ impl EventLoop {
             // What has arrived for those on the ring comes with the last completions, and then their turn.
             self.leave_ring(token);
             if self.connections.get(token).is_some_and(|connection| connection.lane() == Lane::Socket) {
-                self.turn(token, READABLE);
+                self.turn(token, Readiness::INPUT);
             }
         }
         for endpoint in &mut self.quic {

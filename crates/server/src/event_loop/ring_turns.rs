@@ -5,15 +5,12 @@
 //! password check, or another protocol; and it joins again after some requests that needed none of these.
 
 use crate::event_loop::client::Client;
-use crate::event_loop::driver::{EventLoop, NONE, READABLE, REQUESTS_BEFORE_JOINING};
+use crate::event_loop::driver::{EventLoop, REQUESTS_BEFORE_JOINING};
 use crate::http1::connection::Turn;
 use crate::io::epoll::Readiness;
 use crate::transport::Lane;
 use crate::transport::ring::{Arrival, Ring, Unsent};
 use std::io;
-
-/// Readiness for output: the ring does not report it, so the connection tries to send.
-const ROOM: Readiness = Readiness { writable: true, ..NONE };
 
 impl EventLoop {
     /// Waits by the ring where anything is under way in it, else by epoll; how many events that has.
@@ -73,7 +70,7 @@ impl EventLoop {
                 Ok(rest) => {
                     self.state.counts().ring_blocked.add(1);
                     client.block(&rest, &self.state);
-                    self.turn(token, NONE);
+                    self.turn(token, Readiness::NONE);
                 }
                 Err(_) => {
                     self.state.counts().connections_broken.add(1);
@@ -101,7 +98,7 @@ impl EventLoop {
                     client.leave(Lane::Socket);
                 }
             }
-            self.turn(token, Readiness { ended: has_ended, ..READABLE });
+            self.turn(token, Readiness::INPUT.with(Readiness::END, has_ended));
         }
         if let Some(ring) = &mut self.state.ring
             && let Some(rest) = ring.rest()
@@ -130,7 +127,8 @@ impl EventLoop {
     /// The readiness of a turn that nothing was told for.
     pub(crate) fn readiness(&mut self, token: u64) -> Readiness {
         let is_socket = self.connections.get(token).is_none_or(|client| client.lane() == Lane::Socket);
-        if is_socket { NONE } else { ROOM }
+        // The ring does not report room for output, so the connection tries to send.
+        if is_socket { Readiness::NONE } else { Readiness::ROOM }
     }
 
     /// Has a connection of epoll join the ring; whether it did.

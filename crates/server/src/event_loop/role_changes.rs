@@ -1,9 +1,10 @@
 //! A loop takes up another role.
 
-use crate::event_loop::driver::{ACCEPTS_MAX, BACKLOG_MAX, EventLoop, READABLE};
+use crate::event_loop::driver::{ACCEPTS_MAX, BACKLOG_MAX, EventLoop};
 use crate::event_loop::role::LoopRole;
 use crate::event_loop::tokens::listener_token;
 use crate::io::epoll::Interest;
+use crate::io::epoll::Readiness;
 use crate::io::listen::BACKLOG;
 use crate::transport::Lane;
 use std::os::fd::AsRawFd;
@@ -46,7 +47,7 @@ impl EventLoop {
             // What has arrived for those on the ring comes with the last completions, and then their turn.
             self.leave_ring(token);
             if self.connections.get(token).is_some_and(|connection| connection.lane() == Lane::Socket) {
-                self.turn(token, READABLE);
+                self.turn(token, Readiness::INPUT);
             }
         }
     }

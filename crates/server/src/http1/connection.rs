@@ -70,15 +70,25 @@ enum Phase {
     Application,
 }
 
-/// What the request at the beginning of the saved input waits for.
+/// What the saved input waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Parked {
-    /// Nothing, or there is none.
-    No,
-    /// Its password to be checked.
+enum SavedFor {
+    /// The rest of a head; or there is none.
+    Rest,
+    /// Its turn: it was left over by blocked output, or what its request waited for is over.
+    Turn,
+    /// The password of its first request to be checked.
     Password,
-    /// Others to be over.
+    /// Other requests to be over.
     Bound,
+}
+
+impl SavedFor {
+    /// Whether a request is there that may not be answered yet.
+    #[inline]
+    const fn is_parked(self) -> bool {
+        matches!(self, Self::Password | Self::Bound)
+    }
 }
 
 /// A client's connection.
@@ -92,21 +102,15 @@ pub(crate) struct Connection {
     saved: Vec<u8>,
     /// When it began to be saved, for requests that are reported by ARM; 0 = unknown.
     saved_since_ns: u64,
-    /// The saved input was left over by blocked output, and not because it ends within a head.
-    saved_is_ready: bool,
-    parked: Parked,
+    saved_for: SavedFor,
     /// Responses that the socket had no room for.
     queue: Vec<Exchange>,
     drain: Drain,
     after: After,
     phase: Phase,
     deadline_ms: u64,
-    /// The socket may have input.
-    unread: bool,
-    /// The client has ended its side, so that the end is to be read after the last byte.
-    ended: bool,
-    /// The socket may have room for output.
-    room: bool,
+    /// What is known of the socket without asking it.
+    socket: Readiness,
     lingered_bytes: Option<usize>,
     /// The client is to be told of HTTP/3 with its next response.
     owes_alt_svc: bool,
@@ -126,16 +130,13 @@ impl Connection {
             number: state.next_connection(),
             saved: Vec::new(),
             saved_since_ns: 0,
-            saved_is_ready: false,
-            parked: Parked::No,
+            saved_for: SavedFor::Rest,
             queue: Vec::new(),
             drain: Drain::Done,
             after: After::Continue,
             phase: Phase::Head,
             deadline_ms: 0,
-            unread: false,
-            ended: false,
-            room: true,
+            socket: Readiness::ROOM,
             lingered_bytes: None,
             leased: Leased::default(),
             body_bytes: 0,
@@ -174,7 +175,7 @@ impl Connection {
 
     /// Whether it waits for a password to be checked.
     pub(crate) fn is_parked(&self) -> bool {
-        self.parked == Parked::Password
+        self.saved_for == SavedFor::Password
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -183,13 +184,12 @@ impl Connection {
 
     /// The number under which it waits for others to be over, if it does.
     pub(crate) fn waits_as(&self) -> Option<u64> {
-        (self.parked == Parked::Bound).then_some(self.number)
+        (self.saved_for == SavedFor::Bound).then_some(self.number)
     }
 
     /// Looks at its request again at its next turn.
     pub(crate) fn resume(&mut self) {
-        self.parked = Parked::No;
-        self.saved_is_ready = true;
+        self.saved_for = SavedFor::Turn;
     }
 
     #[inline]
@@ -205,21 +205,22 @@ impl Connection {
     /// Whether it would be on the ring as well: it speaks in the clear, and waits for another request than its first.
     #[inline]
     pub(crate) fn fits_ring(&self) -> bool {
-        self.phase == Phase::Idle && !self.ended && self.transport.lane() == Lane::Socket && !self.transport.is_secure()
+        self.phase == Phase::Idle
+            && !self.socket.has(Readiness::END)
+            && self.transport.lane() == Lane::Socket
+            && !self.transport.is_secure()
     }
 
     /// Takes back output that the ring was given and that the socket had no room for.
     pub(crate) fn block(&mut self, output: &[u8], state: &LoopState) {
         self.transport.keep_output(output);
-        self.room = false;
+        self.socket.remove(Readiness::ROOM);
         self.enter(Phase::Stall, state);
     }
 
     /// Does what can be done now.
     pub(crate) fn turn(&mut self, state: &mut LoopState, readiness: Readiness) -> Turn {
-        self.unread |= readiness.readable;
-        self.ended |= readiness.ended;
-        self.room |= readiness.writable;
+        self.socket.add(readiness);
         let mut turn = self.work(state).unwrap_or_else(|_| {
             state.counts().connections_broken.add(1);
             self.abort(state);
@@ -259,12 +260,12 @@ impl Connection {
                 After::Linger => return self.linger(state),
                 After::Upgrade => return Ok(Turn::Upgrade),
             }
-            if self.parked != Parked::No {
+            if self.saved_for.is_parked() {
                 // A client that ends its side while it waits for others has gone away.
-                let has_gone = self.ended && state.remove_gone(self.number, None);
+                let has_gone = self.socket.has(Readiness::END) && state.remove_gone(self.number, None);
                 return Ok(if has_gone { Turn::Close } else { Turn::Wait });
             }
-            let filled = if self.saved_is_ready { self.take_saved(state) } else { self.receive(state)? };
+            let filled = if self.saved_for == SavedFor::Turn { self.take_saved(state) } else { self.receive(state)? };
             match filled {
                 Input::Bytes { filled, scanned } => {
                     self.answer(filled, scanned, state)?;
@@ -292,9 +293,9 @@ impl Connection {
     /// Gives up its place in the queue: it cannot take an answer now, and later clients would wait until this one has
     /// read its earlier responses, however slowly. It asks again once its output is out.
     fn step_back(&mut self, state: &mut LoopState) {
-        if self.parked == Parked::Bound {
+        if self.saved_for == SavedFor::Bound {
             // Not in the queue any more, it is looked at again only once it was asked for that.
-            self.parked = Parked::Password;
+            self.saved_for = SavedFor::Password;
             if state.remove_waiting(self.number, None) > 0 {
                 self.resume();
             }
@@ -316,14 +317,14 @@ impl Connection {
         let filled = self.saved.len();
         state.input[..filled].copy_from_slice(&self.saved);
         self.saved.clear();
-        self.saved_is_ready = false;
+        self.saved_for = SavedFor::Rest;
         Input::Bytes { filled, scanned: 0 }
     }
 
     /// Receives once. Input that does not fill the memory was all there is, so that no second call is needed to
     /// learn it; later input makes a new event.
     fn receive(&mut self, state: &mut LoopState) -> io::Result<Input> {
-        if !self.unread {
+        if !self.socket.has(Readiness::INPUT) {
             return Ok(Input::Nothing);
         }
         let saved = self.saved.len();
@@ -331,7 +332,7 @@ impl Connection {
             Ok(0) => return Ok(Input::End),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.unread = false;
+                self.socket.remove(Readiness::INPUT);
                 return Ok(Input::Nothing);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
@@ -340,7 +341,10 @@ impl Connection {
             Err(error) => return Err(error),
         };
         let filled = saved + received;
-        self.unread = filled == state.input.len() || self.ended || self.transport.is_read_out();
+        self.socket.set(
+            Readiness::INPUT,
+            filled == state.input.len() || self.socket.has(Readiness::END) || self.transport.is_read_out(),
+        );
         if saved > 0 {
             state.input[..saved].copy_from_slice(&self.saved);
             self.saved.clear();
@@ -404,7 +408,7 @@ impl Connection {
             let mut request = Request::empty();
             match parse::parse_into(&input[at..filled], limits, &mut request) {
                 Parsed::Complete(_) if router.must_wait(&request, self.peer.ip(), clock) => {
-                    self.parked = Parked::Password;
+                    self.saved_for = SavedFor::Password;
                     break;
                 }
                 Parsed::Complete(head_bytes) => {
@@ -419,7 +423,7 @@ impl Connection {
                     };
                     if matches!(gate, Gate::Wait) {
                         // The bound says how long.
-                        (self.parked, self.deadline_ms) = (Parked::Bound, u64::MAX);
+                        (self.saved_for, self.deadline_ms) = (SavedFor::Bound, u64::MAX);
                         break;
                     }
                     at += head_bytes;
@@ -483,7 +487,9 @@ impl Connection {
         }
         if self.after == After::Continue && at < filled {
             self.saved.extend_from_slice(&state.input[at..filled]);
-            self.saved_is_ready = !self.queue.is_empty();
+            if !self.saved_for.is_parked() {
+                self.saved_for = if self.queue.is_empty() { SavedFor::Rest } else { SavedFor::Turn };
+            }
             if state.arm.is_some() && self.saved_since_ns == 0 {
                 self.saved_since_ns = weir_arm::now_ns();
             }
@@ -542,7 +548,7 @@ impl Connection {
             }
         }
         if let Ok(sent @ (Sent::Blocked | Sent::Yielded)) = outcome {
-            self.room = sent == Sent::Yielded;
+            self.socket.set(Readiness::ROOM, sent == Sent::Yielded);
             self.enter(Phase::Stall, state);
         }
         outcome
@@ -563,13 +569,13 @@ impl Connection {
 
     /// Goes on with the responses that are queued.
     fn send_queue(&mut self, state: &mut LoopState) -> io::Result<(Sent, u64)> {
-        if !self.room {
+        if !self.socket.has(Readiness::ROOM) {
             return Ok((Sent::Blocked, 0));
         }
         static_probe!("send");
         match self.transport.push() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.room = false;
+                self.socket.remove(Readiness::ROOM);
                 self.block_on_room(state);
                 return Ok((Sent::Blocked, 0));
             }
@@ -600,7 +606,7 @@ impl Connection {
         if self.queue.is_empty() {
             self.update_phase(true, state);
         }
-        self.room = !matches!(outcome, Ok(Sent::Blocked));
+        self.socket.set(Readiness::ROOM, !matches!(outcome, Ok(Sent::Blocked)));
         outcome.map(|sent| (sent, bytes))
     }
 
@@ -608,7 +614,7 @@ impl Connection {
     fn update_phase(&mut self, is_new: bool, state: &LoopState) {
         let phase = if !self.queue.is_empty() {
             Phase::Stall
-        } else if self.parked != Parked::No {
+        } else if self.saved_for.is_parked() {
             Phase::Parked
         } else if !self.drain.is_done() {
             Phase::Body
@@ -628,7 +634,7 @@ impl Connection {
             Phase::Head => timeouts.head,
             Phase::Idle => timeouts.idle,
             Phase::Body => timeouts.body,
-            Phase::Parked if self.parked == Parked::Bound => Duration::MAX,
+            Phase::Parked if self.saved_for == SavedFor::Bound => Duration::MAX,
             Phase::Application => Duration::MAX,
             Phase::Stall | Phase::Parked => timeouts.stall,
             Phase::Linger => timeouts.linger,

@@ -104,9 +104,8 @@ pub(crate) struct Connection {
     deadline_ms: u64,
     /// A response was begun or finished since the phase was looked at.
     pub(super) is_new: bool,
-    unread: bool,
-    ended: bool,
-    room: bool,
+    /// What is known of the socket without asking it.
+    socket: Readiness,
     lingered_bytes: Option<usize>,
     /// The client is to be told of HTTP/3 with its next response.
     pub(super) owes_alt_svc: bool,
@@ -168,9 +167,7 @@ impl Connection {
             phase_deadline_ms: 0,
             deadline_ms: 0,
             is_new: true,
-            unread: true,
-            ended: false,
-            room: true,
+            socket: Readiness::INPUT.with(Readiness::ROOM, true),
             lingered_bytes: None,
         };
         connection.update_phase(false, state);
@@ -264,9 +261,7 @@ impl Connection {
 
     /// Does what can be done now.
     pub(crate) fn turn(&mut self, state: &mut LoopState, readiness: Readiness) -> Turn {
-        self.unread |= readiness.readable;
-        self.ended |= readiness.ended;
-        self.room |= readiness.writable;
+        self.socket.add(readiness);
         let turn = self.work(state).unwrap_or_else(|_| {
             state.counts().connections_broken.add(1);
             state.remove_gone(self.number, None);
@@ -382,7 +377,7 @@ impl Connection {
             self.saved.clear();
             return Ok(Input::Bytes(filled));
         }
-        if !self.unread {
+        if !self.socket.has(Readiness::INPUT) {
             return Ok(Input::Nothing);
         }
         let saved = self.saved.len();
@@ -390,7 +385,7 @@ impl Connection {
             Ok(0) => return Ok(Input::End),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.unread = false;
+                self.socket.remove(Readiness::INPUT);
                 return Ok(Input::Nothing);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
@@ -399,7 +394,10 @@ impl Connection {
             Err(error) => return Err(error),
         };
         let filled = saved + received;
-        self.unread = filled == state.input.len() || self.ended || self.transport.is_read_out();
+        self.socket.set(
+            Readiness::INPUT,
+            filled == state.input.len() || self.socket.has(Readiness::END) || self.transport.is_read_out(),
+        );
         state.input[..saved].copy_from_slice(&self.saved);
         self.saved.clear();
         Ok(Input::Bytes(filled))
@@ -419,12 +417,12 @@ impl Connection {
     /// anything with frames of streams in it.
     fn send(&mut self, state: &mut LoopState, sent_bytes: &mut usize, has_moved: &mut bool) -> io::Result<Sent> {
         loop {
-            if !self.room {
+            if !self.socket.has(Readiness::ROOM) {
                 return Ok(Sent::Blocked);
             }
             match self.transport.push() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.room = false;
+                    self.socket.remove(Readiness::ROOM);
                     return Ok(Sent::Blocked);
                 }
                 pushed => pushed?,
@@ -446,7 +444,7 @@ impl Connection {
             let taken = self.transport.write(&out, &mut state.copied);
             let sent = *taken.as_ref().unwrap_or(&0);
             // A socket in the clear that takes less is full, and says when it is not.
-            self.room = sent == out.len() || self.transport.is_secure();
+            self.socket.set(Readiness::ROOM, sent == out.len() || self.transport.is_secure());
             // Idle connections keep no memory for output: what is left is put into theirs.
             self.unsent.clear();
             self.unsent.extend_from_slice(&out[sent..]);
@@ -456,10 +454,10 @@ impl Connection {
             state.out = out;
             match taken {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.room = false;
+                    self.socket.remove(Readiness::ROOM);
                     return Ok(Sent::Blocked);
                 }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => self.room = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => self.socket.add(Readiness::ROOM),
                 Err(error) => return Err(error),
                 Ok(_) => {}
             }
@@ -576,14 +574,14 @@ impl Connection {
     fn linger(&mut self, state: &mut LoopState) -> io::Result<Turn> {
         if self.lingered_bytes.is_none() {
             self.transport.end_output();
-            self.unread = true;
+            self.socket.add(Readiness::INPUT);
         }
         let mut lingered = self.lingered_bytes.unwrap_or(0);
-        while self.unread && lingered < LINGER_BYTES_MAX {
+        while self.socket.has(Readiness::INPUT) && lingered < LINGER_BYTES_MAX {
             match self.transport.receive(&mut state.input, &mut state.ring) {
                 Ok(0) => return Ok(Turn::Close),
                 Ok(received) => lingered += received,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.remove(Readiness::INPUT),
                 Err(_) => return Ok(Turn::Close),
             }
         }

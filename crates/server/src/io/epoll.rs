@@ -7,26 +7,56 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// What a descriptor became ready for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Readiness {
-    /// There is input, the peer has ended its side, or the connection failed.
-    pub(crate) readable: bool,
-    /// The peer will send nothing more.
-    pub(crate) ended: bool,
-    /// There is room for output, or the connection failed.
-    pub(crate) writable: bool,
-}
+/// What a descriptor became ready for, or what is known of it without asking: a set of [`Self::INPUT`], [`Self::END`]
+/// and [`Self::ROOM`] in one byte, so that an event is added to what is known by one instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Readiness(u8);
 
 impl Readiness {
+    /// Nothing: an event without one, for a connection that was not finished in its turn.
+    pub(crate) const NONE: Self = Self(0);
+    /// There is or may be input, the peer has ended its side, or the connection failed.
+    pub(crate) const INPUT: Self = Self(1);
+    /// The peer will send nothing more: its end is to be read after the last byte.
+    pub(crate) const END: Self = Self(1 << 1);
+    /// There is or may be room for output, or the connection failed.
+    pub(crate) const ROOM: Self = Self(1 << 2);
+
     pub(crate) fn of(event: &libc::epoll_event) -> Self {
         let has = |bits: i32| event.events & bits.cast_unsigned() != 0;
         let failed = has(libc::EPOLLERR | libc::EPOLLHUP);
-        Self {
-            readable: failed || has(libc::EPOLLIN | libc::EPOLLRDHUP),
-            ended: failed || has(libc::EPOLLRDHUP),
-            writable: failed || has(libc::EPOLLOUT),
-        }
+        Self::NONE
+            .with(Self::INPUT, failed || has(libc::EPOLLIN | libc::EPOLLRDHUP))
+            .with(Self::END, failed || has(libc::EPOLLRDHUP))
+            .with(Self::ROOM, failed || has(libc::EPOLLOUT))
+    }
+
+    /// The same, and this as well if it is so.
+    #[inline]
+    pub(crate) const fn with(self, what: Self, is_so: bool) -> Self {
+        Self(self.0 | if is_so { what.0 } else { 0 })
+    }
+
+    #[inline]
+    pub(crate) const fn has(self, what: Self) -> bool {
+        self.0 & what.0 != 0
+    }
+
+    /// Adds what an event tells.
+    #[inline]
+    pub(crate) fn add(&mut self, more: Self) {
+        self.0 |= more.0;
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, what: Self) {
+        self.0 &= !what.0;
+    }
+
+    /// Adds it or removes it.
+    #[inline]
+    pub(crate) fn set(&mut self, what: Self, is_so: bool) {
+        *self = Self(self.0 & !what.0).with(what, is_so);
     }
 }
 
@@ -270,4 +300,32 @@ fn count_of(result: libc::c_long) -> io::Result<usize> {
 /// Turns the C convention of -1 into an error.
 pub(crate) fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_events_tell_adds_up_until_it_is_removed() {
+        let of = |bits: i32| Readiness::of(&libc::epoll_event { events: bits.cast_unsigned(), u64: 0 });
+        let all = [Readiness::INPUT, Readiness::END, Readiness::ROOM];
+        let told = |readiness: Readiness| all.map(|what| readiness.has(what));
+        assert_eq!(told(of(0)), [false, false, false]);
+        assert_eq!(told(of(libc::EPOLLIN)), [true, false, false]);
+        assert_eq!(told(of(libc::EPOLLRDHUP)), [true, true, false]);
+        assert_eq!(told(of(libc::EPOLLOUT)), [false, false, true]);
+        assert_eq!(told(of(libc::EPOLLHUP)), [true, true, true]);
+        assert_eq!(told(of(libc::EPOLLERR)), [true, true, true]);
+        let mut known = Readiness::NONE;
+        known.add(of(libc::EPOLLIN));
+        known.add(of(libc::EPOLLOUT));
+        assert_eq!(told(known), [true, false, true]);
+        known.remove(Readiness::INPUT);
+        assert_eq!(told(known), [false, false, true]);
+        known.set(Readiness::ROOM, false);
+        known.set(Readiness::END, true);
+        assert_eq!(told(known), [false, true, false]);
+        assert_eq!(told(known.with(Readiness::INPUT, false)), told(known));
+    }
 }

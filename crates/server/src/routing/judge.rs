@@ -68,7 +68,7 @@ impl Hosts {
     /// Looks the index of a directory up, where tables tell it from the directory.
     pub(super) fn index(&mut self, settings: &Rc<Settings>, found: &Target<'_>, asker: &Asker<'_>) -> Option<Index> {
         let Action::Files { site, mount_bytes } = settings.action else { return None };
-        if !self.tells_index(asker.host, (site, mount_bytes), found.path) || !is_for_content(asker.request) {
+        if !self.tells_index(asker.host, (site, mount_bytes), found.path) {
             return None;
         }
         let looked_up = self.look_up((site, mount_bytes), found, asker);
@@ -78,7 +78,9 @@ impl Hosts {
             Some(file) => self.settings_of_file(asker.host, found.path, file),
             None => Rc::clone(settings),
         };
-        Some(Index { looked_up, file, settings })
+        // Other methods are for scripts alone.
+        let is_meant = is_for_content(asker.request) || matches!(settings.action, Action::Upstream(_));
+        is_meant.then_some(Index { looked_up, file, settings })
     }
 
     /// Whether a path is a directory's, and some file that may stand for it has other tables than it.

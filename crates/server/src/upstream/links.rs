@@ -128,12 +128,12 @@ impl Links {
     pub(crate) fn note(&self, token: u64, readiness: Readiness) -> Option<Address> {
         let slots = self.slots.borrow();
         let shared = slots.find(token)?;
-        if readiness.ended {
+        if readiness.has(Readiness::END) {
             shared.input.set(Input::Ended);
-        } else if readiness.readable && shared.input.get() == Input::Awaited {
+        } else if readiness.has(Readiness::INPUT) && shared.input.get() == Input::Awaited {
             shared.input.set(Input::There);
         }
-        if readiness.writable {
+        if readiness.has(Readiness::ROOM) {
             shared.has_room.set(true);
         }
         let user = shared.user.get();

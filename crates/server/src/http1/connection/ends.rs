@@ -1,10 +1,11 @@
 //! How a connection ends: by its deadline, by an answer to something unreadable, and after its last response.
 
-use super::{After, Connection, Parked, Phase, Turn};
+use super::{After, Connection, Phase, Turn};
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::eviction::Yields;
 use crate::files::head::Persistence;
 use crate::http::limits::Timeouts;
+use crate::io::epoll::Readiness;
 use crate::loop_state::LoopState;
 use std::io;
 use std::time::Duration;
@@ -36,7 +37,7 @@ impl Connection {
         match self.phase {
             // It began anew with the last byte that was taken.
             Phase::Stall => Yields::stalled(since_ms(timeouts.stall), now_ms),
-            _ if self.is_sending() || self.parked != Parked::No => None,
+            _ if self.is_sending() || self.saved_for.is_parked() => None,
             Phase::Idle => Yields::idle(since_ms(timeouts.idle), now_ms),
             Phase::Head => Yields::slow(since_ms(timeouts.head)),
             Phase::Body => Yields::stalled(since_ms(timeouts.body), now_ms),
@@ -69,15 +70,15 @@ impl Connection {
     pub(super) fn linger(&mut self, state: &mut LoopState) -> io::Result<Turn> {
         if self.lingered_bytes.is_none() {
             self.transport.end_output();
-            self.unread = true;
+            self.socket.add(Readiness::INPUT);
             self.enter(Phase::Linger, state);
         }
         let mut lingered = self.lingered_bytes.unwrap_or(0);
-        while self.unread && lingered < LINGER_BYTES_MAX {
+        while self.socket.has(Readiness::INPUT) && lingered < LINGER_BYTES_MAX {
             match self.transport.receive(&mut state.input, &mut state.ring) {
                 Ok(0) => return Ok(Turn::Close),
                 Ok(received) => lingered += received,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.unread = false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.socket.remove(Readiness::INPUT),
                 Err(_) => return Ok(Turn::Close),
             }
         }

@@ -1,13 +1,14 @@
 //! A request that an application answers: its body comes as the application takes it, and the response goes as it gives
 //! it. The connection's next request waits until then.
 
-use super::{After, Connection, Fed, Parked, Phase};
+use super::{After, Connection, Fed, Phase, SavedFor};
 use crate::exchange::application::{Applications, RequestHead};
 use crate::exchange::drain::{Drain, Part};
 use crate::exchange::life::Exchange;
 use crate::exchange::streamed::Manner;
 use crate::files::head::Persistence;
 use crate::http::request::Request;
+use crate::io::epoll::Readiness;
 use crate::loop_state::LoopState;
 use std::io;
 
@@ -88,7 +89,7 @@ impl Connection {
         let is_owed = body.is_owed();
         let room = body.room().min(state.input.len());
         if !is_owed {
-            if self.ended && self.drain.is_done() {
+            if self.socket.has(Readiness::END) && self.drain.is_done() {
                 // A client that ends its side while it waits has gone; the handler is dropped with the connection. What
                 // is still to be read of its request comes first.
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -103,7 +104,7 @@ impl Connection {
             self.saved = saved;
             return Ok(Fed::Some);
         }
-        if !self.unread {
+        if !self.socket.has(Readiness::INPUT) {
             if matches!(self.drain, Drain::Raw) {
                 return Ok(self.await_application(state));
             }
@@ -115,13 +116,16 @@ impl Connection {
         }
         match self.transport.receive(&mut state.input[..room], &mut state.ring) {
             Ok(0) if matches!(self.drain, Drain::Raw) => {
-                self.unread = false;
+                self.socket.set(Readiness::INPUT, false);
                 self.end_tunnel_input();
                 Ok(Fed::Some)
             }
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(received) => {
-                self.unread = received == room || self.ended || self.transport.is_read_out();
+                self.socket.set(
+                    Readiness::INPUT,
+                    received == room || self.socket.has(Readiness::END) || self.transport.is_read_out(),
+                );
                 self.body_bytes += received;
                 if self.phase == Phase::Body && self.body_bytes >= STRIDE_BYTES {
                     self.enter(Phase::Body, state);
@@ -137,7 +141,7 @@ impl Connection {
                 taken.map(|_| Fed::Some)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.unread = false;
+                self.socket.remove(Readiness::INPUT);
                 self.feed(state)
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Fed::Some),
@@ -195,7 +199,7 @@ impl Connection {
         if has_refused {
             self.drain = Drain::Done;
             // More may follow, unread bytes of which would make the kernel reset the connection.
-            self.unread = true;
+            self.socket.add(Readiness::INPUT);
         }
         has_refused
     }
@@ -207,12 +211,14 @@ impl Connection {
         let is_small = self.drain.discard(state.limits.body_bytes_max).is_ok();
         self.after = match (self.drain.is_done(), closes) {
             // Unread bytes would make the kernel reset the connection under the response.
-            (true, true) if self.saved.is_empty() && !self.unread => After::Close,
+            (true, true) if self.saved.is_empty() && !self.socket.has(Readiness::INPUT) => After::Close,
             (_, true) => After::Linger,
             (_, false) if is_small => After::Continue,
             (_, false) => After::Linger,
         };
-        self.saved_is_ready = self.parked == Parked::No && !self.saved.is_empty();
+        if !self.saved_for.is_parked() {
+            self.saved_for = if self.saved.is_empty() { SavedFor::Rest } else { SavedFor::Turn };
+        }
     }
 
     /// Waits for room in the socket, if it waited for something else before.
