@@ -20,6 +20,7 @@ mod server_http2;
 mod server_http3;
 mod sessions;
 mod sound;
+mod upstream;
 
 pub use adapt::{adapt_policy, adapt_readings};
 pub use agent::{agent_lines, arm_memory};
@@ -42,6 +43,7 @@ pub use server_http2::server_http2;
 pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 pub use sound::sound_frames;
+pub use upstream::{client_address, proxy_protocol};
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files, in modules with the
 // names that they have there.
@@ -49,11 +51,17 @@ pub use sound::sound_frames;
 #[path = "."]
 mod http {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/access.rs"]
+    pub(crate) mod access;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/authority.rs"]
     pub(crate) mod authority;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/basic_user.rs"]
     pub(crate) mod basic_user;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/client_address.rs"]
+    pub(crate) mod client_address;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/client_hints.rs"]
     pub(crate) mod client_hints;
@@ -81,6 +89,9 @@ mod http {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/preface.rs"]
     pub(crate) mod preface;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/proxy_protocol.rs"]
+    pub(crate) mod proxy_protocol;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/range.rs"]
     pub(crate) mod range;

@@ -749,7 +749,12 @@ mod tests {
             let told = read(text).expect("no mistakes").1;
             assert!(told.len() == 1 && told[0].contains(expected), "{text} {told:#?}");
         }
-        let trusted = "trusted_proxies = { networks = [\"10.0.0.0/8\"], field = \"forwarded\" }\nproxy_protocol = [\"127.0.0.1:8080\"]\n[[host]]\nproxy = \"http://a\"";
+        let trusted = r#"
+            trusted_proxies = { networks = ["10.0.0.0/8"], field = "forwarded" }
+            proxy_protocol = ["127.0.0.1:8080"]
+            [[host]]
+            proxy = "http://a"
+        "#;
         let options = parse_configuration(trusted, Path::new("/")).expect("no mistakes");
         assert_eq!((options.warnings.len(), options.proxy_protocol.len()), (0, 1));
         assert!(options.hosts.is_some_and(|hosts| hosts.0.trusted.holds([10, 1, 1, 1].into())));

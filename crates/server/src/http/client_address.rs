@@ -3,7 +3,7 @@
 //!
 //! One of the two fields counts, and the configuration says which: a proxy that writes one of them passes on what a
 //! client writes into the other.
-#![cfg_attr(not(test), expect(dead_code, reason = "wired by the handler"))]
+#![cfg_attr(not(test), allow(dead_code, reason = "wired by the handler"))]
 
 use crate::http::access::Network;
 use std::net::{IpAddr, SocketAddr};
@@ -249,7 +249,9 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_fail(lines in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..50), 0..12)) {
+        fn no_bytes_make_it_fail(
+            lines in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..50), 0..12),
+        ) {
             for field in [ClientField::Forwarded, ClientField::XForwardedFor] {
                 let trusted = TrustedProxies { networks: vec!["0.0.0.0/0".parse().expect("a network")], field };
                 for name in ["forwarded", "x-forwarded-for", "x-forwarded-proto"] {

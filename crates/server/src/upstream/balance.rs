@@ -18,7 +18,7 @@ use std::net::IpAddr;
 
 /// How much more than its share a server may have under way until a hash leads elsewhere: one part of so many.
 const SLACK_PARTS: u64 = 4;
-/// Requests under way that a hash bears at each server whatever its share.
+/// Requests under way beyond its share that a hash bears at each server.
 const SLACK_MIN: u64 = 1;
 /// Bits of an address of IPv6 that stand for one client.
 const CLIENT_BITS: u32 = 64;
@@ -252,7 +252,7 @@ fn hash_of_client(client: IpAddr) -> u64 {
     }
 }
 
-/// The value of a cookie, from whichever line has it first (RFC 6265 section 4.2; HTTP/2 splits the line).
+/// The value of a cookie, from the first line that has it (RFC 6265 section 4.2; HTTP/2 splits the line).
 fn cookie<'r>(fields: impl Iterator<Item = (&'r str, &'r [u8])>, name: &str) -> Option<&'r [u8]> {
     let lines = fields.filter(|(field, _)| field.eq_ignore_ascii_case("cookie"));
     let mut pairs = lines.flat_map(|(_, value)| value.split(|byte| *byte == b';'));
@@ -320,7 +320,7 @@ mod tests {
         (0..3).for_each(|_| balancer.begin(2));
         (0..2).for_each(|server| balancer.begin(server));
         assert_eq!(balancer.choose(Key::None, &shares(3), 0), Some(1));
-        assert_eq!(balancer.choose(Key::None, &shares(3), 0b010), Some(0));
+        assert_eq!(balancer.choose(Key::None, &shares(3), 0b010), Some(2), "equal ones take turns");
         assert!(balancer.choose(Key::None, &shares(3), 0b111).is_some(), "all were tried: all are tried again");
         assert_eq!(balancer.choose(Key::None, &[0; SERVERS_MAX], 0), None);
     }
@@ -380,7 +380,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_converge_to_weights(weights in proptest::collection::vec(1_u32..20, 1..8), is_hashed in any::<bool>()) {
+        fn shares_converge_to_weights(
+            weights in proptest::collection::vec(1_u32..20, 1..8),
+            is_hashed in any::<bool>(),
+        ) {
             let balance = if is_hashed { Balance::Hash(HashOf::Path) } else { Balance::RoundRobin };
             let mut balancer = balancer(balance, &weights);
             let sum: u32 = weights.iter().sum();

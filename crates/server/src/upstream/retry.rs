@@ -68,7 +68,7 @@ pub(crate) enum NotAgain {
     BudgetSpent,
 }
 
-/// Whether the methods means the same when it is carried out twice (RFC 9110 section 9.2.2).
+/// Whether a method means the same when it is carried out twice (RFC 9110 section 9.2.2).
 pub(crate) fn is_idempotent(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
 }
