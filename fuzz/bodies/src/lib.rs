@@ -19,6 +19,7 @@ mod server_http2;
 mod server_http3;
 mod sessions;
 mod sound;
+mod upstreams;
 
 pub use adapt::{adapt_policy, adapt_readings};
 pub use agent::{agent_lines, arm_memory};
@@ -40,6 +41,7 @@ pub use server_http2::server_http2;
 pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 pub use sound::sound_frames;
+pub use upstreams::upstream_response;
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files, in modules with the
 // names that they have there.
@@ -100,6 +102,35 @@ mod exchange {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/exchange/drain.rs"]
     pub(crate) mod drain;
+    pub(crate) mod application {
+        pub(crate) use weir_server::RequestHead;
+    }
+}
+#[path = "."]
+mod upstream {
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/upstream/message.rs"]
+    pub(crate) mod message;
+    #[path = "."]
+    pub(crate) mod http1 {
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http1/chunks.rs"]
+        pub(crate) mod chunks;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http1/digits.rs"]
+        mod digits;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http1/names.rs"]
+        mod names;
+        #[path = "../../../crates/server/src/upstream/http1/oracle.rs"]
+        pub(crate) mod oracle;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http1/response.rs"]
+        pub(crate) mod response;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http1/upgrade.rs"]
+        pub(crate) mod upgrade;
+    }
 }
 #[path = "."]
 mod pages {
