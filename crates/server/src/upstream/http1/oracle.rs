@@ -315,8 +315,10 @@ fn until_close(rest: &[u8], parts: &mut Vec<Part>) -> Ends {
     Ends::UntilClose
 }
 
+type LineAndRest<'i> = (&'i [u8], &'i [u8]);
+
 /// A line up to CR LF and the rest behind it; an error if what is there of it cannot become one.
-fn line(input: &[u8]) -> Result<Option<(&[u8], &[u8])>, Ends> {
+fn line(input: &[u8]) -> Result<Option<LineAndRest<'_>>, Ends> {
     let Some(cr) = input.iter().position(|byte| *byte == b'\r') else {
         return if is_text(input) { Ok(None) } else { Err(Ends::Body) };
     };

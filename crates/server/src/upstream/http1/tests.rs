@@ -14,7 +14,7 @@ use crate::http::limits::Limits;
 use crate::http::parse::parse;
 use crate::http::request::{AllFields, Head, Request};
 use crate::http2::message;
-use crate::upstream::message::{BodyFraming, Garbled, HEAD_BYTES_MAX, Outgoing};
+use crate::upstream::message::{BodyFraming, HEAD_BYTES_MAX, Outgoing};
 use proptest::prelude::*;
 
 /// A request as a strict reader sees it.
