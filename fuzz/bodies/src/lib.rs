@@ -13,6 +13,7 @@ mod handed_on;
 mod load;
 mod plan;
 mod programs;
+mod proxies;
 mod proxy;
 mod recording;
 mod requests;
@@ -20,7 +21,7 @@ mod server_http2;
 mod server_http3;
 mod sessions;
 mod sound;
-mod upstream;
+mod upstreams;
 
 pub use adapt::{adapt_policy, adapt_readings};
 pub use agent::{agent_lines, arm_memory};
@@ -33,6 +34,7 @@ pub use handed_on::handed_on;
 pub use load::{access_log, flash_crowd, nul_list, rate_profile, session_list, set_cookie, url_list};
 pub use plan::{plan_policy, planned_log};
 pub use programs::{containers, probe_notes, program, query_text};
+pub use proxies::{client_address, proxy_protocol};
 pub use proxy::{pins_and_objectives, places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
 pub use requests::{
@@ -43,7 +45,7 @@ pub use server_http2::server_http2;
 pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 pub use sound::sound_frames;
-pub use upstream::{client_address, proxy_protocol};
+pub use upstreams::upstream_response;
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files, in modules with the
 // names that they have there.
@@ -122,6 +124,26 @@ mod upstream {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/upstream/message.rs"]
     pub(crate) mod message;
+    #[path = "."]
+    pub(crate) mod http1 {
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http1/chunks.rs"]
+        pub(crate) mod chunks;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http1/digits.rs"]
+        mod digits;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http1/names.rs"]
+        mod names;
+        #[path = "../../../crates/server/src/upstream/http1/oracle.rs"]
+        pub(crate) mod oracle;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http1/response.rs"]
+        pub(crate) mod response;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http1/upgrade.rs"]
+        pub(crate) mod upgrade;
+    }
     #[path = "."]
     pub(crate) mod gateway {
         #[allow(dead_code, reason = "not all of it is fuzzed")]

@@ -160,8 +160,9 @@ impl<'r> RequestHead<'r> {
         let (head, block) = match self.request.all {
             AllFields::Unknown => (&b""[..], None),
             AllFields::Head(head) => {
-                // Behind the request line, which was parsed.
-                let line = memchr::memchr(b'\n', head).map_or(head.len(), |end| end + 1);
+                // Behind the request line, which was parsed, and the empty lines that may stand before it.
+                let begin = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(head.len());
+                let line = memchr::memchr(b'\n', &head[begin..]).map_or(head.len(), |bytes| begin + bytes + 1);
                 (&head[line..], None)
             }
             AllFields::Block(fields) => (&b""[..], Some(fields.iter())),

@@ -1,7 +1,7 @@
 //! A second reader of responses, which sees the whole input at once and is as plain as possible: what the reader says
 //! in any pieces is compared with what this one says.
 
-use super::response::Expected;
+use super::response::{Expected, Reader};
 use super::upgrade::Upgrade;
 use crate::upstream::message::{FIELDS_MAX, Garbled, HEAD_BYTES_MAX, Said};
 
@@ -45,7 +45,7 @@ pub(crate) fn note(said: Said<'_>, parts: &mut Vec<Part>) {
         Said::Head(head) => Part::Head(head.status, pairs(&head.fields), head.length),
         Said::Trailers(fields) => Part::Trailers(pairs(fields)),
         Said::End => Part::End,
-        Said::Log(_) => unreachable!("HTTP has no log"),
+        Said::Log(_) | Said::Instead(_) => unreachable!("only gateways say that"),
         Said::Body(bytes) => {
             assert!(!bytes.is_empty(), "a piece of nothing");
             if let Some(Part::Body(before)) = parts.last_mut() {
@@ -64,7 +64,7 @@ pub(crate) fn ends(garbled: Garbled) -> Ends {
         Garbled::Head(_) => Ends::Head,
         Garbled::TooLarge => Ends::TooLarge,
         Garbled::Body(_) => Ends::Body,
-        Garbled::Cut | Garbled::Stray => unreachable!("the reader was not asked for that"),
+        Garbled::Cut | Garbled::Stray | Garbled::Refused(_) => unreachable!("the reader was not asked for that"),
     }
 }
 
@@ -315,8 +315,10 @@ fn until_close(rest: &[u8], parts: &mut Vec<Part>) -> Ends {
     Ends::UntilClose
 }
 
+type LineAndRest<'i> = (&'i [u8], &'i [u8]);
+
 /// A line up to CR LF and the rest behind it; an error if what is there of it cannot become one.
-fn line(input: &[u8]) -> Result<Option<(&[u8], &[u8])>, Ends> {
+fn line(input: &[u8]) -> Result<Option<LineAndRest<'_>>, Ends> {
     let Some(cr) = input.iter().position(|byte| *byte == b'\r') else {
         return if is_text(input) { Ok(None) } else { Err(Ends::Body) };
     };
@@ -411,4 +413,62 @@ fn trailers(mut rest: &[u8], mut overhead: usize, keeps: bool, parts: &mut Vec<P
     }
     parts.push(Part::End);
     Ends::Whole { stray_bytes: rest.len(), keeps }
+}
+
+/// What the reader says of the input in pieces, how it ends, and whether the connection is kept.
+pub(crate) fn in_pieces(input: &[u8], expected: Expected, piece: &mut dyn FnMut() -> usize) -> (Vec<Part>, Ends, bool) {
+    let mut reader = Reader::default();
+    reader.begin(expected);
+    let (mut parts, mut at) = (Vec::new(), 0);
+    while at < input.len() && !reader.is_ended() {
+        let end = at + piece().min(input.len() - at);
+        match reader.read(&input[at..end], &mut |said| note(said, &mut parts)) {
+            Ok(taken) => {
+                assert!(taken <= end - at && (reader.is_ended() || taken == end - at), "the rest was not taken");
+                at += taken;
+            }
+            Err(garbled) => {
+                assert_eq!(reader.read(b"x", &mut |_| panic!("it goes on")), Err(garbled));
+                assert!(!reader.keeps());
+                return (parts, ends(garbled), false);
+            }
+        }
+    }
+    if reader.is_ended() {
+        let (keeps, stray_bytes) = (reader.keeps(), input.len() - at);
+        if stray_bytes > 0 {
+            assert_eq!(reader.read(&input[at..], &mut |_| panic!("it goes on")), Err(Garbled::Stray));
+        }
+        return (parts, Ends::Whole { stray_bytes, keeps: true }, keeps && stray_bytes == 0);
+    }
+    let mut ended = Vec::new();
+    let ends = match reader.end_of_input(&mut |said| note(said, &mut ended)) {
+        Ok(()) => {
+            assert_eq!(ended, [Part::End]);
+            Ends::UntilClose
+        }
+        Err(garbled) => {
+            assert_eq!((garbled, ended.len()), (Garbled::Cut, 0));
+            Ends::Within
+        }
+    };
+    (parts, ends, false)
+}
+
+/// Compares the reader, in one piece and in many, with the plain reader; panics where they differ.
+pub(crate) fn compared(input: &[u8], expected: Expected, cuts: &[usize]) -> (Vec<Part>, Ends) {
+    let (parts, ends) = read(input, expected);
+    let keeps_whole = matches!(ends, Ends::Whole { stray_bytes: 0, keeps: true });
+    let plain = match ends {
+        Ends::Whole { stray_bytes, .. } => Ends::Whole { stray_bytes, keeps: true },
+        ends => ends,
+    };
+    let mut cut = cuts.iter().copied().cycle();
+    let pieces: [&mut dyn FnMut() -> usize; 3] =
+        [&mut || usize::MAX, &mut || 1, &mut || cut.next().unwrap_or(usize::MAX).max(1)];
+    for piece in pieces {
+        let read = in_pieces(input, expected, piece);
+        assert_eq!(read, (parts.clone(), plain, keeps_whole), "{}", input.escape_ascii());
+    }
+    (parts, ends)
 }

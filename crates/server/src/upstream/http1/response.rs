@@ -438,20 +438,20 @@ impl Filter<'_> {
     fn write(&self, lines: &mut Vec<u8>) -> Result<FramingFields, Garbled> {
         lines.clear();
         lines.reserve(self.head.len());
-        let said = self.pass(&Nominated::default(), lines)?;
+        let said = self.pass(None, lines)?;
         if said.nominates {
             let mut nominated = Nominated::default();
             for field in self.fields.iter().filter(|field| names::is(field.name.as_bytes(), b"connection")) {
                 nominated.line(field.value).map_err(|_| Garbled::Head("its Connection has too many options"))?;
             }
             lines.clear();
-            self.pass(&nominated, lines)?;
+            self.pass(Some(&nominated), lines)?;
         }
         Ok(said)
     }
 
     /// Copies the lines, whole runs at once where they are passed on as they are.
-    fn pass(&self, nominated: &Nominated<'_>, lines: &mut Vec<u8>) -> Result<FramingFields, Garbled> {
+    fn pass(&self, nominated: Option<&Nominated<'_>>, lines: &mut Vec<u8>) -> Result<FramingFields, Garbled> {
         let mut said = FramingFields::default();
         let last_end = self.head.len() - if self.head.ends_with(b"\n\n") { 1 } else { 2 };
         let begins = |at: usize| {
@@ -481,7 +481,7 @@ impl Filter<'_> {
     fn take(
         &self,
         field: &httparse::Header<'_>,
-        nominated: &Nominated<'_>,
+        nominated: Option<&Nominated<'_>>,
         said: &mut FramingFields,
     ) -> Result<bool, Garbled> {
         match names::of(field.name.as_bytes()) {
@@ -496,7 +496,7 @@ impl Filter<'_> {
             // Of the handshake that HTTP/2 and HTTP/3 do without (RFC 8441 section 5).
             _ if self.switched == Some(Upgrade::Extended)
                 && field.name.eq_ignore_ascii_case("sec-websocket-accept") => {}
-            _ => return Ok(!nominated.has(field.name.as_bytes())),
+            _ => return Ok(nominated.is_none_or(|nominated| !nominated.has(field.name.as_bytes()))),
         }
         Ok(false)
     }
