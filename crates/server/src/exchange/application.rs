@@ -1,6 +1,5 @@
 //! Applications: what answers requests otherwise than by files, in the program that runs the server.
 
-use super::field_lines::pairs;
 use super::reply::Reply;
 use super::request_body::RequestBody;
 use crate::exchange::wakes::{Address, Waked, Wakes};
@@ -130,6 +129,8 @@ impl PartialEq for ApplicationHandle {
 pub struct RequestHead<'r> {
     pub(crate) request: &'r Request<'r>,
     pub(crate) client: IpAddr,
+    /// The address at the other end of the socket: a proxy's, where one is trusted.
+    pub(crate) peer: IpAddr,
     pub(crate) is_secure: bool,
 }
 
@@ -156,19 +157,8 @@ impl<'r> RequestHead<'r> {
 
     /// Names and values of all fields in their order; in HTTP/2 and HTTP/3 names are in lower case, and fields whose
     /// name begins with a colon stand for the request line.
-    pub fn fields(&self) -> impl Iterator<Item = (&'r str, &'r [u8])> {
-        let (head, block) = match self.request.all {
-            AllFields::Unknown => (&b""[..], None),
-            AllFields::Head(head) => {
-                // Behind the request line, which was parsed, and the empty lines that may stand before it.
-                let begin = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(head.len());
-                let line = memchr::memchr(b'\n', &head[begin..]).map_or(head.len(), |bytes| begin + bytes + 1);
-                (&head[line..], None)
-            }
-            AllFields::Block(fields) => (&b""[..], Some(fields.iter())),
-        };
-        let of_block = block.into_iter().flatten();
-        pairs(head).chain(of_block.filter_map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value))))
+    pub fn fields(&self) -> impl Iterator<Item = (&'r str, &'r [u8])> + use<'r> {
+        self.request.fields()
     }
 
     /// Bytes of the body, if the client says; 0 without a body.
@@ -181,7 +171,7 @@ impl<'r> RequestHead<'r> {
         }
     }
 
-    /// The client's address.
+    /// The client's address, as a trusted proxy told it or as the socket has it.
     pub fn client(&self) -> IpAddr {
         self.client
     }

@@ -5,7 +5,6 @@ pub(crate) mod application;
 pub(crate) mod drain;
 pub(crate) mod error_page;
 pub(crate) mod eviction;
-mod field_lines;
 pub(crate) mod goaway;
 pub(crate) mod life;
 pub(crate) mod record;

@@ -1,6 +1,6 @@
 //! The body of a request on its way to an application: a stream with a bound.
 
-use super::field_lines::pairs;
+use crate::http::field_lines::pairs;
 
 /// Bytes of one request's body that the server holds at most; a client that sends more waits until the application has
 /// taken some.

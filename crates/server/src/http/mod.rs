@@ -6,6 +6,7 @@ pub(crate) mod basic_user;
 pub(crate) mod client_address;
 pub(crate) mod client_hints;
 pub(crate) mod coding;
+pub(crate) mod field_lines;
 pub(crate) mod fields;
 pub(crate) mod framing;
 mod higher_version;

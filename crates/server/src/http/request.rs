@@ -5,7 +5,7 @@ use crate::http::fields::Fields;
 use crate::http::framing::Framing;
 use crate::http::limits::Limits;
 use crate::http::list_fields::{FURTHER_LINES_MAX, Lines, ListField, TransferCodings};
-use crate::http::{authority, target};
+use crate::http::{authority, field_lines, target};
 
 /// Header fields in one head; more are answered with 431.
 pub(crate) const FIELDS_MAX: usize = 96;
@@ -141,6 +141,24 @@ fn method(text: &str) -> Method {
 }
 
 impl<'b> Request<'b> {
+    /// Names and values of all fields in their order; none where they are not at hand. In HTTP/2 and HTTP/3 those that
+    /// begin with a colon stand for the request line.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> + use<'b> {
+        let (head, block) = match self.all {
+            AllFields::Unknown => (&b""[..], None),
+            AllFields::Head(head) => {
+                // Behind the request line, which was parsed, and the empty lines that may stand before it.
+                let begin = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or(head.len());
+                let line = memchr::memchr(b'\n', &head[begin..]).map_or(head.len(), |bytes| begin + bytes + 1);
+                (&head[line..], None)
+            }
+            AllFields::Block(fields) => (&b""[..], Some(fields.iter())),
+        };
+        let of_block = block.into_iter().flatten();
+        let of_block = of_block.filter_map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value)));
+        field_lines::pairs(head).chain(of_block)
+    }
+
     /// Both digits of the version as logs have it.
     #[inline]
     pub(crate) fn version(&self) -> [u8; 2] {

@@ -416,6 +416,8 @@ impl Connection {
                     let is_secure = self.transport.is_secure();
                     let peer =
                         ClientPeer { client: self.peer.ip(), connection: self.number, socket, is_secure, leased: None };
+                    let peer = router.seen(&request, peer);
+                    let is_told = peer.client != self.peer.ip();
                     let asker = Asker { connection: self.number, stream: None };
                     let gate = match throttles {
                         Some(throttles) => throttles.ask(&request, asker, clock.now_ms, counts),
@@ -443,7 +445,8 @@ impl Connection {
                         if let Gate::Open(place @ Some(_)) = gate {
                             exchange.record.place = place;
                         }
-                        let peer = ClientPeer { leased: Some(&self.leased), ..peer };
+                        let leased = if is_told { None } else { Some(&self.leased) };
+                        let peer = ClientPeer { leased, ..peer };
                         router.respond(&request, &peer, persistence, clock, counts, exchange);
                         exchange.join_small();
                     }
@@ -452,16 +455,17 @@ impl Connection {
                     }
                     counts.count(exchange.status);
                     if let Some(log) = log {
-                        log.begin(&mut exchange.record.log, Some(&request), self.peer.ip(), exchange.status, clock);
+                        log.begin(&mut exchange.record.log, Some(&request), peer.client, exchange.status, clock);
                     }
                     if let Some(arm) = arm {
                         received.since(&mut self.saved_since_ns);
-                        exchange.record.arm = arm.begin(&request, exchange.status, self.peer, &mut received);
+                        exchange.record.arm =
+                            arm.begin(&request, exchange.status, peer.address(self.peer), &mut received);
                         counts.arm_told.add(u64::from(exchange.record.arm.is_told()));
                     }
                     batch += 1;
                     if exchange.is_awaited() {
-                        self.begin_application(&request, exchange, (applications, *stopping), at < filled);
+                        self.begin_application((&request, &peer), exchange, (applications, *stopping), at < filled);
                         break;
                     }
                 }

@@ -21,7 +21,8 @@ pub(crate) fn begin(
 ) {
     let patience_ms = state.applications.patience_ms;
     let manner = Manner { minor: request.minor, persistence: Persistence::Stays, patience_ms };
-    let head = RequestHead { request, client: peer.client, is_secure: peer.is_secure };
+    let seen = state.router.seen(request, *peer);
+    let head = RequestHead { request, client: seen.client, peer: peer.client, is_secure: seen.is_secure };
     if let Some(streamed) = exchange.streamed() {
         early.into_iter().for_each(|early| streamed.body.take_over(*early));
         if is_received {

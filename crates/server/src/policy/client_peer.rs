@@ -5,7 +5,7 @@ use crate::policy::lease::Lease;
 use crate::policy::policy_client::PolicyClient;
 use std::cell::Cell;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -25,6 +25,11 @@ pub(crate) struct ClientPeer<'a> {
 }
 
 impl ClientPeer<'_> {
+    /// The client's address, with the port of its socket if it is that one's.
+    pub(crate) fn address(&self, socket: SocketAddr) -> SocketAddr {
+        if self.client == socket.ip() { socket } else { SocketAddr::new(self.client, 0) }
+    }
+
     /// The same where what it was advised last is not at hand.
     pub(crate) fn alone(&self) -> ClientPeer<'static> {
         ClientPeer { leased: None, ..*self }

@@ -6,13 +6,17 @@ use super::settings::Settings;
 use super::tables::Tables;
 use crate::counters::host_counts::HostCounts;
 use crate::files::root::Root;
+use crate::http::client_address::client_address;
+use crate::http::request::Request;
 use crate::io::epoll::Waker;
+use crate::policy::client_peer::ClientPeer;
 use crate::site::settings::{SiteBounds, SiteKind, SiteWord};
 use crate::site::{Share, Site};
 use crate::upstream::group::Upstream;
 use crate::upstream::links::Links;
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -105,6 +109,32 @@ impl Hosts {
         self.last_name.clear();
         self.last_host = self.rules.names.find(b"");
         Ok(())
+    }
+
+    /// Whether some proxy is believed about its clients.
+    #[inline]
+    pub(super) fn trusts_proxies(&self) -> bool {
+        !self.rules.trusted.networks.is_empty()
+    }
+
+    /// The address of a request's client, by that of its socket.
+    pub(super) fn client_of(&self, request: &Request<'_>, socket: IpAddr) -> IpAddr {
+        if !self.rules.trusted.holds(socket) {
+            return socket;
+        }
+        client_address(socket, request.fields(), &self.rules.trusted).address
+    }
+
+    /// The client of a request that may have come by a trusted proxy. What its connection was advised is not for it, as
+    /// requests of other clients come over the same one.
+    #[cold]
+    pub(super) fn seen<'a>(&self, request: &Request<'_>, peer: ClientPeer<'a>) -> ClientPeer<'a> {
+        if !self.rules.trusted.holds(peer.client) {
+            return peer;
+        }
+        let told = client_address(peer.client, request.fields(), &self.rules.trusted);
+        let is_secure = told.is_secure.unwrap_or(peer.is_secure);
+        ClientPeer { client: told.address, is_secure, leased: None, ..peer }
     }
 
     pub(super) fn host(&mut self, name: &[u8]) -> Option<u16> {

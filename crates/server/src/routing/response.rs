@@ -23,7 +23,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl Hosts {
-    pub(super) fn must_wait(&mut self, request: &Request<'_>, client: IpAddr, clock: &Clock) -> bool {
+    pub(super) fn must_wait(&mut self, request: &Request<'_>, socket: IpAddr, clock: &Clock) -> bool {
+        let client = self.client_of(request, socket);
         if judge::is_about_server(request) {
             return false;
         }

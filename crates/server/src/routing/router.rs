@@ -51,6 +51,15 @@ impl Router {
         }
     }
 
+    /// The client of a request as a trusted proxy tells of it, or as its socket does.
+    #[inline]
+    pub(crate) fn seen<'a>(&self, request: &Request<'_>, peer: ClientPeer<'a>) -> ClientPeer<'a> {
+        match self {
+            Self::Hosts(hosts) if hosts.trusts_proxies() => hosts.seen(request, peer),
+            _ => peer,
+        }
+    }
+
     /// Whether the request must wait for the thread that checks its password. The caller parses it again after
     /// [`take_mail`](Self::take_mail) has returned that there are results.
     #[inline]

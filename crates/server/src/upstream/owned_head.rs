@@ -16,6 +16,7 @@ pub(crate) struct OwnedHead {
     target: Box<str>,
     minor: u8,
     client: IpAddr,
+    peer: IpAddr,
     is_secure: bool,
 }
 
@@ -37,8 +38,8 @@ impl OwnedHead {
             }
         }
         text.extend_from_slice(b"\r\n");
-        let (minor, client, is_secure) = (head.request.minor, head.client(), head.is_secure());
-        Self { text, target: target.into(), minor, client, is_secure }
+        let (minor, client, peer) = (head.request.minor, head.client, head.peer);
+        Self { text, target: target.into(), minor, client, peer, is_secure: head.is_secure }
     }
 
     /// Does something with the request, which is read again; None if it cannot be read.
@@ -49,7 +50,7 @@ impl OwnedHead {
         let Parsed::Complete(_) = parse::parse_into(&self.text, &limits, &mut request) else { return None };
         request.minor = self.minor;
         request.all = AllFields::Head(&self.text);
-        let head = RequestHead { request: &request, client: self.client, is_secure: self.is_secure };
+        let head = RequestHead { request: &request, client: self.client, peer: self.peer, is_secure: self.is_secure };
         let target = &*self.target;
         Some(what(&Outgoing { head, target, client: self.client, client_port: 0, local: None, user: None }))
     }

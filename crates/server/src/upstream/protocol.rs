@@ -97,7 +97,7 @@ impl Protocol {
             ForwardingFields::Forwarded => Style::Forwarded,
             ForwardingFields::Both => Style::Both,
         };
-        let socket = outgoing.head.client();
+        let socket = outgoing.head.peer;
         let peer = if outgoing.client == socket { Peer::Client } else { Peer::Proxy(socket) };
         let forwarding = Forwarding { style, peer, host: rules.host.as_deref() };
         let coming = if known == Known::Nothing { Coming::Nothing } else { Coming::More };

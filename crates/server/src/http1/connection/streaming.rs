@@ -10,6 +10,7 @@ use crate::files::head::Persistence;
 use crate::http::request::Request;
 use crate::io::epoll::Readiness;
 use crate::loop_state::LoopState;
+use crate::policy::client_peer::ClientPeer;
 use std::io;
 
 /// Bytes that may stand between two pieces of a body's content: the size of a chunk with its extensions, or trailers.
@@ -22,7 +23,7 @@ impl Connection {
     #[cold]
     pub(super) fn begin_application(
         &mut self,
-        request: &Request<'_>,
+        (request, peer): (&Request<'_>, &ClientPeer<'_>),
         exchange: &mut Exchange,
         (applications, stopping): (&Applications, bool),
         has_more_input: bool,
@@ -33,7 +34,8 @@ impl Connection {
         self.body_bytes = 0;
         let persistence = Persistence::of(request.minor, request.keep_alive && !stopping);
         let manner = Manner { minor: request.minor, persistence, patience_ms: applications.patience_ms };
-        let head = RequestHead { request, client: self.peer.ip(), is_secure: self.transport.is_secure() };
+        let (client, is_secure) = (peer.client, peer.is_secure);
+        let head = RequestHead { request, client, peer: self.peer.ip(), is_secure };
         if let Some(streamed) = exchange.streamed().filter(|_| self.drain.is_done()) {
             streamed.body.end();
         }
