@@ -405,7 +405,8 @@ fn read_health(value: &Value<'_, '_>, health: &mut HealthRules) {
     if passive.back_off_max < passive.back_off {
         table.wrong("`out` is longer than `out_max`", "make `out_max` the longer one");
     }
-    health.slow_start = time("slow_start", health.slow_start);
+    let slow_start = table.get("slow_start").and_then(|value| value.duration(Duration::ZERO..=DAY));
+    health.slow_start = slow_start.unwrap_or(health.slow_start);
     let path = table.get("path");
     let every = time("every", Duration::from_secs(5));
     let mut probe = ProbeRules {
