@@ -624,7 +624,10 @@ mod tests {
     use super::*;
     use crate::config::parse_configuration;
 
-    fn read(text: &str) -> Result<(Vec<Arc<UpstreamRules>>, Vec<String>), Vec<String>> {
+    /// Upstreams, and what is doubted.
+    type Found = (Vec<Arc<UpstreamRules>>, Vec<String>);
+
+    fn read(text: &str) -> Result<Found, Vec<String>> {
         let listed = |list: &[weir_diagnostic::Mistake]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let options = parse_configuration(text, Path::new("/nonexistent")).map_err(|mistakes| listed(&mistakes))?;
         let rules = options.hosts.as_ref().map(|hosts| hosts.0.upstreams.clone()).unwrap_or_default();
