@@ -406,7 +406,8 @@ fn read_health(value: &Value<'_, '_>, health: &mut HealthRules) {
     if passive.back_off_max < passive.back_off {
         table.wrong("`out` is longer than `out_max`", "make `out_max` the longer one");
     }
-    health.slow_start = time("slow_start", health.slow_start);
+    let slow_start = table.get("slow_start").and_then(|value| value.duration(Duration::ZERO..=DAY));
+    health.slow_start = slow_start.unwrap_or(health.slow_start);
     let path = table.get("path");
     let every = time("every", Duration::from_secs(5));
     let mut probe = ProbeRules {
@@ -624,7 +625,10 @@ mod tests {
     use super::*;
     use crate::config::parse_configuration;
 
-    fn read(text: &str) -> Result<(Vec<Arc<UpstreamRules>>, Vec<String>), Vec<String>> {
+    /// Upstreams, and what is doubted.
+    type Found = (Vec<Arc<UpstreamRules>>, Vec<String>);
+
+    fn read(text: &str) -> Result<Found, Vec<String>> {
         let listed = |list: &[weir_diagnostic::Mistake]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let options = parse_configuration(text, Path::new("/nonexistent")).map_err(|mistakes| listed(&mistakes))?;
         let rules = options.hosts.as_ref().map(|hosts| hosts.0.upstreams.clone()).unwrap_or_default();

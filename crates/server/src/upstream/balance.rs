@@ -185,13 +185,13 @@ impl Balancer {
 
     fn by_turn(&mut self, shares: &[u32; SERVERS_MAX], is_candidate: impl Fn(usize) -> bool) -> Option<usize> {
         let (mut sum, mut best): (i64, Option<usize>) = (0, None);
-        for index in 0..self.servers.len() {
+        for (index, share) in shares.iter().enumerate().take(self.servers.len()) {
             if !is_candidate(index) {
                 // What it gained before would have it catch up all at once.
                 self.servers[index].gained = 0;
                 continue;
             }
-            let gain = i64::from(self.servers[index].weight) * i64::from(shares[index]);
+            let gain = i64::from(self.servers[index].weight) * i64::from(*share);
             self.servers[index].gained += gain;
             sum += gain;
             if best.is_none_or(|best| self.servers[index].gained > self.servers[best].gained) {
