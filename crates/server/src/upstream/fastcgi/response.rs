@@ -310,7 +310,7 @@ mod tests {
             Just((kind::STDOUT, b"Status: 404\r\n\r\n".to_vec())),
             Just((kind::END_REQUEST, END.to_vec())),
             (0_u8..12, proptest::collection::vec(any::<u8>(), 0..20)),
-            (Just(kind::STDOUT), proptest::collection::vec(b'a'..b'z', 0..20)),
+            (Just(kind::STDOUT), proptest::collection::vec(b'a'..=b'z', 0..20)),
             (Just(kind::STDERR), proptest::collection::vec(any::<u8>(), 0..20)),
         ]
     }

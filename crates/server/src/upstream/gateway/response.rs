@@ -305,7 +305,6 @@ impl ClosingResponse {
     }
 
     /// Whether the connection can take another request: never.
-    #[expect(clippy::unused_self, reason = "readers of all protocols are asked alike")]
     pub(crate) fn keeps(&self) -> bool {
         false
     }
