@@ -71,6 +71,9 @@ mod http {
     #[path = "../../../crates/server/src/http/coding.rs"]
     pub(crate) mod coding;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/field_lines.rs"]
+    pub(crate) mod field_lines;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/fields.rs"]
     pub(crate) mod fields;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
