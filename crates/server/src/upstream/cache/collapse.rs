@@ -122,9 +122,19 @@ impl Flights {
             wake.wake();
         } else {
             state.outcome = Outcome::Alone;
-            if table.get(&flight.hash).is_some_and(|own| Arc::ptr_eq(own, flight)) {
-                table.remove(&flight.hash);
-            }
+            Self::take_off(&mut table, flight);
+        }
+    }
+
+    /// Lets no more requests wait for the one that leads: what it brings was asked for before something changed.
+    pub(crate) fn close(&self, hash: u64) {
+        let closed = self.table().remove(&hash);
+        drop(closed);
+    }
+
+    fn take_off(table: &mut HashMap<u64, Arc<Flight>, foldhash::fast::RandomState>, flight: &Arc<Flight>) {
+        if table.get(&flight.hash).is_some_and(|own| Arc::ptr_eq(own, flight)) {
+            table.remove(&flight.hash);
         }
     }
 
@@ -161,7 +171,7 @@ impl Leader {
     pub(crate) fn finish(mut self, outcome: Outcome) {
         self.is = Leading::Over;
         let mut table = self.flights.table();
-        table.remove(&self.flight.hash);
+        Flights::take_off(&mut table, &self.flight);
         let mut state = self.flight.state();
         drop(table);
         state.outcome = outcome;

@@ -3,7 +3,7 @@
 use super::answer::{Answer, How};
 use super::collapse::{Leader, Outcome, Right};
 use super::control::{ResponseControl, lines};
-use super::freshness::{self, NotStored, Now, RequestControl, Times, Validation};
+use super::freshness::{self, Authorization, NotStored, Now, RequestControl, Times, Validation};
 use super::key::Selecting;
 use super::meter::Hold;
 use super::store::{Cache, New, count};
@@ -99,6 +99,8 @@ pub(crate) struct Fetch {
     cache: Arc<Cache>,
     request: Request,
     requested: Now,
+    /// That of the key when the upstream was asked.
+    generation: u32,
     /// What is validated.
     old: Option<Arc<Stored>>,
     leader: Option<Leader>,
@@ -118,13 +120,15 @@ impl Fetch {
         leader: Option<Leader>,
         now: Now,
     ) -> Self {
-        Self { cache: Arc::clone(cache), request, requested: now, old, leader, stage: Stage::Awaited }
+        let generation = cache.generation(request.hash);
+        Self { cache: Arc::clone(cache), request, requested: now, generation, old, leader, stage: Stage::Awaited }
     }
 
     /// Takes the lead of those that wait, at a later time than that of the request.
     pub(super) fn lead(&mut self, leader: Option<Leader>, now: Now) {
         self.leader = leader;
         self.requested = now;
+        self.generation = self.cache.generation(self.request.hash);
     }
 
     pub(super) fn request(&self) -> &Request {
@@ -284,6 +288,7 @@ impl Fetch {
             body,
             freshness: pending.freshness,
             date_s: pending.date_s,
+            generation: self.generation,
         }
     }
 
@@ -316,7 +321,13 @@ impl Fetch {
                 if let Some(old) = self.old.take().filter(|_| head.status < 500) {
                     self.cache.remove(&old);
                 }
-                self.cache.uncacheable.add(self.request.hash, now);
+                // What is due to this request, or to a failure, says nothing of the next response.
+                let is_own = self.request.control.authorization == Authorization::Present
+                    || head.status >= 500
+                    || matches!(head.status, 206 | 304);
+                if !is_own {
+                    self.cache.uncacheable.add(self.request.hash, now);
+                }
                 return self.finish(Outcome::Alone);
             }
         };
@@ -346,28 +357,26 @@ impl Fetch {
         let age = ResponseControl::read(&head.fields).age;
         // A head without Date is of now, not of when the stored one was made.
         let fields = freshened(&old.fields, &stored_fields(&head.fields, now.wall_s));
-        match self.judge(old.status, fields, age, now) {
+        let fields = match self.judge(old.status, fields, age, now) {
             Ok(pending) => {
                 if pending.selecting != old.selecting {
                     self.cache.remove(old);
                 }
-                count(&self.cache.counts.freshened, 1);
-                let new = self.new_of(pending, old.body.clone());
-                self.cache.insert(new).unwrap_or_else(|| {
-                    self.cache.remove(old);
-                    Arc::clone(old)
-                })
+                let fields = pending.fields.clone();
+                if let Some(new) = self.cache.insert(self.new_of(pending, old.body.clone())) {
+                    count(&self.cache.counts.freshened, 1);
+                    return new;
+                }
+                fields
             }
-            Err((_, fields)) => {
-                self.cache.remove(old);
-                // It answers this client, as the upstream has just said that it is right, and no other.
-                let mut freshness = old.freshness;
-                freshness.received_ms = now.mono_ms;
-                freshness.initial_age_s = age.unwrap_or(0);
-                let hold = Hold::new(&self.cache.places.memory);
-                Arc::new(Stored::apart(old, fields, freshness, hold))
-            }
-        }
+            Err((_, fields)) => fields,
+        };
+        self.cache.remove(old);
+        // It answers this client, as the upstream has just said that it is right, and no other.
+        let mut freshness = old.freshness;
+        freshness.received_ms = now.mono_ms;
+        freshness.initial_age_s = age.unwrap_or(0);
+        Arc::new(Stored::apart(old, fields, freshness, Hold::new(&self.cache.places.memory)))
     }
 
     /// The upstream has something else than is stored, and did not send it: it is asked without conditions.
@@ -375,6 +384,7 @@ impl Fetch {
         self.cache.remove(old);
         self.old = None;
         self.requested = now;
+        self.generation = self.cache.generation(self.request.hash);
         Begun::FetchAgain
     }
 

@@ -15,7 +15,7 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Responses of one key that differ by what Vary names; the oldest goes for one more.
@@ -25,6 +25,9 @@ const SHARDS_MAX: u64 = 16;
 /// Bytes of memory and of disk that stored responses may have, in eighths: the rest is for those that are just coming, and
 /// for those that were evicted and are still being sent.
 const STORED_EIGHTHS: u64 = 6;
+
+/// Counters of invalidations. Several keys share one, which costs at most that a response is not stored.
+const GENERATIONS: usize = 1024;
 
 /// What the cache has done since its start.
 #[derive(Debug, Default)]
@@ -58,6 +61,7 @@ pub(crate) struct Cache {
     pub(crate) uncacheable: Uncacheable,
     pub(crate) counts: CacheCounts,
     shards: Box<[Mutex<Shard>]>,
+    generations: Box<[AtomicU32]>,
     /// Keyed at random, so that no client chooses where its requests go.
     hasher: RandomState,
 }
@@ -136,6 +140,7 @@ impl Cache {
             uncacheable: Uncacheable::default(),
             counts: CacheCounts::default(),
             shards: (0..shards).map(|_| Mutex::new(shard())).collect(),
+            generations: (0..GENERATIONS).map(|_| AtomicU32::new(0)).collect(),
             hasher: RandomState::default(),
             rules,
         })
@@ -151,6 +156,11 @@ impl Cache {
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes whenever responses of this key are made invalid: what was asked for before must not be stored after.
+    pub(crate) fn generation(&self, hash: u64) -> u32 {
+        self.generations[hash as usize % GENERATIONS].load(Ordering::Acquire)
+    }
+
     /// The newest response of a key that a request selects.
     pub(crate) fn find(&self, hash: u64, key: &[u8], mut selects: impl FnMut(&Selecting) -> bool) -> Found {
         let shard = self.shard(hash);
@@ -163,7 +173,8 @@ impl Cache {
         }
     }
 
-    /// Stores a response in the place of the one that the same requests select. Returns none if there is no room.
+    /// Stores a response in the place of the one that the same requests select. Returns none if there is no room, or if a
+    /// change made the response invalid while it came.
     pub(crate) fn insert(&self, new: New) -> Option<Arc<Stored>> {
         let mut hold = Hold::new(&self.places.memory);
         let (fields, selecting) = (new.fields.into_boxed_slice(), new.selecting);
@@ -186,6 +197,11 @@ impl Cache {
         // What goes is dropped without the lock, as that may remove a file.
         let mut gone = Vec::new();
         let mut shard = self.shard(stored.hash);
+        // Under the lock: an invalidation that comes from now on finds the response.
+        if self.generation(stored.hash) != new.generation {
+            stored.life.retire();
+            return None;
+        }
         let is_taken = shard.insert(&stored, &mut gone);
         let evicted = shard.evict(&mut gone);
         drop(shard);
@@ -204,6 +220,8 @@ impl Cache {
     /// Removes all responses of a key; returns how many there were (RFC 9111 section 4.4).
     pub(crate) fn invalidate(&self, key: &[u8]) -> usize {
         let hash = self.hash(key);
+        self.generations[hash as usize % GENERATIONS].fetch_add(1, Ordering::AcqRel);
+        self.flights.close(hash);
         let gone = {
             let mut shard = self.shard(hash);
             if shard.slots.get(&hash).is_some_and(|slot| *slot.key == *key) {
@@ -214,6 +232,13 @@ impl Cache {
         };
         count(&self.counts.invalidated, gone.len());
         gone.len()
+    }
+
+    /// Removes the responses for a target; returns how many there were.
+    pub(crate) fn purge_target(&self, is_secure: bool, host: &[u8], target: &str) -> usize {
+        let mut exact = Vec::new();
+        key::write(&mut exact, is_secure, host, target, &self.rules.query);
+        self.invalidate(&exact)
     }
 
     /// Removes the responses of a host whose path begins so; returns how many there were. It goes through the whole
@@ -236,6 +261,9 @@ impl Cache {
 
     fn purge(&self, is_meant: impl Fn(&Stored) -> bool) -> usize {
         let mut total = 0;
+        for generation in &self.generations {
+            generation.fetch_add(1, Ordering::AcqRel);
+        }
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
             let variants = shard.slots.values().flat_map(|slot| &slot.variants);
@@ -274,6 +302,8 @@ pub(crate) struct New {
     pub(crate) body: Body,
     pub(crate) freshness: Freshness,
     pub(crate) date_s: u64,
+    /// [`Cache::generation`] of the time when the upstream was asked.
+    pub(crate) generation: u32,
 }
 
 fn prior_power_of_two(number: u64) -> u64 {
