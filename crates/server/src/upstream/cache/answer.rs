@@ -194,11 +194,6 @@ impl Answer {
             (Body::Disk(_), None) => None,
         }
     }
-
-    /// What it is made from.
-    pub(crate) fn stored(&self) -> &Arc<Stored> {
-        &self.stored
-    }
 }
 
 fn form(stored: &Stored, conditions: &Conditions<'_>) -> Form {

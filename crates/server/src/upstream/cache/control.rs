@@ -217,7 +217,17 @@ pub(crate) fn age(value: &[u8]) -> Option<u64> {
 
 /// Names and values of the lines of a head that was checked before; lines that are no field are left away.
 pub(crate) fn lines(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    lines.split(|byte| *byte == b'\n').filter_map(|line| {
+    let mut rest = lines;
+    let each = std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+        let line = &rest[..end];
+        rest = rest.get(end + 1..).unwrap_or_default();
+        Some(line)
+    });
+    each.filter_map(|line| {
         let colon = memchr::memchr(b':', line).filter(|colon| *colon > 0)?;
         Some((&line[..colon], line[colon + 1..].trim_ascii()))
     })

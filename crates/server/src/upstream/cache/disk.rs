@@ -20,7 +20,7 @@ const FOLDER: &str = "weir-cache-";
 /// The file in it that is locked.
 const LOCK: &str = "lock";
 /// Files are spread over so many folders.
-const SPREAD: u64 = 256;
+const SPREAD: u64 = 16;
 
 /// Where the bodies are.
 #[derive(Debug)]
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!((body.bytes(), disk.meter.used()), (5, 5));
         assert!(write(&[0; 96]).is_err());
         fs::write(&body.path, "hullo").expect("writes");
-        std::fs::File::options().write(true).open(&body.path).expect("opens").set_len(4).expect("cuts");
+        File::options().write(true).open(&body.path).expect("opens").set_len(4).expect("cuts");
         assert!(body.open().is_err());
         let path = body.path.clone();
         drop(body);

@@ -12,7 +12,7 @@ use super::stored::Stored;
 use super::validators::{Conditions, push_line};
 use crate::exchange::application::{RequestHead, Wake};
 use crate::http::framing::Framing;
-use crate::http::request::Method;
+use crate::http::request::{AllFields, Method};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Weak};
@@ -94,8 +94,8 @@ impl<'r> Asked<'r> {
         let mut control = Control::default();
         let (mut has_control, mut has_pragma) = (false, false);
         let mut passage = Passage::Cached;
-        for (name, value) in head.fields() {
-            let is = |own: &str| name.eq_ignore_ascii_case(own);
+        let mut see = |name: &[u8], value: &[u8]| {
+            let is = |own: &str| name.eq_ignore_ascii_case(own.as_bytes());
             match name.len() {
                 13 if is("cache-control") => {
                     control.add(value);
@@ -106,6 +106,11 @@ impl<'r> Asked<'r> {
                 6 if is("cookie") && has_cookie(value, &rules.bypass_cookies) => passage = Passage::Bypassed,
                 _ => {}
             }
+        };
+        match request.all {
+            // In the request line a space stands before each colon, so that it is taken for none of these.
+            AllFields::Head(head) => lines(head).for_each(|(name, value)| see(name, value)),
+            _ => fields(head).for_each(|(name, value)| see(name, value)),
         }
         if has_pragma && !has_control {
             control.flags = control.flags.or(Flags::NO_CACHE);

@@ -191,7 +191,7 @@ impl Cache {
             body: new.body,
             freshness: new.freshness,
             date_s: new.date_s,
-            hold,
+            _hold: hold,
             life: Life::default(),
         });
         // What goes is dropped without the lock, as that may remove a file.

@@ -18,7 +18,7 @@ const USES_MAX: u8 = 3;
 #[derive(Debug)]
 pub(crate) struct MemoryBody {
     pub(crate) bytes: Box<[u8]>,
-    pub(crate) hold: Hold,
+    pub(crate) _hold: Hold,
 }
 
 /// Where a body is; copies share it.
@@ -51,7 +51,7 @@ pub(crate) struct Stored {
     /// When it was made, in seconds since 1970.
     pub(crate) date_s: u64,
     /// Counts [`Self::head_bytes`].
-    pub(crate) hold: Hold,
+    pub(crate) _hold: Hold,
     pub(crate) life: Life,
 }
 
@@ -109,7 +109,7 @@ impl Stored {
             body: old.body.clone(),
             freshness,
             date_s: old.date_s,
-            hold,
+            _hold: hold,
             life,
         }
     }

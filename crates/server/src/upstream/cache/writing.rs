@@ -85,7 +85,7 @@ impl BodyWriter {
         match self {
             Self::Memory { bytes, mut hold } => {
                 hold.shrink_to(bytes.len() as u64);
-                Ok(Body::Memory(Arc::new(MemoryBody { bytes: bytes.into_boxed_slice(), hold })))
+                Ok(Body::Memory(Arc::new(MemoryBody { bytes: bytes.into_boxed_slice(), _hold: hold })))
             }
             Self::Disk(growing) => growing.finish().map(|body| Body::Disk(Arc::new(body))).map_err(|_| GaveUp::Disk),
         }

@@ -442,7 +442,7 @@ fn many_requests_become_one() {
     for (waiting, expected) in same.into_iter().zip([304, 200]) {
         let Waits::Answer(answer) = waiting.go_on(at(3)) else { panic!("no answer") };
         let (status, head, _) = read(&answer);
-        assert!(status == expected && head.contains("Cache-Status: weir; fwd=miss; collapsed; ttl=58\r\n"), "{head}");
+        assert!(status == expected && head.contains("Cache-Status: weir; fwd=miss; collapsed; ttl=57\r\n"), "{head}");
     }
     assert_eq!(bench.cache.counts.collapsed.load(Ordering::Relaxed), 2);
 }
