@@ -169,6 +169,15 @@ fn freshness() {
             ("5.2 quoted", "", 200, "Cache-Control: max-age=\"60\"", 5, "", Hit),
             ("1.2.2 too large", "", 200, "Cache-Control: max-age=99999999999999999999", 99999, "", Hit),
             ("5.2.3 unknown directives", "", 200, "Cache-Control: a, max-age=60, b=\"c, no-store\"", 5, "", Hit),
+        ],
+        &CacheRules::default(),
+    );
+}
+
+#[test]
+fn ages_and_directives_of_responses() {
+    check(
+        &[
             ("4.2.3 Age", "", 200, "Age: 30|Cache-Control: max-age=60|ETag: \"a\"", 30, "", Validated),
             ("4.2.3 Age within", "", 200, "Age: 30|Cache-Control: max-age=60", 29, "", Hit),
             ("4.2.3 apparent age", "", 200, "Date: @-30|Cache-Control: max-age=60|ETag: \"a\"", 30, "", Validated),
@@ -383,6 +392,10 @@ fn stale_responses() {
         ],
         &CacheRules::default(),
     );
+}
+
+#[test]
+fn stale_responses_by_the_settings() {
     let rules = CacheRules { stale_while_revalidate: Duration::from_secs(9), ..CacheRules::default() };
     check(
         &[
