@@ -1,4 +1,4 @@
-//! The bounds hold at each moment, whatever several loops do.
+//! The bounds hold at each moment while several loops store, read and purge.
 
 use super::harness::{Bench, at, at_ms, hit, response};
 use crate::upstream::cache::lookup::{Lookup, Waits};
