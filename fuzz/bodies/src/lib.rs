@@ -4,6 +4,7 @@
 
 mod adapt;
 mod agent;
+mod cache;
 mod comparison;
 mod configuration;
 mod dropin;
@@ -25,6 +26,7 @@ mod upstreams;
 
 pub use adapt::{adapt_policy, adapt_readings};
 pub use agent::{agent_lines, arm_memory};
+pub use cache::cache_control;
 pub use comparison::{comparison_history, comparison_plan};
 pub use configuration::{arm_directives, server_configuration, sql, weir_configuration};
 pub use dropin::dropin_arguments;
@@ -112,6 +114,27 @@ mod http {
 }
 mod http2 {
     pub(crate) use crate::server_http2::{encode, hpack};
+}
+#[path = "."]
+mod upstream {
+    #[path = "."]
+    pub(crate) mod cache {
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/cache/control.rs"]
+        pub(crate) mod control;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/cache/freshness.rs"]
+        pub(crate) mod freshness;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/cache/key.rs"]
+        pub(crate) mod key;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/cache/rules.rs"]
+        pub(crate) mod rules;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/cache/validators.rs"]
+        pub(crate) mod validators;
+    }
 }
 #[path = "."]
 mod exchange {

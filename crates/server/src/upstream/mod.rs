@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod balance;
+pub(crate) mod cache;
 pub(crate) mod common;
 pub(crate) mod concurrency;
 pub(crate) mod context;
