@@ -116,6 +116,15 @@ mod http2 {
     pub(crate) use crate::server_http2::{encode, hpack};
 }
 #[path = "."]
+mod exchange {
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/exchange/drain.rs"]
+    pub(crate) mod drain;
+    pub(crate) mod application {
+        pub(crate) use weir_server::RequestHead;
+    }
+}
+#[path = "."]
 mod upstream {
     #[path = "."]
     pub(crate) mod cache {
@@ -135,18 +144,6 @@ mod upstream {
         #[path = "../../../crates/server/src/upstream/cache/validators.rs"]
         pub(crate) mod validators;
     }
-}
-#[path = "."]
-mod exchange {
-    #[allow(dead_code, reason = "not all of it is fuzzed")]
-    #[path = "../../../crates/server/src/exchange/drain.rs"]
-    pub(crate) mod drain;
-    pub(crate) mod application {
-        pub(crate) use weir_server::RequestHead;
-    }
-}
-#[path = "."]
-mod upstream {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/upstream/message.rs"]
     pub(crate) mod message;
