@@ -3,6 +3,7 @@
 use super::http1::chunks;
 use super::http1::request::{self as http1_request, Coming, Forwarding, Peer, Style, Unsendable};
 use super::http1::response::{Expected, Reader};
+use super::http1::upgrade::Upgrade;
 use super::message::{BodyFraming, Garbled, Outgoing, Said};
 use super::settings::{ForwardingFields, UpstreamRules};
 use crate::exchange::request_body::RequestBody;
@@ -10,7 +11,12 @@ use crate::exchange::request_body::RequestBody;
 /// What is spoken for one request.
 #[derive(Debug)]
 pub(crate) enum Protocol {
-    Http1 { reader: Reader, is_idempotent: bool },
+    Http1 {
+        reader: Reader,
+        is_idempotent: bool,
+        /// It is an extended CONNECT of the client.
+        is_extended: bool,
+    },
 }
 
 /// A request that was written.
@@ -49,7 +55,11 @@ impl Protocol {
             None if outgoing.head.method() == "HEAD" => Expected::HeadOnly,
             None => Expected::Response,
         });
-        let protocol = Self::Http1 { reader, is_idempotent: is_idempotent(outgoing.head.method()) };
+        let protocol = Self::Http1 {
+            reader,
+            is_idempotent: is_idempotent(outgoing.head.method()),
+            is_extended: rendered.upgrade == Some(Upgrade::Extended),
+        };
         Ok(Rendered { protocol, framing: rendered.body })
     }
 
@@ -57,6 +67,12 @@ impl Protocol {
     pub(crate) fn is_idempotent(&self) -> bool {
         let Self::Http1 { is_idempotent, .. } = self;
         *is_idempotent
+    }
+
+    /// Whether a successful response says that the stream is a tunnel (RFC 8441 section 5).
+    pub(crate) fn is_extended(&self) -> bool {
+        let Self::Http1 { is_extended, .. } = self;
+        *is_extended
     }
 
     /// Begins anew with the response, as the request is sent again.
