@@ -277,7 +277,8 @@ impl Relay {
 
     /// The response is whole: the connection is for other requests.
     fn finish(&mut self, link: Link, server: usize) {
-        if self.is_sent() && self.outlet == Outlet::Open && self.protocol.keeps() {
+        let is_whole = self.is_sent() && self.outlet == Outlet::Open;
+        if is_whole && self.protocol.keeps() && link.is_read_out() {
             self.upstream.keep(server, link);
         } else {
             self.upstream.close(link);
@@ -507,6 +508,9 @@ fn take(
     (answer, interims): (&mut Answer, &mut u8),
     reply: &mut Reply,
 ) -> Result<(), Trouble> {
+    if *answer == Answer::Awaited && bytes.is_empty() {
+        return Err(Trouble::Closed);
+    }
     let mut trouble = None;
     let protocol_is_extended = protocol.is_extended();
     if *answer == Answer::Awaited && !bytes.is_empty() {
@@ -553,7 +557,6 @@ fn take(
     match *answer {
         Answer::Whole if reply.end_relayed() => Ok(()),
         Answer::Whole => Err(Garbled::Cut.into()),
-        Answer::Awaited if bytes.is_empty() => Err(Trouble::Closed),
         _ if bytes.is_empty() => Err(Garbled::Cut.into()),
         _ => Ok(()),
     }

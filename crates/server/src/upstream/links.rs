@@ -251,6 +251,12 @@ impl Link {
         self.waiting.shared.input.get() != Input::Awaited
     }
 
+    /// Whether there is nothing more to be read, not even the end.
+    pub(crate) fn is_read_out(&self) -> bool {
+        // What was received filled the memory exactly, or there is more.
+        !self.has_input() || matches!(self.receive(1, |_| ()), Ok(None))
+    }
+
     /// Has it read although no event has told of input: where a socket takes nothing more, what its peer sent before
     /// may be there, and so may the end.
     pub(crate) fn look(&self) {

@@ -257,17 +257,15 @@ def check_websocket(port):
         client.until(lambda: answer.body == b"hello<early>")
         assert answer.fields[":status"] == "200" and answer.fields["sec-websocket-protocol"] == "chat", answer.fields
         assert "upgrade" not in answer.fields and "sec-websocket-accept" not in answer.fields, answer.fields
-        client.unsent[stream] = (LARGE, [])
         body = LARGE
         while body:
             most = min(client.http.local_flow_control_window(stream), 16384, len(body))
             if most == 0:
-                client.unsent.clear()
+                client.flush()
                 client.step()
                 continue
             client.http.send_data(stream, body[:most])
             body = body[most:]
-        client.unsent.clear()
         client.flush()
         client.until(lambda: len(answer.body) == 12 + len(LARGE))
         assert answer.body[12:] == LARGE

@@ -127,13 +127,15 @@ fn a_body_that_is_cut_is_told_from_a_whole_one() {
         ("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nsome", false),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n", false),
         ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n0\r\n", false),
-        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\nzz\r\n", false),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n|zz\r\n", false),
         ("HTTP/1.1 200 OK\r\n\r\nsome", true),
     ] {
         for resets in [false, true] {
             let (addr, seen) = spoiled(move |peer| {
-                peer.say(response.as_bytes());
-                std::thread::sleep(Duration::from_millis(150));
+                for piece in response.split('|') {
+                    peer.say(piece.as_bytes());
+                    std::thread::sleep(Duration::from_millis(150));
+                }
                 resets
             });
             let site = proxy(addr, ONE);
