@@ -104,6 +104,64 @@ fn a_client_that_leaves_while_the_upstream_has_its_request_ends_that_at_once() {
     assert_eq!(site.stop().applications_cancelled, 5);
 }
 
+/// Does one of many things to a request, and expects no more than that the client is not left hanging.
+fn meddle(addr: SocketAddr, number: u64) {
+    let mut client = Client::new(addr);
+    let target = format!("/{}", number % 7);
+    match number % 5 {
+        0 => client.ask(&format!("GET {target}"), "", b""),
+        1 => client.ask(&format!("POST {target}"), "Content-Length: 5\r\n", b"he"),
+        _ => client.ask(&format!("POST {target}"), "Content-Length: 5\r\n", b"hello"),
+    }
+    match number % 3 {
+        0 => {}
+        1 => std::thread::sleep(Duration::from_millis(number % 11)),
+        _ if number % 5 != 1 => drop(client.until("\r\n\r\n")),
+        _ => {}
+    }
+}
+
+#[test]
+fn no_place_and_no_connection_is_lost_whatever_clients_and_upstreams_do() {
+    let (addr, seen) = tcp(|number, mut peer| {
+        while let Some(asked) = peer.request() {
+            match asked.target() {
+                "/0" => return,
+                "/1" => {
+                    peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nsome");
+                    return if number % 2 == 0 { peer.reset() } else { peer.end() };
+                }
+                "/2" => return peer.reset(),
+                "/3" => std::thread::sleep(Duration::from_millis(5)),
+                "/4" => drop(peer.say(b"stray")),
+                _ => {}
+            }
+            if !peer.answer("good") {
+                return;
+            }
+        }
+    });
+    let text = format!("proxy = {{ to = \"http://{addr}\", connections = 2, queue = 3, keep = 1 }}");
+    let site = site(&text, |options| options.loops = 2);
+    let address = site.addr;
+    let threads: Vec<_> = (0..6_u64)
+        .map(|thread| std::thread::spawn(move || (0..60).for_each(|number| meddle(address, number * 7 + thread * 13))))
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    // All places are there, for requests that come together.
+    wait_until(|| site.counters.read().applications >= 300 || seen.open() <= 2);
+    for _ in 0..5 {
+        wait_until(|| {
+            let mut clients: Vec<Client> = (0..2).map(|_| Client::new(address)).collect();
+            clients.iter_mut().for_each(|client| client.ask("GET /5", "", b""));
+            clients.iter_mut().all(|client| client.reply().status == 200)
+        });
+    }
+    wait_until(|| seen.open() <= 2);
+    site.stop();
+    wait_until(|| seen.open() == 0);
+}
+
 #[test]
 fn a_request_waits_in_the_queue_no_longer_than_it_may() {
     let (addr, _, asked, release) = told();

@@ -12,7 +12,7 @@ const SWITCH: &[u8] =
     b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\nX-A: b\r\n\r\nfirst";
 
 /// Becomes a tunnel where it is asked to, and sends back what comes through it; `bye` ends it.
-fn echoing() -> (SocketAddr, Seen) {
+pub(super) fn echoing() -> (SocketAddr, Seen) {
     tcp(|_, mut peer| {
         while let Some(head) = peer.head() {
             if !head.contains("Upgrade: echo\r\n") {

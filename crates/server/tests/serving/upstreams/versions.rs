@@ -14,6 +14,7 @@ pub(super) fn run(version: &str, site: &Site, words: &[&str]) -> bool {
             Some(python) => (python, site.quic[0].port()),
             None => return false,
         },
+        "tls" => (PathBuf::from("/usr/bin/python3"), site.addr.port()),
         _ => (PathBuf::from("/usr/bin/python3"), site.addrs[CLEAR].port()),
     };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream_cases/ask.py");
@@ -50,7 +51,12 @@ fn upstream() -> (SocketAddr, Seen) {
                 "/204" => peer.say(b"HTTP/1.1 204 No Content\r\n\r\n"),
                 "/304" => peer.say(b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"),
                 "/close" => peer.say(b"HTTP/1.1 200 OK\r\n\r\nhello") && false,
-                "/cut" => peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome") && false,
+                "/cut" => {
+                    peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome");
+                    // The client has the head by then.
+                    std::thread::sleep(std::time::Duration::from_millis(200));
+                    false
+                }
                 "/nothing" => false,
                 "/early" => peer.answer("early"),
                 "/hang" => {
@@ -94,6 +100,16 @@ fn a_stream_that_is_taken_back_ends_its_connection_with_the_upstream_at_once() {
         assert_eq!(site.counters.read().applications_cancelled, 1, "{version}");
         wait_until(|| seen.open() <= 1);
     }
+}
+
+#[test]
+fn a_tunnel_passes_through_tls_with_the_end_of_each_side() {
+    let (addr, seen) = super::tunnels::echoing();
+    let site = secure_proxy(addr, "");
+    run("tls", &site, &["tunnel"]);
+    wait_until(|| seen.open() == 0);
+    let counts = site.stop();
+    assert_eq!((counts.applications_failed, counts.connections_broken), (0, 0), "{counts:?}");
 }
 
 /// Takes the handshake of WebSocket, and sends back what comes.
