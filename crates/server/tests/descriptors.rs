@@ -6,11 +6,16 @@ mod harness;
 
 use harness::{Site, read_reply};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+/// One at a time: the limit is that of the whole process.
+static TURN: Mutex<()> = Mutex::new(());
 
 #[test]
 fn a_lack_of_descriptors_pauses_accepting_without_spinning() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let site = Site::start(&[("a.txt", b"a"), ("b.txt", b"b")], |_| {});
     assert_eq!(site.get("/a.txt").text(), "a");
     let mut streams = site.connect();
@@ -51,6 +56,62 @@ fn a_lack_of_descriptors_pauses_accepting_without_spinning() {
     open.write_all(b"GET /b.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
     assert_eq!(read_reply(&mut open, false).text(), "b", "as soon as there are descriptors again");
     assert_eq!(status_of_stream(&mut streams, 7, "/b.txt"), b"\x88");
+}
+
+/// Answers each request over each connection with the connection's number.
+fn upstream() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+    let addr = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().flatten().enumerate() {
+            std::thread::spawn(move || {
+                let (mut stream, mut head, mut byte) = (stream, Vec::new(), [0]);
+                while stream.read_exact(&mut byte).is_ok() {
+                    head.push(byte[0]);
+                    if head.ends_with(b"\r\n\r\n") {
+                        head.clear();
+                        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{number}");
+                        stream.write_all(answer.as_bytes()).expect("sends");
+                    }
+                }
+            });
+        }
+    });
+    addr
+}
+
+#[test]
+fn a_lack_of_descriptors_is_no_fault_of_an_upstream_and_passes() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (kept, closed) = (upstream(), upstream());
+    let text = format!(
+        "[[host]]\nproxy = {{ to = \"http://{closed}\", keep = 0, connections = 1, queue = 0 }}\n\
+         [[host.path]]\nprefix = \"/kept/\"\nproxy = \"http://{kept}\""
+    );
+    let site = Site::start(&[], |options| {
+        let (folder, listen, io) = (options.root.clone(), options.listen.clone(), options.io);
+        *options = weir_server::parse_configuration(&text, &folder).expect("a configuration");
+        (options.listen, options.loops, options.io, options.root) = (listen, 1, io, folder);
+    });
+    let mut client = site.connect();
+    let mut ask = |path: &str| {
+        client.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).expect("sends");
+        read_reply(&mut client, false)
+    };
+    assert_eq!((ask("/kept/").text(), ask("/").text()), ("0".to_owned(), "0".to_owned()));
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call fills the structure, which lives over it.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    let none = libc::rlimit { rlim_cur: 3, ..limit };
+    // SAFETY: both structures live over the calls, which only read them.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) }, 0);
+    let answers: Vec<_> = (0..3).map(|_| (ask("/").status, ask("/kept/").text())).collect();
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+    assert!(answers.iter().all(|answer| *answer == (503, "0".to_owned())), "{answers:?}");
+    // No place was lost: there is one only.
+    assert_eq!((ask("/").text(), ask("/").text()), ("1".to_owned(), "2".to_owned()));
+    assert_eq!(site.stop().applications_failed, 3);
 }
 
 /// Asks for a path on a stream of HTTP/2, and returns the field :status as it is encoded.

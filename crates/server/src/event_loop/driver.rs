@@ -140,6 +140,8 @@ impl EventLoop {
                 self.begin_round(count + receptions, asks_first);
             }
             self.state.clock.tick();
+            // Also where it slept for long: deadlines begin from here.
+            self.links.set_now(self.state.clock.now_ms);
             self.is_counted &= count + receptions == 0;
             // First of all: a listening socket that is still listed from before stands ahead of a change, and the
             // connection that it brings may ask for what was changed.
@@ -246,7 +248,6 @@ impl EventLoop {
 
     /// Lets the request go on that uses a connection with an upstream.
     fn turn_link(&mut self, token: u64, readiness: Readiness) {
-        self.links.set_now(self.state.clock.now_ms);
         if let Some(address) = self.links.note(token, readiness) {
             self.resume(address);
         }
@@ -297,7 +298,8 @@ impl EventLoop {
             return 0;
         }
         let log_is_empty = self.state.log.as_ref().is_none_or(crate::telemetry::access_log::LogBuffer::is_empty);
-        if self.is_empty() && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
+        let is_idle = self.is_empty() && self.links.is_empty();
+        if is_idle && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
             return -1;
         }
         let sweep_ms = self.next_sweep_ms.saturating_sub(self.state.clock.now_ms).clamp(1, SWEEP_MS);

@@ -131,6 +131,7 @@ impl Reply {
 
     /// Makes the connection, or the stream, a tunnel: what comes and goes from here on is passed on as it is.
     pub(crate) fn switch(&mut self, fields: Vec<u8>) {
+        self.is_bodiless = false;
         self.put_head(ReplyHead { status: 101, fields, length: None, of: HeadOf::Switch });
     }
 
@@ -176,6 +177,16 @@ impl Reply {
         let Stage::Body { left } = self.stage else { return 0 };
         let room = if self.is_full { 0 } else { OFFERED_BYTES_MAX - self.held.len() };
         left.map_or(room, |left| room.min(usize::try_from(left).unwrap_or(usize::MAX)))
+    }
+
+    /// The same where the protocol of the other server knows where the body ends.
+    pub(crate) fn relayed_room(&self) -> usize {
+        if self.room() == 0 { 0 } else { OFFERED_BYTES_MAX - self.held.len() }
+    }
+
+    /// Whether the head was written, so that what follows the request belongs to a tunnel.
+    pub(crate) fn has_given_head(&self) -> bool {
+        self.stage != Stage::Awaited && self.head.is_none()
     }
 
     /// Gives bytes of the body; returns how many there was room for.

@@ -218,16 +218,14 @@ impl Stream {
 
     /// Writes interim responses, each in a frame of its own; whether the response is still to come.
     fn give_interims(&mut self, out: &mut Vec<u8>, table_is_due: &mut bool) -> bool {
-        if !self.exchange.is_awaited() {
-            return false;
-        }
+        // Also where the response is whole already, as it came with them.
         for head in self.exchange.take_interims() {
             let mut block = start_of_block(table_is_due);
             encode::block(&head, &mut block);
             frame::head(out, block.len(), kind::HEADERS, flag::END_HEADERS, self.id);
             out.extend_from_slice(&block);
         }
-        self.exchange.response.head.is_empty()
+        self.exchange.is_awaited() && self.exchange.response.head.is_empty()
     }
 
     /// Says that the client may send the body that it holds back.

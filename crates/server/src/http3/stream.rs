@@ -158,7 +158,8 @@ impl Stream {
         if self.exchange.is_awaited() && self.exchange.go_on(clock).is_err() {
             return Step::Broken;
         }
-        if self.output == Output::Head && self.unsent.is_empty() && self.exchange.is_awaited() {
+        // Also where the response is whole already, as it came with them.
+        if self.output == Output::Head && self.unsent.is_empty() {
             self.unsent = self.interims();
         }
         let mut taken = 0;

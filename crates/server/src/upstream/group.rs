@@ -100,7 +100,7 @@ impl Upstream {
         let mut idle = self.idle.borrow_mut();
         let has_room = |kept: &VecDeque<Idle>| kept.len() < pool.idle_max;
         let is_enough = self.common.open.load(Ordering::Relaxed) <= self.common.places_max();
-        match idle.get_mut(server).filter(|kept| is_enough && has_room(kept) && !link.has_input()) {
+        match idle.get_mut(server).filter(|kept| is_enough && has_room(kept)) {
             Some(kept) => {
                 link.set_user(None);
                 let idle_ms = u64::try_from(self.common.rules.timeouts.idle.as_millis()).unwrap_or(u64::MAX);

@@ -37,8 +37,10 @@ pub(crate) struct Relay {
     /// Bytes of these that were sent.
     sent: usize,
     request: Sent,
-    /// Servers that were tried.
+    outlet: Outlet,
+    /// Servers that were tried before.
     tries: u8,
+    choice: Choice,
     interims: u8,
     is_idempotent: bool,
     answer: Answer,
@@ -74,6 +76,22 @@ enum Sent {
     Body,
     /// All of it was written, and perhaps not sent.
     Written,
+}
+
+/// Whether the upstream takes the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outlet {
+    Open,
+    /// Nothing more of it. It may have answered before.
+    Broken,
+}
+
+/// Which connections with a server will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Any,
+    /// One that was kept has failed.
+    New,
 }
 
 /// How far the response is.
@@ -145,7 +163,9 @@ impl Relay {
             out,
             sent: 0,
             request: Sent::Head,
+            outlet: Outlet::Open,
             tries: 0,
+            choice: Choice::Any,
             interims: 0,
             is_idempotent: is_idempotent(head.method()),
             answer: Answer::Awaited,
@@ -183,7 +203,7 @@ impl Relay {
     /// Takes a connection that is kept, or begins to make one.
     fn connect(&mut self) -> Result<(), Trouble> {
         let server = usize::from(self.tries) % self.upstream.common.rules.servers.len();
-        if self.tries == 0
+        if self.choice == Choice::Any
             && let Some(link) = self.upstream.take_kept(server, self.address)
         {
             self.begin_there(link, server, true);
@@ -201,7 +221,7 @@ impl Relay {
 
     fn begin_there(&mut self, link: Link, server: usize, is_kept: bool) {
         link.set_deadline(self.until(self.upstream.common.rules.timeouts.send));
-        self.sent = 0;
+        (self.sent, self.outlet) = (0, Outlet::Open);
         self.stage = Stage::There { link, server, is_kept };
     }
 
@@ -254,8 +274,7 @@ impl Relay {
                     // A connection that was kept may have been closed by its server at the same moment.
                     let is_stale = is_kept && matches!(trouble, Trouble::Closed | Trouble::Broken(_));
                     if is_stale && self.may_repeat() {
-                        self.tries = 1;
-                        self.stage = Stage::Placed;
+                        (self.choice, self.stage) = (Choice::New, Stage::Placed);
                         return Ok(true);
                     }
                     Err(trouble)
@@ -297,8 +316,8 @@ impl Relay {
 
     /// The response is whole: the connection is for other requests.
     fn finish(&mut self, link: Link, server: usize) {
-        let is_sent = self.request == Sent::Written && self.sent == self.out.len();
-        if is_sent && self.protocol.keeps() {
+        let is_whole = self.is_sent() && self.outlet == Outlet::Open;
+        if is_whole && self.protocol.keeps() && link.is_read_out() {
             self.upstream.keep(server, link);
         } else {
             self.upstream.close(link);
@@ -306,25 +325,41 @@ impl Relay {
         self.permit = None;
     }
 
+    /// Whether all of the request has gone out.
+    fn is_sent(&self) -> bool {
+        self.request == Sent::Written && self.sent == self.out.len()
+    }
+
     fn exchange(&mut self, link: &mut Link, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Trouble> {
         if self.answer == Answer::Tunnel {
             return self.tunnel(link, body, reply);
         }
-        let sent = self.send(link, body);
-        let has_moved = match &sent {
-            Ok(moved) => *moved,
-            // It may have answered before it closed its side.
-            Err(_) => false,
-        };
-        let received = self.receive(link, reply)?;
-        if self.answer == Answer::Whole {
-            return Ok(());
+        let interims = self.interims;
+        let has_sent = self.outlet == Outlet::Open
+            && self.send(link, body).unwrap_or_else(|_| {
+                // It may have answered before it closed its side; otherwise its end is there to be read.
+                self.outlet = Outlet::Broken;
+                link.look();
+                true
+            });
+        let has_received = self.receive(link, reply)?;
+        match self.answer {
+            Answer::Whole => Ok(()),
+            Answer::Tunnel => self.begin_tunnel(link),
+            Answer::Awaited | Answer::Begun => self.watch(link, has_sent || self.interims > interims, reply),
+            Answer::Body => self.watch(link, has_sent || has_received, reply),
         }
-        sent.map_err(|error| if self.answer == Answer::Awaited { closed(error) } else { Trouble::Broken(error) })?;
-        if self.answer == Answer::Tunnel {
-            return self.tunnel(link, body, reply);
+    }
+
+    /// The upstream speaks another protocol from here on. The first bytes pass once the client knows.
+    fn begin_tunnel(&mut self, link: &Link) -> Result<(), Trouble> {
+        if !self.is_sent() {
+            return Err(Garbled::Head("it changes protocols before it has the whole request").into());
         }
-        self.watch(link, has_moved || received, reply)
+        // The client has its side open again.
+        self.request = Sent::Body;
+        link.set_deadline(self.until(self.upstream.common.rules.timeouts.tunnel));
+        Ok(())
     }
 
     /// Sends as much of the request as the upstream takes; whether that was anything.
@@ -363,7 +398,8 @@ impl Relay {
             return false;
         }
         if self.framing != BodyFraming::Framed {
-            if body.is_ended() {
+            // What comes behind the head of an extended CONNECT is of the tunnel.
+            if self.framing == BodyFraming::None || body.is_ended() {
                 self.request = Sent::Written;
             }
             return false;
@@ -394,7 +430,8 @@ impl Relay {
             let room = match self.answer {
                 Answer::Awaited | Answer::Begun if reply.is_blocked() => 0,
                 Answer::Awaited | Answer::Begun => RECEIVED_BYTES_MAX,
-                _ => reply.room(),
+                // With room for more than is left of the body, all that there is was read once it ends.
+                _ => reply.relayed_room(),
             };
             if room == 0 {
                 break;
@@ -412,10 +449,11 @@ impl Relay {
         Ok(has_moved)
     }
 
-    /// Sets the deadline of what is waited for now, or finds that it is over.
+    /// Sets the deadline of what is waited for now, or finds that it is over. What comes of a head does not make its time
+    /// longer.
     fn watch(&self, link: &Link, has_moved: bool, reply: &Reply) -> Result<(), Trouble> {
         let timeouts = &self.upstream.common.rules.timeouts;
-        let is_sent = self.request == Sent::Written && self.sent == self.out.len();
+        let is_sent = self.is_sent() || self.outlet == Outlet::Broken;
         let (time, late) = match self.answer {
             // The client has its own time, for its body and for what it takes.
             Answer::Awaited | Answer::Begun if !is_sent && link.has_room() => (Duration::MAX, Trouble::SendLate),
@@ -432,21 +470,38 @@ impl Relay {
         Ok(())
     }
 
-    /// Passes bytes on in both directions.
-    fn tunnel(&mut self, link: &mut Link, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Trouble> {
+    /// Gives the upstream what the client has said through a tunnel; whether that was anything.
+    fn send_through(&mut self, link: &mut Link, body: &mut RequestBody) -> bool {
         let mut has_moved = false;
         while !body.bytes().is_empty() {
-            let sent = link.send(&[IoSlice::new(body.bytes())]).map_err(Trouble::Broken)?;
-            if sent == 0 {
-                break;
+            let sent = match self.outlet {
+                Outlet::Open => link.send(&[IoSlice::new(body.bytes())]),
+                Outlet::Broken => Ok(body.bytes().len()),
+            };
+            match sent {
+                Ok(0) => break,
+                Ok(sent) => body.take(sent),
+                Err(_) => {
+                    // What it has said before is there to be read.
+                    self.outlet = Outlet::Broken;
+                    link.look();
+                }
             }
             has_moved = true;
-            body.take(sent);
         }
         if body.is_ended() && self.request != Sent::Written {
             self.request = Sent::Written;
             epoll::end_side(link.fd());
         }
+        has_moved
+    }
+
+    /// Passes bytes on in both directions.
+    fn tunnel(&mut self, link: &mut Link, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Trouble> {
+        if !reply.has_given_head() {
+            return Ok(());
+        }
+        let mut has_moved = self.send_through(link, body);
         while link.has_input() && reply.room() > 0 {
             let received = link.receive(reply.room(), |bytes| {
                 reply.write(bytes);
@@ -484,7 +539,7 @@ impl Relay {
         self.tell(trouble);
         if is_unsent && usize::from(self.tries) + 1 < self.upstream.common.rules.servers.len() {
             self.tries += 1;
-            self.stage = Stage::Placed;
+            (self.choice, self.stage) = (Choice::Any, Stage::Placed);
             return Ok(());
         }
         self.permit = None;
@@ -500,7 +555,11 @@ fn take(
     (answer, interims): (&mut Answer, &mut u8),
     (reply, upstream): (&mut Reply, &Upstream),
 ) -> Result<(), Trouble> {
+    if *answer == Answer::Awaited && bytes.is_empty() {
+        return Err(Trouble::Closed);
+    }
     let (mut trouble, mut log) = (None, Vec::new());
+    let protocol_is_extended = protocol.is_extended();
     if *answer == Answer::Awaited && !bytes.is_empty() {
         *answer = Answer::Begun;
     }
@@ -513,6 +572,10 @@ fn take(
                 reply.interim(status, fields);
             }
         }
+        Said::Head(head) if (200..300).contains(&head.status) && protocol_is_extended => {
+            // The client would take it for a tunnel (RFC 8441 section 5).
+            trouble = Some(Garbled::Head("it does not change the protocol, and refuses that with no error"));
+        }
         Said::Head(head) if head.status == 101 => {
             reply.switch(head.fields);
             *answer = Answer::Tunnel;
@@ -521,6 +584,7 @@ fn take(
             reply.relay(head.status, head.fields, head.length);
             *answer = Answer::Body;
         }
+        Said::Body(_) if trouble.is_some() => {}
         Said::Body(content) => {
             let taken = reply.write(content);
             debug_assert_eq!(taken, content.len(), "no more is received than there is room for");
@@ -544,7 +608,6 @@ fn take(
     match *answer {
         Answer::Whole if reply.end_relayed() => Ok(()),
         Answer::Whole => Err(Garbled::Cut.into()),
-        Answer::Awaited if bytes.is_empty() => Err(Trouble::Closed),
         _ if bytes.is_empty() => Err(Garbled::Cut.into()),
         _ => Ok(()),
     }

@@ -181,10 +181,10 @@ impl Links {
         self.now_ms.get()
     }
 
-    /// How many links there are, idle ones included.
-    pub(crate) fn len(&self) -> usize {
+    /// Whether there are none, not even idle ones.
+    pub(crate) fn is_empty(&self) -> bool {
         let slots = self.slots.borrow();
-        slots.all.len() - slots.free.len()
+        slots.all.len() == slots.free.len()
     }
 }
 
@@ -253,6 +253,18 @@ impl Link {
     /// Whether it may have something to be read.
     pub(crate) fn has_input(&self) -> bool {
         self.waiting.shared.input.get() != Input::Awaited
+    }
+
+    /// Whether there is nothing more to be read, not even the end.
+    pub(crate) fn is_read_out(&self) -> bool {
+        // What was received filled the memory exactly, or there is more.
+        !self.has_input() || matches!(self.receive(1, |_| ()), Ok(None))
+    }
+
+    /// Has it read although no event has told of input: where a socket takes nothing more, what its peer sent before
+    /// may be there, and so may the end.
+    pub(crate) fn look(&self) {
+        self.waiting.shared.input.set(Input::Ended);
     }
 
     /// Whether it may take output.

@@ -6,6 +6,7 @@ use super::gateway::response::{ClosingResponse, Wants};
 use super::http1::chunks;
 use super::http1::request::{self as http1_request, Coming, Forwarding, Peer, Style};
 use super::http1::response::{Expected, Reader};
+use super::http1::upgrade::Upgrade;
 use super::message::{BodyFraming, Garbled, Outgoing, Said};
 use super::scripts::Scripts;
 use super::settings::{ForwardingFields, Speaks};
@@ -15,7 +16,11 @@ use crate::exchange::request_body::RequestBody;
 /// What is spoken for one request.
 #[derive(Debug)]
 pub(crate) enum Protocol {
-    Http1(Reader),
+    Http1 {
+        reader: Reader,
+        /// It is an extended CONNECT of the client.
+        is_extended: bool,
+    },
     FastCgi(FastCgiResponse),
     /// SCGI and uwsgi, whose bodies go out as they are.
     Closing(ClosingResponse),
@@ -109,13 +114,19 @@ impl Protocol {
             None if outgoing.head.method() == "HEAD" => Expected::HeadOnly,
             None => Expected::Response,
         });
-        Ok(Rendered { protocol: Self::Http1(reader), framing: rendered.body })
+        let is_extended = rendered.upgrade == Some(Upgrade::Extended);
+        Ok(Rendered { protocol: Self::Http1 { reader, is_extended }, framing: rendered.body })
+    }
+
+    /// Whether a successful response says that the stream is a tunnel (RFC 8441 section 5).
+    pub(crate) fn is_extended(&self) -> bool {
+        matches!(self, Self::Http1 { is_extended: true, .. })
     }
 
     /// Writes bytes of the body, framed.
     pub(crate) fn write_body(&self, content: &[u8], out: &mut Vec<u8>) {
         match self {
-            Self::Http1(_) => chunks::write_chunk(content, out),
+            Self::Http1 { .. } => chunks::write_chunk(content, out),
             Self::FastCgi(_) => fastcgi::request::write_body(content, out),
             Self::Closing(_) => out.extend_from_slice(content),
         }
@@ -124,7 +135,7 @@ impl Protocol {
     /// Writes the end of the body.
     pub(crate) fn end_body(&self, body: &RequestBody, out: &mut Vec<u8>) {
         match self {
-            Self::Http1(_) => chunks::end_chunks(body.trailers(), out),
+            Self::Http1 { .. } => chunks::end_chunks(body.trailers(), out),
             Self::FastCgi(_) => fastcgi::request::end_body(out),
             Self::Closing(_) => {}
         }
@@ -137,7 +148,7 @@ impl Protocol {
     /// [`Garbled`] if they are none of a response.
     pub(crate) fn read(&mut self, input: &[u8], say: &mut impl FnMut(Said<'_>)) -> Result<usize, Garbled> {
         match self {
-            Self::Http1(reader) => reader.read(input, say),
+            Self::Http1 { reader, .. } => reader.read(input, say),
             Self::FastCgi(reader) => reader.read(input, say),
             Self::Closing(reader) => reader.read(input, say),
         }
@@ -150,7 +161,7 @@ impl Protocol {
     /// [`Garbled::Cut`] if the response is not whole.
     pub(crate) fn end_of_input(&mut self, say: &mut impl FnMut(Said<'_>)) -> Result<(), Garbled> {
         match self {
-            Self::Http1(reader) => reader.end_of_input(say),
+            Self::Http1 { reader, .. } => reader.end_of_input(say),
             Self::FastCgi(reader) => reader.end_of_input(say),
             Self::Closing(reader) => reader.end_of_input(say),
         }
@@ -159,7 +170,7 @@ impl Protocol {
     /// Whether the connection can take another request.
     pub(crate) fn keeps(&self) -> bool {
         match self {
-            Self::Http1(reader) => reader.keeps(),
+            Self::Http1 { reader, .. } => reader.keeps(),
             Self::FastCgi(reader) => reader.keeps(),
             Self::Closing(_) => false,
         }

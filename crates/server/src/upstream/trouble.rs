@@ -44,6 +44,12 @@ pub(crate) enum Trouble {
     QueueLate,
 }
 
+/// Whether this server lacks descriptors, memory or ports, and the upstream is well.
+fn is_own_lack(error: &io::Error) -> bool {
+    const LACKS: [i32; 5] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EADDRNOTAVAIL];
+    error.raw_os_error().is_some_and(|code| LACKS.contains(&code))
+}
+
 impl Trouble {
     /// The status that the client gets if nothing was sent to it yet.
     pub(crate) fn status(&self) -> u16 {
@@ -52,6 +58,7 @@ impl Trouble {
             Self::Full | Self::QueueLate => 503,
             Self::NoLength => 411,
             Self::Unsendable(status) => *status,
+            Self::Connect(error) if is_own_lack(error) => 503,
             Self::Connect(_) | Self::Closed | Self::Broken(_) | Self::Garbled(_) => 502,
         }
     }

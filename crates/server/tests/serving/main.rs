@@ -23,4 +23,5 @@ mod tables;
 mod throttle;
 mod throttle_streams;
 mod tls;
+mod upstreams;
 mod validators;

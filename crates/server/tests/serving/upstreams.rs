@@ -1,0 +1,10 @@
+//! Requests that go to upstreams over HTTP/1.1, and what becomes of them when an upstream does not do its part.
+
+mod bodies;
+mod faults;
+mod kept;
+mod messages;
+mod queues;
+mod scripted;
+mod tunnels;
+mod versions;

@@ -1,0 +1,326 @@
+//! Upstreams that do what a test says, byte by byte, and sites that ask them.
+
+use crate::applications::secure;
+use crate::harness::{Reply, Site, connect};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use weir_server::{Options, parse_configuration};
+
+/// How long something may take on a busy machine that comes at once.
+pub(super) const SOON: Duration = Duration::from_secs(10);
+
+/// What an upstream listens to, and how many connections it has seen.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    accepted: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
+}
+
+impl Seen {
+    pub(super) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Connections whose script has ended.
+    pub(super) fn ended(&self) -> usize {
+        self.ended.load(Ordering::SeqCst)
+    }
+
+    /// Connections whose script goes on.
+    pub(super) fn open(&self) -> usize {
+        self.accepted() - self.ended()
+    }
+}
+
+/// One connection of an upstream.
+pub(super) struct Peer {
+    socket: Socket,
+    received: Vec<u8>,
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    fn read(&mut self, bytes: &mut [u8]) -> usize {
+        match self {
+            Self::Tcp(socket) => socket.read(bytes).unwrap_or(0),
+            Self::Unix(socket) => socket.read(bytes).unwrap_or(0),
+        }
+    }
+}
+
+/// A request as an upstream got it.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
+    pub(super) trailers: String,
+}
+
+impl Asked {
+    pub(super) fn line(&self) -> &str {
+        self.head.split("\r\n").next().unwrap_or_default()
+    }
+
+    pub(super) fn target(&self) -> &str {
+        self.line().split(' ').nth(1).unwrap_or_default()
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        field(&self.head, name)
+    }
+}
+
+fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
+    let lines = head.split("\r\n").filter_map(|line| line.split_once(": "));
+    lines.filter(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+}
+
+impl Peer {
+    /// Bytes as they come; none are the end.
+    pub(super) fn some(&mut self) -> Vec<u8> {
+        if !self.received.is_empty() {
+            return std::mem::take(&mut self.received);
+        }
+        let mut bytes = vec![0; 64 << 10];
+        let count = self.socket.read(&mut bytes);
+        bytes.truncate(count);
+        bytes
+    }
+
+    /// So many bytes; fewer at the end.
+    pub(super) fn exactly(&mut self, count: usize) -> Vec<u8> {
+        while self.received.len() < count {
+            let more = {
+                let mut bytes = vec![0; 64 << 10];
+                let count = self.socket.read(&mut bytes);
+                bytes.truncate(count);
+                bytes
+            };
+            if more.is_empty() {
+                break;
+            }
+            self.received.extend_from_slice(&more);
+        }
+        let rest = self.received.split_off(count.min(self.received.len()));
+        std::mem::replace(&mut self.received, rest)
+    }
+
+    fn until(&mut self, end: &[u8]) -> Option<Vec<u8>> {
+        loop {
+            if let Some(at) = self.received.windows(end.len()).position(|window| window == end) {
+                return Some(self.exactly(at + end.len()));
+            }
+            let before = self.received.len();
+            let held = self.exactly(before + 1);
+            if held.len() == before {
+                return None;
+            }
+            self.received.splice(..0, held);
+        }
+    }
+
+    /// The head of the next request.
+    pub(super) fn head(&mut self) -> Option<String> {
+        self.until(b"\r\n\r\n").map(|head| String::from_utf8(head).expect("text"))
+    }
+
+    /// The next request with its body.
+    pub(super) fn request(&mut self) -> Option<Asked> {
+        let head = self.head()?;
+        let (mut body, mut trailers) = (Vec::new(), String::new());
+        if field(&head, "transfer-encoding") == Some("chunked") {
+            loop {
+                let line = String::from_utf8(self.until(b"\r\n")?).expect("text");
+                let size = usize::from_str_radix(line.trim(), 16).expect("a size");
+                if size == 0 {
+                    break;
+                }
+                let chunk = self.exactly(size + 2);
+                body.extend_from_slice(&chunk[..chunk.len().min(size)]);
+            }
+            while let Some(line) = self.until(b"\r\n").filter(|line| line != b"\r\n") {
+                trailers.push_str(&String::from_utf8(line).expect("text"));
+            }
+        } else if let Some(length) = field(&head, "content-length") {
+            body = self.exactly(length.parse().expect("a length"));
+        }
+        Some(Asked { head, body, trailers })
+    }
+
+    /// Sends bytes; whether they were taken.
+    pub(super) fn say(&mut self, bytes: &[u8]) -> bool {
+        match &mut self.socket {
+            Socket::Tcp(socket) => socket.write_all(bytes).is_ok(),
+            Socket::Unix(socket) => socket.write_all(bytes).is_ok(),
+        }
+    }
+
+    pub(super) fn answer(&mut self, body: &str) -> bool {
+        self.say(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).as_bytes())
+    }
+
+    /// Ends its own side.
+    pub(super) fn end(&mut self) {
+        // A connection that has ended already ends as well.
+        let _ = match &self.socket {
+            Socket::Tcp(socket) => socket.shutdown(Shutdown::Write),
+            Socket::Unix(socket) => socket.shutdown(Shutdown::Write),
+        };
+    }
+
+    /// Waits until the server has closed; the bytes that came before.
+    pub(super) fn rest(&mut self) -> Vec<u8> {
+        let mut all = Vec::new();
+        loop {
+            let some = self.some();
+            if some.is_empty() {
+                return all;
+            }
+            all.extend_from_slice(&some);
+        }
+    }
+
+    /// Has the connection reset when it is dropped.
+    pub(super) fn reset(self) {
+        let Socket::Tcp(socket) = &self.socket else { return };
+        socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO)).expect("sets");
+    }
+}
+
+/// An upstream at a port of its own.
+pub(super) fn tcp(script: impl Fn(usize, Peer) + Send + Sync + 'static) -> (SocketAddr, Seen) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+    let addr = listener.local_addr().expect("an address");
+    (addr, run(move || listener.accept().ok().map(|(socket, _)| Socket::Tcp(socket)), script))
+}
+
+/// An upstream at a Unix socket.
+pub(super) fn unix(path: &Path, script: impl Fn(usize, Peer) + Send + Sync + 'static) -> Seen {
+    let listener = UnixListener::bind(path).expect("binds");
+    run(move || listener.accept().ok().map(|(socket, _)| Socket::Unix(socket)), script)
+}
+
+fn run(
+    accept: impl Fn() -> Option<Socket> + Send + 'static,
+    script: impl Fn(usize, Peer) + Send + Sync + 'static,
+) -> Seen {
+    let seen = Seen::default();
+    let (counts, script) = (seen.clone(), Arc::new(script));
+    // It ends with the process.
+    std::thread::spawn(move || {
+        while let Some(socket) = accept() {
+            if let Socket::Tcp(socket) = &socket {
+                socket.set_nodelay(true).expect("sets");
+            }
+            let number = counts.accepted.fetch_add(1, Ordering::SeqCst);
+            let (counts, script) = (counts.clone(), Arc::clone(&script));
+            std::thread::spawn(move || {
+                script(number, Peer { socket, received: Vec::new() });
+                counts.ended.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+    });
+    seen
+}
+
+/// An upstream that answers each request by what it was asked.
+pub(super) fn telling() -> (SocketAddr, Seen) {
+    tcp(|number, mut peer| {
+        while let Some(asked) = peer.request() {
+            let text = format!("{number} {} {}", asked.line(), asked.body.len());
+            if !peer.answer(&text) {
+                return;
+            }
+        }
+    })
+}
+
+/// A site whose host has this in its table.
+pub(super) fn site(host: &str, change: impl FnOnce(&mut Options)) -> Site {
+    let text = format!("[[host]]\n{host}\n");
+    Site::start(&[("a.txt", b"file")], |options| {
+        let (folder, listen, io) = (options.root.clone(), options.listen.clone(), options.io);
+        *options = parse_configuration(&text, &folder).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
+        (options.listen, options.loops, options.io, options.root) = (listen, 1, io, folder);
+        change(options);
+    })
+}
+
+/// A site whose host asks this upstream, with these settings of it.
+pub(super) fn proxy(addr: SocketAddr, settings: &str) -> Site {
+    site(&format!("proxy = {{ to = \"http://{addr}\"{settings} }}"), |_| {})
+}
+
+/// The same, encrypted and over HTTP/3 as well; the second address is in the clear.
+pub(super) fn secure_proxy(addr: SocketAddr, settings: &str) -> Site {
+    site(&format!("proxy = {{ to = \"http://{addr}\"{settings} }}"), secure)
+}
+
+/// A client of HTTP/1.1 that keeps its connection.
+pub(super) struct Client {
+    pub(super) stream: TcpStream,
+}
+
+impl Client {
+    pub(super) fn new(addr: SocketAddr) -> Self {
+        Self { stream: connect(addr) }
+    }
+
+    pub(super) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).expect("sends");
+    }
+
+    pub(super) fn ask(&mut self, line: &str, fields: &str, body: &[u8]) {
+        self.send([format!("{line} HTTP/1.1\r\nHost: a.org\r\n{fields}\r\n").as_bytes(), body].concat());
+    }
+
+    pub(super) fn get(&mut self, target: &str) -> Reply {
+        self.ask(&format!("GET {target}"), "", b"");
+        self.reply()
+    }
+
+    /// A response whose body has a length.
+    pub(super) fn reply(&mut self) -> Reply {
+        crate::harness::read_reply(&mut self.stream, false)
+    }
+
+    /// Bytes up to and with this end.
+    pub(super) fn until(&mut self, end: &str) -> String {
+        let (mut all, mut byte) = (Vec::new(), [0]);
+        while !all.ends_with(end.as_bytes()) {
+            if let Err(error) = self.stream.read_exact(&mut byte) {
+                panic!("{error} behind {:?}", String::from_utf8_lossy(&all));
+            }
+            all.push(byte[0]);
+        }
+        String::from_utf8_lossy(&all).into_owned()
+    }
+
+    /// What comes until the end, and whether that is a reset.
+    pub(super) fn rest(&mut self) -> (Vec<u8>, bool) {
+        let mut all = Vec::new();
+        let ended = self.stream.read_to_end(&mut all);
+        (all, ended.is_err())
+    }
+}
+
+/// Bytes of which each place has another one.
+pub(super) fn pattern(count: usize) -> Vec<u8> {
+    (0..count as u32).map(|i| (i % 251) as u8 ^ (i >> 13) as u8).collect()
+}
+
+/// Does something, and says how long it took.
+pub(super) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let begin = Instant::now();
+    let result = work();
+    (result, begin.elapsed())
+}
