@@ -3,7 +3,6 @@
 //!
 //! getaddrinfo does not say how long an answer holds, so that the configuration does (`resolve`). If a name cannot be
 //! looked up, the last addresses stay.
-#![cfg_attr(not(test), expect(dead_code, reason = "wired by the handler"))]
 
 use std::fmt;
 use std::io;

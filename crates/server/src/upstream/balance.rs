@@ -9,7 +9,6 @@
 //!   Zadimoghaddam: Consistent hashing with bounded loads, 2018): a server that has a quarter more than its share
 //!   under way leaves further requests to the next one of their order.
 //! - *sticky*: a cookie names the server by a keyed hash, which tells nothing of its address.
-#![cfg_attr(not(test), expect(dead_code, reason = "wired by the handler"))]
 
 use super::settings::{Balance, HashOf, SERVERS_MAX, UpstreamServer};
 use crate::http::access::masked;

@@ -1,8 +1,11 @@
 //! What all loops share of an upstream.
 
+use super::concurrency::MeasuredLimit;
 use super::gate::Gate;
 use super::gateway::settings::{Gateway, Split};
-use super::settings::{Place, UpstreamRules};
+use super::health::Health;
+use super::retry::Budget;
+use super::settings::{LimitBy, Place, UpstreamRules};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -14,6 +17,12 @@ pub(crate) struct Common {
     pub(crate) gateway: Option<Gateway>,
     /// Places for requests under way, and the queue for them.
     pub(crate) gate: Arc<Gate>,
+    /// Which servers can be asked.
+    pub(super) health: Health,
+    /// How many requests may be sent once more.
+    pub(super) budget: Budget,
+    /// Bounds on requests under way, by server; empty where the rules bound them alone.
+    pub(super) limits: Vec<MeasuredLimit>,
     /// Open connections, idle ones included.
     pub(crate) open: AtomicU32,
 }
@@ -32,7 +41,17 @@ impl Common {
             gateway.params.clone_from(&said.params);
             gateway
         });
-        Self { rules, gateway, gate: Arc::default(), open: AtomicU32::new(0) }
+        let servers = rules.servers.len();
+        let health = Health::new(rules.health.clone(), servers);
+        let limits = match rules.pool.limit {
+            LimitBy::Rule => Vec::new(),
+            LimitBy::Measured => {
+                let max = u32::try_from(rules.pool.connections_max).unwrap_or(u32::MAX);
+                (0..servers).map(|_| MeasuredLimit::new(max)).collect()
+            }
+        };
+        let budget = Budget::default();
+        Self { rules, gateway, gate: Arc::default(), health, budget, limits, open: AtomicU32::new(0) }
     }
 
     /// Whether addresses of its servers have to be looked up.
@@ -42,6 +61,9 @@ impl Common {
 
     /// Requests that may be under way at once.
     pub(crate) fn places_max(&self) -> u32 {
+        if !self.limits.is_empty() {
+            return self.limits.iter().map(MeasuredLimit::limit).fold(0, u32::saturating_add);
+        }
         let all = self.rules.pool.connections_max.saturating_mul(self.rules.servers.len());
         u32::try_from(all).unwrap_or(u32::MAX)
     }

@@ -14,7 +14,6 @@
 //! Only windows count in which the limit holds requests back; with less load it stays. All loops share one limit: a
 //! loop that raised its own would gain throughput from the others, and all would rise without end. The same holds for
 //! other clients of the server, which is why the configuration's bound stays above it.
-#![cfg_attr(not(test), expect(dead_code, reason = "wired by the handler"))]
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -5,6 +5,7 @@ use crate::exchange::wakes::Address;
 use crate::http::target::{self, Target};
 use crate::io::epoll;
 use crate::upstream::address::{Reading, Resolved};
+use crate::upstream::balance::Balancer;
 use crate::upstream::common::Common;
 use crate::upstream::handler::Relay;
 use crate::upstream::links::{Link, Links};
@@ -25,6 +26,7 @@ pub(crate) struct Upstream {
     pub(super) common: Arc<Common>,
     pub(super) links: Rc<Links>,
     pub(super) scripts: Scripts,
+    pub(super) balancer: RefCell<Balancer>,
     /// Connections without a request, by server; the one that has been idle longest is in front.
     idle: RefCell<Vec<VecDeque<Idle>>>,
     /// Addresses of servers that have a name, with what was read of them last.
@@ -49,7 +51,15 @@ impl Upstream {
             Some((resolver.name(name, *port, common.rules.resolve_every)?, RefCell::default()))
         };
         let names = servers.iter().map(name).collect();
-        Rc::new(Self { common, links, scripts: Scripts::default(), idle: RefCell::new(idle), names })
+        let balancer = Balancer::new(common.rules.balance.clone(), servers, &secret());
+        Rc::new(Self {
+            common,
+            links,
+            scripts: Scripts::default(),
+            balancer: RefCell::new(balancer),
+            idle: RefCell::new(idle),
+            names,
+        })
     }
 
     /// Whether it is what these rules say, so that a reload leaves it as it is.
@@ -150,6 +160,16 @@ impl Upstream {
         self.common.open.fetch_add(1, Ordering::Relaxed);
         Ok((link, is_connected))
     }
+}
+
+/// What the cookies that keep clients with servers are made with: the same after a restart, and not known elsewhere
+/// (machine-id(5)). A machine without such a number keeps no client over a restart.
+fn secret() -> [u8; 32] {
+    let own = std::fs::read("/etc/machine-id").unwrap_or_else(|_| std::process::id().to_ne_bytes().to_vec());
+    let digest = ring::digest::digest(&ring::digest::SHA256, &[b"weir upstreams ", &*own].concat());
+    let mut secret = [0; 32];
+    secret.copy_from_slice(digest.as_ref());
+    secret
 }
 
 impl Drop for Upstream {

@@ -1,13 +1,16 @@
 //! One request on its way to an upstream and back: it waits for a place, takes a connection, sends, receives, and gives
 //! the connection back.
 
+use super::attempt::Attempt;
+use super::balance::Key;
+use super::common::Common;
 use super::gate::{Entry, Permit, Ticket};
 use super::group::Upstream;
 use super::links::{Link, RECEIVED_BYTES_MAX, Waiting};
 use super::message::{BodyFraming, Garbled, Outgoing, Said};
 use super::owned_head::OwnedHead;
 use super::protocol::{Known, Protocol, Rendered, Unsendable};
-use super::retry::is_idempotent;
+use super::retry::{self, Body, Came, Failed, is_idempotent};
 use super::trouble::Trouble;
 use crate::exchange::application::{Aborted, Caller, Handler, RequestHead, Wake};
 use crate::exchange::reply::Reply;
@@ -38,8 +41,12 @@ pub(crate) struct Relay {
     sent: usize,
     request: Sent,
     outlet: Outlet,
-    /// Servers that were tried before.
-    tries: u8,
+    /// Servers that were tried before, by their bits.
+    tried: u64,
+    tries: u32,
+    key: Key,
+    attempt: Option<Attempt>,
+    is_secure: bool,
     choice: Choice,
     interims: u8,
     is_idempotent: bool,
@@ -164,7 +171,11 @@ impl Relay {
             sent: 0,
             request: Sent::Head,
             outlet: Outlet::Open,
-            tries: 0,
+            tried: 0,
+            tries: 1,
+            key: upstream.key(head, target),
+            attempt: None,
+            is_secure: head.is_secure,
             choice: Choice::Any,
             interims: 0,
             is_idempotent: is_idempotent(head.method()),
@@ -202,7 +213,9 @@ impl Relay {
 
     /// Takes a connection that is kept, or begins to make one.
     fn connect(&mut self) -> Result<(), Trouble> {
-        let server = usize::from(self.tries) % self.upstream.common.rules.servers.len();
+        let attempt = self.upstream.attempt(self.key, self.tried);
+        let server = attempt.server();
+        self.attempt = Some(attempt);
         if self.choice == Choice::Any
             && let Some(link) = self.upstream.take_kept(server, self.address)
         {
@@ -322,7 +335,7 @@ impl Relay {
         } else {
             self.upstream.close(link);
         }
-        self.permit = None;
+        (self.attempt, self.permit) = (None, None);
     }
 
     /// Whether all of the request has gone out.
@@ -436,8 +449,11 @@ impl Relay {
             if room == 0 {
                 break;
             }
-            let Self { protocol, answer, interims, upstream, .. } = &mut *self;
-            let taken = link.receive(room, |bytes| take(bytes, protocol, (answer, interims), (reply, upstream)));
+            let may_retry = self.retries_statuses();
+            let Self { protocol, answer, interims, upstream, attempt, key, is_secure, .. } = &mut *self;
+            let by = (*key, *is_secure);
+            let to = Taking { answer, interims, reply, upstream, attempt, by, may_retry };
+            let taken = link.receive(room, |bytes| take(bytes, protocol, to));
             match taken
                 .map_err(|error| if *answer == Answer::Awaited { closed(error) } else { Trouble::Broken(error) })?
             {
@@ -533,14 +549,50 @@ impl Relay {
         self.upstream.links.context.notices.tell(format!("upstream {}: {trouble}", common.rules.name));
     }
 
+    /// Whether the request may go to a server that was not tried yet.
+    fn may_try_another(&self, trouble: &Trouble) -> bool {
+        let Common { rules, budget, .. } = &*self.upstream.common;
+        let came = match trouble {
+            Trouble::Connect(_) | Trouble::ConnectLate | Trouble::Garbled(Garbled::Refused(_)) => Came::NotSent,
+            Trouble::Answered(status) => Came::Answered(*status),
+            _ if self.answer == Answer::Awaited && self.sent == 0 => Came::NotSent,
+            _ if self.answer == Answer::Awaited => Came::Sent,
+            _ => Came::PassedOn,
+        };
+        let is_held = self.request == Sent::Head || self.framing == BodyFraming::None;
+        let body = if is_held { Body::Held } else { Body::Gone };
+        // Only whether it is idempotent counts.
+        let method = if self.is_idempotent { "GET" } else { "POST" };
+        let failed = Failed { method, came, tries: self.tries, body };
+        let is_left = (self.tried.count_ones() as usize) < rules.servers.len();
+        is_left && retry::again(&rules.retries, &failed, budget, self.upstream.links.now_ms()).is_ok()
+    }
+
+    /// Whether a status of the rules has another server tried in place of passing the response on.
+    fn retries_statuses(&self) -> bool {
+        let rules = &self.upstream.common.rules;
+        !rules.retries.statuses.is_empty() && self.may_try_another(&Trouble::Answered(rules.retries.statuses[0]))
+    }
+
     /// Something went wrong: another server is tried, or the client gets an error.
     fn fail(&mut self, trouble: &Trouble, reply: &mut Reply) -> Result<(), Aborted> {
-        let is_unsent = matches!(trouble, Trouble::Connect(_) | Trouble::ConnectLate);
-        self.tell(trouble);
-        if is_unsent && usize::from(self.tries) + 1 < self.upstream.common.rules.servers.len() {
-            self.tries += 1;
-            (self.choice, self.stage) = (Choice::Any, Stage::Placed);
-            return Ok(());
+        if !matches!(trouble, Trouble::Unsendable(_)) {
+            self.tell(trouble);
+        }
+        let attempt = self.attempt.take();
+        if let Some(mut attempt) = attempt {
+            self.tried |= 1 << attempt.server();
+            if trouble.is_of_server() {
+                attempt.failed();
+            }
+            drop(attempt);
+            if self.may_try_another(trouble) {
+                self.tries += 1;
+                self.protocol.repeat();
+                (self.sent, self.answer) = (0, Answer::Awaited);
+                (self.choice, self.stage) = (Choice::Any, Stage::Placed);
+                return Ok(());
+            }
         }
         self.permit = None;
         reply.refuse(trouble.status());
@@ -548,17 +600,29 @@ impl Relay {
     }
 }
 
+/// Where what an upstream says goes.
+struct Taking<'t> {
+    answer: &'t mut Answer,
+    interims: &'t mut u8,
+    reply: &'t mut Reply,
+    upstream: &'t Upstream,
+    attempt: &'t mut Option<Attempt>,
+    /// What has chosen the server, and whether the client's connection is encrypted.
+    by: (Key, bool),
+    /// Whether a status of the rules has another server tried.
+    may_retry: bool,
+}
+
 /// Reads bytes of a response and gives on what they are; none are the end of what the upstream sends.
 fn take(
     bytes: &[u8],
     protocol: &mut Protocol,
-    (answer, interims): (&mut Answer, &mut u8),
-    (reply, upstream): (&mut Reply, &Upstream),
+    Taking { answer, interims, reply, upstream, attempt, by: (key, is_secure), may_retry }: Taking<'_>,
 ) -> Result<(), Trouble> {
     if *answer == Answer::Awaited && bytes.is_empty() {
         return Err(Trouble::Closed);
     }
-    let (mut trouble, mut log) = (None, Vec::new());
+    let (mut trouble, mut answered, mut log) = (None, None, Vec::new());
     let protocol_is_extended = protocol.is_extended();
     if *answer == Answer::Awaited && !bytes.is_empty() {
         *answer = Answer::Begun;
@@ -580,11 +644,18 @@ fn take(
             reply.switch(head.fields);
             *answer = Answer::Tunnel;
         }
-        Said::Head(head) => {
+        Said::Head(head) if may_retry && upstream.common.rules.retries.statuses.contains(&head.status) => {
+            answered = Some(head.status);
+        }
+        Said::Head(mut head) => {
+            if let Some(attempt) = attempt {
+                attempt.answered(head.status);
+                attempt.keep_client(key, is_secure, &mut head.fields);
+            }
             reply.relay(head.status, head.fields, head.length);
             *answer = Answer::Body;
         }
-        Said::Body(_) if trouble.is_some() => {}
+        Said::Body(_) | Said::Trailers(_) | Said::End if trouble.is_some() || answered.is_some() => {}
         Said::Body(content) => {
             let taken = reply.write(content);
             debug_assert_eq!(taken, content.len(), "no more is received than there is room for");
@@ -601,6 +672,9 @@ fn take(
     }
     if !log.is_empty() {
         tell_log(&log, upstream);
+    }
+    if let Some(status) = answered {
+        return Err(Trouble::Answered(status));
     }
     if let Some(trouble) = trouble {
         return Err(trouble.into());

@@ -6,7 +6,6 @@
 //!
 //! All loops share a [`Health`] and agree by atomics; two reports at the same time may count as one, which shifts a
 //! decision by one request.
-#![cfg_attr(not(test), expect(dead_code, reason = "wired by the handler"))]
 
 use super::settings::{HealthRules, SERVERS_MAX};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

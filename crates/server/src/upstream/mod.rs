@@ -1,6 +1,7 @@
 //! What answers a request elsewhere: servers that are asked over HTTP, FastCGI, SCGI or uwsgi.
 
 pub(crate) mod address;
+mod attempt;
 pub(crate) mod balance;
 pub(crate) mod cache;
 pub(crate) mod common;

@@ -118,6 +118,15 @@ impl Protocol {
         Ok(Rendered { protocol: Self::Http1 { reader, is_extended }, framing: rendered.body })
     }
 
+    /// Begins anew with the response, as the request is sent to another server.
+    pub(crate) fn repeat(&mut self) {
+        match self {
+            Self::Http1 { reader, .. } => reader.repeat(),
+            Self::FastCgi(reader) => *reader = FastCgiResponse::new(reader.wants()),
+            Self::Closing(reader) => *reader = ClosingResponse::new(reader.wants()),
+        }
+    }
+
     /// Whether a successful response says that the stream is a tunnel (RFC 8441 section 5).
     pub(crate) fn is_extended(&self) -> bool {
         matches!(self, Self::Http1 { is_extended: true, .. })

@@ -4,7 +4,6 @@
 //! response came. It must be possible: its body is still held whole. And it must not make an overload worse: requests
 //! sent again have a budget, a share of all requests of the last seconds (see the chapter "Handling Overload" of Site
 //! Reliability Engineering, <https://sre.google/sre-book/handling-overload/>).
-#![cfg_attr(not(test), expect(dead_code, reason = "wired by the handler"))]
 
 use super::settings::RetryRules;
 use std::sync::atomic::{AtomicU64, Ordering};

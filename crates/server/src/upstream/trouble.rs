@@ -36,6 +36,9 @@ pub(crate) enum Trouble {
     /// The request cannot be sent to it.
     #[error("the request cannot be sent: {0}")]
     Unsendable(u16),
+    /// It answered with a status with which another server is tried.
+    #[error("it answered {0}")]
+    Answered(u16),
     /// All its places are taken, and so is its queue.
     #[error("all its places are taken, and its queue is full")]
     Full,
@@ -51,12 +54,22 @@ fn is_own_lack(error: &io::Error) -> bool {
 }
 
 impl Trouble {
+    /// Whether the server did not do its part, so that others are asked before it.
+    pub(crate) fn is_of_server(&self) -> bool {
+        match self {
+            Self::Connect(error) => !is_own_lack(error),
+            Self::NoLength | Self::Unsendable(_) | Self::Full | Self::QueueLate => false,
+            _ => true,
+        }
+    }
+
     /// The status that the client gets if nothing was sent to it yet.
     pub(crate) fn status(&self) -> u16 {
         match self {
             Self::ConnectLate | Self::SendLate | Self::HeadLate | Self::BodyLate => 504,
             Self::Full | Self::QueueLate => 503,
             Self::NoLength => 411,
+            Self::Answered(status) => *status,
             Self::Unsendable(status) => *status,
             Self::Connect(error) if is_own_lack(error) => 503,
             Self::Connect(_) | Self::Closed | Self::Broken(_) | Self::Garbled(_) => 502,

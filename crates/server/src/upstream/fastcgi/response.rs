@@ -58,6 +58,10 @@ impl FastCgiResponse {
         Self { stage, output: CgiResponse::new(wants), skipped: 0, app_status: 0 }
     }
 
+    pub(crate) fn wants(&self) -> Wants {
+        self.output.wants()
+    }
+
     /// Reads a piece; returns how many of its bytes belong to the response. After [`Said::End`] none do.
     ///
     /// # Errors

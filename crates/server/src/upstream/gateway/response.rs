@@ -45,6 +45,10 @@ impl CgiResponse {
         Self { wants, stage: Stage::Head { held: Vec::new(), scanned: 0 }, behind: Behind::Nothing }
     }
 
+    pub(crate) fn wants(&self) -> Wants {
+        self.wants
+    }
+
     /// Reads a piece, all of it: bytes behind the length that the head says are cut off.
     pub(crate) fn read(&mut self, input: &[u8], said: &mut impl FnMut(Said<'_>)) -> Result<(), Garbled> {
         let body = match &mut self.stage {
@@ -270,6 +274,10 @@ pub(crate) struct ClosingResponse {
 impl ClosingResponse {
     pub(crate) fn new(wants: Wants) -> Self {
         Self { response: CgiResponse::new(wants), is_ended: false }
+    }
+
+    pub(crate) fn wants(&self) -> Wants {
+        self.response.wants()
     }
 
     /// Reads a piece; returns how many of its bytes belong to the response. After [`Said::End`] none do.

@@ -75,6 +75,11 @@ impl Reader {
         self.saved.clear();
     }
 
+    /// Begins anew with the same response, as its request is sent again.
+    pub(crate) fn repeat(&mut self) {
+        self.begin(self.expected);
+    }
+
     /// Gives memory back that [`ResponseHead::fields`] had.
     pub(crate) fn recycle(&mut self, fields: Vec<u8>) {
         if fields.capacity() > self.spare.capacity() {
