@@ -16,6 +16,17 @@ impl HostRules {
         self.0.hosts.iter().map(|host| &*host.name)
     }
 
+    /// Takes over the state of upstreams that are as before: requests under way, queues, health and counts.
+    pub(crate) fn go_on_with(&mut self, before: &Self) {
+        // Rules that were just read are in no other hands.
+        let Some(rules) = Arc::get_mut(&mut self.0) else { return };
+        for upstream in &mut rules.upstreams {
+            if let Some(same) = before.0.upstreams.iter().find(|known| known.rules == upstream.rules) {
+                *upstream = Arc::clone(same);
+            }
+        }
+    }
+
     /// Has an application answer the paths of all hosts that a glob matches (`*` within a segment, `**` anything, `?`
     /// one character), behind all tables that the hosts have: access, passwords, rates and fields of other tables hold
     /// for it as well. None if the glob is too large, a host has 128 tables already, or the rules are in use.

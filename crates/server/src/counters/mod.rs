@@ -5,6 +5,7 @@ pub(crate) mod counter;
 pub(crate) mod host_counts;
 pub(crate) mod rounds;
 pub(crate) mod static_probe;
+pub(crate) mod upstream_counts;
 pub(crate) mod waits;
 
 use crate::counters::census::{Board, Census, State};

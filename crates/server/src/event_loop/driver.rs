@@ -20,7 +20,7 @@ use crate::quic;
 use crate::tls::Session;
 use crate::transport::ring::Ring;
 use crate::transport::{Lane, Transport};
-use crate::upstream::links::{LINK_BIT, Links};
+use crate::upstream::links::{LINK_BIT, Links, PROBE_TOKEN};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -266,6 +266,7 @@ impl EventLoop {
     /// Gives a connection a turn for one of its requests.
     fn resume(&mut self, Address { token, connection }: Address) {
         match token {
+            Some(PROBE_TOKEN) => self.state.router.go_on_probe(connection),
             Some(token) => self.turn(token, Readiness::NONE),
             None => self.quic.iter_mut().for_each(|endpoint| endpoint.resume_application(connection)),
         }
@@ -298,7 +299,7 @@ impl EventLoop {
             return 0;
         }
         let log_is_empty = self.state.log.as_ref().is_none_or(crate::telemetry::access_log::LogBuffer::is_empty);
-        let is_idle = self.is_empty() && self.links.is_empty();
+        let is_idle = self.is_empty() && self.links.is_empty() && !self.state.router.has_probes();
         if is_idle && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
             return -1;
         }

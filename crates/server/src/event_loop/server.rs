@@ -266,9 +266,8 @@ impl Server {
 
     /// What upstreams need of the process. A thread looks their names up if they have any.
     fn upstream_context(&self) -> Result<Arc<UpstreamContext>, RunError> {
-        let rules = self.options.hosts.as_ref();
-        let has_names = rules.is_some_and(|rules| rules.0.upstreams.iter().any(|upstream| upstream.has_names()));
-        UpstreamContext::new(has_names, self.options.notice).map_err(|source| RunError::Thread { source })
+        let upstreams = self.options.hosts.as_ref().map_or(&[][..], |rules| &rules.0.upstreams);
+        UpstreamContext::new(upstreams, self.options.notice).map_err(|source| RunError::Thread { source })
     }
 
     /// What the admin address reads.

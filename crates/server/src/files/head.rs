@@ -106,7 +106,6 @@ fn has_field(lines: &[u8], name: &[u8]) -> bool {
 }
 
 /// The reason phrase of a status that this server sends or passes on (RFC 9110 section 15, and the registry).
-
 pub(crate) fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

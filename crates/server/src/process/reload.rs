@@ -1,6 +1,7 @@
 //! Gives a running server another configuration.
 
 use crate::config::options::Options;
+use crate::counters::upstream_counts::UpstreamReading;
 use crate::error::TlsError;
 use crate::files::root::place::{Look, Place, may_be_listed};
 use crate::policy::settings::PolicyOptions;
@@ -70,6 +71,9 @@ impl Reloader {
         options.adviser.clone_from(&before.adviser);
         options.throttles = Throttle::succeed(&before.throttles, options.throttles);
         options.cache_bytes_max = before.cache_bytes_max;
+        if let (Some(before), Some(now)) = (&before.hosts, &mut options.hosts) {
+            now.go_on_with(before);
+        }
         *current = Arc::new(options);
         let generation = self.0.generation.fetch_add(1, Ordering::Release) + 1;
         tracing::info!(generation, "configuration handed to the loops");
@@ -134,6 +138,12 @@ impl Reloading for Reloads {
 
     fn throttles(&self) -> Vec<Throttle> {
         self.options.lock().unwrap_or_else(PoisonError::into_inner).throttles.clone()
+    }
+
+    fn upstreams(&self) -> Vec<UpstreamReading> {
+        let options = self.options.lock().unwrap_or_else(PoisonError::into_inner);
+        let hosts = options.hosts.iter().flat_map(|hosts| &hosts.0.upstreams);
+        hosts.map(|common| common.reading()).collect()
     }
 }
 

@@ -15,6 +15,7 @@ use crate::routing::hosts::Hosts;
 use crate::site::Site;
 use crate::site::assembly;
 use crate::site::settings::{SiteBounds, SiteWord};
+use crate::upstream::PROBES_MAX;
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
@@ -112,6 +113,22 @@ impl Router {
         if let Self::Hosts(hosts) = self {
             hosts.upstreams.iter().for_each(|upstream| upstream.drop_stale());
         }
+    }
+
+    /// Goes on with a probe of an upstream, by the number that its link has.
+    #[cold]
+    pub(crate) fn go_on_probe(&self, number: u64) {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        if let Self::Hosts(hosts) = self
+            && let Some(upstream) = hosts.upstreams.get(number / PROBES_MAX)
+        {
+            upstream.go_on_probe(number % PROBES_MAX);
+        }
+    }
+
+    /// Whether servers of upstreams are asked for their health now and then.
+    pub(crate) fn has_probes(&self) -> bool {
+        matches!(self, Self::Hosts(hosts) if hosts.upstreams.iter().any(|upstream| upstream.has_probes()))
     }
 
     /// Closes connections with upstreams that were idle for too long.

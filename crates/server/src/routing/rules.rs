@@ -21,7 +21,6 @@ pub(crate) struct Rules {
     /// Equal ones are here once.
     pub(crate) upstreams: Vec<Arc<Common>>,
     /// Proxies whose word on the client's address counts.
-    #[cfg_attr(not(test), expect(dead_code, reason = "wired by the handler"))]
     pub(crate) trusted: TrustedProxies,
 }
 

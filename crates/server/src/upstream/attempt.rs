@@ -1,6 +1,7 @@
 //! One attempt to have a server answer a request: which server it is, and what is learnt of it for the next ones.
 
 use super::balance::{Asked, Key};
+use super::concurrency::MeasuredLimit;
 use super::group::Upstream;
 use super::health::{Admission, Outcome};
 use crate::exchange::application::RequestHead;
@@ -49,7 +50,7 @@ impl Upstream {
         };
         balancer.begin(server);
         drop(balancer);
-        let is_measured = common.limits.get(server).is_some_and(|limit| limit.begin_waiting());
+        let is_measured = common.limits.get(server).is_some_and(MeasuredLimit::begin_waiting);
         let begun_ns = if self.is_timed() { weir_arm::now_ns() } else { 0 };
         let upstream = Rc::clone(self);
         Attempt { upstream, server, admission, begun_ns, first_byte_ns: 0, outcome: None, is_measured }

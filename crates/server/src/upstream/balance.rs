@@ -152,6 +152,7 @@ impl Balancer {
     }
 
     /// Requests of this loop under way at a server.
+    #[cfg(test)]
     pub(crate) fn under_way(&self, server: usize) -> u32 {
         self.servers.get(server).map_or(0, |server| server.under_way)
     }

@@ -6,8 +6,8 @@ use super::gateway::settings::{Gateway, Split};
 use super::health::Health;
 use super::retry::Budget;
 use super::settings::{LimitBy, Place, UpstreamRules};
+use crate::counters::upstream_counts::{UpstreamCounts, UpstreamReading};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 /// What all loops share of an upstream.
 #[derive(Debug)]
@@ -23,8 +23,6 @@ pub(crate) struct Common {
     pub(super) budget: Budget,
     /// Bounds on requests under way, by server; empty where the rules bound them alone.
     pub(super) limits: Vec<MeasuredLimit>,
-    /// Open connections, idle ones included.
-    pub(crate) open: AtomicU32,
 }
 
 impl Common {
@@ -51,12 +49,23 @@ impl Common {
             }
         };
         let budget = Budget::default();
-        Self { rules, gateway, gate: Arc::default(), health, budget, limits, open: AtomicU32::new(0) }
+        let gate = Arc::new(Gate::new(rules.name.clone()));
+        Self { rules, gateway, gate, health, budget, limits }
     }
 
     /// Whether addresses of its servers have to be looked up.
     pub(crate) fn has_names(&self) -> bool {
         self.rules.servers.iter().any(|server| matches!(server.place, Place::Name(..)))
+    }
+
+    pub(crate) fn counts(&self) -> &UpstreamCounts {
+        &self.gate.counts
+    }
+
+    /// The counts as of now.
+    pub(crate) fn reading(&self) -> UpstreamReading {
+        let out = (0..self.rules.servers.len()).filter(|server| !self.health.is_in(*server)).count();
+        UpstreamReading { servers_out: out as u32, ..self.counts().read() }
     }
 
     /// Requests that may be under way at once.

@@ -110,6 +110,7 @@ impl MeasuredLimit {
     }
 
     /// Takes a place for a request; false if there is none. One that waits asks again with [`Self::begin_waiting`].
+    #[cfg(test)]
     pub(crate) fn begin(&self) -> bool {
         let has_begun = self.begin_waiting();
         if !has_begun {

@@ -5,17 +5,17 @@
 //! queue with those of other loops, and a request that ends gives its place to the one that has waited longest. No other
 //! order is fair: with last in, first out a few requests wait without end under load.
 
+use crate::counters::upstream_counts::UpstreamCounts;
 use crate::exchange::application::Wake;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The places and the queue of one upstream; all loops share it.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    under_way: AtomicU32,
-    /// Requests in the queue.
-    waiting: AtomicU32,
+    /// Those under way and in the queue stand among them.
+    pub(crate) counts: UpstreamCounts,
     queue: Mutex<VecDeque<Arc<Place>>>,
 }
 
@@ -54,10 +54,14 @@ pub(crate) enum Entry {
 }
 
 impl Gate {
+    pub(crate) fn new(name: String) -> Self {
+        Self { counts: UpstreamCounts::new(name), queue: Mutex::default() }
+    }
+
     /// Lets a request in, or has it wait behind those that came before it. `wake` makes what has it called again.
     pub(crate) fn enter(self: &Arc<Self>, (places_max, queue_max): (u32, u32), wake: impl FnOnce() -> Wake) -> Entry {
         let permit = || Permit { gate: Arc::clone(self), places_max };
-        if self.waiting.load(Ordering::SeqCst) == 0 && self.take_place(places_max) {
+        if self.counts.waiting.load(Ordering::SeqCst) == 0 && self.take_place(places_max) {
             return Entry::Open(permit());
         }
         let mut queue = self.queue();
@@ -66,7 +70,7 @@ impl Gate {
         }
         let place = Arc::new(Place { stage: AtomicU8::new(WAITS), wake: wake() });
         queue.push_back(Arc::clone(&place));
-        self.waiting.store(queue.len() as u32, Ordering::SeqCst);
+        self.counts.waiting.store(queue.len() as u32, Ordering::SeqCst);
         // A place that was given back since the first look was not given to a queue that was empty.
         self.grant(&mut queue, places_max);
         drop(queue);
@@ -77,19 +81,14 @@ impl Gate {
         }
     }
 
-    /// Requests under way, and those that wait.
-    pub(crate) fn fill(&self) -> (u32, u32) {
-        (self.under_way.load(Ordering::Relaxed), self.waiting.load(Ordering::Relaxed))
-    }
-
     fn take_place(&self, places_max: u32) -> bool {
         let more = |under_way: u32| (under_way < places_max).then_some(under_way + 1);
-        self.under_way.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+        self.counts.under_way.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
     }
 
     fn give_back(&self, places_max: u32) {
-        self.under_way.fetch_sub(1, Ordering::SeqCst);
-        if self.waiting.load(Ordering::SeqCst) > 0 {
+        self.counts.under_way.fetch_sub(1, Ordering::SeqCst);
+        if self.counts.waiting.load(Ordering::SeqCst) > 0 {
             self.grant(&mut self.queue(), places_max);
         }
     }
@@ -102,7 +101,7 @@ impl Gate {
                 place.wake.wake();
             }
         }
-        self.waiting.store(queue.len() as u32, Ordering::SeqCst);
+        self.counts.waiting.store(queue.len() as u32, Ordering::SeqCst);
     }
 
     fn queue(&self) -> MutexGuard<'_, VecDeque<Arc<Place>>> {
@@ -127,7 +126,7 @@ impl Drop for Ticket {
         let Some(place) = self.place.take() else { return };
         let mut queue = self.gate.queue();
         queue.retain(|other| !Arc::ptr_eq(other, &place));
-        self.gate.waiting.store(queue.len() as u32, Ordering::SeqCst);
+        self.gate.counts.waiting.store(queue.len() as u32, Ordering::SeqCst);
         drop(queue);
         if place.stage.load(Ordering::SeqCst) == GRANTED {
             self.gate.give_back(self.places_max);
@@ -147,7 +146,14 @@ mod tests {
     use crate::exchange::application::Applications;
     use crate::exchange::wakes::Wakes;
     use crate::io::epoll::Waker;
+    use std::sync::atomic::AtomicU32;
     use std::time::Duration;
+
+    /// Requests under way, and those that wait.
+    fn fill(gate: &Gate) -> (u32, u32) {
+        let read = gate.counts.read();
+        (read.under_way, read.waiting)
+    }
 
     fn applications() -> Applications {
         Applications::new(Wakes::new(Arc::new(Waker::new().expect("a waker"))), Duration::ZERO)
@@ -160,16 +166,16 @@ mod tests {
         let Entry::Open(first) = enter(1) else { panic!("there is a place") };
         let (Entry::Queued(second), Entry::Queued(third)) = (enter(2), enter(3)) else { panic!("they wait") };
         assert!(matches!(enter(4), Entry::Full));
-        assert_eq!(gate.fill(), (1, 2));
+        assert_eq!(fill(&gate), (1, 2));
         drop(first);
         assert_eq!(applications.wakes.take().iter().map(|address| address.connection).collect::<Vec<_>>(), [2]);
         let third = third.redeem().expect_err("not its turn");
         let Ok(second) = second.redeem() else { panic!("its turn") };
         assert!(matches!(enter(5), Entry::Queued(_)), "and it leaves again, as the value is dropped");
         drop(third);
-        assert_eq!(gate.fill(), (1, 0));
+        assert_eq!(fill(&gate), (1, 0));
         drop(second);
-        assert_eq!(gate.fill(), (0, 0));
+        assert_eq!(fill(&gate), (0, 0));
     }
 
     #[test]
@@ -182,7 +188,7 @@ mod tests {
         // It was granted, and its client has gone before it could be redeemed.
         drop(second);
         assert!(third.redeem().is_ok());
-        assert_eq!(gate.fill(), (0, 0));
+        assert_eq!(fill(&gate), (0, 0));
     }
 
     #[test]
@@ -217,6 +223,6 @@ mod tests {
             }
         });
         assert!(most.load(Ordering::SeqCst) <= 3);
-        assert_eq!(gate.fill(), (0, 0));
+        assert_eq!(fill(&gate), (0, 0));
     }
 }

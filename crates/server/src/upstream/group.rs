@@ -1,5 +1,6 @@
 //! An upstream as one loop has it: its servers, and the connections that are kept for the next requests.
 
+use crate::counters::upstream_counts::UpstreamCounts;
 use crate::exchange::application::{Begin, Caller, Handler, RequestHead};
 use crate::exchange::wakes::Address;
 use crate::http::target::{self, Target};
@@ -9,10 +10,11 @@ use crate::upstream::balance::Balancer;
 use crate::upstream::common::Common;
 use crate::upstream::handler::Relay;
 use crate::upstream::links::{Link, Links};
+use crate::upstream::probe::{PROBES_MAX, Probe};
 use crate::upstream::scripts::Scripts;
 use crate::upstream::settings::{Place, UpstreamServer};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -27,6 +29,9 @@ pub(crate) struct Upstream {
     pub(super) links: Rc<Links>,
     pub(super) scripts: Scripts,
     pub(super) balancer: RefCell<Balancer>,
+    pub(super) probes: RefCell<[Option<Probe>; PROBES_MAX]>,
+    /// Its place among the upstreams of the loop.
+    pub(super) number: Cell<usize>,
     /// Connections without a request, by server; the one that has been idle longest is in front.
     idle: RefCell<Vec<VecDeque<Idle>>>,
     /// Addresses of servers that have a name, with what was read of them last.
@@ -57,6 +62,8 @@ impl Upstream {
             links,
             scripts: Scripts::default(),
             balancer: RefCell::new(balancer),
+            probes: RefCell::default(),
+            number: Cell::new(0),
             idle: RefCell::new(idle),
             names,
         })
@@ -76,9 +83,20 @@ impl Upstream {
         }
     }
 
-    /// Closes connections that were idle for too long, and all of them where other loops lack some.
+    /// Whether its servers are asked for their health.
+    pub(crate) fn has_probes(&self) -> bool {
+        self.common.rules.health.probe.is_some()
+    }
+
+    /// Says which of the loop's upstreams it is.
+    pub(crate) fn set_number(&self, number: usize) {
+        self.number.set(number);
+    }
+
+    /// Begins probes that are due, and closes connections that were idle for too long, and all of them where other loops lack some.
     pub(crate) fn sweep(&self, now_ms: u64) {
-        let is_short = self.common.open.load(Ordering::Relaxed) > self.common.places_max();
+        self.begin_probes(now_ms);
+        let is_short = self.common.counts().open.load(Ordering::Relaxed) > self.common.places_max();
         for idle in self.idle.borrow_mut().iter_mut() {
             let before = idle.len();
             idle.retain(|idle| !is_short && idle.until_ms > now_ms);
@@ -87,7 +105,7 @@ impl Upstream {
     }
 
     fn count_closed(&self, count: usize) {
-        self.common.open.fetch_sub(count as u32, Ordering::Relaxed);
+        self.common.counts().open.fetch_sub(count as u32, Ordering::Relaxed);
     }
 
     /// A connection that is kept with a server, for a request.
@@ -109,7 +127,7 @@ impl Upstream {
         let pool = &self.common.rules.pool;
         let mut idle = self.idle.borrow_mut();
         let has_room = |kept: &VecDeque<Idle>| kept.len() < pool.idle_max;
-        let is_enough = self.common.open.load(Ordering::Relaxed) <= self.common.places_max();
+        let is_enough = self.common.counts().open.load(Ordering::Relaxed) <= self.common.places_max();
         match idle.get_mut(server).filter(|kept| is_enough && has_room(kept)) {
             Some(kept) => {
                 link.set_user(None);
@@ -132,7 +150,7 @@ impl Upstream {
         let (resolved, reading) = self.names.get(server).and_then(Option::as_ref).ok_or_else(unknown)?;
         let mut reading = reading.borrow_mut();
         let addresses = resolved.addresses(&mut reading);
-        let next = self.common.open.load(Ordering::Relaxed) as usize;
+        let next = self.common.counts().open.load(Ordering::Relaxed) as usize;
         addresses.get(next % addresses.len().max(1)).copied().ok_or_else(unknown)
     }
 
@@ -157,7 +175,8 @@ impl Upstream {
         let socket = socket.into();
         let is_connected = epoll::connect(&socket, &address)?;
         let link = self.links.enter(socket, user, is_connected)?;
-        self.common.open.fetch_add(1, Ordering::Relaxed);
+        self.common.counts().open.fetch_add(1, Ordering::Relaxed);
+        UpstreamCounts::add(&self.common.counts().connects);
         Ok((link, is_connected))
     }
 }

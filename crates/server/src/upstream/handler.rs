@@ -12,6 +12,7 @@ use super::owned_head::OwnedHead;
 use super::protocol::{Known, Protocol, Rendered, Unsendable};
 use super::retry::{self, Body, Came, Failed, is_idempotent};
 use super::trouble::Trouble;
+use crate::counters::upstream_counts::UpstreamCounts;
 use crate::exchange::application::{Aborted, Caller, Handler, RequestHead, Wake};
 use crate::exchange::reply::Reply;
 use crate::exchange::request_body::{HELD_BYTES_MAX, RequestBody};
@@ -195,6 +196,10 @@ impl Relay {
     /// Takes a place, or waits for one.
     fn enter(&mut self, wake: impl FnOnce() -> Wake) {
         let common = &self.upstream.common;
+        UpstreamCounts::add(&common.counts().requests);
+        if common.rules.servers.len() > 1 {
+            common.budget.count(self.upstream.links.now_ms());
+        }
         let bounds = (common.places_max(), u32::try_from(common.rules.pool.queue_max).unwrap_or(u32::MAX));
         match common.gate.enter(bounds, wake) {
             Entry::Open(permit) => (self.permit, self.stage) = (Some(permit), Stage::Placed),
@@ -576,6 +581,12 @@ impl Relay {
 
     /// Something went wrong: another server is tried, or the client gets an error.
     fn fail(&mut self, trouble: &Trouble, reply: &mut Reply) -> Result<(), Aborted> {
+        let counts = self.upstream.common.counts();
+        match trouble {
+            Trouble::Unsendable(_) => {}
+            Trouble::Full | Trouble::QueueLate => UpstreamCounts::add(&counts.refused),
+            _ => UpstreamCounts::add(&counts.failed),
+        }
         if !matches!(trouble, Trouble::Unsendable(_)) {
             self.tell(trouble);
         }
@@ -587,6 +598,7 @@ impl Relay {
             }
             drop(attempt);
             if self.may_try_another(trouble) {
+                UpstreamCounts::add(&self.upstream.common.counts().tried_again);
                 self.tries += 1;
                 self.protocol.repeat();
                 (self.sent, self.answer) = (0, Answer::Awaited);

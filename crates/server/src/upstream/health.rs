@@ -226,6 +226,7 @@ impl Health {
     }
 
     /// When the next probe is due; None without probes.
+    #[cfg(test)]
     pub(crate) fn next_probe_ms(&self) -> Option<u64> {
         self.rules.probe.as_ref()?;
         self.servers.iter().map(|server| server.next_probe_ms.load(Ordering::Relaxed)).min()

@@ -15,6 +15,8 @@ use std::sync::Arc;
 /// Tokens with this bit are of links. It is the highest of the bits that say the place of a connection, of which there
 /// are never so many.
 pub(crate) const LINK_BIT: u64 = 1 << 31;
+/// What stands for a connection where a probe waits, and no client: the number that goes with it says which.
+pub(crate) const PROBE_TOKEN: u64 = LINK_BIT;
 /// Bytes that are received at once: as many as a response may be given before its client has taken them.
 pub(crate) const RECEIVED_BYTES_MAX: usize = crate::exchange::reply::OFFERED_BYTES_MAX;
 
@@ -141,11 +143,6 @@ impl Links {
             self.has_stale.set(true);
         }
         user
-    }
-
-    /// Has a request go on in this round, or the next one.
-    pub(crate) fn wake(&self, address: Address) {
-        self.ready.borrow_mut().push(address);
     }
 
     /// Takes the requests that are to go on.

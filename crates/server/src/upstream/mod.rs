@@ -17,6 +17,7 @@ mod http1;
 pub(crate) mod links;
 mod message;
 mod owned_head;
+mod probe;
 mod protocol;
 pub(crate) mod retry;
 pub(crate) mod scgi;
@@ -24,3 +25,5 @@ mod scripts;
 pub(crate) mod settings;
 mod trouble;
 pub(crate) mod uwsgi;
+
+pub(crate) use probe::PROBES_MAX;

@@ -56,14 +56,6 @@ pub(crate) fn render(
     Ok(if length > 0 { BodyFraming::Length(length) } else { BodyFraming::None })
 }
 
-/// Appends a piece of the body.
-pub(crate) fn write_body(bytes: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(bytes);
-}
-
-/// Appends the end of the body: nothing, as its length was said.
-pub(crate) fn end_body(_out: &mut Vec<u8>) {}
-
 /// Writes variables, each name and each value with a byte 0 behind it.
 struct Netstring<'o> {
     out: &'o mut Vec<u8>,

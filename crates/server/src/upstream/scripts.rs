@@ -13,10 +13,17 @@ const KNOWN_MAX: usize = 4096;
 /// How long one is, in milliseconds. A look takes the kernel about a microsecond.
 const KNOWN_MS: u64 = 1000;
 
+/// What is known of a script.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    is_there: bool,
+    until_ms: u64,
+}
+
 /// What one loop knows of scripts.
 #[derive(Debug, Default)]
 pub(crate) struct Scripts {
-    known: RefCell<HashMap<Box<[u8]>, (bool, u64)>>,
+    known: RefCell<HashMap<Box<[u8]>, Known>>,
     scratch: RefCell<Scratch>,
     now_ms: std::cell::Cell<u64>,
 }
@@ -35,17 +42,17 @@ impl Scripts {
     pub(crate) fn exists(&self, root: &Path, script: &[u8]) -> bool {
         let now_ms = self.now_ms.get();
         let mut known = self.known.borrow_mut();
-        if let Some((is_there, until_ms)) = known.get(script)
-            && *until_ms > now_ms
+        if let Some(script) = known.get(script)
+            && script.until_ms > now_ms
         {
-            return *is_there;
+            return script.is_there;
         }
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
         let path: PathBuf = root.join(std::ffi::OsStr::from_bytes(script));
         let is_there = path.is_file() || !root.is_dir();
-        known.insert(script.into(), (is_there, now_ms + KNOWN_MS));
+        known.insert(script.into(), Known { is_there, until_ms: now_ms + KNOWN_MS });
         is_there
     }
 }

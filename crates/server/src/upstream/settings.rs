@@ -41,6 +41,7 @@ pub(crate) struct UpstreamRules {
 impl UpstreamRules {
     /// Whether connections to one serve the other as well, and health and load are those of one upstream: all is equal
     /// but how paths and parameters of a request are made.
+    #[cfg(test)]
     pub(crate) fn shares_connections(&self, other: &Self) -> bool {
         let own = |rules: &Self| Self { path: PathRule::Unchanged, gateway: None, ..rules.clone() };
         own(self) == own(other)
@@ -270,15 +271,7 @@ pub(crate) enum ForwardingFields {
     Both,
 }
 
-impl ForwardingFields {
-    pub(crate) fn has_x_forwarded(self) -> bool {
-        matches!(self, Self::XForwarded | Self::Both)
-    }
-
-    pub(crate) fn has_forwarded(self) -> bool {
-        matches!(self, Self::Forwarded | Self::Both)
-    }
-}
+impl ForwardingFields {}
 
 /// How TLS is spoken with an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -52,12 +52,10 @@ pub(crate) fn render(
 }
 
 /// Appends a piece of the body.
+#[cfg(test)]
 pub(crate) fn write_body(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
-
-/// Appends the end of the body: nothing, as its length was said.
-pub(crate) fn end_body(_out: &mut Vec<u8>) {}
 
 /// Writes variables, each name and each value behind its size. A size that does not fit makes the whole too large.
 struct Sized<'o> {

@@ -2,6 +2,7 @@
 //! or compared.
 
 use super::status::{CLASSES, Status};
+use crate::counters::upstream_counts::UpstreamReading;
 use weir_exposition::{Families, Kind};
 
 /// All families.
@@ -45,6 +46,7 @@ pub(super) fn text(status: &Status) -> String {
     let help = "Times that a loop kept its configuration for want of descriptors.";
     out.one("weir_reload_loop_failures_total", Counter, help, failed);
     hosts(&mut out, status);
+    upstreams(&mut out, status);
     process(&mut out, status);
     out.into_text()
 }
@@ -232,6 +234,32 @@ fn hosts(out: &mut Families, status: &Status) {
     out.begin(name, Kind::Counter, "Bytes of responses of each host, heads included.");
     for host in &status.hosts {
         out.sample(name, &[("host", &host.name)], host.sent_bytes);
+    }
+}
+
+fn upstreams(out: &mut Families, status: &Status) {
+    use Kind::{Counter, Gauge};
+    if status.upstreams.is_empty() {
+        return;
+    }
+    type Of = fn(&UpstreamReading) -> u64;
+    let families: [(&str, Kind, &str, Of); 9] = [
+        ("requests_total", Counter, "Requests to each upstream.", |of| of.requests),
+        ("failed_total", Counter, "Attempts to have an upstream answer that failed.", |of| of.failed),
+        ("retries_total", Counter, "Requests that were sent to another server of their upstream.", |of| of.tried_again),
+        ("refused_total", Counter, "Requests that found the queue full, or waited in it too long.", |of| of.refused),
+        ("connects_total", Counter, "Connections that were begun with each upstream.", |of| of.connects),
+        ("requests_under_way", Gauge, "Requests under way to each upstream.", |of| of.under_way.into()),
+        ("requests_waiting", Gauge, "Requests that wait for a place at an upstream.", |of| of.waiting.into()),
+        ("connections", Gauge, "Open connections with each upstream, idle ones included.", |of| of.connections.into()),
+        ("servers_out", Gauge, "Servers of an upstream that are not asked.", |of| of.servers_out.into()),
+    ];
+    for (name, kind, help, of) in families {
+        let name = format!("weir_upstream_{name}");
+        out.begin(&name, kind, help);
+        for upstream in &status.upstreams {
+            out.sample(&name, &[("upstream", &upstream.name)], of(upstream));
+        }
     }
 }
 

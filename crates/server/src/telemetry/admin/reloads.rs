@@ -1,5 +1,6 @@
 //! What the admin page asks of the part that reloads the configuration.
 
+use crate::counters::upstream_counts::UpstreamReading;
 use crate::policy::throttle::Throttle;
 
 /// The part of the server that reloads its configuration.
@@ -8,6 +9,8 @@ pub(crate) trait Reloading: std::fmt::Debug + Send + Sync {
     fn history(&self) -> ReloadHistory;
     /// The bounds that hold.
     fn throttles(&self) -> Vec<Throttle>;
+    /// The upstreams, as they are asked now.
+    fn upstreams(&self) -> Vec<UpstreamReading>;
 }
 
 /// What became of reloads.

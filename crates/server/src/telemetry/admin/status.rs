@@ -8,6 +8,7 @@ use crate::certificates::Keys;
 use crate::counters::Counters;
 use crate::counters::census::State;
 use crate::counters::host_counts::HostTable;
+use crate::counters::upstream_counts::UpstreamReading;
 use crate::io::open::Open;
 use crate::policy::link_prior::Priors;
 use crate::policy::throttle::Throttles;
@@ -70,6 +71,7 @@ pub(super) struct Status {
     pub(super) has_rules: bool,
     pub(super) reloads: Reload,
     pub(super) hosts: Vec<Host>,
+    pub(super) upstreams: Vec<UpstreamReading>,
     pub(super) process: Usage,
 }
 
@@ -334,6 +336,7 @@ impl View {
                 loops_failed: counts.reload_failed,
             },
             hosts: self.hosts.read().into_iter().map(host).collect(),
+            upstreams: self.reloads.upstreams(),
             process: self.process.usage(),
         }
     }

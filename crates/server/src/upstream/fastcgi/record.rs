@@ -14,6 +14,7 @@ pub(crate) const REQUEST: u16 = 1;
 /// Kinds of records.
 pub(crate) mod kind {
     pub(crate) const BEGIN_REQUEST: u8 = 1;
+    #[cfg(test)]
     pub(crate) const ABORT_REQUEST: u8 = 2;
     pub(crate) const END_REQUEST: u8 = 3;
     pub(crate) const PARAMS: u8 = 4;

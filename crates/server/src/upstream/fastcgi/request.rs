@@ -75,6 +75,7 @@ pub(crate) fn end_body(out: &mut Vec<u8>) {
 }
 
 /// Appends what has the upstream give up the request. It answers with the end of the response, if it listens.
+#[cfg(test)]
 pub(crate) fn abort(out: &mut Vec<u8>) {
     push(kind::ABORT_REQUEST, b"", out);
 }

@@ -311,11 +311,6 @@ impl ClosingResponse {
         }
         Ok(())
     }
-
-    /// Whether the connection can take another request: never.
-    pub(crate) fn keeps(&self) -> bool {
-        false
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 /// The ending of a script's name unless the configuration says others.
+#[cfg(test)]
 const ENDING: &str = ".php";
 /// The file that answers a path with a slash at its end unless the configuration says another.
+#[cfg(test)]
 const INDEX: &str = "index.php";
 
 /// How the variables of a request are made.
@@ -34,6 +36,7 @@ pub(crate) enum Split {
 
 impl Gateway {
     /// Scripts of PHP below a directory.
+    #[cfg(test)]
     pub(crate) fn php(root: PathBuf) -> Self {
         let split = Split::Script { endings: vec![ENDING.to_owned()], index: Some(INDEX.to_owned()) };
         Self { root, split, params: Vec::new() }

@@ -81,6 +81,7 @@ impl Reader {
     }
 
     /// Gives memory back that [`ResponseHead::fields`] had.
+    #[cfg(test)]
     pub(crate) fn recycle(&mut self, fields: Vec<u8>) {
         if fields.capacity() > self.spare.capacity() {
             self.spare = fields;
@@ -89,6 +90,7 @@ impl Reader {
 
     /// Whether any byte of the response has come: without one the request can be sent over another connection, if its
     /// method allows that.
+    #[cfg(test)]
     pub(crate) fn has_begun(&self) -> bool {
         !matches!(self.stage, Stage::Awaited)
     }
