@@ -110,8 +110,9 @@ pub(super) fn load_certificates(options: &Options) -> Result<Keys, BindError> {
 pub(super) fn open_sockets(options: &Options) -> Result<Sockets, BindError> {
     let is_secure = !options.certificates.is_empty();
     let mut predecessor = options.take_over.map(Predecessor::of).transpose()?;
-    let listen = options.listen.iter().map(|addr| (addr, is_secure));
-    let listen = listen.chain(options.listen_clear.iter().map(|addr| (addr, false)));
+    let is_passed_on = |addr: &ListenAddr| options.proxy_protocol.contains(addr);
+    let listen = options.listen.iter().map(|addr| (addr, is_secure, is_passed_on(addr)));
+    let listen = listen.chain(options.listen_clear.iter().map(|addr| (addr, false, is_passed_on(addr))));
     let tcp = listen::open(&listen.collect::<Vec<_>>(), options.loops, &mut predecessor)?;
     let admin = options.admin.as_ref().map(|admin| AdminServer::bind(admin, predecessor.as_mut())).transpose()?;
     let mut locals: Vec<Local> = Vec::new();

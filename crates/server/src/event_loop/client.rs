@@ -1,6 +1,7 @@
 //! A client's connection over TCP or a Unix socket: HTTP/1 or HTTP/2.
 
 use crate::counters::census::Census;
+use crate::event_loop::passed_on::{Began, PassedOn};
 use crate::exchange::eviction::Yields;
 use crate::http::limits::Timeouts;
 use crate::http1::connection::{Connection, Turn};
@@ -19,6 +20,8 @@ pub(crate) struct Client {
     protocol: Protocol,
     fd: RawFd,
     pub(crate) peer: SocketAddr,
+    /// The same of the socket itself, where a proxy passes connections on.
+    pub(crate) socket_peer: SocketAddr,
     /// What the event queue was told.
     pub(crate) registered: Option<Interest>,
     /// Turns that do not wait for room before it joins the ring.
@@ -33,6 +36,8 @@ pub(crate) struct Client {
 enum Protocol {
     Http1(Connection),
     Http2(Box<http2::Connection>),
+    /// The header that says whose it is has not come.
+    PassedOn(PassedOn),
     /// While one takes over from the other.
     Changing,
 }
@@ -44,6 +49,7 @@ impl Client {
             protocol: Protocol::Http1(Connection::new(transport, peer, state)),
             fd,
             peer,
+            socket_peer: peer,
             registered: None,
             before_joining: 0,
         }
@@ -63,7 +69,41 @@ impl Client {
                 turn => turn,
             },
             Protocol::Http2(connection) => connection.turn(state, readiness),
+            Protocol::PassedOn(_) => self.begin(state, readiness),
             Protocol::Changing => Turn::Close,
+        }
+    }
+
+    /// One that a proxy passes on.
+    pub(crate) fn passed_on(passed_on: PassedOn, peer: SocketAddr) -> Self {
+        let fd = passed_on.fd();
+        Self {
+            protocol: Protocol::PassedOn(passed_on),
+            fd,
+            peer,
+            socket_peer: peer,
+            registered: None,
+            before_joining: 0,
+        }
+    }
+
+    /// Reads the header that says whose connection it is, and goes on with what follows.
+    #[cold]
+    fn begin(&mut self, state: &mut LoopState, readiness: Readiness) -> Turn {
+        let Protocol::PassedOn(passed_on) = std::mem::replace(&mut self.protocol, Protocol::Changing) else {
+            return Turn::Close;
+        };
+        match passed_on.begin(state) {
+            Began::NotYet(passed_on) => {
+                self.protocol = Protocol::PassedOn(passed_on);
+                if readiness.has(Readiness::END) { Turn::Close } else { Turn::Wait }
+            }
+            Began::Ended => Turn::Close,
+            Began::Connection(transport, client) => {
+                self.peer = client.unwrap_or(self.peer);
+                self.protocol = Protocol::Http1(Connection::new(transport, self.peer, state));
+                self.turn(state, readiness.with(Readiness::INPUT, true))
+            }
         }
     }
 
@@ -122,7 +162,7 @@ impl Client {
     pub(crate) fn is_blocked(&self) -> bool {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_sending(),
-            Protocol::Http2(_) | Protocol::Changing => true,
+            Protocol::Http2(_) | Protocol::PassedOn(_) | Protocol::Changing => true,
         }
     }
 
@@ -156,7 +196,7 @@ impl Client {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.block(output, state),
             Protocol::Http2(connection) => connection.transport_mut().keep_output(output),
-            Protocol::Changing => {}
+            Protocol::PassedOn(_) | Protocol::Changing => {}
         }
     }
 
@@ -173,7 +213,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => Some(connection.transport()),
             Protocol::Http2(connection) => Some(connection.transport()),
-            Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Changing => None,
         }
     }
 
@@ -181,7 +221,7 @@ impl Client {
         match &mut self.protocol {
             Protocol::Http1(connection) => Some(connection.transport_mut()),
             Protocol::Http2(connection) => Some(connection.transport_mut()),
-            Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Changing => None,
         }
     }
 
@@ -193,7 +233,7 @@ impl Client {
                 let (state, streams) = connection.state();
                 census.count(state, Some(streams));
             }
-            Protocol::Changing => {}
+            Protocol::PassedOn(_) | Protocol::Changing => {}
         }
     }
 
@@ -201,6 +241,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_due(now_ms),
             Protocol::Http2(connection) => connection.is_due(now_ms),
+            Protocol::PassedOn(passed_on) => passed_on.is_due(now_ms),
             Protocol::Changing => true,
         }
     }
@@ -210,7 +251,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.yields(now_ms, timeouts),
             Protocol::Http2(connection) => connection.yields(now_ms, timeouts),
-            Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Changing => None,
         }
     }
 
@@ -224,7 +265,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_kept_waiting(now_ms),
             Protocol::Http2(connection) => connection.is_kept_waiting(now_ms),
-            Protocol::Changing => false,
+            Protocol::PassedOn(_) | Protocol::Changing => false,
         }
     }
 
@@ -233,7 +274,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_sending(),
             Protocol::Http2(connection) => connection.is_sending(),
-            Protocol::Changing => false,
+            Protocol::PassedOn(_) | Protocol::Changing => false,
         }
     }
 
@@ -242,7 +283,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_parked(),
             Protocol::Http2(connection) => connection.is_parked(),
-            Protocol::Changing => false,
+            Protocol::PassedOn(_) | Protocol::Changing => false,
         }
     }
 
@@ -251,7 +292,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => Some(connection.number()),
             Protocol::Http2(connection) => Some(connection.number()),
-            Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Changing => None,
         }
     }
 
@@ -260,7 +301,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.waits_as(),
             Protocol::Http2(connection) => connection.waits_as(),
-            Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Changing => None,
         }
     }
 
@@ -278,7 +319,7 @@ impl Client {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.resume(),
             Protocol::Http2(connection) => connection.resume(),
-            Protocol::Changing => {}
+            Protocol::PassedOn(_) | Protocol::Changing => {}
         }
     }
 
@@ -287,7 +328,7 @@ impl Client {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.expire(state),
             Protocol::Http2(connection) => connection.expire(state),
-            Protocol::Changing => {}
+            Protocol::PassedOn(_) | Protocol::Changing => {}
         }
     }
 
@@ -297,7 +338,7 @@ impl Client {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.abort(state),
             Protocol::Http2(connection) => connection.abort(state),
-            Protocol::Changing => {}
+            Protocol::PassedOn(_) | Protocol::Changing => {}
         }
     }
 }

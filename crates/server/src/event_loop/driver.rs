@@ -6,6 +6,7 @@ use super::tokens::index_of;
 use crate::counters::census::Census;
 use crate::counters::rounds::Rounds;
 use crate::event_loop::client::Client;
+use crate::event_loop::passed_on::PassedOn;
 use crate::event_loop::role::LoopRole;
 use crate::event_loop::slab::Slab;
 use crate::event_loop::tokens::{HANDED, LISTENERS, QUIC, RESERVED, WAKER, WATCHES, listener_index, listener_token};
@@ -23,7 +24,8 @@ use crate::transport::{Lane, Transport};
 use crate::upstream::links::{LINK_BIT, Links, PROBE_TOKEN};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -407,7 +409,7 @@ impl EventLoop {
             self.waiting.remove(&number);
         }
         connection.abort(&mut self.state);
-        self.open.leave(connection.peer.ip());
+        self.open.leave(connection.socket_peer.ip());
         if connection.lane() == Lane::Socket && !connection.is_staged(&self.state.ring) {
             // Where it is: to move it out first would cost more than all else here.
             self.connections.discard(token);
@@ -433,7 +435,7 @@ impl EventLoop {
             }
             match epoll::accept(&listener.socket) {
                 Ok((socket, peer)) => {
-                    let is_secure = listener.is_secure;
+                    let (is_secure, is_passed_on) = (listener.is_secure, listener.is_passed_on);
                     self.state.counts().connections.add(1);
                     let entry = match self.open.enter(peer.ip()) {
                         Entry::Full if self.make_room() => self.open.enter(peer.ip()),
@@ -444,6 +446,10 @@ impl EventLoop {
                         if !is_secure {
                             refuse(socket.into());
                         }
+                        continue;
+                    }
+                    if is_passed_on {
+                        self.accept_passed_on(socket, peer, is_secure);
                         continue;
                     }
                     let session = match self.tls.as_ref().filter(|_| is_secure) {
@@ -469,6 +475,19 @@ impl EventLoop {
                 },
             }
         }
+    }
+
+    /// Takes up a connection that a proxy passes on, if that is one that is trusted.
+    #[cold]
+    fn accept_passed_on(&mut self, socket: OwnedFd, peer: SocketAddr, is_secure: bool) {
+        if !self.state.router.may_pass_on(peer.ip()) {
+            self.state.counts().connections_refused.add(1);
+            return self.open.leave(peer.ip());
+        }
+        let tls = self.tls.clone().filter(|_| is_secure);
+        let passed_on = PassedOn::new(socket, tls, &self.state);
+        let token = self.connections.insert(Client::passed_on(passed_on, peer));
+        self.turn(token, Readiness::INPUT);
     }
 
     fn pause(&mut self) {

@@ -4,6 +4,7 @@ mod binding;
 pub(crate) mod client;
 mod driver;
 mod eviction;
+mod passed_on;
 mod refusal;
 pub(crate) mod ring_turns;
 mod role;

@@ -214,6 +214,14 @@ pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     count_of(unsafe { libc::syscall(libc::SYS_recvfrom, fd, at, len, libc::MSG_DONTWAIT, no_peer, no_peer) })
 }
 
+/// Looks at what is there to be received, which stays there; 0 means that the peer has ended its side.
+pub(crate) fn peek(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let no_peer = std::ptr::null_mut::<libc::c_void>();
+    let (at, len, flags) = (buffer.as_mut_ptr(), buffer.len(), libc::MSG_DONTWAIT | libc::MSG_PEEK);
+    // SAFETY: the kernel writes at most the slice's length into it, and is asked for no address.
+    count_of(unsafe { libc::syscall(libc::SYS_recvfrom, fd, at, len, flags, no_peer, no_peer) })
+}
+
 /// Sends some of the bytes without waiting.
 pub(crate) fn send_bytes(fd: RawFd, bytes: &[u8], flags: i32) -> io::Result<usize> {
     let flags = flags | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;

@@ -75,6 +75,8 @@ pub(crate) struct Listener {
     pub(crate) socket: Socket,
     /// Whether TLS is spoken.
     pub(crate) is_secure: bool,
+    /// Each connection begins with a header of the PROXY protocol.
+    pub(crate) is_passed_on: bool,
     /// Other loops or processes have the socket too: connections that wait there can be left to them.
     pub(crate) is_inherited: bool,
 }
@@ -155,12 +157,12 @@ pub(crate) trait SocketSource {
 /// Opens the sockets of `loops` loops; the result has a list for each loop, in the order of `listen`, which says of
 /// each address whether TLS is spoken there. What `predecessor` has at an address is taken in place of a new socket.
 pub(crate) fn open(
-    listen: &[(&ListenAddr, bool)],
+    listen: &[(&ListenAddr, bool, bool)],
     loops: usize,
     predecessor: &mut Option<impl SocketSource>,
 ) -> Result<Vec<Vec<Listener>>, BindError> {
     let mut opened: Vec<Vec<Listener>> = (0..loops).map(|_| Vec::new()).collect();
-    for (wanted, is_secure) in listen {
+    for (wanted, is_secure, is_passed_on) in listen {
         let mut sockets: Vec<Vec<Socket>> = Vec::new();
         match wanted {
             ListenAddr::Every { port } => {
@@ -202,6 +204,7 @@ pub(crate) fn open(
                 of_loop.push(Listener {
                     socket,
                     is_secure: *is_secure,
+                    is_passed_on: *is_passed_on,
                     is_inherited: matches!(wanted, ListenAddr::Inherited(_)),
                 });
             }
@@ -217,10 +220,10 @@ pub(crate) fn open(
 pub(crate) fn open_reserve(steady: &[Listener], loops: usize) -> Result<Vec<Vec<Listener>>, BindError> {
     let at = |listener: &Listener| listener.socket.local_addr().ok()?.as_socket().filter(|_| !listener.is_inherited);
     let of_loop = || {
-        let of = |listener| at(listener).map(|addr| (addr, listener.is_secure));
-        let open = |(addr, is_secure)| {
+        let of = |listener| at(listener).map(|addr| (addr, listener.is_secure, listener.is_passed_on));
+        let open = |(addr, is_secure, is_passed_on)| {
             let socket = bind_socket(addr, false).map_err(|source| failure(addr, source))?;
-            Ok(Listener { socket, is_secure, is_inherited: false })
+            Ok(Listener { socket, is_secure, is_passed_on, is_inherited: false })
         };
         steady.iter().filter_map(of).map(open).collect()
     };
@@ -396,9 +399,12 @@ mod tests {
     #[test]
     fn a_port_that_another_server_shares_is_reported_as_taken() {
         let any: ListenAddr = "127.0.0.1:0".parse().expect("an address");
-        let ours = open(&[(&any, false)], 2, &mut None::<NoOther>).expect("two loops");
+        let ours = open(&[(&any, false, false)], 2, &mut None::<NoOther>).expect("two loops");
         let addr = ours[0][0].socket.local_addr().expect("bound").as_socket().expect("TCP");
         assert_eq!(ours[1][0].socket.local_addr().expect("bound").as_socket(), Some(addr));
-        assert!(matches!(open(&[(&addr.into(), false)], 2, &mut None::<NoOther>), Err(BindError::AddressTaken { .. })));
+        assert!(matches!(
+            open(&[(&addr.into(), false, false)], 2, &mut None::<NoOther>),
+            Err(BindError::AddressTaken { .. })
+        ));
     }
 }

@@ -52,6 +52,14 @@ impl Router {
         }
     }
 
+    /// Whether connections of others may come from this address: any, unless the configuration names the proxies.
+    pub(crate) fn may_pass_on(&self, peer: IpAddr) -> bool {
+        match self {
+            Self::Hosts(hosts) if hosts.trusts_proxies() => hosts.rules.trusted.holds(peer),
+            _ => true,
+        }
+    }
+
     /// The client of a request as a trusted proxy tells of it, or as its socket does.
     #[inline]
     pub(crate) fn seen<'a>(&self, request: &Request<'_>, peer: ClientPeer<'a>) -> ClientPeer<'a> {

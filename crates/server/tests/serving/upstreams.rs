@@ -1,9 +1,12 @@
 //! Requests that go to upstreams over HTTP/1.1, and what becomes of them when an upstream does not do its part.
 
 mod bodies;
+mod choice;
+mod clients;
 mod faults;
 mod kept;
 mod messages;
+mod php;
 mod queues;
 mod scripted;
 mod tunnels;

@@ -293,6 +293,13 @@ impl Client {
         crate::harness::read_reply(&mut self.stream, false)
     }
 
+    /// So many bytes.
+    pub(super) fn exactly(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes).expect("receives");
+        bytes
+    }
+
     /// Bytes up to and with this end.
     pub(super) fn until(&mut self, end: &str) -> String {
         let (mut all, mut byte) = (Vec::new(), [0]);

@@ -1,0 +1,94 @@
+//! Pages of PHP by php-fpm, beside files.
+
+use super::scripted::{Client, site};
+use std::path::Path;
+use weir_testkit::PhpFpm;
+
+const PAGE: &str = r#"<?php header('X-Page: yes'); error_log('a word for the operator');
+echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['PATH_INFO'] ?? '-', ' ',
+ $_SERVER['QUERY_STRING'], ' ', strlen(file_get_contents('php://input')), ' ', $_SERVER['HTTP_PROXY'] ?? '-', ' ',
+ $_SERVER['REMOTE_ADDR'];"#;
+
+fn has_php() -> bool {
+    let has = Path::new("/usr/sbin").read_dir().is_ok_and(|mut all| {
+        all.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_string_lossy().starts_with("php-fpm")))
+    });
+    if !has {
+        println!("skipped: php-fpm is not installed; `make deps` installs it");
+    }
+    has
+}
+
+fn php(fpm: &weir_testkit::RunningBackend) -> String {
+    let to =
+        format!("fastcgi = {{ to = \"unix:{}\", connections = 4 }}", fpm.socket.as_ref().expect("a socket").display());
+    format!(
+        "root = \".\"\nindex = [\"index.php\"]\n[[host.path]]\nglob = \"**.php\"\n{to}\n[[host.path]]\nglob = \"**.php/**\"\n{to}"
+    )
+}
+
+#[test]
+fn pages_are_made_and_files_are_sent() {
+    if !has_php() {
+        return;
+    }
+    let fpm = PhpFpm::new().start().expect("php-fpm starts");
+    let site = site(&php(&fpm), |options| {
+        std::fs::write(options.root.join("index.php"), PAGE).expect("writes");
+        std::fs::write(options.root.join("upload.jpg"), PAGE).expect("writes");
+    });
+    let mut client = Client::new(site.addr);
+    let text = |reply: &crate::harness::Reply| String::from_utf8_lossy(&reply.body).into_owned();
+    for (target, expected) in [
+        ("/", "GET /index.php -  0 - 127.0.0.1"),
+        ("/?a=b", "GET /index.php - a=b 0 - 127.0.0.1"),
+        ("/index.php", "GET /index.php -  0 - 127.0.0.1"),
+        ("/index.php/more/of%20it?q", "GET /index.php /more/of it q 0 - 127.0.0.1"),
+    ] {
+        client.ask(&format!("GET {target}"), "Proxy: http://evil\r\n", b"");
+        let reply = chunked(&mut client);
+        assert_eq!((reply.1.as_str(), reply.0.contains("X-Page: yes")), (expected, true), "{target}");
+    }
+    client.ask("POST /", "Content-Length: 100000\r\n", &[b'x'; 100_000]);
+    assert_eq!(chunked(&mut client).1, "POST /index.php -  100000 - 127.0.0.1");
+    assert_eq!(text(&client.get("/a.txt")), "file");
+    for target in ["/none.php", "/upload.jpg/x.php", "/.hidden.php"] {
+        assert_eq!(client.get(target).status, 404, "{target}");
+    }
+    client.ask("HEAD /", "", b"");
+    assert!(client.until("\r\n\r\n").starts_with("HTTP/1.1 200"));
+    assert_eq!(text(&client.get("/a.txt")), "file");
+}
+
+#[test]
+fn a_body_whose_length_is_not_said_is_held_within_a_bound() {
+    if !has_php() {
+        return;
+    }
+    let fpm = PhpFpm::new().start().expect("php-fpm starts");
+    let site = site(&php(&fpm), |options| {
+        std::fs::write(options.root.join("index.php"), PAGE).expect("writes");
+    });
+    let mut client = Client::new(site.addr);
+    client.ask("POST /", "Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n");
+    assert_eq!(chunked(&mut client).1, "POST /index.php -  11 - 127.0.0.1");
+    let chunk = [b"11170\r\n".as_slice(), &[b'x'; 70_000], b"\r\n0\r\n\r\n"].concat();
+    client.ask("POST /", "Transfer-Encoding: chunked\r\n", &chunk);
+    assert_eq!(client.reply().status, 411);
+}
+
+/// A response in chunks: its head and its body.
+fn chunked(client: &mut Client) -> (String, String) {
+    let head = client.until("\r\n\r\n");
+    assert!(head.contains("Transfer-Encoding: chunked\r\n"), "{head}");
+    let mut body = String::new();
+    loop {
+        let size = usize::from_str_radix(client.until("\r\n").trim(), 16).expect("a size");
+        let piece = client.exactly(size);
+        assert_eq!(client.exactly(2), b"\r\n");
+        if size == 0 {
+            return (head, body);
+        }
+        body.push_str(&String::from_utf8(piece).expect("text"));
+    }
+}
