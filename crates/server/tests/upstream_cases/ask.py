@@ -236,7 +236,7 @@ def check_window(port):
     assert client.answers[slow].end == "end" and len(client.answers[slow].body) == 1 << 20
 
 
-def connect(client, path):
+def connect(client, path, more=()):
     fields = [
         (":method", "CONNECT"),
         (":protocol", "websocket"),
@@ -244,6 +244,7 @@ def connect(client, path):
         (":authority", "localhost"),
         (":path", path),
         ("sec-websocket-version", "13"),
+        *more,
     ]
     return client.begin(fields, False)
 
@@ -279,6 +280,11 @@ def check_websocket(port):
         client.flush()
         client.until(lambda: answer.end is not None)
         assert answer.body.endswith(b"end") and answer.end == "end", answer.body[-20:]
+    slow = connect(client, "/chat", [("x-slow", "yes")])
+    client.until(lambda: client.answers[slow].body == b"hello")
+    client.http.end_stream(slow)
+    client.flush()
+    client.until(lambda: client.answers[slow].end == "end")
     for path, status in [("/refused", "403"), ("/ignored", "502")]:
         stream = connect(client, path)
         answer = client.answers[stream]

@@ -98,13 +98,13 @@ fn what_a_client_does_not_read_is_not_taken_from_the_upstream() {
 
 #[test]
 fn an_upstream_that_answers_early_is_heard_while_the_client_still_sends() {
-    for closes in [true, false] {
+    for (closes, after_ms) in [(true, 100), (true, 0), (false, 0)] {
         let (addr, seen) = tcp(move |_, mut peer| {
             while peer.head().is_some() {
                 peer.say(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 5\r\n\r\nlarge");
                 if closes {
                     // With unread bytes: the kernel resets the connection.
-                    std::thread::sleep(Duration::from_millis(100));
+                    std::thread::sleep(Duration::from_millis(after_ms));
                     return;
                 }
                 peer.rest();
@@ -121,7 +121,7 @@ fn an_upstream_that_answers_early_is_heard_while_the_client_still_sends() {
                 while writer.write_all(&chunk).is_ok() {}
             });
             let reply = client.reply();
-            assert_eq!((reply.status, reply.text()), (413, "large".to_owned()), "{closes} {fields}");
+            assert_eq!((reply.status, reply.text()), (413, "large".to_owned()), "{closes} {after_ms} {fields}");
             drop(client);
             thread.join().expect("no panic");
         }
