@@ -107,6 +107,10 @@ impl Streamed {
         if head.request.framing == Framing::None && head.request.minor < 2 {
             self.body.end();
         }
+        if head.request.minor >= 2 && head.request.method_text == "CONNECT" {
+            // Unless the response says otherwise. Until then the client owes nothing.
+            self.frames = Frames::Tunnel;
+        }
         self.manner = manner;
         self.reply.is_bodiless = head.request.method == Method::Head;
         let handler = match answerer {

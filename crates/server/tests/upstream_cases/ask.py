@@ -236,7 +236,7 @@ def check_window(port):
     assert client.answers[slow].end == "end" and len(client.answers[slow].body) == 1 << 20
 
 
-def connect(client, path):
+def connect(client, path, more=()):
     fields = [
         (":method", "CONNECT"),
         (":protocol", "websocket"),
@@ -244,6 +244,7 @@ def connect(client, path):
         (":authority", "localhost"),
         (":path", path),
         ("sec-websocket-version", "13"),
+        *more,
     ]
     return client.begin(fields, False)
 
@@ -279,6 +280,11 @@ def check_websocket(port):
         client.flush()
         client.until(lambda: answer.end is not None)
         assert answer.body.endswith(b"end") and answer.end == "end", answer.body[-20:]
+    slow = connect(client, "/chat", [("x-slow", "yes")])
+    client.until(lambda: client.answers[slow].body == b"hello")
+    client.http.end_stream(slow)
+    client.flush()
+    client.until(lambda: client.answers[slow].end == "end")
     for path, status in [("/refused", "403"), ("/ignored", "502")]:
         stream = connect(client, path)
         answer = client.answers[stream]
@@ -286,9 +292,33 @@ def check_websocket(port):
         assert answer.fields[":status"] == status, answer.fields
 
 
+def both_ways(stream, body):
+    """Sends and receives at once; what a session of TLS has is for one thread."""
+    import select
+    import ssl
+
+    sent, received = 0, b""
+    stream.setblocking(False)
+    while len(received) < len(body):
+        select.select([stream], [stream] if sent < len(body) else [], [], 30)
+        try:
+            while sent < len(body):
+                sent += stream.send(body[sent : sent + 16384])
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        try:
+            while len(received) < len(body):
+                more = stream.recv(65536)
+                assert more, (sent, len(received))
+                received += more
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+    stream.settimeout(30)
+    return received
+
+
 def check_tunnel(port):
     import ssl
-    import threading
 
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -303,15 +333,7 @@ def check_tunnel(port):
                 assert more, received
                 received += more
             assert received.startswith(b"HTTP/1.1 101 "), received
-            sender = threading.Thread(target=lambda: stream.sendall(body))
-            sender.start()
-            received = b""
-            while len(received) < len(body):
-                more = stream.recv(65536)
-                assert more, len(received)
-                received += more
-            sender.join()
-            assert received == body
+            assert both_ways(stream, body) == body
             if ends == "upstream":
                 stream.sendall(b"bye")
                 assert stream.recv(65536) == b"end" and stream.recv(65536) == b""

@@ -325,6 +325,37 @@ pub(super) fn pattern(count: usize) -> Vec<u8> {
     (0..count as u32).map(|i| (i % 251) as u8 ^ (i >> 13) as u8).collect()
 }
 
+/// The bytes of a long body: those behind a place, at most 64 KiB. No more of it is held, as other tests of the
+/// program count memory.
+pub(super) fn piece(place: usize) -> Vec<u8> {
+    (0..64 << 10).map(|i| ((place + i) % 251) as u8).collect()
+}
+
+/// Sends so many bytes of it.
+pub(super) fn send_long(stream: &mut TcpStream, count: usize) {
+    let mut at = 0;
+    while at < count {
+        let piece = piece(at);
+        let bytes = piece.len().min(count - at);
+        stream.write_all(&piece[..bytes]).expect("sends");
+        at += bytes;
+    }
+}
+
+/// Receives so many bytes of it, and rests now and then.
+pub(super) fn receive_long(stream: &mut TcpStream, count: usize, pause_every: usize) {
+    let (mut block, mut at) = (vec![0; 64 << 10], 0);
+    while at < count {
+        let room = block.len().min(count - at);
+        let received = stream.read(&mut block[..room]).expect("a body");
+        assert!(received > 0 && block[..received] == piece(at)[..received], "at {at}");
+        if (at + received) / pause_every > at / pause_every {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        at += received;
+    }
+}
+
 /// Does something, and says how long it took.
 pub(super) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let begin = Instant::now();

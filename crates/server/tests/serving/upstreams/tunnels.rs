@@ -1,8 +1,7 @@
 //! Connections that become tunnels (RFC 9110 section 7.8).
 
-use super::scripted::{Client, Seen, pattern, proxy, site, tcp, timed};
+use super::scripted::{Client, Seen, proxy, receive_long, send_long, site, tcp, timed};
 use crate::harness::wait_until;
-use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 use weir_server::Timeouts;
@@ -98,14 +97,12 @@ fn much_passes_through_a_tunnel_in_both_directions_at_once() {
     client.until("first");
     let mut writer = client.stream.try_clone().expect("a second handle");
     let thread = std::thread::spawn(move || {
-        writer.write_all(&pattern(BYTES)).expect("sends");
+        send_long(&mut writer, BYTES);
         writer.shutdown(Shutdown::Write).expect("ends");
     });
-    let mut received = Vec::new();
-    client.stream.read_to_end(&mut received).expect("reads");
+    receive_long(&mut client.stream, BYTES, 1 << 20);
+    assert_eq!(client.rest(), (b"end".to_vec(), false));
     thread.join().expect("no panic");
-    assert_eq!(received.len(), BYTES + 3);
-    assert!(received[..BYTES] == pattern(BYTES) && received.ends_with(b"end"));
 }
 
 #[test]

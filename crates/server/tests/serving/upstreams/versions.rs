@@ -1,11 +1,13 @@
 //! Upstreams of HTTP/1.1 asked by clients of HTTP/2 and HTTP/3.
 
-use super::scripted::{Seen, secure_proxy, tcp};
-use crate::applications::CLEAR;
+use super::scripted::{Seen, secure_proxy, site, tcp};
+use crate::applications::{CLEAR, secure};
 use crate::harness::{Site, python, wait_until};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+use weir_server::Timeouts;
 
 /// Runs a client of this version with these words; false where there is none.
 pub(super) fn run(version: &str, site: &Site, words: &[&str]) -> bool {
@@ -45,7 +47,7 @@ fn upstream() -> (SocketAddr, Seen) {
                 }
                 "/hints" => {
                     peer.say(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n");
-                    std::thread::sleep(std::time::Duration::from_millis(50));
+                    std::thread::sleep(Duration::from_millis(50));
                     peer.say(b"HTTP/1.1 103 Early Hints\r\nLink: </b.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody")
                 }
                 "/204" => peer.say(b"HTTP/1.1 204 No Content\r\n\r\n"),
@@ -54,7 +56,7 @@ fn upstream() -> (SocketAddr, Seen) {
                 "/cut" => {
                     peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome");
                     // The client has the head by then.
-                    std::thread::sleep(std::time::Duration::from_millis(200));
+                    std::thread::sleep(Duration::from_millis(200));
                     false
                 }
                 "/nothing" => false,
@@ -126,7 +128,11 @@ fn websocket() -> (SocketAddr, Seen) {
         }
         assert!(head.starts_with("GET /chat HTTP/1.1\r\n") && head.contains("Upgrade: websocket\r\n"), "{head}");
         assert!(head.contains("Sec-WebSocket-Key: "), "{head}");
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(if head.to_ascii_lowercase().contains("x-slow: ") {
+            2500
+        } else {
+            100
+        }));
         peer.say(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n");
         peer.say(b"Sec-WebSocket-Accept: x\r\nSec-WebSocket-Protocol: chat\r\n\r\nhello");
         loop {
@@ -143,7 +149,12 @@ fn websocket() -> (SocketAddr, Seen) {
 #[test]
 fn a_websocket_of_http2_reaches_an_upstream_of_http1() {
     let (addr, seen) = websocket();
-    let site = secure_proxy(addr, ", retries = false, health = false");
+    let text = format!("proxy = {{ to = \"http://{addr}\", retries = false, health = false }}");
+    let site = site(&text, |options| {
+        secure(options);
+        // A client that asks for a tunnel owes no body.
+        options.timeouts = Timeouts { body: Duration::from_secs(1), ..Timeouts::default() };
+    });
     run("h2", &site, &["websocket"]);
     wait_until(|| seen.open() == 0);
     let counts = site.stop();
