@@ -101,7 +101,9 @@ impl Hosts {
                 None => Upstream::new(Arc::clone(wanted), Rc::clone(&self.links)),
             });
         }
-        self.upstreams.iter().enumerate().for_each(|(number, upstream)| upstream.set_number(number));
+        for (number, upstream) in self.upstreams.iter().enumerate() {
+            upstream.set_place(number, rules.trusted.field);
+        }
         self.counts =
             self.share.hosts.enter(&rules.hosts.iter().map(|host| Arc::clone(&host.name)).collect::<Vec<_>>());
         self.rules = rules;

@@ -3,12 +3,14 @@
 use crate::counters::upstream_counts::UpstreamCounts;
 use crate::exchange::application::{Begin, Caller, Handler, RequestHead};
 use crate::exchange::wakes::Address;
+use crate::http::client_address::ClientField;
 use crate::http::target::{self, Target};
 use crate::io::epoll;
 use crate::upstream::address::{Reading, Resolved};
 use crate::upstream::balance::Balancer;
 use crate::upstream::common::Common;
 use crate::upstream::handler::Relay;
+use crate::upstream::http1::request::Believed;
 use crate::upstream::links::{Link, Links};
 use crate::upstream::probe::{PROBES_MAX, Probe};
 use crate::upstream::scripts::Scripts;
@@ -32,6 +34,8 @@ pub(crate) struct Upstream {
     pub(super) probes: RefCell<[Option<Probe>; PROBES_MAX]>,
     /// Its place among the upstreams of the loop.
     pub(super) number: Cell<usize>,
+    /// Which fields of trusted proxies tell of their clients.
+    pub(super) believed: Cell<Believed>,
     /// Connections without a request, by server; the one that has been idle longest is in front.
     idle: RefCell<Vec<VecDeque<Idle>>>,
     /// Addresses of servers that have a name, with what was read of them last.
@@ -64,6 +68,7 @@ impl Upstream {
             balancer: RefCell::new(balancer),
             probes: RefCell::default(),
             number: Cell::new(0),
+            believed: Cell::default(),
             idle: RefCell::new(idle),
             names,
         })
@@ -88,9 +93,13 @@ impl Upstream {
         self.common.rules.health.probe.is_some()
     }
 
-    /// Says which of the loop's upstreams it is.
-    pub(crate) fn set_number(&self, number: usize) {
+    /// Says which of the loop's upstreams it is, and which field of trusted proxies is believed.
+    pub(crate) fn set_place(&self, number: usize, believed: ClientField) {
         self.number.set(number);
+        self.believed.set(match believed {
+            ClientField::XForwardedFor => Believed::XForwarded,
+            ClientField::Forwarded => Believed::Forwarded,
+        });
     }
 
     /// Begins probes that are due, and closes connections that were idle for too long, and all of them where other loops lack some.

@@ -157,11 +157,10 @@ impl Relay {
         let outgoing = Outgoing { head: *head, target, client: head.client(), client_port: 0, local: None, user: None };
         upstream.scripts.set_now(upstream.links.now_ms());
         let known = if is_whole { Known::Nothing } else { Known::Head };
-        let Rendered { protocol, framing } =
-            match Protocol::render(&outgoing, &upstream.common, &upstream.scripts, known, &mut out) {
-                Ok(rendered) => rendered,
-                Err(why) => return Box::new(Refused(why)),
-            };
+        let Rendered { protocol, framing } = match Protocol::render(&outgoing, &upstream, known, &mut out) {
+            Ok(rendered) => rendered,
+            Err(why) => return Box::new(Refused(why)),
+        };
         let mut relay = Self {
             address: caller.address,
             stage: Stage::New,
@@ -314,8 +313,7 @@ impl Relay {
         let Self { upstream, out, .. } = &mut *self;
         let known = Known::Held(body.bytes().len() as u64);
         out.clear();
-        let render =
-            |outgoing: &Outgoing<'_>| Protocol::render(outgoing, &upstream.common, &upstream.scripts, known, out);
+        let render = |outgoing: &Outgoing<'_>| Protocol::render(outgoing, upstream, known, out);
         let rendered = head.with(render).unwrap_or(Err(Unsendable(400)));
         let Rendered { protocol, framing } = rendered.map_err(|Unsendable(status)| Trouble::Unsendable(status))?;
         (self.protocol, self.framing) = (protocol, framing);
@@ -576,7 +574,14 @@ impl Relay {
     /// Whether a status of the rules has another server tried in place of passing the response on.
     fn retries_statuses(&self) -> bool {
         let rules = &self.upstream.common.rules;
-        !rules.retries.statuses.is_empty() && self.may_try_another(&Trouble::Answered(rules.retries.statuses[0]))
+        let is_held = self.request == Sent::Head || self.framing == BodyFraming::None;
+        // This server counts among those that were tried once it has answered so.
+        let is_left = (self.tried.count_ones() as usize) + 1 < rules.servers.len();
+        !rules.retries.statuses.is_empty()
+            && self.is_idempotent
+            && is_held
+            && is_left
+            && self.tries < rules.retries.tries_max
     }
 
     /// Something went wrong: another server is tried, or the client gets an error.

@@ -25,9 +25,10 @@ impl Upstream {
     /// Begins probes that are due.
     pub(super) fn begin_probes(&self, now_ms: u64) {
         let Some(rules) = &self.common.rules.health.probe else { return };
-        while let Some(place) = self.probes.borrow().iter().position(Option::is_none)
-            && let Some(server) = self.common.health.claim_probe(now_ms, weir_arm::now_ns())
-        {
+        loop {
+            let free = self.probes.borrow().iter().position(Option::is_none);
+            let Some(place) = free else { return };
+            let Some(server) = self.common.health.claim_probe(now_ms, weir_arm::now_ns()) else { return };
             let Ok((link, _)) = self.connect(server, self.probe_address(place)) else {
                 self.common.health.report_probe(server, Outcome::Failure, now_ms);
                 continue;

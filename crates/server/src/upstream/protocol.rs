@@ -1,14 +1,13 @@
 //! What is spoken with an upstream, behind one interface without dynamic calls.
 
-use super::common::Common;
 use super::fastcgi::{self, response::FastCgiResponse};
 use super::gateway::response::{ClosingResponse, Wants};
+use super::group::Upstream;
 use super::http1::chunks;
 use super::http1::request::{self as http1_request, Coming, Forwarding, Peer, Style};
 use super::http1::response::{Expected, Reader};
 use super::http1::upgrade::Upgrade;
 use super::message::{BodyFraming, Garbled, Outgoing, Said};
-use super::scripts::Scripts;
 use super::settings::{ForwardingFields, Speaks};
 use super::{scgi, uwsgi};
 use crate::exchange::request_body::RequestBody;
@@ -56,13 +55,13 @@ impl Protocol {
     /// [`Unsendable`] if it is refused.
     pub(crate) fn render(
         outgoing: &Outgoing<'_>,
-        common: &Common,
-        scripts: &Scripts,
+        upstream: &Upstream,
         known: Known,
         out: &mut Vec<u8>,
     ) -> Result<Rendered, Unsendable> {
+        let (common, scripts) = (&upstream.common, &upstream.scripts);
         let rules = &common.rules;
-        let Some(gateway) = &common.gateway else { return Self::render_http1(outgoing, common, known, out) };
+        let Some(gateway) = &common.gateway else { return Self::render_http1(outgoing, upstream, known, out) };
         let wants = if outgoing.head.method() == "HEAD" { Wants::Head } else { Wants::All };
         let spooled = match known {
             Known::Head => None,
@@ -91,11 +90,11 @@ impl Protocol {
 
     fn render_http1(
         outgoing: &Outgoing<'_>,
-        common: &Common,
+        upstream: &Upstream,
         known: Known,
         out: &mut Vec<u8>,
     ) -> Result<Rendered, Unsendable> {
-        let rules = &common.rules;
+        let rules = &upstream.common.rules;
         let style = match rules.forwarding {
             ForwardingFields::None => Style::None,
             ForwardingFields::XForwarded => Style::XForwarded,
@@ -104,7 +103,7 @@ impl Protocol {
         };
         let socket = outgoing.head.peer;
         let peer = if outgoing.client == socket { Peer::Client } else { Peer::Proxy(socket) };
-        let forwarding = Forwarding { style, peer, host: rules.host.as_deref() };
+        let forwarding = Forwarding { style, peer, believed: upstream.believed.get(), host: rules.host.as_deref() };
         let coming = if known == Known::Nothing { Coming::Nothing } else { Coming::More };
         let rendered = http1_request::render(outgoing, &forwarding, coming, out);
         let rendered = rendered.map_err(|why| Unsendable(why.status()))?;

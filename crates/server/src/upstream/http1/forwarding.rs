@@ -29,11 +29,21 @@ pub(crate) enum Peer {
     Proxy(IpAddr),
 }
 
+/// Which fields of a trusted proxy are its own. Those of the other kind may have come from its client, and are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Believed {
+    #[default]
+    Both,
+    XForwarded,
+    Forwarded,
+}
+
 /// How a request is forwarded.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Forwarding<'f> {
     pub(crate) style: Style,
     pub(crate) peer: Peer,
+    pub(crate) believed: Believed,
     /// The value of Host that the upstream gets in place of the client's: a host and perhaps a port.
     pub(crate) host: Option<&'f str>,
 }

@@ -7,7 +7,7 @@
 use super::chunks::{is_value, put};
 use super::digits;
 use super::forwarding::Told;
-pub(crate) use super::forwarding::{Forwarding, Peer, Style};
+pub(crate) use super::forwarding::{Believed, Forwarding, Peer, Style};
 use super::names::{self, Name, Nominated, members};
 use super::upgrade::{self, Upgrade};
 use crate::http::framing::Framing;
@@ -411,7 +411,12 @@ impl<'a, 'r> Writer<'a, 'r> {
 
     /// Takes a field that tells of the client, which only a trusted proxy may.
     fn of_proxy(&mut self, told: Told, name: &[u8], value: &[u8]) {
-        if self.forwarding.peer == Peer::Client {
+        let is_believed = match self.forwarding.believed {
+            Believed::Both => true,
+            Believed::XForwarded => told != Told::FORWARDED,
+            Believed::Forwarded => told == Told::FORWARDED,
+        };
+        if self.forwarding.peer == Peer::Client || !is_believed {
             return;
         }
         let is_list = matches!(told, Told::FOR | Told::FORWARDED);

@@ -383,7 +383,7 @@ fn no_request_smuggles_another() {
         let text = text.replace("{H}", "Host: a\r\n");
         for style in [Style::None, Style::Forwarded, Style::XForwarded, Style::Both] {
             for peer in [Peer::Client, Peer::Proxy([10, 0, 0, 1].into())] {
-                let forwarding = Forwarding { style, peer, host: None };
+                let forwarding = Forwarding { style, peer, host: None, ..Forwarding::default() };
                 let seen = through(text.as_bytes(), &forwarding);
                 assert_eq!(seen.as_ref().map(|(seen, _)| seen.body.len()), *expected, "{name}: {seen:?}");
                 if let Some((seen, rendered)) = seen {
@@ -492,8 +492,11 @@ fn a_client_cannot_say_who_it_is_and_a_trusted_proxy_can() {
     let text = "GET / HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 1.1.1.1\r\nForwarded: for=1.1.1.1\r\n\
         X-Forwarded-For: 2.2.2.2\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: other\r\nX-Forwarded-Port: 1\r\n\
         X-Real-IP: 3.3.3.3\r\nX_Forwarded_For: 4.4.4.4\r\nVia: 1.0 before\r\n\r\n";
-    let seen =
-        |style, peer| through(text.as_bytes(), &Forwarding { style, peer, host: Some("in:1") }).expect("goes on").0;
+    let seen = |style, peer| {
+        through(text.as_bytes(), &Forwarding { style, peer, host: Some("in:1"), ..Forwarding::default() })
+            .expect("goes on")
+            .0
+    };
     let untrusted = seen(Style::Both, Peer::Client);
     assert_eq!(untrusted.values("x-forwarded-for"), ["192.0.2.7"]);
     assert_eq!(untrusted.values("x-forwarded-proto"), ["http"]);
@@ -520,7 +523,7 @@ fn a_client_cannot_say_who_it_is_and_a_trusted_proxy_can() {
     // A proxy whose list is in the other field: the client that it told of stands before it.
     let plain = through(
         b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-        &Forwarding { style: Style::XForwarded, peer: proxy, host: None },
+        &Forwarding { style: Style::XForwarded, peer: proxy, host: None, ..Forwarding::default() },
     );
     assert_eq!(plain.expect("goes on").0.values("x-forwarded-for"), ["192.0.2.7, 2001:db8::1"]);
 }
@@ -841,7 +844,7 @@ proptest! {
         let text = format!("{line}Host: a\r\n{}\r\nabc", lines.concat());
         let chunked = format!("{line}Host: a\r\n{}\r\n3\r\nabc\r\n0\r\n\r\n", lines.concat());
         for text in [text, chunked] {
-            if let Some((seen, _)) = through(text.as_bytes(), &Forwarding { style, peer, host: None }) {
+            if let Some((seen, _)) = through(text.as_bytes(), &Forwarding { style, peer, host: None, ..Forwarding::default() }) {
                 prop_assert!(seen.values("x_forwarded_for").is_empty() && seen.values("content_length").is_empty());
                 let is_told = |(name, value): &(String, String)| {
                     let is_ours = value.contains("192.0.2.7");

@@ -5,7 +5,7 @@ use std::path::Path;
 use weir_testkit::PhpFpm;
 
 const PAGE: &str = r#"<?php header('X-Page: yes'); error_log('a word for the operator');
-echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['PATH_INFO'] ?? '-', ' ',
+echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['PATH_INFO'] ?: '-', ' ',
  $_SERVER['QUERY_STRING'], ' ', strlen(file_get_contents('php://input')), ' ', $_SERVER['HTTP_PROXY'] ?? '-', ' ',
  $_SERVER['REMOTE_ADDR'];"#;
 
