@@ -29,10 +29,6 @@ pub(crate) struct Client {
 }
 
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are the large one, and a box would be one more step for each request"
-)]
 enum Protocol {
     Http1(Connection),
     Http2(Box<http2::Connection>),
