@@ -1,5 +1,6 @@
 //! The server's configuration: a TOML file. It is read as a whole, and every mistake is reported with its position.
 
+mod conditions;
 mod doubts;
 mod foreign;
 mod general;
@@ -11,10 +12,13 @@ pub(crate) mod options;
 mod plain_file;
 mod policy;
 mod reading;
+mod route_doubts;
+mod routes;
 mod site;
 mod table;
 mod throttle;
 mod units;
+mod user_directories;
 mod users;
 
 pub use host_rules::HostRules;

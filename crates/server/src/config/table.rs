@@ -120,6 +120,11 @@ impl<'r, 't> Table<'r, 't> {
         self.span.start
     }
 
+    /// The line in which it begins, from 1.
+    pub(super) fn line(&self) -> usize {
+        self.reader.place(self.span.start).0
+    }
+
     /// Reports the keys that no `get` has asked for: they are unknown.
     pub(super) fn finish(&self) {
         let known = self.known.borrow();
@@ -198,6 +203,27 @@ impl<'r, 't> Value<'r, 't> {
     /// Whether it is a table, where it may also be something else.
     pub(super) fn is_table(&self) -> bool {
         matches!(self.value, DeValue::Table(_))
+    }
+
+    /// Whether it is a list, where it may also be something else.
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.value, DeValue::Array(_))
+    }
+
+    /// Whether it is a whole number, where it may also be something else.
+    pub(super) fn is_integer(&self) -> bool {
+        matches!(self.value, DeValue::Integer(_))
+    }
+
+    /// Whether it is true or false, where it may also be something else.
+    pub(super) fn is_boolean(&self) -> bool {
+        matches!(self.value, DeValue::Boolean(_))
+    }
+
+    /// What is in a list, with its places; nothing of anything else.
+    pub(super) fn items(&self) -> Vec<Value<'r, 't>> {
+        let DeValue::Array(list) = self.value else { return Vec::new() };
+        list.iter().map(|item| self.again(item.span(), item.get_ref())).collect()
     }
 
     /// Whether it is just `false`, which switches off what a table would set.

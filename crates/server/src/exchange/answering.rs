@@ -5,6 +5,7 @@ use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::{ByApplication, Exchange, Finish, Source};
 use crate::exchange::streamed::{Frames, GivenUp, Manner, Streamed};
 use crate::files::head;
+use crate::http::request::Request;
 use crate::io::clock::Clock;
 use std::io;
 
@@ -22,7 +23,15 @@ impl Exchange {
     #[cold]
     pub(crate) fn choose(&mut self, application: ApplicationHandle, finish: Finish) {
         let (streamed, finish) = (Streamed::chosen(application), Some(finish));
-        self.source = Source::Application(Box::new(ByApplication { streamed, finish }));
+        self.source = Source::Application(Box::new(ByApplication { streamed, finish, target: None }));
+    }
+
+    /// Has the application that was chosen asked for another target than the request's.
+    #[cold]
+    pub(crate) fn ask_for(&mut self, target: String) {
+        if let Source::Application(by) = &mut self.source {
+            by.target = Some(target);
+        }
     }
 
     fn take_finish(&mut self) -> Option<Finish> {
@@ -35,8 +44,14 @@ impl Exchange {
     /// Has the application begin that was chosen for the request.
     #[cold]
     pub(crate) fn begin_application(&mut self, head: &RequestHead<'_>, wake: Wake, manner: Manner) {
+        let target = match &mut self.source {
+            Source::Application(by) => by.target.take(),
+            Source::Head | Source::Content(_) => None,
+        };
+        let request = target.as_deref().map(|target| Request { target, ..*head.request });
+        let head = request.as_ref().map_or(*head, |request| RequestHead { request, ..*head });
         if let Some(streamed) = self.streamed() {
-            streamed.begin(head, wake, manner);
+            streamed.begin(&head, wake, manner);
         }
     }
 

@@ -38,7 +38,7 @@ impl Parked {
     ) -> Option<Box<Self>> {
         let waits = match request(&self.fields, version, &state.limits) {
             // Its place among those that wait is kept.
-            Ok(request) if state.router.must_wait(&request, address.ip(), &state.clock) => false,
+            Ok(request) if state.router.must_wait(&request, (address.ip(), peer.is_secure), &state.clock) => false,
             Ok(mut request) => {
                 request.all = AllFields::Block(&self.fields);
                 let (mut received, mut since_ns) = (Received::default(), self.since_ns);

@@ -1,9 +1,11 @@
 //! The hosts of a configuration as one loop serves them.
 
 use super::auth::Credentials;
+use super::routes::route::Route;
 use super::rules::Rules;
 use super::settings::Settings;
 use super::tables::Tables;
+use crate::counters::LoopCounters;
 use crate::counters::host_counts::HostCounts;
 use crate::files::root::Root;
 use crate::io::epoll::Waker;
@@ -18,6 +20,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Hosts {
     pub(super) rules: Arc<Rules>,
+    /// What each host says before its tables, for this loop alone: an expression is no good to several threads at once.
+    routes: Vec<Option<Rc<[Route]>>>,
     /// How often others were taken up.
     pub(super) reloads: u64,
     /// What each host has answered, in the order of the rules.
@@ -31,6 +35,8 @@ pub(crate) struct Hosts {
     last_name: Vec<u8>,
     last_host: Option<u16>,
     pub(super) credentials: Credentials,
+    /// Counts what is looked at before the request is answered, which counts it again.
+    pub(super) trial: Rc<LoopCounters>,
     pub(super) decoded: Vec<u8>,
     pub(super) text: Vec<u8>,
 }
@@ -45,6 +51,7 @@ impl Hosts {
     ) -> io::Result<Self> {
         let mut hosts = Self {
             rules: Arc::default(),
+            routes: Vec::new(),
             reloads: 0,
             counts: Vec::new(),
             credentials: Credentials::new(waker).ok_or(io::ErrorKind::Other)?,
@@ -53,6 +60,7 @@ impl Hosts {
             known: HashMap::new(),
             last_name: Vec::new(),
             last_host: None,
+            trial: Rc::default(),
             decoded: Vec::new(),
             text: Vec::new(),
         };
@@ -83,12 +91,20 @@ impl Hosts {
         }
         self.counts =
             self.share.hosts.enter(&rules.hosts.iter().map(|host| Arc::clone(&host.name)).collect::<Vec<_>>());
+        let routes = rules.hosts.iter().map(|host| (!host.routes.is_empty()).then(|| host.routes.clone().into()));
+        self.routes = routes.collect();
         self.rules = rules;
         self.reloads += 1;
         self.known.clear();
         self.last_name.clear();
         self.last_host = self.rules.names.find(b"");
         Ok(())
+    }
+
+    /// The routes of a host, if it has any.
+    #[inline]
+    pub(super) fn routes(&self, host: u16) -> Option<Rc<[Route]>> {
+        self.routes[usize::from(host)].clone()
     }
 
     pub(super) fn host(&mut self, name: &[u8]) -> Option<u16> {
