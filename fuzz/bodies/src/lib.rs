@@ -15,6 +15,7 @@ mod programs;
 mod proxy;
 mod recording;
 mod requests;
+mod routing;
 mod server_http2;
 mod server_http3;
 mod sessions;
@@ -36,6 +37,7 @@ pub use requests::{
     accept_encoding, certificate_staple, certificate_validity, http_request, http_response, http2_frames,
     page_template, ranges, url, url_file,
 };
+pub use routing::route;
 pub use server_http2::server_http2;
 pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
@@ -46,6 +48,9 @@ pub use sound::sound_frames;
 #[allow(unreachable_pub, reason = "the server's crate shows some of it")]
 #[path = "."]
 mod http {
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/access.rs"]
+    pub(crate) mod access;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/authority.rs"]
     pub(crate) mod authority;
@@ -80,6 +85,9 @@ mod http {
     #[path = "../../../crates/server/src/http/preface.rs"]
     pub(crate) mod preface;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/query.rs"]
+    pub(crate) mod query;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/range.rs"]
     pub(crate) mod range;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
@@ -107,6 +115,9 @@ mod pages {
     #[path = "../../../crates/server/src/pages/template.rs"]
     pub(crate) mod template;
 }
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/routing/routes/mod.rs"]
+mod routes;
 #[path = "."]
 mod media {
     #[allow(dead_code, reason = "not all of it is fuzzed")]

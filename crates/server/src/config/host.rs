@@ -78,10 +78,12 @@ fn read_host(
         of_no_root(table, "this host has none");
     }
     let mut read: Vec<(Pattern, Said)> = Vec::new();
+    let mut labels = Vec::new();
     for path in paths.iter().take(PATHS_MAX) {
         takes_back_nothing(path, Some(&said), &read);
         if let Some((pattern, own)) = read_path(path, &kind, options, rules) {
             places.push(Place::of(path, number, Some(read.len())));
+            labels.push((label(path), path.line()));
             read.push((pattern, own));
         }
     }
@@ -90,7 +92,22 @@ fn read_host(
     table.finish();
     let is_of_neighbours = |pattern: &Pattern| CODINGS.into_iter().any(|coding| pattern.is_of_ending(coding.suffix()));
     let tells_neighbours = paths.iter().any(|(pattern, _)| is_of_neighbours(pattern));
-    rules.hosts.push(Host { name: name.into(), said, routes, route_fields, paths, tells_neighbours });
+    rules.hosts.push(Host {
+        name: name.into(),
+        line: table.line(),
+        said,
+        labels,
+        routes,
+        route_fields,
+        paths,
+        tells_neighbours,
+    });
+}
+
+/// For which paths a table is, as it says it.
+fn label(table: &Table<'_, '_>) -> String {
+    let said = ["prefix", "exact", "glob"].into_iter().find_map(|kind| Some((kind, table.get(kind)?)));
+    said.map_or_else(String::new, |(kind, value)| format!("{kind} {}", value.text()))
 }
 
 /// The first of the host's names; all of them are added.

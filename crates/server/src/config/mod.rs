@@ -2,11 +2,13 @@
 
 mod conditions;
 mod doubts;
+pub(crate) mod explanation;
 mod foreign;
 mod general;
 mod header;
 mod host;
 mod host_rules;
+mod led;
 mod nearest;
 pub(crate) mod options;
 mod plain_file;

@@ -79,7 +79,7 @@ pub fn parse_configuration(text: &str, folder: &Path) -> Result<Options, Vec<Mis
     options.throttles = throttle::read(&table);
     let (rules, places, route_places) = host::read(&table, &options);
     table.finish();
-    route_doubts::look(&reader, &rules, &route_places, &options);
+    route_doubts::look(&reader, &rules, (&route_places, &places), &options);
     doubts::look(&reader, &rules, &places, &certificates_at, &options);
     if let Some(first) = rules.sites.first() {
         options.root.clone_from(&first.how.root);

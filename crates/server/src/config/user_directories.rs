@@ -65,7 +65,7 @@ pub(super) fn read(value: &Value<'_, '_>, kind: &SiteKind, rules: &mut Rules) ->
     if sites.is_empty() {
         value.doubt(format!("no user has a directory {folder} in the home"), "make one, and reload the configuration");
     }
-    Some(Act::User { folder: folder.to_owned(), sites })
+    Some(Act::User { sites })
 }
 
 /// The users of a file that are people.

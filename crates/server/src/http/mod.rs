@@ -14,6 +14,7 @@ pub(crate) mod media_type;
 pub(crate) mod parse;
 pub(crate) mod pattern;
 pub(crate) mod preface;
+pub(crate) mod query;
 pub(crate) mod range;
 pub(crate) mod request;
 pub(crate) mod response;

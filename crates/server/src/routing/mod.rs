@@ -4,6 +4,8 @@
 
 mod asker;
 pub(crate) mod auth;
+mod explain;
+pub(crate) mod explanation;
 pub(crate) mod fields;
 pub(crate) mod host_names;
 mod hosts;

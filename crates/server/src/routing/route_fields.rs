@@ -47,18 +47,20 @@ pub(super) struct SetByRoutes {
 }
 
 impl SetByRoutes {
+    /// What is changed in responses with a status, in the order in which it is.
+    pub(super) fn of(&self, status: u16) -> impl Iterator<Item = &Fields> {
+        let all = &self.rules.hosts[usize::from(self.host)].route_fields;
+        all.iter().enumerate().flat_map(move |(number, fields)| {
+            let is_of = |set: u128| set >> number & 1 == 1;
+            let is_set = is_of(self.sets) && (fields.statuses.is_empty() || fields.statuses.contains(&status));
+            let own = if status < 400 { &fields.success } else { &fields.error };
+            [is_set.then_some(own), is_of(self.varies).then_some(&fields.vary)].into_iter().flatten()
+        })
+    }
+
     /// Changes the head of a response; whether there was something to change.
     pub(super) fn apply(&self, out: &mut Exchange, is_secure: bool) -> bool {
-        let all = &self.rules.hosts[usize::from(self.host)].route_fields;
-        for (number, fields) in all.iter().enumerate() {
-            let is_of = |set: u128| set >> number & 1 == 1;
-            if is_of(self.sets) && (fields.statuses.is_empty() || fields.statuses.contains(&out.status)) {
-                if out.status < 400 { &fields.success } else { &fields.error }.apply(out, is_secure);
-            }
-            if is_of(self.varies) {
-                fields.vary.apply(out, is_secure);
-            }
-        }
+        self.of(out.status).for_each(|fields| fields.apply(out, is_secure));
         self.sets | self.varies != 0
     }
 }

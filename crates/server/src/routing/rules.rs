@@ -24,6 +24,8 @@ pub(crate) struct Rules {
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) name: Arc<str>,
+    /// Its line in the configuration.
+    pub(crate) line: usize,
     pub(crate) said: Said,
     /// They are looked at first, in this order.
     pub(crate) routes: Vec<Route>,
@@ -31,6 +33,8 @@ pub(crate) struct Host {
     pub(crate) route_fields: Vec<RouteFields>,
     /// In the order of the file.
     pub(crate) paths: Vec<(Pattern, Said)>,
+    /// How the configuration writes for which paths each of them is, and its line.
+    pub(crate) labels: Vec<(String, usize)>,
     /// Some of them may be for the compressed neighbours of files.
     pub(crate) tells_neighbours: bool,
 }

@@ -15,6 +15,7 @@ mod listeners;
 mod page_rules;
 mod ranges;
 mod resume;
+mod routes;
 mod shape;
 mod stale;
 mod tables;

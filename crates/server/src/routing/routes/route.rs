@@ -43,7 +43,7 @@ pub(crate) enum Act {
     /// Sets fields at most, and goes on.
     Set,
     /// Serves the directories of users: `/~NAME`, by the name the number of the site.
-    User { folder: String, sites: HashMap<Vec<u8>, usize> },
+    User { sites: HashMap<Vec<u8>, usize> },
     /// Serves the first of several files that exists.
     Try(Vec<Candidate>),
     /// Sends the client to the same address over TLS, at this port if it is not the usual one.

@@ -137,7 +137,7 @@ fn end(route: &Route, scene: &Scene<'_>, asked: &Target<'_>, now: &Target<'_>) -
             line.extend_from_slice(b"\r\n");
             End::Https(*status, line)
         }
-        Act::User { sites, .. } => {
+        Act::User { sites } => {
             let end = now.path.iter().skip(1).position(|byte| *byte == b'/').map_or(now.path.len(), |at| at + 1);
             let name = now.path.get(2..end).unwrap_or_default();
             sites.get(name).map_or(End::Fail(404), |site| End::User { site: *site, mount_bytes: end })
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn users_have_directories() {
         let sites = HashMap::from([(b"anna".to_vec(), 7)]);
-        let routes = [route(None, Vec::new(), Act::User { folder: "www".to_owned(), sites })];
+        let routes = [route(None, Vec::new(), Act::User { sites })];
         for (target, end) in [
             ("/~anna/x", End::User { site: 7, mount_bytes: 6 }),
             ("/~anna", End::User { site: 7, mount_bytes: 6 }),

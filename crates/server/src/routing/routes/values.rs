@@ -1,7 +1,7 @@
 //! Looks for what a request says beside its path: fields, cookies, parameters of the query.
 
+use crate::http::query::decoded;
 use crate::http::request::{AllFields, Request};
-use std::borrow::Cow;
 
 /// Values of a field, line by line. Has `wanted` look at each until it returns true; whether it did.
 pub(super) fn any_field(request: &Request<'_>, name: &str, mut wanted: impl FnMut(&[u8]) -> bool) -> bool {
@@ -40,28 +40,6 @@ pub(super) fn any_parameter(query: &[u8], name: &str, mut wanted: impl FnMut(&[u
         let value = pair.get(equals + 1..).unwrap_or_default();
         *decoded(&pair[..equals]) == *name.as_bytes() && wanted(&decoded(value))
     })
-}
-
-/// What a form encoded; what is no encoding stays as it is.
-fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
-    if memchr::memchr2(b'%', b'+', text).is_none() {
-        return Cow::Borrowed(text);
-    }
-    let digit = |at: usize| text.get(at).and_then(|byte| (*byte as char).to_digit(16));
-    let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
-    while let Some(&byte) = text.get(at) {
-        match (byte, digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                // Two hexadecimal digits make a byte.
-                out.push((high * 16 + low) as u8);
-                at += 2;
-            }
-            (b'+', _, _) => out.push(b' '),
-            _ => out.push(byte),
-        }
-        at += 1;
-    }
-    Cow::Owned(out)
 }
 
 #[cfg(test)]
