@@ -72,8 +72,8 @@ impl Trace for Words {
     fn tried(&mut self, _: usize, _: &[u8], _: bool) {}
 }
 
-/// Has routes look at the head of a request: what comes of it stays in the grammar of paths and of heads, and is the same
-/// whether it is told or not.
+/// Has routes look at the head of a request: what comes of it stays in the grammar of paths and of heads, and is the
+/// same whether it is told or not.
 pub fn route(input: &[u8]) {
     let mut choices = Choices(input);
     let (flags, time) = (choices.byte(), choices.byte());

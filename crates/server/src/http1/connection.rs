@@ -404,7 +404,7 @@ impl Connection {
             let mut request = Request::empty();
             match parse::parse_into(&input[at..filled], limits, &mut request) {
                 Parsed::Complete(_)
-                    if router.must_wait(&request, (self.peer.ip(), self.transport.is_secure()), clock) =>
+                    if router.must_wait(&request, self.peer.ip(), || self.transport.is_secure(), clock) =>
                 {
                     self.parked = Parked::Password;
                     break;

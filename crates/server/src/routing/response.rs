@@ -156,8 +156,8 @@ impl Hosts {
             let requested = routed.and_then(|(_, requested)| requested);
             let of_file = file.as_ref().map(|file| Target { path: file, query: found.query });
             let asked = of_file.as_ref().map_or((found, requested.is_some()), |target| (target, true));
-            let way = Way { action, looked_up, asked, requested, set, peer, persistence };
-            if let Some(other) = self.respond_by(way, &settings, asker, out) {
+            let way = Way { looked_up, asked, requested, set, peer, persistence };
+            if let Some(other) = self.respond_by(action, way, &settings, asker, out) {
                 settings = other;
             }
         } else {
@@ -169,16 +169,19 @@ impl Hosts {
     /// Does with a request that is let in as its tables say; other settings, where those of a directory hold for it.
     fn respond_by(
         &mut self,
+        action: Action,
         way: Way<'_>,
         settings: &Rc<Settings>,
         asker: &Asker<'_>,
         out: &mut Exchange,
     ) -> Option<Rc<Settings>> {
-        let Asker { request, clock, counters, .. } = *asker;
-        let Way { action, looked_up, asked: (found, is_other), requested, set, peer, persistence } = way;
+        let Asker { request, clock, .. } = *asker;
+        let (found, peer, persistence) = (way.asked.0, way.peer, way.persistence);
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
-        let (site, mount_bytes) = match action {
-            Action::Files { site, mount_bytes } => (site, mount_bytes),
+        match action {
+            Action::Files { site, mount_bytes } => {
+                self.respond_with_files(way, (site, mount_bytes), settings, asker, out)
+            }
             Action::Redirect(redirect) => {
                 match redirect.location(found, host_names::name_of(request)) {
                     Some(field) => {
@@ -187,22 +190,36 @@ impl Hosts {
                     }
                     None => error_page::write(out, 414, extra, clock, persistence),
                 }
-                return None;
+                None
             }
             Action::Status(status) => {
                 error_page::write(out, status, extra, clock, persistence);
-                return None;
+                None
             }
             Action::Application(application) => {
-                let (settings, set, is_secure) = (Rc::clone(settings), set.cloned(), peer.is_secure);
+                let (settings, set, is_secure) = (Rc::clone(settings), way.set.cloned(), peer.is_secure);
                 let finish = move |out: &mut Exchange| finish(&settings, set.as_ref(), extra.head_only, is_secure, out);
                 out.choose(application, Box::new(finish));
-                if requested.is_some() {
+                if way.requested.is_some() {
                     out.ask_for(written(found));
                 }
-                return None;
+                None
             }
-        };
+        }
+    }
+
+    /// Has the site of a root respond; other settings, where those of a directory hold for the response.
+    fn respond_with_files(
+        &mut self,
+        way: Way<'_>,
+        (site, mount_bytes): (usize, usize),
+        settings: &Rc<Settings>,
+        asker: &Asker<'_>,
+        out: &mut Exchange,
+    ) -> Option<Rc<Settings>> {
+        let Asker { request, clock, counters, .. } = *asker;
+        let Way { looked_up, asked: (found, is_other), requested, peer, persistence, .. } = way;
+        let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let (looked_up, is_plain) = self.neighbours(settings, (site, mount_bytes), looked_up, found, asker);
         let plain;
         let request = if is_plain {
@@ -274,7 +291,6 @@ impl Hosts {
 
 /// What is done with a request.
 struct Way<'a> {
-    action: Action,
     /// What was looked up already for the target.
     looked_up: Option<LookedUp>,
     /// What is asked for, and whether it is another path than the request's own.

@@ -57,12 +57,13 @@ impl Router {
     pub(crate) fn must_wait(
         &mut self,
         request: &Request<'_>,
-        (client, is_secure): (IpAddr, bool),
+        client: IpAddr,
+        is_secure: impl FnOnce() -> bool,
         clock: &Clock,
     ) -> bool {
         match self {
             Self::Hosts(hosts) if request.authorization.is_some() => {
-                hosts.must_wait(request, (client, is_secure), clock)
+                hosts.must_wait(request, (client, is_secure()), clock)
             }
             _ => false,
         }

@@ -30,7 +30,7 @@ pub(crate) struct Values<'v> {
 
 impl<'v> Values<'v> {
     /// What a piece stands for.
-    pub(crate) fn of<'p: 'v>(&self, piece: &'p Piece) -> &'v [u8] {
+    pub(crate) fn of(&self, piece: &'v Piece) -> &'v [u8] {
         match piece {
             Piece::Text(text) => text.as_bytes(),
             Piece::Path => self.path,
