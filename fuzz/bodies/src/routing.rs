@@ -49,7 +49,7 @@ fn routes() -> Vec<Route> {
         (prefix("/p"), Vec::new(), Act::Pass),
     ];
     let route = |(path, conditions, act): (Option<PathTest>, Vec<Condition>, Act)| {
-        let vary = conditions.iter().find_map(Condition::vary).map(str::to_owned);
+        let vary = Route::vary_of(&conditions);
         Route { path, conditions, act, sets_fields: true, statuses: Vec::new(), vary, line: 1 }
     };
     all.into_iter().map(route).collect()

@@ -18,7 +18,7 @@ const MISSING: [(&[&str], &str); 4] = [
 ];
 
 /// What is said otherwise, by the words of others.
-const OTHERWISE: [(&[&str], &str); 24] = [
+const OTHERWISE: [(&[&str], &str); 25] = [
     (
         &["headers", "header", "add_header", "add_headers", "response_headers", "more_set_headers", "http_headers"],
         "did you mean `set_headers`?",
@@ -42,6 +42,7 @@ const OTHERWISE: [(&[&str], &str); 24] = [
         &["ssl", "certificate", "certificates", "cert", "tls_cert", "ssl_certificate", "key", "tls_key"],
         "write [tls] with certificates = [{ certificate = \"FILE\", key = \"FILE\" }]",
     ),
+    (&["https"], "write [tls] with certificates; [[host.route]] with https = true redirects to it"),
     (&["http2", "h2"], "HTTP/2 is spoken without a word on it"),
     (&["http3", "quic", "h3"], "write http3 = true in [tls]"),
     (&["gzip", "brotli", "zstd", "encode", "compress", "deflate"], "did you mean `compression`?"),

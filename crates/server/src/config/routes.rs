@@ -73,10 +73,7 @@ fn read_route(table: &Table<'_, '_>, kind: &SiteKind, options: &Options, rules: 
         status.wrong("a list of statuses is for fields of responses", "give these fields a route of their own");
     }
     let (path, conditions) = (path.ok()?, conditions?);
-    let mut names: Vec<&str> = conditions.iter().filter_map(|condition| condition.vary()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let vary = (!names.is_empty()).then(|| names.join(", "));
+    let vary = Route::vary_of(&conditions);
     let act = if has_key { act? } else { Act::Set };
     let line = table.line();
     Some((Route { path, conditions, act, sets_fields, statuses, vary, line }, said))

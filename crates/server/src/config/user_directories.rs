@@ -77,7 +77,7 @@ fn people(text: &str) -> impl Iterator<Item = Person<'_>> {
         let uid = uid.parse().ok().filter(|uid| UIDS.contains(uid))?;
         let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
         let is_name = !name.is_empty() && name.bytes().all(is_plain) && !name.starts_with('.');
-        let is_home = home.starts_with('/') && home.trim_matches('/') != "";
+        let is_home = home.starts_with('/') && !home.trim_matches('/').is_empty();
         (is_name && is_home).then_some(Person { name, uid, home })
     })
 }

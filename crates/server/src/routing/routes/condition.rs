@@ -55,6 +55,9 @@ pub(crate) enum Wanted {
     Like(TextGlob),
 }
 
+/// Looks at a value; true ends the search.
+type Look<'l> = dyn FnMut(&[u8]) -> bool + 'l;
+
 /// Bytes of a value that an explanation shows.
 const SHOWN_BYTES_MAX: usize = 80;
 
@@ -75,19 +78,28 @@ impl Condition {
         }
     }
 
-    /// The field that a cache has to tell requests apart by, if the condition looks at one.
-    pub(crate) fn vary(&self) -> Option<&str> {
+    /// Whether it looks at a field that a cache has to tell requests apart by.
+    pub(crate) fn varies(&self) -> bool {
         match self {
-            Self::Header(name, _) => Some(name),
-            Self::Cookie(..) => Some("Cookie"),
-            Self::Not(conditions) => conditions.iter().find_map(Self::vary),
-            _ => None,
+            Self::Header(..) | Self::Cookie(..) => true,
+            Self::Not(conditions) => conditions.iter().any(Self::varies),
+            _ => false,
+        }
+    }
+
+    /// Adds the names of these fields.
+    pub(crate) fn add_vary<'c>(&'c self, names: &mut Vec<&'c str>) {
+        match self {
+            Self::Header(name, _) => names.push(name),
+            Self::Cookie(..) => names.push("Cookie"),
+            Self::Not(conditions) => conditions.iter().for_each(|condition| condition.add_vary(names)),
+            _ => {}
         }
     }
 
     /// What the request has where the condition looks, in words.
     pub(crate) fn actual(&self, scene: &Scene<'_>, path: &[u8], query: &[u8]) -> String {
-        let values = |any: &mut dyn FnMut(&mut dyn FnMut(&[u8]) -> bool)| {
+        let values = |any: &mut dyn FnMut(&mut Look<'_>)| {
             let mut found = Vec::new();
             any(&mut |value: &[u8]| {
                 found.push(shown(value));
@@ -124,7 +136,7 @@ pub(crate) fn shown(value: &[u8]) -> String {
 }
 
 impl Wanted {
-    fn is_met(&self, any: impl FnOnce(&mut dyn FnMut(&[u8]) -> bool) -> bool) -> bool {
+    fn is_met(&self, any: impl FnOnce(&mut Look<'_>) -> bool) -> bool {
         match self {
             Self::Absent => !any(&mut |_| true),
             Self::Present => any(&mut |_| true),

@@ -159,6 +159,9 @@ impl fmt::Display for PathTest {
 
 fn compile(expression: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(expression)
+        // A path is bytes: none of them gets past an expression that says "anything".
+        .unicode(false)
+        .dot_matches_new_line(true)
         .size_limit(COMPILED_BYTES_MAX)
         .dfa_size_limit(COMPILED_BYTES_MAX)
         .nest_limit(NESTED_MAX)
@@ -196,6 +199,10 @@ mod tests {
             }
             assert_eq!(captured.piece(9), b"");
         }
+        for path in [&b"/a/\n"[..], b"/a/\xff", b"/a/\r\n\xc3"] {
+            assert!(regex("^/a/.*$").matches(path) && regex("^/a/[^/]+$").matches(path), "{path:?}");
+        }
+        assert!(regex("^/\u{e4}.$").matches("/\u{e4}x".as_bytes()));
         assert_eq!(regex("(?<a>x)(?<b>y)").named("b"), Some(2));
         assert_eq!(prefix.named("rest"), Some(1));
         assert_eq!(glob("/*").named("rest"), None);

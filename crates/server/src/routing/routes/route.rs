@@ -84,7 +84,7 @@ impl Route {
         }
         let mut varies = false;
         for condition in &self.conditions {
-            varies |= self.vary.is_some() && condition.vary().is_some();
+            varies |= condition.varies();
             if !condition.holds(scene, now.path, now.query) {
                 return (Some(Failed::Condition(condition)), varies);
             }
@@ -99,6 +99,15 @@ impl Route {
             _ => Default::default(),
         };
         Values { path: now.path, query: now.query, host: scene.host, captured }
+    }
+
+    /// What caches have to tell responses apart by, of these conditions: names of fields in one list.
+    pub(crate) fn vary_of(conditions: &[Condition]) -> Option<String> {
+        let mut names = Vec::new();
+        conditions.iter().for_each(|condition| condition.add_vary(&mut names));
+        names.sort_unstable();
+        names.dedup();
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
     /// Whether nothing behind it is looked at where it holds.

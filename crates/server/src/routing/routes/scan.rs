@@ -168,7 +168,7 @@ mod tests {
     use std::collections::HashMap;
 
     fn route(path: Option<PathTest>, conditions: Vec<Condition>, act: Act) -> Route {
-        let vary = conditions.iter().find_map(Condition::vary).map(str::to_owned);
+        let vary = Route::vary_of(&conditions);
         Route { path, conditions, act, sets_fields: false, statuses: Vec::new(), vary, line: 0 }
     }
 
@@ -344,7 +344,7 @@ mod tests {
             }
             if let End::Redirect(_, line) | End::Https(_, line) = &scanned.end {
                 let inner = line.strip_suffix(b"\r\n").expect("a line");
-                prop_assert!(!inner.iter().any(|byte| byte.is_ascii_control()));
+                prop_assert!(!inner.iter().any(u8::is_ascii_control));
                 prop_assert!(!inner.starts_with(b"Location: //"));
             }
         }
