@@ -22,6 +22,7 @@ mod probe_options;
 mod record;
 mod record_session;
 mod replay;
+mod route;
 mod rung;
 mod serve;
 mod serve_policy;
@@ -77,6 +78,7 @@ enum Command {
     View(view::Args),
     Serve(Box<serve::Args>),
     Check(check::Args),
+    Route(route::Args),
     Env(environment::Args),
     Replay(replay::Args),
     /// Write files and send alerts for a confined server
@@ -116,6 +118,7 @@ fn main() -> ExitCode {
         Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(*args),
         Command::Check(args) => check::run(&args),
+        Command::Route(args) => route::run(&args),
         Command::Env(args) => environment::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::ServePersister(args) => serve_policy::persister(&args),

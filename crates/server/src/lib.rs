@@ -106,6 +106,7 @@ mod transport;
 mod upstream;
 
 pub use certificates::settings::CertificateFiles;
+pub use config::explanation::{RouteQuestion, RouteQuestionError, explain_route};
 pub use config::options::Options;
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, parse_configuration, read_configuration,
@@ -132,6 +133,9 @@ pub use policy::settings::{Placed, PolicyOptions};
 pub use policy::throttle::Throttle;
 pub use process::reload::Reloader;
 pub use process::resume::{Resumed, Resumer, Unfinished};
+pub use routing::explanation::{
+    RouteAnswer, RouteExplanation, RouteScript, RouteServer, RouteStep, RouteTable, RouteUpstream, RoutedHost,
+};
 pub use site::settings::SiteWord;
 pub use telemetry::access_log::format::FormatError as LogFormatError;
 pub use telemetry::access_log::settings::{AccessLog, LogFormat, LogTarget, OwnFormat, Rotation};

@@ -18,6 +18,7 @@ mod proxies;
 mod proxy;
 mod recording;
 mod requests;
+mod routing;
 mod server_http2;
 mod server_http3;
 mod sessions;
@@ -43,6 +44,7 @@ pub use requests::{
     accept_encoding, certificate_staple, certificate_validity, http_request, http_response, http2_frames,
     page_template, ranges, url, url_file,
 };
+pub use routing::route;
 pub use server_http2::server_http2;
 pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
@@ -99,6 +101,9 @@ mod http {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/proxy_protocol.rs"]
     pub(crate) mod proxy_protocol;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/query.rs"]
+    pub(crate) mod query;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/range.rs"]
     pub(crate) mod range;
@@ -189,6 +194,9 @@ mod pages {
     #[path = "../../../crates/server/src/pages/template.rs"]
     pub(crate) mod template;
 }
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/routing/routes/mod.rs"]
+mod routes;
 #[path = "."]
 mod media {
     #[allow(dead_code, reason = "not all of it is fuzzed")]

@@ -4,7 +4,7 @@ use super::reply::Reply;
 use super::request_body::RequestBody;
 use crate::exchange::wakes::{Address, Waked, Wakes};
 use crate::http::framing::Framing;
-use crate::http::request::{AllFields, Request};
+use crate::http::request::Request;
 use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;

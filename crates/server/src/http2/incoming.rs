@@ -194,7 +194,7 @@ impl Connection {
                     return self.refuse(id, Code::Protocol, state);
                 }
                 let whose = (self.peer, &self.client_peer(), u64::from(id));
-                if state.router.must_wait(&request, self.peer.ip(), &state.clock) {
+                if state.router.must_wait(&request, self.peer.ip(), || whose.1.is_secure, &state.clock) {
                     parked = Some(Parked::new(fields, false, state));
                 } else if !state.answer(&request, whose, &mut self.received, &mut exchange) {
                     parked = Some(Parked::new(fields, true, state));

@@ -1,11 +1,12 @@
 //! Gives a running server another configuration.
 
+use crate::config::explanation::{RouteQuestion, RouteQuestionError, explain_route};
 use crate::config::options::Options;
 use crate::error::TlsError;
 use crate::files::root::place::{Look, Place, may_be_listed};
 use crate::policy::settings::PolicyOptions;
 use crate::policy::throttle::Throttle;
-use crate::telemetry::admin::reloads::{ReloadHistory, Reloading};
+use crate::telemetry::admin::reloads::{Asked, ReloadHistory, Reloading};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -130,6 +131,22 @@ fn told(place: &Place, look: Look, is_confined: bool) -> Option<String> {
 impl Reloading for Reloads {
     fn history(&self) -> ReloadHistory {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn explain(&self, asked: &Asked) -> Result<String, (u16, String)> {
+        let options = Arc::clone(&self.options.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut question = RouteQuestion::new(&asked.url);
+        question.method = asked.method.clone().unwrap_or(question.method);
+        question.client = asked.from.unwrap_or(question.client);
+        let told = explain_route(&options, &question).map_err(|error| {
+            let status = match error {
+                RouteQuestionError::System(_) => 503,
+                RouteQuestionError::NoHosts => 404,
+                _ => 400,
+            };
+            (status, error.to_string())
+        })?;
+        serde_json::to_string(&told).map_err(|error| (500, error.to_string()))
     }
 
     fn throttles(&self) -> Vec<Throttle> {

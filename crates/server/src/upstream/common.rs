@@ -6,6 +6,7 @@ use super::gateway::settings::{Gateway, Split};
 use super::health::Health;
 use super::retry::Budget;
 use super::settings::{LimitBy, Place, UpstreamRules};
+use crate::http::target::{self, Target};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -52,6 +53,21 @@ impl Common {
         };
         let budget = Budget::default();
         Self { rules, gateway, gate: Arc::default(), health, budget, limits, open: AtomicU32::new(0) }
+    }
+
+    /// The target that it is asked for; none where that is the request's own. With `is_other` the path is not the one
+    /// that the client has asked for.
+    pub(crate) fn target_for(&self, found: &Target<'_>, is_other: bool) -> Option<String> {
+        let mut target = Vec::new();
+        if !self.rules.path.write(found, &mut target) {
+            if !is_other {
+                return None;
+            }
+            target::encode(found.path, &mut target);
+            target.extend_from_slice(found.query);
+        }
+        // What is not ASCII is encoded, and a query comes out of a text.
+        Some(String::from_utf8(target).unwrap_or_else(|_| "/".to_owned()))
     }
 
     /// Whether addresses of its servers have to be looked up.

@@ -20,7 +20,7 @@ mod owned_head;
 mod protocol;
 pub(crate) mod retry;
 pub(crate) mod scgi;
-mod scripts;
+pub(crate) mod scripts;
 pub(crate) mod settings;
 mod trouble;
 pub(crate) mod uwsgi;
