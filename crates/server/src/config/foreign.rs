@@ -21,7 +21,7 @@ const MISSING: [(&[&str], &str); 4] = [
 ];
 
 /// What is said otherwise, by the words of others.
-const OTHERWISE: [(&[&str], &str); 24] = [
+const OTHERWISE: [(&[&str], &str); 25] = [
     (
         &["headers", "header", "add_header", "add_headers", "response_headers", "more_set_headers", "http_headers"],
         "did you mean `set_headers`?",
@@ -44,6 +44,10 @@ const OTHERWISE: [(&[&str], &str); 24] = [
     (
         &["ssl", "https", "certificate", "certificates", "cert", "tls_cert", "ssl_certificate", "key", "tls_key"],
         "write [tls] with certificates = [{ certificate = \"FILE\", key = \"FILE\" }]",
+    ),
+    (
+        &["letsencrypt", "auto_https", "certbot", "acme_email", "acme_ca", "autocert", "certresolver", "certresolvers"],
+        "write [acme] with storage = \"DIRECTORY\", and certificate = \"acme\" in [[host]]",
     ),
     (&["http2", "h2"], "HTTP/2 is spoken without a word on it"),
     (&["http3", "quic", "h3"], "write http3 = true in [tls]"),

@@ -2,7 +2,7 @@
 
 use super::doubts::Place;
 use super::table::{Table, Value};
-use super::{header, site, users};
+use super::{acme, header, site, users};
 use crate::config::options::Options;
 use crate::config::plain_file::read_file;
 use crate::files::root::place::Place as RootPlace;
@@ -28,9 +28,10 @@ const STATUSES: [u16; 6] = [403, 404, 410, 451, 500, 503];
 const PAGES: [u16; 13] = [400, 401, 403, 404, 405, 410, 412, 414, 416, 429, 451, 500, 503];
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// Hosts, whose sites are served as the options say it where they say nothing themselves.
-pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Place>) {
-    let (mut rules, mut places) = (Rules::default(), Vec::new());
+/// Hosts, whose sites are served as the options say it where they say nothing themselves; the last are the names whose
+/// certificates are to be obtained.
+pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Place>, Vec<String>) {
+    let (mut rules, mut places, mut obtained) = (Rules::default(), Vec::new(), Vec::new());
     let hosts = table.get("host").map(|value| value.tables("[[host]]")).unwrap_or_default();
     if hosts.is_empty() {
         table.wrong("there is no host", "add [[host]] with root = \"DIRECTORY\"");
@@ -39,9 +40,10 @@ pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Plac
         table.wrong(format!("there are {} hosts", hosts.len()), format!("at most {HOSTS_MAX} are possible"));
     }
     for host in hosts.iter().take(HOSTS_MAX) {
+        obtained.extend(acme::names(host));
         read_host(host, options, &mut rules, &mut places);
     }
-    (rules, places)
+    (rules, places, obtained)
 }
 
 fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, places: &mut Vec<Place>) {

@@ -1,6 +1,7 @@
 //! The options of a server; every bound has its default here.
 
-use crate::certificates::settings::CertificateFiles;
+use crate::certificates::challenges::Challenges;
+use crate::certificates::settings::{CertificateFiles, ObtainOptions};
 use crate::config::host_rules::HostRules;
 use crate::files::settings::{Compression, Symlinks};
 use crate::http::limits::{Limits, Timeouts};
@@ -96,6 +97,10 @@ pub struct Options {
     /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
     /// of `listen` speak TLS. Default: none.
     pub certificates: Vec<CertificateFiles>,
+    /// From whom the certificates of hosts are obtained, for the program that does it. Default: from none.
+    pub obtain: Option<ObtainOptions>,
+    /// Answers to the challenges of an authority (ACME). Default: none.
+    pub challenges: Challenges,
     /// Addresses that speak in the clear although there are certificates. Default: none.
     pub listen_clear: Vec<ListenAddr>,
     /// Addresses of UDP that speak HTTP/3, which needs certificates. Default: none.
@@ -201,6 +206,8 @@ impl Options {
             adviser: None,
             throttles: Vec::new(),
             certificates: Vec::new(),
+            obtain: None,
+            challenges: Challenges::default(),
             listen_clear: Vec::new(),
             listen_quic: Vec::new(),
             http3: false,

@@ -24,7 +24,7 @@ pub(crate) struct Hosts {
     pub(super) counts: Vec<Arc<HostCounts>>,
     /// In the order of the rules.
     pub(super) sites: Vec<(SiteKind, Site)>,
-    share: Share,
+    pub(super) share: Share,
     /// What holds, by the host and its tables.
     pub(super) known: HashMap<(u16, Tables), Rc<Settings>>,
     /// The host of the last request, by the name that it gave.
