@@ -154,7 +154,7 @@ impl Manager {
         if now_unix_s < self.pause_until_unix_s {
             return pause(self.pause_until_unix_s - now_unix_s);
         }
-        self.ask_when_to_renew(now_unix_s);
+        self.ask_when_to_renew(now_unix_s, answers);
         let directory = self.settings.directory.clone();
         let next = |host: &Host| host.due_at_unix_s(&directory);
         let Some(first) = (0..self.hosts.len()).min_by_key(|&at| next(&self.hosts[at])) else { return TURN_MAX };
@@ -220,13 +220,14 @@ impl Manager {
     }
 
     /// Asks the authority when to renew what it issued (RFC 9773): of one host each turn.
-    fn ask_when_to_renew(&mut self, now_unix_s: i64) {
-        let (Some(client), Some(storage)) = (&self.client, &self.storage) else { return };
-        let is_to_ask = |host: &&mut Host| host.renewal_id.is_some() && host.state.ask_again_unix_s <= now_unix_s;
-        let Some(host) = self.hosts.iter_mut().find(is_to_ask) else { return };
-        let id = host.renewal_id.clone().unwrap_or_default();
+    fn ask_when_to_renew(&mut self, now_unix_s: i64, answers: &mut dyn Answers) {
+        let is_to_ask = |host: &Host| host.renewal_id.is_some() && host.state.ask_again_unix_s <= now_unix_s;
+        let Some(at) = self.hosts.iter().position(is_to_ask) else { return };
+        let id = self.hosts[at].renewal_id.clone().unwrap_or_default();
+        let window = self.client(answers).and_then(|client| client.renewal_window(&id));
+        let host = &mut self.hosts[at];
         let mut ask_in_s = ASK_S_USUAL;
-        match client.renewal_window(&id) {
+        match window {
             Ok(Some((window, retry_after))) => {
                 // Within the same window the time stays as it was chosen.
                 if !(window.0..=window.1).contains(&host.state.renew_at_unix_s) {
@@ -240,7 +241,20 @@ impl Manager {
             Err(error) => tracing::info!(host = host.name, %error, "the authority does not say when to renew"),
         }
         host.state.ask_again_unix_s = now_unix_s + ask_in_s;
-        let _ = storage.put_state(&host.name, &host.state);
+        let _ = self.remember(at);
+    }
+
+    /// The client, with an account.
+    fn client(&mut self, answers: &mut dyn Answers) -> Result<&mut Client, AcmeError> {
+        match &mut self.client {
+            Some(client) => Ok(client),
+            none => {
+                let closed = || AcmeError::Kept { path: self.settings.storage.clone() };
+                let storage = self.storage.as_ref().ok_or_else(closed)?;
+                let key = storage.account_key(&mut |told| answers.tell(told))?;
+                Ok(none.insert(Client::new(&self.settings, key)?))
+            }
+        }
     }
 
     /// Tries to obtain a certificate for a host.
@@ -296,27 +310,20 @@ impl Manager {
     }
 
     fn obtain(&mut self, at: usize, before: &State, answers: &mut dyn Answers) -> Result<Issued, AcmeError> {
-        let closed = || AcmeError::Kept { path: self.settings.storage.clone() };
-        let storage = self.storage.as_ref().ok_or_else(closed)?;
-        let client = match &mut self.client {
-            Some(client) => client,
-            none => {
-                let key = storage.account_key(&mut |told| answers.tell(told))?;
-                none.insert(Client::new(&self.settings, key)?)
-            }
-        };
         let Host { name, renewal_id, .. } = &self.hosts[at];
+        let (name, renewal_id) = (&name.clone(), renewal_id.clone());
         // After a failure the next kind of challenge comes first.
         let mut challenges: Vec<ChallengeKind> = self.settings.challenges.clone();
         let kinds = challenges.len().max(1);
         challenges.rotate_left(before.failures as usize % kinds);
         let is_of_authority = before.directory == self.settings.directory;
         let replaces = renewal_id.as_deref().filter(|_| is_of_authority && before.failures == 0);
-        let obtained = client.obtain(name, &challenges, replaces, answers)?;
+        let obtained = self.client(answers)?.obtain(name, &challenges, replaces, answers)?;
         let text = certificate::file_of(&obtained.chain, &obtained.key);
         let unusable = |why| AcmeError::Certificate { name: name.clone(), why };
         let issued = certificate::read(name, &text).map_err(unusable)?;
-        storage.put_certificate(name, &text)?;
+        let closed = || AcmeError::Kept { path: self.settings.storage.clone() };
+        self.storage.as_ref().ok_or_else(closed)?.put_certificate(name, &text)?;
         Ok(issued)
     }
 

@@ -14,8 +14,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use weir_acme::{
     Answers, ChallengeCertificate, ChallengeKind, ExternalAccount, HostState, HostStatus, LETS_ENCRYPT,
@@ -108,7 +109,7 @@ impl Wanted {
 
 /// The certifier of a server.
 pub(crate) struct Obtaining {
-    link: UnixStream,
+    link: Arc<Mutex<UnixStream>>,
     challenges: Challenges,
     is_started: bool,
     hosts: Vec<String>,
@@ -127,7 +128,7 @@ impl Obtaining {
         link.set_write_timeout(Some(WRITE_PATIENCE)).context("the socket to the certifier")?;
         let program = std::env::current_exe().context("where this program is")?;
         let mut command = Command::new(program);
-        command.arg("serve-certificates").stdin(OwnedFd::from(of_certifier));
+        command.arg("serve-certificates").stdin(OwnedFd::from(of_certifier)).stdout(Stdio::null());
         if let Some((uid, gid)) = ids {
             command.uid(uid).gid(gid);
         }
@@ -137,7 +138,8 @@ impl Obtaining {
         let (challenges, notice, hosts) = (options.challenges.clone(), options.notice, obtain.hosts.clone());
         let waiting = hosts.iter().map(|host| ObtainedStatus::new(host.clone())).collect();
         challenges.set_status(waiting);
-        send(&link, &ToCertifier::Begin(Box::new(wanted))).context("the settings of the certifier")?;
+        let link = Arc::new(Mutex::new(link));
+        say(&link, &ToCertifier::Begin(Box::new(wanted))).context("the settings of the certifier")?;
         Ok(Some(Self { link, challenges, is_started: false, hosts, notice }))
     }
 
@@ -147,8 +149,10 @@ impl Obtaining {
             return;
         }
         let (challenges, notice) = (self.challenges.clone(), self.notice);
-        let started = self.link.try_clone().and_then(|link| {
-            let body = move || serve_certifier(&link, &challenges, notice);
+        let link = Arc::clone(&self.link);
+        let own = link.lock().unwrap_or_else(PoisonError::into_inner).try_clone();
+        let started = own.and_then(|from| {
+            let body = move || serve_certifier(from, &link, &challenges, notice);
             std::thread::Builder::new().name("weir-acme".to_owned()).spawn(body)
         });
         if let Err(error) = started {
@@ -163,7 +167,7 @@ impl Obtaining {
             return;
         }
         self.hosts.clone_from(&obtain.hosts);
-        if let Err(error) = send(&self.link, &ToCertifier::Hosts(self.hosts.clone())) {
+        if let Err(error) = say(&self.link, &ToCertifier::Hosts(self.hosts.clone())) {
             (self.notice)(&format!("certificates of new hosts are not obtained until a restart: {error}"));
         }
     }
@@ -193,6 +197,11 @@ fn send(mut link: &UnixStream, message: &impl Serialize) -> io::Result<()> {
     link.write_all(&line)
 }
 
+/// The same from the server: two of its threads speak.
+fn say(link: &Mutex<UnixStream>, message: &ToCertifier) -> io::Result<()> {
+    send(&link.lock().unwrap_or_else(PoisonError::into_inner), message)
+}
+
 /// The next message; none at the end, and where the other side does not speak as it should.
 fn receive<T: for<'d> Deserialize<'d>>(from: &mut impl BufRead) -> Option<T> {
     let mut line = Vec::new();
@@ -201,8 +210,8 @@ fn receive<T: for<'d> Deserialize<'d>>(from: &mut impl BufRead) -> Option<T> {
 }
 
 /// Does what the certifier asks until that ends.
-fn serve_certifier(link: &UnixStream, challenges: &Challenges, notice: fn(&str)) {
-    let mut from = BufReader::new(link);
+fn serve_certifier(from: UnixStream, link: &Mutex<UnixStream>, challenges: &Challenges, notice: fn(&str)) {
+    let mut from = BufReader::new(from);
     while let Some(message) = receive(&mut from) {
         let taken = match message {
             ToServer::Http01 { token, key_authorization } => challenges.answer_http01(&token, &key_authorization),
@@ -225,7 +234,7 @@ fn serve_certifier(link: &UnixStream, challenges: &Challenges, notice: fn(&str))
             }
         };
         let taken = ToCertifier::Taken(taken.err().map(|error| error.to_string()));
-        if send(link, &taken).is_err() {
+        if say(link, &taken).is_err() {
             break;
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! Each takes any bytes and panics where the parser breaks a promise, not only where it panics itself.
 
+mod acme;
 mod adapt;
 mod agent;
 mod comparison;
@@ -20,6 +21,7 @@ mod server_http3;
 mod sessions;
 mod sound;
 
+pub use acme::acme_message;
 pub use adapt::{adapt_policy, adapt_readings};
 pub use agent::{agent_lines, arm_memory};
 pub use comparison::{comparison_history, comparison_plan};

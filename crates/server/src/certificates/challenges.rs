@@ -84,7 +84,7 @@ struct Answers {
 }
 
 impl Challenges {
-    /// Answers requests in the clear for `/.well-known/acme-challenge/TOKEN`, whichever host they are for.
+    /// Answers requests in the clear for `/.well-known/acme-challenge/TOKEN`, for any host of a configuration.
     ///
     /// # Errors
     ///
