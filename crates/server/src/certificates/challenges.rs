@@ -31,8 +31,8 @@ pub enum ChallengeError {
     /// It is no token, or no key authorization.
     #[error("it is no token of ACME with its key authorization")]
     NotToken,
-    /// The certificate or its key cannot be used.
-    #[error("cannot use the certificate of a challenge: {0}")]
+    /// The key of the certificate cannot be used.
+    #[error("cannot use the key of a challenge: {0}")]
     Unusable(rustls::Error),
 }
 
@@ -115,8 +115,9 @@ impl Challenges {
             return Err(ChallengeError::NotToken);
         }
         let key = PrivateKeyDer::Pkcs8(key.into());
-        let chain = vec![CertificateDer::from(certificate)];
-        let key = CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(ChallengeError::Unusable)?;
+        let key = ring::sign::any_supported_type(&key).map_err(ChallengeError::Unusable)?;
+        // That they belong together is not checked: rustls knows no critical extension of ACME, and refuses to look.
+        let key = CertifiedKey::new(vec![CertificateDer::from(certificate)], key);
         let name = name.to_ascii_lowercase().into_boxed_str();
         self.change(|answers| answers.tls_alpn01.insert(name, Arc::new(key)).is_some())
     }
