@@ -41,6 +41,14 @@ pub(crate) struct Client {
     nonce: Option<String>,
 }
 
+/// When the authority wants a certificate to be renewed.
+pub(crate) struct Renewal {
+    /// Begin and end, in seconds since 1970.
+    pub(crate) window_unix_s: (i64, i64),
+    /// When to ask again.
+    pub(crate) retry_after: Option<Duration>,
+}
+
 /// What was issued: the chain in PEM, and the key in PKCS #8.
 pub(crate) struct Obtained {
     pub(crate) chain: String,
@@ -52,7 +60,7 @@ impl Client {
     pub(crate) fn new(settings: &Settings, key: AccountKey) -> Result<Self, AcmeError> {
         let http = Http::new(&settings.directory, settings.ca.as_deref())?;
         let answer = http.get(&settings.directory)?;
-        let directory: Directory = read(&settings.directory, "its directory", answer)?;
+        let directory: Directory = read(&settings.directory, "its directory", &answer)?;
         let mut client = Self { http, directory, key, account: String::new(), nonce: None };
         client.register(settings)?;
         Ok(client)
@@ -125,7 +133,7 @@ impl Client {
             other => other?,
         };
         let location = answer.location.clone();
-        let order = read(&url, "the order", answer)?;
+        let order = read(&url, "the order", &answer)?;
         let location = location.ok_or(AcmeError::NotAcme { url, why: "it does not name the order".to_owned() })?;
         Ok((location, order))
     }
@@ -176,7 +184,7 @@ impl Client {
         loop {
             let answer = self.post("the authorization", url, None)?;
             let retry_after = answer.retry_after;
-            let authorization: Authorization = read(url, "the authorization", answer)?;
+            let authorization: Authorization = read(url, "the authorization", &answer)?;
             match authorization.status {
                 Status::Valid => return Ok(()),
                 Status::Pending | Status::Processing | Status::Ready => {}
@@ -201,7 +209,7 @@ impl Client {
         loop {
             let answer = self.post("the order", url, None)?;
             let retry_after = answer.retry_after;
-            let order: Order = read(url, "the order", answer)?;
+            let order: Order = read(url, "the order", &answer)?;
             if order.status == Status::Invalid {
                 let problem = order.error.unwrap_or_default();
                 return Err(AcmeError::Refused { what: "the order", problem, retry_after: None });
@@ -213,21 +221,20 @@ impl Client {
         }
     }
 
-    /// When the authority wants a certificate to be renewed, in seconds since 1970, and when to ask again; none where
-    /// it does not say.
-    pub(crate) fn renewal_window(&self, id: &str) -> Result<Option<((i64, i64), Option<Duration>)>, AcmeError> {
+    /// When the authority wants a certificate to be renewed; none where it does not say.
+    pub(crate) fn renewal_window(&self, id: &str) -> Result<Option<Renewal>, AcmeError> {
         let Some(base) = &self.directory.renewal_info else { return Ok(None) };
         let url = format!("{}/{id}", base.trim_end_matches('/'));
         let answer = self.http.get(&url)?;
         let retry_after = answer.retry_after;
-        let info: RenewalInfo = read(&url, "when to renew", answer)?;
-        Ok(info.window_unix_s().map(|window| (window, retry_after)))
+        let info: RenewalInfo = read(&url, "when to renew", &answer)?;
+        Ok(info.window_unix_s().map(|window_unix_s| Renewal { window_unix_s, retry_after }))
     }
 
     /// A message by POST-as-GET.
     fn look<T: DeserializeOwned>(&mut self, url: &str, what: &'static str) -> Result<T, AcmeError> {
         let answer = self.post(what, url, None)?;
-        read(url, what, answer)
+        read(url, what, &answer)
     }
 
     /// A signed request; one whose nonce is refused is sent again with the nonce that came with the refusal.
@@ -243,7 +250,7 @@ impl Client {
                 return Ok(answer);
             }
             let retry_after = answer.retry_after;
-            let problem = problem_of(answer);
+            let problem = problem_of(&answer);
             tries += 1;
             if problem.word() != "badNonce" || tries == NONCE_TRIES {
                 return Err(AcmeError::Refused { what, problem, retry_after });
@@ -284,7 +291,7 @@ fn rest(
 }
 
 /// A message of an answer that is no refusal.
-fn read<T: DeserializeOwned>(url: &str, what: &'static str, answer: Answer) -> Result<T, AcmeError> {
+fn read<T: DeserializeOwned>(url: &str, what: &'static str, answer: &Answer) -> Result<T, AcmeError> {
     if !(200..300).contains(&answer.status) {
         let retry_after = answer.retry_after;
         return Err(AcmeError::Refused { what, problem: problem_of(answer), retry_after });
@@ -296,7 +303,7 @@ fn read<T: DeserializeOwned>(url: &str, what: &'static str, answer: Answer) -> R
 }
 
 /// The problem that a refusal holds; its status alone where it holds none.
-fn problem_of(answer: Answer) -> Problem {
+fn problem_of(answer: &Answer) -> Problem {
     let mut problem: Problem = serde_json::from_slice(&answer.body).unwrap_or_default();
     problem.status = answer.status;
     if problem.detail.is_empty() && problem.kind.is_empty() {

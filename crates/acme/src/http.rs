@@ -176,7 +176,7 @@ mod tests {
         let of = |text| retry_after(text, now).map(|time| time.as_secs());
         assert_eq!(of("120"), Some(120));
         assert_eq!(of("Wed, 21 Oct 2015 07:28:00 GMT"), Some(60));
-        assert_eq!(of("Wed, 21 Oct 2014 07:28:00 GMT"), Some(0));
+        assert_eq!(of("Tue, 21 Oct 2014 07:28:00 GMT"), Some(0));
         assert_eq!(of("999999999999"), Some(86_400));
         assert_eq!((of("soon"), of("-1"), of("")), (None, None, None));
     }

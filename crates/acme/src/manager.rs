@@ -5,7 +5,7 @@
 //! had failed already: a process that ends meanwhile, again and again, waits longer each time, too.
 
 use crate::certificate::{self, ChallengeCertificate, Issued};
-use crate::client::Client;
+use crate::client::{Client, Renewal};
 use crate::error::AcmeError;
 use crate::schedule::{FAILURES_MAX, backoff_s, renew_at_unix_s, within_unix_s};
 use crate::settings::{ChallengeKind, Settings};
@@ -228,7 +228,7 @@ impl Manager {
         let host = &mut self.hosts[at];
         let mut ask_in_s = ASK_S_USUAL;
         match window {
-            Ok(Some((window, retry_after))) => {
+            Ok(Some(Renewal { window_unix_s: window, retry_after })) => {
                 // Within the same window the time stays as it was chosen.
                 if !(window.0..=window.1).contains(&host.state.renew_at_unix_s) {
                     host.state.renew_at_unix_s = within_unix_s(window, fastrand::f64());
@@ -275,7 +275,7 @@ impl Manager {
                 let days = (validity.not_after_unix_s - now_unix_s) / 86_400;
                 answers.tell(&format!("{name} has a certificate of {days} days"));
             }
-            Err(error) => self.note_failure(at, &error, before, now_unix_s, answers),
+            Err(error) => self.note_failure(at, &error, &before, now_unix_s, answers),
         }
         if let Err(error) = self.remember(at) {
             answers.tell(&error.to_string());
@@ -287,7 +287,7 @@ impl Manager {
         &mut self,
         at: usize,
         error: &AcmeError,
-        before: State,
+        before: &State,
         now_unix_s: i64,
         answers: &mut dyn Answers,
     ) {

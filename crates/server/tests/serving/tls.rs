@@ -219,7 +219,7 @@ fn files_that_are_no_certificates_are_named() {
         let mut options = weir_server::Options::new(directory.path());
         options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
         let (certificate, key) = (certificate.clone(), key.clone());
-        options.certificates = vec![weir_server::CertificateFiles::new(certificate, key)];
+        options.certificates = vec![CertificateFiles::new(certificate, key)];
         let error = weir_server::Server::bind(options).expect_err("refused").to_string();
         assert!(error.contains(part), "{error}");
     }
