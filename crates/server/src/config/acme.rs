@@ -109,17 +109,17 @@ fn external_account(value: &Value<'_, '_>) -> Option<(String, PathBuf)> {
     Some((key_id.string()?.to_owned(), path))
 }
 
-/// The names of a host that says `certificate = "acme"`.
-pub(super) fn names(host: &Table<'_, '_>) -> Vec<String> {
-    let Some(value) = host.get("certificate") else { return Vec::new() };
+/// The names of a host that says `certificate = "acme"`; none of one that does not speak of a certificate.
+pub(super) fn names(host: &Table<'_, '_>) -> Option<Vec<String>> {
+    let value = host.get("certificate")?;
     match value.string() {
         Some("acme") => {}
         Some(other) => {
             let remedy = "write certificate = \"acme\", or name files by `certificates` in [tls]";
             value.wrong(format!("\"{other}\" is no way to a certificate"), remedy);
-            return Vec::new();
+            return Some(Vec::new());
         }
-        None => return Vec::new(),
+        None => return Some(Vec::new()),
     }
     let items = host.get("names").map(|value| value.strings()).unwrap_or_default();
     if items.is_empty() {
@@ -137,11 +137,13 @@ pub(super) fn names(host: &Table<'_, '_>) -> Vec<String> {
             names.push(name);
         }
     }
-    names
+    Some(names)
 }
 
 /// Adds the certificates of these hosts to those of the server.
-pub(super) fn finish(table: &Table<'_, '_>, hosts: Vec<String>, options: &mut Options) {
+pub(super) fn finish(table: &Table<'_, '_>, wanted: Option<Vec<String>>, options: &mut Options) {
+    let is_wanted = wanted.is_some();
+    let hosts = wanted.unwrap_or_default();
     let Some(value) = table.get("acme") else {
         if let Some(first) = hosts.first() {
             let what = format!("the host {first} wants a certificate by ACME, and nothing says from whom");
@@ -149,7 +151,7 @@ pub(super) fn finish(table: &Table<'_, '_>, hosts: Vec<String>, options: &mut Op
         }
         return;
     };
-    if hosts.is_empty() {
+    if !is_wanted {
         value.wrong("no host wants a certificate by ACME", "write certificate = \"acme\" in a [[host]] with `names`");
     }
     let Some(obtain) = &mut options.obtain else { return };

@@ -30,8 +30,8 @@ const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// Hosts, whose sites are served as the options say it where they say nothing themselves; the last are the names whose
 /// certificates are to be obtained.
-pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Place>, Vec<String>) {
-    let (mut rules, mut places, mut obtained) = (Rules::default(), Vec::new(), Vec::new());
+pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Place>, Option<Vec<String>>) {
+    let (mut rules, mut places, mut obtained) = (Rules::default(), Vec::new(), None::<Vec<String>>);
     let hosts = table.get("host").map(|value| value.tables("[[host]]")).unwrap_or_default();
     if hosts.is_empty() {
         table.wrong("there is no host", "add [[host]] with root = \"DIRECTORY\"");
@@ -40,7 +40,9 @@ pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Plac
         table.wrong(format!("there are {} hosts", hosts.len()), format!("at most {HOSTS_MAX} are possible"));
     }
     for host in hosts.iter().take(HOSTS_MAX) {
-        obtained.extend(acme::names(host));
+        if let Some(names) = acme::names(host) {
+            obtained.get_or_insert_default().extend(names);
+        }
         read_host(host, options, &mut rules, &mut places);
     }
     (rules, places, obtained)
