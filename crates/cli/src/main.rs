@@ -25,6 +25,7 @@ mod replay;
 mod route;
 mod rung;
 mod serve;
+mod serve_acme;
 mod serve_policy;
 mod sources;
 mod view;
@@ -84,6 +85,9 @@ enum Command {
     /// Write files and send alerts for a confined server
     #[command(hide = true, alias = "serve-clerk")]
     ServePersister(serve_policy::PersisterArgs),
+    /// Obtain and renew certificates for a confined server
+    #[command(hide = true)]
+    ServeCertificates,
     Compare(compare::Args),
     Ab(dropin::AbArgs),
     #[command(name = "http_load")]
@@ -122,6 +126,7 @@ fn main() -> ExitCode {
         Command::Env(args) => environment::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::ServePersister(args) => serve_policy::persister(&args),
+        Command::ServeCertificates => serve_acme::certifier(),
         Command::Compare(args) => compare::run(args),
         Command::Ab(args) => dropin::ab(args),
         Command::HttpLoad(args) => dropin::http_load(args),

@@ -2,6 +2,7 @@
 //!
 //! Each takes any bytes and panics where the parser breaks a promise, not only where it panics itself.
 
+mod acme;
 mod adapt;
 mod agent;
 mod cache;
@@ -25,6 +26,7 @@ mod sessions;
 mod sound;
 mod upstreams;
 
+pub use acme::acme_message;
 pub use adapt::{adapt_policy, adapt_readings};
 pub use agent::{agent_lines, arm_memory};
 pub use cache::cache_control;

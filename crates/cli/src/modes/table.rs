@@ -350,6 +350,7 @@ pub(super) const COMMANDS: &[Usage] = &[
         options: &[&["policy", "readings", "decisions", "here", "forecast", "all", "json"]],
         modes: &[],
     },
+    Usage { path: &["serve-certificates"], options: &[], modes: &[] },
     Usage { path: &["serve-persister"], options: &[&["decisions", "environment", "webhook"]], modes: &[] },
     Usage {
         path: &["compare"],

@@ -231,7 +231,7 @@ fn ports(options: &Options) -> impl Iterator<Item = u16> {
 
 /// Certificates that are out of date, or of no host, and hosts without one.
 fn look_at_certificates(reader: &Reader<'_>, places: &[Place], certificates_at: &[usize], options: &Options) {
-    let Ok(certificates) = Certificates::load(&options.certificates) else { return };
+    let Ok(certificates) = Certificates::load(&options.certificates, &options.challenges) else { return };
     let told = certificates.keys().told();
     let hosts: Vec<&(String, usize)> = places.iter().flat_map(|place| &place.names).collect();
     let takes_all = places.iter().any(|place| place.path.is_none() && place.names.iter().all(|(name, _)| name == "*"));

@@ -1,6 +1,7 @@
 //! Explains how a configuration routes a request, without a server.
 
 use super::options::Options;
+use crate::certificates::challenges::Challenges;
 use crate::counters::host_counts::HostLedger;
 use crate::files::shared_content::SharedContent;
 use crate::files::watcher::Watcher;
@@ -88,6 +89,7 @@ pub fn explain_route(options: &Options, question: &RouteQuestion) -> Result<Rout
         hosts: HostLedger::default(),
         files_max: FILES_MAX,
         policy_client: None,
+        challenges: Challenges::default(),
     };
     let waker = Arc::new(Waker::new()?);
     // No server is asked, so none of their names is looked up.

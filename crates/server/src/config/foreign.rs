@@ -14,7 +14,7 @@ const MISSING: [(&[&str], &str); 3] = [
 ];
 
 /// What is said otherwise, by the words of others.
-const OTHERWISE: [(&[&str], &str); 31] = [
+const OTHERWISE: [(&[&str], &str); 32] = [
     (
         &["proxy_pass", "reverse_proxy", "upstream", "upstreams", "backend", "backends", "proxypass", "forward"],
         "write proxy = \"http://ADDRESS:PORT\"",
@@ -54,6 +54,10 @@ const OTHERWISE: [(&[&str], &str); 31] = [
         "write [tls] with certificates = [{ certificate = \"FILE\", key = \"FILE\" }]",
     ),
     (&["https"], "write [tls] with certificates; [[host.route]] with https = true redirects to it"),
+    (
+        &["letsencrypt", "auto_https", "certbot", "acme_email", "acme_ca", "autocert", "certresolver", "certresolvers"],
+        "write [acme] with storage = \"DIRECTORY\", and certificate = \"acme\" in [[host]]",
+    ),
     (&["http2", "h2"], "HTTP/2 is spoken without a word on it"),
     (&["http3", "quic", "h3"], "write http3 = true in [tls]"),
     (&["gzip", "brotli", "zstd", "encode", "compress", "deflate"], "did you mean `compression`?"),

@@ -4,7 +4,7 @@ use super::doubts::Place;
 use super::routes::RoutePlace;
 use super::table::{Table, Value};
 use super::upstream::{self, Around, Mount};
-use super::{header, networks, routes, site, users};
+use super::{acme, header, networks, routes, site, users};
 use crate::config::options::Options;
 use crate::config::plain_file::read_file;
 use crate::files::root::place::Place as RootPlace;
@@ -30,10 +30,14 @@ pub(super) const STATUSES: [u16; 6] = [403, 404, 410, 451, 500, 503];
 const PAGES: [u16; 15] = [400, 401, 403, 404, 405, 410, 412, 414, 416, 429, 451, 500, 502, 503, 504];
 pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// Hosts, whose sites are served as the options say it where they say nothing themselves.
-pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Place>, Vec<RoutePlace>) {
+/// Where the tables and the routes of hosts are in the file.
+pub(super) type Places = (Vec<Place>, Vec<RoutePlace>);
+
+/// Hosts, whose sites are served as the options say it where they say nothing themselves; the last are the names whose
+/// certificates are to be obtained.
+pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Places, Option<Vec<String>>) {
     let mut rules = Rules { trusted: networks::trusted_proxies(table), ..Rules::default() };
-    let mut places = (Vec::new(), Vec::new());
+    let (mut places, mut obtained) = (Places::default(), None::<Vec<String>>);
     let hosts = table.get("host").map(|value| value.tables("[[host]]")).unwrap_or_default();
     if hosts.is_empty() {
         table.wrong("there is no host", "add [[host]] with root = \"DIRECTORY\"");
@@ -42,17 +46,15 @@ pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Plac
         table.wrong(format!("there are {} hosts", hosts.len()), format!("at most {HOSTS_MAX} are possible"));
     }
     for host in hosts.iter().take(HOSTS_MAX) {
+        if let Some(names) = acme::names(host) {
+            obtained.get_or_insert_default().extend(names);
+        }
         read_host(host, options, &mut rules, &mut places);
     }
-    (rules, places.0, places.1)
+    (rules, places, obtained)
 }
 
-fn read_host(
-    table: &Table<'_, '_>,
-    options: &Options,
-    rules: &mut Rules,
-    (places, route_places): &mut (Vec<Place>, Vec<RoutePlace>),
-) {
+fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (places, route_places): &mut Places) {
     // At most HOSTS_MAX of them are read.
     let number = rules.hosts.len() as u16;
     let name = names(table, number, rules);

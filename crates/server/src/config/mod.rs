@@ -1,5 +1,6 @@
 //! The server's configuration: a TOML file. It is read as a whole, and every mistake is reported with its position.
 
+mod acme;
 mod conditions;
 mod doubts;
 pub(crate) mod explanation;

@@ -185,10 +185,10 @@ fn candidates(value: &Value<'_, '_>, path: Option<&PathTest>) -> Option<Vec<Cand
 /// The port that clients are sent to; none within is the usual one.
 fn https_port(value: &Value<'_, '_>, options: &Options) -> Option<Option<u16>> {
     const USUAL: u16 = 443;
-    if options.certificates.is_empty() {
+    if options.certificates.is_empty() && options.obtain.is_none() {
         value.wrong(
             "TLS is spoken nowhere here, so that the redirect would lead to nothing",
-            "add certificates in [tls]; behind a proxy that speaks TLS let that redirect",
+            "add certificates in [tls], or [acme]; behind a proxy that speaks TLS let that redirect",
         );
         return None;
     }

@@ -528,6 +528,7 @@ mod tests {
             files_max: 4,
             hosts: HostLedger::default(),
             policy_client: None,
+            challenges: Default::default(),
         };
         let root = Root::open_directory(directory).expect("opens");
         let site = Site::new(root, &options.site_kind(), &options.site_bounds(), &share);

@@ -1,5 +1,6 @@
 //! Gives a running server another configuration.
 
+use crate::certificates::settings::ObtainOptions;
 use crate::config::explanation::{RouteQuestion, RouteQuestionError, explain_route};
 use crate::config::options::Options;
 use crate::error::TlsError;
@@ -46,6 +47,7 @@ impl Reloader {
         let changed = [
             ("listen", before.listen != options.listen),
             ("tls (whether there is any)", before.certificates.is_empty() != options.certificates.is_empty()),
+            ("acme (all but which hosts)", !is_same_but_for_its_hosts(before, &options)),
             ("tls.listen_clear", before.listen_clear != options.listen_clear),
             ("tls.listen_quic", before.listen_quic != options.listen_quic),
             ("tls.http3", before.http3 != options.http3),
@@ -69,6 +71,7 @@ impl Reloader {
         options.loops = before.loops;
         options.reserve_loops = before.reserve_loops;
         options.adviser.clone_from(&before.adviser);
+        options.challenges = before.challenges.clone();
         options.throttles = Throttle::succeed(&before.throttles, options.throttles);
         options.cache_bytes_max = before.cache_bytes_max;
         *current = Arc::new(options);
@@ -105,6 +108,15 @@ fn is_same_but_for_its_file(before: &Options, now: &Options) -> bool {
         policy.map(|policy| PolicyOptions { file: PathBuf::new(), ..policy })
     };
     but_for_its_file(before) == but_for_its_file(now)
+}
+
+/// Whether certificates are obtained as before, apart from the hosts: the program that obtains them hears of these.
+fn is_same_but_for_its_hosts(before: &Options, now: &Options) -> bool {
+    let but_for_its_hosts = |options: &Options| {
+        let obtain = options.obtain.clone();
+        obtain.map(|obtain| ObtainOptions { hosts: Vec::new(), ..obtain })
+    };
+    but_for_its_hosts(before) == but_for_its_hosts(now)
 }
 
 /// What a look at the path of a root comes to, in words; none where nothing is to be told.

@@ -37,7 +37,7 @@ pub(crate) struct Hosts {
     /// In the order of the rules.
     pub(super) upstreams: Vec<Rc<Upstream>>,
     links: Rc<Links>,
-    share: Share,
+    pub(super) share: Share,
     /// What holds, by the host and its tables.
     pub(super) known: HashMap<(u16, Tables), Rc<Settings>>,
     /// The host of the last request, by the name that it gave.

@@ -13,7 +13,7 @@ use crate::counters::LoopCounters;
 use crate::exchange::application::Answerer;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
-use crate::files::head::Persistence;
+use crate::files::head::{self, Persistence};
 use crate::files::resource::Resource;
 use crate::http::request::{Method, Request};
 use crate::http::target::{self, Target};
@@ -66,6 +66,13 @@ impl Hosts {
         out: &mut Exchange,
     ) {
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
+        if self.share.challenges.is_any() && !peer.is_secure {
+            // Before tables and redirects: the authority asks for the path of its choice, in the clear.
+            let answer = self.share.challenges.http01(request.target);
+            if let Some(answer) = answer.filter(|_| matches!(request.method, Method::Get | Method::Head)) {
+                return challenge(&answer, extra, clock, persistence, out);
+            }
+        }
         let name = host_names::name_of(request);
         let host = self.host(name);
         out.record.log.host = host.map(|host| Arc::clone(&self.counts[usize::from(host)]));
@@ -303,6 +310,17 @@ fn choose(
         answerer,
         Box::new(move |out: &mut Exchange| finish(&settings, set.as_ref(), head_only, is_secure, out)),
     );
+}
+
+/// The answer to a challenge of an authority (RFC 8555 section 8.3).
+fn challenge(answer: &str, extra: Extra<'_>, clock: &Clock, persistence: Persistence, out: &mut Exchange) {
+    out.status = 200;
+    let fields = format!("Content-Type: application/octet-stream\r\nContent-Length: {}\r\n", answer.len());
+    head::other(&mut out.response.head, 200, &[fields.as_bytes()], clock, persistence);
+    out.head_bytes = out.response.head.len() as u64;
+    if !extra.head_only {
+        out.response.head.extend_from_slice(answer.as_bytes());
+    }
 }
 
 /// What is done with a request.

@@ -499,6 +499,22 @@ const KEYS: &[(&str, &str, &[&str])] = &[
         "[[tls.certificates]]\ncertificate = \"a.pem\"\nkey = \"a.key\"\n{}\n[[host]]\nroot = \"site\"\n",
         &["ocsp = \"a.der\""],
     ),
+    (
+        "[acme]",
+        "[acme]\nagree_to_terms = true\nstorage = \"acme\"\n{}\n[[host]]\nroot = \"site\"\nnames = [\"a.org\"]\ncertificate = \"acme\"\n",
+        &[
+            "directory = \"letsencrypt-staging\"",
+            "contact = \"admin@a.org\"",
+            "ca = \"a.pem\"",
+            "challenge = \"http-01\"",
+            "external_account = { key_id = \"k\", key_file = \"token\" }",
+        ],
+    ),
+    (
+        "[[host]]",
+        "[acme]\nagree_to_terms = true\nstorage = \"acme\"\n[[host]]\nroot = \"site\"\nnames = [\"b.org\"]\ncertificate = \"acme\"\n[[host]]\nroot = \"site\"\nnames = [\"a.org\"]\n{}\n",
+        &["certificate = \"acme\""],
+    ),
     ("[admin]", "[admin]\nlisten = \"unix:admin.sock\"\n{}\n[[host]]\nroot = \"site\"\n", &["token_file = \"token\""]),
     (
         "[policy]",
@@ -581,7 +597,8 @@ fn the_keys_that_are_tried_are_all_that_there_are() {
             let mut of_table = KEYS.iter().filter(|(other, ..)| other == table).flat_map(|(.., keys)| keys.iter());
             let is_tried = of_table.any(|line| line.split(" = ").next() == Some(key));
             let is_needed = frame.contains(&format!("{key} = "));
-            let is_table = ["tls", "limits", "timeouts", "log", "admin", "throttle", "host", "path"].contains(&key);
+            let is_table =
+                ["acme", "tls", "limits", "timeouts", "log", "admin", "throttle", "host", "path"].contains(&key);
             assert!(is_tried || is_needed || is_table, "{table} {key}");
         }
     }
@@ -589,7 +606,12 @@ fn the_keys_that_are_tried_are_all_that_there_are() {
 
 #[test]
 fn what_would_be_without_effect_is_refused() {
+    const OBTAINED: &str = "names = [\"a.org\"]\ncertificate = \"acme\"";
     let folder = folder();
+    let acme = |acme: &str, host: &str| {
+        let acme = format!("[acme]\nagree_to_terms = true\nstorage = \"s\"\n{acme}\n");
+        format!("{acme}[[host]]\nroot = \"site\"\n{host}\n")
+    };
     for (text, expected) in [
         ("[[host]]\nroot = \"site\"\nredirect = \"/x\"", "leaves nothing to serve"),
         ("[[host]]\nroot = \"site\"\nstatus = 410", "leaves nothing to serve"),
@@ -600,6 +622,20 @@ fn what_would_be_without_effect_is_refused() {
         ("[[host]]\nroot = \"site\"\nerror_pages = { 408 = \"page.html\" }", "408 is never answered"),
         ("compression = { on_the_fly = false, min = \"2 KiB\" }\n[[host]]\nroot = \"site\"", "`on_the_fly` is false"),
         ("[log]\nfile = \"l\"\nformat = \"%s\"\nqueries = true\n[[host]]\nroot = \"site\"", "`queries` means nothing"),
+        (&acme("", "names = [\"a.org\"]"), "no host wants a certificate by ACME"),
+        (&acme("", "certificate = \"acme\""), "a host that takes all names"),
+        (&acme("", "names = [\"*.a.org\"]\ncertificate = \"acme\""), "no certificate for *.a.org can be obtained"),
+        (&acme("", "names = [\"127.0.0.1\"]\ncertificate = \"acme\""), "no certificate for 127.0.0.1"),
+        (&acme("", "names = [\"a.org\"]\ncertificate = \"a.pem\""), "\"a.pem\" is no way to a certificate"),
+        (&acme("directory = \"http://a.org/\"", OBTAINED), "is no directory of ACME"),
+        (&acme("contact = \"a.org\"", OBTAINED), "\"a.org\" is no address of mail"),
+        (&acme("challenge = \"dns-01\"", OBTAINED), "there is no challenge \"dns-01\" here"),
+        (&acme("ca = \"nowhere\"", OBTAINED), "nowhere"),
+        (
+            "[acme]\nstorage = \"s\"\n[[host]]\nroot = \"site\"\nnames = [\"a.org\"]\ncertificate = \"acme\"",
+            "agree to its terms",
+        ),
+        ("[[host]]\nroot = \"site\"\nnames = [\"a.org\"]\ncertificate = \"acme\"", "nothing says from whom"),
         ("[[throttle]]\npath = \"/a\"\nrunning = 1\nwait = \"1 s\"\n[[host]]\nroot = \"site\"", "without a queue"),
     ] {
         let told = read(text, folder.path()).err().unwrap_or_default();
@@ -627,4 +663,30 @@ fn over_http2_the_same_tables_hold() {
             .expect("curl starts; `make deps` installs it");
         assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{expected} 2"), "{target}");
     }
+}
+
+#[test]
+fn challenges_are_answered_before_tables_and_in_the_clear_only() {
+    let challenges = weir_server::Challenges::default();
+    let given = challenges.clone();
+    let folder = folder();
+    let text = "[[host]]\nnames = [\"a.org\"]\nredirect = \"https://a.org$path\"\n[[host]]\nroot = \"site\"\ndeny = [\"all\"]\n";
+    let site = Site::start(&[], |options| {
+        *options = read(text, folder.path()).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
+        options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
+        options.challenges = given;
+    });
+    let target = "/.well-known/acme-challenge/tok";
+    assert_eq!(site.get(target).status, 403);
+    challenges.answer_http01("tok", "tok.print").expect("a token");
+    for host in ["a.org", "b.org", "127.0.0.1"] {
+        let reply =
+            site.exchange(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes());
+        let reply = String::from_utf8_lossy(&reply);
+        assert!(reply.starts_with("HTTP/1.1 200 ") && reply.ends_with("\r\n\r\ntok.print"), "{reply}");
+    }
+    assert_eq!(site.ask("POST", target, "").status, 403);
+    assert_eq!(site.get("/.well-known/acme-challenge/other").status, 403);
+    challenges.remove_http01("tok");
+    assert_eq!(site.get(target).status, 403);
 }
