@@ -6,7 +6,7 @@ use harness::{Reply, Site};
 use weir_server::{Mistake, Options, RouteQuestion, explain_route, parse_configuration};
 
 /// A server with this configuration, whose paths start at the folder that has these files, and its options once more.
-fn serve(files: &[(&str, &[u8])], text: &str) -> (Site, Options) {
+pub(crate) fn serve(files: &[(&str, &[u8])], text: &str) -> (Site, Options) {
     let mut again = None;
     let site = Site::start(files, |options| {
         let folder = options.root.clone();
@@ -20,12 +20,12 @@ fn serve(files: &[(&str, &[u8])], text: &str) -> (Site, Options) {
     (site, again.expect("it was read"))
 }
 
-fn ask(site: &Site, method: &str, target: &str, fields: &str) -> Reply {
+pub(crate) fn ask(site: &Site, method: &str, target: &str, fields: &str) -> Reply {
     let request = format!("{method} {target} HTTP/1.1\r\nHost: a.org\r\nConnection: close\r\n{fields}\r\n");
     Reply::parse(&site.exchange(request.as_bytes())).0
 }
 
-fn get(site: &Site, target: &str) -> Reply {
+pub(crate) fn get(site: &Site, target: &str) -> Reply {
     ask(site, "GET", target, "")
 }
 
@@ -39,7 +39,12 @@ fn checked(text: &str) -> (Vec<Mistake>, Vec<Mistake>) {
     }
 }
 
-const FILES: &[(&str, &[u8])] = &[
+/// A password that tables ask for: `anna:secret`.
+pub(crate) const USERS: (&str, &[u8]) =
+    ("users", b"anna:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n");
+pub(crate) const ANNA: &str = "Authorization: Basic YW5uYTpzZWNyZXQ=\r\n";
+
+pub(crate) const FILES: &[(&str, &[u8])] = &[
     ("site/index.html", b"home"),
     ("site/about.html", b"about"),
     ("site/new/a.txt", b"new a"),
@@ -111,7 +116,7 @@ fn routes_lead_to_other_paths() {
 #[test]
 fn no_route_opens_what_a_table_closes() {
     let (site, options) = serve(
-        &[FILES, &[("users", b"anna:$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW\n")]].concat(),
+        &[FILES, &[USERS]].concat(),
         r#"
         [[host]]
         root = "site"
@@ -175,9 +180,8 @@ fn no_route_opens_what_a_table_closes() {
     }
     // A table that opens *.txt has the last word on its own path only.
     assert_eq!(get(&site, "/closed/a.txt").status, 200);
-    let authorization = "Authorization: Basic YW5uYTpzZWNyZXQ=\r\n";
-    assert_eq!(ask(&site, "GET", "/password/a.txt", authorization).text(), "new a");
-    assert_eq!(ask(&site, "GET", "/to-password/a.txt", authorization).status, 404);
+    assert_eq!(ask(&site, "GET", "/password/a.txt", ANNA).text(), "new a");
+    assert_eq!(ask(&site, "GET", "/to-password/a.txt", ANNA).status, 404);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod faults;
 mod kept;
 mod messages;
 mod queues;
+mod routes;
 mod scripted;
 mod tunnels;
 mod versions;
