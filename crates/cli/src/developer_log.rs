@@ -12,8 +12,16 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub(crate) const VARIABLE: &str = "WEIR_LOG";
 
 /// The parts that tell of events, by the names of their crates; `quinn_proto` is the library for QUIC.
-const PARTS: [&str; 7] =
-    ["weir", "weir_agent", "weir_capture", "weir_load", "weir_policy_runtime", "weir_server", "quinn_proto"];
+const PARTS: [&str; 8] = [
+    "weir",
+    "weir_acme",
+    "weir_agent",
+    "weir_capture",
+    "weir_load",
+    "weir_policy_runtime",
+    "weir_server",
+    "quinn_proto",
+];
 
 /// A filter that cannot be understood.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -22,8 +22,10 @@ mod probe_options;
 mod record;
 mod record_session;
 mod replay;
+mod route;
 mod rung;
 mod serve;
+mod serve_acme;
 mod serve_policy;
 mod sources;
 mod view;
@@ -77,11 +79,15 @@ enum Command {
     View(view::Args),
     Serve(Box<serve::Args>),
     Check(check::Args),
+    Route(route::Args),
     Env(environment::Args),
     Replay(replay::Args),
     /// Write files and send alerts for a confined server
     #[command(hide = true, alias = "serve-clerk")]
     ServePersister(serve_policy::PersisterArgs),
+    /// Obtain and renew certificates for a confined server
+    #[command(hide = true)]
+    ServeCertificates,
     Compare(compare::Args),
     Ab(dropin::AbArgs),
     #[command(name = "http_load")]
@@ -116,9 +122,11 @@ fn main() -> ExitCode {
         Command::View(args) => view::run(&args),
         Command::Serve(args) => serve::run(*args),
         Command::Check(args) => check::run(&args),
+        Command::Route(args) => route::run(&args),
         Command::Env(args) => environment::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::ServePersister(args) => serve_policy::persister(&args),
+        Command::ServeCertificates => serve_acme::certifier(),
         Command::Compare(args) => compare::run(args),
         Command::Ab(args) => dropin::ab(args),
         Command::HttpLoad(args) => dropin::http_load(args),

@@ -3,6 +3,7 @@
 mod said;
 
 use crate::given_files::ARM_BYTES_MAX;
+use crate::serve_acme::Obtaining;
 use crate::serve_policy::{Adapting, PolicyArgs};
 use anyhow::{Context, anyhow};
 use said::{announce, begins, farewell};
@@ -240,50 +241,35 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     raise_open_files_limit();
     if args.tls_cert.len() != args.tls_key.len() {
-        eprintln!("weir serve: give one --tls-key for each --tls-cert, in the same order");
-        return Ok(ExitCode::from(2));
+        return wrong(&"give one --tls-key for each --tls-cert, in the same order");
     }
     let rules = match args.arm.as_deref().map(arm_rules).transpose() {
         Ok(rules) => rules,
-        Err(wrong) => {
-            eprintln!("weir serve: {wrong}");
-            return Ok(ExitCode::from(2));
-        }
+        Err(error) => return wrong(&error),
     };
     let admin = match admin(&args) {
         Ok(admin) => admin,
-        Err(wrong) => {
-            eprintln!("weir serve: {wrong}");
-            return Ok(ExitCode::from(2));
-        }
+        Err(error) => return wrong(&error),
     };
     let read_again = args.clone();
     // Decided once: a configuration that is gone later does not become a directory.
     let is_file = args.root.metadata().is_ok_and(|metadata| !metadata.is_dir());
     let options = match options(args, is_file) {
         Ok(options) => options,
-        Err(error) => {
-            eprintln!("weir serve: {error}");
-            return Ok(ExitCode::from(2));
-        }
+        Err(error) => return wrong(&error),
     };
     if options.certificates.is_empty() && !options.listen_clear.is_empty() {
-        eprintln!("weir serve: --listen-clear is for a server with TLS; add --tls-cert and --tls-key, or use --listen");
-        return Ok(ExitCode::from(2));
+        return wrong(&"--listen-clear is for a server with TLS; add --tls-cert and --tls-key, or use --listen");
     }
     let mut adapting = match Adapting::new(&read_again.rules, &options, &read_again.root) {
         Ok(adapting) => adapting,
-        Err(wrong) => {
-            eprintln!("weir serve: {wrong}");
-            return Ok(ExitCode::from(2));
-        }
+        Err(error) => return wrong(&error),
     };
     if adapting.is_none() && read_again.reserve_loops.is_some_and(|loops| loops > 0) {
-        eprintln!("weir serve: --reserve-loops is for rules; add --policy FILE, or leave it away");
-        return Ok(ExitCode::from(2));
+        return wrong(&"--reserve-loops is for rules; add --policy FILE, or leave it away");
     }
     let own = Own { rules, admin, adapting: adapting.as_ref().map(Advising::of) };
-    let user = options.user.clone();
+    let (user, for_obtaining) = (options.user.clone(), options.clone());
     let log_is_stdout = options.access_log.as_ref().is_some_and(|log| log.target == LogTarget::Stdout);
     let server = match Server::bind(own.over(options)) {
         Ok(server) => server,
@@ -297,10 +283,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             | BindError::QuicTakenOver { .. }
             | BindError::TooManyForQuic { .. }
             | BindError::QuicWithoutTls),
-        ) => {
-            eprintln!("weir serve: {error}");
-            return Ok(ExitCode::from(2));
-        }
+        ) => return wrong(&error),
         Err(error) => return Err(error.into()),
     };
     let stop = Stop::on_signals().context("handling signals")?;
@@ -312,11 +295,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(adapting) = &mut adapting {
         adapting.prepare(&server, user.as_deref())?;
     }
+    let mut obtaining = Obtaining::prepare(&for_obtaining)?;
     begins(&server, log_is_stdout);
     let reloader = server.reloader();
     let counts = server.run_with(stop.flag(), || {
         // The server is confined by now, and so are the threads that start here.
         adapting.iter_mut().for_each(Adapting::start);
+        obtaining.iter_mut().for_each(Obtaining::start);
         if hung_up.swap(false, Ordering::Relaxed) {
             let options = if is_file {
                 read_again_and_tell(&read_again, &own, &reloader)
@@ -324,9 +309,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 follow_root_and_tell(&read_again.root, &reloader);
                 None
             };
-            if let Some(adapting) = &mut adapting {
-                adapting.read_again(options.as_ref());
-            }
+            adapting.iter_mut().for_each(|adapting| adapting.read_again(options.as_ref()));
+            obtaining.iter_mut().for_each(|obtaining| obtaining.read_again(options.as_ref()));
         }
     });
     if let Some(adapting) = adapting {
@@ -335,6 +319,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let counts = counts?;
     announce(&farewell(&counts), true);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is wrong with the usage, on standard error.
+fn wrong(what: &dyn std::fmt::Display) -> anyhow::Result<ExitCode> {
+    eprintln!("weir serve: {what}");
+    Ok(ExitCode::from(2))
 }
 
 /// Settings from files that the command line names, which are read once.
@@ -437,7 +427,10 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     options.take_over = args.take_over;
     if !args.tls_cert.is_empty() {
         let pairs = args.tls_cert.into_iter().zip(args.tls_key);
-        options.certificates = pairs.map(|(certificate, key)| CertificateFiles::new(certificate, key)).collect();
+        let named = pairs.map(|(certificate, key)| CertificateFiles::new(certificate, key));
+        // Those of hosts that obtain theirs stay beside them.
+        let obtained = options.certificates.into_iter().filter(|files| files.obtained_for.is_some());
+        options.certificates = named.chain(obtained).collect();
         if !is_file {
             // Encryption copies the bytes in any case, and from memory it needs no system call.
             options.cached_file_bytes_max = 1 << 20;

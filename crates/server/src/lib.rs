@@ -14,7 +14,7 @@
 //! | `pages/`, `media/` | includes, taken apart; formats of sound |
 //! | `files/` | content, cache, what loops share, encodings, watches, the root |
 //! | `policy/` | questions to the policy runtime: advice, leases, links, bounds |
-//! | `certificates/` | certificates, keys, OCSP responses |
+//! | `certificates/` | certificates, keys, OCSP responses, challenges of ACME |
 //! | `telemetry/` | access log, admin page, business transactions (ARM) |
 //! | `exchange/` | the life of a request: its body, the response's source and how it is sent, applications |
 //! | `tls/`, `transport/` | what the bytes of a connection go through: TLS, the socket, io_uring |
@@ -105,7 +105,9 @@ mod tls;
 mod transport;
 mod upstream;
 
-pub use certificates::settings::CertificateFiles;
+pub use certificates::challenges::{ChallengeError, Challenges, ObtainedStatus};
+pub use certificates::settings::{CertificateFiles, ObtainBy, ObtainOptions};
+pub use config::explanation::{RouteQuestion, RouteQuestionError, explain_route};
 pub use config::options::Options;
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, parse_configuration, read_configuration,
@@ -132,6 +134,9 @@ pub use policy::settings::{Placed, PolicyOptions};
 pub use policy::throttle::Throttle;
 pub use process::reload::Reloader;
 pub use process::resume::{Resumed, Resumer, Unfinished};
+pub use routing::explanation::{
+    RouteAnswer, RouteExplanation, RouteScript, RouteServer, RouteStep, RouteTable, RouteUpstream, RoutedHost,
+};
 pub use site::settings::SiteWord;
 pub use telemetry::access_log::format::FormatError as LogFormatError;
 pub use telemetry::access_log::settings::{AccessLog, LogFormat, LogTarget, OwnFormat, Rotation};

@@ -2,6 +2,7 @@
 //!
 //! Each takes any bytes and panics where the parser breaks a promise, not only where it panics itself.
 
+mod acme;
 mod adapt;
 mod agent;
 mod cache;
@@ -18,12 +19,14 @@ mod proxies;
 mod proxy;
 mod recording;
 mod requests;
+mod routing;
 mod server_http2;
 mod server_http3;
 mod sessions;
 mod sound;
 mod upstreams;
 
+pub use acme::acme_message;
 pub use adapt::{adapt_policy, adapt_readings};
 pub use agent::{agent_lines, arm_memory};
 pub use cache::cache_control;
@@ -43,6 +46,7 @@ pub use requests::{
     accept_encoding, certificate_staple, certificate_validity, http_request, http_response, http2_frames,
     page_template, ranges, url, url_file,
 };
+pub use routing::route;
 pub use server_http2::server_http2;
 pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
@@ -99,6 +103,9 @@ mod http {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/proxy_protocol.rs"]
     pub(crate) mod proxy_protocol;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/query.rs"]
+    pub(crate) mod query;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/range.rs"]
     pub(crate) mod range;
@@ -189,6 +196,9 @@ mod pages {
     #[path = "../../../crates/server/src/pages/template.rs"]
     pub(crate) mod template;
 }
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/server/src/routing/routes/mod.rs"]
+mod routes;
 #[path = "."]
 mod media {
     #[allow(dead_code, reason = "not all of it is fuzzed")]

@@ -326,6 +326,7 @@ pub(super) const COMMANDS: &[Usage] = &[
         }],
     },
     Usage { path: &["check"], options: &[&["files", "json", "format"]], modes: &[] },
+    Usage { path: &["route"], options: &[&["file", "url", "header", "method", "from", "at", "json"]], modes: &[] },
     Usage {
         path: &["env"],
         options: &[&["source", "token", "follow", "every", "decisions", "json"]],
@@ -349,6 +350,7 @@ pub(super) const COMMANDS: &[Usage] = &[
         options: &[&["policy", "readings", "decisions", "here", "forecast", "all", "json"]],
         modes: &[],
     },
+    Usage { path: &["serve-certificates"], options: &[], modes: &[] },
     Usage { path: &["serve-persister"], options: &[&["decisions", "environment", "webhook"]], modes: &[] },
     Usage {
         path: &["compare"],

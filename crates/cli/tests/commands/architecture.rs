@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// What each crate may use of ours, in the program itself (tests may use more).
 const MAY_USE: &[(&str, &[&str])] = &[
     ("wire", &[]),
+    ("acme", &[]),
     ("trace", &["wire"]),
     ("measure", &[]),
     ("timeline", &["measure", "wire"]),
@@ -43,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "acme",
             "adapt",
             "advise",
             "agent",

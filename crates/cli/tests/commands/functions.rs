@@ -21,7 +21,7 @@ const LONGER: &[(&str, &str, usize, &str)] = &[
     ("crates/compat/src/httperf/arguments.rs", "take", 127, TABLE),
     ("crates/server/src/telemetry/admin/status.rs", "status", 112, TABLE),
     ("crates/policy-runtime/src/controller.rs", "show", 110, TABLE),
-    ("crates/cli/src/serve.rs", "run", 103, NOT_YET),
+    ("crates/cli/src/serve.rs", "run", 86, NOT_YET),
     ("crates/report/src/html/evidence.rs", "section", 79, TABLE),
     ("crates/load/src/report/load.rs", "new", 78, TABLE),
     ("crates/advise/src/rules/accept_mutex.rs", "contended", 77, NOT_YET),

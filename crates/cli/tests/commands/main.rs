@@ -13,6 +13,7 @@ mod policies;
 mod record_session;
 mod recordings;
 mod retried;
+mod route;
 mod serve_admin;
 mod serve_confined;
 mod serve_kept;

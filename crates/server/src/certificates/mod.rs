@@ -1,10 +1,12 @@
 //! Certificates and keys: chosen by the name that a client asks for, read again when their files change.
 
+pub(crate) mod challenges;
 mod der;
 pub(crate) mod settings;
 mod staple;
 mod validity;
 
+use crate::certificates::challenges::{ACME_TLS, Challenges};
 use crate::certificates::settings::CertificateFiles;
 use crate::error::TlsError;
 use rustls::SupportedCipherSuite;
@@ -52,15 +54,19 @@ pub(crate) struct Certificates {
 
 /// What is being used; the handshakes of all loops look into it.
 #[derive(Debug)]
-pub(crate) struct Keys(RwLock<Arc<ByName>>);
+pub(crate) struct Keys {
+    by_name: RwLock<Arc<ByName>>,
+    challenges: Challenges,
+}
 
 /// Keys by the names in their certificates.
 #[derive(Debug)]
 struct ByName {
     /// Lower-case names; a wildcard stands there without its asterisk: `.example.org`.
-    names: HashMap<String, Arc<Held>>,
-    /// For a client that asks for no name, or for one that no certificate has.
-    first: Arc<Held>,
+    /// A host whose certificate is still to be obtained has none.
+    names: HashMap<String, Option<Arc<Held>>>,
+    /// For a client that asks for no name, or for one that no certificate has; none while all are to be obtained.
+    first: Option<Arc<Held>>,
     /// In the order of the configuration.
     told: Arc<[Told]>,
 }
@@ -89,9 +95,10 @@ impl Certificates {
     /// # Errors
     ///
     /// The first file that is missing or wrong.
-    pub(crate) fn load(files: &[CertificateFiles]) -> Result<Self, TlsError> {
+    pub(crate) fn load(files: &[CertificateFiles], challenges: &Challenges) -> Result<Self, TlsError> {
         let stamps = stamps(files);
-        let keys = Arc::new(Keys(RwLock::new(Arc::new(ByName::load(files)?))));
+        let by_name = RwLock::new(Arc::new(ByName::load(files, None)?));
+        let keys = Arc::new(Keys { by_name, challenges: challenges.clone() });
         Ok(Self { files: files.to_vec(), stamps, keys, outdated: Vec::new() })
     }
 
@@ -113,6 +120,10 @@ impl Certificates {
         let mut config = builder.with_cert_resolver(Arc::<Keys>::clone(&self.keys));
         config.ignore_client_order = true;
         config.alpn_protocols = [&b"h2"[..], b"http/1.1", b"http/1.0"].map(<[u8]>::to_vec).to_vec();
+        if self.files.iter().any(|files| files.obtained_for.is_some()) {
+            // The last one: a client that offers anything else is none that checks a challenge.
+            config.alpn_protocols.push(ACME_TLS.to_vec());
+        }
         // Tickets that any loop can read, under keys that change every six hours; nothing is kept for a client.
         config.ticketer = ring::Ticketer::new()?;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
@@ -144,7 +155,7 @@ impl Certificates {
             return None;
         }
         let stamps = stamps(files);
-        Some(ByName::load(files).map(|loaded| {
+        Some(ByName::load(files, Some(&self.keys.by_name())).map(|loaded| {
             self.files = files.to_vec();
             self.stamps = stamps;
             self.keys.put(loaded);
@@ -162,7 +173,7 @@ impl Certificates {
             return None;
         }
         self.stamps = stamps;
-        Some(ByName::load(&self.files).map(|loaded| {
+        Some(ByName::load(&self.files, Some(&self.keys.by_name())).map(|loaded| {
             self.keys.put(loaded);
         }))
     }
@@ -181,21 +192,41 @@ impl Certificates {
 
 impl Keys {
     pub(crate) fn told(&self) -> Arc<[Told]> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner).told)
+        Arc::clone(&self.by_name().told)
+    }
+
+    fn by_name(&self) -> Arc<ByName> {
+        Arc::clone(&self.by_name.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn put(&self, keys: ByName) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+        *self.by_name.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 }
 
 impl ByName {
-    fn load(files: &[CertificateFiles]) -> Result<Self, TlsError> {
+    /// Reads all files. `before` is what was used until now: where the certificate of a host that is obtained cannot be
+    /// read, that is used on.
+    fn load(files: &[CertificateFiles], before: Option<&Self>) -> Result<Self, TlsError> {
         let mut names = HashMap::new();
         let mut first = None;
         let mut told = Vec::new();
         for files in files {
-            let key = key(files)?;
+            let key = match (key(files), &files.obtained_for) {
+                (Ok(key), _) => key,
+                (Err(error), None) => return Err(error),
+                (Err(error), Some(host)) => {
+                    tracing::info!(host, %error, "the certificate is still to be obtained");
+                    let used = before.and_then(|before| before.names.get(host).cloned().flatten());
+                    if first.is_none() {
+                        first.clone_from(&used);
+                    }
+                    let (file, names_told) = (files.certificate.clone(), vec![host.clone()]);
+                    told.push(Told { file, names: names_told, not_after_unix_s: None, ocsp: None });
+                    names.entry(host.clone()).or_insert(used);
+                    continue;
+                }
+            };
             let staple = files.ocsp.as_ref().map(|file| staple(file, &key)).transpose()?;
             let leaf = key.cert.first().and_then(|der| webpki::EndEntityCert::try_from(der).ok());
             let in_it: Vec<&str> = leaf.iter().flat_map(|leaf| leaf.valid_dns_names()).collect();
@@ -208,21 +239,24 @@ impl ByName {
             let held = Arc::new(Held { plain: Arc::new(key.clone()), stapled });
             for name in in_it {
                 let name = name.strip_prefix('*').unwrap_or(name).to_ascii_lowercase();
-                names.entry(name).or_insert_with(|| Arc::clone(&held));
+                names.entry(name).or_insert_with(|| Some(Arc::clone(&held)));
             }
             first.get_or_insert(held);
         }
-        let first = first.ok_or(TlsError::None)?;
+        if files.is_empty() {
+            return Err(TlsError::None);
+        }
         Ok(Self { names, first, told: told.into() })
     }
 
-    fn find(&self, name: Option<&str>) -> &Held {
+    /// None for a host whose certificate is still to be obtained.
+    fn find(&self, name: Option<&str>) -> Option<&Held> {
         let found = name.and_then(|name| {
             // rustls gives names in lower case.
             let parent = name.find('.').map(|dot| &name[dot..]);
             self.names.get(name).or_else(|| self.names.get(parent?))
         });
-        found.unwrap_or(&self.first)
+        found.unwrap_or(&self.first).as_deref()
     }
 }
 
@@ -235,8 +269,11 @@ impl Held {
 
 impl ResolvesServerCert for Keys {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let by_name = Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner));
-        Some(by_name.find(hello.server_name()).at(now_unix_s()))
+        let is_challenge = || hello.alpn().is_some_and(|mut offered| offered.next() == Some(ACME_TLS));
+        if self.challenges.is_any() && is_challenge() {
+            return self.challenges.tls_alpn01(hello.server_name()?);
+        }
+        Some(self.by_name().find(hello.server_name())?.at(now_unix_s()))
     }
 }
 

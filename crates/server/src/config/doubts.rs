@@ -1,5 +1,6 @@
 //! Warnings: settings that are valid but seldom meant.
 
+use super::led::{Led, lead};
 use super::table::{Reader, Table, Value};
 use crate::certificates::Certificates;
 use crate::config::options::Options;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Redirects after which clients give up, as browsers do.
-const HOPS_MAX: usize = 20;
+pub(super) const HOPS_MAX: usize = 20;
 /// The name of a host that takes all names, while nothing leads away from it.
 const ANY_NAME: &str = "any.invalid";
 
@@ -68,6 +69,11 @@ impl Place {
         Self { host, path, at: table.at(), redirect_at, auth_at, secure_at, pattern, samples, names }
     }
 
+    /// Host, number and place of a table of paths.
+    pub(super) fn of_path(&self) -> Option<(u16, usize, usize)> {
+        Some((self.host, self.path?, self.at))
+    }
+
     fn said<'r>(&self, rules: &'r Rules) -> Option<&'r Said> {
         let host = rules.hosts.get(usize::from(self.host))?;
         match self.path {
@@ -115,27 +121,18 @@ pub(super) fn look(reader: &Reader<'_>, rules: &Rules, places: &[Place], certifi
 fn leads_back(rules: &Rules, place: &Place, options: &Options) -> Option<String> {
     let Some(Action::Redirect(own)) = &place.said(rules)?.action else { return None };
     let names = places_names(rules, place.host);
-    let schemes =
-        [options.certificates.is_empty() || !options.listen_clear.is_empty(), !options.certificates.is_empty()];
+    let schemes = schemes(options);
     for path in &place.samples {
         for name in &names {
             for is_secure in [false, true] {
                 if !schemes[usize::from(is_secure)] {
                     continue;
                 }
-                let mut at = (is_secure, name.clone(), path.clone().into_bytes());
+                let at = (is_secure, name.clone(), path.clone().into_bytes());
                 let starts_here = matches!(
-                    action(rules, &at.1, &at.2), Some(Action::Redirect(first)) if Arc::ptr_eq(&first, own)
+                    action(rules, at.0, &at.1, &at.2), Some((Action::Redirect(first), _)) if Arc::ptr_eq(&first, own)
                 );
-                let mut hops = 0;
-                while starts_here && hops < HOPS_MAX {
-                    match next(rules, &at, schemes, options) {
-                        Some(next) => at = next,
-                        None => break,
-                    }
-                    hops += 1;
-                }
-                if hops == HOPS_MAX {
+                if starts_here && hops(rules, at, options) == HOPS_MAX {
                     return Some(path.clone());
                 }
             }
@@ -144,17 +141,49 @@ fn leads_back(rules: &Rules, place: &Place, options: &Options) -> Option<String>
     None
 }
 
+/// Whether anything is spoken in the clear, and over TLS.
+pub(super) fn schemes(options: &Options) -> [bool; 2] {
+    [options.certificates.is_empty() || !options.listen_clear.is_empty(), !options.certificates.is_empty()]
+}
+
+/// How often a client is sent elsewhere within the server, at most [`HOPS_MAX`] times.
+pub(super) fn hops(rules: &Rules, mut at: (bool, String, Vec<u8>), options: &Options) -> usize {
+    let mut hops = 0;
+    while hops < HOPS_MAX {
+        match next(rules, &at, schemes(options), options) {
+            Some(next) => at = next,
+            None => break,
+        }
+        hops += 1;
+    }
+    hops
+}
+
 /// Names that lead to a host, one for each that it has.
-fn places_names(rules: &Rules, host: u16) -> Vec<String> {
+pub(super) fn places_names(rules: &Rules, host: u16) -> Vec<String> {
     let of_host = rules.names.all().filter(|(_, number)| *number == host);
     of_host.map(|(name, _)| if name == "*" { ANY_NAME.to_owned() } else { name.replace('*', "any") }).collect()
 }
 
-/// What is done with a path of a name.
-fn action(rules: &Rules, name: &str, path: &[u8]) -> Option<Action> {
-    let host = rules.hosts.get(usize::from(rules.names.find(name.as_bytes())?))?;
-    let own = host.paths.iter().filter(|(pattern, _)| pattern.matches(path)).map(|(_, said)| said);
-    Some(Settings::of(std::iter::once(&host.said).chain(own)).action)
+/// What tables do with a path of a name, and the path that routes have led to before.
+fn action(rules: &Rules, is_secure: bool, name: &str, path: &[u8]) -> Option<(Action, Vec<u8>)> {
+    let number = rules.names.find(name.as_bytes())?;
+    let Led::Tables(path) = lead(rules, number, (is_secure, name, path)) else { return None };
+    let host = rules.hosts.get(usize::from(number))?;
+    let own = host.paths.iter().filter(|(pattern, _)| pattern.matches(&path)).map(|(_, said)| said);
+    Some((Settings::of(std::iter::once(&host.said).chain(own)).action, path))
+}
+
+/// The line of the head that sends a client away from a path of a name.
+fn sent(rules: &Rules, is_secure: bool, name: &str, path: &[u8]) -> Option<Vec<u8>> {
+    let number = rules.names.find(name.as_bytes())?;
+    if let Led::Away(_, line) = lead(rules, number, (is_secure, name, path)) {
+        return Some(line);
+    }
+    match action(rules, is_secure, name, path)? {
+        (Action::Redirect(redirect), path) => redirect.location(&Target { path: &path, query: b"" }, name.as_bytes()),
+        _ => None,
+    }
 }
 
 /// Where a client is sent from a path of a name, whether that is over TLS included; none if nowhere, or to where this
@@ -165,8 +194,7 @@ fn next(
     schemes: [bool; 2],
     options: &Options,
 ) -> Option<(bool, String, Vec<u8>)> {
-    let Some(Action::Redirect(redirect)) = action(rules, name, path) else { return None };
-    let field = redirect.location(&Target { path, query: b"" }, name.as_bytes())?;
+    let field = sent(rules, *is_secure, name, path)?;
     let text = String::from_utf8_lossy(&field);
     let address = text.strip_prefix("Location: ")?.trim_end();
     let address = address.split('#').next().unwrap_or(address);
@@ -203,7 +231,7 @@ fn ports(options: &Options) -> impl Iterator<Item = u16> {
 
 /// Certificates that are out of date, or of no host, and hosts without one.
 fn look_at_certificates(reader: &Reader<'_>, places: &[Place], certificates_at: &[usize], options: &Options) {
-    let Ok(certificates) = Certificates::load(&options.certificates) else { return };
+    let Ok(certificates) = Certificates::load(&options.certificates, &options.challenges) else { return };
     let told = certificates.keys().told();
     let hosts: Vec<&(String, usize)> = places.iter().flat_map(|place| &place.names).collect();
     let takes_all = places.iter().any(|place| place.path.is_none() && place.names.iter().all(|(name, _)| name == "*"));

@@ -8,16 +8,13 @@ const MISSING: [(&[&str], &str); 3] = [
     ),
     (
         &["try_files", "fallback", "fallback_resource", "fallbackresource", "spa", "not_found", "catch_all"],
-        "there is no fallback to another file yet; `error_pages` has pages for errors, which keep their status",
+        "write [[host.route]] with try_files = [\"$path\", \"/index.html\"]",
     ),
-    (
-        &["rewrite", "rewriterule", "uri", "url_rewrite", "internal"],
-        "a path is not rewritten yet; `redirect` sends clients elsewhere",
-    ),
+    (&["rewrite", "rewriterule", "uri", "url_rewrite", "map", "regex"], "write [[host.route]] with map = \"/NEW/$1\""),
 ];
 
 /// What is said otherwise, by the words of others.
-const OTHERWISE: [(&[&str], &str); 30] = [
+const OTHERWISE: [(&[&str], &str); 32] = [
     (
         &["proxy_pass", "reverse_proxy", "upstream", "upstreams", "backend", "backends", "proxypass", "forward"],
         "write proxy = \"http://ADDRESS:PORT\"",
@@ -39,7 +36,7 @@ const OTHERWISE: [(&[&str], &str); 30] = [
     ),
     (&["hide_headers", "unset_headers", "proxy_hide_header", "delete_headers"], "did you mean `remove_headers`?"),
     (&["error_headers", "headers_on_errors", "always"], "did you mean `set_error_headers`?"),
-    (&["location", "locations", "paths", "route", "routes", "handle"], "write [[host.path]] for each path"),
+    (&["location", "locations", "paths", "handle"], "write [[host.path]] for each path"),
     (
         &["server", "servers", "hosts", "vhost", "virtual_host", "virtualhost", "site", "sites"],
         "write [[host]] for each",
@@ -53,8 +50,13 @@ const OTHERWISE: [(&[&str], &str); 30] = [
         "write listen = [\"ADDRESS:PORT\"] at the top of the file",
     ),
     (
-        &["ssl", "https", "certificate", "certificates", "cert", "tls_cert", "ssl_certificate", "key", "tls_key"],
+        &["ssl", "certificate", "certificates", "cert", "tls_cert", "ssl_certificate", "key", "tls_key"],
         "write [tls] with certificates = [{ certificate = \"FILE\", key = \"FILE\" }]",
+    ),
+    (&["https"], "write [tls] with certificates; [[host.route]] with https = true redirects to it"),
+    (
+        &["letsencrypt", "auto_https", "certbot", "acme_email", "acme_ca", "autocert", "certresolver", "certresolvers"],
+        "write [acme] with storage = \"DIRECTORY\", and certificate = \"acme\" in [[host]]",
     ),
     (&["http2", "h2"], "HTTP/2 is spoken without a word on it"),
     (&["http3", "quic", "h3"], "write http3 = true in [tls]"),
@@ -150,13 +152,13 @@ mod tests {
         for (word, table, expected) in [
             ("headers", "[[host]]", Some("`set_headers`")),
             ("Add-Header", "[[host.path]]", Some("`set_headers`")),
-            ("try_files", "[[host.path]]", Some("no fallback to another file yet")),
+            ("try_files", "[[host.path]]", Some("[[host.route]] with try_files")),
             ("proxy_pass", "[[host.path]]", Some("write proxy =")),
             ("fastcgi_pass", "[[host.path]]", Some("`fastcgi`")),
             ("proxy", "", Some("belongs in [[host]]")),
             ("cgi", "[[host]]", Some("not started for a request")),
-            ("fallback", "[[host]]", Some("no fallback")),
-            ("rewrite", "[[host.path]]", Some("not rewritten yet")),
+            ("fallback", "[[host]]", Some("[[host.route]] with try_files")),
+            ("rewrite", "[[host.path]]", Some("[[host.route]] with map")),
             ("root", "", Some("belongs in [[host]]")),
             ("prefix", "[[host]]", Some("belongs in [[host.path]]")),
             ("listen", "[[host]]", Some("belongs in the top of the file")),

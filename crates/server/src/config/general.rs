@@ -12,6 +12,9 @@ use std::time::Duration;
 
 /// The longest of all times that can be given.
 const DAY: Duration = Duration::from_secs(86_400);
+/// Files up to this size are held in memory where most is encrypted: what is encrypted is copied anyhow, and from memory
+/// it is without a system call.
+const ENCRYPTED_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads it; where the file has its certificates.
 pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
@@ -20,7 +23,11 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
         options.listen = addresses(&value, &[], "leave `listen` away for 127.0.0.1:8080");
     }
     if let Some(tls) = table.get("tls").and_then(|value| value.table("[tls]")) {
-        certificates_at = read_tls(&tls, options);
+        certificates_at = read_tls(&tls, table.get("acme").is_some(), options);
+    }
+    if let Some(acme) = table.get("acme") {
+        options.obtain = super::acme::read(&acme);
+        options.cached_file_bytes_max = ENCRYPTED_FILE_BYTES_MAX;
     }
     super::networks::proxy_protocol(table, options);
     if let Some(loops) = table.get("loops").and_then(|value| value.integer(1..=1024)) {
@@ -104,10 +111,10 @@ fn addresses(value: &Value<'_, '_>, others: &[ListenAddr], without: &str) -> Vec
 }
 
 /// Certificates are tried out, so that those that are served later can be used when the file is accepted.
-fn read_tls(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
+fn read_tls(table: &Table<'_, '_>, has_others: bool, options: &mut Options) -> Vec<usize> {
     let mut places = Vec::new();
     let list = table.get("certificates").map(|value| value.tables("[[tls.certificates]]")).unwrap_or_default();
-    if list.is_empty() {
+    if list.is_empty() && (table.get("certificates").is_some() || !has_others) {
         let remedy = "add certificates = [{ certificate = \"site.pem\", key = \"site.key\" }]";
         table.wrong("there are no certificates", remedy);
     }
@@ -123,8 +130,8 @@ fn read_tls(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
         let ocsp = one.get("ocsp").and_then(|value| value.path());
         one.finish();
         let (Some(certificate), Some(key)) = (certificate, key) else { continue };
-        let files = CertificateFiles { certificate, key, ocsp };
-        if let Err(error) = Certificates::load(std::slice::from_ref(&files)) {
+        let files = CertificateFiles { ocsp, ..CertificateFiles::new(certificate, key) };
+        if let Err(error) = Certificates::load(std::slice::from_ref(&files), &options.challenges) {
             let error = error.to_string();
             let (what, remedy) = error.rsplit_once("; ").unwrap_or((&error, "give another one"));
             one.wrong(what, remedy);
@@ -133,8 +140,7 @@ fn read_tls(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
         places.push(one.at());
     }
     if !options.certificates.is_empty() {
-        // What is encrypted is copied anyhow, and from memory it is without a system call.
-        options.cached_file_bytes_max = 1 << 20;
+        options.cached_file_bytes_max = ENCRYPTED_FILE_BYTES_MAX;
     }
     if let Some(value) = table.get("listen_clear") {
         let without = "leave `listen_clear` away if nothing is to be served in the clear";

@@ -1,9 +1,10 @@
 //! Hosts and the tables of their paths.
 
 use super::doubts::Place;
+use super::routes::RoutePlace;
 use super::table::{Table, Value};
 use super::upstream::{self, Around, Mount};
-use super::{header, networks, site, users};
+use super::{acme, header, networks, routes, site, users};
 use crate::config::options::Options;
 use crate::config::plain_file::read_file;
 use crate::files::root::place::Place as RootPlace;
@@ -24,14 +25,19 @@ const HOSTS_MAX: usize = 4096;
 const NAMES_MAX: usize = 253;
 const PAGE_BYTES_MAX: u64 = 1 << 20;
 /// Statuses that a table can answer with; those that need more than a page are left out.
-const STATUSES: [u16; 6] = [403, 404, 410, 451, 500, 503];
+pub(super) const STATUSES: [u16; 6] = [403, 404, 410, 451, 500, 503];
 /// Errors that are answered once it is known which host a request is for; others are answered before that.
 const PAGES: [u16; 15] = [400, 401, 403, 404, 405, 410, 412, 414, 416, 429, 451, 500, 502, 503, 504];
-const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// Hosts, whose sites are served as the options say it where they say nothing themselves.
-pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Place>) {
-    let (mut rules, mut places) = (Rules { trusted: networks::trusted_proxies(table), ..Rules::default() }, Vec::new());
+/// Where the tables and the routes of hosts are in the file.
+pub(super) type Places = (Vec<Place>, Vec<RoutePlace>);
+
+/// Hosts, whose sites are served as the options say it where they say nothing themselves; the last are the names whose
+/// certificates are to be obtained.
+pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Places, Option<Vec<String>>) {
+    let mut rules = Rules { trusted: networks::trusted_proxies(table), ..Rules::default() };
+    let (mut places, mut obtained) = (Places::default(), None::<Vec<String>>);
     let hosts = table.get("host").map(|value| value.tables("[[host]]")).unwrap_or_default();
     if hosts.is_empty() {
         table.wrong("there is no host", "add [[host]] with root = \"DIRECTORY\"");
@@ -40,12 +46,15 @@ pub(super) fn read(table: &Table<'_, '_>, options: &Options) -> (Rules, Vec<Plac
         table.wrong(format!("there are {} hosts", hosts.len()), format!("at most {HOSTS_MAX} are possible"));
     }
     for host in hosts.iter().take(HOSTS_MAX) {
+        if let Some(names) = acme::names(host) {
+            obtained.get_or_insert_default().extend(names);
+        }
         read_host(host, options, &mut rules, &mut places);
     }
-    (rules, places)
+    (rules, places, obtained)
 }
 
-fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, places: &mut Vec<Place>) {
+fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (places, route_places): &mut Places) {
     // At most HOSTS_MAX of them are read.
     let number = rules.hosts.len() as u16;
     let name = names(table, number, rules);
@@ -61,10 +70,13 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, places
     said.action = with_upstream(table, said.action, &around, rules);
     said.action = said.action.or(site.map(|site| Action::Files { site, mount_bytes: 0 }));
     let paths = table.get("path").map(|value| value.tables("[[host.path]]")).unwrap_or_default();
-    if table.get("root").is_none() && said.action.is_none() && paths.is_empty() && !upstream::is_in(table) {
+    let (routes, route_fields) = routes::read(table, number, &kind, options, (rules, route_places));
+    let has_none = table.get("root").is_none() && !upstream::is_in(table);
+    if has_none && said.action.is_none() && paths.is_empty() && routes.is_empty() {
         table.wrong(
             format!("the host {name} has nothing to serve"),
-            "add root = \"DIRECTORY\", proxy = \"http://ADDRESS:PORT\", redirect = \"ADDRESS\" or [[host.path]]",
+            "add root = \"DIRECTORY\", proxy = \"http://ADDRESS:PORT\", redirect = \"ADDRESS\", [[host.path]] or \
+             [[host.route]]",
         );
     }
     if paths.len() > PATHS_MAX {
@@ -75,10 +87,12 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, places
         of_no_root(table, "this host has none");
     }
     let mut read: Vec<(Pattern, Said)> = Vec::new();
+    let mut labels = Vec::new();
     for path in paths.iter().take(PATHS_MAX) {
         takes_back_nothing(path, Some(&said), &read);
         if let Some((pattern, own)) = read_path(path, &kind, &around, rules) {
             places.push(Place::of(path, number, Some(read.len())));
+            labels.push((label(path), path.line()));
             read.push((pattern, own));
         }
     }
@@ -87,7 +101,22 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, places
     table.finish();
     let is_of_neighbours = |pattern: &Pattern| CODINGS.into_iter().any(|coding| pattern.is_of_ending(coding.suffix()));
     let tells_neighbours = paths.iter().any(|(pattern, _)| is_of_neighbours(pattern));
-    rules.hosts.push(Host { name: name.into(), said, paths, tells_neighbours });
+    rules.hosts.push(Host {
+        name: name.into(),
+        line: table.line(),
+        said,
+        labels,
+        routes,
+        route_fields,
+        paths,
+        tells_neighbours,
+    });
+}
+
+/// For which paths a table is, as it says it.
+fn label(table: &Table<'_, '_>) -> String {
+    let said = ["prefix", "exact", "glob"].into_iter().find_map(|kind| Some((kind, table.get(kind)?)));
+    said.map_or_else(String::new, |(kind, value)| format!("{kind} {}", value.text()))
 }
 
 /// The first of the host's names; all of them are added.
@@ -241,7 +270,8 @@ fn takes_back_nothing(table: &Table<'_, '_>, host: Option<&Said>, paths: &[(Patt
     }
 }
 
-fn pattern(kind: &str, value: &Value<'_, '_>) -> Option<Pattern> {
+/// Whether a text is a path, or a pattern of paths, as they are matched.
+pub(super) fn is_path(kind: &str, value: &Value<'_, '_>) -> Option<()> {
     let text = value.string()?;
     if !(text.starts_with('/') || kind == "glob" && text.starts_with("**")) {
         value.wrong(format!("\"{text}\" is no path"), "a path begins with /");
@@ -258,6 +288,12 @@ fn pattern(kind: &str, value: &Value<'_, '_>) -> Option<Pattern> {
         );
         return None;
     }
+    Some(())
+}
+
+fn pattern(kind: &str, value: &Value<'_, '_>) -> Option<Pattern> {
+    is_path(kind, value)?;
+    let text = value.text();
     match kind {
         "prefix" => Some(Pattern::Prefix(text.into())),
         "exact" => Some(Pattern::Exact(text.into())),
@@ -342,7 +378,7 @@ fn action(table: &Table<'_, '_>, prefix_bytes: Option<usize>) -> Option<Action> 
     }
 }
 
-fn listed(list: &[u16]) -> String {
+pub(super) fn listed(list: &[u16]) -> String {
     list.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 

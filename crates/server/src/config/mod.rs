@@ -1,22 +1,29 @@
 //! The server's configuration: a TOML file. It is read as a whole, and every mistake is reported with its position.
 
+mod acme;
+mod conditions;
 mod doubts;
+pub(crate) mod explanation;
 mod foreign;
 mod general;
 mod header;
 mod host;
 mod host_rules;
+mod led;
 mod networks;
 pub(crate) mod options;
 mod plain_file;
 mod policy;
 mod reading;
+mod route_doubts;
+mod routes;
 mod site;
 mod table;
 mod throttle;
 mod units;
 mod upstream;
 mod upstream_address;
+mod user_directories;
 mod users;
 
 pub use host_rules::HostRules;

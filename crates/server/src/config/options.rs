@@ -1,6 +1,7 @@
 //! The options of a server; every bound has its default here.
 
-use crate::certificates::settings::CertificateFiles;
+use crate::certificates::challenges::Challenges;
+use crate::certificates::settings::{CertificateFiles, ObtainOptions};
 use crate::config::host_rules::HostRules;
 use crate::files::settings::{Compression, Symlinks};
 use crate::http::limits::{Limits, Timeouts};
@@ -96,6 +97,10 @@ pub struct Options {
     /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
     /// of `listen` speak TLS. Default: none.
     pub certificates: Vec<CertificateFiles>,
+    /// From whom the certificates of hosts are obtained, for the program that does it. Default: from none.
+    pub obtain: Option<ObtainOptions>,
+    /// Answers to the challenges of an authority (ACME). Default: none.
+    pub challenges: Challenges,
     /// Addresses that speak in the clear although there are certificates. Default: none.
     pub listen_clear: Vec<ListenAddr>,
     /// Those of `listen` and `listen_clear` where each connection begins with a header of the PROXY protocol. Default:
@@ -204,6 +209,8 @@ impl Options {
             adviser: None,
             throttles: Vec::new(),
             certificates: Vec::new(),
+            obtain: None,
+            challenges: Challenges::default(),
             listen_clear: Vec::new(),
             proxy_protocol: Vec::new(),
             listen_quic: Vec::new(),

@@ -3,7 +3,7 @@
 use super::table::{Reader, Table};
 use crate::config::host_rules::HostRules;
 use crate::config::options::Options;
-use crate::config::{doubts, general, host, throttle};
+use crate::config::{acme, doubts, general, host, route_doubts, throttle};
 use crate::telemetry::access_log::settings::LogTarget;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -77,8 +77,10 @@ pub fn parse_configuration(text: &str, folder: &Path) -> Result<Options, Vec<Mis
     let mut options = Options::new(folder);
     let certificates_at = general::read(&table, &mut options);
     options.throttles = throttle::read(&table);
-    let (rules, places) = host::read(&table, &options);
+    let (rules, (places, route_places), obtained) = host::read(&table, &options);
+    acme::finish(&table, obtained, &mut options);
     table.finish();
+    route_doubts::look(&reader, &rules, (&route_places, &places), &options);
     doubts::look(&reader, &rules, &places, &certificates_at, &options);
     if let Some(first) = rules.sites.first() {
         options.root.clone_from(&first.how.root);

@@ -119,6 +119,11 @@ impl<'r, 't> Table<'r, 't> {
         self.span.start
     }
 
+    /// The line in which it begins, from 1.
+    pub(super) fn line(&self) -> usize {
+        self.reader.place(self.span.start).0
+    }
+
     /// Reports the keys that no `get` has asked for: they are unknown.
     pub(super) fn finish(&self) {
         let known = self.known.borrow();
@@ -209,6 +214,11 @@ impl<'r, 't> Value<'r, 't> {
     /// Whether it is a whole number, where it may also be something else.
     pub(super) fn is_integer(&self) -> bool {
         matches!(self.value, DeValue::Integer(_))
+    }
+
+    /// Whether it is true or false, where it may also be something else.
+    pub(super) fn is_boolean(&self) -> bool {
+        matches!(self.value, DeValue::Boolean(_))
     }
 
     /// The values of a list with their places, or it alone.

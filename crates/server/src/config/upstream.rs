@@ -261,9 +261,11 @@ fn doubts(to: &Value<'_, '_>, rules: &UpstreamRules, around: &Around<'_>) {
                 || address.is_unspecified()
         }
     };
+    let options = around.options;
+    let has_tls = !options.certificates.is_empty() || options.obtain.is_some();
     let mut in_clear = rules.servers.iter().filter(|server| server.tls_name.is_none());
     let far = in_clear.find(|server| server.address().is_some_and(|address| !is_near(address)));
-    if let Some(server) = far.filter(|_| !around.options.certificates.is_empty()) {
+    if let Some(server) = far.filter(|_| has_tls) {
         to.doubt(
             format!("what clients send over TLS, passwords included, goes to {} in the clear", server.place),
             "write https://, or reach it through a private network",

@@ -100,7 +100,7 @@ pub(super) type Keys = (Option<Certificates>, Option<Arc<rustls::ServerConfig>>)
 /// Loads the certificates, where there are some.
 pub(super) fn load_certificates(options: &Options) -> Result<Keys, BindError> {
     let is_secure = !options.certificates.is_empty();
-    let certificates = is_secure.then(|| Certificates::load(&options.certificates)).transpose()?;
+    let certificates = is_secure.then(|| Certificates::load(&options.certificates, &options.challenges)).transpose()?;
     let tls = certificates.as_ref().map(|certificates| certificates.config().map(Arc::new)).transpose();
     let tls = tls.map_err(|source| TlsError::Setup { source })?;
     Ok((certificates, tls))

@@ -277,6 +277,7 @@ impl Server {
             open: Arc::clone(open),
             hosts: Arc::clone(hosts),
             reloads: Arc::<Reloads>::clone(&self.reloader.0),
+            challenges: self.options.challenges.clone(),
             keys: self.certificates.as_ref().map(Certificates::keys),
             process: Process::open(),
             started: self.started,

@@ -83,7 +83,8 @@ impl Start {
             Rc::new(PolicyClient::new(Arc::clone(adviser), known, counters.clone(), index))
         });
         let (shared_content, hosts) = (self.shared_content, self.hosts);
-        let share = Share { shared_content, watcher: Rc::clone(&watcher), hosts, files_max, policy_client };
+        let challenges = options.challenges.clone();
+        let share = Share { shared_content, watcher: Rc::clone(&watcher), hosts, challenges, files_max, policy_client };
         let router = match &options.hosts {
             None => Router::Plain(Site::new(self.root, &options.site_kind(), &options.site_bounds(), &share)),
             Some(rules) => {

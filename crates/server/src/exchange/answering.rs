@@ -6,6 +6,7 @@ use crate::exchange::life::{ByApplication, Exchange, Finish, Source};
 use crate::exchange::reply::{HeadOf, ReplyHead};
 use crate::exchange::streamed::{Frames, GivenUp, Manner, Streamed};
 use crate::files::head;
+use crate::http::request::Request;
 use crate::io::clock::Clock;
 use std::io::{self, Write as _};
 
@@ -23,7 +24,15 @@ impl Exchange {
     #[cold]
     pub(crate) fn choose(&mut self, answerer: Answerer, finish: Finish) {
         let (streamed, finish) = (Streamed::chosen(answerer), Some(finish));
-        self.source = Source::Application(Box::new(ByApplication { streamed, finish }));
+        self.source = Source::Application(Box::new(ByApplication { streamed, finish, target: None }));
+    }
+
+    /// Has the application that was chosen asked for another target than the request's.
+    #[cold]
+    pub(crate) fn ask_for(&mut self, target: String) {
+        if let Source::Application(by) = &mut self.source {
+            by.target = Some(target);
+        }
     }
 
     fn take_finish(&mut self) -> Option<Finish> {
@@ -36,8 +45,14 @@ impl Exchange {
     /// Has the application begin that was chosen for the request.
     #[cold]
     pub(crate) fn begin_application(&mut self, head: &RequestHead<'_>, caller: &Caller<'_>, manner: Manner) {
+        let target = match &mut self.source {
+            Source::Application(by) => by.target.take(),
+            Source::Head | Source::Content(_) => None,
+        };
+        let request = target.as_deref().map(|target| Request { target, ..*head.request });
+        let head = request.as_ref().map_or(*head, |request| RequestHead { request, ..*head });
         if let Some(streamed) = self.streamed() {
-            streamed.begin(head, caller, manner);
+            streamed.begin(&head, caller, manner);
         }
     }
 

@@ -41,6 +41,8 @@ pub(crate) type Finish = Box<dyn FnOnce(&mut Exchange)>;
 pub(crate) struct ByApplication {
     pub(crate) streamed: Streamed,
     pub(super) finish: Option<Finish>,
+    /// What is asked for where it is not what the request asks for.
+    pub(super) target: Option<String>,
 }
 
 impl fmt::Debug for ByApplication {

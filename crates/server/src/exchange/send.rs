@@ -308,6 +308,7 @@ mod tests {
             files_max: 4,
             hosts: HostLedger::default(),
             policy_client: None,
+            challenges: Default::default(),
         };
         let mut site = Site::new(root, &options.site_kind(), &options.site_bounds(), &share);
         let Head::Complete(request, _) = parse::parse(head.as_bytes(), &options.limits) else { panic!("not a head") };

@@ -1,5 +1,6 @@
 //! Which clients are let in, by their network.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -24,13 +25,20 @@ impl FromStr for Network {
     }
 }
 
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_whole = self.bits == if self.addr.is_ipv4() { 32 } else { 128 };
+        if is_whole { write!(f, "{}", self.addr) } else { write!(f, "{}/{}", self.addr, self.bits) }
+    }
+}
+
 impl Network {
     /// Whether it is all of IPv4 or of IPv6.
     pub(crate) fn is_everything(self) -> bool {
         self.bits == 0
     }
 
-    /// Whether the address is one of it.
+    /// Whether an address is within it.
     pub(crate) fn holds(self, addr: IpAddr) -> bool {
         self.addr.is_ipv4() == addr.is_ipv4() && masked(addr, self.bits) == self.addr
     }

@@ -17,6 +17,7 @@ pub(crate) mod parse;
 pub(crate) mod pattern;
 pub(crate) mod preface;
 pub(crate) mod proxy_protocol;
+pub(crate) mod query;
 pub(crate) mod range;
 pub(crate) mod request;
 pub(crate) mod response;

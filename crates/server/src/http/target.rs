@@ -151,6 +151,40 @@ pub(crate) fn encode(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a value of a query in percent-encoding, so that it ends neither the value nor the query.
+pub(crate) fn encode_value(value: &[u8], out: &mut Vec<u8>) {
+    for &byte in value {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        }
+    }
+}
+
+/// Puts a path that was made of others into the one form that [`resolve`] gives paths. All dots may stay: what is
+/// served says which names are closed.
+pub(crate) fn normalise(path: &[u8], out: &mut Vec<u8>) -> Result<(), BadTarget> {
+    out.clear();
+    if path.first() != Some(&b'/') || path.contains(&0) {
+        return Err(BadTarget::Malformed);
+    }
+    for segment in path[1..].split(|&byte| byte == b'/') {
+        match segment {
+            b"" | b"." => {}
+            b".." => return Err(BadTarget::Malformed),
+            _ => {
+                out.push(b'/');
+                out.extend_from_slice(segment);
+            }
+        }
+    }
+    if out.is_empty() || path.ends_with(b"/") || path.ends_with(b"/.") {
+        out.push(b'/');
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

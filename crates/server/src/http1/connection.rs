@@ -407,7 +407,9 @@ impl Connection {
             let counts = &counters.0[*index];
             let mut request = Request::empty();
             match parse::parse_into(&input[at..filled], limits, &mut request) {
-                Parsed::Complete(_) if router.must_wait(&request, self.peer.ip(), clock) => {
+                Parsed::Complete(_)
+                    if router.must_wait(&request, self.peer.ip(), || self.transport.is_secure(), clock) =>
+                {
                     self.saved_for = SavedFor::Password;
                     break;
                 }

@@ -194,7 +194,7 @@ impl Connection {
                     return self.refuse(id, Code::Protocol, state);
                 }
                 let whose = (self.peer, &self.client_peer(), u64::from(id));
-                if state.router.must_wait(&request, self.peer.ip(), &state.clock) {
+                if state.router.must_wait(&request, self.peer.ip(), || whose.1.is_secure, &state.clock) {
                     parked = Some(Parked::new(fields, false, state));
                 } else if !state.answer(&request, whose, &mut self.received, &mut exchange) {
                     parked = Some(Parked::new(fields, true, state));
@@ -528,6 +528,7 @@ mod tests {
             files_max: 4,
             hosts: HostLedger::default(),
             policy_client: None,
+            challenges: Default::default(),
         };
         let root = Root::open_directory(directory).expect("opens");
         let site = Site::new(root, &options.site_kind(), &options.site_bounds(), &share);

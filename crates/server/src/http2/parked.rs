@@ -36,11 +36,14 @@ impl Parked {
         exchange: &mut Exchange,
         begin: impl FnOnce(&Request<'_>, &mut Exchange, &LoopState),
     ) -> Option<Box<Self>> {
-        let waits = match request(&self.fields, version, &state.limits) {
+        let request = request(&self.fields, version, &state.limits).map(|mut request| {
+            request.all = AllFields::Block(&self.fields);
+            request
+        });
+        let waits = match request {
             // Its place among those that wait is kept.
-            Ok(request) if state.router.must_wait(&request, address.ip(), &state.clock) => false,
-            Ok(mut request) => {
-                request.all = AllFields::Block(&self.fields);
+            Ok(request) if state.router.must_wait(&request, address.ip(), || peer.is_secure, &state.clock) => false,
+            Ok(request) => {
                 let (mut received, mut since_ns) = (Received::default(), self.since_ns);
                 received.since(&mut since_ns);
                 if state.answer(&request, (address, peer, stream), &mut received, exchange) {

@@ -284,7 +284,7 @@ impl Connection {
                     stream.is_held &= bytes <= state.limits.body_bytes_max;
                 }
                 let whose = (self.peer, &peer, number_of(stream.id));
-                if state.router.must_wait(&request, self.peer.ip(), &state.clock) {
+                if state.router.must_wait(&request, self.peer.ip(), || peer.is_secure, &state.clock) {
                     stream.parked = Some(Parked::new(fields, false, state));
                 } else if !state.answer(&request, whose, &mut self.received, &mut stream.exchange) {
                     stream.parked = Some(Parked::new(fields, true, state));

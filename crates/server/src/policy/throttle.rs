@@ -88,6 +88,16 @@ impl Place {
 }
 
 impl Throttle {
+    /// Whether it is for a path.
+    pub(crate) fn is_for(&self, path: &[u8]) -> bool {
+        self.0.pattern.matches(path)
+    }
+
+    /// The paths that it is for, as they were given.
+    pub(crate) fn glob(&self) -> &str {
+        &self.0.glob
+    }
+
     /// A bound for the paths that a glob matches: so many requests are answered at once, and of others so many wait so
     /// long, in milliseconds. None if the glob is too large.
     pub fn new(glob: &str, running_max: usize, queue_max: usize, wait_ms: u64) -> Option<Self> {

@@ -1,12 +1,14 @@
 //! Gives a running server another configuration.
 
+use crate::certificates::settings::ObtainOptions;
+use crate::config::explanation::{RouteQuestion, RouteQuestionError, explain_route};
 use crate::config::options::Options;
 use crate::counters::upstream_counts::UpstreamReading;
 use crate::error::TlsError;
 use crate::files::root::place::{Look, Place, may_be_listed};
 use crate::policy::settings::PolicyOptions;
 use crate::policy::throttle::Throttle;
-use crate::telemetry::admin::reloads::{ReloadHistory, Reloading};
+use crate::telemetry::admin::reloads::{Asked, ReloadHistory, Reloading};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,6 +48,7 @@ impl Reloader {
         let changed = [
             ("listen", before.listen != options.listen),
             ("tls (whether there is any)", before.certificates.is_empty() != options.certificates.is_empty()),
+            ("acme (all but which hosts)", !is_same_but_for_its_hosts(before, &options)),
             ("tls.listen_clear", before.listen_clear != options.listen_clear),
             ("tls.listen_quic", before.listen_quic != options.listen_quic),
             ("tls.http3", before.http3 != options.http3),
@@ -69,6 +72,7 @@ impl Reloader {
         options.loops = before.loops;
         options.reserve_loops = before.reserve_loops;
         options.adviser.clone_from(&before.adviser);
+        options.challenges = before.challenges.clone();
         options.throttles = Throttle::succeed(&before.throttles, options.throttles);
         options.cache_bytes_max = before.cache_bytes_max;
         if let (Some(before), Some(now)) = (&before.hosts, &mut options.hosts) {
@@ -110,6 +114,15 @@ fn is_same_but_for_its_file(before: &Options, now: &Options) -> bool {
     but_for_its_file(before) == but_for_its_file(now)
 }
 
+/// Whether certificates are obtained as before, apart from the hosts: the program that obtains them hears of these.
+fn is_same_but_for_its_hosts(before: &Options, now: &Options) -> bool {
+    let but_for_its_hosts = |options: &Options| {
+        let obtain = options.obtain.clone();
+        obtain.map(|obtain| ObtainOptions { hosts: Vec::new(), ..obtain })
+    };
+    but_for_its_hosts(before) == but_for_its_hosts(now)
+}
+
 /// What a look at the path of a root comes to, in words; none where nothing is to be told.
 fn told(place: &Place, look: Look, is_confined: bool) -> Option<String> {
     let path = place.path().display();
@@ -134,6 +147,22 @@ fn told(place: &Place, look: Look, is_confined: bool) -> Option<String> {
 impl Reloading for Reloads {
     fn history(&self) -> ReloadHistory {
         self.history.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn explain(&self, asked: &Asked) -> Result<String, (u16, String)> {
+        let options = Arc::clone(&self.options.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut question = RouteQuestion::new(&asked.url);
+        question.method = asked.method.clone().unwrap_or(question.method);
+        question.client = asked.from.unwrap_or(question.client);
+        let told = explain_route(&options, &question).map_err(|error| {
+            let status = match error {
+                RouteQuestionError::System(_) => 503,
+                RouteQuestionError::NoHosts => 404,
+                _ => 400,
+            };
+            (status, error.to_string())
+        })?;
+        serde_json::to_string(&told).map_err(|error| (500, error.to_string()))
     }
 
     fn throttles(&self) -> Vec<Throttle> {

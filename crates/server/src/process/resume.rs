@@ -77,6 +77,7 @@ impl Resumer {
             files_max: 4,
             hosts: HostLedger::default(),
             policy_client: None,
+            challenges: Default::default(),
         };
         let site = Site::new(root.try_clone().map_err(failed)?, &options.site_kind(), &options.site_bounds(), &share);
         Ok(Self { root, site, shared_content, options, copied: Vec::new(), last: None })

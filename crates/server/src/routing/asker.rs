@@ -3,6 +3,7 @@
 use crate::counters::LoopCounters;
 use crate::http::request::Request;
 use crate::io::clock::Clock;
+use crate::routing::tables::Via;
 use std::net::IpAddr;
 
 /// Who asks for a page, and of which host.
@@ -11,6 +12,9 @@ pub(super) struct Asker<'a> {
     pub(super) host: u16,
     pub(super) request: &'a Request<'a>,
     pub(super) client: IpAddr,
+    pub(super) is_secure: bool,
+    /// How a route has led to the path.
+    pub(super) via: Via,
     pub(super) clock: &'a Clock,
     pub(super) counters: &'a LoopCounters,
 }

@@ -24,6 +24,7 @@ type Digest = [u8; 32];
 /// The users that are let in.
 #[derive(Debug)]
 pub(crate) struct Auth {
+    realm: String,
     /// The line of the head that asks for credentials.
     pub(crate) challenge: String,
     users: HashMap<String, String>,
@@ -36,7 +37,12 @@ impl Auth {
     pub(crate) fn new(realm: &str, users: HashMap<String, String>) -> Self {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let challenge = format!("WWW-Authenticate: Basic realm=\"{realm}\", charset=\"UTF-8\"\r\n");
-        Self { challenge, users, serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
+        Self { realm: realm.to_owned(), challenge, users, serial: SERIAL.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// What the password is for.
+    pub(crate) fn realm(&self) -> &str {
+        &self.realm
     }
 
     /// Whether the password is the user's. It takes as long for a user that does not exist.

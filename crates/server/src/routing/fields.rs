@@ -98,6 +98,20 @@ impl Fields {
         Self { added: line.into_bytes(), ..Self::default() }
     }
 
+    /// What is set, `NAME: VALUE`, and what is taken out, `-NAME`.
+    pub(crate) fn told(&self) -> Vec<String> {
+        let added = String::from_utf8_lossy(&self.added);
+        let mut told: Vec<String> = added.lines().map(str::to_owned).collect();
+        told.extend(self.shared.iter().map(|(_, name, value)| format!("{name}: {value}")));
+        let is_set = |name: &str| {
+            told.iter().any(|line| line.split(':').next().is_some_and(|own| own.eq_ignore_ascii_case(name)))
+        };
+        let removed: Vec<String> =
+            self.removed.iter().filter(|name| !is_set(name)).map(|name| format!("-{name}")).collect();
+        told.extend(removed);
+        told
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.removed.is_empty() && self.added.is_empty() && self.shared.is_empty()
     }

@@ -42,6 +42,16 @@ impl HostNames {
         self.exact.contains_key(name) || self.endings.iter().any(|(ending, _)| is_under(ending))
     }
 
+    /// The entry that leads to the host of a name in lower case.
+    pub(crate) fn found_by(&self, name: &[u8]) -> Option<String> {
+        if self.exact.contains_key(name) {
+            return Some(String::from_utf8_lossy(name).into_owned());
+        }
+        let ending = self.endings.iter().find(|(ending, _)| name.len() > ending.len() && name.ends_with(ending));
+        let ending = ending.map(|(ending, _)| format!("*{}", String::from_utf8_lossy(ending)));
+        ending.or_else(|| self.rest.map(|_| "*".to_owned()))
+    }
+
     /// The host of a name in lower case.
     pub(crate) fn find(&self, name: &[u8]) -> Option<u16> {
         if let Some(host) = self.exact.get(name) {

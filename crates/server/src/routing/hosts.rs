@@ -1,9 +1,11 @@
 //! The hosts of a configuration as one loop serves them.
 
 use super::auth::Credentials;
+use super::routes::route::Route;
 use super::rules::Rules;
 use super::settings::Settings;
 use super::tables::Tables;
+use crate::counters::LoopCounters;
 use crate::counters::host_counts::HostCounts;
 use crate::files::root::Root;
 use crate::http::client_address::client_address;
@@ -24,6 +26,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Hosts {
     pub(super) rules: Arc<Rules>,
+    /// What each host says before its tables, for this loop alone: an expression is no good to several threads at once.
+    routes: Vec<Option<Rc<[Route]>>>,
     /// How often others were taken up.
     pub(super) reloads: u64,
     /// What each host has answered, in the order of the rules.
@@ -33,13 +37,15 @@ pub(crate) struct Hosts {
     /// In the order of the rules.
     pub(super) upstreams: Vec<Rc<Upstream>>,
     links: Rc<Links>,
-    share: Share,
+    pub(super) share: Share,
     /// What holds, by the host and its tables.
     pub(super) known: HashMap<(u16, Tables), Rc<Settings>>,
     /// The host of the last request, by the name that it gave.
     last_name: Vec<u8>,
     last_host: Option<u16>,
     pub(super) credentials: Credentials,
+    /// Counts what is looked at before the request is answered, which counts it again.
+    pub(super) trial: Rc<LoopCounters>,
     pub(super) decoded: Vec<u8>,
     pub(super) text: Vec<u8>,
 }
@@ -54,6 +60,7 @@ impl Hosts {
     ) -> io::Result<Self> {
         let mut hosts = Self {
             rules: Arc::default(),
+            routes: Vec::new(),
             reloads: 0,
             counts: Vec::new(),
             credentials: Credentials::new(waker).ok_or(io::ErrorKind::Other)?,
@@ -64,6 +71,7 @@ impl Hosts {
             known: HashMap::new(),
             last_name: Vec::new(),
             last_host: None,
+            trial: Rc::default(),
             decoded: Vec::new(),
             text: Vec::new(),
         };
@@ -106,6 +114,8 @@ impl Hosts {
         }
         self.counts =
             self.share.hosts.enter(&rules.hosts.iter().map(|host| Arc::clone(&host.name)).collect::<Vec<_>>());
+        let routes = rules.hosts.iter().map(|host| (!host.routes.is_empty()).then(|| host.routes.clone().into()));
+        self.routes = routes.collect();
         self.rules = rules;
         self.reloads += 1;
         self.known.clear();
@@ -120,12 +130,13 @@ impl Hosts {
         !self.rules.trusted.networks.is_empty()
     }
 
-    /// The address of a request's client, by that of its socket.
-    pub(super) fn client_of(&self, request: &Request<'_>, socket: IpAddr) -> IpAddr {
+    /// The address of a request's client and whether it has come over TLS, by the same of its socket.
+    pub(super) fn client_of(&self, request: &Request<'_>, (socket, is_secure): (IpAddr, bool)) -> (IpAddr, bool) {
         if !self.rules.trusted.holds(socket) {
-            return socket;
+            return (socket, is_secure);
         }
-        client_address(socket, request.fields(), &self.rules.trusted).address
+        let told = client_address(socket, request.fields(), &self.rules.trusted);
+        (told.address, told.is_secure.unwrap_or(is_secure))
     }
 
     /// The client of a request that may have come by a trusted proxy. What its connection was advised is not for it, as
@@ -135,9 +146,14 @@ impl Hosts {
         if !self.rules.trusted.holds(peer.client) {
             return peer;
         }
-        let told = client_address(peer.client, request.fields(), &self.rules.trusted);
-        let is_secure = told.is_secure.unwrap_or(peer.is_secure);
-        ClientPeer { client: told.address, is_secure, leased: None, ..peer }
+        let (client, is_secure) = self.client_of(request, (peer.client, peer.is_secure));
+        ClientPeer { client, is_secure, leased: None, ..peer }
+    }
+
+    /// The routes of a host, if it has any.
+    #[inline]
+    pub(super) fn routes(&self, host: u16) -> Option<Rc<[Route]>> {
+        self.routes[usize::from(host)].clone()
     }
 
     pub(super) fn host(&mut self, name: &[u8]) -> Option<u16> {

@@ -5,7 +5,6 @@ use super::auth::Judged;
 use super::rate::{Rate, Verdict};
 use super::redirect;
 use super::settings::{Action, Settings, is_among};
-use crate::counters::LoopCounters;
 use crate::exchange::life::Exchange;
 use crate::http::request::{Method, Request};
 use crate::http::target::Target;
@@ -13,7 +12,7 @@ use crate::io::clock::Clock;
 use crate::routing::asker::{Asker, NS_PER_MS};
 use crate::routing::hosts::Hosts;
 use crate::routing::mount::{below_mount, mount};
-use crate::routing::tables::{Index, Refusal, Tables};
+use crate::routing::tables::{Index, Refusal, Tables, Via};
 use crate::site::looked_up::LookedUp;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -21,22 +20,28 @@ use std::sync::Arc;
 
 impl Hosts {
     /// What holds for a path, or for one that cannot be read.
-    pub(super) fn settings(&mut self, number: u16, path: Option<&[u8]>) -> Rc<Settings> {
-        let of = path.map_or(Tables::Unreadable, |path| Tables::Path(self.tables(number, path)));
+    pub(super) fn settings(&mut self, number: u16, via: Via, path: Option<&[u8]>) -> Rc<Settings> {
+        let of = match (path.map(|path| self.tables(number, path)), via) {
+            (None, _) => Tables::Unreadable,
+            (Some(path), Via::Nothing) => Tables::Path(path),
+            (Some(path), via) => Tables::Routed(via, path, None),
+        };
         self.settings_of(number, of)
     }
 
     /// What holds where a file answers in place of a path.
-    pub(super) fn settings_of_file(&mut self, number: u16, path: &[u8], file: &[u8]) -> Rc<Settings> {
+    pub(super) fn settings_of_file(&mut self, number: u16, via: Via, path: &[u8], file: &[u8]) -> Rc<Settings> {
         let (of_path, of_file) = (self.tables(number, path), self.tables(number, file));
-        self.settings_of(
-            number,
-            if of_path == of_file { Tables::Path(of_path) } else { Tables::File(of_path, of_file) },
-        )
+        let of = match via {
+            Via::Nothing if of_path == of_file => Tables::Path(of_path),
+            Via::Nothing => Tables::File(of_path, of_file),
+            via => Tables::Routed(via, of_path, (of_path != of_file).then_some(of_file)),
+        };
+        self.settings_of(number, of)
     }
 
     /// The tables that a path is for, a bit each.
-    fn tables(&self, number: u16, path: &[u8]) -> u128 {
+    pub(super) fn tables(&self, number: u16, path: &[u8]) -> u128 {
         let paths = &self.rules.hosts[usize::from(number)].paths;
         let of_path = paths.iter().enumerate().filter(|(_, (pattern, _))| pattern.matches(path));
         of_path.fold(0, |tables, (place, _)| tables | 1 << place)
@@ -54,6 +59,25 @@ impl Hosts {
         let settings = Rc::new(match of {
             Tables::Path(tables) => put(tables),
             Tables::File(path, file) => Settings::of_file(&put(path), &put(file), put(path | file)),
+            Tables::Routed(via, path, file) => {
+                // What keeps clients from the path that was asked for keeps them from where a route has led to.
+                let of_path = match via.asked() {
+                    Some(asked) => Settings::of_file(&put(asked), &put(path), put(asked | path)),
+                    None => put(path),
+                };
+                let mut settings = match file {
+                    Some(file) => {
+                        let both = put(via.asked().unwrap_or(0) | path | file);
+                        Settings::of_file(&of_path, &put(file), both)
+                    }
+                    None => of_path,
+                };
+                // The directory of a user takes the place of a root, and of nothing that closes it.
+                if let (Via::User(site, mount_bytes, _), Action::Files { .. }) = (via, &settings.action) {
+                    settings.action = Action::Files { site, mount_bytes };
+                }
+                settings
+            }
             // There is no telling which table the path would belong to: none is left out that keeps a client away, and
             // none has a say on how the error looks that comes of it.
             Tables::Unreadable => Settings::of_unreadable(put(u128::MAX), put(0)),
@@ -75,7 +99,7 @@ impl Hosts {
         let above = if mount_bytes > 0 { mount(mount_bytes, found) } else { b"" };
         let file = looked_up.file().map(|file| [above, file].concat());
         let settings = match &file {
-            Some(file) => self.settings_of_file(asker.host, found.path, file),
+            Some(file) => self.settings_of_file(asker.host, asker.via, found.path, file),
             None => Rc::clone(settings),
         };
         // Other methods are for scripts alone.
@@ -117,7 +141,7 @@ impl Hosts {
         let above = if mount_bytes > 0 { mount(mount_bytes, found) } else { b"" };
         let file = looked_up.file().map(|file| [above, file].concat()).unwrap_or_default();
         let is_closed = looked_up.neighbours().into_iter().any(|ending| {
-            let own = self.settings(asker.host, Some(&[&file, ending].concat()));
+            let own = self.settings(asker.host, asker.via, Some(&[&file, ending].concat()));
             let asks = own
                 .auth
                 .as_ref()
@@ -127,7 +151,12 @@ impl Hosts {
         (Some(looked_up), is_closed)
     }
 
-    fn look_up(&mut self, (site, mount_bytes): (usize, usize), found: &Target<'_>, asker: &Asker<'_>) -> LookedUp {
+    pub(super) fn look_up(
+        &mut self,
+        (site, mount_bytes): (usize, usize),
+        found: &Target<'_>,
+        asker: &Asker<'_>,
+    ) -> LookedUp {
         let mut text = std::mem::take(&mut self.text);
         below_mount(mount_bytes, found, &mut text);
         let target = std::str::from_utf8(&text).unwrap_or("/");
@@ -187,15 +216,9 @@ impl Hosts {
     }
 
     /// Whether the request waits until it was found out whether its password is right.
-    pub(super) fn waits(
-        &mut self,
-        host: u16,
-        request: &Request<'_>,
-        found: Option<&Target<'_>>,
-        client: IpAddr,
-        clock: &Clock,
-    ) -> bool {
-        let of_path = self.settings(host, found.map(|found| found.path));
+    pub(super) fn waits(&mut self, found: Option<&Target<'_>>, asker: &Asker<'_>) -> bool {
+        let Asker { host, request, client, clock, via, .. } = *asker;
+        let of_path = self.settings(host, via, found.map(|found| found.path));
         if self.is_unwelcome(&of_path, client, clock) {
             return false;
         }
@@ -203,10 +226,7 @@ impl Hosts {
             (Some(found), Action::Files { site, mount_bytes })
                 if self.tells_index(host, (*site, *mount_bytes), found.path) =>
             {
-                // What is counted here would be counted twice.
-                let counters = LoopCounters::default();
-                let asker = Asker { host, request, client, clock, counters: &counters };
-                self.index(&of_path, found, &asker).map_or(of_path, |index| index.settings)
+                self.index(&of_path, found, asker).map_or(of_path, |index| index.settings)
             }
             _ => of_path,
         };
@@ -219,18 +239,28 @@ impl Hosts {
             (Some(Judged::Wait), _) => true,
             (Some(Judged::Wrong | Judged::Busy), _) | (_, None) => false,
             (Some(Judged::Right(_)) | None, Some(found)) => {
-                self.directory_waits(host, request, found, clock)
-                    || self.parts_must_wait(host, &settings, found, request, client, clock)
+                self.directory_waits(found, asker) || self.parts_must_wait(&settings, found, asker)
             }
         }
     }
 
+    /// The same where a route answers in place of the content.
+    pub(super) fn password_waits(&mut self, found: &Target<'_>, asker: &Asker<'_>) -> bool {
+        let settings = self.settings(asker.host, asker.via, Some(found.path));
+        let Some(auth) = settings.auth.as_ref().filter(|_| !self.is_unwelcome(&settings, asker.client, asker.clock))
+        else {
+            return false;
+        };
+        self.credentials.judge(auth, asker.request.authorization, asker.clock.now_ms) == Judged::Wait
+    }
+
     /// The same for a path that may be a directory's without its slash.
-    fn directory_waits(&mut self, host: u16, request: &Request<'_>, found: &Target<'_>, clock: &Clock) -> bool {
+    fn directory_waits(&mut self, found: &Target<'_>, asker: &Asker<'_>) -> bool {
+        let Asker { host, request, clock, via, .. } = *asker;
         if found.path.ends_with(b"/") || self.rules.hosts[usize::from(host)].paths.is_empty() {
             return false;
         }
-        let settings = self.settings_of_file(host, found.path, &[found.path, b"/"].concat());
+        let settings = self.settings_of_file(host, via, found.path, &[found.path, b"/"].concat());
         let judged =
             settings.auth.as_ref().map(|auth| self.credentials.judge(auth, request.authorization, clock.now_ms));
         judged == Some(Judged::Wait)
@@ -248,7 +278,7 @@ impl Hosts {
             return None;
         }
         let directory = [found.path, b"/"].concat();
-        let settings = self.settings_of_file(asker.host, found.path, &directory);
+        let settings = self.settings_of_file(asker.host, asker.via, found.path, &directory);
         let refusal = if settings.allows(asker.client) {
             self.unknown(&settings, asker, out).or(match settings.action {
                 Action::Status(status) => Some((status, String::new())),

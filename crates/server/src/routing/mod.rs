@@ -4,6 +4,9 @@
 
 mod asker;
 pub(crate) mod auth;
+mod explain;
+mod explain_upstream;
+pub(crate) mod explanation;
 pub(crate) mod fields;
 pub(crate) mod host_names;
 mod hosts;
@@ -14,7 +17,10 @@ pub(crate) mod rate;
 pub(crate) mod redirect;
 mod response;
 pub(crate) mod rewrite;
+pub(crate) mod route_fields;
+mod routed;
 mod router;
+pub(crate) mod routes;
 pub(crate) mod rules;
 pub(crate) mod settings;
 mod tables;

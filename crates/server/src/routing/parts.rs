@@ -4,21 +4,19 @@
 use super::asker::Asker;
 use super::auth::Judged;
 use super::rate::{Rate, Verdict};
+use super::routes::mapping::Mapped;
 use super::settings::{Action, Settings, is_among};
 use super::{host_names, judge};
-use crate::counters::LoopCounters;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
 use crate::files::head::Persistence;
-use crate::http::request::{Method, Request};
+use crate::http::request::Method;
 use crate::http::target::{self, Target};
-use crate::io::clock::Clock;
 use crate::routing::asker::NS_PER_MS;
 use crate::routing::hosts::Hosts;
 use crate::routing::mount::{below_mount, is_top_without_slash, mount};
 use crate::site::Part;
 use crate::site::assembly::{self, Parts, Wanted};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The parts of one page.
@@ -75,15 +73,8 @@ impl Hosts {
 
     /// Whether the request is for a page of which some part waits until its password has been checked, as it is
     /// another one than the page's own.
-    pub(super) fn parts_must_wait(
-        &mut self,
-        host: u16,
-        settings: &Settings,
-        found: &Target<'_>,
-        request: &Request<'_>,
-        client: IpAddr,
-        clock: &Clock,
-    ) -> bool {
+    pub(super) fn parts_must_wait(&mut self, settings: &Settings, found: &Target<'_>, asker: &Asker<'_>) -> bool {
+        let Asker { host, request, clock, counters, .. } = *asker;
         let Action::Files { site, mount_bytes } = settings.action else { return false };
         let is_other = |auth: &Arc<_>| settings.auth.as_ref().is_none_or(|own| !Arc::ptr_eq(own, auth));
         let rules = Arc::clone(&self.rules);
@@ -94,23 +85,20 @@ impl Hosts {
         {
             return false;
         }
-        // What is counted here would be counted twice.
-        let counters = LoopCounters::default();
-        let asker = Asker { host, request, client, clock, counters: &counters };
-        let Some(page) = self.find(site, mount_bytes, found, &asker).filter(|page| page.resource.template.is_some())
+        let Some(page) = self.find(site, mount_bytes, found, asker).filter(|page| page.resource.template.is_some())
         else {
             return false;
         };
         let mut parts = OfHost {
             hosts: self,
-            asker: &asker,
+            asker,
             counted: settings.rates.clone(),
             is_trial: true,
             is_for_some: false,
             must_wait: false,
             is_busy: false,
         };
-        assembly::assemble(&mut parts, &page, request, clock, &counters);
+        assembly::assemble(&mut parts, &page, request, clock, counters);
         parts.must_wait
     }
 
@@ -174,7 +162,11 @@ impl Parts for OfHost<'_> {
     fn part(&mut self, target: &str) -> Option<Part> {
         let mut decoded = Vec::new();
         let found = target::resolve(target, true, &mut decoded).ok()?;
-        let settings = self.hosts.settings(self.asker.host, Some(found.path));
+        // What routes do may depend on the request.
+        self.is_for_some |= self.hosts.routes(self.asker.host).is_some();
+        let mut mapped = Mapped::default();
+        let (found, via) = self.hosts.route_part(found, self.asker, &mut mapped)?;
+        let settings = self.hosts.settings(self.asker.host, via, Some(found.path));
         if !self.is_let_in(&settings) {
             return None;
         }
@@ -183,7 +175,7 @@ impl Parts for OfHost<'_> {
         let file = part.path();
         if file != found.path {
             // The index of a directory, which has tables of its own.
-            let of_file = self.hosts.settings_of_file(self.asker.host, found.path, &file);
+            let of_file = self.hosts.settings_of_file(self.asker.host, via, found.path, &file);
             let name = host_names::name_of(self.asker.request);
             let is_other = judge::instead_of_file(&settings.action, &of_file.action, (name, &found), file).is_some();
             if is_other || !self.is_let_in(&of_file) {

@@ -2,6 +2,7 @@
 
 use crate::http::access::masked;
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,6 +23,14 @@ pub(crate) struct RateLimit {
     pub(crate) burst: u32,
     /// Bits of an address of IPv4 and of IPv6 that make a network.
     pub(crate) bits: [u32; 2],
+}
+
+impl fmt::Display for RateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let per_s = 1e9 / self.interval_ns as f64;
+        let [v4, v6] = self.bits;
+        write!(f, "{} requests a second, {} at once, for each /{v4} or /{v6}", (per_s * 1e3).round() / 1e3, self.burst)
+    }
 }
 
 /// A limit with its buckets, which all loops share.
@@ -56,6 +65,11 @@ pub(crate) enum Verdict {
 impl Rate {
     pub(crate) fn new(limit: RateLimit) -> Self {
         Self { limit, hasher: RandomState::new(), shards: std::array::from_fn(|_| Mutex::default()) }
+    }
+
+    /// What it lets through.
+    pub(crate) fn limit(&self) -> RateLimit {
+        self.limit
     }
 
     /// Takes a request off its network's bucket.

@@ -72,9 +72,17 @@ impl Router {
     /// Whether the request must wait for the thread that checks its password. The caller parses it again after
     /// [`take_mail`](Self::take_mail) has returned that there are results.
     #[inline]
-    pub(crate) fn must_wait(&mut self, request: &Request<'_>, client: IpAddr, clock: &Clock) -> bool {
+    pub(crate) fn must_wait(
+        &mut self,
+        request: &Request<'_>,
+        socket: IpAddr,
+        is_secure: impl FnOnce() -> bool,
+        clock: &Clock,
+    ) -> bool {
         match self {
-            Self::Hosts(hosts) if request.authorization.is_some() => hosts.must_wait(request, client, clock),
+            Self::Hosts(hosts) if request.authorization.is_some() => {
+                hosts.must_wait(request, (socket, is_secure()), clock)
+            }
             _ => false,
         }
     }

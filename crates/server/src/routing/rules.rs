@@ -1,6 +1,8 @@
 //! A configuration as the loops use it: compiled once, shared, never changed.
 
 use super::host_names::HostNames;
+use super::route_fields::RouteFields;
+use super::routes::route::Route;
 use super::settings::Said;
 use crate::files::root::place::Place;
 use crate::http::client_address::TrustedProxies;
@@ -28,9 +30,17 @@ pub(crate) struct Rules {
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) name: Arc<str>,
+    /// Its line in the configuration.
+    pub(crate) line: usize,
     pub(crate) said: Said,
+    /// They are looked at first, in this order.
+    pub(crate) routes: Vec<Route>,
+    /// What each of them sets.
+    pub(crate) route_fields: Vec<RouteFields>,
     /// In the order of the file.
     pub(crate) paths: Vec<(Pattern, Said)>,
+    /// How the configuration writes for which paths each of them is, and its line.
+    pub(crate) labels: Vec<(String, usize)>,
     /// Some of them may be for the compressed neighbours of files.
     pub(crate) tells_neighbours: bool,
 }

@@ -18,7 +18,37 @@ use std::rc::Rc;
 /// What a target leads to: it is looked up once, so that what is judged is what is sent.
 pub(crate) struct LookedUp(Result<Destination, BadTarget>);
 
+/// What a target leads to, for an explanation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Leads {
+    /// A file, by its path within the site.
+    File(Vec<u8>),
+    /// A directory without an index.
+    Directory,
+    /// A directory asked for without its slash.
+    ToSlash,
+    Failed(u16),
+    Malformed,
+    /// A name that is not served.
+    Closed,
+}
+
 impl LookedUp {
+    /// What it is.
+    pub(crate) fn leads(&self) -> Leads {
+        match &self.0 {
+            Ok(Destination::Resource(resource) | Destination::Doubtful(resource, _)) => {
+                Leads::File(resource.path.to_vec())
+            }
+            Ok(Destination::Directory(..) | Destination::Listed) => Leads::Directory,
+            Ok(Destination::Redirect) => Leads::ToSlash,
+            Ok(Destination::Failed(status)) => Leads::Failed(*status),
+            Ok(Destination::Answered) => Leads::Failed(500),
+            Err(BadTarget::Malformed) => Leads::Malformed,
+            Err(BadTarget::Closed) => Leads::Closed,
+        }
+    }
+
     /// The path of the file that answers, within its site; none where no file does.
     pub(crate) fn file(&self) -> Option<&[u8]> {
         match &self.0 {

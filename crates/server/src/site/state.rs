@@ -2,6 +2,7 @@
 
 use super::kept_listings::Listings;
 use super::warming::Warming;
+use crate::certificates::challenges::Challenges;
 use crate::counters::host_counts::HostLedger;
 use crate::files::cache::Cache;
 use crate::files::root::Root;
@@ -66,6 +67,8 @@ pub(crate) struct Share {
     pub(crate) watcher: Rc<Watcher>,
     /// What the loop counts of each host.
     pub(crate) hosts: HostLedger,
+    /// Answers to the challenges of an authority.
+    pub(crate) challenges: Challenges,
     /// Descriptors of files that are kept open.
     pub(crate) files_max: usize,
     /// The loop's; none without an adviser.

@@ -1,5 +1,6 @@
 //! TLS by rustls: sessions of connections here, certificates and their reload in `certificates/`.
 
+use crate::certificates::challenges::ACME_TLS;
 use crate::counters::Counters;
 use crate::exchange::send::{PIECES_MAX, Sink};
 use crate::files::resource;
@@ -16,6 +17,12 @@ const SEALED_BYTES_MAX: usize = 64 << 10;
 const IN_THE_CLEAR: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nServer: weir\r\nContent-Type: text/plain\r\nContent-Length: 57\r\n\
     Connection: close\r\n\r\nThis address speaks TLS: use https:// in place of http://";
+
+/// What rustls says where no certificate was found for the name that a client asks for.
+const NO_CERTIFICATE: &str = "no server certificate chain resolved";
+/// A record with the fatal alert `unrecognized_name` (RFC 8446 section 6, RFC 6066 section 3). It is sent before
+/// anything is encrypted.
+const UNRECOGNIZED_NAME: &[u8] = &[21, 3, 3, 0, 2, 2, 112];
 
 /// The TLS of one connection.
 #[derive(Debug)]
@@ -122,6 +129,12 @@ impl Session {
                     let _ = Output { fd }.write(IN_THE_CLEAR);
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }
+                if matches!(&error, rustls::Error::General(why) if why == NO_CERTIFICATE) {
+                    // In place of rustls' own alert, which would be `access_denied`.
+                    self.state = State::Clear;
+                    let _ = Output { fd }.write(UNRECOGNIZED_NAME);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
             }
             // The alert that says what was wrong; if it does not fit, the end of the connection says enough.
             let _ = self.push(fd);
@@ -132,6 +145,11 @@ impl Session {
             counts.tls_handshakes.add(1);
             if self.tls.handshake_kind() == Some(HandshakeKind::Resumed) {
                 counts.tls_resumed.add(1);
+            }
+            if self.tls.alpn_protocol() == Some(ACME_TLS) {
+                // The handshake was the challenge, and nothing is said over it (RFC 8737 section 4).
+                self.state = State::Ended;
+                self.tls.send_close_notify();
             }
         }
         match self.push(fd) {

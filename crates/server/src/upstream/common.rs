@@ -7,6 +7,7 @@ use super::health::Health;
 use super::retry::Budget;
 use super::settings::{LimitBy, Place, UpstreamRules};
 use crate::counters::upstream_counts::{UpstreamCounts, UpstreamReading};
+use crate::http::target::{self, Target};
 use std::sync::Arc;
 
 /// What all loops share of an upstream.
@@ -51,6 +52,21 @@ impl Common {
         let budget = Budget::default();
         let gate = Arc::new(Gate::new(rules.name.clone()));
         Self { rules, gateway, gate, health, budget, limits }
+    }
+
+    /// The target that it is asked for; none where that is the request's own. With `is_other` the path is not the one
+    /// that the client has asked for.
+    pub(crate) fn target_for(&self, found: &Target<'_>, is_other: bool) -> Option<String> {
+        let mut target = Vec::new();
+        if !self.rules.path.write(found, &mut target) {
+            if !is_other {
+                return None;
+            }
+            target::encode(found.path, &mut target);
+            target.extend_from_slice(found.query);
+        }
+        // What is not ASCII is encoded, and a query comes out of a text.
+        Some(String::from_utf8(target).unwrap_or_else(|_| "/".to_owned()))
     }
 
     /// Whether addresses of its servers have to be looked up.

@@ -4,7 +4,7 @@ use crate::counters::upstream_counts::UpstreamCounts;
 use crate::exchange::application::{Begin, Caller, Handler, RequestHead};
 use crate::exchange::wakes::Address;
 use crate::http::client_address::ClientField;
-use crate::http::target::{self, Target};
+use crate::http::target::Target;
 use crate::io::epoll;
 use crate::upstream::address::{Reading, Resolved};
 use crate::upstream::balance::Balancer;
@@ -229,16 +229,9 @@ impl Begin for Elsewhere {
 impl Upstream {
     /// What begins the answer to a request for this path; with `is_other` it is not the one that the client has asked for.
     pub(crate) fn entrance(self: &Rc<Self>, found: &Target<'_>, is_other: bool) -> Rc<dyn Begin> {
-        let mut target = Vec::new();
-        if !self.common.rules.path.write(found, &mut target) {
-            if !is_other {
-                return Rc::<Self>::clone(self);
-            }
-            target::encode(found.path, &mut target);
-            target.extend_from_slice(found.query);
+        match self.common.target_for(found, is_other) {
+            Some(target) => Rc::new(Elsewhere { upstream: Rc::clone(self), target: target.into_boxed_str() }),
+            None => Rc::<Self>::clone(self),
         }
-        // What is not ASCII is encoded, and a query comes out of a text.
-        let target = String::from_utf8(target).unwrap_or_else(|_| "/".to_owned()).into_boxed_str();
-        Rc::new(Elsewhere { upstream: Rc::clone(self), target })
     }
 }

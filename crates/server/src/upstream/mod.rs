@@ -21,7 +21,7 @@ mod probe;
 mod protocol;
 pub(crate) mod retry;
 pub(crate) mod scgi;
-mod scripts;
+pub(crate) mod scripts;
 pub(crate) mod settings;
 mod trouble;
 pub(crate) mod uwsgi;

@@ -20,6 +20,26 @@ struct Known {
     until_ms: u64,
 }
 
+/// Whether a script is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    There,
+    Missing,
+    /// Its root is not here: the program has it on another machine, and looks by itself.
+    Elsewhere,
+}
+
+/// Looks for a file below a root; with its path.
+pub(crate) fn look(root: &Path, script: &[u8]) -> (PathBuf, Presence) {
+    let path = root.join(std::ffi::OsStr::from_bytes(script));
+    let presence = match path.is_file() {
+        true => Presence::There,
+        false if root.is_dir() => Presence::Missing,
+        false => Presence::Elsewhere,
+    };
+    (path, presence)
+}
+
 /// What one loop knows of scripts.
 #[derive(Debug, Default)]
 pub(crate) struct Scripts {
@@ -37,8 +57,7 @@ impl Scripts {
         self.scratch.borrow_mut()
     }
 
-    /// Whether there is such a file below the root. If the root is not here, the program has it on another machine, and
-    /// looks by itself.
+    /// Whether a program may be asked for the file below the root.
     pub(crate) fn exists(&self, root: &Path, script: &[u8]) -> bool {
         let now_ms = self.now_ms.get();
         let mut known = self.known.borrow_mut();
@@ -50,8 +69,7 @@ impl Scripts {
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
-        let path: PathBuf = root.join(std::ffi::OsStr::from_bytes(script));
-        let is_there = path.is_file() || !root.is_dir();
+        let is_there = look(root, script).1 != Presence::Missing;
         known.insert(script.into(), Known { is_there, until_ms: now_ms + KNOWN_MS });
         is_there
     }

@@ -497,7 +497,16 @@ fn the_example_is_without_mistakes_even_with_all_that_is_commented_out() {
     };
     parse(example).expect("as it is");
     std::fs::create_dir_all(folder.path().join("errors")).expect("creates");
-    for name in ["shop.arm", "flood.policy", "errors/404.html", "errors/any.html", "users", "admin-token"] {
+    for name in [
+        "shop.arm",
+        "flood.policy",
+        "errors/404.html",
+        "errors/any.html",
+        "users",
+        "admin-token",
+        "authority.pem",
+        "account.mac",
+    ] {
         let text = match name {
             "users" => USERS,
             "admin-token" => b"0123456789abcdef0123456789abcdef",

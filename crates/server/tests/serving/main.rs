@@ -17,6 +17,7 @@ mod listeners;
 mod page_rules;
 mod ranges;
 mod resume;
+mod routes;
 mod shape;
 mod stale;
 mod tables;

@@ -295,12 +295,12 @@ fn words_of_other_servers_are_answered_and_keys_are_told_once() {
     };
     for (key, expected) in [
         ("headers", "did you mean `set_headers`?"),
-        ("try_files", "no fallback to another file yet"),
+        ("try_files", "write [[host.route]] with try_files"),
         ("proxy_pass", "write proxy = \"http://ADDRESS:PORT\""),
         ("fastcgi_pass", "did you mean `fastcgi`?"),
         ("cgi", "programs are not started for a request"),
-        ("fallback", "no fallback"),
-        ("rewrite", "is not rewritten yet"),
+        ("fallback", "write [[host.route]] with try_files"),
+        ("rewrite", "write [[host.route]] with map"),
         ("listen", "belongs in the top of the file"),
     ] {
         assert!(told(key).contains(expected), "{}", told(key));
@@ -350,6 +350,8 @@ const KEYS: &[(&str, &str, &[&str])] = &[
             "arm = \"a.arm\"",
             "policy = \"a.policy\"",
             "reserve_loops = 3",
+            "trusted_proxies = [\"10.0.0.0/8\"]",
+            "proxy_protocol = true",
         ],
     ),
     (
@@ -443,6 +445,170 @@ const KEYS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "[[host]]",
+        "[[host]]\n{}\n",
+        &[
+            "proxy = \"http://127.0.0.1:9\"",
+            "fastcgi = { to = \"127.0.0.1:9\", endings = [] }",
+            "scgi = \"127.0.0.1:9\"",
+            "uwsgi = \"127.0.0.1:9\"",
+            "names = [\"a.org\"]",
+            "set_headers = { X = \"1\" }",
+            "error_pages = { 502 = \"page.html\" }",
+            "allow = [\"10.0.0.0/8\"]",
+            "auth = { users = \"users\" }",
+            "rate = { requests = 3 }",
+        ],
+    ),
+    (
+        "[[host.path]]",
+        "[[host]]\nroot = \"site\"\n[[host.path]]\nprefix = \"/a\"\n{}\n",
+        &[
+            "proxy = \"http://127.0.0.1:9\"",
+            "fastcgi = \"127.0.0.1:9\"",
+            "scgi = \"127.0.0.1:9\"",
+            "uwsgi = \"127.0.0.1:9\"",
+            "redirect = \"/x\"",
+            "status = 404",
+            "set_headers = { X = \"1\" }",
+            "error_pages = { 502 = \"page.html\" }",
+            "allow = [\"10.0.0.0/8\"]",
+            "auth = { users = \"users\" }",
+            "rate = { requests = 3 }",
+        ],
+    ),
+    (
+        "proxy",
+        "[[host]]\n[host.proxy]\nto = [\"https://127.0.0.1:9\", \"https://127.0.0.1:10\"]\n{}\n",
+        &[
+            "path = \"/b\"",
+            "balance = \"round robin\"",
+            "connections = 7",
+            "keep = 7",
+            "queue = 7",
+            "timeouts = { head = \"3 s\" }",
+            "retries = 1",
+            "health = false",
+            "host = \"a.org\"",
+            "http = \"2\"",
+            "forwarded = \"both\"",
+            "buffer = \"32 KiB\"",
+            "hold = \"32 KiB\"",
+            "resolve = \"3 s\"",
+            "tls = { verify = false }",
+        ],
+    ),
+    (
+        "fastcgi",
+        "[[host]]\n[host.fastcgi]\nto = [\"127.0.0.1:9\", \"127.0.0.1:10\"]\nroot = \"site\"\n{}\n",
+        &[
+            "balance = \"round robin\"",
+            "connections = 7",
+            "keep = 7",
+            "queue = 7",
+            "timeouts = { head = \"3 s\" }",
+            "retries = 1",
+            "health = false",
+            "buffer = \"32 KiB\"",
+            "hold = \"32 KiB\"",
+            "resolve = \"3 s\"",
+            "endings = [\".py\"]",
+            "index = \"start.php\"",
+            "params = { A = \"1\" }",
+        ],
+    ),
+    (
+        "fastcgi",
+        "[[host]]\n[[host.path]]\nprefix = \"/a\"\n[host.path.fastcgi]\nto = \"127.0.0.1:9\"\nendings = []\n{}\n",
+        &["root = \"site\"", "script_name = \"\""],
+    ),
+    (
+        "timeouts",
+        "[[host]]\nproxy = { to = \"http://127.0.0.1:9\", timeouts = { {} } }\n",
+        &[
+            "connect = \"3 s\"",
+            "send = \"3 s\"",
+            "head = \"3 s\"",
+            "body = \"3 s\"",
+            "tunnel = \"3 s\"",
+            "idle = \"3 s\"",
+            "queue = \"3 s\"",
+        ],
+    ),
+    (
+        "retries",
+        "[[host]]\nproxy = { to = \"http://127.0.0.1:9\", retries = { {} } }\n",
+        &["again = 1", "percent = 7", "least = 7", "statuses = [503]"],
+    ),
+    (
+        "health",
+        "[[host]]\nproxy = { to = \"http://127.0.0.1:9\", health = { {} } }\n",
+        &[
+            "failures = 7",
+            "percent = 7",
+            "requests = 7",
+            "window = \"3 s\"",
+            "out = \"3 s\"",
+            "out_max = \"30 s\"",
+            "slow_start = \"3 s\"",
+            "path = \"/health\"",
+        ],
+    ),
+    (
+        "health",
+        "[[host]]\nproxy = { to = \"http://127.0.0.1:9\", health = { path = \"/\", {} } }\n",
+        &["every = \"3 s\"", "timeout = \"2 s\"", "rise = 7", "fall = 7", "status = \"200\""],
+    ),
+    (
+        "tls",
+        "[[host]]\nproxy = { to = \"https://127.0.0.1:9\", tls = { {} } }\n",
+        &["ca = \"a.pem\"", "verify = false", "name = \"a.org\""],
+    ),
+    (
+        "tls",
+        "[[host]]\nproxy = { to = \"https://127.0.0.1:9\", tls = { key = \"a.key\", {} } }\n",
+        &["certificate = \"a.pem\""],
+    ),
+    (
+        "tls",
+        "[[host]]\nproxy = { to = \"https://127.0.0.1:9\", tls = { certificate = \"a.pem\", {} } }\n",
+        &["key = \"a.key\""],
+    ),
+    (
+        "[[host.route]]",
+        "[[host]]\nroot = \"site\"\n[[host.route]]\n{}\n",
+        &[
+            "pass = true",
+            "map = \"/b\"",
+            "redirect = \"/b\"",
+            "fail = 403",
+            "user = \"public_html\"",
+            "try_files = [\"$path\", \"/b\"]",
+            "set_headers = { X = \"1\" }",
+            "set_error_headers = { Y = \"1\" }",
+            "remove_headers = [\"Server\"]",
+            "prefix = \"/a\"",
+            "exact = \"/a\"",
+            "glob = \"/a*\"",
+            "regex = \"^/a\"",
+            "method = \"GET\"",
+            "scheme = \"http\"",
+            "host = \"a.org\"",
+            "address = \"10.0.0.0/8\"",
+            "header = { X = true }",
+            "cookie = { X = true }",
+            "query = { X = true }",
+            "time = \"Sat\"",
+            "not = { method = \"GET\" }",
+            "status = [404]",
+        ],
+    ),
+    (
+        "[[host.route]]",
+        "listen = [\"127.0.0.1:8\"]\n[tls]\ncertificates = [{ certificate = \"a.pem\", key = \"a.key\" }]\n[[host]]\nroot = \"site\"\n[[host.route]]\n{}\n",
+        &["https = true"],
+    ),
+    (
         "[[host.path]]",
         "[[host]]\nroot = \"site\"\n[[host.path]]\nprefix = \"/a\"\nroot = \"other\"\n{}\n",
         &[
@@ -498,6 +664,22 @@ const KEYS: &[(&str, &str, &[&str])] = &[
         "[[tls.certificates]]",
         "[[tls.certificates]]\ncertificate = \"a.pem\"\nkey = \"a.key\"\n{}\n[[host]]\nroot = \"site\"\n",
         &["ocsp = \"a.der\""],
+    ),
+    (
+        "[acme]",
+        "[acme]\nagree_to_terms = true\nstorage = \"acme\"\n{}\n[[host]]\nroot = \"site\"\nnames = [\"a.org\"]\ncertificate = \"acme\"\n",
+        &[
+            "directory = \"letsencrypt-staging\"",
+            "contact = \"admin@a.org\"",
+            "ca = \"a.pem\"",
+            "challenge = \"http-01\"",
+            "external_account = { key_id = \"k\", key_file = \"token\" }",
+        ],
+    ),
+    (
+        "[[host]]",
+        "[acme]\nagree_to_terms = true\nstorage = \"acme\"\n[[host]]\nroot = \"site\"\nnames = [\"b.org\"]\ncertificate = \"acme\"\n[[host]]\nroot = \"site\"\nnames = [\"a.org\"]\n{}\n",
+        &["certificate = \"acme\""],
     ),
     ("[admin]", "[admin]\nlisten = \"unix:admin.sock\"\n{}\n[[host]]\nroot = \"site\"\n", &["token_file = \"token\""]),
     (
@@ -581,7 +763,8 @@ fn the_keys_that_are_tried_are_all_that_there_are() {
             let mut of_table = KEYS.iter().filter(|(other, ..)| other == table).flat_map(|(.., keys)| keys.iter());
             let is_tried = of_table.any(|line| line.split(" = ").next() == Some(key));
             let is_needed = frame.contains(&format!("{key} = "));
-            let is_table = ["tls", "limits", "timeouts", "log", "admin", "throttle", "host", "path"].contains(&key);
+            let is_table = ["acme", "tls", "limits", "timeouts", "log", "admin", "throttle", "host", "path", "route"]
+                .contains(&key);
             assert!(is_tried || is_needed || is_table, "{table} {key}");
         }
     }
@@ -589,7 +772,12 @@ fn the_keys_that_are_tried_are_all_that_there_are() {
 
 #[test]
 fn what_would_be_without_effect_is_refused() {
+    const OBTAINED: &str = "names = [\"a.org\"]\ncertificate = \"acme\"";
     let folder = folder();
+    let acme = |acme: &str, host: &str| {
+        let acme = format!("[acme]\nagree_to_terms = true\nstorage = \"s\"\n{acme}\n");
+        format!("{acme}[[host]]\nroot = \"site\"\n{host}\n")
+    };
     for (text, expected) in [
         ("[[host]]\nroot = \"site\"\nredirect = \"/x\"", "leaves nothing to serve"),
         ("[[host]]\nroot = \"site\"\nstatus = 410", "leaves nothing to serve"),
@@ -600,6 +788,20 @@ fn what_would_be_without_effect_is_refused() {
         ("[[host]]\nroot = \"site\"\nerror_pages = { 408 = \"page.html\" }", "408 is never answered"),
         ("compression = { on_the_fly = false, min = \"2 KiB\" }\n[[host]]\nroot = \"site\"", "`on_the_fly` is false"),
         ("[log]\nfile = \"l\"\nformat = \"%s\"\nqueries = true\n[[host]]\nroot = \"site\"", "`queries` means nothing"),
+        (&acme("", "names = [\"a.org\"]"), "no host wants a certificate by ACME"),
+        (&acme("", "certificate = \"acme\""), "a host that takes all names"),
+        (&acme("", "names = [\"*.a.org\"]\ncertificate = \"acme\""), "no certificate for *.a.org can be obtained"),
+        (&acme("", "names = [\"127.0.0.1\"]\ncertificate = \"acme\""), "no certificate for 127.0.0.1"),
+        (&acme("", "names = [\"a.org\"]\ncertificate = \"a.pem\""), "\"a.pem\" is no way to a certificate"),
+        (&acme("directory = \"http://a.org/\"", OBTAINED), "is no directory of ACME"),
+        (&acme("contact = \"a.org\"", OBTAINED), "\"a.org\" is no address of mail"),
+        (&acme("challenge = \"dns-01\"", OBTAINED), "there is no challenge \"dns-01\" here"),
+        (&acme("ca = \"nowhere\"", OBTAINED), "nowhere"),
+        (
+            "[acme]\nstorage = \"s\"\n[[host]]\nroot = \"site\"\nnames = [\"a.org\"]\ncertificate = \"acme\"",
+            "agree to its terms",
+        ),
+        ("[[host]]\nroot = \"site\"\nnames = [\"a.org\"]\ncertificate = \"acme\"", "nothing says from whom"),
         ("[[throttle]]\npath = \"/a\"\nrunning = 1\nwait = \"1 s\"\n[[host]]\nroot = \"site\"", "without a queue"),
     ] {
         let told = read(text, folder.path()).err().unwrap_or_default();
@@ -627,4 +829,30 @@ fn over_http2_the_same_tables_hold() {
             .expect("curl starts; `make deps` installs it");
         assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{expected} 2"), "{target}");
     }
+}
+
+#[test]
+fn challenges_are_answered_before_tables_and_in_the_clear_only() {
+    let challenges = weir_server::Challenges::default();
+    let given = challenges.clone();
+    let folder = folder();
+    let text = "[[host]]\nnames = [\"a.org\"]\nredirect = \"https://a.org$path\"\n[[host]]\nroot = \"site\"\ndeny = [\"all\"]\n";
+    let site = Site::start(&[], |options| {
+        *options = read(text, folder.path()).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
+        options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
+        options.challenges = given;
+    });
+    let target = "/.well-known/acme-challenge/tok";
+    assert_eq!(site.get(target).status, 403);
+    challenges.answer_http01("tok", "tok.print").expect("a token");
+    for host in ["a.org", "b.org", "127.0.0.1"] {
+        let reply =
+            site.exchange(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes());
+        let reply = String::from_utf8_lossy(&reply);
+        assert!(reply.starts_with("HTTP/1.1 200 ") && reply.ends_with("\r\n\r\ntok.print"), "{reply}");
+    }
+    assert_eq!(site.ask("POST", target, "").status, 403);
+    assert_eq!(site.get("/.well-known/acme-challenge/other").status, 403);
+    challenges.remove_http01("tok");
+    assert_eq!(site.get(target).status, 403);
 }

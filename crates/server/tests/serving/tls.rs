@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use weir_server::CertificateFiles;
 
 /// What `openssl s_client` says while it asks for a file over HTTP/1.1.
 fn s_client(site: &Site, arguments: &[&str]) -> String {
@@ -218,7 +219,7 @@ fn files_that_are_no_certificates_are_named() {
         let mut options = weir_server::Options::new(directory.path());
         options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
         let (certificate, key) = (certificate.clone(), key.clone());
-        options.certificates = vec![weir_server::CertificateFiles::new(certificate, key)];
+        options.certificates = vec![CertificateFiles::new(certificate, key)];
         let error = weir_server::Server::bind(options).expect_err("refused").to_string();
         assert!(error.contains(part), "{error}");
     }
@@ -287,4 +288,75 @@ fn an_answer_of_another_certificate_or_of_a_revoked_one_is_refused() {
         let error = weir_server::Server::bind(options).expect_err("refused").to_string();
         assert!(error.contains(part), "{error}");
     }
+}
+
+#[test]
+fn a_host_is_refused_until_its_certificate_is_there() {
+    let (site, directory) = site(|directory, options| {
+        options.certificates = vec![
+            certificate::make(directory, "given", &["given.example"]),
+            CertificateFiles::obtained("wanted.example".to_owned(), directory.join("wanted/certificate.pem")),
+        ];
+    });
+    for version in ["-tls1_2", "-tls1_3"] {
+        let told = s_client(&site, &["-servername", "wanted.example", version]);
+        assert!(told.contains("SSL alert number 112"), "{told}");
+        assert!(s_client(&site, &["-servername", "other.example", version]).contains("\r\n\r\nhello"));
+    }
+    // It comes as one file, from another process.
+    let made = certificate::make(directory.path(), "made", &["wanted.example"]);
+    let both = [made.certificate, made.key].map(|file| std::fs::read(file).expect("readable")).concat();
+    std::fs::create_dir(directory.path().join("wanted")).expect("creates");
+    let file = directory.path().join("wanted/certificate.pem");
+    std::fs::write(&file, both).expect("writes");
+    let is_served = || s_client(&site, &["-servername", "wanted.example"]).contains("subject=CN = made\n");
+    harness::wait_until(is_served);
+    // What is damaged later is no reason to give up what is used.
+    std::fs::write(&file, "damaged").expect("writes");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(is_served());
+}
+
+#[test]
+fn a_challenge_is_a_handshake_and_nothing_more() {
+    let challenges = weir_server::Challenges::default();
+    let (site, directory) = site(|directory, options| {
+        options.challenges = challenges.clone();
+        let wanted = CertificateFiles::obtained("wanted.example".to_owned(), directory.join("none.pem"));
+        options.certificates = vec![certificate::make(directory, "given", &["given.example"]), wanted];
+    });
+    let challenge = ["-servername", "wanted.example", "-alpn", "acme-tls/1"];
+    assert!(s_client(&site, &challenge).contains("SSL alert number 112"));
+    // With the critical extension of ACME, which no library of TLS knows (RFC 8737 section 3).
+    let [leaf, key] = ["leaf.pem", "leaf.key"].map(|name| directory.path().join(name));
+    let extension = format!("1.3.6.1.5.5.7.1.31=critical,DER:0420{}", "07".repeat(32));
+    let status = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
+        .args(["-subj", "/CN=challenge", "-addext", "subjectAltName=DNS:wanted.example", "-addext", &extension])
+        .arg("-keyout")
+        .arg(&key)
+        .arg("-out")
+        .arg(&leaf)
+        .stderr(Stdio::null())
+        .status();
+    assert!(status.expect("openssl runs").success());
+    let der = |command: &str, file: &Path| {
+        let arguments: &[&str] = if command == "pkcs8" { &["-topk8", "-nocrypt"] } else { &[] };
+        let output =
+            Command::new("openssl").arg(command).args(arguments).args(["-outform", "DER", "-in"]).arg(file).output();
+        output.expect("openssl runs").stdout
+    };
+    let (leaf, key) = (der("x509", &leaf), der("pkcs8", &key));
+    challenges.answer_tls_alpn01("wanted.example", leaf, key).expect("it is usable");
+    for version in ["-tls1_2", "-tls1_3"] {
+        let told = s_client(&site, &[&challenge[..], &[version]].concat());
+        assert!(told.contains("subject=CN = challenge\n") && told.contains("ALPN protocol: acme-tls/1"), "{told}");
+        assert!(!told.contains("HTTP/1.1"), "nothing is answered over it: {told}");
+    }
+    // Others are served as before, and a name without a challenge is refused.
+    assert!(s_client(&site, &["-servername", "given.example"]).contains("\r\n\r\nhello"));
+    let other = s_client(&site, &["-servername", "given.example", "-alpn", "acme-tls/1"]);
+    assert!(other.contains("SSL alert number 112"), "{other}");
+    challenges.remove_tls_alpn01("wanted.example");
+    assert!(s_client(&site, &challenge).contains("SSL alert number 112"));
 }

@@ -8,6 +8,7 @@ mod kept;
 mod messages;
 mod php;
 mod queues;
+mod routes;
 mod scripted;
 mod tunnels;
 mod versions;

@@ -18,6 +18,8 @@ const FAILURES_UNTOLD: u32 = 1;
 pub(crate) struct Place {
     path: PathBuf,
     directory: RwLock<Arc<File>>,
+    /// The user that it has to belong to, where that user could lead it elsewhere: no link is followed then.
+    owner: Option<u32>,
     failures: Mutex<u32>,
 }
 
@@ -40,7 +42,17 @@ impl Place {
     /// What the system says, with the kinds `NotFound`, `NotADirectory` and `PermissionDenied` among it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let directory = RwLock::new(Arc::new(open(path)?));
-        Ok(Self { path: path.to_owned(), directory, failures: Mutex::default() })
+        Ok(Self { path: path.to_owned(), directory, owner: None, failures: Mutex::default() })
+    }
+
+    /// Opens the directory of a user, which is no link and belongs to that user.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, `ELOOP` or `ENOTDIR` for a link among it, or that it belongs to another user.
+    pub(crate) fn open_of(path: &Path, owner: u32) -> io::Result<Self> {
+        let directory = RwLock::new(Arc::new(open_own(path, owner)?));
+        Ok(Self { path: path.to_owned(), directory, owner: Some(owner), failures: Mutex::default() })
     }
 
     /// The directory that is served.
@@ -78,10 +90,20 @@ impl Place {
     /// The directory that the path leads to; none if it is the one that is served.
     fn moved(&self) -> io::Result<Option<File>> {
         let served = self.directory().metadata()?;
-        if is_same(&std::fs::metadata(&self.path)?, &served) {
-            return Ok(None);
-        }
-        let directory = open(&self.path)?;
+        let directory = match self.owner {
+            Some(owner) => {
+                if is_same(&std::fs::symlink_metadata(&self.path)?, &served) {
+                    return Ok(None);
+                }
+                open_own(&self.path, owner)?
+            }
+            None => {
+                if is_same(&std::fs::metadata(&self.path)?, &served) {
+                    return Ok(None);
+                }
+                open(&self.path)?
+            }
+        };
         let is_another = !is_same(&directory.metadata()?, &served);
         Ok(is_another.then_some(directory))
     }
@@ -99,6 +121,15 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Opens a directory that is no link, and that belongs to a user.
+fn open_own(path: &Path, owner: u32) -> io::Result<File> {
+    let directory = File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path)?;
+    if directory.metadata()?.uid() != owner {
+        return Err(io::Error::other("it belongs to another user"));
+    }
+    Ok(directory)
+}
+
 /// Whether all users may list a directory; a refusal has another reason then.
 pub(crate) fn may_be_listed(path: &Path) -> bool {
     const LISTED_BY_ALL: u32 = 0o004;
@@ -113,6 +144,21 @@ fn is_same(one: &Metadata, other: &Metadata) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_user_leads_a_directory_nowhere_else() {
+        let top = releases();
+        let own = std::fs::metadata(top.path()).expect("stats").uid();
+        let path = top.path().join("1");
+        let place = Place::open_of(&path, own).expect("opens");
+        assert!(Place::open_of(&path, own + 1).is_err());
+        assert!(Place::open_of(&top.path().join("current"), own).is_err());
+        let served = inode(&place.directory());
+        std::fs::remove_dir(&path).expect("removes");
+        symlink("2", &path).expect("links");
+        assert!(matches!(place.follow(true), Look::Failed(..)));
+        assert_eq!(inode(&place.directory()), served);
+    }
 
     fn releases() -> tempfile::TempDir {
         let top = tempfile::tempdir().expect("a directory");

@@ -58,7 +58,12 @@ impl Paths {
         }
         paths.releases = paths.serve.iter().flat_map(|root| releases::around(root)).collect();
         paths.releases.extend(options.releases.iter().cloned());
-        let certificates = options.certificates.iter().flat_map(CertificateFiles::paths);
+        if let Some(obtain) = &options.obtain {
+            // Hosts of a later configuration have theirs there, too; the account's key lies above it.
+            paths.read.push(obtain.storage.join("hosts"));
+        }
+        let named = options.certificates.iter().filter(|files| files.obtained_for.is_none());
+        let certificates = named.flat_map(CertificateFiles::paths);
         certificates.chain(&options.read_again).for_each(|file| paths.read_around(file));
         if !options.read_again.is_empty() {
             paths.read.extend(RESOLVER.map(PathBuf::from));

@@ -2,10 +2,11 @@
 
 use super::history::History;
 use crate::http::limits::Limits;
-use crate::http::parse;
 use crate::http::request::{Head, Method};
+use crate::http::{parse, query};
 use crate::telemetry::admin::address::AdminToken;
 use crate::telemetry::admin::metrics;
+use crate::telemetry::admin::reloads::Asked;
 use crate::telemetry::admin::status::View;
 use std::net::IpAddr;
 
@@ -42,12 +43,33 @@ pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, hist
             reply(200, "text/plain; version=0.0.4; charset=utf-8", "", &text, head_only)
         }
         "/status.json" => reply(200, "application/json", "", &view.status().json(), head_only),
+        "/route" => explain(request.target, view, head_only),
         "/history.json" => reply(200, "application/json", "", &history.json(), head_only),
         _ => match view.teller.as_ref().and_then(|teller| teller.json(path)) {
             Some(json) => reply(200, "application/json", "", &json, head_only),
-            None => plain(404, "there are /, /metrics, /status.json and /history.json\n", head_only),
+            None => plain(404, "there are /, /metrics, /status.json, /history.json and /route?url=URL\n", head_only),
         },
     })
+}
+
+/// How a request would be routed: `/route?url=URL`, with `method` and `from` if wanted.
+fn explain(target: &str, view: &View, head_only: bool) -> Vec<u8> {
+    let mut asked = Asked::default();
+    for (name, value) in query::pairs(target.split_once('?').map_or("", |(_, query)| query)) {
+        match name.as_str() {
+            "url" => asked.url = value,
+            "method" => asked.method = Some(value),
+            "from" => match value.parse() {
+                Ok(address) => asked.from = Some(address),
+                Err(_) => return plain(400, "from is no address\n", head_only),
+            },
+            _ => return plain(400, "there are url, method and from\n", head_only),
+        }
+    }
+    match view.reloads.explain(&asked) {
+        Ok(json) => reply(200, "application/json", "", &json, head_only),
+        Err((status, why)) => plain(status, &format!("{why}\n"), head_only),
+    }
 }
 
 /// Whether a name is one that no page of others can have: a name of theirs may be led to this machine, and their page

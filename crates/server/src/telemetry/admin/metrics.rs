@@ -126,6 +126,13 @@ fn encrypted(out: &mut Families, status: &Status) {
                 out.sample(name, &[("file", &one.file), ("name", first)], until);
             }
         }
+        let name = "weir_acme_failures";
+        for (number, one) in tls.obtained.iter().enumerate() {
+            if number == 0 {
+                out.begin(name, Gauge, "Attempts to obtain a certificate that failed one after the other.");
+            }
+            out.sample(name, &[("host", &one.host)], one.failures);
+        }
         let help = "Whether the certificates in use are those of the files.";
         out.one("weir_certificates_current", Gauge, help, u8::from(tls.error.is_none()));
     }

@@ -2,15 +2,28 @@
 
 use crate::counters::upstream_counts::UpstreamReading;
 use crate::policy::throttle::Throttle;
+use std::net::IpAddr;
 
 /// The part of the server that reloads its configuration.
 pub(crate) trait Reloading: std::fmt::Debug + Send + Sync {
     /// What became of reloads.
     fn history(&self) -> ReloadHistory;
+    /// How a request would be routed, as JSON; else a status, and why it cannot be said.
+    fn explain(&self, asked: &Asked) -> Result<String, (u16, String)>;
     /// The bounds that hold.
     fn throttles(&self) -> Vec<Throttle>;
     /// The upstreams, as they are asked now.
     fn upstreams(&self) -> Vec<UpstreamReading>;
+}
+
+/// A request that is to be explained.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) url: String,
+    /// Without one GET.
+    pub(crate) method: Option<String>,
+    /// The client's address, without one this machine's.
+    pub(crate) from: Option<IpAddr>,
 }
 
 /// What became of reloads.

@@ -5,6 +5,7 @@ use super::adaptation::Adaptation;
 use super::process::{Process, Usage};
 use super::reloads::Reloading;
 use crate::certificates::Keys;
+use crate::certificates::challenges::{Challenges, ObtainedStatus};
 use crate::counters::Counters;
 use crate::counters::census::State;
 use crate::counters::host_counts::HostTable;
@@ -28,6 +29,8 @@ pub(crate) struct View {
     pub(crate) open: Arc<Open>,
     pub(crate) hosts: Arc<HostTable>,
     pub(crate) reloads: Arc<dyn Reloading>,
+    /// How far hosts are whose certificates are obtained.
+    pub(crate) challenges: Challenges,
     /// The certificates in use; none without TLS.
     pub(crate) keys: Option<Arc<Keys>>,
     pub(crate) process: Process,
@@ -125,6 +128,9 @@ pub(super) struct Tls {
     pub(super) resumed: u64,
     pub(super) failed: u64,
     pub(super) certificates: Vec<Certificate>,
+    /// Hosts whose certificates are obtained by ACME.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) obtained: Vec<ObtainedStatus>,
     /// Why changed certificates are not used.
     pub(super) error: Option<String>,
 }
@@ -232,6 +238,7 @@ impl View {
             resumed: counts.tls_resumed,
             failed: counts.tls_failed,
             certificates: keys.told().iter().map(Certificate::of).collect(),
+            obtained: self.challenges.status(),
             error: reloads.certificates_error,
         });
         let host = |(name, sum): (Arc<str>, crate::counters::host_counts::HostSum)| Host {
