@@ -120,7 +120,7 @@ impl Exchange {
         let mut framing = Vec::new();
         let has_content = !matches!(reply.status, 204 | 304);
         if reply.of == HeadOf::Switch {
-            return self.switch(reply);
+            return self.switch(&reply);
         }
         streamed.frames = match reply.length {
             // A length that the client is told is one that it can count on.
@@ -158,7 +158,7 @@ impl Exchange {
     /// Writes the head behind which the connection is a tunnel. Over HTTP/2 and HTTP/3 a status of 200 says that
     /// (RFC 8441 section 5).
     #[cold]
-    fn switch(&mut self, reply: ReplyHead) {
+    fn switch(&mut self, reply: &ReplyHead) {
         let Some(streamed) = self.streamed() else { return };
         let (is_old, finish) = (streamed.manner.minor < 2, self.take_finish());
         drop(finish);
