@@ -163,14 +163,7 @@ impl EventLoop {
                 }
                 // The structure is packed, so the token is copied out before it is compared.
                 let token = event.u64;
-                match token {
-                    _ if token <= RESERVED && token & LINK_BIT == 0 => self.turn(token, Readiness::of(event)),
-                    _ if token <= RESERVED => self.turn_link(token, Readiness::of(event)),
-                    WATCHES => {}
-                    WAKER => self.drain_mailbox(),
-                    _ if token > LISTENERS => self.accept(token),
-                    _ => self.turn_datagrams(token, Readiness::of(event)),
-                }
+                self.turn_event(token, Readiness::of(event));
             }
             if !self.again.is_empty() {
                 for token in std::mem::take(&mut self.again) {
@@ -192,6 +185,19 @@ impl EventLoop {
             self.state.counts().log_dropped.add_shared(log.finish());
         }
         Ok(())
+    }
+
+    /// Does what an event is for.
+    #[inline]
+    fn turn_event(&mut self, token: u64, readiness: Readiness) {
+        match token {
+            _ if token <= RESERVED && token & LINK_BIT == 0 => self.turn(token, readiness),
+            _ if token <= RESERVED => self.turn_link(token, readiness),
+            WATCHES => {}
+            WAKER => self.drain_mailbox(),
+            _ if token > LISTENERS => self.accept(token),
+            _ => self.turn_datagrams(token, readiness),
+        }
     }
 
     /// Notes when a round begins, with so many events, which were `found` when they were asked for first.

@@ -3,7 +3,6 @@
 //!
 //! One of the two fields counts, and the configuration says which: a proxy that writes one of them passes on what a
 //! client writes into the other.
-#![cfg_attr(not(test), allow(dead_code, reason = "wired by the handler"))]
 
 use crate::http::access::Network;
 use std::net::{IpAddr, SocketAddr};

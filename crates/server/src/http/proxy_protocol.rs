@@ -1,6 +1,5 @@
 //! The header by which a proxy in front says whose connection it passes on: the PROXY protocol, versions 1 and 2
 //! (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>).
-#![cfg_attr(not(test), allow(dead_code, reason = "wired by the connections"))]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

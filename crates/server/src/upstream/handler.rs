@@ -25,6 +25,8 @@ use std::time::Duration;
 
 /// Bytes of a body that are framed at once, and held beside those that the client may send.
 const FRAMED_BYTES_MAX: usize = 16 << 10;
+/// How long a Unix socket is not asked again whose queue was full. The loop looks at times twice a second.
+const REFUSED_FOR: Duration = Duration::from_millis(50);
 /// Interim responses that an upstream may send before its response.
 const INTERIMS_MAX: u8 = 8;
 
@@ -127,6 +129,9 @@ enum Stage {
     Queued(Ticket, Waiting),
     /// It has a place and needs a connection.
     Placed,
+    /// The server has no room in its queue of connections, and no event tells when it has: it is asked again, until
+    /// this time in the loop's milliseconds.
+    Refused(Waiting, u64),
     /// Its connection is being made.
     Connecting(Link, usize),
     /// It is with a server; the connection is new or was kept.
@@ -216,7 +221,7 @@ impl Relay {
     }
 
     /// Takes a connection that is kept, or begins to make one.
-    fn connect(&mut self) -> Result<(), Trouble> {
+    fn connect(&mut self, until_ms: u64) -> Result<(), Trouble> {
         let attempt = self.upstream.attempt(self.key, self.tried);
         let server = attempt.server();
         self.attempt = Some(attempt);
@@ -226,7 +231,13 @@ impl Relay {
             self.begin_there(link, server, true);
             return Ok(());
         }
-        let (link, is_connected) = self.upstream.connect(server, self.address).map_err(Trouble::Connect)?;
+        let connecting = self.upstream.connect(server, self.address);
+        if connecting.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) && !self.has_another() {
+            let again_ms = self.until(REFUSED_FOR);
+            self.stage = Stage::Refused(self.upstream.links.wait(self.address, again_ms), until_ms);
+            return Ok(());
+        }
+        let (link, is_connected) = connecting.map_err(Trouble::Connect)?;
         if is_connected {
             self.begin_there(link, server, false);
         } else {
@@ -258,7 +269,16 @@ impl Relay {
                     Ok(false)
                 }
             },
-            Stage::Placed => self.connect().map(|()| true),
+            Stage::Placed => {
+                let until_ms = self.until(self.upstream.common.rules.timeouts.connect);
+                self.connect(until_ms).map(|()| !matches!(self.stage, Stage::Refused(..)))
+            }
+            Stage::Refused(waiting, until_ms) if !waiting.is_due() => {
+                self.stage = Stage::Refused(waiting, until_ms);
+                Ok(false)
+            }
+            Stage::Refused(_, until_ms) if until_ms <= self.upstream.links.now_ms() => Err(Trouble::ConnectLate),
+            Stage::Refused(_, until_ms) => self.connect(until_ms).map(|()| !matches!(self.stage, Stage::Refused(..))),
             Stage::Connecting(mut link, server) => match link.connected() {
                 Ok(true) => {
                     self.begin_there(link, server, false);
@@ -332,6 +352,9 @@ impl Relay {
 
     /// The response is whole: the connection is for other requests.
     fn finish(&mut self, link: Link, server: usize) {
+        if let Some(status) = self.protocol.exit_status() {
+            tell_log(format!("a program ended with status {status}").as_bytes(), &self.upstream);
+        }
         let is_whole = self.is_sent() && self.outlet == Outlet::Open;
         if is_whole && self.protocol.keeps() && link.is_read_out() {
             self.upstream.keep(server, link);
@@ -575,13 +598,16 @@ impl Relay {
     fn retries_statuses(&self) -> bool {
         let rules = &self.upstream.common.rules;
         let is_held = self.request == Sent::Head || self.framing == BodyFraming::None;
-        // This server counts among those that were tried once it has answered so.
-        let is_left = (self.tried.count_ones() as usize) + 1 < rules.servers.len();
         !rules.retries.statuses.is_empty()
             && self.is_idempotent
             && is_held
-            && is_left
+            && self.has_another()
             && self.tries < rules.retries.tries_max
+    }
+
+    /// Whether there are servers that were not tried, beside the one that is asked now.
+    fn has_another(&self) -> bool {
+        (self.tried.count_ones() as usize) + 1 < self.upstream.common.rules.servers.len()
     }
 
     /// Something went wrong: another server is tried, or the client gets an error.
@@ -741,7 +767,7 @@ impl Drop for Relay {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Connecting(link, _) | Stage::There { link, .. } => self.upstream.close(link),
-            Stage::Holding(_) | Stage::New | Stage::Queued(..) | Stage::Placed | Stage::Over => {}
+            Stage::Holding(_) | Stage::New | Stage::Queued(..) | Stage::Placed | Stage::Refused(..) | Stage::Over => {}
         }
     }
 }

@@ -175,6 +175,11 @@ impl Protocol {
         }
     }
 
+    /// The exit status of a program that was not content, behind its response.
+    pub(crate) fn exit_status(&self) -> Option<u32> {
+        if let Self::FastCgi(reader) = self { Some(reader.app_status()).filter(|status| *status != 0) } else { None }
+    }
+
     /// Whether the connection can take another request.
     pub(crate) fn keeps(&self) -> bool {
         match self {

@@ -203,7 +203,6 @@ impl FastCgiResponse {
     }
 
     /// The exit status of the program, behind the end of the response; 0 if it is content.
-    #[cfg(test)]
     pub(crate) fn app_status(&self) -> u32 {
         self.app_status
     }

@@ -150,7 +150,7 @@ fn a_body_that_is_cut_is_told_from_a_whole_one() {
             let (received, was_reset) = client.rest();
             let text = String::from_utf8_lossy(&received);
             let is_told = was_reset || text.contains("Content-Length: 1000\r\n");
-            assert_eq!(is_told, !(framed_to_end && !resets), "{response} {resets}: {text}");
+            assert_eq!(is_told, !framed_to_end || resets, "{response} {resets}: {text}");
             is_as_before(&site, &seen);
         }
     }
@@ -284,6 +284,35 @@ fn an_upstream_whose_queue_of_connections_is_full_is_answered_by_504() {
         assert_eq!(reply.status, 504);
         assert!(time > Duration::from_millis(900) && time < Duration::from_secs(6), "{time:?}");
     }
+}
+
+#[test]
+fn a_unix_socket_whose_queue_is_full_is_asked_again_until_the_time_to_connect_is_over() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("a socket");
+    socket.bind(&socket2::SockAddr::unix(&path).expect("an address")).expect("binds");
+    socket.listen(0).expect("listens");
+    // Its queue has room for one.
+    let _waiting = std::os::unix::net::UnixStream::connect(&path).expect("connects");
+    let text = format!(
+        "proxy = {{ to = \"unix:{}\", connections = 1, queue = 0, timeouts = {{ connect = \"2 s\" }} }}",
+        path.display()
+    );
+    let site = site(&text, |_| {});
+    let (reply, time) = timed(|| site.get("/"));
+    assert_eq!(reply.status, 504);
+    assert!(time > Duration::from_millis(1500) && time < Duration::from_secs(7), "{time:?}");
+    let mut client = Client::new(site.addr);
+    client.ask("GET /", "", b"");
+    std::thread::sleep(Duration::from_millis(700));
+    // The one that waits, and then the server's.
+    let first = socket.accept().expect("accepts");
+    let (mut second, _) = socket.accept().expect("accepts");
+    std::io::Write::write_all(&mut second, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood").expect("sends");
+    assert_eq!(client.reply().text(), "good");
+    drop(first);
+    assert_eq!(site.stop().applications_failed, 1);
 }
 
 #[test]

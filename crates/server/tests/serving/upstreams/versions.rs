@@ -52,7 +52,10 @@ fn upstream() -> (SocketAddr, Seen) {
                 }
                 "/204" => peer.say(b"HTTP/1.1 204 No Content\r\n\r\n"),
                 "/304" => peer.say(b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n"),
-                "/close" => peer.say(b"HTTP/1.1 200 OK\r\n\r\nhello") && false,
+                "/close" => {
+                    peer.say(b"HTTP/1.1 200 OK\r\n\r\nhello");
+                    false
+                }
                 "/cut" => {
                     peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome");
                     // The client has the head by then.
