@@ -20,6 +20,7 @@ use crate::quic;
 use crate::tls::Session;
 use crate::transport::ring::Ring;
 use crate::transport::{Lane, Transport};
+use crate::upstream::background::BACKGROUND;
 use crate::upstream::links::{LINK_BIT, Links};
 use std::collections::HashMap;
 use std::io;
@@ -265,6 +266,7 @@ impl EventLoop {
     /// Gives a connection a turn for one of its requests.
     fn resume(&mut self, Address { token, connection }: Address) {
         match token {
+            Some(BACKGROUND) => self.state.router.go_on_in_background(connection),
             Some(token) => self.turn(token, Readiness::NONE),
             None => self.quic.iter_mut().for_each(|endpoint| endpoint.resume_application(connection)),
         }
@@ -297,7 +299,8 @@ impl EventLoop {
             return 0;
         }
         let log_is_empty = self.state.log.as_ref().is_none_or(crate::telemetry::access_log::LogBuffer::is_empty);
-        if self.is_empty() && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
+        let is_idle = self.is_empty() && !self.state.router.has_background();
+        if is_idle && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
             return -1;
         }
         let sweep_ms = self.next_sweep_ms.saturating_sub(self.state.clock.now_ms).clamp(1, SWEEP_MS);

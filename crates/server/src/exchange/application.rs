@@ -100,6 +100,11 @@ pub(crate) struct Caller<'l> {
 }
 
 impl Caller<'_> {
+    /// Another request of the same loop.
+    pub(crate) fn at(&self, address: Address) -> Self {
+        Self { address, ..*self }
+    }
+
     /// Has its handler called again from any thread.
     pub(crate) fn wake(&self) -> Wake {
         let (wakes, address) = (Arc::clone(self.wakes), self.address);
@@ -193,6 +198,13 @@ impl Wake {
         if !self.0.is_waked.swap(true, Ordering::AcqRel) {
             self.0.wakes.add(Arc::clone(&self.0));
         }
+    }
+}
+
+impl Wake {
+    /// Another request of the same loop.
+    pub(crate) fn caller(&self, address: Address) -> Caller<'_> {
+        Caller { address, wakes: &self.0.wakes }
     }
 }
 

@@ -4,7 +4,7 @@ use super::asker::Asker;
 use super::settings::{Action, Settings};
 use super::{judge, rewrite};
 use crate::counters::LoopCounters;
-use crate::exchange::application::Answerer;
+use crate::exchange::application::{Answerer, Begin, RequestHead};
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
 use crate::files::head::Persistence;
@@ -18,6 +18,10 @@ use crate::routing::hosts::Hosts;
 use crate::routing::mount::{below_mount, is_top_without_slash, mount};
 use crate::site::looked_up::LookedUp;
 use crate::site::{self, Part, Site};
+use crate::upstream::cache::lookup::Front;
+use crate::upstream::cached::Cached;
+use crate::upstream::cached_hit;
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -123,7 +127,19 @@ impl Hosts {
                 return None;
             }
             Action::Upstream(number) => {
-                let begin = self.upstreams[number].entrance(found, is_other);
+                let front = settings.cache.and_then(|cache| self.fronts.get(cache)?.clone());
+                if let Some(front) = &front {
+                    let (client, is_secure) = (asker.client, peer.is_secure);
+                    let head = RequestHead { request, client, peer: client, is_secure };
+                    if cached_hit::answer(&mut front.borrow_mut(), &head, clock, persistence, out) {
+                        return None;
+                    }
+                }
+                let inner = self.upstreams[number].entrance(found, is_other);
+                let begin = match front {
+                    Some(front) => self.cached(front, inner),
+                    None => inner,
+                };
                 choose(Answerer::Local(begin), settings, extra.head_only, peer.is_secure, out);
                 return None;
             }
@@ -168,6 +184,12 @@ impl Hosts {
         out.response.reset();
         error_page::write(out, status, Extra { fields: fields.as_bytes(), ..extra }, clock, persistence);
         Some(settings)
+    }
+
+    /// An upstream behind a cache.
+    fn cached(&self, front: Rc<RefCell<Front>>, inner: Rc<dyn Begin>) -> Rc<dyn Begin> {
+        let (background, links) = (Rc::clone(&self.background), Rc::clone(&self.links));
+        Rc::new(Cached { front, inner, background, links })
     }
 
     /// Has a site respond whose root stands for the first bytes of the path.

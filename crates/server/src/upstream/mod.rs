@@ -2,11 +2,15 @@
 
 pub(crate) mod address;
 pub(crate) mod balance;
+pub(crate) mod background;
 pub(crate) mod cache;
+pub(crate) mod cached;
+pub(crate) mod cached_hit;
 pub(crate) mod common;
 pub(crate) mod concurrency;
 pub(crate) mod context;
 pub(crate) mod fastcgi;
+mod fetching;
 mod gate;
 pub(crate) mod gateway;
 pub(crate) mod group;
