@@ -3,7 +3,7 @@
 use super::doubts::Place;
 use super::table::{Table, Value};
 use super::upstream::{self, Around, Mount};
-use super::{header, networks, site, users};
+use super::{cache, header, networks, site, users};
 use crate::config::options::Options;
 use crate::config::plain_file::read_file;
 use crate::files::root::place::Place as RootPlace;
@@ -59,6 +59,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, places
     let root = site.map(|site| rules.sites[site].how.root.clone());
     let around = Around { mount: Mount::Host, root: root.as_deref(), options };
     said.action = with_upstream(table, said.action, &around, rules);
+    said.cache = cache::read(table, rules);
     said.action = said.action.or(site.map(|site| Action::Files { site, mount_bytes: 0 }));
     let paths = table.get("path").map(|value| value.tables("[[host.path]]")).unwrap_or_default();
     if table.get("root").is_none() && said.action.is_none() && paths.is_empty() && !upstream::is_in(table) {
@@ -70,6 +71,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, places
     if paths.len() > PATHS_MAX {
         table.wrong(format!("the host {name} has {} paths", paths.len()), format!("at most {PATHS_MAX} are possible"));
     }
+    of_no_upstream(table, &paths);
     let has_root = table.get("root").is_some() || paths.iter().any(|path| path.get("root").is_some());
     if !has_root {
         of_no_root(table, "this host has none");
@@ -171,6 +173,7 @@ fn read_path(
         _ => Mount::Glob,
     };
     said.action = with_upstream(table, said.action, &Around { mount, ..*of_all }, rules);
+    said.cache = cache::read(table, rules);
     let kind = site::read_root(table, of_host.clone(), of_all.options.sandbox);
     match table.get("root") {
         Some(value) if prefix_bytes.is_none() && pattern.is_some() => {
@@ -221,6 +224,20 @@ fn of_no_root(table: &Table<'_, '_>, which: &str) {
                 "add root = \"DIRECTORY\", or say it where there is one",
             );
         }
+    }
+}
+
+/// A cache keeps nothing where no upstream answers.
+fn of_no_upstream(table: &Table<'_, '_>, paths: &[Table<'_, '_>]) {
+    let tables = || std::iter::once(table).chain(paths);
+    if tables().any(upstream::is_in) {
+        return;
+    }
+    for value in tables().filter_map(|table| table.get("cache")).filter(|value| !value.is_false()) {
+        value.wrong(
+            "`cache` keeps responses of upstreams, and this host has none",
+            "add proxy = \"http://ADDRESS:PORT\", or leave it away: files are kept in memory by the `cache` of the top",
+        );
     }
 }
 

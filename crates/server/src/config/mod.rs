@@ -1,5 +1,6 @@
 //! The server's configuration: a TOML file. It is read as a whole, and every mistake is reported with its position.
 
+mod cache;
 mod doubts;
 mod foreign;
 mod general;

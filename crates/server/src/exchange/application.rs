@@ -100,11 +100,6 @@ pub(crate) struct Caller<'l> {
 }
 
 impl Caller<'_> {
-    /// Another request of the same loop.
-    pub(crate) fn at(&self, address: Address) -> Self {
-        Self { address, ..*self }
-    }
-
     /// Has its handler called again from any thread.
     pub(crate) fn wake(&self) -> Wake {
         let (wakes, address) = (Arc::clone(self.wakes), self.address);

@@ -5,7 +5,10 @@ use crate::error::TlsError;
 use crate::files::root::place::{Look, Place, may_be_listed};
 use crate::policy::settings::PolicyOptions;
 use crate::policy::throttle::Throttle;
+use crate::process::caches;
 use crate::telemetry::admin::reloads::{ReloadHistory, Reloading};
+use crate::telemetry::admin::response_cache::{Purge, ResponseCaches};
+use crate::upstream::cache::store::Cache;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,6 +73,7 @@ impl Reloader {
         options.adviser.clone_from(&before.adviser);
         options.throttles = Throttle::succeed(&before.throttles, options.throttles);
         options.cache_bytes_max = before.cache_bytes_max;
+        caches::take_over(before, &options);
         *current = Arc::new(options);
         let generation = self.0.generation.fetch_add(1, Ordering::Release) + 1;
         tracing::info!(generation, "configuration handed to the loops");
@@ -135,9 +139,23 @@ impl Reloading for Reloads {
     fn throttles(&self) -> Vec<Throttle> {
         self.options.lock().unwrap_or_else(PoisonError::into_inner).throttles.clone()
     }
+
+    fn response_caches(&self) -> ResponseCaches {
+        caches::sum(&self.caches())
+    }
+
+    fn purge(&self, what: &Purge) -> usize {
+        caches::purge(&self.caches(), what)
+    }
 }
 
 impl Reloads {
+    /// The caches of upstreams' responses.
+    fn caches(&self) -> Vec<Arc<Cache>> {
+        let options = Arc::clone(&self.options.lock().unwrap_or_else(PoisonError::into_inner));
+        caches::open(&options)
+    }
+
     /// The root of a server without hosts.
     pub(crate) fn place(&self) -> &Place {
         &self.place

@@ -80,7 +80,7 @@ impl Confinement {
                     }
                 }
                 for (what, paths) in
-                    [("finds releases in", &paths.releases), ("reads", &read), ("writes in", &paths.write)]
+                    [("finds releases in", &paths.releases), ("reads", &read), ("writes in", &paths.write), ("keeps responses in", &paths.store)]
                 {
                     if !paths.is_empty() {
                         self.said.push(format!("{what} {}", list(paths)));

@@ -1,5 +1,6 @@
 //! What the admin page asks of the part that reloads the configuration.
 
+use super::response_cache::{Purge, ResponseCaches};
 use crate::policy::throttle::Throttle;
 
 /// The part of the server that reloads its configuration.
@@ -8,6 +9,10 @@ pub(crate) trait Reloading: std::fmt::Debug + Send + Sync {
     fn history(&self) -> ReloadHistory;
     /// The bounds that hold.
     fn throttles(&self) -> Vec<Throttle>;
+    /// What caches of upstreams' responses have done, and have.
+    fn response_caches(&self) -> ResponseCaches;
+    /// Has these caches forget responses; how many they were.
+    fn purge(&self, what: &Purge) -> usize;
 }
 
 /// What became of reloads.

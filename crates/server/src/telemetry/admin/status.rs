@@ -4,6 +4,7 @@
 use super::adaptation::Adaptation;
 use super::process::{Process, Usage};
 use super::reloads::Reloading;
+use super::response_cache::ResponseCaches;
 use crate::certificates::Keys;
 use crate::counters::Counters;
 use crate::counters::census::State;
@@ -62,6 +63,8 @@ pub(super) struct Status {
     pub(super) http3: Http3,
     pub(super) applications: Applications,
     pub(super) cache: Cache,
+    /// None without a cache of upstreams' responses.
+    pub(super) response_cache: Option<ResponseCaches>,
     pub(super) log: Option<Log>,
     /// Requests told as business transactions; none if none are.
     pub(super) arm_told: Option<u64>,
@@ -316,6 +319,7 @@ impl View {
                 watch_overflows: counts.watch_overflows,
                 watches_refused: counts.watches_refused,
             },
+            response_cache: Some(self.reloads.response_caches()).filter(|caches| caches.caches > 0),
             log: self.has_log.then_some(Log { lines: counts.log_lines, dropped: counts.log_dropped }),
             arm_told: self.has_arm.then_some(counts.arm_told),
             adaptation: Adaptation::of(
