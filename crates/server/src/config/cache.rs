@@ -141,7 +141,8 @@ fn check_largest(table: &Table<'_, '_>, largest: Option<u64>, room: u64, key: &s
 /// `"whole"`, `"ignored"`, or a table with `only` or `without`.
 fn query(value: &Value<'_, '_>) -> Option<QueryKey> {
     const REMEDY: &str = "write \"whole\", \"ignored\", { only = [\"NAME\"] } or { without = [\"NAME\"] }";
-    let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"&=#".contains(&byte));
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"&=#".contains(&byte));
     if value.is_table() {
         let table = value.table("query")?;
         let (only, without) = (table.get("only"), table.get("without"));
@@ -183,7 +184,8 @@ mod tests {
     use std::path::Path;
 
     fn read(of_host: &str, of_path: &str) -> Result<Vec<CacheRules>, Vec<String>> {
-        let text = format!("[[host]]\nproxy = \"http://127.0.0.1:9\"\n{of_host}\n[[host.path]]\nprefix = \"/a\"\n{of_path}");
+        let text =
+            format!("[[host]]\nproxy = \"http://127.0.0.1:9\"\n{of_host}\n[[host.path]]\nprefix = \"/a\"\n{of_path}");
         let listed = |list: &[weir_diagnostic::Mistake]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let options = parse_configuration(&text, Path::new("/nonexistent")).map_err(|mistakes| listed(&mistakes))?;
         let hosts = options.hosts.as_ref().expect("hosts");
@@ -238,7 +240,8 @@ mod tests {
             let mistakes = read(text, "status = 404").expect_err(text);
             assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{text}: {mistakes:#?}");
         }
-        let both = read("cache = { disk = \"d\" }", "cache = { disk = \"d\", entries = 9 }").expect_err("one directory");
+        let both =
+            read("cache = { disk = \"d\" }", "cache = { disk = \"d\", entries = 9 }").expect_err("one directory");
         assert!(both[0].contains("keeps its bodies in"), "{both:#?}");
     }
 

@@ -80,13 +80,23 @@ pub(crate) struct CachedRelay {
 #[derive(Debug)]
 enum Stage {
     /// The upstream answers, and the cache looks at its head only.
-    Passing { inner: Box<dyn Handler>, head: Option<(Bypass, Option<Box<Invalidation>>)> },
+    Passing {
+        inner: Box<dyn Handler>,
+        head: Option<(Bypass, Option<Box<Invalidation>>)>,
+    },
     /// The upstream answers, for the cache and the client.
     Fetching(Box<Fetching>),
     /// Another request is asking the upstream.
-    Waiting { waiting: Box<lookup::Waiting>, until: links::Waiting, origin: Box<Origin> },
+    Waiting {
+        waiting: Box<lookup::Waiting>,
+        until: links::Waiting,
+        origin: Box<Origin>,
+    },
     /// The cache answers; so many bytes of the body were given.
-    Answering { answer: Box<Answer>, offset: u64 },
+    Answering {
+        answer: Box<Answer>,
+        offset: u64,
+    },
     /// Nothing is stored, and the client wants nothing else.
     NotStored,
     /// With what the cache adds the head is too large.

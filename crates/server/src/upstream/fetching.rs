@@ -129,8 +129,8 @@ impl Fetching {
     /// Goes on as far as is possible.
     pub(super) fn go_on(&mut self, mut client: Option<&mut Reply>) -> Went {
         for _ in 0..PIECES_MAX {
-            let is_held_back =
-                self.gives == Gives::Body && client.as_ref().is_some_and(|client| client.is_blocked() || client.has_held());
+            let is_held_back = self.gives == Gives::Body
+                && client.as_ref().is_some_and(|client| client.is_blocked() || client.has_held());
             self.own.hold_back(is_held_back);
             let went = self.inner.go_on(&mut self.none, &mut self.own);
             if let Some(client) = client.as_deref_mut() {

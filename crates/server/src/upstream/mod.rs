@@ -1,8 +1,8 @@
 //! What answers a request elsewhere: servers that are asked over HTTP, FastCGI, SCGI or uwsgi.
 
 pub(crate) mod address;
-pub(crate) mod balance;
 pub(crate) mod background;
+pub(crate) mod balance;
 pub(crate) mod cache;
 pub(crate) mod cached;
 pub(crate) mod cached_hit;

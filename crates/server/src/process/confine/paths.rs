@@ -173,7 +173,15 @@ mod tests {
         let (read, own) = (vec![at("archive"), at("live")], Vec::new());
         let releases = vec![folder.path().canonicalize().expect("it is there")];
         let serve = vec![at("www")];
-        let expected = Paths { serve, releases, read, own, write: vec![at("log")], store: Vec::new(), connects: Connects::Nowhere };
+        let expected = Paths {
+            serve,
+            releases,
+            read,
+            own,
+            write: vec![at("log")],
+            store: Vec::new(),
+            connects: Connects::Nowhere,
+        };
         assert_eq!(paths, expected);
         options.access_log = Some(AccessLog::new(LogTarget::File("/dev/null".into())));
         options.certificates.clear();

@@ -104,7 +104,8 @@ mod tests {
 
     #[test]
     fn a_purge_says_what_is_meant() {
-        let at = |is_secure, host: &str, target: &str| Address { is_secure, host: host.into(), target: target.to_owned() };
+        let at =
+            |is_secure, host: &str, target: &str| Address { is_secure, host: host.into(), target: target.to_owned() };
         for (query, expected) in [
             ("url=http://a.org/x", Some(Purge::Url(at(false, "a.org", "/x")))),
             ("url=https%3A%2F%2Fa.org:81%2Fx%3Fq%3D1%26r", Some(Purge::Url(at(true, "a.org:81", "/x?q=1&r")))),
