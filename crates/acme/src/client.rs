@@ -1,10 +1,10 @@
 //! The client of one authority (RFC 8555 section 7): it blocks, and each of its steps has an end.
 
+use crate::answers::Answers;
 use crate::certificate::{ChallengeCertificate, Request};
 use crate::error::AcmeError;
 use crate::http::{Answer, Http};
 use crate::jws::{AccountKey, Signer, base64url};
-use crate::manager::Answers;
 use crate::message::{Authorization, Challenge, Directory, Order, Problem, RenewalInfo, Status};
 use crate::settings::{ChallengeKind, ExternalAccount, Settings};
 use base64::Engine;

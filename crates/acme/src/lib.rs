@@ -22,6 +22,7 @@
 //! After a failure a name waits for a minute, which doubles with each further one up to a day; the state on disk keeps
 //! that over restarts.
 
+mod answers;
 mod certificate;
 mod client;
 mod error;
@@ -34,9 +35,10 @@ mod settings;
 mod storage;
 mod x509;
 
+pub use answers::Answers;
 pub use certificate::ChallengeCertificate;
 pub use error::AcmeError;
-pub use manager::{Answers, HostState, HostStatus, Manager};
+pub use manager::{HostState, HostStatus, Manager};
 pub use message::{Problem, read_any as read_any_message};
 pub use settings::{ChallengeKind, ExternalAccount, LETS_ENCRYPT, LETS_ENCRYPT_STAGING, Settings};
 pub use storage::certificate_file;

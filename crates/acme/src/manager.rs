@@ -4,7 +4,8 @@
 //! failure of either is remembered with the time of the next attempt. The state is written before an attempt as if that
 //! had failed already: a process that ends meanwhile, again and again, waits longer each time, too.
 
-use crate::certificate::{self, ChallengeCertificate, Issued};
+use crate::answers::Answers;
+use crate::certificate::{self, Issued};
 use crate::client::{Client, Renewal};
 use crate::error::AcmeError;
 use crate::schedule::{FAILURES_MAX, backoff_s, renew_at_unix_s, within_unix_s};
@@ -12,8 +13,6 @@ use crate::settings::{ChallengeKind, Settings};
 use crate::storage::{Found, State, Storage, certificate_file};
 use crate::x509::{Validity, renewal_id};
 use serde::{Deserialize, Serialize};
-use std::io;
-use std::path::Path;
 use std::time::Duration;
 
 /// The longest that the manager sleeps.
@@ -28,35 +27,6 @@ const ASK_S: std::ops::RangeInclusive<i64> = 600..=86_400;
 const ASK_S_USUAL: i64 = 21_600;
 /// Letters of an error that are kept.
 const ERROR_LETTERS_MAX: usize = 800;
-
-/// What the server does for the manager.
-pub trait Answers {
-    /// Has the server answer `/.well-known/acme-challenge/TOKEN` at port 80 with the key authorization, for any host.
-    ///
-    /// # Errors
-    ///
-    /// It cannot: then no attempt is made.
-    fn answer_http01(&mut self, token: &str, key_authorization: &str) -> io::Result<()>;
-
-    /// Ends that.
-    fn remove_http01(&mut self, token: &str);
-
-    /// Has the server answer handshakes with the protocol `acme-tls/1` for a name with this certificate.
-    ///
-    /// # Errors
-    ///
-    /// It cannot: then no attempt is made.
-    fn answer_tls_alpn01(&mut self, name: &str, certificate: &ChallengeCertificate) -> io::Result<()>;
-
-    /// Ends that.
-    fn remove_tls_alpn01(&mut self, name: &str);
-
-    /// A certificate for these names lies in the file now, with its key.
-    fn install(&mut self, names: &[&str], file: &Path);
-
-    /// Something happened that the server's owner should know, in words.
-    fn tell(&mut self, what: &str);
-}
 
 /// How far a host is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -426,11 +426,7 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     options.http3 |= args.http3;
     options.take_over = args.take_over;
     if !args.tls_cert.is_empty() {
-        let pairs = args.tls_cert.into_iter().zip(args.tls_key);
-        let named = pairs.map(|(certificate, key)| CertificateFiles::new(certificate, key));
-        // Those of hosts that obtain theirs stay beside them.
-        let obtained = options.certificates.into_iter().filter(|files| files.obtained_for.is_some());
-        options.certificates = named.chain(obtained).collect();
+        options.certificates = certificates((args.tls_cert, args.tls_key), options.certificates);
         if !is_file {
             // Encryption copies the bytes in any case, and from memory it needs no system call.
             options.cached_file_bytes_max = 1 << 20;
@@ -479,6 +475,12 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     options.sandbox = Some(!args.no_sandbox && options.sandbox != Some(false));
     options.notice = |notice| announce(&format!("weir serve: {notice}"), true);
     Ok(options)
+}
+
+/// Certificates that the command line names, and those of hosts that obtain theirs beside them.
+fn certificates(named: (Vec<PathBuf>, Vec<PathBuf>), of_file: Vec<CertificateFiles>) -> Vec<CertificateFiles> {
+    let named = named.0.into_iter().zip(named.1).map(|(certificate, key)| CertificateFiles::new(certificate, key));
+    named.chain(of_file.into_iter().filter(|files| files.obtained_for.is_some())).collect()
 }
 
 /// The log at this place, with what a configuration says of it otherwise.

@@ -260,6 +260,14 @@ pub enum RunError {
         /// What the system said.
         source: io::Error,
     },
+    /// A cache for responses of upstreams cannot be opened.
+    #[error("cannot keep responses in {directory}: {source}; give `disk` a directory that the server may write to", directory = directory.display())]
+    Cache {
+        /// The directory.
+        directory: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Waiting for events failed.
     #[error("an event loop failed while waiting for events: {source}")]
     Wait {

@@ -42,7 +42,7 @@ fn test(kind: &str, value: &Value<'_, '_>) -> Option<PathTest> {
             })
             .ok();
     }
-    super::host::is_path(kind, value)?;
+    super::said::is_path(kind, value)?;
     match kind {
         "prefix" => Some(PathTest::Prefix(text.to_owned())),
         "exact" => Some(PathTest::Exact(text.to_owned())),

@@ -62,16 +62,7 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
         options.user = Some(user.to_owned());
     }
     options.sandbox = table.get("sandbox").and_then(|value| value.boolean());
-    for item in table.get("releases").map(|value| value.strings()).unwrap_or_default() {
-        let path = item.in_folder(item.text().as_ref());
-        if !path.is_dir() {
-            item.wrong(format!("{} is no directory", path.display()), "give one in which releases of a root lie");
-        }
-        if options.sandbox == Some(false) {
-            item.wrong("a server that is not confined reaches every release".to_owned(), "leave `releases` out");
-        }
-        options.releases.push(path);
-    }
+    read_releases(table, options);
     let sites = super::site::read(table, options.site_kind(), options.sandbox);
     options.serve_so(sites);
     if let Some(admin) = table.get("admin").and_then(|value| value.table("[admin]")) {
@@ -89,6 +80,20 @@ pub(super) fn read(table: &Table<'_, '_>, options: &mut Options) -> Vec<usize> {
         options.arm = read_arm(&arm);
     }
     certificates_at
+}
+
+/// Directories in which releases of roots lie.
+fn read_releases(table: &Table<'_, '_>, options: &mut Options) {
+    for item in table.get("releases").map(|value| value.strings()).unwrap_or_default() {
+        let path = item.in_folder(item.text().as_ref());
+        if !path.is_dir() {
+            item.wrong(format!("{} is no directory", path.display()), "give one in which releases of a root lie");
+        }
+        if options.sandbox == Some(false) {
+            item.wrong("a server that is not confined reaches every release".to_owned(), "leave `releases` out");
+        }
+        options.releases.push(path);
+    }
 }
 
 /// Addresses that are not among the `others`; what to do where there are none.

@@ -2,9 +2,10 @@
 
 use super::doubts::Place;
 use super::routes::RoutePlace;
+use super::said::{REDIRECTS, STATUSES, is_path, listed};
 use super::table::{Table, Value};
 use super::upstream::{self, Around, Mount};
-use super::{acme, header, networks, routes, site, users};
+use super::{acme, cache, header, networks, routes, site, users};
 use crate::config::options::Options;
 use crate::config::plain_file::read_file;
 use crate::files::root::place::Place as RootPlace;
@@ -24,11 +25,8 @@ use std::time::Duration;
 const HOSTS_MAX: usize = 4096;
 const NAMES_MAX: usize = 253;
 const PAGE_BYTES_MAX: u64 = 1 << 20;
-/// Statuses that a table can answer with; those that need more than a page are left out.
-pub(super) const STATUSES: [u16; 6] = [403, 404, 410, 451, 500, 503];
 /// Errors that are answered once it is known which host a request is for; others are answered before that.
 const PAGES: [u16; 15] = [400, 401, 403, 404, 405, 410, 412, 414, 416, 429, 451, 500, 502, 503, 504];
-pub(super) const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// Where the tables and the routes of hosts are in the file.
 pub(super) type Places = (Vec<Place>, Vec<RoutePlace>);
@@ -68,6 +66,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
     let root = site.map(|site| rules.sites[site].how.root.clone());
     let around = Around { mount: Mount::Host, root: root.as_deref(), options };
     said.action = with_upstream(table, said.action, &around, rules);
+    said.cache = cache::read(table, rules);
     said.action = said.action.or(site.map(|site| Action::Files { site, mount_bytes: 0 }));
     let paths = table.get("path").map(|value| value.tables("[[host.path]]")).unwrap_or_default();
     let (routes, route_fields) = routes::read(table, number, &kind, options, (rules, route_places));
@@ -82,6 +81,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
     if paths.len() > PATHS_MAX {
         table.wrong(format!("the host {name} has {} paths", paths.len()), format!("at most {PATHS_MAX} are possible"));
     }
+    of_no_upstream(table, &paths);
     let has_root = table.get("root").is_some() || paths.iter().any(|path| path.get("root").is_some());
     if !has_root {
         of_no_root(table, "this host has none");
@@ -200,6 +200,7 @@ fn read_path(
         _ => Mount::Glob,
     };
     said.action = with_upstream(table, said.action, &Around { mount, ..*of_all }, rules);
+    said.cache = cache::read(table, rules);
     let kind = site::read_root(table, of_host.clone(), of_all.options.sandbox);
     match table.get("root") {
         Some(value) if prefix_bytes.is_none() && pattern.is_some() => {
@@ -253,6 +254,20 @@ fn of_no_root(table: &Table<'_, '_>, which: &str) {
     }
 }
 
+/// A cache keeps nothing where no upstream answers.
+fn of_no_upstream(table: &Table<'_, '_>, paths: &[Table<'_, '_>]) {
+    let tables = || std::iter::once(table).chain(paths);
+    if tables().any(upstream::is_in) {
+        return;
+    }
+    for value in tables().filter_map(|table| table.get("cache")).filter(|value| !value.is_false()) {
+        value.wrong(
+            "`cache` keeps responses of upstreams, and this host has none",
+            "add proxy = \"http://ADDRESS:PORT\", or leave it away: files are kept in memory by the `cache` of the top",
+        );
+    }
+}
+
 /// `false` takes back what was said before: tells of one before which nothing was.
 fn takes_back_nothing(table: &Table<'_, '_>, host: Option<&Said>, paths: &[(Pattern, Said)]) {
     let (mut has_auth, mut has_rate) = (false, false);
@@ -268,27 +283,6 @@ fn takes_back_nothing(table: &Table<'_, '_>, host: Option<&Said>, paths: &[(Patt
             );
         }
     }
-}
-
-/// Whether a text is a path, or a pattern of paths, as they are matched.
-pub(super) fn is_path(kind: &str, value: &Value<'_, '_>) -> Option<()> {
-    let text = value.string()?;
-    if !(text.starts_with('/') || kind == "glob" && text.starts_with("**")) {
-        value.wrong(format!("\"{text}\" is no path"), "a path begins with /");
-        return None;
-    }
-    if text.contains('?') && kind != "glob" {
-        value.wrong(format!("\"{text}\" has a query"), "paths are matched without their query");
-        return None;
-    }
-    if text.contains("//") || text.contains('%') || text.split('/').any(|segment| segment == "." || segment == "..") {
-        value.wrong(
-            format!("\"{text}\" is not as paths are matched"),
-            "write it decoded, with single slashes and without . and ..",
-        );
-        return None;
-    }
-    Some(())
 }
 
 fn pattern(kind: &str, value: &Value<'_, '_>) -> Option<Pattern> {
@@ -376,10 +370,6 @@ fn action(table: &Table<'_, '_>, prefix_bytes: Option<usize>) -> Option<Action> 
         }
         (None, None) => None,
     }
-}
-
-pub(super) fn listed(list: &[u16]) -> String {
-    list.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn access(table: &Table<'_, '_>) -> Option<Arc<Access>> {

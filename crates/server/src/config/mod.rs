@@ -1,6 +1,7 @@
 //! The server's configuration: a TOML file. It is read as a whole, and every mistake is reported with its position.
 
 mod acme;
+mod cache;
 mod conditions;
 mod doubts;
 pub(crate) mod explanation;
@@ -17,6 +18,7 @@ mod policy;
 mod reading;
 mod route_doubts;
 mod routes;
+mod said;
 mod site;
 mod table;
 mod throttle;

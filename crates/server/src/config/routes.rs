@@ -1,7 +1,7 @@
 //! The routes of a host: `[[host.route]]`, in the order of the file.
 
 use super::conditions;
-use super::host::{REDIRECTS, STATUSES, listed};
+use super::said::{REDIRECTS, STATUSES, listed};
 use super::table::{Table, Value};
 use super::{header, user_directories};
 use crate::config::options::Options;

@@ -21,6 +21,7 @@ use crate::quic;
 use crate::tls::Session;
 use crate::transport::ring::Ring;
 use crate::transport::{Lane, Transport};
+use crate::upstream::background::BACKGROUND;
 use crate::upstream::links::{LINK_BIT, Links, PROBE_TOKEN};
 use std::collections::HashMap;
 use std::io;
@@ -275,6 +276,7 @@ impl EventLoop {
     fn resume(&mut self, Address { token, connection }: Address) {
         match token {
             Some(PROBE_TOKEN) => self.state.router.go_on_probe(connection),
+            Some(BACKGROUND) => self.state.router.go_on_in_background(connection),
             Some(token) => self.turn(token, Readiness::NONE),
             None => self.quic.iter_mut().for_each(|endpoint| endpoint.resume_application(connection)),
         }
@@ -307,7 +309,8 @@ impl EventLoop {
             return 0;
         }
         let log_is_empty = self.state.log.as_ref().is_none_or(crate::telemetry::access_log::LogBuffer::is_empty);
-        let is_idle = self.is_empty() && self.links.is_empty() && !self.state.router.has_probes();
+        let has_own = self.state.router.has_probes() || self.state.router.has_background();
+        let is_idle = self.is_empty() && self.links.is_empty() && !has_own;
         if is_idle && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
             return -1;
         }

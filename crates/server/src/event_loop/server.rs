@@ -25,6 +25,7 @@ use crate::routing::fields::Fields;
 use crate::telemetry::access_log::LogWriter;
 use crate::telemetry::admin::{AdminServer, Process, View};
 use crate::telemetry::arm_requests::{ArmRequests, Names};
+use crate::upstream::cache::store::Cache;
 use crate::upstream::context::UpstreamContext;
 use std::hash::RandomState;
 use std::net::SocketAddr;
@@ -208,6 +209,7 @@ impl Server {
         let mut confinement = Confinement::default();
         confine::make_arm_folder(&self.options);
         confinement.drop_rights(self.user.as_ref()).map_err(|source| RunError::Rights { source })?;
+        self.open_caches()?;
         let log_wanted = self.log.as_ref().map(LogWriter::wanted);
         let per_address = PerAddress::new(self.options.limits.connections_per_address_max, self.connections_max);
         let open = Arc::new(Open::new(self.connections_max, per_address));
@@ -226,6 +228,7 @@ impl Server {
         let failed = |source| RunError::Thread { source };
         let log_thread = self.log.take().map(|log| log.start(self.counters.clone())).transpose().map_err(failed)?;
         shared_content.start().map_err(failed)?;
+        self.caches().try_for_each(|cache| cache.clean()).map_err(failed)?;
         let admin_thread = self.admin.take().map(|admin| admin.start(view)).transpose().map_err(failed)?;
         let supervision = Supervision {
             options: &self.options,
@@ -262,6 +265,24 @@ impl Server {
         // end.
         self.former.tell();
         predecessor.end().map_err(refused)
+    }
+
+    /// Opens what responses of upstreams are kept in: as the user that the server runs as, and while it may still make
+    /// directories.
+    fn open_caches(&self) -> Result<(), RunError> {
+        let rules = self.options.hosts.as_ref();
+        for cache in rules.into_iter().flat_map(|rules| &rules.0.caches) {
+            let directory = cache.rules.disk.as_ref().map(|disk| disk.directory.clone());
+            let directory = directory.unwrap_or_default();
+            cache.open().map_err(|source| RunError::Cache { directory, source })?;
+        }
+        Ok(())
+    }
+
+    /// The caches that are open.
+    fn caches(&self) -> impl Iterator<Item = &Arc<Cache>> {
+        let rules = self.options.hosts.iter().flat_map(|rules| &rules.0.caches);
+        rules.filter_map(|cache| cache.cache())
     }
 
     /// What upstreams need of the process. A thread looks their names up if they have any.

@@ -196,6 +196,13 @@ impl Wake {
     }
 }
 
+impl Wake {
+    /// Another request of the same loop.
+    pub(crate) fn caller(&self, address: Address) -> Caller<'_> {
+        Caller { address, wakes: &self.0.wakes }
+    }
+}
+
 /// What a loop gives the requests of applications.
 #[derive(Debug)]
 pub(crate) struct Applications {

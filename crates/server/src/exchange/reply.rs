@@ -86,7 +86,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub(super) fn new(is_bodiless: bool) -> Self {
+    pub(crate) fn new(is_bodiless: bool) -> Self {
         let (held, trailers) = (Vec::new(), Vec::new());
         Self {
             stage: Stage::Awaited,
@@ -145,6 +145,78 @@ impl Reply {
     /// Whether the client has not taken all that it was given.
     pub(crate) fn is_blocked(&self) -> bool {
         self.is_full
+    }
+
+    /// The head that was given and not written yet; there may be more to be added to it.
+    pub(crate) fn head_mut(&mut self) -> Option<&mut ReplyHead> {
+        self.head.as_mut()
+    }
+
+    /// Takes the head that was given, for another reply.
+    pub(crate) fn take_head(&mut self) -> Option<ReplyHead> {
+        self.head.take()
+    }
+
+    /// The error that takes its place, if the handler has given up.
+    pub(crate) fn refused(&self) -> Option<u16> {
+        self.refused
+    }
+
+    /// Whether all of it was given.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.stage == Stage::Ended
+    }
+
+    /// Begins with the head that was taken of another reply.
+    pub(crate) fn begin_as(&mut self, head: ReplyHead) {
+        self.put_head(head);
+    }
+
+    /// Holds the handler back that gives this one, or no longer.
+    pub(crate) fn hold_back(&mut self, is_held_back: bool) {
+        self.is_full = is_held_back;
+    }
+
+    /// Whether there is anything of the body that was not moved on.
+    pub(crate) fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// The bytes of the body that were not moved on.
+    pub(crate) fn held(&self) -> &[u8] {
+        &self.held
+    }
+
+    /// Forgets these bytes.
+    pub(crate) fn drop_held(&mut self) {
+        self.held.clear();
+    }
+
+    /// Moves the bytes of the body to another reply, which has none and has a head of the same length.
+    pub(crate) fn move_held(&mut self, to: &mut Self) {
+        let bytes = self.held.len() as u64;
+        if to.is_bodiless {
+            self.held.clear();
+        } else if to.held.is_empty() {
+            std::mem::swap(&mut self.held, &mut to.held);
+        } else {
+            to.held.append(&mut self.held);
+        }
+        if let Stage::Body { left: Some(left) } = &mut to.stage {
+            *left = left.saturating_sub(bytes);
+        }
+    }
+
+    /// Moves interim responses to another reply.
+    pub(crate) fn move_interims(&mut self, to: &mut Self) {
+        if to.stage == Stage::Awaited {
+            to.interims.append(&mut self.interims);
+        }
+    }
+
+    /// Moves the trailers to another reply.
+    pub(crate) fn move_trailers(&mut self, to: &mut Self) {
+        to.trailers.append(&mut self.trailers);
     }
 
     /// Adds lines of fields that go behind the body.

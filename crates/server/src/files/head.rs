@@ -24,7 +24,7 @@ impl Persistence {
     }
 
     /// The Connection field, if any, and the end of the head.
-    fn end_of_head(self) -> &'static [u8] {
+    pub(crate) fn end_of_head(self) -> &'static [u8] {
         match self {
             Self::Stays => b"\r\n",
             Self::StaysForOld => b"Connection: keep-alive\r\n\r\n",

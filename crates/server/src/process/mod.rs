@@ -1,5 +1,6 @@
 //! The server as a process: confinement, reload of its configuration, responses that another process goes on with.
 
+mod caches;
 pub(crate) mod confine;
 pub(crate) mod reload;
 pub(crate) mod resume;

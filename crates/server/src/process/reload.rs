@@ -8,7 +8,10 @@ use crate::error::TlsError;
 use crate::files::root::place::{Look, Place, may_be_listed};
 use crate::policy::settings::PolicyOptions;
 use crate::policy::throttle::Throttle;
+use crate::process::caches;
 use crate::telemetry::admin::reloads::{Asked, ReloadHistory, Reloading};
+use crate::telemetry::admin::response_cache::{Purge, ResponseCaches};
+use crate::upstream::cache::store::Cache;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,6 +81,7 @@ impl Reloader {
         if let (Some(before), Some(now)) = (&before.hosts, &mut options.hosts) {
             now.go_on_with(before);
         }
+        caches::take_over(before, &options);
         *current = Arc::new(options);
         let generation = self.0.generation.fetch_add(1, Ordering::Release) + 1;
         tracing::info!(generation, "configuration handed to the loops");
@@ -174,9 +178,23 @@ impl Reloading for Reloads {
         let hosts = options.hosts.iter().flat_map(|hosts| &hosts.0.upstreams);
         hosts.map(|common| common.reading()).collect()
     }
+
+    fn response_caches(&self) -> ResponseCaches {
+        caches::sum(&self.caches())
+    }
+
+    fn purge(&self, what: &Purge) -> usize {
+        caches::purge(&self.caches(), what)
+    }
 }
 
 impl Reloads {
+    /// The caches of upstreams' responses.
+    fn caches(&self) -> Vec<Arc<Cache>> {
+        let options = Arc::clone(&self.options.lock().unwrap_or_else(PoisonError::into_inner));
+        caches::open(&options)
+    }
+
     /// The root of a server without hosts.
     pub(crate) fn place(&self) -> &Place {
         &self.place

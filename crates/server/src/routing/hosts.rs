@@ -14,8 +14,12 @@ use crate::io::epoll::Waker;
 use crate::policy::client_peer::ClientPeer;
 use crate::site::settings::{SiteBounds, SiteKind, SiteWord};
 use crate::site::{Share, Site};
+use crate::upstream::background::Background;
+use crate::upstream::cache::lookup::Front;
+use crate::upstream::cache::store::Cache;
 use crate::upstream::group::Upstream;
 use crate::upstream::links::Links;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
@@ -36,7 +40,10 @@ pub(crate) struct Hosts {
     pub(super) sites: Vec<(SiteKind, Site)>,
     /// In the order of the rules.
     pub(super) upstreams: Vec<Rc<Upstream>>,
-    links: Rc<Links>,
+    /// In the order of the rules; none for a cache that could not be opened.
+    pub(super) fronts: Vec<Option<Rc<RefCell<Front>>>>,
+    pub(super) background: Rc<Background>,
+    pub(super) links: Rc<Links>,
     pub(super) share: Share,
     /// What holds, by the host and its tables.
     pub(super) known: HashMap<(u16, Tables), Rc<Settings>>,
@@ -66,6 +73,8 @@ impl Hosts {
             credentials: Credentials::new(waker).ok_or(io::ErrorKind::Other)?,
             sites: Vec::new(),
             upstreams: Vec::new(),
+            fronts: Vec::new(),
+            background: Background::new(Rc::clone(&links)),
             links,
             share,
             known: HashMap::new(),
@@ -112,6 +121,7 @@ impl Hosts {
         for (number, upstream) in self.upstreams.iter().enumerate() {
             upstream.set_place(number, rules.trusted.field);
         }
+        self.reload_fronts(&rules);
         self.counts =
             self.share.hosts.enter(&rules.hosts.iter().map(|host| Arc::clone(&host.name)).collect::<Vec<_>>());
         let routes = rules.hosts.iter().map(|host| (!host.routes.is_empty()).then(|| host.routes.clone().into()));
@@ -122,6 +132,16 @@ impl Hosts {
         self.last_name.clear();
         self.last_host = self.rules.names.find(b"");
         Ok(())
+    }
+
+    /// What is known of caches that stay is kept.
+    fn reload_fronts(&mut self, rules: &Rules) {
+        let before: Vec<_> = std::mem::take(&mut self.fronts).into_iter().flatten().collect();
+        let front = |cache: &Arc<Cache>| {
+            let known = before.iter().find(|front| front.borrow().is_of(cache));
+            known.map_or_else(|| Rc::new(RefCell::new(Front::new(Arc::clone(cache)))), Rc::clone)
+        };
+        self.fronts = rules.caches.iter().map(|cache| cache.cache().map(front)).collect();
     }
 
     /// Whether some proxy is believed about its clients.

@@ -22,6 +22,7 @@ mod routed;
 mod router;
 pub(crate) mod routes;
 pub(crate) mod rules;
+mod set_by_routes;
 pub(crate) mod settings;
 mod tables;
 

@@ -1,16 +1,16 @@
 //! The response to a request for a path of a host.
 
 use super::asker::Asker;
-use super::route_fields::SetByRoutes;
 use super::routed::{Ending, Routed};
 use super::routes::mapping::Mapped;
 use super::routes::route::Route;
 use super::routes::scan::NoTrace;
+use super::set_by_routes::SetByRoutes;
 use super::settings::{Action, Settings};
 use super::tables::Via;
 use super::{judge, rewrite};
 use crate::counters::LoopCounters;
-use crate::exchange::application::Answerer;
+use crate::exchange::application::{Answerer, Begin, RequestHead};
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
 use crate::files::head::{self, Persistence};
@@ -24,6 +24,10 @@ use crate::routing::hosts::Hosts;
 use crate::routing::mount::{below_mount, is_top_without_slash, mount};
 use crate::site::looked_up::LookedUp;
 use crate::site::{self, Part, Site};
+use crate::upstream::cache::lookup::Front;
+use crate::upstream::cached::Cached;
+use crate::upstream::cached_hit;
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -201,8 +205,22 @@ impl Hosts {
                 None
             }
             Action::Upstream(number) => {
+                // What a route has led elsewhere is not found by its target, so that no cache knows it.
+                let cache = settings.cache.filter(|_| way.requested.is_none());
+                let front = cache.and_then(|cache| self.fronts.get(cache)?.clone());
+                if let Some(front) = &front {
+                    let (client, is_secure) = (asker.client, peer.is_secure);
+                    let head = RequestHead { request, client, peer: client, is_secure };
+                    if cached_hit::answer(&mut front.borrow_mut(), &head, clock, persistence, out) {
+                        return None;
+                    }
+                }
                 // The request keeps its target, which scripts are told of beside the path that a route has led to.
-                let begin = self.upstreams[number].entrance(found, way.asked.1);
+                let inner = self.upstreams[number].entrance(found, way.asked.1);
+                let begin = match front {
+                    Some(front) => self.cached(front, inner),
+                    None => inner,
+                };
                 choose(Answerer::Local(begin), way.set, settings, (extra.head_only, peer.is_secure), out);
                 None
             }
@@ -272,6 +290,12 @@ impl Hosts {
         out.response.reset();
         error_page::write(out, status, Extra { fields: fields.as_bytes(), ..extra }, clock, persistence);
         Some(settings)
+    }
+
+    /// An upstream behind a cache.
+    fn cached(&self, front: Rc<RefCell<Front>>, inner: Rc<dyn Begin>) -> Rc<dyn Begin> {
+        let (background, links) = (Rc::clone(&self.background), Rc::clone(&self.links));
+        Rc::new(Cached { front, inner, background, links })
     }
 
     /// Has a site respond whose root stands for the first bytes of the path.

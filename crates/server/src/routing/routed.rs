@@ -3,11 +3,11 @@
 use super::asker::Asker;
 use super::host_names;
 use super::hosts::Hosts;
-use super::route_fields::SetByRoutes;
 use super::routes::condition::Scene;
 use super::routes::mapping::Mapped;
 use super::routes::route::{Act, Candidate, Route};
 use super::routes::scan::{self, End, NoTrace, Trace};
+use super::set_by_routes::SetByRoutes;
 use super::settings::Action;
 use super::tables::Via;
 use crate::http::target::Target;

@@ -147,6 +147,19 @@ impl Router {
         matches!(self, Self::Hosts(hosts) if hosts.upstreams.iter().any(|upstream| upstream.has_probes()))
     }
 
+    /// Lets a request without a client go on.
+    #[cold]
+    pub(crate) fn go_on_in_background(&self, number: u64) {
+        if let Self::Hosts(hosts) = self {
+            hosts.background.go_on(number);
+        }
+    }
+
+    /// Whether there are requests without a client.
+    pub(crate) fn has_background(&self) -> bool {
+        matches!(self, Self::Hosts(hosts) if hosts.background.is_busy())
+    }
+
     /// Closes connections with upstreams that were idle for too long.
     pub(crate) fn sweep_upstreams(&self, now_ms: u64) {
         if let Self::Hosts(hosts) = self {

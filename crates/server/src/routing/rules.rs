@@ -8,6 +8,7 @@ use crate::files::root::place::Place;
 use crate::http::client_address::TrustedProxies;
 use crate::http::pattern::Pattern;
 use crate::site::settings::SiteKind;
+use crate::upstream::cache::shared::SharedCache;
 use crate::upstream::common::Common;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub(crate) struct Rules {
     pub(crate) sites: Vec<SiteRules>,
     /// Equal ones are here once.
     pub(crate) upstreams: Vec<Arc<Common>>,
+    /// Equal ones are here once.
+    pub(crate) caches: Vec<Arc<SharedCache>>,
     /// Proxies whose word on the client's address counts.
     pub(crate) trusted: TrustedProxies,
 }

@@ -41,6 +41,8 @@ pub(crate) struct Said {
     pub(crate) auth: Option<Option<Arc<Auth>>>,
     /// None within = no limit.
     pub(crate) rate: Option<Option<Arc<Rate>>>,
+    /// Where responses of upstreams are kept: an index into [`super::rules::Rules::caches`]. None within = nowhere.
+    pub(crate) cache: Option<Option<usize>>,
 }
 
 impl Said {
@@ -91,6 +93,8 @@ pub(crate) struct Settings {
     pub(crate) auth: Option<Arc<Auth>>,
     /// Each of them counts a request.
     pub(crate) rates: Vec<Arc<Rate>>,
+    /// Where responses of upstreams are kept.
+    pub(crate) cache: Option<usize>,
 }
 
 impl Settings {
@@ -105,6 +109,7 @@ impl Settings {
             access: Vec::new(),
             auth: None,
             rates: Vec::new(),
+            cache: None,
         };
         let tables: Vec<&Said> = tables.collect();
         for said in &tables {
@@ -113,6 +118,7 @@ impl Settings {
                 settings.access = vec![Arc::clone(access)];
             }
             settings.auth = said.auth.clone().unwrap_or(settings.auth);
+            settings.cache = said.cache.unwrap_or(settings.cache);
             if let Some(rate) = &said.rate {
                 settings.rates = rate.iter().cloned().collect();
             }

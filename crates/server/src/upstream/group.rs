@@ -1,15 +1,12 @@
 //! An upstream as one loop has it: its servers, and the connections that are kept for the next requests.
 
 use crate::counters::upstream_counts::UpstreamCounts;
-use crate::exchange::application::{Begin, Caller, Handler, RequestHead};
 use crate::exchange::wakes::Address;
 use crate::http::client_address::ClientField;
-use crate::http::target::Target;
 use crate::io::epoll;
 use crate::upstream::address::{Reading, Resolved};
 use crate::upstream::balance::Balancer;
 use crate::upstream::common::Common;
-use crate::upstream::handler::Relay;
 use crate::upstream::http1::request::Believed;
 use crate::upstream::links::{Link, Links};
 use crate::upstream::probe::{PROBES_MAX, Probe};
@@ -204,34 +201,5 @@ impl Drop for Upstream {
     fn drop(&mut self) {
         let kept = self.idle.borrow().iter().map(VecDeque::len).sum();
         self.count_closed(kept);
-    }
-}
-
-impl Begin for Upstream {
-    fn begin(self: Rc<Self>, head: &RequestHead<'_>, caller: &Caller<'_>, is_whole: bool) -> Box<dyn Handler> {
-        Relay::begin(self, (head, head.target()), caller, is_whole)
-    }
-}
-
-/// The same for a request whose path stands for another one with the upstream.
-#[derive(Debug)]
-pub(crate) struct Elsewhere {
-    pub(crate) upstream: Rc<Upstream>,
-    pub(crate) target: Box<str>,
-}
-
-impl Begin for Elsewhere {
-    fn begin(self: Rc<Self>, head: &RequestHead<'_>, caller: &Caller<'_>, is_whole: bool) -> Box<dyn Handler> {
-        Relay::begin(Rc::clone(&self.upstream), (head, &self.target), caller, is_whole)
-    }
-}
-
-impl Upstream {
-    /// What begins the answer to a request for this path; with `is_other` it is not the one that the client has asked for.
-    pub(crate) fn entrance(self: &Rc<Self>, found: &Target<'_>, is_other: bool) -> Rc<dyn Begin> {
-        match self.common.target_for(found, is_other) {
-            Some(target) => Rc::new(Elsewhere { upstream: Rc::clone(self), target: target.into_boxed_str() }),
-            None => Rc::<Self>::clone(self),
-        }
     }
 }

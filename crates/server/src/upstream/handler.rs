@@ -722,12 +722,11 @@ fn take(
     if let Some(trouble) = trouble {
         return Err(trouble.into());
     }
-    match *answer {
-        Answer::Whole if reply.end_relayed() => Ok(()),
-        Answer::Whole => Err(Garbled::Cut.into()),
-        _ if bytes.is_empty() => Err(Garbled::Cut.into()),
-        _ => Ok(()),
-    }
+    let is_cut = match *answer {
+        Answer::Whole => !reply.end_relayed(),
+        _ => bytes.is_empty(),
+    };
+    if is_cut { Err(Garbled::Cut.into()) } else { Ok(()) }
 }
 
 /// Bytes of a line that a program writes to its log which are passed on.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// are never so many.
 pub(crate) const LINK_BIT: u64 = 1 << 31;
 /// What stands for a connection where a probe waits, and no client: the number that goes with it says which.
-pub(crate) const PROBE_TOKEN: u64 = LINK_BIT;
+pub(crate) const PROBE_TOKEN: u64 = LINK_BIT | 1;
 /// Bytes that are received at once: as many as a response may be given before its client has taken them.
 pub(crate) const RECEIVED_BYTES_MAX: usize = crate::exchange::reply::OFFERED_BYTES_MAX;
 
@@ -143,6 +143,11 @@ impl Links {
             self.has_stale.set(true);
         }
         user
+    }
+
+    /// Has a request go on in this round, or the next one.
+    pub(crate) fn wake(&self, address: Address) {
+        self.ready.borrow_mut().push(address);
     }
 
     /// Takes the requests that are to go on.

@@ -2,12 +2,17 @@
 
 pub(crate) mod address;
 mod attempt;
+pub(crate) mod background;
 pub(crate) mod balance;
 pub(crate) mod cache;
+pub(crate) mod cached;
+pub(crate) mod cached_hit;
 pub(crate) mod common;
 pub(crate) mod concurrency;
 pub(crate) mod context;
+mod entrance;
 pub(crate) mod fastcgi;
+mod fetching;
 mod gate;
 pub(crate) mod gateway;
 pub(crate) mod group;
@@ -18,6 +23,7 @@ pub(crate) mod links;
 mod message;
 mod owned_head;
 mod probe;
+mod probing;
 mod protocol;
 pub(crate) mod retry;
 pub(crate) mod scgi;

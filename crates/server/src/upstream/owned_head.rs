@@ -44,12 +44,35 @@ impl OwnedHead {
 
     /// Does something with the request, which is read again; None if it cannot be read.
     pub(crate) fn with<T>(&self, what: impl FnOnce(&Outgoing<'_>) -> T) -> Option<T> {
-        let bytes_max = self.text.len();
+        self.parse(&self.text, what)
+    }
+
+    /// The same without the fields of some names, in lower case, and with other lines of fields.
+    pub(crate) fn with_others<T>(
+        &self,
+        left_away: &[&str],
+        added: &[u8],
+        what: impl FnOnce(&Outgoing<'_>) -> T,
+    ) -> Option<T> {
+        let mut text = Vec::with_capacity(self.text.len() + added.len());
+        for line in self.text.split_inclusive(|byte| *byte == b'\n').filter(|line| *line != b"\r\n") {
+            let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+            if !left_away.iter().any(|own| name.eq_ignore_ascii_case(own.as_bytes())) {
+                text.extend_from_slice(line);
+            }
+        }
+        text.extend_from_slice(added);
+        text.extend_from_slice(b"\r\n");
+        self.parse(&text, what)
+    }
+
+    fn parse<T>(&self, text: &[u8], what: impl FnOnce(&Outgoing<'_>) -> T) -> Option<T> {
+        let bytes_max = text.len();
         let limits = Limits { head_bytes_max: bytes_max, target_bytes_max: bytes_max, ..Limits::default() };
         let mut request = Request::empty();
-        let Parsed::Complete(_) = parse::parse_into(&self.text, &limits, &mut request) else { return None };
+        let Parsed::Complete(_) = parse::parse_into(text, &limits, &mut request) else { return None };
         request.minor = self.minor;
-        request.all = AllFields::Head(&self.text);
+        request.all = AllFields::Head(text);
         let head = RequestHead { request: &request, client: self.client, peer: self.peer, is_secure: self.is_secure };
         let target = &*self.target;
         Some(what(&Outgoing { head, target, client: self.client, client_port: 0, local: None, user: None }))

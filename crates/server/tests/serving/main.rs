@@ -4,6 +4,7 @@
 mod application_faults;
 mod application_waits;
 mod applications;
+mod cached;
 mod clients;
 mod codec_swap;
 mod codings;

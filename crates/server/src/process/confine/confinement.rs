@@ -79,9 +79,12 @@ impl Confinement {
                         self.said.push(format!("connects with TCP ports {}", ports.join(" ")));
                     }
                 }
-                for (what, paths) in
-                    [("finds releases in", &paths.releases), ("reads", &read), ("writes in", &paths.write)]
-                {
+                for (what, paths) in [
+                    ("finds releases in", &paths.releases),
+                    ("reads", &read),
+                    ("writes in", &paths.write),
+                    ("keeps responses in", &paths.store),
+                ] {
                     if !paths.is_empty() {
                         self.said.push(format!("{what} {}", list(paths)));
                     }

@@ -22,6 +22,7 @@ const RULE_PATH_BENEATH: u32 = 1;
 const WRITE_FILE: u64 = 1 << 1;
 const READ_FILE: u64 = 1 << 2;
 const READ_DIR: u64 = 1 << 3;
+const REMOVE_DIR: u64 = 1 << 4;
 const REMOVE_FILE: u64 = 1 << 5;
 const MAKE_REG: u64 = 1 << 8;
 /// All rights of the first version; then what each later one knows in addition: moving files to other directories,
@@ -89,6 +90,7 @@ pub(super) fn restrict(paths: &Paths) -> io::Result<()> {
         (&paths.read, READ_FILE),
         (&paths.own, READ_FILE | READ_DIR),
         (&paths.write, WRITE_FILE | MAKE_REG | REMOVE_FILE),
+        (&paths.store, READ_FILE | READ_DIR | WRITE_FILE | MAKE_REG | REMOVE_FILE | REMOVE_DIR),
     ] {
         for path in paths {
             allow(&set, path, rights & ruleset.handled_access_fs)?;
@@ -141,12 +143,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let top = folder.path().to_owned();
         let at = move |name: &str| top.join(name);
-        for name in ["serve", "read", "write", "other"] {
+        for name in ["serve", "read", "write", "other", "store"] {
             std::fs::create_dir(at(name)).expect("creates");
             std::fs::write(at(name).join("file"), name).expect("writes");
         }
         let paths = Paths { serve: vec![at("serve")], read: vec![at("read")], ..Paths::default() };
-        let paths = Paths { write: vec![at("write")], ..paths };
+        let paths = Paths { write: vec![at("write")], store: vec![at("store")], ..paths };
+        std::fs::create_dir(at("store/folder")).expect("creates");
         // In a thread of its own, as there is no way back.
         let confined = move || {
             crate::process::confine::privileges::no_new_privileges()?;
@@ -162,6 +165,10 @@ mod tests {
             std::fs::rename(at("write/new"), at("write/old")).expect("it may");
             std::fs::remove_file(at("write/old")).expect("it may");
             assert!(std::fs::create_dir(at("write/directory")).is_err());
+            append("store/folder/new").expect("it may").write_all(b"x").expect("it may");
+            std::fs::rename(at("store/folder/new"), at("store/folder/old")).expect("it may");
+            assert!(reads("store/folder/old") && std::fs::create_dir(at("store/other")).is_err());
+            std::fs::remove_dir_all(at("store/folder")).expect("it may");
             let listening = std::net::TcpListener::bind("127.0.0.1:0");
             assert!(version()? < NET.0 || listening.is_err());
             io::Result::Ok(())

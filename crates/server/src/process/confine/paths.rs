@@ -43,6 +43,8 @@ pub(crate) struct Paths {
     pub(super) own: Vec<PathBuf>,
     /// Directories in which files are made, written and removed, or files that are written.
     pub(super) write: Vec<PathBuf>,
+    /// Directories in whose folders caches make, read and remove files.
+    pub(super) store: Vec<PathBuf>,
     pub(super) connects: Connects,
 }
 
@@ -53,6 +55,8 @@ impl Paths {
             Some(rules) => {
                 paths.serve.extend(rules.0.sites.iter().map(|site| site.how.root.clone()));
                 paths.connect(&rules.0.upstreams);
+                let disks = rules.0.caches.iter().filter_map(|cache| cache.rules.disk.as_ref());
+                paths.store.extend(disks.map(|disk| disk.directory.clone()));
             }
             None => paths.serve.push(options.root.clone()),
         }
@@ -79,7 +83,8 @@ impl Paths {
             let chosen = std::env::var_os("WEIR_ARM_DIR").map(PathBuf::from);
             paths.write.extend(chosen.into_iter().chain(ARM.map(PathBuf::from)));
         }
-        for list in [&mut paths.serve, &mut paths.releases, &mut paths.read, &mut paths.own, &mut paths.write] {
+        let Self { serve, releases, read, own, write, store, .. } = &mut paths;
+        for list in [serve, releases, read, own, write, store] {
             // What is not there cannot be named to the kernel; links are followed anyhow.
             *list = list.iter().filter_map(|path| path.canonicalize().ok()).collect();
             list.sort();
@@ -173,7 +178,15 @@ mod tests {
         let (read, own) = (vec![at("archive"), at("live")], Vec::new());
         let releases = vec![folder.path().canonicalize().expect("it is there")];
         let serve = vec![at("www")];
-        let expected = Paths { serve, releases, read, own, write: vec![at("log")], connects: Connects::Nowhere };
+        let expected = Paths {
+            serve,
+            releases,
+            read,
+            own,
+            write: vec![at("log")],
+            store: Vec::new(),
+            connects: Connects::Nowhere,
+        };
         assert_eq!(paths, expected);
         options.access_log = Some(AccessLog::new(LogTarget::File("/dev/null".into())));
         options.certificates.clear();

@@ -2,11 +2,12 @@
 
 use super::history::History;
 use crate::http::limits::Limits;
-use crate::http::request::{Head, Method};
+use crate::http::request::{Head, Method, Request};
 use crate::http::{parse, query};
 use crate::telemetry::admin::address::AdminToken;
 use crate::telemetry::admin::metrics;
 use crate::telemetry::admin::reloads::Asked;
+use crate::telemetry::admin::response_cache::Purge;
 use crate::telemetry::admin::status::View;
 use std::net::IpAddr;
 
@@ -35,6 +36,7 @@ pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, hist
         _ if !is_page && token.is_some_and(|token| !token.lets_in(request.authorization)) => {
             plain(401, "the token is missing or wrong: Authorization: Bearer TOKEN\n", head_only)
         }
+        "/purge" => purge(&request, view),
         _ if !matches!(request.method, Method::Get | Method::Head) => plain(405, "only GET and HEAD\n", head_only),
         "/" => reply(200, "text/html; charset=utf-8", PAGE_FIELDS, PAGE, head_only),
         "/metrics" => {
@@ -72,6 +74,23 @@ fn explain(target: &str, view: &View, head_only: bool) -> Vec<u8> {
     }
 }
 
+/// Has caches forget responses. A page of others cannot ask for it: over TCP that needs the token, and no page reaches a
+/// Unix socket.
+fn purge(request: &Request<'_>, view: &View) -> Vec<u8> {
+    const HOW: &str = "write POST /purge?url=URL, prefix=URL or tag=TAG, percent-encoded\n";
+    if request.method_text != "POST" {
+        return plain(405, HOW, request.method == Method::Head);
+    }
+    let query = request.target.split_once('?').map_or("", |(_, query)| query);
+    match Purge::read(query) {
+        Some(what) => {
+            let purged = view.reloads.purge(&what);
+            reply(200, "application/json", "", &format!("{{\"purged\":{purged}}}\n"), false)
+        }
+        None => plain(400, HOW, false),
+    }
+}
+
 /// Whether a name is one that no page of others can have: a name of theirs may be led to this machine, and their page
 /// would then be let in as one of ours.
 fn is_local_name(host: Option<&[u8]>) -> bool {
@@ -88,7 +107,11 @@ fn plain(status: u16, text: &str, head_only: bool) -> Vec<u8> {
 
 fn reply(status: u16, content_type: &str, fields: &str, text: &str, head_only: bool) -> Vec<u8> {
     let challenge = if status == 401 { "WWW-Authenticate: Bearer\r\n" } else { "" };
-    let allow = if status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
+    let allow = match status {
+        405 if text.contains("POST") => "Allow: POST\r\n",
+        405 => "Allow: GET, HEAD\r\n",
+        _ => "",
+    };
     let head = format!(
         "HTTP/1.1 {status} {}\r\nServer: weir\r\n{challenge}{allow}{fields}Content-Type: {content_type}\r\n\
          Content-Length: {}\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\

@@ -1,6 +1,7 @@
 //! The status in the text format of Prometheus (0.0.4): in base units, with one family for values that can be added up
 //! or compared.
 
+use super::response_cache::ResponseCaches;
 use super::status::{CLASSES, Status};
 use crate::counters::upstream_counts::UpstreamReading;
 use weir_exposition::{Families, Kind};
@@ -27,6 +28,9 @@ pub(super) fn text(status: &Status) -> String {
     encrypted(&mut out, status);
     applications(&mut out, status);
     cache(&mut out, status);
+    if let Some(caches) = &status.response_cache {
+        response_cache(&mut out, caches);
+    }
     adaptation(&mut out, status);
     if let Some(log) = &status.log {
         let lines = [("written", log.lines), ("dropped", log.dropped)];
@@ -188,6 +192,30 @@ fn cache(out: &mut Families, status: &Status) {
     ] {
         out.one(name, Counter, help, count);
     }
+}
+
+fn response_cache(out: &mut Families, caches: &ResponseCaches) {
+    use Kind::{Counter, Gauge};
+    let requests =
+        [("hit", caches.hits), ("stale", caches.stale), ("miss", caches.misses), ("bypass", caches.bypassed)];
+    let help = "Requests for upstreams behind a cache, by what it had.";
+    out.by("weir_response_cache_requests_total", Counter, help, "result", &requests);
+    for (name, help, count) in [
+        ("weir_response_cache_collapsed_total", "Misses that waited for another one.", caches.collapsed),
+        ("weir_response_cache_stored_total", "Responses that were stored.", caches.stored),
+        ("weir_response_cache_freshened_total", "Stored responses that a 304 freshened.", caches.freshened),
+        ("weir_response_cache_evictions_total", "Stored responses that went for want of room.", caches.evictions),
+        ("weir_response_cache_invalidated_total", "Stored responses that became invalid.", caches.invalidated),
+        ("weir_response_cache_no_room_total", "Responses that were not stored for want of room.", caches.no_room),
+        ("weir_response_cache_disk_errors_total", "Responses that were lost as the disk failed.", caches.disk_errors),
+    ] {
+        out.one(name, Counter, help, count);
+    }
+    out.one("weir_response_cache_entries", Gauge, "Stored responses.", caches.entries);
+    let bytes = [("memory", caches.memory_bytes), ("disk", caches.disk_bytes)];
+    out.by("weir_response_cache_bytes", Gauge, "Bytes of stored responses.", "place", &bytes);
+    let bytes_max = [("memory", caches.memory_bytes_max), ("disk", caches.disk_bytes_max)];
+    out.by("weir_response_cache_limit_bytes", Gauge, "As many as there may be.", "place", &bytes_max);
 }
 
 fn adaptation(out: &mut Families, status: &Status) {

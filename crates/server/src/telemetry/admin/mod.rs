@@ -9,6 +9,7 @@ mod history;
 mod metrics;
 mod process;
 pub(crate) mod reloads;
+pub(crate) mod response_cache;
 mod status;
 mod teller;
 mod visitors;

@@ -1,5 +1,6 @@
 //! What the admin page asks of the part that reloads the configuration.
 
+use super::response_cache::{Purge, ResponseCaches};
 use crate::counters::upstream_counts::UpstreamReading;
 use crate::policy::throttle::Throttle;
 use std::net::IpAddr;
@@ -14,6 +15,10 @@ pub(crate) trait Reloading: std::fmt::Debug + Send + Sync {
     fn throttles(&self) -> Vec<Throttle>;
     /// The upstreams, as they are asked now.
     fn upstreams(&self) -> Vec<UpstreamReading>;
+    /// What caches of upstreams' responses have done, and have.
+    fn response_caches(&self) -> ResponseCaches;
+    /// Has these caches forget responses; how many they were.
+    fn purge(&self, what: &Purge) -> usize;
 }
 
 /// A request that is to be explained.

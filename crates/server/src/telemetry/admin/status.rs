@@ -4,12 +4,13 @@
 use super::adaptation::Adaptation;
 use super::process::{Process, Usage};
 use super::reloads::Reloading;
+use super::response_cache::ResponseCaches;
 use crate::certificates::Keys;
 use crate::certificates::challenges::{Challenges, ObtainedStatus};
-use crate::counters::Counters;
-use crate::counters::census::State;
+use crate::counters::census::{Census, State};
 use crate::counters::host_counts::HostTable;
 use crate::counters::upstream_counts::UpstreamReading;
+use crate::counters::{Counters, Counts};
 use crate::io::open::Open;
 use crate::policy::link_prior::Priors;
 use crate::policy::throttle::Throttles;
@@ -66,6 +67,8 @@ pub(super) struct Status {
     pub(super) http3: Http3,
     pub(super) applications: Applications,
     pub(super) cache: Cache,
+    /// None without a cache of upstreams' responses.
+    pub(super) response_cache: Option<ResponseCaches>,
     pub(super) log: Option<Log>,
     /// Requests told as business transactions; none if none are.
     pub(super) arm_told: Option<u64>,
@@ -311,20 +314,8 @@ impl View {
                 failed: counts.applications_failed,
                 cancelled: counts.applications_cancelled,
             },
-            cache: Cache {
-                hits: counts.cache_hits,
-                misses: counts.cache_misses,
-                fills: counts.cache_fills,
-                evictions: counts.cache_evictions,
-                stale: counts.cache_stale,
-                bytes: census.cache_bytes,
-                bytes_max: self.cache_bytes_max,
-                entries: census.cache_entries,
-                forms_refused: counts.forms_refused,
-                watch_events: counts.watch_events,
-                watch_overflows: counts.watch_overflows,
-                watches_refused: counts.watches_refused,
-            },
+            cache: Cache::of(&counts, &census, self.cache_bytes_max),
+            response_cache: Some(self.reloads.response_caches()).filter(|caches| caches.caches > 0),
             log: self.has_log.then_some(Log { lines: counts.log_lines, dropped: counts.log_dropped }),
             arm_told: self.has_arm.then_some(counts.arm_told),
             adaptation: Adaptation::of(
@@ -345,6 +336,25 @@ impl View {
             hosts: self.hosts.read().into_iter().map(host).collect(),
             upstreams: self.reloads.upstreams(),
             process: self.process.usage(),
+        }
+    }
+}
+
+impl Cache {
+    fn of(counts: &Counts, census: &Census, bytes_max: u64) -> Self {
+        Self {
+            hits: counts.cache_hits,
+            misses: counts.cache_misses,
+            fills: counts.cache_fills,
+            evictions: counts.cache_evictions,
+            stale: counts.cache_stale,
+            bytes: census.cache_bytes,
+            bytes_max,
+            entries: census.cache_entries,
+            forms_refused: counts.forms_refused,
+            watch_events: counts.watch_events,
+            watch_overflows: counts.watch_overflows,
+            watches_refused: counts.watches_refused,
         }
     }
 }

@@ -5,6 +5,7 @@ use super::freshness::Now;
 use super::stored::{Body, Stored};
 use super::validators::{Conditions, push_line};
 use crate::http::range::{self, Ranges};
+use crate::upstream::http1::digits::decimal;
 use foldhash::fast::RandomState;
 use std::fs::File;
 use std::hash::BuildHasher as _;
@@ -86,6 +87,11 @@ impl Answer {
         Ok(Self { stored, file, form, how, age_s, left_s })
     }
 
+    /// Whether its fields say what has made it.
+    pub(crate) fn names_server(&self) -> bool {
+        self.stored.names_server
+    }
+
     pub(crate) fn status(&self) -> u16 {
         match self.form {
             Form::Whole => self.stored.status,
@@ -123,7 +129,9 @@ impl Answer {
                 write!(into, "Content-Range: bytes */{size}\r\n")
             }
         };
-        let _ = write!(into, "Age: {}\r\nCache-Status: weir; ", self.age_s);
+        into.extend_from_slice(b"Age: ");
+        decimal(self.age_s, into);
+        into.extend_from_slice(b"\r\nCache-Status: weir; ");
         let _ = match self.how {
             How::Hit => into.write_all(b"hit"),
             How::Validated => into.write_all(b"fwd=stale; fwd-status=304"),
@@ -131,7 +139,9 @@ impl Answer {
             How::OnError(None) => into.write_all(b"fwd=stale; detail=unreachable"),
             How::OnError(Some(status)) => write!(into, "fwd=stale; fwd-status={status}"),
         };
-        let _ = write!(into, "; ttl={}\r\n", self.left_s);
+        into.extend_from_slice(if self.left_s < 0 { b"; ttl=-" } else { b"; ttl=" });
+        decimal(self.left_s.unsigned_abs(), into);
+        into.extend_from_slice(b"\r\n");
     }
 
     fn write_others(&self, into: &mut Vec<u8>, without: &[&[u8]]) {

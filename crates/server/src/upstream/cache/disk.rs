@@ -12,8 +12,8 @@ use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The beginning of the name of each folder that belongs to a server; nothing else in the directory is touched.
 const FOLDER: &str = "weir-cache-";
@@ -28,12 +28,14 @@ pub(crate) struct Disk {
     folder: PathBuf,
     pub(crate) meter: Arc<Meter>,
     next: AtomicU64,
+    /// Of servers that have ended.
+    left_over: Mutex<Vec<LeftOver>>,
     /// Held as long as this server runs.
     _lock: File,
 }
 
 impl Disk {
-    /// Makes a folder for this server, and has the folders of servers that have ended removed.
+    /// Makes a folder for this server, and finds those of servers that have ended.
     ///
     /// # Errors
     ///
@@ -57,11 +59,21 @@ impl Disk {
         for name in 0..SPREAD {
             fs::create_dir(folder.join(format!("{name:02x}")))?;
         }
-        let (directory, own) = (rules.directory.clone(), folder.clone());
-        std::thread::Builder::new()
-            .name("cache-cleaning".to_owned())
-            .spawn(move || remove_left_over(&directory, &own))?;
-        Ok(Self { folder, meter: Meter::new(rules.bytes), next: AtomicU64::new(0), _lock: lock })
+        let left_over = Mutex::new(left_over(&rules.directory, &folder));
+        Ok(Self { folder, meter: Meter::new(rules.bytes), next: AtomicU64::new(0), left_over, _lock: lock })
+    }
+
+    /// Has the folders of servers that have ended removed, in a thread. A server that confines itself does so first.
+    ///
+    /// # Errors
+    ///
+    /// The thread cannot be started.
+    pub(crate) fn clean(&self) -> io::Result<()> {
+        let folders = std::mem::take(&mut *self.left_over.lock().unwrap_or_else(PoisonError::into_inner));
+        if folders.is_empty() {
+            return Ok(());
+        }
+        std::thread::Builder::new().name("cache-cleaning".to_owned()).spawn(move || remove(folders)).map(drop)
     }
 
     /// Begins a file.
@@ -90,27 +102,45 @@ fn try_lock(file: &File) -> bool {
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
 }
 
-/// Removes the folders of servers that have ended. One without a lock file is just being made, or half removed: it goes
+/// Removes folders, and then lets go of their locks.
+fn remove(folders: Vec<LeftOver>) {
+    for left_over in folders {
+        let _ = fs::remove_dir_all(&left_over.folder);
+    }
+}
+
+/// A folder of a server that has ended.
+#[derive(Debug)]
+struct LeftOver {
+    folder: PathBuf,
+    /// Held, so that no other server removes it as well.
+    _lock: Option<File>,
+}
+
+/// The folders of servers that have ended. One without a lock file is just being made, or half removed: it goes
 /// only if it has been so for a minute.
-fn remove_left_over(directory: &Path, own: &Path) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
+fn left_over(directory: &Path, own: &Path) -> Vec<LeftOver> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir(directory) else { return found };
     for entry in entries.flatten() {
         let path = entry.path();
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(FOLDER));
         if !is_ours || path == own || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        let is_left_over = match File::open(path.join(LOCK)) {
-            Ok(lock) => try_lock(&lock),
-            Err(_) => entry
+        let lock = File::open(path.join(LOCK)).ok();
+        let is_left_over = match &lock {
+            Some(lock) => try_lock(lock),
+            None => entry
                 .metadata()
                 .and_then(|metadata| metadata.modified())
                 .is_ok_and(|at| at.elapsed().is_ok_and(|since| since > std::time::Duration::from_secs(60))),
         };
         if is_left_over {
-            let _ = fs::remove_dir_all(&path);
+            found.push(LeftOver { folder: path, _lock: lock });
         }
     }
+    found
 }
 
 /// What becomes of a file that is being written.
@@ -260,7 +290,7 @@ mod tests {
             fs::write(path.join(LOCK), "").expect("a file");
         }
         let own = folder.path().join("weir-cache-none");
-        remove_left_over(folder.path(), &own);
+        remove(left_over(folder.path(), &own));
         assert!(running.folder.exists() && others.exists() && !ended.exists());
         let path = running.folder.clone();
         drop(running);

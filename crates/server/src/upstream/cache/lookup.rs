@@ -8,13 +8,14 @@ use super::freshness::{Authorization, Now, RequestControl, Reuse, Validation};
 use super::key::{self, write_selecting};
 use super::rules::{CacheRules, RequestDirectives};
 use super::store::{Cache, Found, OwnHash, count};
-use super::stored::Stored;
+use super::stored::{Body, Stored};
 use super::validators::{Conditions, push_line};
 use crate::exchange::application::{RequestHead, Wake};
 use crate::http::framing::Framing;
 use crate::http::request::{AllFields, Method};
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Keys that a loop remembers the stored response of; it forgets all of them when there are more.
@@ -68,10 +69,8 @@ pub(crate) struct Front {
     known: HashMap<u64, Weak<Stored>, BuildHasherDefault<OwnHash>>,
     key: Vec<u8>,
     selecting: Vec<u8>,
-    /// Requests that were answered from the cache on this loop.
-    pub(crate) hits: u64,
-    /// Requests for GET and HEAD that were not.
-    pub(crate) misses: u64,
+    /// Requests that fresh responses have answered on this loop, which alone writes it.
+    hits: Arc<AtomicU64>,
 }
 
 /// What a request says to the cache.
@@ -163,7 +162,43 @@ fn has_cookie(value: &[u8], names: &[String]) -> bool {
 impl Front {
     pub(crate) fn new(cache: Arc<Cache>) -> Self {
         let known = HashMap::default();
-        Self { cache, known, key: Vec::new(), selecting: Vec::new(), hits: 0, misses: 0 }
+        let hits = cache.add_loop();
+        Self { cache, known, key: Vec::new(), selecting: Vec::new(), hits }
+    }
+
+    /// Whether it is of this cache, so that a reload leaves it as it is.
+    pub(crate) fn is_of(&self, cache: &Arc<Cache>) -> bool {
+        Arc::ptr_eq(&self.cache, cache)
+    }
+
+    fn count_hit(&self) {
+        self.hits.store(self.hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// The answer to a request without conditions, if all of a fresh response with 200 is in memory, of at most so many
+    /// bytes. This is the short way of most requests; all others take that of [`Self::lookup`].
+    pub(crate) fn hit(&mut self, head: &RequestHead<'_>, bytes_max: u64, now: Now) -> Option<Answer> {
+        let method = match head.request.method {
+            Method::Get => FetchMethod::Get,
+            Method::Head => FetchMethod::Head,
+            Method::Options | Method::Other => return None,
+        };
+        let host = head.request.host.filter(|_| !head.request.is_conditional)?;
+        let asked = Asked::read(head, method, &self.cache.rules);
+        if asked.passage == Passage::Bypassed || asked.control.authorization == Authorization::Present {
+            return None;
+        }
+        key::write(&mut self.key, head.is_secure, host, head.request.target, &self.cache.rules.query);
+        let hash = self.cache.hash(&self.key);
+        let Found::Selected(stored) = self.find(hash, head) else { return None };
+        let is_small = matches!(stored.body, Body::Memory(_)) && stored.body.bytes() <= bytes_max;
+        let is_fresh = stored.freshness.reuse(&asked.control.control, now) == Reuse::Fresh;
+        if !is_small || !is_fresh || stored.status != 200 {
+            return None;
+        }
+        stored.life.add_use();
+        self.count_hit();
+        Answer::new(stored, &Conditions::default(), How::Hit, now).ok()
     }
 
     /// Looks a request up. The wake is that of its handler.
@@ -173,13 +208,20 @@ impl Front {
             Method::Head => FetchMethod::Head,
             Method::Options | Method::Other => {
                 let invalidation = self.invalidation(head);
+                count(&self.cache.counts.bypassed, 1);
                 return Lookup::Bypass { why: Bypass::Method, invalidation };
             }
         };
         let asked = Asked::read(head, method, &self.cache.rules);
         let lookup = self.look_up(head, &asked, wake, now);
         let is_hit = matches!(lookup, Lookup::Hit(_) | Lookup::Stale { .. });
-        *(if is_hit { &mut self.hits } else { &mut self.misses }) += 1;
+        let counts = &self.cache.counts;
+        match &lookup {
+            Lookup::Hit(_) => self.count_hit(),
+            Lookup::Stale { .. } => count(&counts.stale, 1),
+            Lookup::Bypass { .. } => count(&counts.bypassed, 1),
+            Lookup::Fetch(_) | Lookup::Wait(_) | Lookup::OnlyIfCached504 => count(&counts.misses, 1),
+        }
         let is_stored_only = asked.control.control.flags.has(Flags::ONLY_IF_CACHED);
         if is_stored_only && !is_hit { Lookup::OnlyIfCached504 } else { lookup }
     }

@@ -4,8 +4,6 @@
 //! `store` keeps, `collapse` makes one request of many, and `lookup` and `fetch` are what a handler drives. No module
 //! reads a clock or a socket.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "wired by the handler"))]
-
 pub(crate) mod answer;
 pub(crate) mod collapse;
 pub(crate) mod control;
@@ -17,6 +15,7 @@ pub(crate) mod key;
 pub(crate) mod lookup;
 pub(crate) mod meter;
 pub(crate) mod rules;
+pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod stored;
 #[cfg(test)]

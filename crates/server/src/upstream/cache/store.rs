@@ -8,7 +8,7 @@ use super::freshness::{Freshness, Now};
 use super::key::{self, Selecting};
 use super::meter::{Hold, Meter};
 use super::rules::CacheRules;
-use super::stored::{Body, Life, Stored, head_bytes};
+use super::stored::{Body, Life, Stored, head_bytes, names_server};
 use super::uncacheable::Uncacheable;
 use super::writing::Places;
 use foldhash::fast::RandomState;
@@ -46,6 +46,12 @@ pub(crate) struct CacheCounts {
     pub(crate) disk_errors: AtomicU64,
     /// Requests that waited for the response to another one.
     pub(crate) collapsed: AtomicU64,
+    /// Requests that a stale response answered while the upstream was asked, or as the client takes one.
+    pub(crate) stale: AtomicU64,
+    /// Requests for which the upstream was asked.
+    pub(crate) misses: AtomicU64,
+    /// Requests that the cache has no part in.
+    pub(crate) bypassed: AtomicU64,
 }
 
 pub(crate) fn count(counter: &AtomicU64, more: usize) {
@@ -60,6 +66,8 @@ pub(crate) struct Cache {
     pub(crate) flights: Flights,
     pub(crate) uncacheable: Uncacheable,
     pub(crate) counts: CacheCounts,
+    /// Requests that fresh responses answered: a count of each loop, so that no two write to the same.
+    hits: Mutex<Vec<Arc<AtomicU64>>>,
     shards: Box<[Mutex<Shard>]>,
     generations: Box<[AtomicU32]>,
     /// Keyed at random, so that no client chooses where its requests go.
@@ -139,11 +147,34 @@ impl Cache {
             flights: Flights::default(),
             uncacheable: Uncacheable::default(),
             counts: CacheCounts::default(),
+            hits: Mutex::default(),
             shards: (0..shards).map(|_| Mutex::new(shard())).collect(),
             generations: (0..GENERATIONS).map(|_| AtomicU32::new(0)).collect(),
             hasher: RandomState::default(),
             rules,
         })
+    }
+
+    /// A count of hits for one more loop.
+    pub(crate) fn add_loop(&self) -> Arc<AtomicU64> {
+        let hits = Arc::default();
+        self.hits.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&hits));
+        hits
+    }
+
+    /// Requests that fresh responses have answered.
+    pub(crate) fn hits(&self) -> u64 {
+        let hits = self.hits.lock().unwrap_or_else(PoisonError::into_inner);
+        hits.iter().map(|hits| hits.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Has the files removed that servers have left which have ended; in a thread.
+    ///
+    /// # Errors
+    ///
+    /// The thread cannot be started.
+    pub(crate) fn clean(&self) -> io::Result<()> {
+        self.places.disk.as_ref().map_or(Ok(()), Disk::clean)
     }
 
     pub(crate) fn hash(&self, bytes: &[u8]) -> u64 {
@@ -187,6 +218,7 @@ impl Cache {
             key: new.key,
             selecting,
             status: new.status,
+            names_server: names_server(&fields),
             fields,
             body: new.body,
             freshness: new.freshness,

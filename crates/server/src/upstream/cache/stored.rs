@@ -1,5 +1,6 @@
 //! A stored response.
 
+use super::control::lines;
 use super::disk::DiskBody;
 use super::freshness::Freshness;
 use super::key::Selecting;
@@ -44,6 +45,8 @@ pub(crate) struct Stored {
     pub(crate) key: Arc<[u8]>,
     pub(crate) selecting: Selecting,
     pub(crate) status: u16,
+    /// Whether its fields say what has made it.
+    pub(crate) names_server: bool,
     /// Lines of fields, with Date and without Age.
     pub(crate) fields: Box<[u8]>,
     pub(crate) body: Body,
@@ -105,6 +108,7 @@ impl Stored {
             key: Arc::clone(&old.key),
             selecting: old.selecting.clone(),
             status: old.status,
+            names_server: names_server(&fields),
             fields: fields.into(),
             body: old.body.clone(),
             freshness,
@@ -122,6 +126,11 @@ impl Stored {
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.head_bytes() + if let Body::Memory(body) = &self.body { body.bytes.len() as u64 } else { 0 }
     }
+}
+
+/// Whether lines of fields have Server.
+pub(crate) fn names_server(fields: &[u8]) -> bool {
+    lines(fields).any(|(name, _)| name.eq_ignore_ascii_case(b"server"))
 }
 
 /// Bytes of memory that a stored response takes without its body.

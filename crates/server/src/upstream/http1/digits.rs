@@ -7,7 +7,7 @@ use std::net::IpAddr;
 const DECIMALS_MAX: usize = 20;
 const HEXADECIMALS_MAX: usize = 16;
 
-pub(super) fn decimal(mut number: u64, out: &mut Vec<u8>) {
+pub(crate) fn decimal(mut number: u64, out: &mut Vec<u8>) {
     let (mut digits, mut at) = ([0; DECIMALS_MAX], DECIMALS_MAX);
     loop {
         at -= 1;

@@ -1,7 +1,7 @@
 //! HTTP/1.1 towards upstreams (RFC 9110, RFC 9112): requests are written, responses are read; no socket.
 
 pub(crate) mod chunks;
-mod digits;
+pub(crate) mod digits;
 mod forwarding;
 mod names;
 #[cfg(test)]
