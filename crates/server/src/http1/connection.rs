@@ -22,7 +22,7 @@ use crate::http::{parse, preface};
 use crate::io::epoll::Readiness;
 use crate::loop_state::{BATCH_MAX, LoopState, refuse_full};
 use crate::policy::client_peer::{ClientPeer, Leased};
-use crate::policy::throttle::{Asker, Gate};
+use crate::policy::throttle::{Asker, Gate, Throttles};
 use crate::telemetry::arm_requests::Received;
 use crate::transport::{Lane, Staging, Transport};
 use std::io;
@@ -414,17 +414,10 @@ impl Connection {
                     break;
                 }
                 Parsed::Complete(head_bytes) => {
-                    let socket = Some(self.transport.fd());
-                    let is_secure = self.transport.is_secure();
-                    let peer =
-                        ClientPeer { client: self.peer.ip(), connection: self.number, socket, is_secure, leased: None };
-                    let peer = router.seen(&request, peer);
-                    let is_told = peer.client != self.peer.ip();
+                    let peer = router.seen(&request, self.client_peer());
                     let asker = Asker { connection: self.number, stream: None };
-                    let gate = match throttles {
-                        Some(throttles) => throttles.ask(&request, asker, clock.now_ms, counts),
-                        None => Gate::Open(None),
-                    };
+                    let ask = |all: &mut Throttles| all.ask(&request, asker, clock.now_ms, counts);
+                    let gate = throttles.as_mut().map_or(Gate::Open(None), ask);
                     if matches!(gate, Gate::Wait) {
                         // The bound says how long.
                         (self.saved_for, self.deadline_ms) = (SavedFor::Bound, u64::MAX);
@@ -447,9 +440,8 @@ impl Connection {
                         if let Gate::Open(place @ Some(_)) = gate {
                             exchange.record.place = place;
                         }
-                        let leased = if is_told { None } else { Some(&self.leased) };
-                        let peer = ClientPeer { leased, ..peer };
-                        router.respond(&request, &peer, persistence, clock, counts, exchange);
+                        let leased = (peer.client == self.peer.ip()).then_some(&self.leased);
+                        router.respond(&request, &ClientPeer { leased, ..peer }, persistence, clock, counts, exchange);
                         exchange.join_small();
                     }
                     if exchange.status != 0 && std::mem::take(&mut self.owes_alt_svc) {
@@ -502,6 +494,18 @@ impl Connection {
         }
         self.update_phase(is_new, state);
         Ok(())
+    }
+
+    /// The client, as its socket tells of it.
+    #[inline]
+    fn client_peer(&self) -> ClientPeer<'static> {
+        ClientPeer {
+            client: self.peer.ip(),
+            connection: self.number,
+            socket: Some(self.transport.fd()),
+            is_secure: self.transport.is_secure(),
+            leased: None,
+        }
     }
 
     /// Keeps input that ends within a head, unless no more of it can make one: parsing from the start again for each byte

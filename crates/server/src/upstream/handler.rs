@@ -662,14 +662,14 @@ fn take(
     protocol: &mut Protocol,
     Taking { answer, interims, reply, upstream, attempt, by: (key, is_secure), may_retry }: Taking<'_>,
 ) -> Result<(), Trouble> {
-    if *answer == Answer::Awaited && bytes.is_empty() {
-        return Err(Trouble::Closed);
-    }
-    let (mut trouble, mut answered, mut log) = (None, None, Vec::new());
-    let protocol_is_extended = protocol.is_extended();
-    if *answer == Answer::Awaited && !bytes.is_empty() {
+    if *answer == Answer::Awaited {
+        if bytes.is_empty() {
+            return Err(Trouble::Closed);
+        }
         *answer = Answer::Begun;
     }
+    let (mut trouble, mut answered, mut log) = (None, None, Vec::new());
+    let is_extended = protocol.is_extended();
     let mut say = |said: Said<'_>| match said {
         Said::Interim { status, fields } => {
             *interims += 1;
@@ -679,7 +679,7 @@ fn take(
                 reply.interim(status, fields);
             }
         }
-        Said::Head(head) if (200..300).contains(&head.status) && protocol_is_extended => {
+        Said::Head(head) if is_extended && (200..300).contains(&head.status) => {
             // The client would take it for a tunnel (RFC 8441 section 5).
             trouble = Some(Garbled::Head("it does not change the protocol, and refuses that with no error"));
         }
@@ -708,11 +708,7 @@ fn take(
         Said::Instead(_) => trouble = Some(Garbled::Head("it hands the request over, which this server cannot do yet")),
         Said::End => *answer = Answer::Whole,
     };
-    if bytes.is_empty() {
-        protocol.end_of_input(&mut say)?;
-    } else {
-        protocol.read(bytes, &mut say)?;
-    }
+    protocol.take(bytes, &mut say)?;
     if !log.is_empty() {
         tell_log(&log, upstream);
     }

@@ -149,6 +149,15 @@ impl Protocol {
         }
     }
 
+    /// Reads bytes of the response; none are the end of what the upstream sends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`] and [`Self::end_of_input`].
+    pub(crate) fn take(&mut self, input: &[u8], say: &mut impl FnMut(Said<'_>)) -> Result<(), Garbled> {
+        if input.is_empty() { self.end_of_input(say) } else { self.read(input, say).map(drop) }
+    }
+
     /// Reads bytes of the response.
     ///
     /// # Errors
