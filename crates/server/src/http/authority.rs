@@ -25,7 +25,7 @@ const OF_NAMES: [bool; 256] = {
 const LARGEST_PORT: &[u8] = b"65535";
 
 /// Whether the value is a host and perhaps a port; it may be empty (RFC 9110 section 7.2), and a port alone is none.
-#[inline]
+#[inline(always)]
 pub(crate) fn is_host(value: &[u8]) -> bool {
     match name_bytes(value) {
         bytes if bytes == value.len() => true,
@@ -35,7 +35,7 @@ pub(crate) fn is_host(value: &[u8]) -> bool {
 }
 
 /// Bytes of the name at the beginning. It is looked at four bytes at a time, as every request has one.
-#[inline]
+#[inline(always)]
 fn name_bytes(value: &[u8]) -> usize {
     let is_of_name = |&byte: &u8| OF_NAMES[usize::from(byte)];
     let fours = value.chunks_exact(4).take_while(|four| four.iter().fold(true, |all, byte| all & is_of_name(byte)));

@@ -414,7 +414,8 @@ impl Connection {
                     break;
                 }
                 Parsed::Complete(head_bytes) => {
-                    let peer = router.seen(&request, self.client_peer());
+                    let mut peer = self.client_peer();
+                    router.see(&request, &mut peer);
                     let asker = Asker { connection: self.number, stream: None };
                     let ask = |all: &mut Throttles| all.ask(&request, asker, clock.now_ms, counts);
                     let gate = throttles.as_mut().map_or(Gate::Open(None), ask);
@@ -440,8 +441,8 @@ impl Connection {
                         if let Gate::Open(place @ Some(_)) = gate {
                             exchange.record.place = place;
                         }
-                        let leased = (peer.client == self.peer.ip()).then_some(&self.leased);
-                        router.respond(&request, &ClientPeer { leased, ..peer }, persistence, clock, counts, exchange);
+                        peer.leased = (peer.client == self.peer.ip()).then_some(&self.leased);
+                        router.respond(&request, &peer, persistence, clock, counts, exchange);
                         exchange.join_small();
                     }
                     if exchange.status != 0 && std::mem::take(&mut self.owes_alt_svc) {
@@ -459,7 +460,12 @@ impl Connection {
                     }
                     batch += 1;
                     if exchange.is_awaited() {
-                        self.begin_application((&request, &peer), exchange, (applications, *stopping), at < filled);
+                        self.begin_application(
+                            (&request, &peer.alone()),
+                            exchange,
+                            (applications, *stopping),
+                            at < filled,
+                        );
                         break;
                     }
                 }

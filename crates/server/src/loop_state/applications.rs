@@ -21,7 +21,8 @@ pub(crate) fn begin(
 ) {
     let patience_ms = state.applications.patience_ms;
     let manner = Manner { minor: request.minor, persistence: Persistence::Stays, patience_ms };
-    let seen = state.router.seen(request, *peer);
+    let mut seen = *peer;
+    state.router.see(request, &mut seen);
     let head = RequestHead { request, client: seen.client, peer: peer.client, is_secure: seen.is_secure };
     if let Some(streamed) = exchange.streamed() {
         early.into_iter().for_each(|early| streamed.body.take_over(*early));

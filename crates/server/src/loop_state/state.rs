@@ -215,7 +215,8 @@ impl LoopState {
     ) -> bool {
         let Self { router, clock, log, arm, counters, index, throttles, .. } = self;
         let counts = &counters.0[*index];
-        let seen = router.seen(request, *peer);
+        let mut seen = *peer;
+        router.see(request, &mut seen);
         let (peer, address) = (&seen, seen.address(address));
         static_probe!("route");
         let asker = Asker { connection: peer.connection, stream: Some(stream) };

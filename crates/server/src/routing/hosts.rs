@@ -162,12 +162,11 @@ impl Hosts {
     /// The client of a request that may have come by a trusted proxy. What its connection was advised is not for it, as
     /// requests of other clients come over the same one.
     #[cold]
-    pub(super) fn seen<'a>(&self, request: &Request<'_>, peer: ClientPeer<'a>) -> ClientPeer<'a> {
-        if !self.rules.trusted.holds(peer.client) {
-            return peer;
+    pub(super) fn see(&self, request: &Request<'_>, peer: &mut ClientPeer<'_>) {
+        if self.rules.trusted.holds(peer.client) {
+            (peer.client, peer.is_secure) = self.client_of(request, (peer.client, peer.is_secure));
+            peer.leased = None;
         }
-        let (client, is_secure) = self.client_of(request, (peer.client, peer.is_secure));
-        ClientPeer { client, is_secure, leased: None, ..peer }
     }
 
     /// The routes of a host, if it has any.

@@ -60,12 +60,13 @@ impl Router {
         }
     }
 
-    /// The client of a request as a trusted proxy tells of it, or as its socket does.
+    /// Takes a trusted proxy's word for who the client of a request is.
     #[inline]
-    pub(crate) fn seen<'a>(&self, request: &Request<'_>, peer: ClientPeer<'a>) -> ClientPeer<'a> {
-        match self {
-            Self::Hosts(hosts) if hosts.trusts_proxies() => hosts.seen(request, peer),
-            _ => peer,
+    pub(crate) fn see(&self, request: &Request<'_>, peer: &mut ClientPeer<'_>) {
+        if let Self::Hosts(hosts) = self
+            && hosts.trusts_proxies()
+        {
+            hosts.see(request, peer);
         }
     }
 
