@@ -29,7 +29,7 @@ impl Exchange {
     fn take_finish(&mut self) -> Option<Finish> {
         match &mut self.source {
             Source::Application(by) => by.finish.take(),
-            Source::Head | Source::Content(_) => None,
+            Source::Head | Source::Content(_) | Source::Stored(_) => None,
         }
     }
 

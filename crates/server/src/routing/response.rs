@@ -18,10 +18,8 @@ use crate::routing::hosts::Hosts;
 use crate::routing::mount::{below_mount, is_top_without_slash, mount};
 use crate::site::looked_up::LookedUp;
 use crate::site::{self, Part, Site};
-use crate::upstream::cache::lookup::Front;
 use crate::upstream::cached::Cached;
 use crate::upstream::cached_hit;
-use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -127,20 +125,10 @@ impl Hosts {
                 return None;
             }
             Action::Upstream(number) => {
-                let front = settings.cache.and_then(|cache| self.fronts.get(cache)?.clone());
-                if let Some(front) = &front {
-                    let (client, is_secure) = (asker.client, peer.is_secure);
-                    let head = RequestHead { request, client, peer: client, is_secure };
-                    if cached_hit::answer(&mut front.borrow_mut(), &head, clock, persistence, out) {
-                        return None;
-                    }
+                let by = (peer.is_secure, persistence);
+                if let Some(begin) = self.upstream(number, (found, is_other), by, settings, asker, out) {
+                    choose(Answerer::Local(begin), settings, extra.head_only, peer.is_secure, out);
                 }
-                let inner = self.upstreams[number].entrance(found, is_other);
-                let begin = match front {
-                    Some(front) => self.cached(front, inner),
-                    None => inner,
-                };
-                choose(Answerer::Local(begin), settings, extra.head_only, peer.is_secure, out);
                 return None;
             }
             Action::Application(application) => {
@@ -186,10 +174,28 @@ impl Hosts {
         Some(settings)
     }
 
-    /// An upstream behind a cache.
-    fn cached(&self, front: Rc<RefCell<Front>>, inner: Rc<dyn Begin>) -> Rc<dyn Begin> {
+    /// What begins the answer of an upstream; none if its cache has answered.
+    fn upstream(
+        &self,
+        number: usize,
+        (found, is_other): (&Target<'_>, bool),
+        (is_secure, persistence): (bool, Persistence),
+        settings: &Settings,
+        asker: &Asker<'_>,
+        out: &mut Exchange,
+    ) -> Option<Rc<dyn Begin>> {
+        let front = settings.cache.and_then(|cache| self.fronts.get(cache)?.as_ref());
+        if let Some(front) = front {
+            let Asker { request, client, clock, .. } = *asker;
+            let head = RequestHead { request, client, peer: client, is_secure };
+            if cached_hit::answer(&mut front.borrow_mut(), &head, clock, persistence, out) {
+                return None;
+            }
+        }
+        let inner = self.upstreams[number].entrance(found, is_other);
+        let Some(front) = front.map(Rc::clone) else { return Some(inner) };
         let (background, links) = (Rc::clone(&self.background), Rc::clone(&self.links));
-        Rc::new(Cached { front, inner, background, links })
+        Some(Rc::new(Cached { front, inner, background, links }))
     }
 
     /// Has a site respond whose root stands for the first bytes of the path.

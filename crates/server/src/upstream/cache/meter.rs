@@ -16,6 +16,7 @@ impl Meter {
     }
 
     /// Bytes that are held now.
+    #[cfg(test)]
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
