@@ -38,7 +38,7 @@ impl Exchange {
     fn take_finish(&mut self) -> Option<Finish> {
         match &mut self.source {
             Source::Application(by) => by.finish.take(),
-            Source::Head | Source::Content(_) => None,
+            Source::Head | Source::Content(_) | Source::Stored(_) => None,
         }
     }
 
@@ -47,7 +47,7 @@ impl Exchange {
     pub(crate) fn begin_application(&mut self, head: &RequestHead<'_>, caller: &Caller<'_>, manner: Manner) {
         let target = match &mut self.source {
             Source::Application(by) => by.target.take(),
-            Source::Head | Source::Content(_) => None,
+            Source::Head | Source::Content(_) | Source::Stored(_) => None,
         };
         let request = target.as_deref().map(|target| Request { target, ..*head.request });
         let head = request.as_ref().map_or(*head, |request| RequestHead { request, ..*head });

@@ -11,6 +11,7 @@ use crate::http::response::Response;
 use crate::policy::advised::Advised;
 use crate::telemetry::arm_requests::{Outcome, Owed};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::{fmt, io};
 
 /// Content up to this size is put behind its head: it would be copied anyway, see [`crate::exchange::send::COPIED_BYTES_MAX`].
@@ -24,8 +25,15 @@ pub(crate) enum Source {
     Head,
     /// Parts of content that lies in memory or in a file. The handle is here and not in the value.
     Content(Rc<Resource>),
+    /// Parts of a body in memory that something else than a file is the source of.
+    Stored(Arc<dyn StoredBody>),
     /// An application gives it as it is ready, and takes the request's body.
     Application(Box<ByApplication>),
+}
+
+/// A body in memory, which does not change.
+pub(crate) trait StoredBody: fmt::Debug {
+    fn bytes(&self) -> &[u8];
 }
 
 #[cold]
@@ -58,6 +66,7 @@ impl Source {
         match std::mem::take(self) {
             Self::Head => {}
             Self::Content(resource) => drop(resource),
+            Self::Stored(body) => drop(body),
             Self::Application(by) => leave_application(by),
         }
     }
@@ -67,8 +76,13 @@ impl Source {
     pub(crate) fn content(&self) -> Option<&Content> {
         match self {
             Self::Content(resource) => Some(&resource.content),
-            Self::Head | Self::Application(_) => None,
+            Self::Head | Self::Stored(_) | Self::Application(_) => None,
         }
+    }
+
+    /// The body in memory, if it is that.
+    pub(crate) fn stored(&self) -> Option<&[u8]> {
+        if let Self::Stored(body) = self { Some(body.bytes()) } else { None }
     }
 }
 
@@ -174,7 +188,7 @@ impl Exchange {
     pub(crate) fn streamed(&mut self) -> Option<&mut Streamed> {
         match &mut self.source {
             Source::Application(by) => Some(&mut by.streamed),
-            Source::Head | Source::Content(_) => None,
+            Source::Head | Source::Content(_) | Source::Stored(_) => None,
         }
     }
 
@@ -234,7 +248,7 @@ impl Exchange {
     pub(crate) fn is_unchanged(&self) -> bool {
         match &self.source {
             Source::Content(resource) => resource.is_unchanged(),
-            Source::Head | Source::Application(_) => true,
+            Source::Head | Source::Stored(_) | Source::Application(_) => true,
         }
     }
 

@@ -174,17 +174,14 @@ enum Bytes<'a> {
 }
 
 fn content(source: &Source, start: u64, len: u64) -> io::Result<Bytes<'_>> {
-    match source.content() {
-        Some(Content::File(file)) => Ok(Bytes::File(file)),
-        Some(Content::Memory(bytes)) => {
-            let slice = usize::try_from(start)
-                .ok()
-                .zip(usize::try_from(start + len).ok())
-                .and_then(|(start, end)| bytes.get(start..end));
-            slice.map(Bytes::Memory).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
-        }
-        None => Err(io::ErrorKind::NotFound.into()),
-    }
+    let bytes: &[u8] = match source.content() {
+        Some(Content::File(file)) => return Ok(Bytes::File(file)),
+        Some(Content::Memory(bytes)) => bytes,
+        None => source.stored().ok_or(io::ErrorKind::NotFound)?,
+    };
+    let place = usize::try_from(start).ok().zip(usize::try_from(start + len).ok());
+    let slice = place.and_then(|(start, end)| bytes.get(start..end));
+    slice.map(Bytes::Memory).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 fn advance(queue: &mut [Exchange], mut taken: u64) {
@@ -322,7 +319,7 @@ mod tests {
     fn source_of(exchange: &Exchange) -> Source {
         match &exchange.source {
             Source::Content(resource) => Source::Content(Rc::clone(resource)),
-            Source::Head | Source::Application(_) => Source::Head,
+            Source::Head | Source::Stored(_) | Source::Application(_) => Source::Head,
         }
     }
 

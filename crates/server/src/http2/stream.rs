@@ -308,12 +308,13 @@ pub(crate) fn append(piece: Piece<'_>, exchange: &Exchange, room: usize, out: &m
         Piece::Content { start, len } => (start, len),
     };
     let taken = usize::try_from(len).unwrap_or(usize::MAX).min(room);
+    let mut put = |bytes: &[u8]| {
+        let start = usize::try_from(start).ok()?;
+        out.extend_from_slice(bytes.get(start..start.checked_add(taken)?)?);
+        Some(())
+    };
     match exchange.source.content() {
-        Some(Content::Memory(bytes)) => {
-            let start = usize::try_from(start).map_err(|_| io::ErrorKind::UnexpectedEof)?;
-            let bytes = start.checked_add(taken).and_then(|end| bytes.get(start..end));
-            out.extend_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
-        }
+        Some(Content::Memory(bytes)) => put(bytes).ok_or(io::ErrorKind::UnexpectedEof)?,
         Some(Content::File(file)) => {
             let at = out.len();
             out.resize(at + taken, 0);
@@ -324,7 +325,7 @@ pub(crate) fn append(piece: Piece<'_>, exchange: &Exchange, room: usize, out: &m
                 return Err(io::ErrorKind::StaleNetworkFileHandle.into());
             }
         }
-        None => return Err(io::ErrorKind::UnexpectedEof.into()),
+        None => exchange.source.stored().and_then(put).ok_or(io::ErrorKind::UnexpectedEof)?,
     }
     Ok(taken)
 }

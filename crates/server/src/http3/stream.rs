@@ -240,7 +240,12 @@ impl Stream {
                     }
                     bytes.into()
                 }
-                None => return Err(io::ErrorKind::NotFound.into()),
+                None => {
+                    let stored = exchange.source.stored().ok_or(io::ErrorKind::NotFound)?;
+                    let start = usize::try_from(start).map_err(|_| io::ErrorKind::UnexpectedEof)?;
+                    let end = start.saturating_add(len.min(READ_BYTES_MAX) as usize);
+                    Bytes::copy_from_slice(stored.get(start..end).ok_or(io::ErrorKind::UnexpectedEof)?)
+                }
             },
         };
         exchange.response.offset += bytes.len() as u64;

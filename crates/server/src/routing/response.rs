@@ -24,10 +24,8 @@ use crate::routing::hosts::Hosts;
 use crate::routing::mount::{below_mount, is_top_without_slash, mount};
 use crate::site::looked_up::LookedUp;
 use crate::site::{self, Part, Site};
-use crate::upstream::cache::lookup::Front;
 use crate::upstream::cached::Cached;
 use crate::upstream::cached_hit;
-use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -205,23 +203,12 @@ impl Hosts {
                 None
             }
             Action::Upstream(number) => {
-                // What a route has led elsewhere is not found by its target, so that no cache knows it.
-                let cache = settings.cache.filter(|_| way.requested.is_none());
-                let front = cache.and_then(|cache| self.fronts.get(cache)?.clone());
-                if let Some(front) = &front {
-                    let (client, is_secure) = (asker.client, peer.is_secure);
-                    let head = RequestHead { request, client, peer: client, is_secure };
-                    if cached_hit::answer(&mut front.borrow_mut(), &head, clock, persistence, out) {
-                        return None;
-                    }
-                }
                 // The request keeps its target, which scripts are told of beside the path that a route has led to.
-                let inner = self.upstreams[number].entrance(found, way.asked.1);
-                let begin = match front {
-                    Some(front) => self.cached(front, inner),
-                    None => inner,
-                };
-                choose(Answerer::Local(begin), way.set, settings, (extra.head_only, peer.is_secure), out);
+                let (is_other, is_secure) = (way.asked.1, peer.is_secure);
+                let to = (found, is_other, way.requested.is_some());
+                if let Some(begin) = self.upstream(number, to, (is_secure, persistence), settings, asker, out) {
+                    choose(Answerer::Local(begin), way.set, settings, (extra.head_only, is_secure), out);
+                }
                 None
             }
             Action::Application(application) => {
@@ -292,10 +279,30 @@ impl Hosts {
         Some(settings)
     }
 
-    /// An upstream behind a cache.
-    fn cached(&self, front: Rc<RefCell<Front>>, inner: Rc<dyn Begin>) -> Rc<dyn Begin> {
+    /// What begins the answer of an upstream; none if its cache has answered.
+    fn upstream(
+        &self,
+        number: usize,
+        (found, is_other, is_mapped): (&Target<'_>, bool, bool),
+        (is_secure, persistence): (bool, Persistence),
+        settings: &Settings,
+        asker: &Asker<'_>,
+        out: &mut Exchange,
+    ) -> Option<Rc<dyn Begin>> {
+        // What a route has led elsewhere is not found by its target, so that no cache knows it.
+        let cache = settings.cache.filter(|_| !is_mapped);
+        let front = cache.and_then(|cache| self.fronts.get(cache)?.as_ref());
+        if let Some(front) = front {
+            let Asker { request, client, clock, .. } = *asker;
+            let head = RequestHead { request, client, peer: client, is_secure };
+            if cached_hit::answer(&mut front.borrow_mut(), &head, clock, persistence, out) {
+                return None;
+            }
+        }
+        let inner = self.upstreams[number].entrance(found, is_other);
+        let Some(front) = front.map(Rc::clone) else { return Some(inner) };
         let (background, links) = (Rc::clone(&self.background), Rc::clone(&self.links));
-        Rc::new(Cached { front, inner, background, links })
+        Some(Rc::new(Cached { front, inner, background, links }))
     }
 
     /// Has a site respond whose root stands for the first bytes of the path.

@@ -68,6 +68,9 @@ impl Begin for Cached {
     }
 }
 
+/// What is to be done with a head that has not come yet.
+type Awaited = (Bypass, Option<Box<Invalidation>>);
+
 /// A request that a cache looks after.
 #[derive(Debug)]
 pub(crate) struct CachedRelay {
@@ -82,7 +85,7 @@ enum Stage {
     /// The upstream answers, and the cache looks at its head only.
     Passing {
         inner: Box<dyn Handler>,
-        head: Option<(Bypass, Option<Box<Invalidation>>)>,
+        head: Option<Awaited>,
     },
     /// The upstream answers, for the cache and the client.
     Fetching(Box<Fetching>),
@@ -157,7 +160,7 @@ impl CachedRelay {
     /// Has the upstream go on, and looks at the head of its response.
     fn pass(
         &mut self,
-        (mut inner, mut awaited): (Box<dyn Handler>, Option<(Bypass, Option<Box<Invalidation>>)>),
+        (mut inner, mut awaited): (Box<dyn Handler>, Option<Awaited>),
         body: &mut RequestBody,
         reply: &mut Reply,
     ) -> Result<(), Aborted> {

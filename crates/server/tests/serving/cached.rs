@@ -461,6 +461,12 @@ fn the_admin_address_has_responses_forgotten() {
         purge("url=/y").starts_with("HTTP/1.1 400 ")
             && admin(&site, "GET", "/purge?tag=x").starts_with("HTTP/1.1 405 ")
     );
+    let mut foreign = UnixStream::connect(site.directory.path().join("admin.sock")).expect("connects");
+    let request = "POST /purge?tag=news HTTP/1.1\r\nHost: localhost:9100\r\nOrigin: http://evil.example\r\n\r\n";
+    foreign.write_all(request.as_bytes()).expect("sends");
+    let mut answer = String::new();
+    foreign.read_to_string(&mut answer).expect("reads");
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
     assert!(admin(&site, "GET", "/status.json").contains("\"response_cache\":{\"caches\":1,"));
 }
 

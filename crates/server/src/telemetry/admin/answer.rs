@@ -36,7 +36,7 @@ pub(super) fn answer(input: &[u8], token: Option<&AdminToken>, view: &View, hist
         _ if !is_page && token.is_some_and(|token| !token.lets_in(request.authorization)) => {
             plain(401, "the token is missing or wrong: Authorization: Bearer TOKEN\n", head_only)
         }
-        "/purge" => purge(&request, view),
+        "/purge" => purge(&request, token.is_some(), view),
         _ if !matches!(request.method, Method::Get | Method::Head) => plain(405, "only GET and HEAD\n", head_only),
         "/" => reply(200, "text/html; charset=utf-8", PAGE_FIELDS, PAGE, head_only),
         "/metrics" => {
@@ -74,12 +74,16 @@ fn explain(target: &str, view: &View, head_only: bool) -> Vec<u8> {
     }
 }
 
-/// Has caches forget responses. A page of others cannot ask for it: over TCP that needs the token, and no page reaches a
-/// Unix socket.
-fn purge(request: &Request<'_>, view: &View) -> Vec<u8> {
+/// Has caches forget responses. A page of others cannot ask for it: it has no token, and where there is none a browser
+/// says by Origin that a page asks, as through a port that ssh leads to the Unix socket.
+fn purge(request: &Request<'_>, has_token: bool, view: &View) -> Vec<u8> {
     const HOW: &str = "write POST /purge?url=URL, prefix=URL or tag=TAG, percent-encoded\n";
     if request.method_text != "POST" {
         return plain(405, HOW, request.method == Method::Head);
+    }
+    let is_of_page = request.fields().any(|(name, _)| name.eq_ignore_ascii_case("origin"));
+    if is_of_page && !has_token {
+        return plain(403, "a page may ask for this with a token only\n", false);
     }
     let query = request.target.split_once('?').map_or("", |(_, query)| query);
     match Purge::read(query) {

@@ -2,7 +2,7 @@
 
 use super::control::lines;
 use super::freshness::Now;
-use super::stored::{Body, Stored};
+use super::stored::{Body, MemoryBody, Stored};
 use super::validators::{Conditions, push_line};
 use crate::http::range::{self, Ranges};
 use crate::upstream::http1::digits::decimal;
@@ -90,6 +90,14 @@ impl Answer {
     /// Whether its fields say what has made it.
     pub(crate) fn names_server(&self) -> bool {
         self.stored.names_server
+    }
+
+    /// The body, if it is one piece of memory.
+    pub(crate) fn memory(&self) -> Option<&Arc<MemoryBody>> {
+        match (&self.form, &self.stored.body) {
+            (Form::Whole, Body::Memory(body)) => Some(body),
+            _ => None,
+        }
     }
 
     pub(crate) fn status(&self) -> u16 {

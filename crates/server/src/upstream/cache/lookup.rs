@@ -13,6 +13,7 @@ use super::validators::{Conditions, push_line};
 use crate::exchange::application::{RequestHead, Wake};
 use crate::http::framing::Framing;
 use crate::http::request::{AllFields, Method};
+use memchr::memchr;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -107,8 +108,7 @@ impl<'r> Asked<'r> {
             }
         };
         match request.all {
-            // In the request line a space stands before each colon, so that it is taken for none of these.
-            AllFields::Head(head) => lines(head).for_each(|(name, value)| see(name, value)),
+            AllFields::Head(head) => each_of_initials(head, see),
             _ => fields(head).for_each(|(name, value)| see(name, value)),
         }
         if has_pragma && !has_control {
@@ -131,6 +131,22 @@ impl<'r> Asked<'r> {
             conditions: conditions(head, method),
             method,
             passage,
+        }
+    }
+}
+
+/// The fields of a head of HTTP/1 whose names have the initials of those that a cache looks at: each request that is
+/// answered from memory passes here.
+fn each_of_initials<'h>(head: &'h [u8], mut see: impl FnMut(&'h [u8], &'h [u8])) {
+    let mut rest = head;
+    // What stands before the first line end is the request line, or nothing.
+    while let Some(end) = memchr(b'\n', rest) {
+        rest = &rest[end + 1..];
+        if let [b'c' | b'C' | b'p' | b'P' | b'u' | b'U', ..] = rest {
+            let line = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
+            if let Some(colon) = memchr(b':', line) {
+                see(&line[..colon], line[colon + 1..].trim_ascii());
+            }
         }
     }
 }
@@ -175,9 +191,8 @@ impl Front {
         self.hits.store(self.hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// The answer to a request without conditions, if all of a fresh response with 200 is in memory, of at most so many
-    /// bytes. This is the short way of most requests; all others take that of [`Self::lookup`].
-    pub(crate) fn hit(&mut self, head: &RequestHead<'_>, bytes_max: u64, now: Now) -> Option<Answer> {
+    /// The answer to a request without conditions, if all of a fresh response with 200 is in memory. This is the short way of most requests; all others take that of [`Self::lookup`].
+    pub(crate) fn hit(&mut self, head: &RequestHead<'_>, now: Now) -> Option<Answer> {
         let method = match head.request.method {
             Method::Get => FetchMethod::Get,
             Method::Head => FetchMethod::Head,
@@ -191,9 +206,8 @@ impl Front {
         key::write(&mut self.key, head.is_secure, host, head.request.target, &self.cache.rules.query);
         let hash = self.cache.hash(&self.key);
         let Found::Selected(stored) = self.find(hash, head) else { return None };
-        let is_small = matches!(stored.body, Body::Memory(_)) && stored.body.bytes() <= bytes_max;
         let is_fresh = stored.freshness.reuse(&asked.control.control, now) == Reuse::Fresh;
-        if !is_small || !is_fresh || stored.status != 200 {
+        if !is_fresh || stored.status != 200 || !matches!(stored.body, Body::Memory(_)) {
             return None;
         }
         stored.life.add_use();

@@ -6,6 +6,7 @@ use super::freshness::Freshness;
 use super::key::Selecting;
 use super::meter::Hold;
 use super::validators::Validators;
+use crate::exchange::life::StoredBody;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
@@ -20,6 +21,12 @@ const USES_MAX: u8 = 3;
 pub(crate) struct MemoryBody {
     pub(crate) bytes: Box<[u8]>,
     pub(crate) _hold: Hold,
+}
+
+impl StoredBody for MemoryBody {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Where a body is; copies share it.
