@@ -9,9 +9,9 @@ use crate::io::listen::ListenAddr;
 use crate::routing::rules::Rules;
 use crate::upstream::common::Common;
 use crate::upstream::settings::{
-    Balance, Buffers, ClientCertificate, ForwardingFields, Gateway, HashOf, HealthRules, LimitBy, PathRule, Place,
-    PoolBounds, ProbeRules, RetryRules, SERVERS_MAX, Speaks, UpstreamRules, UpstreamServer, UpstreamTimeouts,
-    UpstreamTls, WEIGHT_MAX,
+    Balance, ClientCertificate, ForwardingFields, Gateway, HashOf, HealthRules, LimitBy, PathRule, Place, PoolBounds,
+    ProbeRules, RetryRules, SERVERS_MAX, Speaks, UpstreamRules, UpstreamServer, UpstreamTimeouts, UpstreamTls,
+    WEIGHT_MAX,
 };
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -85,6 +85,13 @@ pub(super) fn read<'r, 't>(
         value.wrong(format!("`{other}` and `{key}` do not go together"), "keep one of them, or give each its own path");
     }
     let read = one(key, speaks, &value, around)?;
+    if read.speaks == Speaks::Http2 || read.servers.iter().any(|server| server.tls_name.is_some()) {
+        value.wrong(
+            "TLS and HTTP/2 are not spoken with upstreams yet",
+            "write http://, and reach a server elsewhere through a private network",
+        );
+        return None;
+    }
     let known = rules.upstreams.iter().position(|known| known.rules == read);
     if known.is_none() && rules.upstreams.len() == UPSTREAMS_MAX {
         value.wrong("there are too many upstreams", format!("at most {UPSTREAMS_MAX} different ones are possible"));
@@ -124,7 +131,6 @@ fn one(key: &str, speaks: Speaks, value: &Value<'_, '_>, around: &Around<'_>) ->
         tls: UpstreamTls::default(),
         path: PathRule::Unchanged,
         gateway: None,
-        buffers: Buffers::default(),
         resolve_every: RESOLVE_EVERY,
     };
     let mut path = path;
@@ -306,13 +312,6 @@ fn read_common(table: &Table<'_, '_>, rules: &mut UpstreamRules) {
     };
     count("keep", &mut rules.pool.idle_max, 0..=1_000_000);
     count("queue", &mut rules.pool.queue_max, 0..=1_000_000);
-    let bytes = |key, to: &mut usize, within| {
-        if let Some(bytes) = table.get(key).and_then(|value| value.bytes(within)) {
-            *to = bytes as usize;
-        }
-    };
-    bytes("buffer", &mut rules.buffers.response_bytes_max, 4 << 10..=64 << 20);
-    bytes("hold", &mut rules.buffers.request_bytes_max, 0..=64 << 20);
     if let Some(timeouts) = table.get("timeouts").and_then(|value| value.table("timeouts")) {
         read_timeouts(&timeouts, &mut rules.timeouts);
     }
@@ -658,17 +657,17 @@ mod tests {
             [[host]]
             [[host.path]]
             prefix = "/app/"
-            proxy = { to = ["https://a.org/base", { to = "https://b.org:8443/base", weight = 3 }],
-                balance = "sticky server", connections = "measured", keep = 8, queue = 0, http = "2",
+            proxy = { to = ["http://a.org/base", { to = "http://b.org:8443/base", weight = 3 }],
+                balance = "sticky server", connections = "measured", keep = 8, queue = 0, http = "1.1",
                 timeouts = { connect = "1 s", head = "5 min" }, forwarded = "both", host = "app.org:81",
-                retries = { again = 1, percent = 10, least = 3, statuses = [503] }, buffer = "1 MiB", hold = 0,
+                retries = { again = 1, percent = 10, least = 3, statuses = [503] },
                 health = { path = "/health?x", every = "2 s", status = "200-204", failures = 0, slow_start = "30 s" } }
             "#,
         );
-        let names: Vec<_> = many.servers.iter().map(|server| (server.weight, server.tls_name.as_deref())).collect();
-        assert_eq!(names, [(1, Some("a.org")), (3, Some("b.org"))]);
+        let weights: Vec<_> = many.servers.iter().map(|server| server.weight).collect();
+        assert_eq!(weights, [1, 3]);
         assert_eq!(many.path, PathRule::Instead { mount_bytes: 5, path: "/base".to_owned() });
-        assert_eq!((many.speaks, many.pool.limit), (Speaks::Http2, LimitBy::Measured));
+        assert_eq!((many.speaks, many.pool.limit), (Speaks::Http1, LimitBy::Measured));
         assert_eq!(many.retries, RetryRules { tries_max: 2, budget_percent: 10, budget_min: 3, statuses: vec![503] });
         let probe = many.health.probe.expect("a probe");
         assert_eq!((probe.timeout, probe.statuses), (Duration::from_secs(2), (200, 204)));
@@ -719,6 +718,8 @@ mod tests {
             ("proxy = []", "2:9: there is no server"),
             ("proxy = {}", "2:9: it does not say where to"),
             ("proxy = [\"http://a\", \"http://a\"]", "a:80 is there twice"),
+            ("proxy = \"https://a\"", "are not spoken with upstreams yet"),
+            ("proxy = { to = \"http://a\", http = \"2\" }", "are not spoken with upstreams yet"),
             ("proxy = [\"http://a\", \"h2c://b\"]", "h2c:// and other addresses do not go together"),
             ("proxy = [\"http://a/x\", \"http://b\"]", "have the same path"),
             ("proxy = { to = \"http://a\", balence = \"waiting\" }", "did you mean `balance`?"),
@@ -748,7 +749,6 @@ mod tests {
         for (text, expected) in [
             ("[[host]]\nproxy = \"http://127.0.0.1:8080\"", "127.0.0.1:8080 is this server itself"),
             ("[[host]]\nproxy = { to = \"http://a\", balance = \"round robin\" }", "there is one"),
-            ("[[host]]\nproxy = { to = \"https://a\", tls = { verify = false } }", "any server can pose as"),
             ("trusted_proxies = \"all\"\n[[host]]\nproxy = \"http://a\"", "every client is believed"),
             ("proxy_protocol = true\n[[host]]\nproxy = \"http://a\"", "says what its address is"),
         ] {

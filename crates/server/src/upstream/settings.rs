@@ -33,7 +33,6 @@ pub(crate) struct UpstreamRules {
     pub(crate) path: PathRule,
     /// What a script is told; None for HTTP.
     pub(crate) gateway: Option<Gateway>,
-    pub(crate) buffers: Buffers,
     /// How long the addresses of a name hold until it is looked up again.
     pub(crate) resolve_every: Duration,
 }
@@ -339,21 +338,6 @@ pub(crate) struct Gateway {
     pub(crate) mount: String,
     /// Further parameters, which count more than those that the server makes.
     pub(crate) params: Vec<(String, String)>,
-}
-
-/// What of a request and its response is held.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Buffers {
-    /// Bytes of a response that are held for a slow client.
-    pub(crate) response_bytes_max: usize,
-    /// Bytes of a request's body that are held so that it can be sent again.
-    pub(crate) request_bytes_max: usize,
-}
-
-impl Default for Buffers {
-    fn default() -> Self {
-        Self { response_bytes_max: 64 << 10, request_bytes_max: 64 << 10 }
-    }
 }
 
 #[cfg(test)]
