@@ -235,7 +235,7 @@ mod tests {
             ("cache = { query = { only = [\"a\"], without = [\"b\"] } }", "either which arguments count"),
             ("cache = { bypass_cookies = [\"a=b\"] }", "\"a=b\" is no name of a cookie"),
             ("cache = { default_ttl = 5 }", "`default_ttl` is a number, not a time"),
-            ("cache = { ttl = \"5 s\" }", "did you mean"),
+            ("cache = { default_tll = \"5 s\" }", "did you mean `default_ttl`"),
         ] {
             let mistakes = read(text, "status = 404").expect_err(text);
             assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{text}: {mistakes:#?}");

@@ -720,7 +720,6 @@ mod tests {
             ("proxy = [\"http://a\", \"http://a\"]", "a:80 is there twice"),
             ("proxy = \"https://a\"", "are not spoken with upstreams yet"),
             ("proxy = { to = \"http://a\", http = \"2\" }", "are not spoken with upstreams yet"),
-            ("proxy = [\"http://a\", \"h2c://b\"]", "h2c:// and other addresses do not go together"),
             ("proxy = [\"http://a/x\", \"http://b\"]", "have the same path"),
             ("proxy = { to = \"http://a\", balence = \"waiting\" }", "did you mean `balance`?"),
             ("proxy = { to = \"http://a\", balance = \"hash of cookie\" }", "there is no balance"),
