@@ -11,7 +11,7 @@ use crate::loop_state::LoopState;
 use crate::telemetry::arm_requests::Owed;
 use crate::transport::ring::Ring;
 use crate::transport::{Lane, Transport};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
 /// What was accepted.
@@ -20,8 +20,8 @@ pub(crate) struct Client {
     protocol: Protocol,
     fd: RawFd,
     pub(crate) peer: SocketAddr,
-    /// The same of the socket itself, where a proxy passes connections on.
-    pub(crate) socket_peer: SocketAddr,
+    /// The other end of the socket, where that is a proxy that passes connections on.
+    proxy: Option<Box<SocketAddr>>,
     /// What the event queue was told.
     pub(crate) registered: Option<Interest>,
     /// Turns that do not wait for room before it joins the ring.
@@ -45,10 +45,16 @@ impl Client {
             protocol: Protocol::Http1(Connection::new(transport, peer, state)),
             fd,
             peer,
-            socket_peer: peer,
+            proxy: None,
             registered: None,
             before_joining: 0,
         }
+    }
+
+    /// The address at the other end of the socket.
+    #[inline]
+    pub(crate) fn socket_peer(&self) -> IpAddr {
+        self.proxy.as_ref().map_or(self.peer, |proxy| **proxy).ip()
     }
 
     #[inline]
@@ -77,7 +83,7 @@ impl Client {
             protocol: Protocol::PassedOn(passed_on),
             fd,
             peer,
-            socket_peer: peer,
+            proxy: Some(Box::new(peer)),
             registered: None,
             before_joining: 0,
         }

@@ -418,7 +418,7 @@ impl EventLoop {
             self.waiting.remove(&number);
         }
         connection.abort(&mut self.state);
-        self.open.leave(connection.socket_peer.ip());
+        self.open.leave(connection.socket_peer());
         if connection.lane() == Lane::Socket && !connection.is_staged(&self.state.ring) {
             // Where it is: to move it out first would cost more than all else here.
             self.connections.discard(token);

@@ -33,6 +33,7 @@ pub(crate) enum Router {
 
 impl Router {
     /// Makes the response to any request.
+    #[inline(always)]
     pub(crate) fn respond(
         &mut self,
         request: &Request<'_>,
