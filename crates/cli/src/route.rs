@@ -19,7 +19,7 @@ Examples:
       which host, routes and tables hold, and what answers
   weir route weir.toml /
       a path of the first host
-  weir route weir.toml https://example.org/admin --from 10.0.0.7 --at 2026-11-26T08:30:00Z
+  weir route weir.toml https://a.org/b --from 10.0.0.7 --at 2026-11-26T08:30:00Z
       for a client, at a time
   weir route weir.toml / -H 'Accept-Language: de' --method POST
       with a field, by another method

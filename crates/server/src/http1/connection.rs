@@ -415,7 +415,7 @@ impl Connection {
                 }
                 Parsed::Complete(head_bytes) => {
                     let mut peer = self.client_peer();
-                    router.see(&request, &mut peer);
+                    let is_told = router.see(&request, &mut peer);
                     let asker = Asker { connection: self.number, stream: None };
                     let ask = |all: &mut Throttles| all.ask(&request, asker, clock.now_ms, counts);
                     let gate = throttles.as_mut().map_or(Gate::Open(None), ask);
@@ -441,7 +441,7 @@ impl Connection {
                         if let Gate::Open(place @ Some(_)) = gate {
                             exchange.record.place = place;
                         }
-                        peer.leased = (peer.client == self.peer.ip()).then_some(&self.leased);
+                        peer.leased = (!is_told).then_some(&self.leased);
                         router.respond(&request, &peer, persistence, clock, counts, exchange);
                         exchange.join_small();
                     }
@@ -454,8 +454,8 @@ impl Connection {
                     }
                     if let Some(arm) = arm {
                         received.since(&mut self.saved_since_ns);
-                        exchange.record.arm =
-                            arm.begin(&request, exchange.status, peer.address(self.peer), &mut received);
+                        let client = if is_told { peer.address(self.peer) } else { self.peer };
+                        exchange.record.arm = arm.begin(&request, exchange.status, client, &mut received);
                         counts.arm_told.add(u64::from(exchange.record.arm.is_told()));
                     }
                     batch += 1;

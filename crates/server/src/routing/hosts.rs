@@ -162,11 +162,13 @@ impl Hosts {
     /// The client of a request that may have come by a trusted proxy. What its connection was advised is not for it, as
     /// requests of other clients come over the same one.
     #[cold]
-    pub(super) fn see(&self, request: &Request<'_>, peer: &mut ClientPeer<'_>) {
-        if self.rules.trusted.holds(peer.client) {
+    pub(super) fn see(&self, request: &Request<'_>, peer: &mut ClientPeer<'_>) -> bool {
+        let is_trusted = self.rules.trusted.holds(peer.client);
+        if is_trusted {
             (peer.client, peer.is_secure) = self.client_of(request, (peer.client, peer.is_secure));
             peer.leased = None;
         }
+        is_trusted
     }
 
     /// The routes of a host, if it has any.

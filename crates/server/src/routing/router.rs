@@ -61,13 +61,12 @@ impl Router {
         }
     }
 
-    /// Takes a trusted proxy's word for who the client of a request is.
+    /// Takes a trusted proxy's word for who the client of a request is; whether there is one to be believed.
     #[inline]
-    pub(crate) fn see(&self, request: &Request<'_>, peer: &mut ClientPeer<'_>) {
-        if let Self::Hosts(hosts) = self
-            && hosts.trusts_proxies()
-        {
-            hosts.see(request, peer);
+    pub(crate) fn see(&self, request: &Request<'_>, peer: &mut ClientPeer<'_>) -> bool {
+        match self {
+            Self::Hosts(hosts) if hosts.trusts_proxies() => hosts.see(request, peer),
+            _ => false,
         }
     }
 
