@@ -428,9 +428,7 @@ impl Connection {
                     is_new = true;
                     let stays = self.prepare_body(&request, at < filled, limits) && !*stopping;
                     if !stays {
-                        // Unread bytes would make the kernel reset the connection under the response.
-                        let is_quiet = at == filled && self.drain.is_done() && self.after == After::Continue;
-                        self.after = if is_quiet { After::Close } else { After::Linger };
+                        self.end_behind_response(at == filled);
                     }
                     static_probe!("route");
                     let exchange = &mut places[batch];
@@ -460,12 +458,8 @@ impl Connection {
                     }
                     batch += 1;
                     if exchange.is_awaited() {
-                        self.begin_application(
-                            (&request, &peer.alone()),
-                            exchange,
-                            (applications, *stopping),
-                            at < filled,
-                        );
+                        let asked = (&request, &peer.alone());
+                        self.begin_application(asked, exchange, (applications, *stopping), at < filled);
                         break;
                     }
                 }
@@ -500,6 +494,14 @@ impl Connection {
         }
         self.update_phase(is_new, state);
         Ok(())
+    }
+
+    /// Ends the connection behind the response; `is_read` says that no input is left.
+    #[inline]
+    fn end_behind_response(&mut self, is_read: bool) {
+        // Unread bytes would make the kernel reset the connection under the response.
+        let is_quiet = is_read && self.drain.is_done() && self.after == After::Continue;
+        self.after = if is_quiet { After::Close } else { After::Linger };
     }
 
     /// The client, as its socket tells of it.
