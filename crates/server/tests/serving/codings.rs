@@ -223,10 +223,16 @@ fn a_file_that_changes_while_it_is_compressed_never_gives_another_ones_form() {
             site.write("a.html", of(version).as_bytes());
         }
         let expected = of(version);
-        for _ in 0..6 {
+        // Some versions stay until their other form is there; the others change before or while it is made.
+        let stays = version % 5 == 4;
+        for _ in 0..if stays { 2000 } else { 6 } {
             let reply = site.ask("GET", "/a.html", "Accept-Encoding: gzip\r\n");
-            was_coded += usize::from(reply.field("content-encoding").is_some());
+            let is_coded = reply.field("content-encoding").is_some();
+            was_coded += usize::from(is_coded);
             assert!(decoded(&reply) == expected.as_bytes(), "version {version}");
+            if stays && is_coded {
+                break;
+            }
         }
     }
     let last = coded(&site, "/a.html", "gzip", "gzip");
