@@ -56,7 +56,7 @@ pub struct ObtainOptions {
     pub storage: PathBuf,
     /// A file with the authorities of the directory's own certificate, in place of the system's.
     pub ca: Option<PathBuf>,
-    /// How names are proved; none: whichever the addresses of the server allow.
+    /// The challenge that proves names; none: the first one that the addresses of the server allow.
     pub challenge: Option<ObtainBy>,
     /// An account that the authority knows from elsewhere: the identifier of its key, and the file with it.
     pub external_account: Option<(String, PathBuf)>,

@@ -63,7 +63,7 @@ fn covers(one: &Route, other: &Route) -> bool {
     covers_path && one.conditions.iter().map(ToString::to_string).chain(needs).all(|needed| has.contains(&needed))
 }
 
-/// The line of a route that answers all paths of a table, whatever leads to them.
+/// The line of a route that answers all paths of a table, by any way to them.
 fn answered(routes: &[Route], test: &PathTest) -> Option<usize> {
     let is_answer = |route: &Route| matches!(route.act, Act::Redirect { .. } | Act::Fail(_));
     let covers = |route: &Route| route.path.as_ref().is_none_or(|path| path.covers(test));

@@ -196,7 +196,7 @@ impl<'a, 'r> Writer<'a, 'r> {
         self.out.push(b' ');
         self.target(protocol.is_some())?;
         self.out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
-        // The host of an absolute form counts, whatever Host says (RFC 9112 section 3.2.2).
+        // The host of an absolute form overrides Host (RFC 9112 section 3.2.2).
         let host = match request.target.as_bytes() {
             [b'/', ..] => request.host,
             absolute => target::authority_of(absolute).or(request.host),
@@ -224,7 +224,7 @@ impl<'a, 'r> Writer<'a, 'r> {
         }
     }
 
-    /// Writes the target as a path, whatever form it came in, or as `*`.
+    /// Writes a target of any form as a path, or as `*`.
     fn target(&mut self, is_extended: bool) -> Result<(), Unsendable> {
         let text = self.asked.target.as_bytes();
         match text {

@@ -32,7 +32,7 @@ impl Seen {
     }
 }
 
-/// Reads exactly one request; panics for whatever two readers could understand in two ways.
+/// Reads exactly one request; panics for bytes that two readers could understand in two ways.
 fn strictly(mut input: &[u8]) -> Seen {
     let mut lines = Vec::new();
     loop {
@@ -826,7 +826,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_request_is_accepted_goes_on_as_one(
+    fn each_request_that_is_accepted_goes_on_as_one(
         lines in proptest::collection::vec(proptest::sample::select(vec![
             "Content-Length: 3\r\n", "Transfer-Encoding: chunked\r\n", "Connection: x-a, upgrade\r\n", "Connection: te\r\n",
             "Upgrade: websocket\r\n", "Upgrade: h2c\r\n", "X-A: 1\r\n", "X-A: 1\n", "X-Forwarded-For: 9\r\n",
