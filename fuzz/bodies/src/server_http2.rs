@@ -8,12 +8,12 @@ use crate::http::limits;
 #[path = "../../../crates/server/src/http2/encode.rs"]
 pub(crate) mod encode;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/http2/frame.rs"]
+#[path = "../../../crates/server/src/http/frames/frame.rs"]
 mod frame;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/server/src/http2/hpack.rs"]
+#[path = "../../../crates/server/src/http/frames/hpack.rs"]
 pub(crate) mod hpack;
-#[path = "../../../crates/server/src/http2/huffman.rs"]
+#[path = "../../../crates/server/src/http/frames/huffman.rs"]
 mod huffman;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http2/message.rs"]

@@ -25,6 +25,7 @@ mod throttle;
 mod units;
 mod upstream;
 mod upstream_address;
+mod upstream_protocol;
 mod user_directories;
 mod users;
 

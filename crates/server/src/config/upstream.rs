@@ -2,6 +2,7 @@
 
 use super::table::{Table, Value};
 use super::upstream_address::{self, Address, Scheme};
+use super::upstream_protocol;
 use crate::config::options::Options;
 use crate::http::authority;
 use crate::http::request::is_token;
@@ -9,10 +10,10 @@ use crate::io::listen::ListenAddr;
 use crate::routing::rules::Rules;
 use crate::upstream::common::Common;
 use crate::upstream::settings::{
-    Balance, ClientCertificate, ForwardingFields, Gateway, HashOf, HealthRules, LimitBy, PathRule, Place, PoolBounds,
-    ProbeRules, RetryRules, SERVERS_MAX, Speaks, UpstreamRules, UpstreamServer, UpstreamTimeouts, UpstreamTls,
-    WEIGHT_MAX,
+    Balance, ForwardingFields, Gateway, HashOf, HealthRules, LimitBy, PathRule, Place, PoolBounds, ProbeRules,
+    RetryRules, SERVERS_MAX, Speaks, UpstreamRules, UpstreamServer, UpstreamTimeouts, UpstreamTls, WEIGHT_MAX,
 };
+use crate::upstream::trust::Trust;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -84,27 +85,20 @@ pub(super) fn read<'r, 't>(
     for (other, _, value) in given {
         value.wrong(format!("`{other}` and `{key}` do not go together"), "keep one of them, or give each its own path");
     }
-    let read = one(key, speaks, &value, around)?;
-    if read.speaks == Speaks::Http2 || read.servers.iter().any(|server| server.tls_name.is_some()) {
-        value.wrong(
-            "TLS and HTTP/2 are not spoken with upstreams yet",
-            "write http://, and reach a server elsewhere through a private network",
-        );
-        return None;
-    }
+    let (read, trust) = one(key, speaks, &value, around)?;
     let known = rules.upstreams.iter().position(|known| known.rules == read);
     if known.is_none() && rules.upstreams.len() == UPSTREAMS_MAX {
         value.wrong("there are too many upstreams", format!("at most {UPSTREAMS_MAX} different ones are possible"));
         return None;
     }
     let number = known.unwrap_or_else(|| {
-        rules.upstreams.push(Arc::new(Common::new(read)));
+        rules.upstreams.push(Arc::new(Common::new(read, trust)));
         rules.upstreams.len() - 1
     });
     Some((value, number))
 }
 
-fn one(key: &str, speaks: Speaks, value: &Value<'_, '_>, around: &Around<'_>) -> Option<UpstreamRules> {
+fn one(key: &str, speaks: Speaks, value: &Value<'_, '_>, around: &Around<'_>) -> Option<(UpstreamRules, Option<Trust>)> {
     let table = if value.is_table() { value.table(key) } else { None };
     let to = match &table {
         Some(table) => {
@@ -129,6 +123,8 @@ fn one(key: &str, speaks: Speaks, value: &Value<'_, '_>, around: &Around<'_>) ->
         forwarding: ForwardingFields::XForwarded,
         host: None,
         tls: UpstreamTls::default(),
+        streams_max: upstream_protocol::STREAMS,
+        proxy_header: None,
         path: PathRule::Unchanged,
         gateway: None,
         resolve_every: RESOLVE_EVERY,
@@ -152,11 +148,15 @@ fn one(key: &str, speaks: Speaks, value: &Value<'_, '_>, around: &Around<'_>) ->
     if speaks != Speaks::Http1 {
         rules.gateway = Some(gateway(value, table.as_ref(), speaks, around));
     }
+    if speaks == Speaks::Http1 {
+        upstream_protocol::read(table.as_ref(), &to, &mut rules);
+    }
     if let Some(table) = &table {
         table.finish();
     }
     doubts(&to, &rules, around);
-    if servers.is_empty() { None } else { Some(rules) }
+    let trust = upstream_protocol::trust(table.as_ref(), &to, &mut rules);
+    if servers.is_empty() { None } else { Some((rules, trust)) }
 }
 
 fn example(speaks: Speaks) -> &'static str {
@@ -453,16 +453,6 @@ fn statuses(value: &Value<'_, '_>) -> Option<(u16, u16)> {
 
 /// What only HTTP has.
 fn read_http(table: &Table<'_, '_>, rules: &mut UpstreamRules, path: &mut Option<String>) {
-    if let Some(value) = table.get("http") {
-        match value.string() {
-            Some("1.1") if rules.speaks == Speaks::Http2 => {
-                value.wrong("h2c:// is HTTP/2", "write http:// for HTTP/1.1, or leave `http` away");
-            }
-            Some("1.1") | None => {}
-            Some("2") => rules.speaks = Speaks::Http2,
-            Some(other) => value.wrong(format!("HTTP/{other} is not spoken with upstreams"), "write \"1.1\" or \"2\""),
-        }
-    }
     if let Some(value) = table.get("host") {
         let text = value.string().unwrap_or_default();
         if text.is_empty() || !authority::is_host(text.as_bytes()) {
@@ -493,56 +483,6 @@ fn read_http(table: &Table<'_, '_>, rules: &mut UpstreamRules, path: &mut Option
         }
         *path = Some(text.to_owned());
     }
-    if let Some(value) = table.get("tls") {
-        if rules.servers.iter().all(|server| server.tls_name.is_none()) {
-            value.wrong("`tls` is of servers with https://, and there is none", "write https://, or leave it away");
-        }
-        if let Some(own) = value.table("tls") {
-            read_tls(&own, rules);
-        }
-    }
-}
-
-fn read_tls(table: &Table<'_, '_>, rules: &mut UpstreamRules) {
-    let file = |key| {
-        let value: Value<'_, '_> = table.get(key)?;
-        let path = value.path()?;
-        if !path.is_file() {
-            value.wrong(format!("{} is no file", path.display()), "give a file in PEM");
-        }
-        Some(path)
-    };
-    rules.tls.ca = file("ca");
-    if let Some(value) = table.get("verify") {
-        rules.tls.verify = value.boolean().unwrap_or(true);
-        if !rules.tls.verify {
-            value.doubt(
-                "any server can pose as this upstream, as its certificate is not checked",
-                "give its authority by ca = \"FILE\" in place of verify = false",
-            );
-            if rules.tls.ca.is_some() {
-                value.wrong("`ca` means nothing where nothing is verified", "leave one of them away");
-            }
-        }
-    }
-    rules.tls.client = match (file("certificate"), file("key")) {
-        (Some(certificate), Some(key)) => Some(ClientCertificate { certificate, key }),
-        (None, None) => None,
-        _ => {
-            table.wrong("`certificate` and `key` go together", "give both, or neither");
-            None
-        }
-    };
-    if let Some(value) = table.get("name") {
-        let text = value.string().unwrap_or_default().to_ascii_lowercase();
-        if text.is_empty() || text.contains(':') || !authority::is_host(text.as_bytes()) {
-            value.wrong(format!("\"{text}\" is no name of a certificate"), "write a name such as app.example.org");
-        }
-        for server in rules.servers.iter_mut().filter(|server| server.tls_name.is_some()) {
-            server.tls_name = Some(text.clone());
-        }
-    }
-    table.finish();
 }
 
 /// What only FastCGI, SCGI and uwsgi have.
@@ -658,7 +598,7 @@ mod tests {
             [[host.path]]
             prefix = "/app/"
             proxy = { to = ["http://a.org/base", { to = "http://b.org:8443/base", weight = 3 }],
-                balance = "sticky server", connections = "measured", keep = 8, queue = 0, http = "1.1",
+                balance = "sticky server", connections = "measured", keep = 8, queue = 0, protocol = "1.1",
                 timeouts = { connect = "1 s", head = "5 min" }, forwarded = "both", host = "app.org:81",
                 retries = { again = 1, percent = 10, least = 3, statuses = [503] },
                 health = { path = "/health?x", every = "2 s", status = "200-204", failures = 0, slow_start = "30 s" } }
@@ -671,6 +611,20 @@ mod tests {
         assert_eq!(many.retries, RetryRules { tries_max: 2, budget_percent: 10, budget_min: 3, statuses: vec![503] });
         let probe = many.health.probe.expect("a probe");
         assert_eq!((probe.timeout, probe.statuses), (Duration::from_secs(2), (200, 204)));
+    }
+
+    #[test]
+    fn tls_and_versions_are_chosen() {
+        let speaks = |proxy: &str| only(&format!("[[host]]\nproxy = {proxy}")).speaks;
+        assert_eq!(speaks("\"https://a\""), Speaks::Negotiated);
+        assert_eq!(speaks("\"h2c://a\""), Speaks::Http2);
+        assert_eq!(speaks("{ to = \"http://a\", protocol = \"2\" }"), Speaks::Http2);
+        assert_eq!(speaks("{ to = \"https://a\", protocol = \"1.1\" }"), Speaks::Http1);
+        assert_eq!(speaks("{ to = \"https://a\", send_proxy_protocol = 2 }"), Speaks::Http1);
+        let named = only("[[host]]\nproxy = { to = \"https://127.0.0.1:1\", server_name = \"A.org\", streams = 7 }");
+        assert_eq!((named.servers[0].tls_name.as_deref(), named.streams_max), (Some("a.org"), 7));
+        let proxied = only("[[host]]\nproxy = { to = \"http://a\", send_proxy_protocol = true }");
+        assert_eq!(proxied.proxy_header, Some(crate::upstream::settings::ProxyHeader::V1));
     }
 
     #[test]
@@ -718,8 +672,18 @@ mod tests {
             ("proxy = []", "2:9: there is no server"),
             ("proxy = {}", "2:9: it does not say where to"),
             ("proxy = [\"http://a\", \"http://a\"]", "a:80 is there twice"),
-            ("proxy = \"https://a\"", "are not spoken with upstreams yet"),
-            ("proxy = { to = \"http://a\", http = \"2\" }", "are not spoken with upstreams yet"),
+            ("proxy = [\"https://a\", \"http://b\"]", "https:// and other addresses do not go together"),
+            ("proxy = { to = \"https://a\", ca = \"none.pem\" }", "2:31: /nonexistent/none.pem cannot be read"),
+            ("proxy = { to = \"https://a\", client_key = \"k\" }", "go together"),
+            ("proxy = { to = \"https://a\", server_name = \"a b\" }", "is no name of a certificate"),
+            ("proxy = { to = \"http://a\", server_name = \"a\" }", "`server_name` is of TLS"),
+            ("proxy = { to = \"http://a\", protocol = \"auto\" }", "over TLS alone"),
+            ("proxy = { to = \"https://a\", protocol = \"3\" }", "\"3\" is not spoken with upstreams"),
+            ("proxy = { to = \"h2c://a\", protocol = \"1.1\" }", "h2c:// is HTTP/2"),
+            ("proxy = { to = \"http://a\", streams = 5 }", "`streams` is of HTTP/2"),
+            ("proxy = { to = \"h2c://a\", send_proxy_protocol = 2 }", "is of many clients"),
+            ("proxy = { to = \"http://a\", send_proxy_protocol = 3 }", "out of its bounds"),
+            ("proxy = { to = \"http://a\", keep = 3, send_proxy_protocol = true }", "is not kept"),
             ("proxy = [\"http://a/x\", \"http://b\"]", "have the same path"),
             ("proxy = { to = \"http://a\", balence = \"waiting\" }", "did you mean `balance`?"),
             ("proxy = { to = \"http://a\", balance = \"hash of cookie\" }", "there is no balance"),
@@ -729,7 +693,6 @@ mod tests {
             ("proxy = { to = \"http://a\", timeouts = { head = \"2 days\" } }", "`head` is no time"),
             ("proxy = { to = \"http://a\", health = { every = \"1 s\" } }", "means nothing without `path`"),
             ("proxy = { to = \"http://a\", health = { out = \"2 h\", out_max = \"1 h\" } }", "longer than `out_max`"),
-            ("proxy = { to = \"http://a\", tls = { verify = true } }", "`tls` is of servers with https://"),
             ("proxy = { to = \"http://a\", endings = [] }", "`endings` is not known in proxy"),
             ("proxy = { to = \"http://a\", host = \"a b\" }", "is no value of Host"),
             ("proxy = \"http://a\"\nfastcgi = \"a:1\"", "`fastcgi` and `proxy` do not go together"),

@@ -35,7 +35,7 @@ pub(super) struct Address {
 
 /// Reads an address of what is spoken; what is right instead where it is none.
 pub(super) fn read(text: &str, speaks: Speaks) -> Result<Address, &'static str> {
-    let is_http = matches!(speaks, Speaks::Http1 | Speaks::Http2);
+    let is_http = matches!(speaks, Speaks::Http1 | Speaks::Http2 | Speaks::Negotiated);
     if let Some(path) = unix_path(text, is_http) {
         return if path.is_empty() || path.len() > UNIX_BYTES_MAX || path.contains('\0') {
             Err("a Unix socket is written unix:PATH, with a path of at most 107 bytes")

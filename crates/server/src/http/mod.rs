@@ -8,6 +8,7 @@ pub(crate) mod client_hints;
 pub(crate) mod coding;
 pub(crate) mod field_lines;
 pub(crate) mod fields;
+pub(crate) mod frames;
 pub(crate) mod framing;
 mod higher_version;
 pub(crate) mod limits;

@@ -29,7 +29,7 @@ pub(super) fn answer(common: &Common, found: &Target<'_>, is_other: bool, target
 /// What a table says of an upstream.
 pub(super) fn said(rules: &UpstreamRules) -> String {
     let word = match rules.speaks {
-        Speaks::Http1 | Speaks::Http2 => "proxy",
+        Speaks::Http1 | Speaks::Http2 | Speaks::Negotiated => "proxy",
         Speaks::FastCgi => "fastcgi",
         Speaks::Scgi => "scgi",
         Speaks::Uwsgi => "uwsgi",
@@ -52,6 +52,7 @@ fn told(rules: &UpstreamRules, target: String) -> RouteUpstream {
         speaks: match rules.speaks {
             Speaks::Http1 => "HTTP/1.1",
             Speaks::Http2 => "HTTP/2",
+            Speaks::Negotiated => "HTTP/2 or HTTP/1.1",
             Speaks::FastCgi => "FastCGI",
             Speaks::Scgi => "SCGI",
             Speaks::Uwsgi => "uwsgi",

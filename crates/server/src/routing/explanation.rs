@@ -54,7 +54,7 @@ pub struct RouteAnswer {
 pub struct RouteUpstream {
     /// How logs call it.
     pub name: String,
-    /// What is spoken with it: `HTTP/1.1`, `HTTP/2`, `FastCGI`, `SCGI` or `uwsgi`.
+    /// What is spoken with it: `HTTP/1.1`, `HTTP/2`, `HTTP/2 or HTTP/1.1`, `FastCGI`, `SCGI` or `uwsgi`.
     pub speaks: &'static str,
     /// Its servers, as the configuration has them.
     pub servers: Vec<RouteServer>,

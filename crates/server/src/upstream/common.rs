@@ -6,6 +6,7 @@ use super::gateway::settings::{Gateway, Split};
 use super::health::Health;
 use super::retry::Budget;
 use super::settings::{LimitBy, Place, UpstreamRules};
+use super::trust::Trust;
 use crate::counters::upstream_counts::{UpstreamCounts, UpstreamReading};
 use crate::http::target::{self, Target};
 use std::sync::Arc;
@@ -24,10 +25,12 @@ pub(crate) struct Common {
     pub(super) budget: Budget,
     /// Bounds on requests under way, by server; empty where the rules bound them alone.
     pub(super) limits: Vec<MeasuredLimit>,
+    /// What TLS with its servers needs; none if none speaks it.
+    pub(super) trust: Option<Trust>,
 }
 
 impl Common {
-    pub(crate) fn new(rules: UpstreamRules) -> Self {
+    pub(crate) fn new(rules: UpstreamRules, trust: Option<Trust>) -> Self {
         let gateway = rules.gateway.as_ref().map(|said| {
             let root = said.root.clone().unwrap_or_default();
             let mut gateway = match said.endings.as_slice() {
@@ -51,7 +54,7 @@ impl Common {
         };
         let budget = Budget::default();
         let gate = Arc::new(Gate::new(rules.name.clone()));
-        Self { rules, gateway, gate, health, budget, limits }
+        Self { rules, gateway, gate, health, budget, limits, trust }
     }
 
     /// The target that it is asked for; none where that is the request's own. With `is_other` the path is not the one

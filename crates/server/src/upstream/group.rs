@@ -8,10 +8,13 @@ use crate::upstream::address::{Reading, Resolved};
 use crate::upstream::balance::Balancer;
 use crate::upstream::common::Common;
 use crate::upstream::http1::request::Believed;
-use crate::upstream::links::{Link, Links};
+use crate::upstream::links::{Link, Links, Turns};
 use crate::upstream::probe::{PROBES_MAX, Probe};
 use crate::upstream::scripts::Scripts;
-use crate::upstream::settings::{Place, UpstreamServer};
+use crate::upstream::secure::{Offer, Session};
+use crate::upstream::settings::{Place, Speaks, UpstreamServer};
+use crate::upstream::shared::Shared;
+use crate::upstream::trust;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -35,8 +38,22 @@ pub(crate) struct Upstream {
     pub(super) believed: Cell<Believed>,
     /// Connections without a request, by server; the one that has been idle longest is in front.
     idle: RefCell<Vec<VecDeque<Idle>>>,
+    /// Connections of HTTP/2, which requests share.
+    shared: RefCell<Vec<Rc<Shared>>>,
+    /// Servers that chose HTTP/1.1 when they could choose, so that each request makes a connection of its own.
+    chose_http1: RefCell<Vec<bool>>,
     /// Addresses of servers that have a name, with what was read of them last.
     names: Vec<Option<(Arc<Resolved>, RefCell<Reading>)>>,
+}
+
+/// What a connection is made for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opening<'h> {
+    /// The request that waits for it.
+    pub(super) user: Address,
+    pub(super) offer: Offer,
+    /// What goes before all else: a header of the PROXY protocol.
+    pub(super) header: &'h [u8],
 }
 
 /// A connection without a request.
@@ -57,6 +74,7 @@ impl Upstream {
             Some((resolver.name(name, *port, common.rules.resolve_every)?, RefCell::default()))
         };
         let names = servers.iter().map(name).collect();
+        let chose_http1 = RefCell::new(vec![false; servers.len()]);
         let balancer = Balancer::new(common.rules.balance.clone(), servers, &secret());
         Rc::new(Self {
             common,
@@ -67,6 +85,8 @@ impl Upstream {
             number: Cell::new(0),
             believed: Cell::default(),
             idle: RefCell::new(idle),
+            shared: RefCell::default(),
+            chose_http1,
             names,
         })
     }
@@ -108,6 +128,46 @@ impl Upstream {
             idle.retain(|idle| !is_short && idle.until_ms > now_ms);
             self.count_closed(before - idle.len());
         }
+        let shared = self.shared.borrow().clone();
+        shared.iter().for_each(|shared| shared.sweep(now_ms, is_short));
+        self.shared.borrow_mut().retain(|shared| !shared.is_over());
+    }
+
+    /// A connection of HTTP/2 that has a place for a request, or one that is made now.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Self::connect`].
+    pub(super) fn shared(&self, server: usize) -> io::Result<Rc<Shared>> {
+        // Where a server chose HTTP/1.1, each request makes its own.
+        if !self.chose_http1.borrow()[server] {
+            let shared = self.shared.borrow();
+            let found = shared.iter().find(|shared| shared.server == server && shared.has_place());
+            if let Some(found) = found {
+                return Ok(Rc::clone(found));
+            }
+        }
+        let user = self.links.shared_address();
+        let offer = if self.common.rules.speaks == Speaks::Http2 { Offer::Http2 } else { Offer::Both };
+        let (link, is_ready) = self.connect(server, Opening { user, offer, header: b"" })?;
+        link.set_deadline(self.links.now_ms().saturating_add(self.connect_ms()));
+        let shared = Shared::new((server, user), link, &self.links, &self.common);
+        if is_ready {
+            shared.turn();
+        }
+        let mut all = self.shared.borrow_mut();
+        all.retain(|shared| !shared.is_over());
+        all.push(Rc::clone(&shared));
+        Ok(shared)
+    }
+
+    fn connect_ms(&self) -> u64 {
+        u64::try_from(self.common.rules.timeouts.connect.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Takes note of what a server has chosen.
+    pub(super) fn note_choice(&self, server: usize, chose_http1: bool) {
+        self.chose_http1.borrow_mut()[server] = chose_http1;
     }
 
     fn count_closed(&self, count: usize) {
@@ -165,7 +225,7 @@ impl Upstream {
     /// # Errors
     ///
     /// What the system answers; `NotFound` if the server's name has no address.
-    pub(super) fn connect(&self, server: usize, user: Address) -> io::Result<(Link, bool)> {
+    pub(super) fn connect(&self, server: usize, opening: Opening<'_>) -> io::Result<(Link, bool)> {
         let place = &self.common.rules.servers[server].place;
         let (address, protocol) = match place {
             Place::Address(address) => (SockAddr::from(*address), Some(Protocol::TCP)),
@@ -180,10 +240,22 @@ impl Upstream {
         }
         let socket = socket.into();
         let is_connected = epoll::connect(&socket, &address)?;
-        let link = self.links.enter(socket, user, is_connected)?;
+        let mut link = self.links.enter(socket, opening.user, is_connected)?;
+        let session = self.session(server, opening.offer)?;
+        let is_ready = is_connected && session.is_none() && opening.header.is_empty();
+        link.begin_with(opening.header.to_vec(), session);
         self.common.counts().open.fetch_add(1, Ordering::Relaxed);
         UpstreamCounts::add(&self.common.counts().connects);
-        Ok((link, is_connected))
+        Ok((link, is_ready))
+    }
+
+    /// What speaks TLS with a server, if that is spoken.
+    fn session(&self, server: usize, offer: Offer) -> io::Result<Option<Session>> {
+        let server = &self.common.rules.servers[server];
+        let (Some(name), Some(trust)) = (&server.tls_name, &self.common.trust) else { return Ok(None) };
+        let name = trust::server_name(name).ok_or(io::ErrorKind::InvalidInput)?;
+        let session = Session::new(trust, name, server.place.to_string(), offer);
+        session.map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
     }
 }
 

@@ -5,23 +5,28 @@ use super::attempt::Attempt;
 use super::balance::Key;
 use super::common::Common;
 use super::gate::{Entry, Permit, Ticket};
-use super::group::Upstream;
+use super::group::{Opening, Upstream};
 use super::links::{Link, RECEIVED_BYTES_MAX, Waiting};
 use super::message::{BodyFraming, Garbled, Outgoing, Said};
 use super::owned_head::OwnedHead;
 use super::protocol::{Known, Protocol, Rendered, Unsendable};
+use super::proxy_header;
 use super::retry::{self, Body, Came, Failed, is_idempotent};
+use super::secure::Offer;
+use super::settings::Speaks;
+use super::shared::{Shared, SharedStream};
 use super::trouble::Trouble;
 use crate::counters::upstream_counts::UpstreamCounts;
 use crate::exchange::application::{Aborted, Caller, Handler, RequestHead, Wake};
 use crate::exchange::reply::Reply;
 use crate::exchange::request_body::{HELD_BYTES_MAX, RequestBody};
 use crate::exchange::wakes::Address;
-use crate::io::epoll;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::time::Duration;
+
+mod stream;
 
 /// Bytes of a body that are framed at once, and held beside those that the client may send.
 const FRAMED_BYTES_MAX: usize = 16 << 10;
@@ -54,6 +59,10 @@ pub(crate) struct Relay {
     interims: u8,
     is_idempotent: bool,
     answer: Answer,
+    /// How often it went to the same server again, as that had not looked at it.
+    again: u8,
+    /// What its connection begins with: a header of the PROXY protocol.
+    header: Box<[u8]>,
     /// Of a request whose body comes first.
     wake: Option<Wake>,
 }
@@ -136,6 +145,10 @@ enum Stage {
     Connecting(Link, usize),
     /// It is with a server; the connection is new or was kept.
     There { link: Link, server: usize, is_kept: bool },
+    /// It waits for a connection of HTTP/2 that is being made, or whose server has not said what it allows.
+    Joining { shared: Rc<Shared>, waiting: Waiting, server: usize },
+    /// It is on a connection of HTTP/2, since this time in the loop's milliseconds.
+    OnStream { stream: SharedStream, waiting: Waiting, since_ms: u64 },
     /// It is over.
     Over,
 }
@@ -166,6 +179,8 @@ impl Relay {
             Ok(rendered) => rendered,
             Err(why) => return Box::new(Refused(why)),
         };
+        let header = upstream.common.rules.proxy_header;
+        let header = header.map(|version| proxy_header::header(version, Some(head.client())));
         let mut relay = Self {
             address: caller.address,
             stage: Stage::New,
@@ -185,6 +200,8 @@ impl Relay {
             interims: 0,
             is_idempotent: is_idempotent(head.method()),
             answer: Answer::Awaited,
+            again: 0,
+            header: header.unwrap_or_default().into_boxed_slice(),
             wake: None,
             upstream,
         };
@@ -231,7 +248,16 @@ impl Relay {
             self.begin_there(link, server, true);
             return Ok(());
         }
-        let connecting = self.upstream.connect(server, self.address);
+        if matches!(self.upstream.common.rules.speaks, Speaks::Http2 | Speaks::Negotiated) {
+            return self.find_shared(server);
+        }
+        self.connect_alone(server, until_ms)
+    }
+
+    /// Begins to make a connection that no other request is on.
+    fn connect_alone(&mut self, server: usize, until_ms: u64) -> Result<(), Trouble> {
+        let opening = Opening { user: self.address, offer: Offer::Http1, header: &self.header };
+        let connecting = self.upstream.connect(server, opening);
         if connecting.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) && !self.has_another() {
             let again_ms = self.until(REFUSED_FOR);
             self.stage = Stage::Refused(self.upstream.links.wait(self.address, again_ms), until_ms);
@@ -279,16 +305,18 @@ impl Relay {
             }
             Stage::Refused(_, until_ms) if until_ms <= self.upstream.links.now_ms() => Err(Trouble::ConnectLate),
             Stage::Refused(_, until_ms) => self.connect(until_ms).map(|()| !matches!(self.stage, Stage::Refused(..))),
-            Stage::Connecting(mut link, server) => match link.connected() {
-                Ok(true) => {
+            Stage::Joining { shared, waiting, server } => self.step_joining(shared, waiting, server),
+            Stage::OnStream { stream, waiting, since_ms } => self.step_stream(stream, waiting, since_ms, body, reply),
+            Stage::Connecting(mut link, server) => match link.opened() {
+                Ok(Some(_)) => {
                     self.begin_there(link, server, false);
                     Ok(true)
                 }
-                Ok(false) if link.is_due() => {
+                Ok(None) if link.is_due() => {
                     self.upstream.close(link);
                     Err(Trouble::ConnectLate)
                 }
-                Ok(false) => {
+                Ok(None) => {
                     self.stage = Stage::Connecting(link, server);
                     Ok(false)
                 }
@@ -356,7 +384,7 @@ impl Relay {
             tell_log(format!("a program ended with status {status}").as_bytes(), &self.upstream);
         }
         let is_whole = self.is_sent() && self.outlet == Outlet::Open;
-        if is_whole && self.protocol.keeps() && link.is_read_out() {
+        if is_whole && self.protocol.keeps() && self.header.is_empty() && link.is_read_out() {
             self.upstream.keep(server, link);
         } else {
             self.upstream.close(link);
@@ -374,6 +402,10 @@ impl Relay {
             return self.tunnel(link, body, reply);
         }
         let interims = self.interims;
+        if self.outlet == Outlet::Open && link.flush().is_err() {
+            self.outlet = Outlet::Broken;
+            link.look();
+        }
         let has_sent = self.outlet == Outlet::Open
             && self.send(link, body).unwrap_or_else(|_| {
                 // It may have answered before it closed its side; otherwise its end is there to be read.
@@ -385,8 +417,10 @@ impl Relay {
         match self.answer {
             Answer::Whole => Ok(()),
             Answer::Tunnel => self.begin_tunnel(link),
-            Answer::Awaited | Answer::Begun => self.watch(link, has_sent || self.interims > interims, reply),
-            Answer::Body => self.watch(link, has_sent || has_received, reply),
+            Answer::Awaited | Answer::Begun => {
+                self.watch(link.waiting(), link.has_room(), has_sent || self.interims > interims, reply)
+            }
+            Answer::Body => self.watch(link.waiting(), link.has_room(), has_sent || has_received, reply),
         }
     }
 
@@ -476,9 +510,10 @@ impl Relay {
                 break;
             }
             let may_retry = self.retries_statuses();
+            let is_extended = self.protocol.is_extended();
             let Self { protocol, answer, interims, upstream, attempt, key, is_secure, .. } = &mut *self;
             let by = (*key, *is_secure);
-            let to = Taking { answer, interims, reply, upstream, attempt, by, may_retry };
+            let to = Taking::new((answer, interims), reply, (upstream, attempt, by), (may_retry, is_extended));
             let taken = link.receive(room, |bytes| take(bytes, protocol, to));
             match taken
                 .map_err(|error| if *answer == Answer::Awaited { closed(error) } else { Trouble::Broken(error) })?
@@ -493,20 +528,20 @@ impl Relay {
 
     /// Sets the deadline of what is waited for now, or finds that it is over. What comes of a head does not make its time
     /// longer.
-    fn watch(&self, link: &Link, has_moved: bool, reply: &Reply) -> Result<(), Trouble> {
+    fn watch(&self, waiting: &Waiting, has_room: bool, has_moved: bool, reply: &Reply) -> Result<(), Trouble> {
         let timeouts = &self.upstream.common.rules.timeouts;
         let is_sent = self.is_sent() || self.outlet == Outlet::Broken;
         let (time, late) = match self.answer {
             // The client has its own time, for its body and for what it takes.
-            Answer::Awaited | Answer::Begun if !is_sent && link.has_room() => (Duration::MAX, Trouble::SendLate),
+            Answer::Awaited | Answer::Begun if !is_sent && has_room => (Duration::MAX, Trouble::SendLate),
             Answer::Awaited | Answer::Begun if !is_sent => (timeouts.send, Trouble::SendLate),
             Answer::Awaited | Answer::Begun => (timeouts.head, Trouble::HeadLate),
             _ if reply.room() == 0 => (Duration::MAX, Trouble::BodyLate),
             _ => (timeouts.body, Trouble::BodyLate),
         };
-        if has_moved || link.has_no_deadline() || time == Duration::MAX {
-            link.set_deadline(self.until(time));
-        } else if link.is_due() {
+        if has_moved || waiting.has_no_deadline() || time == Duration::MAX {
+            waiting.set_deadline(self.until(time));
+        } else if waiting.is_due() {
             return Err(late);
         }
         Ok(())
@@ -533,7 +568,7 @@ impl Relay {
         }
         if body.is_ended() && self.request != Sent::Written {
             self.request = Sent::Written;
-            epoll::end_side(link.fd());
+            link.end_side();
         }
         has_moved
     }
@@ -543,6 +578,7 @@ impl Relay {
         if !reply.has_given_head() {
             return Ok(());
         }
+        link.flush().map_err(Trouble::Broken)?;
         let mut has_moved = self.send_through(link, body);
         while link.has_input() && reply.room() > 0 {
             let received = link.receive(reply.room(), |bytes| {
@@ -654,75 +690,103 @@ struct Taking<'t> {
     by: (Key, bool),
     /// Whether a status of the rules has another server tried.
     may_retry: bool,
+    /// Whether the client asked for a tunnel by an extended CONNECT, and the upstream by HTTP/1.1.
+    is_extended: bool,
+    /// What is wrong with the response.
+    trouble: Option<Garbled>,
+    /// The status of a response that is not passed on.
+    answered: Option<u16>,
+    log: Vec<u8>,
+}
+
+impl<'t> Taking<'t> {
+    fn new(
+        (answer, interims): (&'t mut Answer, &'t mut u8),
+        reply: &'t mut Reply,
+        (upstream, attempt, by): (&'t Upstream, &'t mut Option<Attempt>, (Key, bool)),
+        (may_retry, is_extended): (bool, bool),
+    ) -> Self {
+        let (trouble, answered, log) = (None, None, Vec::new());
+        Self { answer, interims, reply, upstream, attempt, by, may_retry, is_extended, trouble, answered, log }
+    }
+
+    /// Gives on a part of a response.
+    #[inline]
+    fn take(&mut self, said: Said<'_>) {
+        match said {
+            Said::Interim { status, fields } => {
+                *self.interims += 1;
+                if *self.interims > INTERIMS_MAX {
+                    self.trouble = Some(Garbled::Head("too many interim responses"));
+                } else {
+                    self.reply.interim(status, fields);
+                }
+            }
+            Said::Head(head) if self.is_extended && (200..300).contains(&head.status) => {
+                // The client would take it for a tunnel (RFC 8441 section 5).
+                self.trouble = Some(Garbled::Head("it does not change the protocol, and refuses that with no error"));
+            }
+            Said::Head(head) if head.status == 101 => {
+                self.reply.switch(head.fields);
+                *self.answer = Answer::Tunnel;
+            }
+            Said::Head(head)
+                if self.may_retry && self.upstream.common.rules.retries.statuses.contains(&head.status) =>
+            {
+                self.answered = Some(head.status);
+            }
+            Said::Head(mut head) => {
+                if let Some(attempt) = self.attempt {
+                    attempt.answered(head.status);
+                    let (key, is_secure) = self.by;
+                    attempt.keep_client(key, is_secure, &mut head.fields);
+                }
+                self.reply.relay(head.status, head.fields, head.length);
+                *self.answer = Answer::Body;
+            }
+            Said::Body(_) | Said::Trailers(_) | Said::End if self.trouble.is_some() || self.answered.is_some() => {}
+            Said::Body(content) => {
+                let taken = self.reply.write(content);
+                debug_assert_eq!(taken, content.len(), "no more is received than there is room for");
+            }
+            Said::Trailers(lines) => self.reply.put_trailers(lines),
+            Said::Log(text) => self.log.extend_from_slice(text),
+            Said::Instead(_) => {
+                self.trouble = Some(Garbled::Head("it hands the request over, which this server cannot do yet"));
+            }
+            Said::End => *self.answer = Answer::Whole,
+        }
+    }
+
+    /// What there is to be told of what was given on; with `is_last` nothing more comes.
+    fn finish(self, is_last: bool) -> Result<(), Trouble> {
+        if !self.log.is_empty() {
+            tell_log(&self.log, self.upstream);
+        }
+        if let Some(status) = self.answered {
+            return Err(Trouble::Answered(status));
+        }
+        if let Some(trouble) = self.trouble {
+            return Err(trouble.into());
+        }
+        let is_cut = match *self.answer {
+            Answer::Whole => !self.reply.end_relayed(),
+            _ => is_last,
+        };
+        if is_cut { Err(Garbled::Cut.into()) } else { Ok(()) }
+    }
 }
 
 /// Reads bytes of a response and gives on what they are; none are the end of what the upstream sends.
-fn take(
-    bytes: &[u8],
-    protocol: &mut Protocol,
-    Taking { answer, interims, reply, upstream, attempt, by: (key, is_secure), may_retry }: Taking<'_>,
-) -> Result<(), Trouble> {
-    if *answer == Answer::Awaited {
+fn take(bytes: &[u8], protocol: &mut Protocol, mut to: Taking<'_>) -> Result<(), Trouble> {
+    if *to.answer == Answer::Awaited {
         if bytes.is_empty() {
             return Err(Trouble::Closed);
         }
-        *answer = Answer::Begun;
+        *to.answer = Answer::Begun;
     }
-    let (mut trouble, mut answered, mut log) = (None, None, Vec::new());
-    let is_extended = protocol.is_extended();
-    let mut say = |said: Said<'_>| match said {
-        Said::Interim { status, fields } => {
-            *interims += 1;
-            if *interims > INTERIMS_MAX {
-                trouble = Some(Garbled::Head("too many interim responses"));
-            } else {
-                reply.interim(status, fields);
-            }
-        }
-        Said::Head(head) if is_extended && (200..300).contains(&head.status) => {
-            // The client would take it for a tunnel (RFC 8441 section 5).
-            trouble = Some(Garbled::Head("it does not change the protocol, and refuses that with no error"));
-        }
-        Said::Head(head) if head.status == 101 => {
-            reply.switch(head.fields);
-            *answer = Answer::Tunnel;
-        }
-        Said::Head(head) if may_retry && upstream.common.rules.retries.statuses.contains(&head.status) => {
-            answered = Some(head.status);
-        }
-        Said::Head(mut head) => {
-            if let Some(attempt) = attempt {
-                attempt.answered(head.status);
-                attempt.keep_client(key, is_secure, &mut head.fields);
-            }
-            reply.relay(head.status, head.fields, head.length);
-            *answer = Answer::Body;
-        }
-        Said::Body(_) | Said::Trailers(_) | Said::End if trouble.is_some() || answered.is_some() => {}
-        Said::Body(content) => {
-            let taken = reply.write(content);
-            debug_assert_eq!(taken, content.len(), "no more is received than there is room for");
-        }
-        Said::Trailers(lines) => reply.put_trailers(lines),
-        Said::Log(text) => log.extend_from_slice(text),
-        Said::Instead(_) => trouble = Some(Garbled::Head("it hands the request over, which this server cannot do yet")),
-        Said::End => *answer = Answer::Whole,
-    };
-    protocol.take(bytes, &mut say)?;
-    if !log.is_empty() {
-        tell_log(&log, upstream);
-    }
-    if let Some(status) = answered {
-        return Err(Trouble::Answered(status));
-    }
-    if let Some(trouble) = trouble {
-        return Err(trouble.into());
-    }
-    let is_cut = match *answer {
-        Answer::Whole => !reply.end_relayed(),
-        _ => bytes.is_empty(),
-    };
-    if is_cut { Err(Garbled::Cut.into()) } else { Ok(()) }
+    protocol.take(bytes, &mut |said| to.take(said))?;
+    to.finish(bytes.is_empty())
 }
 
 /// Bytes of a line that a program writes to its log which are passed on.
@@ -763,6 +827,7 @@ impl Drop for Relay {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Connecting(link, _) | Stage::There { link, .. } => self.upstream.close(link),
             Stage::Holding(_) | Stage::New | Stage::Queued(..) | Stage::Placed | Stage::Refused(..) | Stage::Over => {}
+            Stage::Joining { .. } | Stage::OnStream { .. } => {}
         }
     }
 }

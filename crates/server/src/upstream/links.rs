@@ -4,12 +4,15 @@
 //! reads it. So a response passes through no queue and no other thread on its way.
 
 use super::context::UpstreamContext;
+use super::secure::{Agreed, Session};
 use crate::exchange::wakes::Address;
 use crate::io::epoll::{self, Epoll, Interest, Readiness};
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 /// Tokens with this bit are of links. It is the highest of the bits that say the place of a connection, of which there
@@ -17,6 +20,9 @@ use std::sync::Arc;
 pub(crate) const LINK_BIT: u64 = 1 << 31;
 /// What stands for a connection where a probe waits, and no client: the number that goes with it says which.
 pub(crate) const PROBE_TOKEN: u64 = LINK_BIT | 1;
+/// What stands for a connection where one with an upstream waits that many requests share: the number that goes with it
+/// says which.
+pub(crate) const SHARED_TOKEN: u64 = LINK_BIT | 2;
 /// Bytes that are received at once: as many as a response may be given before its client has taken them.
 pub(crate) const RECEIVED_BYTES_MAX: usize = crate::exchange::reply::OFFERED_BYTES_MAX;
 
@@ -53,8 +59,17 @@ pub(crate) struct Links {
     ready: RefCell<Vec<Address>>,
     /// An idle link has an event: its peer has closed it, or sent what nothing has asked for.
     has_stale: Cell<bool>,
+    /// Connections that many requests share, by their numbers.
+    shared: RefCell<HashMap<u64, Weak<dyn Turns>>>,
+    next_shared: Cell<u64>,
     now_ms: Cell<u64>,
     input: RefCell<Box<[u8]>>,
+}
+
+/// A connection that many requests share: it has turns of its own.
+pub(super) trait Turns: fmt::Debug {
+    /// Goes on as far as is possible.
+    fn turn(&self);
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +100,9 @@ pub(crate) struct Link {
     socket: OwnedFd,
     waiting: Waiting,
     interest: Interest,
+    /// What goes out before all else.
+    first: Vec<u8>,
+    secure: Option<Box<RefCell<Session>>>,
 }
 
 impl Links {
@@ -96,6 +114,8 @@ impl Links {
             slots: RefCell::default(),
             ready: RefCell::default(),
             has_stale: Cell::new(false),
+            shared: RefCell::default(),
+            next_shared: Cell::new(0),
             now_ms: Cell::new(crate::io::clock::now_ms()),
             input: RefCell::new(input),
         })
@@ -111,7 +131,7 @@ impl Links {
         waiting.shared.has_room.set(is_connected);
         let interest = if is_connected { Interest::Input } else { Interest::InputAndRoom };
         self.epoll.add(socket.as_raw_fd(), waiting.token, interest)?;
-        Ok(Link { socket, waiting, interest })
+        Ok(Link { socket, waiting, interest, first: Vec::new(), secure: None })
     }
 
     /// Has a request go on when its time is over, if the value is still there.
@@ -148,6 +168,30 @@ impl Links {
     /// Has a request go on in this round, or the next one.
     pub(crate) fn wake(&self, address: Address) {
         self.ready.borrow_mut().push(address);
+    }
+
+    /// A number for a connection that many requests share, and where its events are to go.
+    pub(super) fn shared_address(&self) -> Address {
+        let number = self.next_shared.replace(self.next_shared.get().wrapping_add(1));
+        Address { token: Some(SHARED_TOKEN), connection: number }
+    }
+
+    /// Has the events of a connection that many requests share go to it.
+    pub(super) fn share(&self, address: Address, turns: Weak<dyn Turns>) {
+        self.shared.borrow_mut().insert(address.connection, turns);
+    }
+
+    /// Forgets a connection that many requests shared.
+    pub(super) fn unshare(&self, address: Address) {
+        self.shared.borrow_mut().remove(&address.connection);
+    }
+
+    /// Gives a connection a turn that many requests share, if it is still there.
+    pub(crate) fn turn_shared(&self, number: u64) {
+        let found = self.shared.borrow().get(&number).and_then(Weak::upgrade);
+        if let Some(found) = found {
+            found.turn();
+        }
     }
 
     /// Takes the requests that are to go on.
@@ -224,9 +268,20 @@ impl Link {
         self.socket.as_raw_fd()
     }
 
-    /// Whether nothing has come and nothing has ended while it was idle.
+    /// Whether nothing has come and nothing has ended while it was idle. TLS may have had something to say by itself.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.waiting.shared.input.get() == Input::Awaited
+        let is_told = self.waiting.shared.input.get() != Input::Awaited;
+        !is_told || (self.secure.is_some() && matches!(self.receive(1, |_| ()), Ok(None)))
+    }
+
+    /// Has bytes go out before all else, and then TLS spoken.
+    pub(super) fn begin_with(&mut self, first: Vec<u8>, session: Option<Session>) {
+        self.first = first;
+        self.secure = session.map(|session| Box::new(RefCell::new(session)));
+    }
+
+    pub(super) fn is_secure(&self) -> bool {
+        self.secure.is_some()
     }
 
     /// Gives it to a request, or to none.
@@ -239,12 +294,17 @@ impl Link {
 
     /// Says until when its user waits.
     pub(crate) fn set_deadline(&self, deadline_ms: u64) {
-        self.waiting.shared.deadline_ms.set(deadline_ms);
+        self.waiting.set_deadline(deadline_ms);
     }
 
     /// Whether its user may wait without end.
     pub(crate) fn has_no_deadline(&self) -> bool {
-        self.waiting.shared.deadline_ms.get() == u64::MAX
+        self.waiting.has_no_deadline()
+    }
+
+    /// What its user waits for.
+    pub(crate) fn waiting(&self) -> &Waiting {
+        &self.waiting
     }
 
     /// Whether its user has waited long enough.
@@ -274,17 +334,68 @@ impl Link {
         self.waiting.shared.has_room.get()
     }
 
-    /// Whether the attempt to connect has come to its end.
+    /// Whether it can be used: it is connected, what goes before all else has gone, and both sides have agreed on keys.
     ///
     /// # Errors
     ///
     /// Why it failed.
-    pub(crate) fn connected(&mut self) -> io::Result<bool> {
+    pub(crate) fn opened(&mut self) -> io::Result<Option<Agreed>> {
         if !self.has_room() {
-            return Ok(false);
+            return Ok(None);
         }
         epoll::socket_error(self.fd())?;
-        Ok(true)
+        while !self.first.is_empty() {
+            match epoll::send_bytes(self.fd(), &self.first, 0) {
+                Ok(sent) => drop(self.first.drain(..sent)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.await_room()?;
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(secure) = &self.secure else { return Ok(Some(Agreed::default())) };
+        let agreed = secure.borrow_mut().handshake(self.socket.as_raw_fd())?;
+        if secure.borrow().holds_output() {
+            self.await_room()?;
+        }
+        if agreed.is_some() && !self.has_input() {
+            // What came behind the handshake was received with it, and makes no event.
+            self.waiting.shared.input.set(Input::There);
+        }
+        Ok(agreed)
+    }
+
+    /// Hands on what TLS holds because there was no room for it.
+    ///
+    /// # Errors
+    ///
+    /// What the socket answers.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let Some(secure) = self.secure.as_ref().filter(|secure| secure.borrow().holds_output()) else { return Ok(()) };
+        let pushed = secure.borrow_mut().push(self.socket.as_raw_fd());
+        match pushed {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.await_room(),
+            pushed => pushed,
+        }
+    }
+
+    /// Says that nothing more follows.
+    pub(crate) fn end_side(&self) {
+        if let Some(secure) = &self.secure {
+            secure.borrow_mut().end_side(self.fd());
+        }
+        epoll::end_side(self.fd());
+    }
+
+    fn await_room(&mut self) -> io::Result<()> {
+        self.waiting.shared.has_room.set(false);
+        if self.interest != Interest::InputAndRoom {
+            self.interest = Interest::InputAndRoom;
+            self.waiting.links.epoll.modify(self.fd(), self.waiting.token, self.interest)?;
+        }
+        Ok(())
     }
 
     /// Sends some of the pieces; 0 = there is no room, and an event tells when there is.
@@ -296,17 +407,17 @@ impl Link {
         if !self.has_room() {
             return Ok(0);
         }
-        let sent = match pieces {
-            [piece] => epoll::send_bytes(self.fd(), piece, 0),
-            _ => epoll::send(self.fd(), pieces, 0),
+        let sent = match (&self.secure, pieces) {
+            (Some(secure), _) => secure.borrow_mut().send(self.socket.as_raw_fd(), pieces),
+            (None, [piece]) => epoll::send_bytes(self.fd(), piece, 0),
+            (None, _) => epoll::send(self.fd(), pieces, 0),
         };
+        if self.secure.as_ref().is_some_and(|secure| secure.borrow().holds_output()) {
+            self.await_room()?;
+        }
         match sent {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.waiting.shared.has_room.set(false);
-                if self.interest != Interest::InputAndRoom {
-                    self.interest = Interest::InputAndRoom;
-                    self.waiting.links.epoll.modify(self.fd(), self.waiting.token, self.interest)?;
-                }
+                self.await_room()?;
                 Ok(0)
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
@@ -323,7 +434,18 @@ impl Link {
     pub(crate) fn receive<T>(&self, bytes_max: usize, take: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
         let mut input = self.waiting.links.input.borrow_mut();
         let room = bytes_max.min(input.len());
-        match epoll::receive(self.fd(), &mut input[..room]) {
+        let received = match &self.secure {
+            None => epoll::receive(self.fd(), &mut input[..room]),
+            Some(secure) => secure.borrow_mut().receive(self.fd(), &mut input[..room]),
+        };
+        match received {
+            Ok(received) if self.secure.is_some() => {
+                let is_drained = self.secure.as_ref().is_some_and(|secure| secure.borrow().is_drained());
+                if is_drained && self.waiting.shared.input.get() == Input::There {
+                    self.waiting.shared.input.set(Input::Awaited);
+                }
+                Ok(Some(take(&input[..received])))
+            }
             Ok(received) => {
                 // Less than there was room for is all that there is; what comes later makes an event, and so does an end
                 // that was not told yet.
@@ -346,6 +468,24 @@ impl Waiting {
     /// Whether the time is over.
     pub(crate) fn is_due(&self) -> bool {
         self.shared.deadline_ms.get() <= self.links.now_ms.get()
+    }
+
+    /// Says until when it is waited.
+    pub(crate) fn set_deadline(&self, deadline_ms: u64) {
+        self.shared.deadline_ms.set(deadline_ms);
+    }
+
+    /// Whether it may be waited without end.
+    pub(crate) fn has_no_deadline(&self) -> bool {
+        self.shared.deadline_ms.get() == u64::MAX
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(secure) = &self.secure {
+            secure.borrow_mut().end_side(self.socket.as_raw_fd());
+        }
     }
 }
 

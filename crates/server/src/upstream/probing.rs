@@ -1,11 +1,16 @@
 //! Asks servers for their health, beside the requests of clients.
 
-use super::group::Upstream;
+use super::group::{Opening, Upstream};
 use super::health::Outcome;
 use super::http1::response::{Expected, Reader};
-use super::links::{PROBE_TOKEN, RECEIVED_BYTES_MAX};
+use super::http2::connection::{Asked, Connection};
+use super::http2::stream::Expects;
+use super::links::{Link, PROBE_TOKEN, RECEIVED_BYTES_MAX};
 use super::message::Said;
 use super::probe::{PROBES_MAX, Probe};
+use super::proxy_header;
+use super::secure::Offer;
+use super::settings::Speaks;
 use crate::exchange::wakes::Address;
 use std::io::{self, IoSlice};
 
@@ -17,7 +22,15 @@ impl Upstream {
             let free = self.probes.borrow().iter().position(Option::is_none);
             let Some(place) = free else { return };
             let Some(server) = self.common.health.claim_probe(now_ms, weir_arm::now_ns()) else { return };
-            let Ok((link, _)) = self.connect(server, self.probe_address(place)) else {
+            let offer = match self.common.rules.speaks {
+                Speaks::Negotiated => Offer::Both,
+                Speaks::Http2 => Offer::Http2,
+                _ => Offer::Http1,
+            };
+            let header = self.common.rules.proxy_header.map(|version| proxy_header::header(version, None));
+            let header = header.unwrap_or_default();
+            let opening = Opening { user: self.probe_address(place), offer, header: &header };
+            let Ok((link, _)) = self.connect(server, opening) else {
                 self.common.health.report_probe(server, Outcome::Failure, now_ms);
                 continue;
             };
@@ -37,7 +50,9 @@ impl Upstream {
             };
             let mut reader = Reader::default();
             reader.begin(Expected::Response);
-            self.probes.borrow_mut()[place] = Some(Probe { link, server, out: out.into_bytes(), sent: 0, reader });
+            let out = out.into_bytes();
+            let probe = Probe { link, server, out, sent: 0, reader, http2: None, is_open: false };
+            self.probes.borrow_mut()[place] = Some(probe);
             // What is connected already has no event.
             self.go_on_probe(place);
         }
@@ -64,13 +79,26 @@ impl Upstream {
     }
 
     fn step_probe(&self, probe: &mut Probe) -> io::Result<Option<Outcome>> {
-        let Probe { link, out, sent, reader, .. } = probe;
-        if !link.connected()? {
-            return Ok(None);
+        let Probe { link, out, sent, reader, http2, is_open, .. } = probe;
+        if !*is_open {
+            let Some(agreed) = link.opened()? else { return Ok(None) };
+            *is_open = true;
+            if agreed.is_http2 || (self.common.rules.speaks == Speaks::Http2 && !link.is_secure()) {
+                let mut connection = Connection::new(self.links.now_ms());
+                let (is_secure, expects) = (link.is_secure(), Expects::Response);
+                let asked = Asked { head: out, is_secure, has_body: false, expects, user: () };
+                let id = connection.open(asked).map_err(|_| io::ErrorKind::InvalidInput)?;
+                *http2 = Some((Box::new(connection), id));
+            }
         }
         if out.is_empty() {
             return Ok(Some(Outcome::Success));
         }
+        if let Some((connection, id)) = http2 {
+            let status = self.step_http2(link, connection, *id)?;
+            return Ok(status.map(|status| self.judge(status)));
+        }
+        link.flush()?;
         while *sent < out.len() {
             match link.send(&[IoSlice::new(&out[*sent..])])? {
                 0 => return Ok(None),
@@ -97,7 +125,42 @@ impl Upstream {
                 Some(Err(kind)) => return Err(kind.into()),
             }
         }
+        Ok(status.map(|status| self.judge(status)))
+    }
+
+    fn judge(&self, status: u16) -> Outcome {
         let (first, last) = self.common.rules.health.probe.as_ref().map_or((200, 399), |rules| rules.statuses);
-        Ok(status.map(|status| if (first..=last).contains(&status) { Outcome::Success } else { Outcome::Failure }))
+        if (first..=last).contains(&status) { Outcome::Success } else { Outcome::Failure }
+    }
+
+    /// Goes on with a probe over HTTP/2; the status once it is there.
+    fn step_http2(&self, link: &mut Link, connection: &mut Connection<()>, id: u32) -> io::Result<Option<u16>> {
+        let mut status = None;
+        loop {
+            link.flush()?;
+            while !connection.output().is_empty() {
+                match link.send(&[IoSlice::new(connection.output())])? {
+                    0 => break,
+                    bytes => connection.sent(bytes),
+                }
+            }
+            let mut note = |said: Said<'_>| {
+                if let Said::Head(head) = said {
+                    status = Some(head.status);
+                }
+            };
+            connection.take(id, 0, &mut note).map_err(|_| io::ErrorKind::InvalidData)?;
+            if status.is_some() || !link.has_input() {
+                return Ok(status);
+            }
+            let received = link.receive(RECEIVED_BYTES_MAX, |bytes| {
+                (!bytes.is_empty()).then(|| connection.receive(bytes, self.links.now_ms()))
+            })?;
+            match received {
+                None => return Ok(None),
+                Some(Some(Ok(()))) => {}
+                Some(_) => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
     }
 }

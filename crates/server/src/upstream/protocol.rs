@@ -79,7 +79,7 @@ impl Protocol {
                 let framing = uwsgi::render(outgoing, gateway, spooled, exists, scratch, out);
                 (framing, Self::Closing(ClosingResponse::new(wants)))
             }
-            Speaks::FastCgi | Speaks::Http1 | Speaks::Http2 => {
+            Speaks::FastCgi | Speaks::Http1 | Speaks::Http2 | Speaks::Negotiated => {
                 let framing = fastcgi::request::render(outgoing, gateway, spooled, exists, scratch, out);
                 (framing, Self::FastCgi(FastCgiResponse::new(wants)))
             }

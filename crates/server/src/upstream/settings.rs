@@ -29,6 +29,10 @@ pub(crate) struct UpstreamRules {
     pub(crate) host: Option<String>,
     /// Of the servers that have a `tls_name`.
     pub(crate) tls: UpstreamTls,
+    /// Requests that are under way at once on one connection of HTTP/2.
+    pub(crate) streams_max: u32,
+    /// Each connection begins with a header of the PROXY protocol, and is of one request.
+    pub(crate) proxy_header: Option<ProxyHeader>,
     /// What of the path stands for what, before it is sent.
     pub(crate) path: PathRule,
     /// What a script is told; None for HTTP.
@@ -53,6 +57,8 @@ pub(crate) enum Speaks {
     Http1,
     /// HTTP/2 from the first byte, in the clear or over TLS.
     Http2,
+    /// HTTP/2 or HTTP/1.1 as a server chooses in the handshake of TLS (ALPN, RFC 7301).
+    Negotiated,
     FastCgi,
     Scgi,
     Uwsgi,
@@ -272,21 +278,24 @@ pub(crate) enum ForwardingFields {
 
 impl ForwardingFields {}
 
-/// How TLS is spoken with an upstream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Versions of the PROXY protocol (<https://www.haproxy.org/download/2.9/doc/proxy-protocol.txt>).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProxyHeader {
+    /// A line of text.
+    V1,
+    /// A block of bytes.
+    V2,
+}
+
+/// How TLS is spoken with an upstream. Its certificate is always checked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UpstreamTls {
     /// Authorities that are trusted; None for those of the system.
     pub(crate) ca: Option<PathBuf>,
-    /// Whether the certificate is checked at all.
-    pub(crate) verify: bool,
     /// What the server shows of itself.
     pub(crate) client: Option<ClientCertificate>,
-}
-
-impl Default for UpstreamTls {
-    fn default() -> Self {
-        Self { ca: None, verify: true, client: None }
-    }
+    /// Of what these files hold (SHA-256): an upstream whose files have changed is another one.
+    pub(crate) digest: [u8; 32],
 }
 
 /// A certificate with its key, both in PEM.

@@ -18,6 +18,12 @@ pub(crate) enum Trouble {
     /// The connection broke.
     #[error("the connection broke: {0}")]
     Broken(#[source] io::Error),
+    /// It ended the stream of the request (RFC 9113 section 7).
+    #[error("it reset the request with the code {0} of HTTP/2")]
+    Reset(u32),
+    /// It has no tunnels over HTTP/2 (RFC 8441).
+    #[error("it takes no WebSockets over HTTP/2; write protocol = \"1.1\" for their paths")]
+    NoTunnels,
     /// It did not take the request in time.
     #[error("it did not take the request in time")]
     SendLate,
@@ -58,7 +64,7 @@ impl Trouble {
     pub(crate) fn is_of_server(&self) -> bool {
         match self {
             Self::Connect(error) => !is_own_lack(error),
-            Self::NoLength | Self::Unsendable(_) | Self::Full | Self::QueueLate => false,
+            Self::NoLength | Self::Unsendable(_) | Self::NoTunnels | Self::Full | Self::QueueLate => false,
             _ => true,
         }
     }
@@ -69,10 +75,11 @@ impl Trouble {
             Self::ConnectLate | Self::SendLate | Self::HeadLate | Self::BodyLate => 504,
             Self::Full | Self::QueueLate => 503,
             Self::NoLength => 411,
+            Self::NoTunnels => 501,
             Self::Answered(status) => *status,
             Self::Unsendable(status) => *status,
             Self::Connect(error) if is_own_lack(error) => 503,
-            Self::Connect(_) | Self::Closed | Self::Broken(_) | Self::Garbled(_) => 502,
+            Self::Connect(_) | Self::Closed | Self::Broken(_) | Self::Reset(_) | Self::Garbled(_) => 502,
         }
     }
 }

@@ -15,6 +15,10 @@ use std::sync::Arc;
 pub(super) const RESOLVER: [&str; 5] =
     ["/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf"];
 
+/// Where systems have the authorities that are trusted: a reload may ask for them first.
+const AUTHORITIES: [&str; 4] =
+    ["/etc/ssl/certs", "/etc/pki/tls/certs", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates"];
+
 /// Where ARM announces itself; the first is in the environment.
 const ARM: [&str; 2] = ["/run/weir/arm", "/dev/shm/weir-arm"];
 
@@ -71,6 +75,7 @@ impl Paths {
         certificates.chain(&options.read_again).for_each(|file| paths.read_around(file));
         if !options.read_again.is_empty() {
             paths.read.extend(RESOLVER.map(PathBuf::from));
+            paths.read.extend(AUTHORITIES.map(PathBuf::from));
         }
         if let Some(LogTarget::File(file)) = options.access_log.as_ref().map(|log| &log.target) {
             paths.write_around(file);

@@ -36,7 +36,7 @@ pub(crate) fn end_chunks<'t>(trailers: impl Iterator<Item = (&'t str, &'t [u8])>
 }
 
 /// Writes a line of a field.
-pub(super) fn put(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn put(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
     out.extend_from_slice(value);
@@ -44,7 +44,7 @@ pub(super) fn put(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Whether a field may have the value: no control bytes but the tabulator (RFC 9110 section 5.5).
-pub(super) fn is_value(value: &[u8]) -> bool {
+pub(crate) fn is_value(value: &[u8]) -> bool {
     value.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
 }
 

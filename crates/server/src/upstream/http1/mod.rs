@@ -3,7 +3,7 @@
 pub(crate) mod chunks;
 pub(crate) mod digits;
 mod forwarding;
-mod names;
+pub(crate) mod names;
 #[cfg(test)]
 mod oracle;
 pub(crate) mod request;

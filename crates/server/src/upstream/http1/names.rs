@@ -5,7 +5,7 @@ const OPTIONS_MAX: usize = 32;
 
 /// What a field is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Name {
+pub(crate) enum Name {
     /// For the recipient at the end: passed on.
     EndToEnd,
     /// For this connection, or for a proxy: dropped.
@@ -36,7 +36,7 @@ pub(super) enum Name {
 
 /// What a field of this name is for.
 #[inline]
-pub(super) fn of(name: &[u8]) -> Name {
+pub(crate) fn of(name: &[u8]) -> Name {
     // The length sorts out nearly every name, at the price of one comparison.
     match name.len() {
         2 if is(name, b"te") => Name::Te,
@@ -87,7 +87,7 @@ fn own(name: &[u8], meaning: Name) -> Name {
 /// Whether a name, which is a token, is this one, which is given in lower case: a letter in either case, and a hyphen,
 /// is what no other byte of a token becomes by this bit.
 #[inline]
-pub(super) fn is<const BYTES: usize>(name: &[u8], lower: &[u8; BYTES]) -> bool {
+pub(crate) fn is<const BYTES: usize>(name: &[u8], lower: &[u8; BYTES]) -> bool {
     let Ok(name) = <&[u8; BYTES]>::try_from(name) else { return false };
     name.iter().zip(lower).fold(0, |differs, (byte, lower)| differs | ((byte | 0x20) ^ lower)) == 0
 }
@@ -101,7 +101,7 @@ fn is_like<const BYTES: usize>(name: &[u8], lower: &[u8; BYTES]) -> bool {
 
 /// Whether fields of this name may stand behind a body (RFC 9110 section 6.5.1): not those that frame or route the
 /// message, modify the request, carry credentials or say how the content is read.
-pub(super) fn may_trail(name: &[u8]) -> bool {
+pub(crate) fn may_trail(name: &[u8]) -> bool {
     const NEVER: [&str; 17] = [
         "age",
         "authorization",
@@ -125,24 +125,24 @@ pub(super) fn may_trail(name: &[u8]) -> bool {
 }
 
 /// The members of a list, without the empty ones.
-pub(super) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
 /// More options of Connection than are looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooMany;
+pub(crate) struct TooMany;
 
 /// Fields that Connection names: they are for this connection only (RFC 9110 section 7.6.1).
 #[derive(Debug, Default)]
-pub(super) struct Nominated<'m> {
+pub(crate) struct Nominated<'m> {
     names: [&'m [u8]; OPTIONS_MAX],
     count: usize,
 }
 
 impl<'m> Nominated<'m> {
     /// Takes up a line of Connection.
-    pub(super) fn line(&mut self, value: &'m [u8]) -> Result<(), TooMany> {
+    pub(crate) fn line(&mut self, value: &'m [u8]) -> Result<(), TooMany> {
         for option in members(value) {
             *self.names.get_mut(self.count).ok_or(TooMany)? = option;
             self.count += 1;
@@ -150,7 +150,7 @@ impl<'m> Nominated<'m> {
         Ok(())
     }
 
-    pub(super) fn has(&self, name: &[u8]) -> bool {
+    pub(crate) fn has(&self, name: &[u8]) -> bool {
         self.names[..self.count].iter().any(|nominated| nominated.eq_ignore_ascii_case(name))
     }
 }

@@ -50,7 +50,7 @@ const DRIBBLE_SPAN_BYTES: u64 = 1 << 20;
 /// made, encrypted and sent (CVE-2019-9511). A client that takes the rest of a window now and then is far below the
 /// bound.
 #[derive(Debug, Default)]
-pub(super) struct Dribble {
+pub(crate) struct Dribble {
     frames: u32,
     bytes: u64,
 }
@@ -58,7 +58,7 @@ pub(super) struct Dribble {
 impl Dribble {
     /// Counts frames of content; whether they can be borne.
     #[inline]
-    pub(super) fn bear(&mut self, bytes: u64, is_small: bool) -> bool {
+    pub(crate) fn bear(&mut self, bytes: u64, is_small: bool) -> bool {
         self.bytes += bytes;
         if self.bytes >= DRIBBLE_SPAN_BYTES {
             *self = Self::default();
