@@ -55,7 +55,7 @@ const PAUSE_MS: u64 = 200;
 pub(crate) struct EventLoop {
     pub(crate) epoll: Rc<Epoll>,
     /// What leads to upstreams.
-    links: Rc<Links>,
+    pub(super) links: Rc<Links>,
     pub(super) listeners: Vec<Listener>,
     quic: Vec<quic::Endpoint>,
     tls: Option<Arc<rustls::ServerConfig>>,
@@ -116,6 +116,7 @@ impl EventLoop {
     /// Serves until `stop` is set and the responses in flight are sent.
     pub(crate) fn run(mut self, waker: &Waker, stop: &AtomicBool) -> io::Result<()> {
         self.epoll.add(waker.as_raw_fd(), WAKER, Interest::Input)?;
+        self.links.use_ring(self.state.ring.is_some());
         for (i, listener) in self.listeners.iter().enumerate().filter(|_| self.role.serves()) {
             self.epoll.add(listener.socket.as_raw_fd(), listener_token(i), Interest::Level)?;
         }
@@ -273,7 +274,7 @@ impl EventLoop {
     }
 
     /// Gives a connection a turn for one of its requests.
-    fn resume(&mut self, Address { token, connection }: Address) {
+    pub(super) fn resume(&mut self, Address { token, connection }: Address) {
         match token {
             Some(PROBE_TOKEN) => self.state.router.go_on_probe(connection),
             Some(SHARED_TOKEN) => self.links.turn_shared(connection),
@@ -306,7 +307,7 @@ impl EventLoop {
 
     /// Sleeps without end only where nothing has a deadline.
     fn timeout_ms(&self) -> i32 {
-        if !self.again.is_empty() || !self.closing.is_empty() || self.links.has_ready() {
+        if !self.again.is_empty() || !self.closing.is_empty() || self.links.has_ready() || self.links.has_closing() {
             return 0;
         }
         let log_is_empty = self.state.log.as_ref().is_none_or(crate::telemetry::access_log::LogBuffer::is_empty);

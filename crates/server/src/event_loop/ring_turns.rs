@@ -9,7 +9,7 @@ use crate::event_loop::driver::{EventLoop, REQUESTS_BEFORE_JOINING};
 use crate::http1::connection::Turn;
 use crate::io::epoll::Readiness;
 use crate::transport::Lane;
-use crate::transport::ring::{Arrival, Ring, Unsent};
+use crate::transport::ring::{Arrival, Ring, UPSTREAM, Unsent};
 use std::io;
 
 impl EventLoop {
@@ -19,8 +19,9 @@ impl EventLoop {
         let Some(ring) = self.state.ring.as_mut() else { return self.epoll.wait(events, timeout_ms) };
         // What the last call brought was dealt with.
         ring.receptions.clear();
+        self.links.hand_over(ring);
         // Connections that the last completion closed are still to be removed, without a wait before that.
-        if !ring.is_in_use() && self.closing.is_empty() {
+        if !ring.is_in_use() && self.closing.is_empty() && !self.links.has_closing() {
             return self.epoll.wait(events, timeout_ms);
         }
         if self.state.owed.is_empty() {
@@ -35,6 +36,7 @@ impl EventLoop {
         }
         // What was staged for them has gone, and their receptions have ended.
         self.closing.clear();
+        self.links.close_left();
         let is_told = self.state.ring.as_mut().is_some_and(Ring::take_told);
         if is_told { self.epoll.wait(events, 0) } else { Ok(0) }
     }
@@ -65,6 +67,10 @@ impl EventLoop {
     pub(crate) fn resume_unsent(&mut self) {
         let Some(ring) = self.state.ring.as_mut().filter(|ring| !ring.unsent.is_empty()) else { return };
         for Unsent { token, rest } in ring.take_unsent() {
+            if token & UPSTREAM != 0 {
+                self.links.note_unsent(token, &rest);
+                continue;
+            }
             let Some(client) = self.connections.get(token) else { continue };
             match rest {
                 Ok(rest) => {
@@ -84,6 +90,9 @@ impl EventLoop {
     #[inline]
     pub(crate) fn turn_received(&mut self, index: usize) {
         let Some(ring) = &mut self.state.ring else { return };
+        if ring.is_of_upstream(index) {
+            return self.turn_upstream(index);
+        }
         let Some(reception) = ring.begin(index) else { return };
         let token = reception.token;
         let has_ended = matches!(ring.arrival, Arrival::End | Arrival::Failed(_));
@@ -106,6 +115,17 @@ impl EventLoop {
         {
             client.keep_input(&rest);
         }
+    }
+
+    /// Lets the request go on for whose connection with an upstream the ring has received something.
+    #[inline]
+    fn turn_upstream(&mut self, index: usize) {
+        let Some(ring) = &mut self.state.ring else { return };
+        let Some((token, user)) = self.links.take_in(ring, index) else { return };
+        if let Some(address) = user {
+            self.resume(address);
+        }
+        self.links.keep_rest(token);
     }
 
     /// Finds out what becomes of a connection on the ring after its turn.

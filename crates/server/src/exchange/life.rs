@@ -155,6 +155,13 @@ impl Exchange {
         matches!(&self.source, Source::Application(by) if !by.streamed.is_over())
     }
 
+    /// Whether an application has given all of its response, of which nothing was sent, and the connection stays behind it.
+    pub(crate) fn is_whole_application(&self) -> bool {
+        let Source::Application(by) = &self.source else { return false };
+        let is_first = self.response.offset == 0 && by.streamed.released_bytes == 0;
+        is_first && by.streamed.is_over() && !by.streamed.closes()
+    }
+
     /// Whether an application has kept its client waiting for too long.
     pub(crate) fn is_late(&self, now_ms: u64) -> bool {
         matches!(&self.source, Source::Application(by) if !by.streamed.is_over() && by.streamed.is_late(now_ms))

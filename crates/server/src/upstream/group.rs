@@ -197,6 +197,7 @@ impl Upstream {
         match idle.get_mut(server).filter(|kept| is_enough && has_room(kept)) {
             Some(kept) => {
                 link.set_user(None);
+                self.links.join(&link);
                 let idle_ms = u64::try_from(self.common.rules.timeouts.idle.as_millis()).unwrap_or(u64::MAX);
                 kept.push_back(Idle { link, until_ms: self.links.now_ms().saturating_add(idle_ms) });
             }

@@ -402,7 +402,9 @@ impl Relay {
             return self.tunnel(link, body, reply);
         }
         let interims = self.interims;
-        if self.outlet == Outlet::Open && link.flush().is_err() {
+        if link.take_refused() {
+            (self.sent, self.outlet) = (0, Outlet::Broken);
+        } else if self.outlet == Outlet::Open && link.flush().is_err() {
             self.outlet = Outlet::Broken;
             link.look();
         }

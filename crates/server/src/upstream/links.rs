@@ -4,6 +4,7 @@
 //! reads it. So a response passes through no queue and no other thread on its way.
 
 use super::context::UpstreamContext;
+use super::ring_state::{OnRing, Submissions};
 use super::secure::{Agreed, Session};
 use crate::exchange::wakes::Address;
 use crate::io::epoll::{self, Epoll, Interest, Readiness};
@@ -28,7 +29,7 @@ pub(crate) const RECEIVED_BYTES_MAX: usize = crate::exchange::reply::OFFERED_BYT
 
 /// What a socket is known to have to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Input {
+pub(super) enum Input {
     /// Nothing; an event will tell.
     Awaited,
     /// Something.
@@ -39,31 +40,36 @@ pub(crate) enum Input {
 
 /// What a request and the loop both know of what the request waits for.
 #[derive(Debug)]
-struct Shared {
-    input: Cell<Input>,
+pub(super) struct Shared {
+    pub(super) input: Cell<Input>,
     /// The socket may have room for output.
-    has_room: Cell<bool>,
+    pub(super) has_room: Cell<bool>,
     /// The request that waits; none while a connection is idle.
-    user: Cell<Option<Address>>,
+    pub(super) user: Cell<Option<Address>>,
     /// When that request gives up waiting, by [`crate::io::clock::Clock::now_ms`].
     deadline_ms: Cell<u64>,
+    /// What epoll tells of the socket.
+    pub(super) interest: Cell<Interest>,
+    pub(super) ring: OnRing,
 }
 
 /// All links of a loop.
 #[derive(Debug)]
 pub(crate) struct Links {
-    epoll: Rc<Epoll>,
+    pub(super) epoll: Rc<Epoll>,
     pub(super) context: Arc<UpstreamContext>,
     slots: RefCell<Slots>,
     /// Requests that go on although no socket has an event.
     ready: RefCell<Vec<Address>>,
     /// An idle link has an event: its peer has closed it, or sent what nothing has asked for.
-    has_stale: Cell<bool>,
+    pub(super) has_stale: Cell<bool>,
     /// Connections that many requests share, by their numbers.
     shared: RefCell<HashMap<u64, Weak<dyn Turns>>>,
     next_shared: Cell<u64>,
     now_ms: Cell<u64>,
-    input: RefCell<Box<[u8]>>,
+    pub(super) input: RefCell<Box<[u8]>>,
+    /// What waits for the loop's ring.
+    pub(super) submissions: Submissions,
 }
 
 /// A connection that many requests share: it has turns of its own.
@@ -96,10 +102,9 @@ pub(crate) struct Waiting {
 /// A connection with an upstream; dropped, it is closed.
 #[derive(Debug)]
 pub(crate) struct Link {
-    // In this order: the socket leaves epoll before its token may be another one's.
-    socket: OwnedFd,
+    // In this order: the socket leaves epoll before its token may be another one's. None only while it is dropped.
+    socket: Option<OwnedFd>,
     waiting: Waiting,
-    interest: Interest,
     /// What goes out before all else.
     first: Vec<u8>,
     secure: Option<Box<RefCell<Session>>>,
@@ -118,6 +123,7 @@ impl Links {
             next_shared: Cell::new(0),
             now_ms: Cell::new(crate::io::clock::now_ms()),
             input: RefCell::new(input),
+            submissions: Submissions::default(),
         })
     }
 
@@ -129,9 +135,11 @@ impl Links {
     pub(crate) fn enter(self: &Rc<Self>, socket: OwnedFd, user: Address, is_connected: bool) -> io::Result<Link> {
         let waiting = self.wait(user, u64::MAX);
         waiting.shared.has_room.set(is_connected);
+        waiting.shared.ring.set_fd(socket.as_raw_fd());
         let interest = if is_connected { Interest::Input } else { Interest::InputAndRoom };
+        waiting.shared.interest.set(interest);
         self.epoll.add(socket.as_raw_fd(), waiting.token, interest)?;
-        Ok(Link { socket, waiting, interest, first: Vec::new(), secure: None })
+        Ok(Link { socket: Some(socket), waiting, first: Vec::new(), secure: None })
     }
 
     /// Has a request go on when its time is over, if the value is still there.
@@ -141,6 +149,8 @@ impl Links {
             has_room: Cell::new(false),
             user: Cell::new(Some(user)),
             deadline_ms: Cell::new(deadline_ms),
+            interest: Cell::new(Interest::Input),
+            ring: OnRing::new(),
         });
         let token = self.slots.borrow_mut().insert(Rc::clone(&shared));
         Waiting { token, shared, links: Rc::clone(self) }
@@ -157,12 +167,20 @@ impl Links {
         }
         if readiness.has(Readiness::ROOM) {
             shared.has_room.set(true);
+            if shared.ring.has_output() {
+                self.push_output(shared);
+            }
         }
         let user = shared.user.get();
         if user.is_none() {
             self.has_stale.set(true);
         }
         user
+    }
+
+    /// What is known of a socket, or of something else that is waited for.
+    pub(super) fn shared(&self, token: u64) -> Option<Rc<Shared>> {
+        self.slots.borrow().find(token).map(Rc::clone)
     }
 
     /// Has a request go on in this round, or the next one.
@@ -265,7 +283,16 @@ impl Slots {
 
 impl Link {
     pub(crate) fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+        self.waiting.shared.ring.fd()
+    }
+
+    /// Its token, and what it shares with the loop.
+    pub(super) fn of(&self) -> (u64, &Shared) {
+        (self.waiting.token, &self.waiting.shared)
+    }
+
+    pub(super) fn links(&self) -> &Links {
+        &self.waiting.links
     }
 
     /// Whether nothing has come and nothing has ended while it was idle. TLS may have had something to say by itself.
@@ -320,7 +347,8 @@ impl Link {
     /// Whether there is nothing more to be read, not even the end.
     pub(crate) fn is_read_out(&self) -> bool {
         // What was received filled the memory exactly, or there is more.
-        !self.has_input() || matches!(self.receive(1, |_| ()), Ok(None))
+        let is_empty = !self.has_input() || matches!(self.receive(1, |_| ()), Ok(None));
+        is_empty && !self.waiting.shared.ring.has_output()
     }
 
     /// Has it read although no event has told of input: where a socket takes nothing more, what its peer sent before
@@ -356,7 +384,7 @@ impl Link {
             }
         }
         let Some(secure) = &self.secure else { return Ok(Some(Agreed::default())) };
-        let agreed = secure.borrow_mut().handshake(self.socket.as_raw_fd())?;
+        let agreed = secure.borrow_mut().handshake(self.fd())?;
         if secure.borrow().holds_output() {
             self.await_room()?;
         }
@@ -374,7 +402,7 @@ impl Link {
     /// What the socket answers.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         let Some(secure) = self.secure.as_ref().filter(|secure| secure.borrow().holds_output()) else { return Ok(()) };
-        let pushed = secure.borrow_mut().push(self.socket.as_raw_fd());
+        let pushed = secure.borrow_mut().push(self.fd());
         match pushed {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.await_room(),
             pushed => pushed,
@@ -390,10 +418,13 @@ impl Link {
     }
 
     fn await_room(&mut self) -> io::Result<()> {
-        self.waiting.shared.has_room.set(false);
-        if self.interest != Interest::InputAndRoom {
-            self.interest = Interest::InputAndRoom;
-            self.waiting.links.epoll.modify(self.fd(), self.waiting.token, self.interest)?;
+        let Waiting { token, shared, links } = &self.waiting;
+        shared.has_room.set(false);
+        let before = shared.interest.replace(Interest::InputAndRoom);
+        if !shared.ring.is_with_epoll() {
+            links.leave(shared, *token);
+        } else if before != Interest::InputAndRoom {
+            links.epoll.modify(self.fd(), *token, Interest::InputAndRoom)?;
         }
         Ok(())
     }
@@ -407,8 +438,11 @@ impl Link {
         if !self.has_room() {
             return Ok(0);
         }
+        if let Some(staged) = self.stage(pieces) {
+            return Ok(staged);
+        }
         let sent = match (&self.secure, pieces) {
-            (Some(secure), _) => secure.borrow_mut().send(self.socket.as_raw_fd(), pieces),
+            (Some(secure), _) => secure.borrow_mut().send(self.fd(), pieces),
             (None, [piece]) => epoll::send_bytes(self.fd(), piece, 0),
             (None, _) => epoll::send(self.fd(), pieces, 0),
         };
@@ -432,6 +466,16 @@ impl Link {
     ///
     /// What the socket answers.
     pub(crate) fn receive<T>(&self, bytes_max: usize, take: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
+        if !self.waiting.shared.ring.is_used() {
+            return self.receive_by_call(bytes_max, take);
+        }
+        match self.receive_by_ring(bytes_max, take) {
+            Ok(received) => received,
+            Err(take) => self.receive_by_call(bytes_max, take),
+        }
+    }
+
+    fn receive_by_call<T>(&self, bytes_max: usize, take: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
         let mut input = self.waiting.links.input.borrow_mut();
         let room = bytes_max.min(input.len());
         let received = match &self.secure {
@@ -464,6 +508,16 @@ impl Link {
     }
 }
 
+impl Drop for Link {
+    fn drop(&mut self) {
+        if !self.waiting.shared.ring.is_with_epoll()
+            && let Some(socket) = self.socket.take()
+        {
+            self.waiting.links.close_later(self.waiting.token, socket);
+        }
+    }
+}
+
 impl Waiting {
     /// Whether the time is over.
     pub(crate) fn is_due(&self) -> bool {
@@ -484,7 +538,7 @@ impl Waiting {
 impl Drop for Link {
     fn drop(&mut self) {
         if let Some(secure) = &self.secure {
-            secure.borrow_mut().end_side(self.socket.as_raw_fd());
+            secure.borrow_mut().end_side(self.fd());
         }
     }
 }

@@ -28,6 +28,8 @@ mod probing;
 mod protocol;
 mod proxy_header;
 pub(crate) mod retry;
+mod ring_links;
+mod ring_state;
 pub(crate) mod scgi;
 pub(crate) mod scripts;
 mod secure;

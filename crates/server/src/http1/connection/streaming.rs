@@ -223,6 +223,13 @@ impl Connection {
         }
     }
 
+    /// Whether what is to be sent is the whole response of an application behind which the connection stays: it may go out
+    /// with the ring's next call.
+    pub(super) fn may_wait_for_ring(&self) -> bool {
+        let [only] = self.queue.as_slice() else { return false };
+        only.is_whole_application() && self.after == After::Continue && self.socket.has(Readiness::ROOM)
+    }
+
     /// Waits for room in the socket, if it waited for something else before.
     pub(super) fn block_on_room(&mut self, state: &LoopState) {
         if matches!(self.phase, Phase::Application | Phase::Body) {

@@ -4,40 +4,54 @@ use io_uring::{IoUring, types};
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// How many there are, a power of two.
-pub(super) const BUFFERS: u16 = 512;
-/// Bytes of one: most heads of requests fit, and a longer one takes several.
-pub(super) const BUFFER_BYTES: usize = 2048;
-/// Their group.
-pub(super) const GROUP: u16 = 0;
-/// Bytes of their ring.
-const RING_BYTES: usize = BUFFERS as usize * size_of::<types::BufRingEntry>();
+/// A group of buffers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Group {
+    pub(super) number: u16,
+    /// How many there are, a power of two.
+    pub(super) count: u16,
+    /// Bytes of one.
+    pub(super) bytes: usize,
+}
+
+/// For clients: most heads of requests fit, and a longer one takes several.
+pub(super) const CLIENTS: Group = Group { number: 0, count: 512, bytes: 2048 };
+/// For upstreams: most responses of applications fit.
+pub(super) const UPSTREAMS: Group = Group { number: 1, count: 128, bytes: 16 << 10 };
 
 /// Buffers, each either ours or the kernel's.
 #[derive(Debug)]
 pub(super) struct Buffers {
     memory: *mut u8,
     tail: u16,
+    group: Group,
 }
 
 // SAFETY: the memory is this value's alone, and is reached by it only.
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    const BYTES: usize = RING_BYTES + BUFFERS as usize * BUFFER_BYTES;
+    /// Bytes of all of them, behind those of their ring.
+    fn ring_bytes(group: Group) -> usize {
+        usize::from(group.count) * size_of::<types::BufRingEntry>()
+    }
 
-    /// Makes them, all the kernel's; they must live as long as the ring.
-    pub(super) fn new(ring: &IoUring) -> io::Result<Self> {
+    fn all_bytes(group: Group) -> usize {
+        Self::ring_bytes(group) + usize::from(group.count) * group.bytes
+    }
+
+    /// Makes them, all the kernel's; they must live as long as the ring. What is never filled takes no memory.
+    pub(super) fn new(ring: &IoUring, group: Group) -> io::Result<Self> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh private mapping touches nothing that exists.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), Self::BYTES, access, kind, -1, 0) };
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), Self::all_bytes(group), access, kind, -1, 0) };
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let mut buffers = Self { memory: memory.cast(), tail: 0 };
+        let mut buffers = Self { memory: memory.cast(), tail: 0, group };
         // SAFETY: the memory is page-aligned and large enough; the ring's owner unmaps it after the ring is closed.
-        unsafe { ring.submitter().register_buf_ring_with_flags(memory as u64, BUFFERS, GROUP, 0) }?;
-        (0..BUFFERS).for_each(|buffer| buffers.give_back(buffer));
+        unsafe { ring.submitter().register_buf_ring_with_flags(memory as u64, group.count, group.number, 0) }?;
+        (0..group.count).for_each(|buffer| buffers.give_back(buffer));
         buffers.publish();
         Ok(buffers)
     }
@@ -46,18 +60,18 @@ impl Buffers {
     #[inline]
     pub(super) fn bytes(&self, buffer: u16) -> &[u8] {
         // SAFETY: the place lies within the memory, and the kernel writes nothing to what it has not been given back.
-        unsafe { std::slice::from_raw_parts(self.place(buffer), BUFFER_BYTES) }
+        unsafe { std::slice::from_raw_parts(self.place(buffer), self.group.bytes) }
     }
 
     /// Lets the kernel have a buffer, once it is shown the tail.
     #[inline]
     pub(super) fn give_back(&mut self, buffer: u16) {
         let place = self.place(buffer) as u64;
-        let index = usize::from(self.tail % BUFFERS);
+        let index = usize::from(self.tail % self.group.count);
         // SAFETY: the entry lies within the ring, and the kernel reads it only below the published tail.
         let entry = unsafe { &mut *self.memory.cast::<types::BufRingEntry>().add(index) };
         entry.set_addr(place);
-        entry.set_len(BUFFER_BYTES as u32);
+        entry.set_len(self.group.bytes as u32);
         entry.set_bid(buffer);
         self.tail = self.tail.wrapping_add(1);
     }
@@ -74,13 +88,14 @@ impl Buffers {
 
     #[inline]
     fn place(&self, buffer: u16) -> *mut u8 {
-        self.memory.wrapping_add(RING_BYTES + usize::from(buffer % BUFFERS) * BUFFER_BYTES)
+        let index = usize::from(buffer % self.group.count);
+        self.memory.wrapping_add(Self::ring_bytes(self.group) + index * self.group.bytes)
     }
 }
 
 impl Drop for Buffers {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and its ring is closed. It can only fail for a wrong address.
-        unsafe { libc::munmap(self.memory.cast(), Self::BYTES) };
+        unsafe { libc::munmap(self.memory.cast(), Self::all_bytes(self.group)) };
     }
 }

@@ -6,14 +6,16 @@
 //! to live longer than the round that made them. All else stays with epoll, whose descriptor the ring watches.
 
 mod buffers;
+mod upstreams;
 
 use crate::io::epoll::Epoll;
 use crate::transport::lane::Lane;
-use buffers::{Buffers, GROUP};
+use buffers::{Buffers, CLIENTS, UPSTREAMS};
 use io_uring::register::Restriction;
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue, types};
 use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
+pub(crate) use upstreams::{UPSTREAM, UPSTREAM_BUFFER_BYTES, UpstreamArrival};
 
 /// Submissions that wait; further ones go out at once.
 const SUBMISSIONS: u32 = 1024;
@@ -36,6 +38,7 @@ const EPOLL: u64 = u64::MAX;
 pub(crate) struct Ring {
     ring: IoUring,
     buffers: Buffers,
+    upstream_buffers: Buffers,
     epoll: RawFd,
     /// Whether the epoll instance is watched, and whether it has events.
     is_watching: bool,
@@ -114,7 +117,7 @@ impl Ring {
             .setup_cqsize(COMPLETIONS)
             .dontfork()
             .build(SUBMISSIONS)?;
-        let buffers = Buffers::new(&ring)?;
+        let (buffers, upstream_buffers) = (Buffers::new(&ring, CLIENTS)?, Buffers::new(&ring, UPSTREAMS)?);
         let operations = [opcode::Recv::CODE, opcode::Send::CODE, opcode::PollAdd::CODE, opcode::AsyncCancel::CODE];
         let flags = squeue::Flags::BUFFER_SELECT | squeue::Flags::SKIP_SUCCESS;
         let mut only: Vec<Restriction> = operations.into_iter().map(Restriction::sqe_op).collect();
@@ -123,6 +126,7 @@ impl Ring {
         Ok(Self {
             ring,
             buffers,
+            upstream_buffers,
             epoll,
             is_watching: false,
             is_told: false,
@@ -161,7 +165,7 @@ impl Ring {
 
     /// Arms the reception of a connection.
     pub(crate) fn arm(&mut self, fd: RawFd, token: u64) -> io::Result<()> {
-        self.push(&opcode::RecvMulti::new(types::Fd(fd), GROUP).build().user_data(token))?;
+        self.push(&opcode::RecvMulti::new(types::Fd(fd), CLIENTS.number).build().user_data(token))?;
         self.armed += 1;
         Ok(())
     }
@@ -203,6 +207,7 @@ impl Ring {
     /// everything that was staged has gone, or is to be had from [`take_unsent`](Self::take_unsent).
     pub(crate) fn enter(&mut self, timeout_ms: i32) -> io::Result<()> {
         self.buffers.publish();
+        self.upstream_buffers.publish();
         if !self.is_watching {
             let poll = opcode::PollAdd::new(types::Fd(self.epoll), libc::POLLIN as u32).build().user_data(EPOLL);
             self.push_at_length(&poll)?;
