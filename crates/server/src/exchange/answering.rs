@@ -134,10 +134,13 @@ impl Exchange {
         let Some(reply) = streamed.reply.head.take() else { return };
         let mut framing = Vec::new();
         let has_content = !matches!(reply.status, 204 | 304);
+        // What is whole before its head has gone needs no chunks.
+        let known = (reply.of == HeadOf::Relayed && streamed.manner.minor < 2).then(|| streamed.reply.whole_length());
+        let length = reply.length.or(known.flatten());
         if reply.of == HeadOf::Switch {
             return self.switch(&reply);
         }
-        streamed.frames = match reply.length {
+        streamed.frames = match length {
             // A length that the client is told is one that it can count on.
             Some(length) if has_content => {
                 // Writing to memory does not fail.

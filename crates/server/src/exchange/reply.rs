@@ -293,6 +293,12 @@ impl Reply {
     pub(super) fn is_ended(&self) -> bool {
         self.stage == Stage::Ended
     }
+
+    /// Bytes of the body, if all of it is here and nothing follows.
+    pub(super) fn whole_length(&self) -> Option<u64> {
+        let is_whole = self.is_ended() && !self.is_bodiless && self.trailers.is_empty();
+        is_whole.then_some(self.held.len() as u64)
+    }
 }
 
 /// Fields as the lines of a head.

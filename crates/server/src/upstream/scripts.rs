@@ -44,6 +44,8 @@ pub(crate) fn look(root: &Path, script: &[u8]) -> (PathBuf, Presence) {
 #[derive(Debug, Default)]
 pub(crate) struct Scripts {
     known: RefCell<HashMap<Box<[u8]>, Known>>,
+    /// The one that was asked for last, which is mostly asked for again.
+    last: RefCell<(Vec<u8>, Option<Known>)>,
     scratch: RefCell<Scratch>,
     now_ms: std::cell::Cell<u64>,
 }
@@ -60,17 +62,30 @@ impl Scripts {
     /// Whether a program may be asked for the file below the root.
     pub(crate) fn exists(&self, root: &Path, script: &[u8]) -> bool {
         let now_ms = self.now_ms.get();
+        let (last, of_last) = &mut *self.last.borrow_mut();
+        if let Some(found) = of_last.filter(|found| last == script && found.until_ms > now_ms) {
+            return found.is_there;
+        }
+        let found = self.known(root, script, now_ms);
+        last.clear();
+        last.extend_from_slice(script);
+        *of_last = Some(found);
+        found.is_there
+    }
+
+    fn known(&self, root: &Path, script: &[u8], now_ms: u64) -> Known {
         let mut known = self.known.borrow_mut();
         if let Some(script) = known.get(script)
             && script.until_ms > now_ms
         {
-            return script.is_there;
+            return *script;
         }
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
         let is_there = look(root, script).1 != Presence::Missing;
-        known.insert(script.into(), Known { is_there, until_ms: now_ms + KNOWN_MS });
-        is_there
+        let found = Known { is_there, until_ms: now_ms + KNOWN_MS };
+        known.insert(script.into(), found);
+        found
     }
 }

@@ -4,8 +4,8 @@ use super::record::{CONTENT_BYTES_MAX, HEAD_BYTES, RecordHead, kind, pad, push};
 use crate::upstream::gateway::script::{Scratch, Unsendable, find};
 use crate::upstream::gateway::settings::Gateway;
 use crate::upstream::gateway::variables::{self, Variables};
+use crate::upstream::http1::digits;
 use crate::upstream::message::{BodyFraming, Outgoing};
-use std::io::Write as _;
 
 /// The role of a program that answers requests (section 6.2).
 const RESPONDER: u8 = 1;
@@ -47,8 +47,7 @@ pub(crate) fn render(
         params.begin();
         params.out.extend_from_slice(b"CONTENT_LENGTH");
         params.value();
-        // Memory takes any number of bytes.
-        let _ = write!(params.out, "{length}");
+        digits::decimal(length, params.out);
         params.end();
     }
     frame_params(head_at, out);
@@ -134,6 +133,23 @@ impl Variables for Params<'_> {
 
     fn cancel(&mut self) {
         self.out.truncate(self.name_at);
+    }
+
+    #[inline]
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        if name.len() < LONG_LENGTH && value.len() < LONG_LENGTH {
+            self.out.reserve(2 + name.len() + value.len());
+            // Both are below 128.
+            self.out.extend_from_slice(&[name.len() as u8, value.len() as u8]);
+            self.out.extend_from_slice(name);
+            self.out.extend_from_slice(value);
+        } else {
+            self.begin();
+            self.out.extend_from_slice(name);
+            self.value();
+            self.out.extend_from_slice(value);
+            self.end();
+        }
     }
 }
 

@@ -4,8 +4,9 @@ use super::fields::{Use, push_name, use_of};
 use super::script::{Script, Unsendable};
 use super::settings::{Gateway, Split};
 use crate::http::target::authority_of;
+use crate::upstream::http1::digits;
 use crate::upstream::message::Outgoing;
-use std::io::Write as _;
+use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -92,12 +93,11 @@ impl<V: Variables> Writer<'_, V> {
     }
 
     fn add_number(&mut self, name: &[u8], number: u16) {
-        // Memory takes any number of bytes.
-        self.add_with(name, |out| drop(write!(out, "{number}")));
+        self.add_with(name, |out| digits::decimal(u64::from(number), out));
     }
 
     fn add_address(&mut self, name: &[u8], address: IpAddr) {
-        self.add_with(name, |out| drop(write!(out, "{}", address.to_canonical())));
+        self.add_with(name, |out| digits::address(address, out));
     }
 
     fn of_path(&mut self, gateway: &Gateway, script: &Script<'_>) {
@@ -175,13 +175,14 @@ impl<V: Variables> Writer<'_, V> {
 
     /// Writes the fields of the head, each name once, in the order of their first lines.
     fn of_fields(&mut self, outgoing: &Outgoing<'_>) -> Result<(), Unsendable> {
-        let mut fields: [(&str, &[u8]); FIELDS_MAX] = [("", b""); FIELDS_MAX];
+        let mut fields = [const { MaybeUninit::<(&str, &[u8])>::uninit() }; FIELDS_MAX];
         let mut count = 0;
         for field in outgoing.head.fields() {
-            *fields.get_mut(count).ok_or(Unsendable::TooLarge)? = field;
+            fields.get_mut(count).ok_or(Unsendable::TooLarge)?.write(field);
             count += 1;
         }
-        let fields = &fields[..count];
+        // SAFETY: the first `count` of them were written, and what may be uninitialised has the layout of what is not.
+        let fields = unsafe { std::slice::from_raw_parts(fields.as_ptr().cast::<(&str, &[u8])>(), count) };
         // A bit for each field that an earlier one of its name has taken along.
         let mut joined: u128 = 0;
         let mut content_type: Option<&[u8]> = None;

@@ -34,7 +34,7 @@ pub(super) fn hexadecimal(mut number: u64, out: &mut Vec<u8>) {
 }
 
 /// An address without brackets; one of IPv4 that a socket of IPv6 has accepted is written as what it is.
-pub(super) fn address(address: IpAddr, out: &mut Vec<u8>) {
+pub(crate) fn address(address: IpAddr, out: &mut Vec<u8>) {
     match address.to_canonical() {
         IpAddr::V4(address) => {
             for (at, byte) in address.octets().into_iter().enumerate() {
