@@ -1,5 +1,6 @@
 //! A subject of a plan file: a server by its command, a ready-made one, or that of another subject.
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -45,6 +46,7 @@ pub(crate) struct SubjectEntry {
     tls: bool,
     #[serde(default)]
     settings: String,
+    upstream: Option<SocketAddr>,
     #[serde(default)]
     files: BTreeMap<String, String>,
     stop: Option<CommandLine>,
@@ -98,7 +100,7 @@ impl SubjectEntry {
         surroundings: &Surroundings<'_>,
         ports: &mut Ports,
     ) -> Result<(ServerSpec, Reached), PlanMistake> {
-        let allowed = ["from", "port", "tls", "settings", "environment", "cpus"];
+        let allowed = ["from", "port", "tls", "settings", "upstream", "environment", "cpus"];
         if let Some(key) = self.said().into_iter().find(|key| !allowed.contains(key)) {
             return Err(PlanMistake::SaidByReadyMade { subject: name.to_owned(), from: from.name, key });
         }
@@ -114,6 +116,7 @@ impl SubjectEntry {
             // SAFETY: has no preconditions.
             is_root: unsafe { libc::geteuid() } == 0,
             tls: self.tls,
+            upstream: self.upstream,
         };
         let mut server = from.server(name, &filling)?;
         server.environment.extend(self.environment);
@@ -122,7 +125,12 @@ impl SubjectEntry {
     }
 
     fn of_command(self, name: &str, surroundings: &Surroundings<'_>) -> Result<(ServerSpec, Reached), PlanMistake> {
-        let only = [("port", self.port.is_some()), ("tls", self.tls), ("settings", !self.settings.is_empty())];
+        let only = [
+            ("port", self.port.is_some()),
+            ("tls", self.tls),
+            ("settings", !self.settings.is_empty()),
+            ("upstream", self.upstream.is_some()),
+        ];
         if let Some((key, _)) = only.into_iter().find(|(_, said)| *said) {
             return Err(PlanMistake::ForReadyMade { subject: name.to_owned(), key });
         }
@@ -151,6 +159,7 @@ impl SubjectEntry {
             ("port", self.port.is_some()),
             ("tls", self.tls),
             ("settings", !self.settings.is_empty()),
+            ("upstream", self.upstream.is_some()),
             ("files", !self.files.is_empty()),
             ("stop", self.stop.is_some()),
             ("ready", self.ready.is_some()),

@@ -1,10 +1,11 @@
 //! Servers that a plan can name in a line: commands and fast configurations for what Debian packages.
 //!
 //! They are files (`studies/subjects/` in the sources), and part of the program. A placeholder is filled in when the
-//! plan is read (`{port}`, `{cpus}`, `{workers}`, `{settings}`, `{weir}`) or when the server is started (`{own}`,
+//! plan is read (`{port}`, `{cpus}`, `{workers}`, `{settings}`, `{weir}`, `{upstream}`) or when the server is started (`{own}`,
 //! `{site}`, `{tls_certificate}`, `{tls_key}`); a line that begins with `{root}` is kept only for root, one with `{many}` only for
 //! more than one CPU, one with `{tls}` only with TLS and one with `{plain}` only without.
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::process::Command;
 
 use serde::Deserialize;
@@ -38,6 +39,8 @@ pub struct Filling<'a> {
     pub is_root: bool,
     /// Whether it speaks TLS, with a certificate that is made when the experiment begins.
     pub tls: bool,
+    /// The server that it asks, if it asks one.
+    pub upstream: Option<SocketAddr>,
 }
 
 macro_rules! subjects {
@@ -52,7 +55,7 @@ macro_rules! shared {
     };
 }
 
-static SUBJECTS: [ReadyMade; 12] = subjects!(
+static SUBJECTS: [ReadyMade; 20] = subjects!(
     "apache-event",
     "apache-prefork",
     "apache-cgi",
@@ -64,7 +67,15 @@ static SUBJECTS: [ReadyMade; 12] = subjects!(
     "lighttpd",
     "caddy",
     "h2o",
-    "weir"
+    "weir",
+    "nginx-proxy",
+    "haproxy",
+    "h2o-proxy",
+    "caddy-proxy",
+    "weir-proxy",
+    "nginx-fastcgi",
+    "weir-fastcgi",
+    "php-fpm"
 );
 
 /// Files that several of them have.
@@ -77,6 +88,8 @@ pub fn ready_made() -> &'static [ReadyMade] {
     &SUBJECTS
 }
 
+/// What stands for the server that another one asks.
+const UPSTREAM: &str = "{upstream}";
 /// What a server with TLS finds in its folder.
 const TLS_FILES: [(&str, &str); 2] = [("certificate.pem", "{tls_certificate}"), ("key.pem", "{tls_key}")];
 /// Processes or threads beyond the most connections, so that none waits for the end of another's.
@@ -114,6 +127,24 @@ pub enum ReadyMadeError {
         /// The name of the ready-made server.
         from: &'static str,
     },
+    /// It asks another server.
+    #[error(
+        "the subject {subject:?} is from {from:?}, which asks another server: say which in a plan, such as upstream = \"127.0.0.1:18170\""
+    )]
+    NoUpstream {
+        /// The name of the subject.
+        subject: String,
+        /// The name of the ready-made server.
+        from: &'static str,
+    },
+    /// It asks no other server.
+    #[error("the subject {subject:?} is from {from:?}, which asks no other server: leave upstream away")]
+    NeedlessUpstream {
+        /// The name of the subject.
+        subject: String,
+        /// The name of the ready-made server.
+        from: &'static str,
+    },
     /// With what is filled in its command is none.
     #[error("{subject}: {source}")]
     Command {
@@ -141,6 +172,19 @@ impl ReadyMade {
     #[must_use]
     pub fn script(&self) -> Option<String> {
         self.entry().script
+    }
+
+    /// Whether it asks another server, which a plan names.
+    #[must_use]
+    pub fn asks_upstream(&self) -> bool {
+        let entry = self.entry();
+        entry.command.contains(UPSTREAM) || entry.files.values().any(|text| text.contains(UPSTREAM))
+    }
+
+    /// Whether HTTP is spoken with it.
+    #[must_use]
+    pub fn speaks_http(&self) -> bool {
+        self.name != "php-fpm"
     }
 
     /// What must be installed.
@@ -179,6 +223,12 @@ impl ReadyMade {
         let takes_settings = entry.files.values().any(|text| text.contains("{settings}"));
         if !filling.settings.is_empty() && !takes_settings {
             return Err(ReadyMadeError::NoSettings { subject: name.to_owned(), from: self.name });
+        }
+        let (subject, from) = (|| name.to_owned(), self.name);
+        match (self.asks_upstream(), filling.upstream) {
+            (true, None) => return Err(ReadyMadeError::NoUpstream { subject: subject(), from }),
+            (false, Some(_)) => return Err(ReadyMadeError::NeedlessUpstream { subject: subject(), from }),
+            (true, Some(_)) | (false, None) => {}
         }
         let mut files: BTreeMap<String, String> =
             entry.texts().map(|(name, text)| (name.to_owned(), filling.filled(text))).collect();
@@ -267,6 +317,7 @@ impl Filling<'_> {
         match name {
             "settings" => Some(self.settings.trim_end().to_owned()),
             "weir" => Some(self.weir.to_owned()),
+            "upstream" => Some(self.upstream.map(|upstream| upstream.to_string()).unwrap_or_default()),
             product => product
                 .split('*')
                 .try_fold(1_u64, |product, word| Some(product.saturating_mul(number(word)?)))
@@ -284,9 +335,10 @@ fn shared(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ops::Not as _;
 
     fn filling(is_root: bool, cpus: usize) -> Filling<'static> {
-        Filling { port: 8081, cpus, connections: 100, settings: "", weir: "weir", is_root, tls: false }
+        Filling { port: 8081, cpus, connections: 100, settings: "", weir: "weir", is_root, tls: false, upstream: None }
     }
 
     #[test]
@@ -295,10 +347,12 @@ mod tests {
             let plain = [filling(true, 2), filling(false, 1)];
             let with_tls = Filling { tls: true, ..filling(true, 2) };
             for filling in plain.into_iter().chain([with_tls]) {
+                let upstream = subject.asks_upstream().then(|| ([127, 0, 0, 1], 8090).into());
+                let filling = Filling { upstream, ..filling };
                 let server = subject.server("it", &filling).expect(subject.name);
                 let texts = server.files.values().chain(server.environment.values()).cloned();
                 for text in texts.chain([server.command.to_string()]) {
-                    for name in ["root", "many", "tls}", "plain", "port", "cpus", "workers", "settings", "weir"] {
+                    for name in ["root", "many", "tls}", "plain", "port", "cpus", "workers", "settings", "weir", "upstream"] {
                         assert!(!text.contains(&format!("{{{name}")), "{}: {{{name}}} in {text}", subject.name);
                     }
                 }
@@ -307,20 +361,23 @@ mod tests {
                         [
                             "User #65534",
                             "user = 65534",
+                            "user nobody",
                             "user nobody nogroup;",
                             "server.username = \"nobody\"",
                             "user: nobody",
                         ]
-                        .contains(&line)
+                        .contains(&line.trim_start())
                     })
                 });
-                let drops = !["caddy", "weir"].contains(&subject.name);
+                let drops = !subject.name.starts_with("caddy") && !subject.name.starts_with("weir");
                 assert_eq!(names_the_user, filling.is_root && drops, "{}", subject.name);
                 let has_key = server.files.get("key.pem").is_some_and(|text| text == "{tls_key}");
                 assert_eq!(has_key, filling.tls, "{}", subject.name);
             }
             assert!(!subject.summary().is_empty() && subject.shown().contains("command ="));
-            assert_eq!(subject.needs().is_empty(), subject.name == "weir");
+            assert_eq!(subject.needs().is_empty(), subject.name.starts_with("weir"));
+            let wrong = Filling { upstream: subject.asks_upstream().not().then(|| ([127, 0, 0, 1], 1).into()), ..filling(true, 1) };
+            assert!(subject.server("it", &wrong).is_err_and(|why| why.to_string().contains("upstream")));
         }
     }
 

@@ -30,6 +30,7 @@ pub(crate) fn write(folder: &Path) -> io::Result<()> {
         ("header.pl", perl("1;\n")),
         ("64k.pl", format!("{whole}1;\n")),
         ("header.php", php("")),
+        ("hello.php", php("echo \"hello\\n\";\n")),
         ("64k.php", php(&format!("echo str_repeat(\"{LINE}\\n\", {LINES});\n"))),
         ("info.php", "<?php\nphpinfo();\n".to_owned()),
     ] {

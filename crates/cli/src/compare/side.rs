@@ -70,6 +70,7 @@ impl Side {
             // SAFETY: has no preconditions.
             is_root: unsafe { libc::geteuid() } == 0,
             tls: around.tls,
+            upstream: None,
         };
         // Both are asked for the same where only one of them has a URL.
         let path = around.path.or_else(|| other.map(path_of)).unwrap_or(PATH);
