@@ -2,6 +2,7 @@
 // scripts/test: counts
 
 mod load_cost;
+mod proxy_cost;
 mod serve_cost;
 mod serve_extras_cost;
 mod serve_policy_cost;

@@ -8,6 +8,7 @@ mod kept;
 mod messages;
 mod php;
 mod queues;
+mod ring;
 mod routes;
 mod scripted;
 mod tunnels;
