@@ -8,7 +8,28 @@ use crate::exchange::streamed::{Frames, GivenUp, Manner, Streamed};
 use crate::files::head;
 use crate::http::request::Request;
 use crate::io::clock::Clock;
-use std::io::{self, Write as _};
+use std::io;
+
+/// Bytes of the longest line of Content-Length.
+const LENGTH_LINE_BYTES_MAX: usize = 40;
+
+/// The line of Content-Length, written without a formatter from its end on.
+fn length_line(mut length: u64, text: &mut [u8; LENGTH_LINE_BYTES_MAX]) -> &[u8] {
+    const NAME: &[u8] = b"Content-Length: ";
+    let mut at = LENGTH_LINE_BYTES_MAX - b"\r\n".len();
+    text[at..].copy_from_slice(b"\r\n");
+    loop {
+        at -= 1;
+        text[at] = b'0' + (length % 10) as u8;
+        length /= 10;
+        if length == 0 {
+            break;
+        }
+    }
+    at -= NAME.len();
+    text[at..at + NAME.len()].copy_from_slice(NAME);
+    &text[at..]
+}
 
 /// What became of an application's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +153,8 @@ impl Exchange {
     fn begin_reply(&mut self, clock: &Clock) {
         let Some(streamed) = self.streamed() else { return };
         let Some(reply) = streamed.reply.head.take() else { return };
-        let mut framing = Vec::new();
+        let mut text = [0; LENGTH_LINE_BYTES_MAX];
+        let mut framing: &[u8] = b"";
         let has_content = !matches!(reply.status, 204 | 304);
         // What is whole before its head has gone needs no chunks.
         let known = (reply.of == HeadOf::Relayed && streamed.manner.minor < 2).then(|| streamed.reply.whole_length());
@@ -143,13 +165,12 @@ impl Exchange {
         streamed.frames = match length {
             // A length that the client is told is one that it can count on.
             Some(length) if has_content => {
-                // Writing to memory does not fail.
-                let _ = write!(framing, "Content-Length: {length}\r\n");
+                framing = length_line(length, &mut text);
                 Frames::Outside
             }
             _ if !has_content || streamed.manner.minor >= 2 => Frames::Outside,
             _ if streamed.manner.minor == 1 => {
-                framing = b"Transfer-Encoding: chunked\r\n".to_vec();
+                framing = b"Transfer-Encoding: chunked\r\n";
                 if streamed.reply.is_bodiless { Frames::Outside } else { Frames::Chunks }
             }
             _ => {
@@ -160,7 +181,7 @@ impl Exchange {
         let persistence = streamed.manner.persistence;
         let finish = self.take_finish();
         self.status = reply.status;
-        let (out, fields) = (&mut self.response.head, [&*reply.fields, &*framing]);
+        let (out, fields) = (&mut self.response.head, [&*reply.fields, framing]);
         let before = out.len();
         match reply.of {
             HeadOf::Relayed => head::relayed(out, reply.status, &fields, clock, persistence),
@@ -258,6 +279,19 @@ impl Exchange {
         self.response.head.extend_from_slice(CONTINUE);
         if let Some(streamed) = self.streamed() {
             streamed.framing_bytes += CONTINUE.len() as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_a_length_is_what_a_formatter_writes() {
+        for length in [0, 9, 10, 1024, u64::MAX] {
+            let mut text = [0; LENGTH_LINE_BYTES_MAX];
+            assert_eq!(length_line(length, &mut text), format!("Content-Length: {length}\r\n").as_bytes());
         }
     }
 }

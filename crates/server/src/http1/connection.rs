@@ -615,6 +615,7 @@ impl Connection {
                 state.owed.push((self.transport.token(), self.queue[place].owe_told()));
             }
             state.finish_one(&mut self.queue[place]);
+            state.take_memory(&mut self.queue[place]);
         }
         self.queue.drain(..finished);
         if bytes > 0 {

@@ -30,6 +30,9 @@ use std::sync::Arc;
 /// Pipelined responses that go out together.
 pub(crate) const BATCH_MAX: usize = 16;
 
+/// Bytes of memory of a head that are kept for another one.
+const KEPT_HEAD_BYTES_MAX: usize = 8 << 10;
+
 /// What the connections of a loop share; all of it is memory that is used again and again.
 #[derive(Debug)]
 pub(crate) struct LoopState {
@@ -262,6 +265,15 @@ impl LoopState {
     #[inline]
     pub(crate) fn finish_one(&mut self, exchange: &mut Exchange) {
         finish_in(&mut self.log, &self.counters.0[self.index], exchange);
+    }
+
+    /// Takes the memory of a head that was sent, for that of the next request whose response has to be waited for.
+    pub(crate) fn take_memory(&mut self, exchange: &mut Exchange) {
+        let head = &mut self.batch[0].response.head;
+        if head.capacity() == 0 && exchange.response.head.capacity() <= KEPT_HEAD_BYTES_MAX {
+            std::mem::swap(head, &mut exchange.response.head);
+            head.clear();
+        }
     }
 }
 

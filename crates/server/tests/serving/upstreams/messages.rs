@@ -106,7 +106,9 @@ fn responses_of_every_framing_reach_the_client() {
             for target in ["/length", "/large", "/chunked", "/close", "/old", "/204", "/304"] {
                 let reply = ask(&site, &format!("{method} {target} HTTP/{version}"), "", b"");
                 let what = format!("{method} {target} {version} {reply:?}");
-                let is_framed = version == "1.1" && matches!(target, "/chunked" | "/close" | "/old");
+                // What is whole before its head has gone has a length in place of chunks.
+                let is_short = reply.field("content-length") == Some("5") && matches!(target, "/close" | "/old");
+                let is_framed = version == "1.1" && matches!(target, "/chunked" | "/close" | "/old") && !is_short;
                 let status = match target {
                     "/204" => 204,
                     "/304" => 304,

@@ -57,7 +57,7 @@ fn requests_with_bodies_go_out_whole_beside_those_that_wait_for_the_ring() {
     for bytes in [0, 1, 3000, 5000, 100, 200_000, 0, 4000] {
         client.ask("POST /5", &format!("Content-Length: {bytes}\r\n"), &body(bytes));
         let reply = client.reply();
-        assert_eq!((reply.field("X-Taken"), &reply.body), (Some(bytes.to_string().as_str()), &body(5)));
+        assert_eq!((reply.field("x-taken"), &reply.body), (Some(bytes.to_string().as_str()), &body(5)));
         assert_eq!(client.get("/20").body, body(20));
     }
     assert_eq!(seen.accepted(), 1);
