@@ -171,7 +171,7 @@ impl Relay {
         caller: &Caller<'_>,
         is_whole: bool,
     ) -> Box<dyn Handler> {
-        let mut out = Vec::with_capacity(1024);
+        let mut out = upstream.links.take_memory();
         let outgoing = Outgoing { head: *head, target, client: head.client(), client_port: 0, local: None, user: None };
         upstream.scripts.set_now(upstream.links.now_ms());
         let known = if is_whole { Known::Nothing } else { Known::Head };
@@ -826,6 +826,7 @@ impl Handler for Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
+        self.upstream.links.give_memory(std::mem::take(&mut self.out));
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Connecting(link, _) | Stage::There { link, .. } => self.upstream.close(link),
             Stage::Holding(_) | Stage::New | Stage::Queued(..) | Stage::Placed | Stage::Refused(..) | Stage::Over => {}

@@ -27,6 +27,11 @@ pub(crate) const SHARED_TOKEN: u64 = LINK_BIT | 2;
 /// Bytes that are received at once: as many as a response may be given before its client has taken them.
 pub(crate) const RECEIVED_BYTES_MAX: usize = crate::exchange::reply::OFFERED_BYTES_MAX;
 
+/// Pieces of memory that are kept, and their bytes: those of a new one, and of the largest.
+const SPARE_MAX: usize = 64;
+const SPARE_BYTES: usize = 1 << 10;
+const SPARE_BYTES_MAX: usize = 4 << 10;
+
 /// What a socket is known to have to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Input {
@@ -70,6 +75,8 @@ pub(crate) struct Links {
     pub(super) input: RefCell<Box<[u8]>>,
     /// What waits for the loop's ring.
     pub(super) submissions: Submissions,
+    /// Memory of requests that were sent, for others.
+    spare: RefCell<Vec<Vec<u8>>>,
 }
 
 /// A connection that many requests share: it has turns of its own.
@@ -124,6 +131,7 @@ impl Links {
             now_ms: Cell::new(crate::io::clock::now_ms()),
             input: RefCell::new(input),
             submissions: Submissions::default(),
+            spare: RefCell::default(),
         })
     }
 
@@ -224,6 +232,20 @@ impl Links {
     /// Whether idle links have events since the last time that this was asked.
     pub(crate) fn take_stale(&self) -> bool {
         self.has_stale.take()
+    }
+
+    /// Memory for a request, which is empty.
+    pub(super) fn take_memory(&self) -> Vec<u8> {
+        self.spare.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(SPARE_BYTES))
+    }
+
+    /// Gives memory back, of which not much is kept.
+    pub(super) fn give_memory(&self, mut memory: Vec<u8>) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE_MAX && (SPARE_BYTES..=SPARE_BYTES_MAX).contains(&memory.capacity()) {
+            memory.clear();
+            spare.push(memory);
+        }
     }
 
     /// Tells the time, and has requests go on whose time is over.
