@@ -297,8 +297,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut obtaining = Obtaining::prepare(&for_obtaining)?;
     begins(&server, log_is_stdout);
-    let reloader = server.reloader();
+    let (reloader, is_followed) = (server.reloader(), server.followed_flag());
     let counts = server.run_with(stop.flag(), || {
+        if is_followed.load(Ordering::Relaxed) {
+            // The successor obtains certificates now, and reads configurations.
+            obtaining = None;
+            return;
+        }
         // The server is confined by now, and so are the threads that start here.
         adapting.iter_mut().for_each(Adapting::start);
         obtaining.iter_mut().for_each(Obtaining::start);

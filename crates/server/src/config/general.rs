@@ -220,6 +220,9 @@ fn read_timeouts(table: &Table<'_, '_>, options: &mut Options) {
     time("stall", &mut timeouts.stall);
     time("linger", &mut timeouts.linger);
     time("stop", &mut timeouts.stop);
+    if let Some(kept) = table.get("tunnels_kept").and_then(|value| value.duration(Duration::from_secs(1)..=30 * DAY)) {
+        timeouts.tunnels_kept = kept;
+    }
     table.finish();
 }
 

@@ -45,6 +45,10 @@ pub(crate) struct Census {
     /// The same of HTTP/3.
     pub(crate) http3_connections: u64,
     pub(crate) http3_streams: u64,
+    /// Connections and streams that became tunnels.
+    pub(crate) tunnels: u64,
+    /// Responses under way, those of tunnels left out.
+    pub(crate) responses: u64,
     /// What caches hold: bytes, entries.
     pub(crate) cache_bytes: u64,
     pub(crate) cache_entries: u64,
@@ -70,12 +74,20 @@ impl Census {
         self.http3_streams += streams as u64;
     }
 
+    /// Counts what a connection has under way.
+    pub(crate) fn count_under_way(&mut self, tunnels: usize, responses: usize) {
+        self.tunnels += tunnels as u64;
+        self.responses += responses as u64;
+    }
+
     pub(crate) fn add(&mut self, other: &Self) {
         self.states.iter_mut().zip(other.states).for_each(|(to, from)| *to += from);
         self.http2_connections += other.http2_connections;
         self.http2_streams += other.http2_streams;
         self.http3_connections += other.http3_connections;
         self.http3_streams += other.http3_streams;
+        self.tunnels += other.tunnels;
+        self.responses += other.responses;
         self.cache_bytes += other.cache_bytes;
         self.cache_entries += other.cache_entries;
         self.pinned_bytes += other.pinned_bytes;
@@ -91,6 +103,8 @@ pub(crate) struct Board {
     http2_streams: Counter,
     http3_connections: Counter,
     http3_streams: Counter,
+    tunnels: Counter,
+    responses: Counter,
     cache_bytes: Counter,
     cache_entries: Counter,
     pinned_bytes: Counter,
@@ -104,6 +118,8 @@ impl Board {
         self.http2_streams.set(census.http2_streams);
         self.http3_connections.set(census.http3_connections);
         self.http3_streams.set(census.http3_streams);
+        self.tunnels.set(census.tunnels);
+        self.responses.set(census.responses);
         self.cache_bytes.set(census.cache_bytes);
         self.cache_entries.set(census.cache_entries);
         self.pinned_bytes.set(census.pinned_bytes);
@@ -117,6 +133,8 @@ impl Board {
             http2_streams: self.http2_streams.read(),
             http3_connections: self.http3_connections.read(),
             http3_streams: self.http3_streams.read(),
+            tunnels: self.tunnels.read(),
+            responses: self.responses.read(),
             cache_bytes: self.cache_bytes.read(),
             cache_entries: self.cache_entries.read(),
             pinned_bytes: self.pinned_bytes.read(),

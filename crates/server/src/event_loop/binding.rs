@@ -11,6 +11,7 @@ use crate::io::epoll::{Epoll, Waker};
 use crate::io::listen::{self, ListenAddr, Listener, Local, LocalAddr};
 use crate::io::user::User;
 use crate::io::way::Io;
+use crate::process::succession::Succession;
 use crate::quic::QUIC_MAX;
 use crate::quic::predecessor::Predecessor;
 use crate::quic::{self, Former, Opened, QuicSocket};
@@ -20,6 +21,7 @@ use crate::transport::ring::{self, Ring};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Descriptors that are neither connections nor cached files.
 const SPARE_DESCRIPTORS: usize = 64;
@@ -66,6 +68,7 @@ pub(super) struct Sockets {
     pub(super) admin: Option<AdminServer>,
     pub(super) predecessor: Option<Predecessor>,
     pub(super) former: Former,
+    pub(super) succession: Arc<Succession>,
 }
 
 /// Brings options within their bounds, and refuses those that contradict each other.
@@ -126,13 +129,26 @@ pub(super) fn open_sockets(options: &Options) -> Result<Sockets, BindError> {
     of_tcp.for_each(|local| know(&mut locals, local));
     let Opened { of_loops: quic, former } =
         quic::open(&quic_addresses(options, &locals)?, options.loops, &mut predecessor)?;
+    let succession = Succession::new(predecessor.as_mut().map(Predecessor::records).unwrap_or_default());
+    succession.promise(&options.timeouts);
     if let Some(predecessor) = &mut predecessor {
-        (options.notice)(&predecessor.finish()?);
+        let kept = succession.tunnels_kept(predecessor.pid());
+        let kept = kept.map_or_else(String::new, |kept| format!("; it keeps its tunnels for {} at most", words(kept)));
+        (options.notice)(&format!("{}{kept}", predecessor.finish()?));
     }
     let of_quic = quic.first().into_iter().flatten().filter_map(QuicSocket::local_addr);
     let local = |addr| Local { addr: LocalAddr::Tcp(addr), is_secure: true, is_quic: true };
     of_quic.map(local).for_each(|local| know(&mut locals, local));
-    Ok(Sockets { tcp, quic, locals, admin, predecessor, former })
+    Ok(Sockets { tcp, quic, locals, admin, predecessor, former, succession: Arc::new(succession) })
+}
+
+/// A time as a configuration has it.
+fn words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds % 3600 == 0 => format!("{} h", seconds / 3600),
+        seconds if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        seconds => format!("{seconds} s"),
+    }
 }
 
 /// What the endpoints of QUIC have in common; none where HTTP/3 is not spoken.

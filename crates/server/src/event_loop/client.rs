@@ -125,7 +125,10 @@ impl Client {
     pub(crate) fn interest(&self) -> Interest {
         match &self.protocol {
             // It takes no input while it has something to send; what comes meanwhile is told when that is over, as to
-            // register again asks for the present state.
+            // register again asks for the present state. Only the directions of a tunnel do not wait for each other.
+            Protocol::Http1(connection) if connection.waits_for_room() && connection.is_tunnel() => {
+                Interest::InputAndRoom
+            }
             Protocol::Http1(connection) if connection.waits_for_room() => Interest::Room,
             Protocol::Http2(connection)
                 if connection.is_blocked() || self.registered == Some(Interest::InputAndRoom) =>
@@ -230,10 +233,16 @@ impl Client {
     /// Adds itself to a census.
     pub(crate) fn count(&self, census: &mut Census) {
         match &self.protocol {
-            Protocol::Http1(connection) => census.count(connection.state(), None),
+            Protocol::Http1(connection) => {
+                census.count(connection.state(), None);
+                let is_tunnel = connection.is_tunnel();
+                census.count_under_way(is_tunnel.into(), (connection.is_sending() && !is_tunnel).into());
+            }
             Protocol::Http2(connection) => {
                 let (state, streams) = connection.state();
                 census.count(state, Some(streams));
+                let tunnels = connection.tunnels();
+                census.count_under_way(tunnels, streams - tunnels);
             }
             Protocol::PassedOn(_) | Protocol::Changing => {}
         }
@@ -276,6 +285,15 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_sending(),
             Protocol::Http2(connection) => connection.is_sending(),
+            Protocol::PassedOn(_) | Protocol::Changing => false,
+        }
+    }
+
+    /// Whether it is a tunnel, or has streams that are.
+    pub(crate) fn has_tunnels(&self) -> bool {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.is_tunnel(),
+            Protocol::Http2(connection) => connection.tunnels() > 0,
             Protocol::PassedOn(_) | Protocol::Changing => false,
         }
     }

@@ -2,6 +2,7 @@
 
 use super::refusal::refuse;
 use super::spare::Eviction;
+use super::stopping::Stopping;
 use super::tokens::index_of;
 use crate::counters::census::Census;
 use crate::counters::rounds::Rounds;
@@ -29,8 +30,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
@@ -76,6 +76,10 @@ pub(crate) struct EventLoop {
     /// Nothing has happened since the last census.
     is_counted: bool,
     stop_deadline_ms: u64,
+    /// The same for tunnels.
+    tunnels_deadline_ms: u64,
+    /// Whether tunnels have longer than responses.
+    keeps_tunnels: bool,
     pub(super) role: LoopRole,
     /// How long requests wait for a turn; only with an adviser.
     rounds: Option<Rounds>,
@@ -108,13 +112,15 @@ impl EventLoop {
             next_sweep_ms: 0,
             is_counted: false,
             stop_deadline_ms: u64::MAX,
+            tunnels_deadline_ms: u64::MAX,
+            keeps_tunnels: false,
             role,
             rounds,
         }
     }
 
     /// Serves until `stop` is set and the responses in flight are sent.
-    pub(crate) fn run(mut self, waker: &Waker, stop: &AtomicBool) -> io::Result<()> {
+    pub(crate) fn run(mut self, waker: &Waker, stop: &Stopping) -> io::Result<()> {
         self.epoll.add(waker.as_raw_fd(), WAKER, Interest::Input)?;
         self.links.use_ring(self.state.ring.is_some());
         for (i, listener) in self.listeners.iter().enumerate().filter(|_| self.role.serves()) {
@@ -179,8 +185,8 @@ impl EventLoop {
                 self.sweep();
             }
             self.finish_role_change();
-            if stop.load(Ordering::Relaxed) && (!self.state.stopping || self.role.is_leaving()) {
-                self.begin_stop();
+            if stop.is_asked() {
+                self.go_on_stopping(stop.keeps_tunnels());
             }
         }
         if let Some(log) = self.state.log.take() {
@@ -545,27 +551,34 @@ impl EventLoop {
             }
             self.close(token);
         }
+        self.quic.iter_mut().for_each(|endpoint| endpoint.sweep(&mut self.state, &self.open));
         if self.stop_deadline_ms <= now_ms {
-            self.state.controls.end();
-        }
-        for endpoint in &mut self.quic {
-            endpoint.sweep(&mut self.state, &self.open);
-            if self.stop_deadline_ms <= now_ms {
-                endpoint.abort(&mut self.state, &self.open);
-            }
-        }
-        if self.stop_deadline_ms <= now_ms {
-            for token in self.connections.tokens(|_| true) {
-                if self.connections.get(token).is_some_and(|connection| connection.is_sending()) {
-                    self.state.counts().stop_aborted.add(1);
-                }
-                self.close(token);
-            }
+            self.cut_off(now_ms);
         }
         if let Some(log) = &mut self.state.log {
             log.hand_over();
         }
         self.take_census();
+    }
+
+    /// The time of responses is over, and perhaps that of tunnels.
+    #[cold]
+    fn cut_off(&mut self, now_ms: u64) {
+        self.state.controls.end();
+        let ends_tunnels = self.tunnels_deadline_ms <= now_ms;
+        for endpoint in &mut self.quic {
+            if ends_tunnels {
+                endpoint.abort(&mut self.state, &self.open);
+            } else {
+                endpoint.abort_responses(&mut self.state, &self.open);
+            }
+        }
+        for token in self.connections.tokens(|connection| ends_tunnels || !connection.has_tunnels()) {
+            if self.connections.get(token).is_some_and(|connection| connection.is_sending()) {
+                self.state.counts().stop_aborted.add(1);
+            }
+            self.close(token);
+        }
     }
 
     fn take_census(&mut self) {
@@ -576,6 +589,24 @@ impl EventLoop {
         (census.pinned_bytes, census.pinned_entries) = self.state.router.pinned();
         self.state.counts().board.put(&census);
         self.is_counted = true;
+    }
+
+    /// Begins to stop where it has not, and has tunnels end soon that were to be kept, where that was revoked.
+    #[cold]
+    fn go_on_stopping(&mut self, keeps_tunnels: bool) {
+        let now_ms = self.state.clock.now_ms;
+        let after = |time: Duration| now_ms.saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        if !self.state.stopping || self.role.is_leaving() {
+            self.begin_stop();
+            let timeouts = &self.state.timeouts;
+            self.stop_deadline_ms = after(timeouts.stop);
+            let kept = if keeps_tunnels { timeouts.tunnels_kept.max(timeouts.stop) } else { timeouts.stop };
+            self.tunnels_deadline_ms = after(kept);
+            self.keeps_tunnels = keeps_tunnels;
+        }
+        if std::mem::replace(&mut self.keeps_tunnels, keeps_tunnels) && !keeps_tunnels {
+            self.tunnels_deadline_ms = self.tunnels_deadline_ms.min(after(self.state.timeouts.stop));
+        }
     }
 
     /// Takes what has arrived already, then no more; idle connections close, the others finish their response.
@@ -593,8 +624,6 @@ impl EventLoop {
         }
         self.listeners.clear();
         self.paused_until_ms = None;
-        let stop_ms = u64::try_from(self.state.timeouts.stop.as_millis()).unwrap_or(u64::MAX);
-        self.stop_deadline_ms = self.state.clock.now_ms.saturating_add(stop_ms);
         for token in self.connections.tokens(|_| true) {
             // What has arrived for those on the ring comes with the last completions, and then their turn.
             self.leave_ring(token);

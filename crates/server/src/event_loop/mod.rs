@@ -13,6 +13,7 @@ pub(crate) mod server;
 pub(crate) mod slab;
 mod spare;
 mod start;
+mod stopping;
 mod supervision;
 mod tokens;
 

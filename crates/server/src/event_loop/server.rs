@@ -19,6 +19,7 @@ use crate::policy::control::{Control, Controls};
 use crate::policy::insight::Insight;
 use crate::process::confine::{self, Confinement};
 use crate::process::reload::{Reloader, Reloads};
+use crate::process::succession::Succession;
 use crate::quic::predecessor::Predecessor;
 use crate::quic::{Former, QuicSocket};
 use crate::routing::fields::Fields;
@@ -46,10 +47,12 @@ pub struct Server {
     admin: Option<AdminServer>,
     predecessor: Option<Predecessor>,
     former: Arc<Former>,
+    succession: Arc<Succession>,
     user: Option<User>,
     started: (Instant, SystemTime),
     counters: Counters,
     reopen: Arc<AtomicBool>,
+    is_followed: Arc<AtomicBool>,
     reloader: Reloader,
     controls: Arc<Controls>,
     insight: Insight,
@@ -100,10 +103,12 @@ impl Server {
             admin: sockets.admin,
             predecessor: sockets.predecessor,
             former: Arc::new(sockets.former),
+            succession: sockets.succession,
             user,
             started: (Instant::now(), SystemTime::now()),
             counters,
             reopen,
+            is_followed: Arc::default(),
             connections_max,
             files_max,
             without_ring,
@@ -169,6 +174,11 @@ impl Server {
         Arc::clone(&self.reopen)
     }
 
+    /// Set once another server has taken over from this one, which only keeps its tunnels from then on.
+    pub fn followed_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_followed)
+    }
+
     /// What gives orders to the server while it runs.
     pub fn control(&self) -> Control {
         Control(Arc::clone(&self.controls))
@@ -194,7 +204,8 @@ impl Server {
         self.run_with(stop, || {})
     }
 
-    /// The same, with something that is done about twenty times a second beside it, such as looking for signals.
+    /// The same, with something that is done about twenty times a second beside it, such as looking for signals; also
+    /// once more when another server has followed this one, see [`followed_flag`](Self::followed_flag).
     ///
     /// # Errors
     ///
@@ -232,6 +243,10 @@ impl Server {
         let admin_thread = self.admin.take().map(|admin| admin.start(view)).transpose().map_err(failed)?;
         let supervision = Supervision {
             options: &self.options,
+            counters: &self.counters,
+            succession: &self.succession,
+            admin: admin_thread,
+            is_followed: &self.is_followed,
             reloader: &self.reloader,
             certificates: self.certificates.take(),
             log_wanted,
@@ -244,9 +259,6 @@ impl Server {
         let loops =
             RunningLoops { options: &self.options, counters: &self.counters, open: &open, files_max: self.files_max };
         let outcome = loops.run(starts, supervision, stop, beside);
-        if let Some(thread) = admin_thread {
-            thread.end();
-        }
         if let Some(thread) = log_thread {
             thread.join();
         }
@@ -261,6 +273,8 @@ impl Server {
         let pid = predecessor.pid();
         let refused = |source| RunError::Predecessor { pid, source };
         predecessor.may_end().map_err(refused)?;
+        // The signal that follows does not end tunnels then.
+        self.succession.follow(pid);
         // First of all, so that no new client reaches the old server, which would refuse it because it is about to
         // end.
         self.former.tell();
@@ -298,6 +312,7 @@ impl Server {
             open: Arc::clone(open),
             hosts: Arc::clone(hosts),
             reloads: Arc::<Reloads>::clone(&self.reloader.0),
+            former: Arc::<Succession>::clone(&self.succession),
             challenges: self.options.challenges.clone(),
             keys: self.certificates.as_ref().map(Certificates::keys),
             process: Process::open(),

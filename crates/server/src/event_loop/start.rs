@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::counters::host_counts::HostLedger;
 use crate::counters::rounds::Rounds;
 
+use crate::event_loop::stopping::Stopping;
 use crate::event_loop::{EventLoop, LoopRole};
 use crate::exchange::wakes::Wakes;
 use crate::files::root::Root;
@@ -38,7 +39,6 @@ use crate::upstream::links::Links;
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// A loop on its way into its thread.
 pub(super) struct Start {
@@ -71,7 +71,7 @@ impl Start {
         options: &Options,
         counters: &Counters,
         open: &Arc<Open>,
-        stopping: &AtomicBool,
+        stopping: &Stopping,
         files_max: usize,
     ) -> std::io::Result<()> {
         let epoll = Rc::new(self.epoll);

@@ -5,10 +5,15 @@ use crate::config::options::Options;
 use crate::counters::Counters;
 use crate::error::{RunError, TlsError};
 use crate::event_loop::start::Start;
+use crate::event_loop::stopping::Stopping;
 use crate::io::epoll::Waker;
 use crate::io::open::Open;
 use crate::process::reload::Reloader;
+use crate::process::succession::{Succession, Under};
 use crate::telemetry::access_log::settings::AccessLog;
+use crate::telemetry::admin::AdminThread;
+use crate::telemetry::admin::reloads::Reloading;
+use crate::telemetry::admin::response_cache::Purge;
 use crate::telemetry::notices::Notices;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +21,11 @@ use std::time::Duration;
 
 /// How often the caller's stop flag is looked at.
 const STOP_POLL: Duration = Duration::from_millis(50);
+
+/// The same for the ends of loops, at first.
+const END_POLL: Duration = Duration::from_millis(5);
+/// So often.
+const END_POLLS_FIRST: u32 = 200;
 
 /// Looks at the caller's stop flag from one look at the files of certificates to the next: a second.
 const CERTIFICATE_POLLS: u32 = 20;
@@ -30,6 +40,12 @@ const NOTICE_POLLS: u32 = 20;
 /// certificates that were changed.
 pub(super) struct Supervision<'s> {
     pub(super) options: &'s Options,
+    pub(super) counters: &'s Counters,
+    /// This server among those that follow each other.
+    pub(super) succession: &'s Succession,
+    /// Set once another server has followed this one.
+    pub(super) is_followed: &'s AtomicBool,
+    pub(super) admin: Option<AdminThread>,
     pub(super) reloader: &'s Reloader,
     pub(super) certificates: Option<Certificates>,
     /// The log that another configuration wants.
@@ -53,6 +69,7 @@ impl Supervision<'_> {
             }
             let replaced = self.certificates.as_mut().and_then(|used| used.replace(&newer.certificates));
             tell_of_certificates(replaced, self.reloader, newer.notice);
+            self.succession.promise(&newer.timeouts);
             self.wake_loops();
         }
         self.polls = self.polls.wrapping_add(1);
@@ -71,6 +88,58 @@ impl Supervision<'_> {
                 notice(&format!("{} is out of date and not sent any more; {remedy}", file.display()));
             }
         }
+    }
+
+    /// Has the loops end what is under way; with a successor they keep their tunnels. Without one the servers before this
+    /// one end as well; how long they may take.
+    fn begin_end(&mut self, stopping: &Stopping) -> Option<Duration> {
+        let is_followed = self.succession.is_followed();
+        stopping.begin(is_followed);
+        self.wake_loops();
+        if is_followed {
+            self.is_followed.store(true, Ordering::Relaxed);
+            // Its socket is the successor's as well, who tells of both servers.
+            self.end_admin();
+            return None;
+        }
+        let (former, time) = self.succession.end_former();
+        if former > 0 {
+            let servers = if former == 1 { "former server is" } else { "former servers are" };
+            (self.options.notice)(&format!("{former} {servers} asked to end, and waited for {} s at most", time.as_secs()));
+        }
+        (former > 0).then_some(time)
+    }
+
+    /// Looks after what is due while the loops end.
+    fn poll_end(&mut self, stopping: &Stopping) {
+        if stopping.keeps_tunnels() && self.succession.must_end() {
+            stopping.end_tunnels();
+            self.wake_loops();
+        }
+        self.poll_succession();
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(NOTICE_POLLS) {
+            self.notices.take().iter().for_each(|line| (self.options.notice)(line));
+        }
+    }
+
+    /// Tells the successor what is under way, and does what it wants of caches.
+    fn poll_succession(&mut self) {
+        let census = self.counters.census();
+        let connections = census.states.iter().sum();
+        self.succession.note(Under { connections, tunnels: census.tunnels, responses: census.responses });
+        while let Some(words) = self.succession.next_purge() {
+            let responses = match words.as_deref().map(Purge::read) {
+                Some(Some(what)) => self.reloader.0.purge(&what),
+                Some(None) => 0,
+                None => self.reloader.0.purge_all(),
+            };
+            self.succession.purged(responses);
+        }
+    }
+
+    fn end_admin(&mut self) {
+        self.admin.take().into_iter().for_each(AdminThread::end);
     }
 
     fn wake_loops(&self) {
@@ -95,7 +164,7 @@ impl RunningLoops<'_> {
         stop: &AtomicBool,
         mut beside: impl FnMut(),
     ) -> Result<(), RunError> {
-        let stopping = AtomicBool::new(false);
+        let stopping = Stopping::default();
         std::thread::scope(|scope| {
             let mut running = Vec::new();
             let mut outcome = Ok(());
@@ -115,12 +184,24 @@ impl RunningLoops<'_> {
                 beside();
                 supervision.poll();
             }
-            stopping.store(true, Ordering::Relaxed);
-            supervision.wake_loops();
+            let former = supervision.begin_end(&stopping);
+            if stopping.keeps_tunnels() {
+                beside();
+            }
+            let mut polls = END_POLLS_FIRST;
+            while running.iter().any(|thread| !thread.is_finished()) {
+                std::thread::park_timeout(if polls > 0 { END_POLL } else { STOP_POLL });
+                polls = polls.saturating_sub(1);
+                supervision.poll_end(&stopping);
+            }
+            supervision.end_admin();
             for thread in running {
                 let ended = thread.join().map_err(|_| RunError::Panicked);
                 let ended = ended.and_then(|ended| ended.map_err(|source| RunError::Wait { source }));
                 outcome = outcome.and(ended);
+            }
+            if former.is_some_and(|time| supervision.succession.wait_for_former(time) > 0) {
+                (self.options.notice)("not all former servers have ended; they go on, and keep nothing up");
             }
             outcome
         })

@@ -113,6 +113,10 @@ impl Exchange {
         if let Some(streamed) = self.streamed() {
             streamed.released_bytes += released_bytes;
         }
+        if self.is_tunnel() {
+            // A tunnel mostly waits, and thousands of them keep no memory meanwhile.
+            self.response.head = Vec::new();
+        }
     }
 
     /// Writes interim responses, which go out before the head; whether there were any. A client of HTTP/1.0 gets none

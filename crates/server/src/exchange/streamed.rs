@@ -197,7 +197,8 @@ impl Streamed {
         let body_bytes = held.len();
         if !held.is_empty() {
             match self.frames {
-                Frames::Outside | Frames::UntilClose | Frames::Tunnel if out.is_empty() => std::mem::swap(out, held),
+                Frames::Tunnel if out.is_empty() => *out = std::mem::take(held),
+                Frames::Outside | Frames::UntilClose if out.is_empty() => std::mem::swap(out, held),
                 Frames::Outside | Frames::UntilClose | Frames::Tunnel => out.append(held),
                 Frames::Chunks => {
                     // Writing to memory does not fail.

@@ -22,6 +22,9 @@ pub struct Timeouts {
     pub linger: Duration,
     /// For responses in flight when the server is stopped. Default: 30 s.
     pub stop: Duration,
+    /// For tunnels, such as WebSockets, once another server has taken over from this one: those that are left then are
+    /// closed. Default: 24 h.
+    pub tunnels_kept: Duration,
 }
 
 impl Default for Timeouts {
@@ -34,6 +37,7 @@ impl Default for Timeouts {
             stall: Duration::from_secs(60),
             linger: Duration::from_secs(2),
             stop: Duration::from_secs(30),
+            tunnels_kept: Duration::from_secs(86_400),
         }
     }
 }

@@ -247,6 +247,9 @@ impl Connection {
                     return Ok(Turn::Wait);
                 }
                 if sent != Sent::All {
+                    if self.is_tunnel() && self.pass_on_input(state)? == Fed::Some {
+                        continue;
+                    }
                     self.step_back(state);
                     // Also where it is only the turn of others: it goes on when the socket has room for much. One that
                     // is filled to the brim instead has its reader woken up for little, again and again.
@@ -300,6 +303,12 @@ impl Connection {
                 self.resume();
             }
         }
+    }
+
+    /// Whether what comes is passed on as it is, in both directions.
+    #[inline]
+    pub(crate) fn is_tunnel(&self) -> bool {
+        matches!(self.drain, Drain::Raw)
     }
 
     fn is_between_requests(&self) -> bool {

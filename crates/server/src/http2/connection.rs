@@ -203,6 +203,11 @@ impl Connection {
         (state, self.streams.len())
     }
 
+    /// Its streams that are tunnels.
+    pub(crate) fn tunnels(&self) -> usize {
+        self.streams.iter().filter(|stream| stream.exchange.is_awaited() && stream.exchange.is_tunnel()).count()
+    }
+
     /// Whether a response is being sent, or would be if the client did its part.
     pub(crate) fn is_sending(&self) -> bool {
         !self.streams.iter().all(Stream::waits) || self.is_blocked()

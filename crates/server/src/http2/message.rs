@@ -60,9 +60,10 @@ pub(crate) fn request<'f>(fields: &'f Fields, version: u8, limits: &Limits) -> R
         *regular.get_mut(count).ok_or(Unfit::Status(431))? = httparse::Header { name: "host", value: authority };
         count += 1;
     }
-    // A stream that becomes a tunnel for a protocol (RFC 8441 section 4) has a path as other requests have one.
+    // A stream that becomes a tunnel for a protocol (RFC 8441 section 4, RFC 9220 section 3) has a path as other requests
+    // have one.
     let is_tunnel = pseudo.protocol.is_some();
-    if is_tunnel && (method != "CONNECT" || version != 2 || pseudo.authority.is_none()) {
+    if is_tunnel && (method != "CONNECT" || pseudo.authority.is_none()) {
         return Err(Unfit::Malformed);
     }
     let target = if method == "CONNECT" && !is_tunnel {

@@ -140,6 +140,11 @@ impl Connection {
         (state, self.streams.len())
     }
 
+    /// Its streams that are tunnels.
+    pub(crate) fn tunnels(&self) -> usize {
+        self.streams.iter().filter(|stream| stream.exchange.is_awaited() && stream.exchange.is_tunnel()).count()
+    }
+
     /// Whether a response is being sent.
     pub(crate) fn is_sending(&self) -> bool {
         !self.streams.iter().all(Stream::waits)
@@ -275,11 +280,16 @@ impl Connection {
     pub(super) fn begin(&mut self, state: &LoopState) {
         self.control = self.quic.streams().open(Dir::Uni);
         let head_bytes_max = state.limits.head_bytes_max as u64;
-        // The stream's purpose, then SETTINGS_MAX_FIELD_SECTION_SIZE; that there are no tables needs no word.
+        // The stream's purpose, then SETTINGS_MAX_FIELD_SECTION_SIZE and SETTINGS_ENABLE_CONNECT_PROTOCOL (RFC 9220 section
+        // 3); that there are no tables needs no word.
+        let settings = [(6, head_bytes_max), (8, 1)];
+        let bytes = settings.iter().map(|&(id, value)| integer_bytes(id) + integer_bytes(value)).sum();
         self.control_unsent.push(0);
-        frame::put_head(&mut self.control_unsent, kind::SETTINGS, 1 + integer_bytes(head_bytes_max));
-        frame::put_integer(&mut self.control_unsent, 6);
-        frame::put_integer(&mut self.control_unsent, head_bytes_max);
+        frame::put_head(&mut self.control_unsent, kind::SETTINGS, bytes);
+        for (id, value) in settings {
+            frame::put_integer(&mut self.control_unsent, id);
+            frame::put_integer(&mut self.control_unsent, value);
+        }
     }
 
     /// Tells the client of the end what it is to know now.

@@ -357,7 +357,7 @@ impl Stream {
 
     /// Whether its application waits for the body, of which the client has been owing some since `since_ms`.
     pub(super) fn owes_body(&self) -> bool {
-        !self.is_received && self.is_starved() && self.exchange.is_owed_body()
+        !self.is_received && self.is_starved() && self.exchange.is_owed_body() && !self.exchange.is_tunnel()
     }
 
     /// The fields behind a body, in a frame of their own (RFC 9114 section 4.1).

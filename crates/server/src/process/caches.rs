@@ -69,3 +69,8 @@ pub(super) fn purge(caches: &[Arc<Cache>], what: &Purge) -> usize {
     };
     caches.iter().map(one).sum()
 }
+
+/// Has all caches forget everything; how many responses that were.
+pub(super) fn purge_all(caches: &[Arc<Cache>]) -> usize {
+    caches.iter().map(|cache| cache.purge_all()).sum()
+}

@@ -4,3 +4,4 @@ mod caches;
 pub(crate) mod confine;
 pub(crate) mod reload;
 pub(crate) mod resume;
+pub(crate) mod succession;

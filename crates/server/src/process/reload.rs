@@ -189,6 +189,11 @@ impl Reloading for Reloads {
 }
 
 impl Reloads {
+    /// Has all caches of upstreams' responses forget everything; how many responses that were.
+    pub(crate) fn purge_all(&self) -> usize {
+        caches::purge_all(&self.caches())
+    }
+
     /// The caches of upstreams' responses.
     fn caches(&self) -> Vec<Arc<Cache>> {
         let options = Arc::clone(&self.options.lock().unwrap_or_else(PoisonError::into_inner));

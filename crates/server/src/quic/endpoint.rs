@@ -457,6 +457,8 @@ impl Endpoint {
         for slot in self.connections.iter().flatten() {
             let (state, streams) = slot.connection.state();
             census.count_http3(state, streams);
+            let tunnels = slot.connection.tunnels();
+            census.count_under_way(tunnels, streams - tunnels);
         }
     }
 
@@ -464,6 +466,21 @@ impl Endpoint {
     pub(crate) fn begin_stop(&mut self, state: &mut LoopState, open: &Open) {
         (0..self.connections.len()).for_each(|index| self.wake(index));
         self.work(state, open);
+    }
+
+    /// Ends connections without tunnels, even with responses under way.
+    pub(crate) fn abort_responses(&mut self, state: &mut LoopState, open: &Open) {
+        let now = Instant::now();
+        for slot in self.connections.iter_mut().flatten().filter(|slot| slot.connection.tunnels() == 0) {
+            if slot.connection.is_closed() {
+                continue;
+            }
+            if slot.connection.is_sending() {
+                state.counts().stop_aborted.add(1);
+            }
+            slot.connection.close(http3::Code::NoError, now, state);
+        }
+        self.begin_stop(state, open);
     }
 
     /// Ends all connections at once, even with responses under way.

@@ -8,6 +8,7 @@
 use crate::error::BindError;
 use crate::io::epoll::check;
 use crate::io::listen::SocketSource;
+use crate::process::succession::is_record;
 use crate::quic::{Estate, Former};
 use socket2::Socket;
 use std::io;
@@ -26,6 +27,8 @@ pub(crate) struct Predecessor {
     /// Its listening sockets that were not taken yet.
     listening: Vec<Socket>,
     datagrams: Estate,
+    /// Records of itself and of the servers before it.
+    records: Vec<OwnedFd>,
     taken: usize,
 }
 
@@ -52,7 +55,8 @@ impl Predecessor {
         // SAFETY: the call takes no pointers.
         let process = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) }).map_err(failed)?;
         let (mut listening, mut datagrams) = (Vec::new(), Estate::default());
-        for fd in sockets(pid).map_err(failed)? {
+        let is_socket = |link: &Path| link.to_string_lossy().starts_with("socket:");
+        for fd in descriptors(pid, is_socket).map_err(failed)? {
             // SAFETY: the call takes no pointers.
             match owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) }) {
                 Ok(socket) => listening.extend(datagrams.note(Socket::from(socket)).filter(listens)),
@@ -62,7 +66,13 @@ impl Predecessor {
             }
         }
         tracing::info!(pid, listening = listening.len(), "copied the listening sockets of the predecessor");
-        Ok(Self { pid, process, listening, datagrams, taken: 0 })
+        let copied = descriptors(pid, is_record).map_err(failed)?.into_iter().map(|fd| {
+            // SAFETY: the call takes no pointers.
+            owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })
+        });
+        // What was closed meanwhile is of a server that is over.
+        let records = copied.filter_map(Result::ok).collect();
+        Ok(Self { pid, process, listening, datagrams, records, taken: 0 })
     }
 
     /// Its sockets of UDP at an address and port, in the order in which they were bound.
@@ -84,6 +94,11 @@ impl Predecessor {
     /// The servers that get datagrams of connections under way at the UDP sockets that were taken.
     pub(crate) fn former(&mut self) -> Former {
         self.datagrams.former()
+    }
+
+    /// What tells of it and of the servers before it.
+    pub(crate) fn records(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.records)
     }
 
     fn take(&mut self, is_wanted: impl Fn(&Socket) -> bool) -> Vec<Socket> {
@@ -155,21 +170,22 @@ impl Predecessor {
     }
 }
 
-/// Numbers of the process's sockets, each socket once however many descriptors it has.
-fn sockets(pid: u32) -> io::Result<Vec<RawFd>> {
+/// Numbers of the process's descriptors whose link is such a one, each file once however many descriptors it has.
+fn descriptors(pid: u32, is_wanted: impl Fn(&Path) -> bool) -> io::Result<Vec<RawFd>> {
     let mut found: Vec<(std::path::PathBuf, RawFd)> = Vec::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))?.take(SOCKETS_MAX) {
         let entry = entry?;
         let (Ok(link), Ok(fd)) = (std::fs::read_link(entry.path()), entry.file_name().to_string_lossy().parse()) else {
             continue;
         };
-        // "socket:[INODE]", proc(5).
-        if link.to_string_lossy().starts_with("socket:") {
+        // "socket:[INODE]" or "/memfd:NAME (deleted)", proc(5).
+        if is_wanted(&link) {
             found.push((link, fd));
         }
     }
     found.sort();
-    found.dedup_by(|one, other| one.0 == other.0);
+    // All records have the same link.
+    found.dedup_by(|one, other| one.0 == other.0 && !is_record(&one.0));
     // In the order in which the loops of the other one have them.
     let mut numbers: Vec<RawFd> = found.into_iter().map(|(_, fd)| fd).collect();
     numbers.sort_unstable();

@@ -433,6 +433,8 @@ impl Relay {
         }
         // The client has its side open again.
         self.request = Sent::Body;
+        // The head is not needed any more, and a tunnel may be there for long.
+        (self.out, self.sent) = (Vec::new(), 0);
         link.set_deadline(self.until(self.upstream.common.rules.timeouts.tunnel));
         Ok(())
     }

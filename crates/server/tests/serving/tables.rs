@@ -379,6 +379,7 @@ const KEYS: &[(&str, &str, &[&str])] = &[
             "stall = \"3 s\"",
             "linger = \"3 s\"",
             "stop = \"3 s\"",
+            "tunnels_kept = \"3 h\"",
         ],
     ),
     (

@@ -4,6 +4,7 @@ ask.py h2|h3 PORT all         Requests and responses of every framing, interim r
 ask.py h2|h3 PORT leave       A request that hangs is taken back, then another one is answered.
 ask.py h2 PORT window         A stream whose window is closed holds up no other.
 ask.py h2 PORT websocket      Extended CONNECT (RFC 8441).
+ask.py h3 PORT websocket      The same over HTTP/3 (RFC 9220).
 ask.py tls PORT tunnel        An upgrade over HTTP/1.1 and TLS, much through it, and the end of each side.
 """
 
@@ -292,6 +293,76 @@ def check_websocket(port):
         assert answer.fields[":status"] == status, answer.fields
 
 
+async def websocket3(port):
+    """What check_websocket does, over one connection of HTTP/3."""
+    from aioquic.asyncio.client import connect as connect3
+    from client import Client, configuration
+
+    how = configuration(max_data=1 << 24, max_stream_data=1 << 24)
+    async with connect3("127.0.0.1", port, configuration=how, create_protocol=Client) as client:
+        settings = lambda: client.http.received_settings or {}
+        await client.wait_for(lambda: 8 in settings())
+        assert settings()[8] == 1, settings()
+
+        def tunnel(path, more=()):
+            stream = client._quic.get_next_available_stream_id()
+            head = [(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "https"),
+                    (":authority", "localhost"), (":path", path), ("sec-websocket-version", "13"), *more]
+            client.http.send_headers(stream, [(name.encode(), value.encode()) for name, value in head])
+            client.transmit()
+            return stream
+
+        def say(stream, data, ends=False):
+            client.http.send_data(stream, data, end_stream=ends)
+            client.transmit()
+
+        body_of = lambda stream: client.answers.get(stream, [[], b"", None])[1]
+        # Longer than the stream's window, so that the server has to give it back.
+        large = LARGE * 4
+        for ends in ["client", "upstream"]:
+            stream = tunnel("/chat")
+            # Before the upstream has answered.
+            say(stream, b"<early>")
+            await client.wait_for(lambda: body_of(stream) == b"hello<early>")
+            fields = dict(client.answers[stream][0])
+            assert fields[b":status"] == b"200" and fields[b"sec-websocket-protocol"] == b"chat", fields
+            assert b"upgrade" not in fields and b"sec-websocket-accept" not in fields, fields
+            say(stream, large)
+            await client.wait_for(lambda: len(body_of(stream)) == 12 + len(large))
+            assert body_of(stream)[12:] == large
+            say(stream, b"", True) if ends == "client" else say(stream, b"bye")
+            _, body, end = await client.answer(stream)
+            assert body.endswith(b"end") and end == "end", (body[-20:], end)
+        # One is silent for longer than a body may be, and others go on meanwhile.
+        silent = tunnel("/chat")
+        await client.wait_for(lambda: body_of(silent) == b"hello")
+        slow = tunnel("/chat", [("x-slow", "yes")])
+        await client.wait_for(lambda: body_of(slow) == b"hello")
+        say(silent, b"<still>")
+        await client.wait_for(lambda: body_of(silent) == b"hello<still>")
+        # The client resets one: the other one stays.
+        client._quic.reset_stream(slow, 0x10C)
+        client._quic.stop_stream(slow, 0x10C)
+        client.transmit()
+        for path, status in [("/refused", b"403"), ("/ignored", b"502")]:
+            stream = tunnel(path)
+            await client.wait_for(lambda: client.answers.get(stream, [[]])[0])
+            assert dict(client.answers[stream][0])[b":status"] == status, client.answers[stream]
+        # What is no request for a tunnel is none for another one either.
+        for wrong in [[(":method", "GET")], [(":method", "CONNECT"), (":authority", "")]]:
+            stream = client._quic.get_next_available_stream_id()
+            head = {":method": "CONNECT", ":protocol": "websocket", ":scheme": "https", ":authority": "localhost",
+                    ":path": "/chat", **dict(wrong)}
+            head = [(name, value) for name, value in head.items() if value]
+            client.http.send_headers(stream, [(name.encode(), value.encode()) for name, value in head])
+            client.transmit()
+            _, _, end = await client.answer(stream)
+            assert end == 0x10E, (wrong, end)
+        say(silent, b"", True)
+        _, body, end = await client.answer(silent)
+        assert body == b"hello<still>end" and end == "end", (body, end)
+
+
 def both_ways(stream, body):
     """Sends and receives at once; what a session of TLS has is for one thread."""
     import select
@@ -350,7 +421,7 @@ def main():
     if case == "window":
         return check_window(port)
     if case == "websocket":
-        return check_websocket(port)
+        return asyncio.run(websocket3(port)) if version == "h3" else check_websocket(port)
     if case == "tunnel":
         return check_tunnel(port)
     client = Http3(port) if version == "h3" else Http2(port)

@@ -73,6 +73,22 @@ impl Connection {
         Ok(())
     }
 
+    /// Goes on with what the client says through a tunnel while it takes nothing of what it is told: either direction is
+    /// held back by its own reader only. The client's time begins anew with what it says.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::feed`] and [`Self::drive_application`].
+    #[cold]
+    pub(super) fn pass_on_input(&mut self, state: &mut LoopState) -> io::Result<Fed> {
+        self.drive_application(state)?;
+        let fed = self.feed(state)?;
+        if fed == Fed::Some {
+            self.enter(Phase::Stall, state);
+        }
+        Ok(fed)
+    }
+
     /// Whether the last response that is under way is that of an application.
     pub(super) fn is_answered_by_application(&self) -> bool {
         self.queue.last().is_some_and(Exchange::is_awaited)
@@ -160,7 +176,8 @@ impl Connection {
 
     /// The client owes nothing.
     fn await_application(&mut self, state: &LoopState) -> Fed {
-        if self.phase != Phase::Application {
+        let is_blocked = self.is_tunnel() && (!self.socket.has(Readiness::ROOM) || self.transport.holds_output());
+        if self.phase != Phase::Application && !is_blocked {
             self.enter(Phase::Application, state);
         }
         Fed::Nothing

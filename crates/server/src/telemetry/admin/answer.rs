@@ -89,7 +89,14 @@ fn purge(request: &Request<'_>, has_token: bool, view: &View) -> Vec<u8> {
     match Purge::read(query) {
         Some(what) => {
             let purged = view.reloads.purge(&what);
-            reply(200, "application/json", "", &format!("{{\"purged\":{purged}}}\n"), false)
+            let told = view.former.purge(query);
+            let former = match told.servers {
+                0 => String::new(),
+                servers => {
+                    format!(",\"former_servers\":{servers},\"former_purged\":{},\"former_silent\":{}", told.purged, told.silent)
+                }
+            };
+            reply(200, "application/json", "", &format!("{{\"purged\":{purged}{former}}}\n"), false)
         }
         None => plain(400, HOW, false),
     }

@@ -1,6 +1,7 @@
 //! The status in the text format of Prometheus (0.0.4): in base units, with one family for values that can be added up
 //! or compared.
 
+use super::former::FormerReading;
 use super::response_cache::ResponseCaches;
 use super::status::{CLASSES, Status};
 use crate::counters::upstream_counts::UpstreamReading;
@@ -49,6 +50,7 @@ pub(super) fn text(status: &Status) -> String {
     let failed = status.reloads.loops_failed;
     let help = "Times that a loop kept its configuration for want of descriptors.";
     out.one("weir_reload_loop_failures_total", Counter, help, failed);
+    former(&mut out, status);
     hosts(&mut out, status);
     upstreams(&mut out, status);
     process(&mut out, status);
@@ -88,6 +90,8 @@ fn connections(out: &mut Families, status: &Status) {
     let connections = &status.connections;
     out.one("weir_connections_open", Gauge, "Open connections.", connections.open);
     out.one("weir_connections_open_limit", Gauge, "As many as may be open.", connections.open_max);
+    let help = "Connections and streams that became tunnels, such as WebSockets.";
+    out.one("weir_tunnels_open", Gauge, help, connections.tunnels);
     let states: Vec<(&str, u64)> = connections.by_state.iter().map(|(name, count)| (*name, *count)).collect();
     let help = "Open connections by what they are about, as of half a second ago at most.";
     out.by("weir_connections_by_state", Gauge, help, "state", &states);
@@ -113,6 +117,22 @@ fn connections(out: &mut Families, status: &Status) {
         ("weir_responses_cut_off_total", "Responses cut off by the end of the server.", connections.stop_aborted),
     ] {
         out.one(name, Counter, help, count);
+    }
+}
+
+fn former(out: &mut Families, status: &Status) {
+    let help = "Servers before this one that live on until their tunnels end.";
+    out.one("weir_former_servers", Kind::Gauge, help, status.former_servers.len());
+    type Of = fn(&FormerReading) -> u64;
+    let families: [(&str, &str, Of); 2] = [
+        ("weir_former_server_tunnels", "Tunnels of each former server.", |of| of.tunnels),
+        ("weir_former_server_responses", "Responses that each former server has under way.", |of| of.responses),
+    ];
+    for (name, help, of) in families.into_iter().filter(|_| !status.former_servers.is_empty()) {
+        out.begin(name, Kind::Gauge, help);
+        for server in &status.former_servers {
+            out.sample(name, &[("pid", &server.pid.to_string())], of(server));
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 mod adaptation;
 mod address;
 mod answer;
+pub(crate) mod former;
 mod history;
 mod metrics;
 mod process;
@@ -18,4 +19,4 @@ pub use address::{Admin, AdminError, AdminToken};
 pub(crate) use process::Process;
 pub(crate) use status::View;
 pub use teller::Teller;
-pub(crate) use visitors::AdminServer;
+pub(crate) use visitors::{AdminServer, AdminThread};

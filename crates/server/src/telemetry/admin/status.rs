@@ -2,6 +2,7 @@
 //! of.
 
 use super::adaptation::Adaptation;
+use super::former::{FormerReading, FormerServers};
 use super::process::{Process, Usage};
 use super::reloads::Reloading;
 use super::response_cache::ResponseCaches;
@@ -30,6 +31,7 @@ pub(crate) struct View {
     pub(crate) open: Arc<Open>,
     pub(crate) hosts: Arc<HostTable>,
     pub(crate) reloads: Arc<dyn Reloading>,
+    pub(crate) former: Arc<dyn FormerServers>,
     /// How far hosts are whose certificates are obtained.
     pub(crate) challenges: Challenges,
     /// The certificates in use; none without TLS.
@@ -76,6 +78,8 @@ pub(super) struct Status {
     /// Whether there are rules, which /environment.json describes.
     pub(super) has_rules: bool,
     pub(super) reloads: Reload,
+    /// Servers before this one that live on until their tunnels end, the oldest first.
+    pub(super) former_servers: Vec<FormerReading>,
     pub(super) hosts: Vec<Host>,
     pub(super) upstreams: Vec<UpstreamReading>,
     pub(super) process: Usage,
@@ -115,6 +119,9 @@ pub(super) struct Connections {
     pub(super) open_max: u64,
     /// As of half a second ago at most.
     pub(super) by_state: BTreeMap<&'static str, u64>,
+    /// Connections and streams that became tunnels, such as WebSockets, and responses under way; of the same moment.
+    pub(super) tunnels: u64,
+    pub(super) responses: u64,
     pub(super) accepted: u64,
     pub(super) refused: u64,
     /// Closed to make room for others.
@@ -279,6 +286,8 @@ impl View {
                 open: self.open(),
                 open_max: self.connections_max as u64,
                 by_state: State::ALL.iter().map(|&(state, name)| (name, census.states[state as usize])).collect(),
+                tunnels: census.tunnels,
+                responses: census.responses,
                 accepted: counts.connections,
                 refused: counts.connections_refused,
                 displaced: counts.connections_displaced,
@@ -333,6 +342,7 @@ impl View {
                 last_error: reloads.last_error,
                 loops_failed: counts.reload_failed,
             },
+            former_servers: self.former.readings(),
             hosts: self.hosts.read().into_iter().map(host).collect(),
             upstreams: self.reloads.upstreams(),
             process: self.process.usage(),

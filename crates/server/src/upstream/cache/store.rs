@@ -291,6 +291,11 @@ impl Cache {
         })
     }
 
+    /// Removes all responses; returns how many there were.
+    pub(crate) fn purge_all(&self) -> usize {
+        self.purge(|_| true)
+    }
+
     fn purge(&self, is_meant: impl Fn(&Stored) -> bool) -> usize {
         let mut total = 0;
         for generation in &self.generations {

@@ -150,7 +150,13 @@ fn websocket() -> (SocketAddr, Seen) {
 }
 
 #[test]
-fn a_websocket_of_http2_reaches_an_upstream_of_http1() {
+fn a_websocket_of_http2_and_http3_reaches_an_upstream_of_http1() {
+    for version in ["h2", "h3"] {
+        websocket_of(version);
+    }
+}
+
+fn websocket_of(version: &str) {
     let (addr, seen) = websocket();
     let text = format!("proxy = {{ to = \"http://{addr}\", retries = false, health = false }}");
     let site = site(&text, |options| {
@@ -158,8 +164,9 @@ fn a_websocket_of_http2_reaches_an_upstream_of_http1() {
         // A client that asks for a tunnel owes no body.
         options.timeouts = Timeouts { body: Duration::from_secs(1), ..Timeouts::default() };
     });
-    run("h2", &site, &["websocket"]);
+    run(version, &site, &["websocket"]);
     wait_until(|| seen.open() == 0);
     let counts = site.stop();
     assert_eq!((counts.http2_errors, counts.http2_abuses), (0, 0), "{counts:?}");
+    assert_eq!((counts.http3_errors, counts.http3_abuses), (0, 0), "{counts:?}");
 }
