@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies fuzz soak-arm install install-apache install-php clean
+.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels fuzz soak-arm install install-apache install-php clean
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,6 +106,15 @@ soak-serve: build ## Asks weir serve for REQUESTS (10000000) of every sort: neit
 soak-bodies: deps build ## Sends a body of BYTES (1 GiB) to an application and back over HTTP/2 and HTTP/3 at once: in bounded memory.
 	@scripts/http3-client > $(TARGET)/http3-client.log 2>&1 || cat $(TARGET)/http3-client.log
 	@WEIR_TEST_BODY_BYTES=$(or $(BYTES),1073741824) cargo test --release --workspace --test serving -- many_bytes --nocapture
+
+soak-proxy: deps build ## Sends BYTES (1 GiB) each way through the proxy and holds WEBSOCKETS (8000): the server's memory stays below 20 and 120 MB.
+	@$(CARGO) build --release --package weir-testkit --bins
+	@scripts/soak-proxy
+
+soak-tunnels: deps build ## RELOADS (1000) and TAKEOVERS (100) under requests over HTTP/1.1, 2 and 3 and WebSockets: none fails, none breaks.
+	@scripts/http3-client > $(TARGET)/http3-client.log 2>&1 || cat $(TARGET)/http3-client.log
+	@$(CARGO) build --release --package weir-testkit --bins
+	@scripts/soak-tunnels
 
 fuzz: deps ## Fuzzes each parser for FUZZ_SECONDS (600), FUZZ_JOBS (CPUs) at a time; FUZZ_ONLY="url ranges"; adds to fuzz/HOURS.md.
 	@scripts/fuzz

@@ -3,6 +3,8 @@
 
 #[path = "../../server/tests/harness/python.rs"]
 mod python;
+#[path = "serve_takeover/tunnels.rs"]
+mod tunnels;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

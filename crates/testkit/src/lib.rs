@@ -27,6 +27,7 @@ pub mod seeded;
 mod server;
 mod site;
 mod small_disk;
+pub mod websocket;
 
 pub use server::apache::{Apache, Cgi};
 pub use server::backend::{RunningBackend, RunningDatabase};

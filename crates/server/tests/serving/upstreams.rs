@@ -6,6 +6,7 @@ mod clients;
 mod faults;
 mod kept;
 mod messages;
+mod outages;
 mod php;
 mod queues;
 mod ring;

@@ -168,6 +168,16 @@ impl Peer {
         self.say(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).as_bytes())
     }
 
+    /// Takes a request that asks for a tunnel, and says this; then what comes and what is said have a handle each.
+    pub(super) fn both_ways_of_a_tunnel(mut self, switch: &[u8]) -> (TcpStream, TcpStream) {
+        self.head().expect("a request");
+        self.say(switch);
+        assert!(self.received.is_empty(), "nothing comes with the head");
+        let Socket::Tcp(socket) = self.socket else { panic!("a socket of TCP") };
+        let other = socket.try_clone().expect("a second handle");
+        (socket, other)
+    }
+
     /// Ends its own side.
     pub(super) fn end(&mut self) {
         // A connection that has ended already ends as well.

@@ -3,6 +3,8 @@
 use super::scripted::{Client, Seen, proxy, receive_long, send_long, site, tcp, timed};
 use crate::harness::wait_until;
 use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use weir_server::Timeouts;
 
@@ -143,6 +145,87 @@ fn a_tunnel_without_a_byte_has_the_time_of_a_tunnel_and_no_other() {
     let ((rest, _), time) = timed(|| client.rest());
     assert!(rest.is_empty() && time > Duration::from_millis(2800) && time < Duration::from_secs(8), "{time:?}");
     wait_until(|| seen.open() == 0);
+}
+
+#[test]
+fn a_client_that_takes_no_output_is_heard_all_the_same() {
+    const BYTES: usize = 12 << 20;
+    let (heard, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let (own_heard, own_all) = (Arc::clone(&heard), Arc::clone(&all));
+    let (addr, seen) = tcp(move |_, peer| {
+        let (mut reader, mut writer) = peer.both_ways_of_a_tunnel(SWITCH);
+        // It says more than all buffers hold, and hears meanwhile.
+        let says = std::thread::spawn(move || send_long(&mut writer, BYTES));
+        let mut block = vec![0; 64 << 10];
+        while own_heard.load(Ordering::Relaxed) < BYTES {
+            let count = std::io::Read::read(&mut reader, &mut block).expect("hears");
+            assert!(count > 0, "it ends early");
+            own_heard.fetch_add(count, Ordering::Relaxed);
+        }
+        own_all.store(true, Ordering::Relaxed);
+        says.join().expect("no panic");
+    });
+    let site = site(&format!("proxy = \"http://{addr}\""), |options| {
+        // While it says something it is not one that has stalled.
+        options.timeouts = Timeouts { stall: Duration::from_secs(2), ..Timeouts::default() };
+    });
+    let mut client = Client::new(site.addr);
+    open(&mut client, "");
+    client.until("first");
+    for _ in 0..6 {
+        send_long(&mut client.stream, BYTES / 6);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    wait_until(|| all.load(Ordering::Relaxed));
+    assert_eq!(heard.load(Ordering::Relaxed), BYTES);
+    // What was held back meanwhile comes, to the byte.
+    receive_long(&mut client.stream, BYTES, usize::MAX);
+    assert_eq!(client.rest(), (Vec::new(), false));
+    wait_until(|| seen.open() == 0);
+}
+
+#[test]
+fn no_time_of_http_ends_a_tunnel() {
+    let (addr, seen) = echoing();
+    let second = Duration::from_secs(1);
+    let site = site(&format!("proxy = {{ to = \"http://{addr}\", timeouts = {{ idle = \"1 s\" }} }}"), |options| {
+        options.timeouts =
+            Timeouts { head: second, idle: second, body: second, stall: second, application: second, ..Timeouts::default() };
+    });
+    let mut client = Client::new(site.addr);
+    open(&mut client, "");
+    client.until("first");
+    for number in 0..2 {
+        std::thread::sleep(Duration::from_millis(2600));
+        client.send(format!("<{number}>"));
+        client.until(&format!("<{number}>"));
+    }
+    drop(client);
+    wait_until(|| seen.open() == 0);
+    assert_eq!(site.stop().timeouts, 0);
+}
+
+#[test]
+fn tunnels_stay_while_the_configuration_is_replaced() {
+    let (addr, seen) = echoing();
+    let site = proxy(addr, "");
+    let mut client = Client::new(site.addr);
+    open(&mut client, "");
+    client.until("first");
+    let other = super::scripted::telling().0;
+    for number in 0..5 {
+        let upstream = if number % 2 == 0 { other } else { addr };
+        let text = format!("[[host]]\nproxy = \"http://{upstream}\"\n");
+        let mut options = weir_server::parse_configuration(&text, site.directory.path()).expect("a configuration");
+        options.listen = vec![site.addr.into()];
+        site.reloader.reload(options);
+        wait_until(|| site.get("/").text().contains("GET") == (number % 2 == 0));
+        client.send(format!("<{number}>"));
+        client.until(&format!("<{number}>"));
+    }
+    client.send("bye");
+    assert_eq!(client.rest(), (b"end".to_vec(), false));
+    wait_until(|| seen.open() <= 1);
 }
 
 #[test]
