@@ -52,6 +52,7 @@ pub struct Server {
     started: (Instant, SystemTime),
     counters: Counters,
     reopen: Arc<AtomicBool>,
+    opens_log: Arc<AtomicBool>,
     is_followed: Arc<AtomicBool>,
     reloader: Reloader,
     controls: Arc<Controls>,
@@ -74,7 +75,8 @@ impl Server {
         let unopened = |source| BindError::of_root(&options.root, source);
         let place = Arc::new(Place::open(&options.root).map_err(unopened)?);
         let reopen = Arc::new(AtomicBool::new(false));
-        let (log, user) = binding::open_log(&options, &reopen)?;
+        let opens_log = Arc::new(AtomicBool::new(false));
+        let (log, user) = binding::open_log(&options, &opens_log)?;
         let (certificates, tls) = binding::load_certificates(&options)?;
         let sockets = binding::open_sockets(&options)?;
         let quic = binding::quic_config(certificates.as_ref(), &sockets.locals, &options)?;
@@ -108,6 +110,7 @@ impl Server {
             started: (Instant::now(), SystemTime::now()),
             counters,
             reopen,
+            opens_log,
             is_followed: Arc::default(),
             connections_max,
             files_max,
@@ -251,6 +254,8 @@ impl Server {
             certificates: self.certificates.take(),
             log_wanted,
             reopen: &self.reopen,
+            opens_log: &self.opens_log,
+            log_openings: 0,
             wakers,
             notices: Arc::clone(&upstreams.notices),
             polls: 0,

@@ -50,7 +50,12 @@ pub(super) struct Supervision<'s> {
     pub(super) certificates: Option<Certificates>,
     /// The log that another configuration wants.
     pub(super) log_wanted: Option<Arc<Mutex<AccessLog>>>,
+    /// Set by the caller where the log's file was renamed.
     pub(super) reopen: &'s AtomicBool,
+    /// Has the log's file opened again.
+    pub(super) opens_log: &'s AtomicBool,
+    /// How often a successor has wanted that.
+    pub(super) log_openings: u64,
     pub(super) wakers: Vec<Arc<Waker>>,
     /// What the loops have to tell.
     pub(super) notices: Arc<Notices>,
@@ -65,12 +70,16 @@ impl Supervision<'_> {
         if let Some(newer) = self.reloader.0.newer(&mut self.generation) {
             if let (Some(wanted), Some(log)) = (&self.log_wanted, &newer.access_log) {
                 wanted.lock().unwrap_or_else(PoisonError::into_inner).clone_from(log);
-                self.reopen.store(true, Ordering::Relaxed);
+                self.opens_log.store(true, Ordering::Relaxed);
             }
             let replaced = self.certificates.as_mut().and_then(|used| used.replace(&newer.certificates));
             tell_of_certificates(replaced, self.reloader, newer.notice);
             self.succession.promise(&newer.timeouts);
             self.wake_loops();
+        }
+        if self.reopen.swap(false, Ordering::Relaxed) {
+            self.opens_log.store(true, Ordering::Relaxed);
+            self.succession.open_logs_again();
         }
         self.polls = self.polls.wrapping_add(1);
         let notice = self.options.notice;
@@ -117,6 +126,10 @@ impl Supervision<'_> {
             self.wake_loops();
         }
         self.poll_succession();
+        let openings = self.succession.log_openings();
+        if std::mem::replace(&mut self.log_openings, openings) != openings {
+            self.opens_log.store(true, Ordering::Relaxed);
+        }
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(NOTICE_POLLS) {
             self.notices.take().iter().for_each(|line| (self.options.notice)(line));

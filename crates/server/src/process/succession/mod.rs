@@ -79,6 +79,16 @@ impl Succession {
         self.own.iter().for_each(|own| own.note(under));
     }
 
+    /// Has former servers open their access logs again, as the file was renamed.
+    pub(crate) fn open_logs_again(&self) {
+        self.former().iter().for_each(Record::open_log_again);
+    }
+
+    /// How often this server was to open its access log again.
+    pub(crate) fn log_openings(&self) -> u64 {
+        self.own.as_ref().map_or(0, Record::log_openings)
+    }
+
     /// What this server's caches are to forget, by words of a query; none in place of words that were overwritten, where
     /// they are to forget all. Each is to be answered by [`Self::purged`].
     pub(crate) fn next_purge(&self) -> Option<Option<String>> {

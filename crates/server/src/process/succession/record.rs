@@ -47,6 +47,8 @@ struct Layout {
     connections: AtomicU64,
     tunnels: AtomicU64,
     responses: AtomicU64,
+    /// How often access logs were to be opened again.
+    log_openings: AtomicU64,
     /// What caches are to forget: how many of the messages were carried out, and how many responses that were.
     purges_done: AtomicU64,
     purged: AtomicU64,
@@ -177,6 +179,14 @@ impl Record {
         self.layout().connections.store(under.connections, Ordering::Relaxed);
         self.layout().tunnels.store(under.tunnels, Ordering::Relaxed);
         self.layout().responses.store(under.responses, Ordering::Relaxed);
+    }
+
+    pub(super) fn open_log_again(&self) {
+        self.layout().log_openings.fetch_add(1, Ordering::Release);
+    }
+
+    pub(super) fn log_openings(&self) -> u64 {
+        self.layout().log_openings.load(Ordering::Acquire)
     }
 
     /// What it tells; none if its process has ended.
