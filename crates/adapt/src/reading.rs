@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// Something that is measured, by the name that policies have for it.
 ///
-/// The sources: the monitor of a node its `cpu`, `mem`, `queue`, `wait`, `rate`, `errors` and `active` (those of other
+/// The sources: the server's counts of an upstream, which is a node by its name, its `queue`, `wait`, `service`, `active`,
+/// `rate` and `errors`; the monitor of a node its `cpu`, `mem`, `queue`, `wait`, `rate`, `errors` and `active` (those of other
 /// nodes come by the environment database); the server's count of an atom's requests `rate`, `errors` and `active` of
 /// atoms, its timestamps of what these waited for `wait` and `queue`; its look at a client's socket `bandwidth` and
 /// `rtt` of sessions, its count of a client's requests `rate` of clients. A new client has no reading, except a prior
@@ -35,6 +36,8 @@ pub enum Resource {
     ErrorShare,
     /// Requests that are being answered, in jobs.
     Active,
+    /// Time that answering a request takes once it has its turn, in seconds: of upstreams.
+    Service,
 }
 
 /// Where a resource is measured.
@@ -57,7 +60,7 @@ impl Where {
 
 impl Resource {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Cpu,
         Self::Mem,
         Self::MemShare,
@@ -69,11 +72,12 @@ impl Resource {
         Self::Errors,
         Self::ErrorShare,
         Self::Active,
+        Self::Service,
     ];
 
     /// The words of the language, in the order of the grammar.
-    pub(crate) const WORDS: [&'static str; 9] =
-        ["cpu", "mem", "queue", "wait", "bandwidth", "rtt", "rate", "errors", "active"];
+    pub(crate) const WORDS: [&'static str; 10] =
+        ["cpu", "mem", "queue", "wait", "bandwidth", "rtt", "rate", "errors", "active", "service"];
 
     /// The word that policies and recorded readings have for it; `mem` and `errors` stand for two each.
     pub fn name(self) -> &'static str {
@@ -87,6 +91,7 @@ impl Resource {
             Self::Rate => "rate",
             Self::Errors | Self::ErrorShare => "errors",
             Self::Active => "active",
+            Self::Service => "service",
         }
     }
 
@@ -96,7 +101,7 @@ impl Resource {
             Self::Cpu | Self::MemShare | Self::ErrorShare => Dimension::Share,
             Self::Mem => Dimension::Bytes,
             Self::Queue | Self::Active => Dimension::Jobs,
-            Self::Wait | Self::Rtt => Dimension::Time,
+            Self::Wait | Self::Rtt | Self::Service => Dimension::Time,
             Self::Bandwidth => Dimension::Bandwidth,
             Self::Rate | Self::Errors => Dimension::Rate,
         }

@@ -77,6 +77,8 @@ pub(crate) struct Settings {
     environment: Option<PathBuf>,
     webhook: Option<String>,
     has_reserve: bool,
+    /// The names of upstreams, which stand for nodes.
+    upstreams: Vec<String>,
 }
 
 /// Something that cannot be used.
@@ -163,6 +165,7 @@ impl Settings {
             environment: environment.map(|(path, _)| path),
             webhook: webhook.map(|(url, _)| url),
             has_reserve: options.reserve_loops > 0,
+            upstreams: options.upstream_names(),
         }))
     }
 
@@ -177,10 +180,17 @@ impl Settings {
         }
     }
 
-    /// Warns of a policy with pools, none of which has this node.
+    /// Warns of a policy with pools, none of which has this node, and of nodes that are neither this one nor an upstream.
     pub(crate) fn doubt(&self, policy: &Policy) -> Option<String> {
-        let is_nowhere = !policy.nodes().is_empty() && !policy.has_in_pools(&self.node);
-        is_nowhere.then(|| format!("no pool has the node `{}`, so its readings are in none", self.node))
+        let is_upstream = |node: &str| self.upstreams.iter().any(|name| name == node);
+        let mut others = policy.nodes().iter().filter(|node| !is_upstream(node)).peekable();
+        others.peek()?;
+        if !policy.has_in_pools(&self.node) {
+            return Some(format!("no pool has the node `{}`, so its readings are in none", self.node));
+        }
+        let has_upstreams = policy.nodes().iter().any(|node| is_upstream(node));
+        let unknown = others.find(|node| **node != self.node).filter(|_| has_upstreams)?;
+        Some(format!("`{unknown}` is neither this node nor the name of an upstream, so nothing is read of it"))
     }
 }
 

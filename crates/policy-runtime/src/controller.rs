@@ -16,6 +16,7 @@ use crate::rulebook::Rulebook;
 use crate::server_actions::ServerActions;
 use crate::setup::Setup;
 use crate::shown::{forecast, links, outcome_name, reading, wait_now};
+use crate::upstreams::Upstreams;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -72,6 +73,7 @@ pub(crate) struct Controller {
     judged: Instant,
     /// Where the server tells what it knows; none: it does not.
     pub(crate) insight: Option<Insight>,
+    upstreams: Upstreams,
     /// When it was asked what is expected of clients.
     asked_links: Option<Instant>,
     contests: Contests,
@@ -116,6 +118,7 @@ impl Controller {
             crowd: Crowd::default(),
             judged: now,
             insight: None,
+            upstreams: Upstreams::default(),
             asked_links: None,
             contests: Contests::default(),
             contested: None,
@@ -299,6 +302,11 @@ impl Controller {
         let now_ms = self.shared.now_ms();
         for (resource, value) in node {
             rules.read_here(now_ms, *resource, *value);
+        }
+        if let Some(insight) = &self.insight {
+            for (name, readings) in self.upstreams.readings(insight.upstreams(), seconds) {
+                rules.read_node(now_ms, &name, &readings);
+            }
         }
         let began = Instant::now();
         rules.tick(now_ms);

@@ -7,6 +7,7 @@
 //! - `adviser.rs` is asked by the loops, and never waits; each loop has statistics of its own (`loop_stats.rs`).
 //! - `controller.rs` is a thread that ticks: it takes the statistics (`atoms.rs`, `clients.rs`), looks at the node
 //!   (`monitor.rs`), tells the rules (`rulebook.rs`), and carries out what they say (`active_actions.rs`).
+//! - `upstreams.rs` makes readings of what the server counts of upstreams, which are nodes for the rules.
 //! - `persister_pipe.rs` sends what is to be kept or told elsewhere to `persister.rs`, a process of its own, as the server confines
 //!   itself; that writes the recording (`recording.rs`) and says what was lost.
 //! - `environment.rs` is what all of it looks like from outside: `weir env`, the admin address, Prometheus, and by
@@ -84,6 +85,7 @@ mod stale;
 mod started;
 mod stats_lock;
 mod ticket;
+mod upstreams;
 mod views;
 
 pub use environment::{

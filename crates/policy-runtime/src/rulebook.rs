@@ -26,6 +26,8 @@ pub(crate) struct Rulebook {
     pub(crate) number: u64,
     here: NodeId,
     here_name: String,
+    /// Other nodes of the rules, and whether they can be used.
+    others: FxHashMap<String, (NodeId, bool)>,
     tick_ms: u64,
     /// Whether what is told is recorded.
     is_recorded: bool,
@@ -71,6 +73,7 @@ impl Rulebook {
             number,
             here: node,
             here_name: here.to_owned(),
+            others: FxHashMap::default(),
             tick_ms,
             is_recorded,
             entries,
@@ -82,6 +85,7 @@ impl Rulebook {
         for name in others {
             if let Some(node) = stats.engine.node(&mut stats.state, &name) {
                 stats.engine.node_is_up(&mut stats.state, node, false);
+                stats.others.insert(name.clone(), (node, false));
                 stats.note(now_ms, Recorded::Node { name, up: false });
             }
         }
@@ -120,6 +124,24 @@ impl Rulebook {
         if self.is_recorded {
             let of = Owner::Node(self.here_name.clone());
             self.note(at_ms, Recorded::Reading { resource, of, value, valid_ms: None });
+        }
+    }
+
+    /// Tells readings of another node that the rules name; what they do not name, they are not told.
+    pub(crate) fn read_node(&mut self, at_ms: u64, name: &str, readings: &[(Resource, f64)]) {
+        let Some((node, was_up)) = self.others.get_mut(name) else { return };
+        let (node, was_up) = (*node, std::mem::replace(was_up, true));
+        if !was_up {
+            self.engine.node_is_up(&mut self.state, node, true);
+            self.note(at_ms, Recorded::Node { name: name.to_owned(), up: true });
+        }
+        let valid_ms = self.valid_ms();
+        for (resource, value) in readings.iter().copied() {
+            self.read(at_ms, resource, Of::Node(node), value, valid_ms);
+            if self.is_recorded {
+                let of = Owner::Node(name.to_owned());
+                self.note(at_ms, Recorded::Reading { resource, of, value, valid_ms: None });
+            }
         }
     }
 

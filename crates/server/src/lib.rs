@@ -127,11 +127,12 @@ pub use io::listen::{ListenAddr, Local, LocalAddr};
 pub use io::way::{Io, UnknownIo};
 pub use policy::advice::{Advice, Adviser, Link, Names, Question};
 pub use policy::control::Control;
-pub use policy::insight::{Described, Insight};
+pub use policy::insight::{Described, Insight, UpstreamNow};
 pub use policy::lease::{Lease, LeaseClock, LeaseCounts};
 pub use policy::link_prior::{Expected, ExpectedOf};
 pub use policy::settings::{Placed, PolicyOptions};
 pub use policy::throttle::Throttle;
+pub use policy::throttle_law::{Stages, StagesError};
 pub use process::reload::Reloader;
 pub use process::resume::{Resumed, Resumer, Unfinished};
 pub use routing::explanation::{

@@ -103,7 +103,7 @@ pub fn explain_route(options: &Options, question: &RouteQuestion) -> Result<Rout
     if let Ok(found) = target::resolve(request.target, true, &mut decoded) {
         // The first that a path is of counts, and it is the path that was asked for.
         let throttle = options.throttles.iter().find(|throttle| throttle.is_for(found.path));
-        told.limits.extend(throttle.map(|throttle| format!("throttle: {}", throttle.glob())));
+        told.limits.extend(throttle.map(|throttle| format!("throttle: {} ({})", throttle.glob(), throttle.said())));
     }
     Ok(told)
 }

@@ -125,6 +125,15 @@ impl Options {
         self.loops.max(1) + self.reserve_loops
     }
 
+    /// The names by which rules call upstreams.
+    pub fn upstream_names(&self) -> Vec<String> {
+        let all = self.hosts.iter().flat_map(|hosts| &hosts.0.upstreams);
+        let mut names: Vec<String> = all.map(|common| common.rules.name.clone()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// Has this count more than what was said of `root`, and than what each site of a configuration says.
     pub fn say_of_sites(&mut self, word: SiteWord) {
         self.serve_so(self.site_kind().under(&word));

@@ -310,8 +310,26 @@ fn read_common(table: &Table<'_, '_>, rules: &mut UpstreamRules) {
             *to = number as usize;
         }
     };
+    if let Some(value) = table.get("name") {
+        let text = value.string().unwrap_or("upstream");
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+        if !text.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !text.chars().all(is_letter) {
+            value.wrong(format!("\"{text}\" is no name that rules can say"), "write letters, digits, - and _, as in php");
+        }
+        text.clone_into(&mut rules.name);
+    }
     count("keep", &mut rules.pool.idle_max, 0..=1_000_000);
     count("queue", &mut rules.pool.queue_max, 0..=1_000_000);
+    if let Some(value) = table.get("queue_wait") {
+        if rules.pool.queue_max == 0 {
+            value.wrong("`queue_wait` means nothing without a queue", "leave it away, or queue = 0");
+        }
+        if value.is_false() {
+            rules.pool.queue_wait = None;
+        } else if let Some(wait) = value.duration(TIMES) {
+            rules.pool.queue_wait = Some(wait);
+        }
+    }
     if let Some(timeouts) = table.get("timeouts").and_then(|value| value.table("timeouts")) {
         read_timeouts(&timeouts, &mut rules.timeouts);
     }

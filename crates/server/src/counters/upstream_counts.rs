@@ -18,6 +18,15 @@ pub(crate) struct UpstreamCounts {
     /// Requests that the full queue has refused, or that waited in it for too long.
     pub(crate) refused: AtomicU64,
     pub(crate) connects: AtomicU64,
+    /// Requests that were refused at once, as they would have had to wait for too long.
+    pub(crate) shed: AtomicU64,
+    /// Requests that had to wait for a place, those of them whose clients left meanwhile, and how long the others waited.
+    pub(crate) queued: AtomicU64,
+    pub(crate) left: AtomicU64,
+    pub(crate) waited_ns: AtomicU64,
+    /// Requests that have given their place back, and how long they held it.
+    pub(crate) served: AtomicU64,
+    pub(crate) served_ns: AtomicU64,
 }
 
 /// The same as of a moment.
@@ -34,6 +43,16 @@ pub(crate) struct UpstreamReading {
     pub(crate) tried_again: u64,
     pub(crate) refused: u64,
     pub(crate) connects: u64,
+    /// Places that there are.
+    pub(crate) places: u32,
+    /// Nanoseconds that the request has waited which has waited longest of those that wait now.
+    pub(crate) oldest_wait_ns: u64,
+    pub(crate) shed: u64,
+    pub(crate) queued: u64,
+    pub(crate) left: u64,
+    pub(crate) waited_ns: u64,
+    pub(crate) served: u64,
+    pub(crate) served_ns: u64,
 }
 
 impl UpstreamCounts {
@@ -45,6 +64,12 @@ impl UpstreamCounts {
     #[inline]
     pub(crate) fn add(of: &AtomicU64) {
         of.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// So much more of a time.
+    #[inline]
+    pub(crate) fn add_time(of: &AtomicU64, ns: u64) {
+        of.fetch_add(ns, Ordering::Relaxed);
     }
 
     pub(crate) fn read(&self) -> UpstreamReading {
@@ -61,6 +86,14 @@ impl UpstreamCounts {
             tried_again: number(&self.tried_again),
             refused: number(&self.refused),
             connects: number(&self.connects),
+            places: 0,
+            oldest_wait_ns: 0,
+            shed: number(&self.shed),
+            queued: number(&self.queued),
+            left: number(&self.left),
+            waited_ns: number(&self.waited_ns),
+            served: number(&self.served),
+            served_ns: number(&self.served_ns),
         }
     }
 }

@@ -75,6 +75,8 @@ pub(crate) struct EventLoop {
     next_sweep_ms: u64,
     /// Nothing has happened since the last census.
     is_counted: bool,
+    /// Applications may have asked for a turn.
+    is_waked: bool,
     stop_deadline_ms: u64,
     /// The same for tunnels.
     tunnels_deadline_ms: u64,
@@ -111,6 +113,7 @@ impl EventLoop {
             paused_until_ms: None,
             next_sweep_ms: 0,
             is_counted: false,
+            is_waked: false,
             stop_deadline_ms: u64::MAX,
             tunnels_deadline_ms: u64::MAX,
             keeps_tunnels: false,
@@ -172,6 +175,9 @@ impl EventLoop {
                 // The structure is packed, so the token is copied out before it is compared.
                 let token = event.u64;
                 self.turn_event(token, Readiness::of(event));
+            }
+            if std::mem::take(&mut self.is_waked) {
+                self.resume_applications();
             }
             if !self.again.is_empty() {
                 for token in std::mem::take(&mut self.again) {
@@ -237,8 +243,8 @@ impl EventLoop {
 
     /// Takes up what other threads have for this loop.
     fn drain_mailbox(&mut self) {
+        self.is_waked = true;
         let is_told = self.state.drain_mailbox();
-        self.resume_applications();
         self.change_role();
         self.resume_waiting();
         if !is_told {
@@ -255,7 +261,8 @@ impl EventLoop {
         }
     }
 
-    /// Gives the connections a turn whose applications have asked for it.
+    /// Gives the connections a turn whose applications have asked for it, behind all events of a round: a request that
+    /// has waited for its turn, and whose client has left meanwhile, is not sent any more.
     fn resume_applications(&mut self) {
         for address in self.state.applications.wakes.take() {
             self.resume(address);
@@ -271,6 +278,11 @@ impl EventLoop {
 
     /// Lets requests go on for which another one has made place, or whose time is over.
     fn resume_upstreams(&mut self) {
+        let now_ms = self.state.clock.now_ms;
+        if self.links.is_due(now_ms) {
+            self.links.sweep(now_ms);
+            self.state.router.sweep_upstreams(now_ms);
+        }
         if self.links.take_stale() {
             self.state.router.drop_stale_links();
         }
@@ -328,7 +340,8 @@ impl EventLoop {
             let wait_ns = at.saturating_duration_since(Instant::now()).as_nanos();
             u64::try_from(wait_ns.div_ceil(1_000_000)).unwrap_or(SWEEP_MS)
         });
-        i32::try_from(sweep_ms.min(quic_ms)).unwrap_or(1)
+        let links_ms = self.links.due_in_ms(self.state.clock.now_ms).unwrap_or(SWEEP_MS);
+        i32::try_from(sweep_ms.min(quic_ms).min(links_ms)).unwrap_or(1)
     }
 
     /// Lets what a token of QUIC is of do what it can.

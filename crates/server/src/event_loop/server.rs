@@ -83,14 +83,15 @@ impl Server {
         let (parts, without_ring) = binding::loop_parts(&options, &place, sockets.tcp, sockets.quic)?;
         let counters = Counters((0..options.all_loops()).map(|_| LoopCounters::default()).collect());
         let (connections_max, files_max) = binding::maxima(&options);
+        let options = Arc::new(options);
+        let reloader = Reloader::new(&options, place);
         let insight = Insight {
             priors: Arc::default(),
             contents: Arc::default(),
             is_whole: options.access_log.as_ref().is_some_and(|log| log.addresses),
             key: RandomState::new(),
+            upstreams: Arc::<Reloads>::clone(&reloader.0),
         };
-        let options = Arc::new(options);
-        let reloader = Reloader::new(&options, place);
         Ok(Self {
             insight,
             reloader,

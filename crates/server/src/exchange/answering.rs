@@ -90,6 +90,12 @@ impl Exchange {
         if let Err(why) = streamed.drive(is_taken, took_now, clock.now_ms) {
             return self.fail(why, is_taken, clock);
         }
+        let waited_ns = streamed.reply.take_waited();
+        if waited_ns > 0
+            && let Some(advised) = &self.record.advised
+        {
+            advised.waited(waited_ns);
+        }
         if !is_taken {
             return Ok(Went::Nowhere);
         }
@@ -255,7 +261,10 @@ impl Exchange {
     fn say(&mut self, status: u16, clock: &Clock) {
         let Some(streamed) = self.streamed() else { return };
         let persistence = streamed.manner.persistence;
-        let extra = Extra { fields: b"Cache-Control: no-store\r\n", head_only: streamed.reply.is_bodiless };
+        // Clients that are refused together are not to come again together.
+        let again = format!("Retry-After: {}\r\nCache-Control: no-store\r\n", 1 + clock.now_ms % 4);
+        let fields = if status == 503 { again.as_bytes() } else { b"Cache-Control: no-store\r\n" };
+        let extra = Extra { fields, head_only: streamed.reply.is_bodiless };
         let finish = self.take_finish();
         self.release();
         error_page::write(self, status, extra, clock, persistence);

@@ -217,7 +217,9 @@ impl Exchange {
     #[inline]
     pub(crate) fn finish_advised(&mut self) {
         if self.record.advised.is_some() {
-            let (bytes, is_finished) = (self.sent_bytes(), self.is_finished());
+            // An error of an application is a failure of what it answers.
+            let has_failed = matches!(self.source, Source::Application(_)) && self.status >= 500;
+            let (bytes, is_finished) = (self.sent_bytes(), self.is_finished() && !has_failed);
             self.record.finish_advised(bytes, is_finished);
         }
         if self.record.again.is_some() {

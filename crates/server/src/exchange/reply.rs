@@ -83,6 +83,8 @@ pub struct Reply {
     pub(super) refused: Option<u16>,
     /// Interim responses that were not written yet: the status of each, and its lines of fields.
     pub(super) interims: Vec<(u16, Vec<u8>)>,
+    /// Nanoseconds that the request waited for its turn, which are not told yet.
+    waited_ns: u64,
 }
 
 impl Reply {
@@ -97,7 +99,18 @@ impl Reply {
             is_bodiless,
             refused: None,
             interims: Vec::new(),
+            waited_ns: 0,
         }
+    }
+
+    /// The request waited for so many nanoseconds until something could answer it.
+    pub(crate) fn has_waited(&mut self, waited_ns: u64) {
+        self.waited_ns += waited_ns;
+    }
+
+    /// Takes what [`Self::has_waited`] has told.
+    pub(crate) fn take_waited(&mut self) -> u64 {
+        std::mem::take(&mut self.waited_ns)
     }
 
     /// Begins the response. With `length_bytes` the body has exactly so many bytes; without it the end says so. The

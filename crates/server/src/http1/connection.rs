@@ -426,7 +426,8 @@ impl Connection {
                     let mut peer = self.client_peer();
                     let is_told = router.see(&request, &mut peer);
                     let asker = Asker { connection: self.number, stream: None };
-                    let ask = |all: &mut Throttles| all.ask(&request, asker, clock.now_ms, counts);
+                    let mut user = || router.user(&request, &peer, clock);
+                    let ask = |all: &mut Throttles| all.ask((&request, &mut user), asker, clock.now_ms, counts);
                     let gate = throttles.as_mut().map_or(Gate::Open(None), ask);
                     if matches!(gate, Gate::Wait) {
                         // The bound says how long.

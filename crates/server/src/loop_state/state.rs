@@ -223,7 +223,10 @@ impl LoopState {
         let (peer, address) = (&seen, seen.address(address));
         static_probe!("route");
         let asker = Asker { connection: peer.connection, stream: Some(stream) };
-        match throttles.as_mut().map(|throttles| throttles.ask(request, asker, clock.now_ms, counts)) {
+        match throttles.as_mut().map(|throttles| {
+            let mut user = || router.user(request, peer, clock);
+            throttles.ask((request, &mut user), asker, clock.now_ms, counts)
+        }) {
             Some(Gate::Wait) => return false,
             Some(Gate::Full { seconds }) => refuse_full(seconds, request, Persistence::Stays, clock, exchange),
             Some(Gate::Open(place)) => {

@@ -147,6 +147,18 @@ impl PolicyClient {
         advised: &mut Option<Advised>,
     ) {
         resource.remembered.set(advice.remember);
+        self.note(peer, now_ms, advice, advised);
+    }
+
+    /// The same where no file answers.
+    #[inline]
+    pub(super) fn note(
+        self: &Rc<Self>,
+        peer: &ClientPeer<'_>,
+        now_ms: u64,
+        advice: &Advice,
+        advised: &mut Option<Advised>,
+    ) {
         *advised = Some(Advised {
             policy_client: Rc::clone(self),
             peer: peer.alone(),

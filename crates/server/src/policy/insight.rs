@@ -1,6 +1,7 @@
 //! What a running server knows of its clients' links and of the content that is asked for most, for another thread of
 //! the program to read.
 
+use crate::counters::upstream_counts::UpstreamReading;
 use crate::files::resource::{Content, Resource};
 use crate::files::shared_content::{Shared, SharedContent};
 use crate::files::stamp::Stamp;
@@ -30,6 +31,55 @@ pub struct Insight {
     pub(crate) is_whole: bool,
     /// The key for the names that replace them otherwise: the same for the same address, as long as this server runs.
     pub(crate) key: RandomState,
+    pub(crate) upstreams: Arc<dyn UpstreamReadings>,
+}
+
+/// What knows how upstreams are.
+pub(crate) trait UpstreamReadings: std::fmt::Debug + Send + Sync {
+    /// Each of them as of now.
+    fn readings(&self) -> Vec<UpstreamReading>;
+}
+
+/// An upstream as of a moment, or all of one name together. What is called a count grows only.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UpstreamNow {
+    /// Its name in the configuration, or its first server.
+    pub name: String,
+    /// Requests that may be under way.
+    pub places: u32,
+    /// Requests under way.
+    pub under_way: u32,
+    /// Requests that wait for a place.
+    pub waiting: u32,
+    /// Nanoseconds that the request has waited so far which has waited longest of these.
+    pub oldest_wait_ns: u64,
+    /// A count of all requests.
+    pub requests: u64,
+    /// A count of attempts that failed.
+    pub failed: u64,
+    /// A count of requests that were refused for want of a place.
+    pub refused: u64,
+    /// Nanoseconds that requests have waited in all.
+    pub waited_ns: u64,
+    /// A count of requests that have given their place back.
+    pub served: u64,
+    /// Nanoseconds that these held it in all.
+    pub served_ns: u64,
+}
+
+impl UpstreamNow {
+    fn add(&mut self, other: &UpstreamReading) {
+        self.places = self.places.saturating_add(other.places);
+        self.under_way += other.under_way;
+        self.waiting += other.waiting;
+        self.oldest_wait_ns = self.oldest_wait_ns.max(other.oldest_wait_ns);
+        self.requests += other.requests;
+        self.failed += other.failed;
+        self.refused += other.refused;
+        self.waited_ns += other.waited_ns;
+        self.served += other.served;
+        self.served_ns += other.served_ns;
+    }
 }
 
 /// Content of a path.
@@ -46,6 +96,20 @@ impl Insight {
     /// which something was learnt last. It is not to be asked often, as loops may have to wait for it.
     pub fn expected(&self, most: usize) -> [Expected; 2] {
         self.priors.expected(most, now_ms(), |addr| self.name(addr))
+    }
+
+    /// The upstreams by their names, as of now.
+    pub fn upstreams(&self) -> Vec<UpstreamNow> {
+        let mut all: Vec<UpstreamNow> = Vec::new();
+        for reading in self.upstreams.readings() {
+            let known = all.iter().position(|one| one.name == reading.name);
+            let at = known.unwrap_or_else(|| {
+                all.push(UpstreamNow { name: reading.name.clone(), ..UpstreamNow::default() });
+                all.len() - 1
+            });
+            all[at].add(&reading);
+        }
+        all
     }
 
     fn name(&self, addr: IpAddr) -> String {

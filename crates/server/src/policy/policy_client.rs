@@ -3,6 +3,7 @@
 use crate::counters::{Counters, LoopCounters};
 use crate::files::shared_content::SharedContent;
 use crate::policy::advice::Adviser;
+use crate::policy::governed_paths::GovernedPaths;
 use crate::policy::indexes::Indexes;
 use crate::policy::insight::Contents;
 use crate::policy::link::Links;
@@ -19,6 +20,7 @@ pub(crate) struct PolicyClient {
     pub(super) contents: Arc<Contents>,
     pub(super) shared_content: Arc<SharedContent>,
     indexes: RefCell<Indexes>,
+    pub(super) paths: RefCell<GovernedPaths>,
     counters: Counters,
     /// Which of the counters are this loop's.
     index: usize,
@@ -32,8 +34,8 @@ impl PolicyClient {
         counters: Counters,
         index: usize,
     ) -> Self {
-        let (links, indexes) = (RefCell::default(), RefCell::default());
-        Self { adviser, links, priors, contents, shared_content, indexes, counters, index }
+        let (links, indexes, paths) = (RefCell::default(), RefCell::default(), RefCell::default());
+        Self { adviser, links, priors, contents, shared_content, indexes, paths, counters, index }
     }
 
     /// Whether there are rules for a path; those that are no text have none.

@@ -15,6 +15,19 @@ impl PolicyClient {
     #[inline]
     pub(crate) fn ask(&self, request: &Request<'_>, resource: &Resource, peer: &ClientPeer<'_>, now_ms: u64) -> Advice {
         self.contents.look(resource, &self.shared_content);
+        let of = (resource.asked_as.as_deref().unwrap_or_default(), resource.remembered.get());
+        self.ask_about(request, of, peer, now_ms)
+    }
+
+    /// The same for a path, with what was remembered of it.
+    #[inline]
+    pub(super) fn ask_about(
+        &self,
+        request: &Request<'_>,
+        (path, remembered): (&str, u64),
+        peer: &ClientPeer<'_>,
+        now_ms: u64,
+    ) -> Advice {
         let mut link = self.link(peer, now_ms);
         let is_measured = request.hints.are_silent();
         if !is_measured {
@@ -23,7 +36,6 @@ impl PolicyClient {
             link.rtt_s = link.rtt_s.or(told.rtt_s);
         }
         let (client, connection) = (peer.client, peer.connection);
-        let (path, remembered) = (resource.asked_as.as_deref().unwrap_or_default(), resource.remembered.get());
         let takes_lease = is_measured && peer.leased.is_some();
         self.adviser.begin(&Question { path, client, connection, link, remembered, takes_lease })
     }

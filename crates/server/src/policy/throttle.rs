@@ -14,7 +14,9 @@ use crate::http::pattern::Pattern;
 use crate::http::request::Request;
 use crate::http::target;
 use crate::policy::control::Controls;
-use std::collections::VecDeque;
+use crate::policy::throttle_law::{Law, Stages};
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A bound.
@@ -29,19 +31,22 @@ pub(crate) struct Shared {
     state: Mutex<State>,
 }
 
-/// How many may be under way, how many wait, and how long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Bounds {
-    running_max: usize,
-    queue_max: usize,
-    wait_ms: u64,
-}
-
 #[derive(Debug)]
 struct State {
-    bounds: Bounds,
+    law: Law,
     running: usize,
+    /// Those that run, by their users, where the law bounds them.
+    by_user: HashMap<User, usize>,
     waiting: VecDeque<Waiter>,
+}
+
+/// For whom a request is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum User {
+    /// A user whose password was right.
+    Named(Box<str>),
+    /// A client that did not say who it is.
+    At(IpAddr),
 }
 
 /// The connection and stream of a request.
@@ -52,12 +57,16 @@ pub(crate) struct Asker {
     pub(crate) stream: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Waiter {
     asker: Asker,
+    /// None where the law bounds no users.
+    user: Option<User>,
     /// The loop's number.
     index: usize,
     since_ms: u64,
+    /// It had its turn by having waited long enough, and too many were there.
+    has_passed: bool,
 }
 
 /// What becomes of a request.
@@ -78,6 +87,7 @@ pub(crate) struct Place {
     controls: Arc<Controls>,
     /// How long its request waited for it.
     waited_ms: u64,
+    user: Option<User>,
 }
 
 impl Place {
@@ -101,10 +111,29 @@ impl Throttle {
     /// A bound for the paths that a glob matches: so many requests are answered at once, and of others so many wait so
     /// long, in milliseconds. None if the glob is too large.
     pub fn new(glob: &str, running_max: usize, queue_max: usize, wait_ms: u64) -> Option<Self> {
+        Self::by(glob, Law::Plain { running_max: running_max.max(1), queue_max, wait_ms })
+    }
+
+    /// A bound for the paths that a glob matches, by WASD's numbers. None if the glob is too large.
+    pub fn staged(glob: &str, stages: Stages) -> Option<Self> {
+        Self::by(glob, Law::Staged(stages))
+    }
+
+    fn by(glob: &str, law: Law) -> Option<Self> {
         let pattern = Pattern::glob(glob)?;
-        let bounds = Bounds { running_max: running_max.max(1), queue_max, wait_ms };
-        let state = Mutex::new(State { bounds, running: 0, waiting: VecDeque::new() });
+        let state = Mutex::new(State { law, running: 0, by_user: HashMap::new(), waiting: VecDeque::new() });
         Some(Self(Arc::new(Shared { glob: glob.to_owned(), pattern, state })))
+    }
+
+    /// What it allows, in words.
+    pub(crate) fn said(&self) -> String {
+        self.law().to_string()
+    }
+
+    /// Its requests under way, and those that wait.
+    pub(crate) fn now(&self) -> (u64, u64) {
+        let state = self.0.state();
+        (state.running as u64, state.waiting.len() as u64)
     }
 
     /// Bounds that take the place of others: those of patterns that were there before go on as they are now said to be.
@@ -112,22 +141,22 @@ impl Throttle {
         let mut left: Vec<&Self> = before.iter().collect();
         let going_on = now.into_iter().map(|said| {
             let Some(at) = left.iter().position(|known| known.0.glob == said.0.glob) else { return said };
-            let (known, bounds) = (left.remove(at), said.bounds());
-            known.0.state().bounds = bounds;
+            let (known, law) = (left.remove(at), said.law());
+            known.0.state().law = law;
             known.clone()
         });
         going_on.collect()
     }
 
-    fn bounds(&self) -> Bounds {
-        self.0.state().bounds
+    fn law(&self) -> Law {
+        self.0.state().law
     }
 }
 
 /// Two are equal if their patterns and bounds are; the requests under way do not count.
 impl PartialEq for Throttle {
     fn eq(&self, other: &Self) -> bool {
-        self.0.glob == other.0.glob && self.bounds() == other.bounds()
+        self.0.glob == other.0.glob && self.law() == other.law()
     }
 }
 
@@ -139,9 +168,57 @@ impl Shared {
 }
 
 impl State {
-    /// The loop of the request that waits first, if there is a place.
+    /// Requests that run and that wait.
+    fn all(&self) -> usize {
+        self.running + self.waiting.len()
+    }
+
+    /// Whether another request of this user may run.
+    fn has_room_for(&self, user: Option<&User>) -> bool {
+        match (self.law.per_user(), user) {
+            (Some(most), Some(user)) => self.by_user.get(user).is_none_or(|running| *running < most),
+            _ => true,
+        }
+    }
+
+    /// The place of the request that waits first of those whose users have room.
+    fn first(&self) -> Option<usize> {
+        self.waiting.iter().position(|waiter| self.has_room_for(waiter.user.as_ref()))
+    }
+
+    /// The loop of the request that has its turn, if there is a place.
     fn next(&self) -> Option<usize> {
-        self.waiting.front().filter(|_| self.running < self.bounds.running_max).map(|next| next.index)
+        let first = self.first().filter(|_| self.running < self.law.running_max(self.all()))?;
+        Some(self.waiting[first].index)
+    }
+
+    /// Whether one that waits has room beside those of its user that have their turn before it.
+    fn has_turn<'w>(&self, waiter: &'w Waiter, taken: &mut HashMap<&'w User, usize>) -> bool {
+        let (Some(most), Some(user)) = (self.law.per_user(), &waiter.user) else { return true };
+        let before = taken.entry(user).or_default();
+        let has_room = self.by_user.get(user).copied().unwrap_or(0) + *before < most;
+        *before += usize::from(has_room);
+        has_room
+    }
+
+    /// Counts a request among those that run.
+    fn run(&mut self, user: Option<&User>) {
+        self.running += 1;
+        if let Some(user) = user {
+            *self.by_user.entry(user.clone()).or_default() += 1;
+        }
+    }
+
+    fn end(&mut self, user: Option<&User>) {
+        self.running -= 1;
+        if let Some(user) = user
+            && let Some(running) = self.by_user.get_mut(user)
+        {
+            *running -= 1;
+            if *running == 0 {
+                self.by_user.remove(user);
+            }
+        }
     }
 }
 
@@ -183,8 +260,15 @@ impl Throttles {
         self.is_moved = self.waiting > 0;
     }
 
-    /// Whether a request may be answered now; the first bound whose paths it is of decides.
-    pub(crate) fn ask(&mut self, request: &Request<'_>, asker: Asker, now_ms: u64, counters: &LoopCounters) -> Gate {
+    /// Whether a request may be answered now; the first bound whose paths it is of decides. `user` says for whom it is,
+    /// where that matters.
+    pub(crate) fn ask(
+        &mut self,
+        (request, user): (&Request<'_>, &mut dyn FnMut() -> User),
+        asker: Asker,
+        now_ms: u64,
+        counters: &LoopCounters,
+    ) -> Gate {
         if self.all.is_empty() {
             return Gate::Open(None);
         }
@@ -195,38 +279,80 @@ impl Throttles {
             self.leave_others(asker, found.as_ref());
         }
         let Some(of) = found else { return Gate::Open(None) };
-        let mut state = of.state();
-        let Bounds { running_max, queue_max, wait_ms } = state.bounds;
-        let place = state.waiting.iter().position(|waiter| waiter.asker == asker);
+        let state = of.state();
+        match state.waiting.iter().position(|waiter| waiter.asker == asker) {
+            Some(place) => self.ask_again(&of, state, place, now_ms, counters),
+            None => {
+                let user = state.law.per_user().map(|_| user());
+                self.ask_first(&of, state, (asker, user), now_ms, counters)
+            }
+        }
+    }
+
+    /// Whether a request that has just come may be answered.
+    fn ask_first(
+        &mut self,
+        of: &Arc<Shared>,
+        mut state: MutexGuard<'_, State>,
+        (asker, user): (Asker, Option<User>),
+        now_ms: u64,
+        counters: &LoopCounters,
+    ) -> Gate {
+        let has_turn = state.first().is_none() && state.has_room_for(user.as_ref());
+        if has_turn && state.running < state.law.running_max(state.all() + 1) && !self.controls.is_over() {
+            state.run(user.as_ref());
+            drop(state);
+            return self.open(of, 0, user);
+        }
+        if !state.law.may_wait(state.waiting.len(), state.running) {
+            counters.throttle_refused.add(1);
+            return Gate::Full { seconds: state.law.again_s() };
+        }
+        state.waiting.push_back(Waiter { asker, user, index: self.index, since_ms: now_ms, has_passed: false });
+        self.waiting += 1;
+        counters.throttle_queued.add(1);
+        // One more that waits may be one more that runs.
+        let next = state.next();
+        drop(state);
+        next.into_iter().for_each(|index| self.controls.wake(index));
+        Gate::Wait
+    }
+
+    /// Whether a request may be answered that waits at a place of the queue.
+    fn ask_again(
+        &mut self,
+        of: &Arc<Shared>,
+        mut state: MutexGuard<'_, State>,
+        place: usize,
+        now_ms: u64,
+        counters: &LoopCounters,
+    ) -> Gate {
+        let waited_ms = now_ms.saturating_sub(state.waiting[place].since_ms);
         // Requests that came before have their turn first.
-        if state.running < running_max && place.unwrap_or(state.waiting.len()) == 0 && !self.controls.is_over() {
-            state.running += 1;
-            let waited_ms = state.waiting.pop_front().map_or(0, |waiter| {
-                self.waiting -= 1;
-                now_ms.saturating_sub(waiter.since_ms)
-            });
+        let has_turn = state.first() == Some(place) && state.running < state.law.running_max(state.all());
+        let is_late = !has_turn && !state.waiting[place].has_passed && state.law.is_to_run(waited_ms);
+        let runs = has_turn || is_late && state.law.may_run(state.all()) && state.has_room_for(state.waiting[place].user.as_ref());
+        if runs && !self.controls.is_over() {
+            let user = state.waiting.remove(place).and_then(|waiter| waiter.user);
+            self.waiting -= 1;
+            state.run(user.as_ref());
             let next = state.next();
             drop(state);
             next.into_iter().for_each(|index| self.controls.wake(index));
-            return Gate::Open(Some(Place { of, controls: Arc::clone(&self.controls), waited_ms }));
+            return self.open(of, waited_ms, user);
         }
-        let seconds = (wait_ms / 1000).max(1);
-        match place.map(|place| (place, state.waiting[place].since_ms)) {
-            Some((_, since_ms)) if now_ms.saturating_sub(since_ms) < wait_ms => return Gate::Wait,
-            Some((place, _)) => {
-                state.waiting.remove(place);
-                self.waiting -= 1;
-            }
-            None if state.waiting.len() < queue_max => {
-                state.waiting.push_back(Waiter { asker, index: self.index, since_ms: now_ms });
-                self.waiting += 1;
-                counters.throttle_queued.add(1);
-                return Gate::Wait;
-            }
-            None => {}
+        state.waiting[place].has_passed |= is_late;
+        if !state.law.is_over(waited_ms) {
+            return Gate::Wait;
         }
+        state.waiting.remove(place);
+        self.waiting -= 1;
         counters.throttle_refused.add(1);
-        Gate::Full { seconds }
+        Gate::Full { seconds: state.law.again_s() }
+    }
+
+    fn open(&self, of: &Arc<Shared>, waited_ms: u64, user: Option<User>) -> Gate {
+        Gate::Open(Some(Place { of: Arc::clone(of), controls: Arc::clone(&self.controls), waited_ms, user }))
     }
 
     /// Drops what may wait of a connection: one stream, or all that it has asked for. Returns how many did.
@@ -275,12 +401,27 @@ impl Throttles {
         let is_over = self.controls.is_over();
         for Throttle(of) in &self.all {
             let state = of.state();
-            let free = if is_over { 0 } else { state.bounds.running_max.saturating_sub(state.running) };
-            // They are in order of arrival: behind one that may still wait, none has waited long enough.
-            let first = state.waiting.iter().enumerate().take_while(|(place, waiter)| {
-                *place < free || now_ms.saturating_sub(waiter.since_ms) >= state.bounds.wait_ms
-            });
-            turns.extend(first.filter(|(_, waiter)| waiter.index == self.index).map(|(_, waiter)| waiter.asker));
+            let all = state.all();
+            let mut free = if is_over { 0 } else { state.law.running_max(all).saturating_sub(state.running) };
+            let mut taken: HashMap<&User, usize> = HashMap::new();
+            for waiter in &state.waiting {
+                let waited_ms = now_ms.saturating_sub(waiter.since_ms);
+                let is_late = state.law.is_over(waited_ms)
+                    || !waiter.has_passed && state.law.is_to_run(waited_ms) && state.has_room_for(waiter.user.as_ref());
+                let has_turn = free > 0 && state.has_turn(waiter, &mut taken);
+                free -= usize::from(has_turn);
+                if !has_turn && !is_late {
+                    // They are in order of arrival: none behind it has its turn, or has waited long enough, unless what
+                    // holds it back is of itself.
+                    if state.law.per_user().is_none() && !waiter.has_passed {
+                        break;
+                    }
+                    continue;
+                }
+                if waiter.index == self.index {
+                    turns.push(waiter.asker);
+                }
+            }
         }
         turns
     }
@@ -297,18 +438,15 @@ impl Throttles {
 
     /// Requests under way, and those that wait, of all loops.
     pub(crate) fn fill(all: &[Throttle]) -> (u64, u64) {
-        all.iter().fold((0, 0), |(running, waiting), throttle| {
-            let state = throttle.0.state();
-            (running + state.running as u64, waiting + state.waiting.len() as u64)
-        })
+        all.iter().map(Throttle::now).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.of.state();
-        state.running -= 1;
-        let next = state.waiting.front().map(|next| next.index);
+        state.end(self.user.as_ref());
+        let next = state.first().map(|first| state.waiting[first].index);
         drop(state);
         next.into_iter().for_each(|index| self.controls.wake(index));
     }
@@ -332,7 +470,7 @@ mod tests {
     fn ask_as(throttles: &mut Throttles, target: &str, asker: Asker, now_ms: u64, counters: &LoopCounters) -> Gate {
         let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
         let Head::Complete(request, _) = parse::parse(head.as_bytes(), &Limits::default()) else { panic!("a head") };
-        throttles.ask(&request, asker, now_ms, counters)
+        throttles.ask((&request, &mut || User::At([192, 0, 2, asker.connection as u8].into())), asker, now_ms, counters)
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::counters::upstream_counts::UpstreamReading;
 use crate::error::TlsError;
 use crate::files::root::place::{Look, Place, may_be_listed};
 use crate::policy::settings::PolicyOptions;
+use crate::policy::insight::UpstreamReadings;
 use crate::policy::throttle::Throttle;
 use crate::process::caches;
 use crate::telemetry::admin::reloads::{Asked, ReloadHistory, Reloading};
@@ -145,6 +146,12 @@ fn told(place: &Place, look: Look, is_confined: bool) -> Option<String> {
             };
             Some(format!("{path}: {why}. What was served from it before is served on"))
         }
+    }
+}
+
+impl UpstreamReadings for Reloads {
+    fn readings(&self) -> Vec<UpstreamReading> {
+        self.upstreams()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The response to a request for a path of a host.
 
 use super::asker::Asker;
+use super::governed::{Allowed, Governed};
 use super::routed::{Ending, Routed};
 use super::routes::mapping::Mapped;
 use super::routes::route::Route;
@@ -26,6 +27,7 @@ use crate::site::looked_up::LookedUp;
 use crate::site::{self, Part, Site};
 use crate::upstream::cached::Cached;
 use crate::upstream::cached_hit;
+use crate::upstream::varied::Varied;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -206,7 +208,11 @@ impl Hosts {
                 // The request keeps its target, which scripts are told of beside the path that a route has led to.
                 let (is_other, is_secure) = (way.asked.1, peer.is_secure);
                 let to = (found, is_other, way.requested.is_some());
-                if let Some(begin) = self.upstream(number, to, (is_secure, persistence), settings, asker, out) {
+                let Governed::Goes(allowed) = self.govern(found.path, asker, (peer, persistence), out) else {
+                    return None;
+                };
+                let by = (is_secure, persistence, allowed);
+                if let Some(begin) = self.upstream(number, to, by, settings, asker, out) {
                     choose(Answerer::Local(begin), way.set, settings, (extra.head_only, is_secure), out);
                 }
                 None
@@ -284,7 +290,7 @@ impl Hosts {
         &self,
         number: usize,
         (found, is_other, is_mapped): (&Target<'_>, bool, bool),
-        (is_secure, persistence): (bool, Persistence),
+        (is_secure, persistence, allowed): (bool, Persistence, Allowed),
         settings: &Settings,
         asker: &Asker<'_>,
         out: &mut Exchange,
@@ -292,17 +298,26 @@ impl Hosts {
         // What a route has led elsewhere is not found by its target, so that no cache knows it.
         let cache = settings.cache.filter(|_| !is_mapped);
         let front = cache.and_then(|cache| self.fronts.get(cache)?.as_ref());
-        if let Some(front) = front {
+        let is_chosen = allowed.variant.is_some();
+        if let Some(front) = front.filter(|_| !is_chosen) {
             let Asker { request, client, clock, .. } = *asker;
             let head = RequestHead { request, client, peer: client, is_secure };
-            if cached_hit::answer(&mut front.borrow_mut(), &head, clock, persistence, out) {
+            if cached_hit::answer(&mut front.borrow_mut(), (&head, allowed.stale_max_s), clock, persistence, out) {
                 return None;
             }
         }
         let inner = self.upstreams[number].entrance(found, is_other);
-        let Some(front) = front.map(Rc::clone) else { return Some(inner) };
-        let (background, links) = (Rc::clone(&self.background), Rc::clone(&self.links));
-        Some(Rc::new(Cached { front, inner, background, links }))
+        let inner: Rc<dyn Begin> = match front.map(Rc::clone) {
+            Some(front) => {
+                let (background, links) = (Rc::clone(&self.background), Rc::clone(&self.links));
+                Rc::new(Cached { front, inner, background, links, stale_max_s: allowed.stale_max_s })
+            }
+            None => inner,
+        };
+        Some(match allowed.variant.filter(|_| matches!(asker.request.method, Method::Get | Method::Head)) {
+            Some(variant) => Rc::new(Varied { inner, variant }),
+            None => inner,
+        })
     }
 
     /// Has a site respond whose root stands for the first bytes of the path.

@@ -11,6 +11,7 @@ use crate::http::request::Request;
 use crate::io::clock::Clock;
 use crate::policy::client_peer::ClientPeer;
 use crate::policy::control::Orders;
+use crate::policy::throttle::User;
 use crate::routing::hosts::Hosts;
 use crate::site::Site;
 use crate::site::assembly;
@@ -86,6 +87,16 @@ impl Router {
             }
             _ => false,
         }
+    }
+
+    /// For whom a request is: a user whose password is known to be right, else the client's address.
+    #[cold]
+    pub(crate) fn user(&mut self, request: &Request<'_>, peer: &ClientPeer<'_>, clock: &Clock) -> User {
+        let named = match self {
+            Self::Hosts(hosts) if request.authorization.is_some() => hosts.known_user(request, clock),
+            _ => None,
+        };
+        named.map_or(User::At(peer.client), |name| User::Named(name.into()))
     }
 
     /// Whether something was found out about passwords.

@@ -28,6 +28,8 @@ pub(crate) struct Cached {
     pub(crate) inner: Rc<dyn Begin>,
     pub(crate) background: Rc<Background>,
     pub(crate) links: Rc<Links>,
+    /// For how long a response may be stale, in seconds, as a rule allows.
+    pub(crate) stale_max_s: u64,
 }
 
 impl Begin for Cached {
@@ -37,7 +39,9 @@ impl Begin for Cached {
             // Its body may say what it is for.
             Lookup::Bypass { why: Bypass::Request, invalidation: None }
         } else {
-            self.front.borrow_mut().lookup(head, &caller.wake(), now())
+            let mut front = self.front.borrow_mut();
+            front.allow_stale(self.stale_max_s);
+            front.lookup(head, &caller.wake(), now())
         };
         let stage = match lookup {
             Lookup::Hit(answer) => Stage::answering(Box::new(answer)),

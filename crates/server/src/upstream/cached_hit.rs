@@ -18,12 +18,13 @@ const COPIED_BYTES_MAX: usize = 3072;
 /// Answers a request out of a cache, if that is so simple; whether it did.
 pub(crate) fn answer(
     front: &mut Front,
-    head: &RequestHead<'_>,
+    (head, stale_max_s): (&RequestHead<'_>, u64),
     clock: &Clock,
     persistence: Persistence,
     out: &mut Exchange,
 ) -> bool {
     let now = Now { wall_s: clock.unix_s, mono_ms: clock.now_ms };
+    front.allow_stale(stale_max_s);
     let Some(answer) = front.hit(head, now) else { return false };
     let Some(body) = answer.memory() else { return false };
     let text = &mut out.response.head;

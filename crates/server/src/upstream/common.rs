@@ -84,7 +84,8 @@ impl Common {
     /// The counts as of now.
     pub(crate) fn reading(&self) -> UpstreamReading {
         let out = (0..self.rules.servers.len()).filter(|server| !self.health.is_in(*server)).count();
-        UpstreamReading { servers_out: out as u32, ..self.counts().read() }
+        let (places, oldest_wait_ns) = (self.places_max(), self.gate.oldest_ns());
+        UpstreamReading { servers_out: out as u32, places, oldest_wait_ns, ..self.counts().read() }
     }
 
     /// Requests that may be under way at once.

@@ -135,6 +135,7 @@ impl Fetching {
             let went = self.inner.go_on(&mut self.none, &mut self.own);
             if let Some(client) = client.as_deref_mut() {
                 self.own.move_interims(client);
+                client.has_waited(self.own.take_waited());
             }
             if let Some(head) = self.own.take_head() {
                 match self.take_head(head, client.as_deref_mut()) {

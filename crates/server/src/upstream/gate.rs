@@ -4,7 +4,21 @@
 //! A request takes a place by one atomic operation as long as there are places. Where there are none it waits in one
 //! queue with those of other loops, and a request that ends gives its place to the one that has waited longest. No other
 //! order is fair: with last in, first out a few requests wait without end under load.
+//!
+//! # Overload
+//!
+//! A longer queue answers no more requests; it only answers each of them later, and at last none whose client still
+//! waits. So what bounds the queue is the time in it (CoDel; Nichols, Jacobson: Controlling Queue Delay, 2012), and not
+//! its length alone: a request is refused at once if those before it would keep it waiting for longer than `queue_wait`.
+//! How long that is, is measured (`queueing.rs`), and nothing is held back in order to find it out.
+//!
+//! Under overload others answer the newest request first (adaptive LIFO; Maurer: Fail at Scale, 2015), as those that have
+//! waited longest are those whose clients have most likely gone. Here a client that goes takes its request out of the
+//! queue, and the wait of those that are let in is bounded, so that the oldest is still wanted: in the order of their
+//! coming all of them are answered within that bound, while the newest first would keep some until they give up, and
+//! answer no more requests in all.
 
+use super::queueing::Queueing;
 use crate::counters::upstream_counts::UpstreamCounts;
 use crate::exchange::application::Wake;
 use std::collections::VecDeque;
@@ -12,17 +26,44 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The places and the queue of one upstream; all loops share it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gate {
     /// Those under way and in the queue stand among them.
     pub(crate) counts: UpstreamCounts,
-    queue: Mutex<VecDeque<Arc<Place>>>,
+    queue: Mutex<Queue>,
+    /// Nanoseconds of a clock that only goes forward.
+    now_ns: fn() -> u64,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self { counts: UpstreamCounts::default(), queue: Mutex::default(), now_ns: weir_arm::now_ns }
+    }
+}
+
+/// The requests that wait, and how long that takes.
+#[derive(Debug, Default)]
+struct Queue {
+    places: VecDeque<Arc<Place>>,
+    queueing: Queueing,
+}
+
+/// What bounds requests to an upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GateBounds {
+    /// Requests under way.
+    pub(crate) places_max: u32,
+    /// Requests that wait.
+    pub(crate) queue_max: u32,
+    /// How long they may have to wait, in nanoseconds.
+    pub(crate) wait_max_ns: u64,
 }
 
 /// A place in the queue.
 #[derive(Debug)]
 struct Place {
     stage: AtomicU8,
+    since_ns: u64,
     wake: Wake,
 }
 
@@ -42,6 +83,9 @@ pub(crate) struct Ticket {
 pub(crate) struct Permit {
     gate: Arc<Gate>,
     places_max: u32,
+    /// When it was taken, and how long its request had waited for it.
+    since_ns: u64,
+    waited_ns: u64,
 }
 
 /// What becomes of a request that comes to the gate.
@@ -51,26 +95,42 @@ pub(crate) enum Entry {
     Queued(Ticket),
     /// The queue is full as well.
     Full,
+    /// It would have to wait for too long.
+    Late,
 }
 
 impl Gate {
     pub(crate) fn new(name: String) -> Self {
-        Self { counts: UpstreamCounts::new(name), queue: Mutex::default() }
+        Self { counts: UpstreamCounts::new(name), ..Self::default() }
+    }
+
+    /// The same by another clock.
+    #[cfg(test)]
+    fn by(now_ns: fn() -> u64) -> Self {
+        Self { now_ns, ..Self::default() }
     }
 
     /// Lets a request in, or has it wait behind those that came before it. `wake` makes what has it called again.
-    pub(crate) fn enter(self: &Arc<Self>, (places_max, queue_max): (u32, u32), wake: impl FnOnce() -> Wake) -> Entry {
-        let permit = || Permit { gate: Arc::clone(self), places_max };
+    pub(crate) fn enter(self: &Arc<Self>, bounds: GateBounds, wake: impl FnOnce() -> Wake) -> Entry {
+        let GateBounds { places_max, queue_max, wait_max_ns } = bounds;
         if self.counts.waiting.load(Ordering::SeqCst) == 0 && self.take_place(places_max) {
-            return Entry::Open(permit());
+            return Entry::Open(self.permit(places_max, None));
         }
+        let now_ns = (self.now_ns)();
         let mut queue = self.queue();
-        if queue.len() >= queue_max as usize {
+        if queue.places.len() >= queue_max as usize {
             return Entry::Full;
         }
-        let place = Arc::new(Place { stage: AtomicU8::new(WAITS), wake: wake() });
-        queue.push_back(Arc::clone(&place));
-        self.counts.waiting.store(queue.len() as u32, Ordering::SeqCst);
+        let oldest_ns = queue.places.front().map(|oldest| now_ns.saturating_sub(oldest.since_ns));
+        let wait_ns = queue.queueing.wait_ns(queue.places.len(), oldest_ns.unwrap_or(0), now_ns);
+        if wait_ns > wait_max_ns {
+            UpstreamCounts::add(&self.counts.shed);
+            return Entry::Late;
+        }
+        let place = Arc::new(Place { stage: AtomicU8::new(WAITS), since_ns: now_ns, wake: wake() });
+        queue.places.push_back(Arc::clone(&place));
+        UpstreamCounts::add(&self.counts.queued);
+        self.counts.waiting.store(queue.places.len() as u32, Ordering::SeqCst);
         // A place that was given back since the first look was not given to a queue that was empty.
         self.grant(&mut queue, places_max);
         drop(queue);
@@ -79,6 +139,12 @@ impl Gate {
             Ok(permit) => Entry::Open(permit),
             Err(ticket) => Entry::Queued(ticket),
         }
+    }
+
+    fn permit(self: &Arc<Self>, places_max: u32, queued_ns: Option<u64>) -> Permit {
+        let since_ns = (self.now_ns)();
+        let waited_ns = queued_ns.map_or(0, |queued_ns| since_ns.saturating_sub(queued_ns));
+        Permit { gate: Arc::clone(self), places_max, since_ns, waited_ns }
     }
 
     fn take_place(&self, places_max: u32) -> bool {
@@ -94,17 +160,26 @@ impl Gate {
     }
 
     /// Gives free places to those that have waited longest.
-    fn grant(&self, queue: &mut VecDeque<Arc<Place>>, places_max: u32) {
-        while !queue.is_empty() && self.take_place(places_max) {
-            if let Some(place) = queue.pop_front() {
+    fn grant(&self, queue: &mut Queue, places_max: u32) {
+        while !queue.places.is_empty() && self.take_place(places_max) {
+            if let Some(place) = queue.places.pop_front() {
+                let now_ns = (self.now_ns)();
+                queue.queueing.granted(now_ns, queue.places.is_empty());
+                UpstreamCounts::add_time(&self.counts.waited_ns, now_ns.saturating_sub(place.since_ns));
                 place.stage.store(GRANTED, Ordering::SeqCst);
                 place.wake.wake();
             }
         }
-        self.counts.waiting.store(queue.len() as u32, Ordering::SeqCst);
+        self.counts.waiting.store(queue.places.len() as u32, Ordering::SeqCst);
     }
 
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Arc<Place>>> {
+    /// Nanoseconds that the request has waited which has waited longest; 0 if none waits.
+    pub(crate) fn oldest_ns(&self) -> u64 {
+        let now_ns = (self.now_ns)();
+        self.queue().places.front().map_or(0, |oldest| now_ns.saturating_sub(oldest.since_ns))
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
         // A thread that panicked with the lock held left whole entries.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,11 +188,21 @@ impl Gate {
 impl Ticket {
     /// The place, if it is this request's turn.
     pub(crate) fn redeem(mut self) -> Result<Permit, Self> {
-        if self.place.as_ref().is_some_and(|place| place.stage.load(Ordering::SeqCst) == GRANTED) {
-            self.place = None;
-            return Ok(Permit { gate: Arc::clone(&self.gate), places_max: self.places_max });
+        let is_granted = |place: &&Arc<Place>| place.stage.load(Ordering::SeqCst) == GRANTED;
+        match self.place.as_ref().filter(is_granted).map(|place| place.since_ns) {
+            Some(since_ns) => {
+                self.place = None;
+                Ok(self.gate.permit(self.places_max, Some(since_ns)))
+            }
+            None => Err(self),
         }
-        Err(self)
+    }
+}
+
+impl Permit {
+    /// Nanoseconds that its request waited for it.
+    pub(crate) fn waited_ns(&self) -> u64 {
+        self.waited_ns
     }
 }
 
@@ -125,8 +210,12 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let Some(place) = self.place.take() else { return };
         let mut queue = self.gate.queue();
-        queue.retain(|other| !Arc::ptr_eq(other, &place));
-        self.gate.counts.waiting.store(queue.len() as u32, Ordering::SeqCst);
+        let waited = queue.places.len();
+        queue.places.retain(|other| !Arc::ptr_eq(other, &place));
+        if queue.places.len() < waited {
+            UpstreamCounts::add(&self.gate.counts.left);
+        }
+        self.gate.counts.waiting.store(queue.places.len() as u32, Ordering::SeqCst);
         drop(queue);
         if place.stage.load(Ordering::SeqCst) == GRANTED {
             self.gate.give_back(self.places_max);
@@ -136,6 +225,9 @@ impl Drop for Ticket {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        let counts = &self.gate.counts;
+        UpstreamCounts::add_time(&counts.served_ns, (self.gate.now_ns)().saturating_sub(self.since_ns));
+        UpstreamCounts::add(&counts.served);
         self.gate.give_back(self.places_max);
     }
 }
@@ -155,6 +247,10 @@ mod tests {
         (read.under_way, read.waiting)
     }
 
+    fn bounds(places_max: u32, queue_max: u32) -> GateBounds {
+        GateBounds { places_max, queue_max, wait_max_ns: u64::MAX }
+    }
+
     fn applications() -> Applications {
         Applications::new(Wakes::new(Arc::new(Waker::new().expect("a waker"))), Duration::ZERO)
     }
@@ -162,7 +258,7 @@ mod tests {
     #[test]
     fn places_go_to_those_that_have_waited_longest() {
         let (gate, applications) = (Arc::new(Gate::default()), applications());
-        let enter = |number| gate.enter((1, 2), || applications.caller(Some(number), number).wake());
+        let enter = |number| gate.enter(bounds(1, 2), || applications.caller(Some(number), number).wake());
         let Entry::Open(first) = enter(1) else { panic!("there is a place") };
         let (Entry::Queued(second), Entry::Queued(third)) = (enter(2), enter(3)) else { panic!("they wait") };
         assert!(matches!(enter(4), Entry::Full));
@@ -181,7 +277,7 @@ mod tests {
     #[test]
     fn a_place_of_a_request_that_has_gone_is_the_next_ones() {
         let (gate, applications) = (Arc::new(Gate::default()), applications());
-        let enter = |number| gate.enter((1, 9), || applications.caller(Some(number), number).wake());
+        let enter = |number| gate.enter(bounds(1, 9), || applications.caller(Some(number), number).wake());
         let Entry::Open(first) = enter(1) else { panic!("there is a place") };
         let (Entry::Queued(second), Entry::Queued(third)) = (enter(2), enter(3)) else { panic!("they wait") };
         drop(first);
@@ -201,7 +297,7 @@ mod tests {
                 scope.spawn(|| {
                     let applications = applications();
                     for number in 0..2000 {
-                        let mut entry = gate.enter((3, 100), || applications.caller(None, number).wake());
+                        let mut entry = gate.enter(bounds(3, 100), || applications.caller(None, number).wake());
                         let permit = loop {
                             match entry {
                                 Entry::Open(permit) => break permit,
@@ -212,7 +308,7 @@ mod tests {
                                         Err(ticket) => Entry::Queued(ticket),
                                     };
                                 }
-                                Entry::Full => panic!("four threads cannot fill it"),
+                                Entry::Full | Entry::Late => panic!("four threads cannot fill it"),
                             }
                         };
                         most.fetch_max(held.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);

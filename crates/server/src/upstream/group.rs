@@ -127,6 +127,8 @@ impl Upstream {
             let before = idle.len();
             idle.retain(|idle| !is_short && idle.until_ms > now_ms);
             self.count_closed(before - idle.len());
+            // The one in front has been idle for longest.
+            idle.front().iter().for_each(|first| self.links.look_at(first.until_ms));
         }
         let shared = self.shared.borrow().clone();
         shared.iter().for_each(|shared| shared.sweep(now_ms, is_short));
@@ -199,7 +201,9 @@ impl Upstream {
                 link.set_user(None);
                 self.links.join(&link);
                 let idle_ms = u64::try_from(self.common.rules.timeouts.idle.as_millis()).unwrap_or(u64::MAX);
-                kept.push_back(Idle { link, until_ms: self.links.now_ms().saturating_add(idle_ms) });
+                let until_ms = self.links.now_ms().saturating_add(idle_ms);
+                self.links.look_at(until_ms);
+                kept.push_back(Idle { link, until_ms });
             }
             None => self.close(link),
         }

@@ -4,7 +4,7 @@
 use super::attempt::Attempt;
 use super::balance::Key;
 use super::common::Common;
-use super::gate::{Entry, Permit, Ticket};
+use super::gate::{Entry, GateBounds, Permit, Ticket};
 use super::group::{Opening, Upstream};
 use super::links::{Link, RECEIVED_BYTES_MAX, Waiting};
 use super::message::{BodyFraming, Garbled, Outgoing, Said};
@@ -30,7 +30,7 @@ mod stream;
 
 /// Bytes of a body that are framed at once, and held beside those that the client may send.
 const FRAMED_BYTES_MAX: usize = 16 << 10;
-/// How long a Unix socket is not asked again whose queue was full. The loop looks at times twice a second.
+/// How long a Unix socket is not asked again whose queue was full.
 const REFUSED_FOR: Duration = Duration::from_millis(50);
 /// Interim responses that an upstream may send before its response.
 const INTERIMS_MAX: u8 = 8;
@@ -132,8 +132,10 @@ enum Answer {
 enum Stage {
     /// Its body comes first, as its length has to be said.
     Holding(OwnedHead),
-    /// It needs a place.
+    /// It needs a place, and there is none.
     New,
+    /// It would have to wait for a place for too long.
+    Shed,
     /// It waits for a place.
     Queued(Ticket, Waiting),
     /// It has a place and needs a connection.
@@ -221,7 +223,11 @@ impl Relay {
         if common.rules.servers.len() > 1 {
             common.budget.count(self.upstream.links.now_ms());
         }
-        let bounds = (common.places_max(), u32::try_from(common.rules.pool.queue_max).unwrap_or(u32::MAX));
+        let bounds = GateBounds {
+            places_max: common.places_max(),
+            queue_max: u32::try_from(common.rules.pool.queue_max).unwrap_or(u32::MAX),
+            wait_max_ns: common.rules.pool.wait_max_ns(),
+        };
         match common.gate.enter(bounds, wake) {
             Entry::Open(permit) => (self.permit, self.stage) = (Some(permit), Stage::Placed),
             Entry::Queued(ticket) => {
@@ -230,6 +236,7 @@ impl Relay {
             }
             // Its first turn says so.
             Entry::Full => self.stage = Stage::New,
+            Entry::Late => self.stage = Stage::Shed,
         }
     }
 
@@ -283,9 +290,11 @@ impl Relay {
     fn step(&mut self, body: &mut RequestBody, reply: &mut Reply) -> Result<bool, Trouble> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::New => Err(Trouble::Full),
+            Stage::Shed => Err(Trouble::Shed),
             Stage::Holding(head) => self.hold(head, body),
             Stage::Queued(ticket, waiting) => match ticket.redeem() {
                 Ok(permit) => {
+                    reply.has_waited(permit.waited_ns());
                     (self.permit, self.stage) = (Some(permit), Stage::Placed);
                     Ok(true)
                 }
@@ -655,7 +664,7 @@ impl Relay {
         let counts = self.upstream.common.counts();
         match trouble {
             Trouble::Unsendable(_) => {}
-            Trouble::Full | Trouble::QueueLate => UpstreamCounts::add(&counts.refused),
+            Trouble::Full | Trouble::QueueLate | Trouble::Shed => UpstreamCounts::add(&counts.refused),
             _ => UpstreamCounts::add(&counts.failed),
         }
         if !matches!(trouble, Trouble::Unsendable(_)) {
@@ -831,8 +840,8 @@ impl Drop for Relay {
         self.upstream.links.give_memory(std::mem::take(&mut self.out));
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Connecting(link, _) | Stage::There { link, .. } => self.upstream.close(link),
-            Stage::Holding(_) | Stage::New | Stage::Queued(..) | Stage::Placed | Stage::Refused(..) | Stage::Over => {}
-            Stage::Joining { .. } | Stage::OnStream { .. } => {}
+            Stage::Holding(_) | Stage::New | Stage::Shed | Stage::Queued(..) | Stage::Placed | Stage::Refused(..) => {}
+            Stage::Joining { .. } | Stage::OnStream { .. } | Stage::Over => {}
         }
     }
 }

@@ -24,6 +24,8 @@ pub(crate) const PROBE_TOKEN: u64 = LINK_BIT | 1;
 /// What stands for a connection where one with an upstream waits that many requests share: the number that goes with it
 /// says which.
 pub(crate) const SHARED_TOKEN: u64 = LINK_BIT | 2;
+/// Deadlines of so many milliseconds are looked at together, so that many different ones do not cost a look each.
+const TOGETHER_MS: u64 = 4;
 /// Bytes that are received at once: as many as a response may be given before its client has taken them.
 pub(crate) const RECEIVED_BYTES_MAX: usize = crate::exchange::reply::OFFERED_BYTES_MAX;
 
@@ -72,6 +74,9 @@ pub(crate) struct Links {
     shared: RefCell<HashMap<u64, Weak<dyn Turns>>>,
     next_shared: Cell<u64>,
     now_ms: Cell<u64>,
+    /// No deadline is before this time. It may be earlier than all of them: a deadline that is put off leaves it as it
+    /// is, so that this costs a request one comparison.
+    due_ms: Cell<u64>,
     pub(super) input: RefCell<Box<[u8]>>,
     /// What waits for the loop's ring.
     pub(super) submissions: Submissions,
@@ -129,6 +134,7 @@ impl Links {
             shared: RefCell::default(),
             next_shared: Cell::new(0),
             now_ms: Cell::new(crate::io::clock::now_ms()),
+            due_ms: Cell::new(u64::MAX),
             input: RefCell::new(input),
             submissions: Submissions::default(),
             spare: RefCell::default(),
@@ -161,6 +167,7 @@ impl Links {
             ring: OnRing::new(),
         });
         let token = self.slots.borrow_mut().insert(Rc::clone(&shared));
+        self.look_at(deadline_ms);
         Waiting { token, shared, links: Rc::clone(self) }
     }
 
@@ -251,10 +258,34 @@ impl Links {
     /// Tells the time, and has requests go on whose time is over.
     pub(crate) fn sweep(&self, now_ms: u64) {
         self.now_ms.set(now_ms);
-        let slots = self.slots.borrow();
-        let due = slots.all.iter().filter_map(|slot| slot.link.as_ref());
-        let due = due.filter(|shared| shared.deadline_ms.get() <= now_ms).filter_map(|shared| shared.user.get());
-        self.ready.borrow_mut().extend(due);
+        let (mut due_ms, slots, mut ready) = (u64::MAX, self.slots.borrow(), self.ready.borrow_mut());
+        for shared in slots.all.iter().filter_map(|slot| slot.link.as_ref()) {
+            match shared.user.get() {
+                Some(user) if shared.deadline_ms.get() <= now_ms => ready.push(user),
+                Some(_) => due_ms = due_ms.min(shared.deadline_ms.get()),
+                None => {}
+            }
+        }
+        self.due_ms.set(due_ms);
+    }
+
+    /// Has the loop look at deadlines at this time, or earlier.
+    pub(crate) fn look_at(&self, deadline_ms: u64) {
+        if deadline_ms < self.due_ms.get() {
+            self.due_ms.set(deadline_ms);
+        }
+    }
+
+    /// Whether a deadline may be over.
+    pub(crate) fn is_due(&self, now_ms: u64) -> bool {
+        self.due_ms.get() <= now_ms
+    }
+
+    /// Milliseconds until a deadline may be over, of which some that follow each other closely are looked at together;
+    /// none without any.
+    pub(crate) fn due_in_ms(&self, now_ms: u64) -> Option<u64> {
+        let due_ms = self.due_ms.get();
+        (due_ms < u64::MAX).then(|| due_ms.saturating_sub(now_ms).max(TOGETHER_MS))
     }
 
     /// Tells the time.
@@ -549,6 +580,7 @@ impl Waiting {
     /// Says until when it is waited.
     pub(crate) fn set_deadline(&self, deadline_ms: u64) {
         self.shared.deadline_ms.set(deadline_ms);
+        self.links.look_at(deadline_ms);
     }
 
     /// Whether it may be waited without end.

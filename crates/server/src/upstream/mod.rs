@@ -27,6 +27,7 @@ mod probe;
 mod probing;
 mod protocol;
 mod proxy_header;
+mod queueing;
 pub(crate) mod retry;
 mod ring_links;
 mod ring_state;
@@ -38,5 +39,6 @@ mod shared;
 mod trouble;
 pub(crate) mod trust;
 pub(crate) mod uwsgi;
+pub(crate) mod varied;
 
 pub(crate) use probe::PROBES_MAX;

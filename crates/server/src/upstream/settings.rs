@@ -169,12 +169,28 @@ pub(crate) struct PoolBounds {
     pub(crate) connections_max: usize,
     /// Requests of the whole upstream that wait; more get 503.
     pub(crate) queue_max: usize,
+    /// So long a request may have to wait for its turn; one that would have to wait for longer is refused at once. None
+    /// bounds that.
+    pub(crate) queue_wait: Option<Duration>,
     pub(crate) limit: LimitBy,
+}
+
+impl PoolBounds {
+    /// `queue_wait` in nanoseconds; the most there is if it is none.
+    pub(crate) fn wait_max_ns(&self) -> u64 {
+        self.queue_wait.map_or(u64::MAX, |wait| u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX))
+    }
 }
 
 impl Default for PoolBounds {
     fn default() -> Self {
-        Self { idle_max: 64, connections_max: 1024, queue_max: 1024, limit: LimitBy::Rule }
+        Self {
+            idle_max: 64,
+            connections_max: 1024,
+            queue_max: 1024,
+            queue_wait: Some(Duration::from_millis(500)),
+            limit: LimitBy::Rule,
+        }
     }
 }
 

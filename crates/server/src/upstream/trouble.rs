@@ -51,6 +51,9 @@ pub(crate) enum Trouble {
     /// The request waited in the queue for too long.
     #[error("the request waited too long for a place")]
     QueueLate,
+    /// Those before it would keep the request waiting for longer than `queue_wait`.
+    #[error("requests wait for longer than `queue_wait`, so that this one is refused at once")]
+    Shed,
 }
 
 /// Whether this server lacks descriptors, memory or ports, and the upstream is well.
@@ -64,7 +67,7 @@ impl Trouble {
     pub(crate) fn is_of_server(&self) -> bool {
         match self {
             Self::Connect(error) => !is_own_lack(error),
-            Self::NoLength | Self::Unsendable(_) | Self::NoTunnels | Self::Full | Self::QueueLate => false,
+            Self::NoLength | Self::Unsendable(_) | Self::NoTunnels | Self::Full | Self::QueueLate | Self::Shed => false,
             _ => true,
         }
     }
@@ -73,7 +76,7 @@ impl Trouble {
     pub(crate) fn status(&self) -> u16 {
         match self {
             Self::ConnectLate | Self::SendLate | Self::HeadLate | Self::BodyLate => 504,
-            Self::Full | Self::QueueLate => 503,
+            Self::Full | Self::QueueLate | Self::Shed => 503,
             Self::NoLength => 411,
             Self::NoTunnels => 501,
             Self::Answered(status) => *status,

@@ -2,6 +2,7 @@
 
 use crate::counters::Counts;
 use crate::counters::census::Census;
+use crate::policy::throttle::{Throttle, Throttles};
 use serde::Serialize;
 
 #[derive(Debug, Serialize)]
@@ -27,6 +28,8 @@ pub(super) struct Adaptation {
     pub(super) throttle_queued: u64,
     pub(super) throttle_refused: u64,
     pub(super) throttle_gone: u64,
+    /// The bounds, one by one.
+    pub(super) throttles: Vec<ThrottleNow>,
     /// What caches keep by order, of all loops.
     pub(super) pinned_bytes: u64,
     pub(super) pinned_entries: u64,
@@ -37,15 +40,34 @@ pub(super) struct Adaptation {
     pub(super) loops_serving: u64,
 }
 
+/// A bound as it is now.
+#[derive(Debug, Serialize)]
+pub(super) struct ThrottleNow {
+    /// The pattern of its paths.
+    path: String,
+    /// What it allows.
+    allows: String,
+    running: u64,
+    waiting: u64,
+}
+
+impl ThrottleNow {
+    fn of(throttle: &Throttle) -> Self {
+        let (running, waiting) = throttle.now();
+        Self { path: throttle.glob().to_owned(), allows: throttle.said(), running, waiting }
+    }
+}
+
 impl Adaptation {
-    /// `priors` and `throttled` are what there is of either, in the order of the fields.
+    /// `priors` are what there is of them, in the order of the fields.
     pub(super) fn of(
         counts: &Counts,
         census: &Census,
         (priors, priors_evicted): (u64, u64),
-        (throttle_running, throttle_waiting): (u64, u64),
+        throttles: &[Throttle],
         loops_reserve: usize,
     ) -> Self {
+        let (throttle_running, throttle_waiting) = Throttles::fill(throttles);
         Self {
             asked: counts.advised,
             refused: counts.advice_refused,
@@ -64,6 +86,7 @@ impl Adaptation {
             throttle_queued: counts.throttle_queued,
             throttle_refused: counts.throttle_refused,
             throttle_gone: counts.throttle_gone,
+            throttles: throttles.iter().map(ThrottleNow::of).collect(),
             pinned_bytes: census.pinned_bytes,
             pinned_entries: census.pinned_entries,
             warmed: counts.warmed,

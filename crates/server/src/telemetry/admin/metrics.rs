@@ -298,7 +298,7 @@ fn upstreams(out: &mut Families, status: &Status) {
         return;
     }
     type Of = fn(&UpstreamReading) -> u64;
-    let families: [(&str, Kind, &str, Of); 9] = [
+    let families: [(&str, Kind, &str, Of); 15] = [
         ("requests_total", Counter, "Requests to each upstream.", |of| of.requests),
         ("failed_total", Counter, "Attempts to have an upstream answer that failed.", |of| of.failed),
         ("retries_total", Counter, "Requests that were sent to another server of their upstream.", |of| of.tried_again),
@@ -308,6 +308,12 @@ fn upstreams(out: &mut Families, status: &Status) {
         ("requests_waiting", Gauge, "Requests that wait for a place at an upstream.", |of| of.waiting.into()),
         ("connections", Gauge, "Open connections with each upstream, idle ones included.", |of| of.connections.into()),
         ("servers_out", Gauge, "Servers of an upstream that are not asked.", |of| of.servers_out.into()),
+        ("places", Gauge, "Requests that may be under way to each upstream.", |of| of.places.into()),
+        ("shed_total", Counter, "Requests that were refused at once, as they would have waited too long.", |of| of.shed),
+        ("queued_total", Counter, "Requests that had to wait for a place.", |of| of.queued),
+        ("queue_left_total", Counter, "Requests whose clients left while they waited.", |of| of.left),
+        ("queue_wait_nanoseconds_total", Counter, "Time that requests waited for a place.", |of| of.waited_ns),
+        ("service_nanoseconds_total", Counter, "Time that requests held their places.", |of| of.served_ns),
     ];
     for (name, kind, help, of) in families {
         let name = format!("weir_upstream_{name}");

@@ -14,7 +14,6 @@ use crate::counters::upstream_counts::UpstreamReading;
 use crate::counters::{Counters, Counts};
 use crate::io::open::Open;
 use crate::policy::link_prior::Priors;
-use crate::policy::throttle::Throttles;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -331,7 +330,7 @@ impl View {
                 &counts,
                 &census,
                 self.priors.fill(),
-                Throttles::fill(&self.reloads.throttles()),
+                &self.reloads.throttles(),
                 self.loops_reserve,
             ),
             has_rules: self.teller.is_some(),

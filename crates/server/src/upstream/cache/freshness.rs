@@ -277,6 +277,17 @@ impl Freshness {
         if is_taken && self.stale == StaleUse::Allowed { Reuse::Stale } else { Reuse::Validated }
     }
 
+    /// Whether it may answer a request although it is stale, as a rule of the operator allows so many seconds. What the
+    /// upstream prohibits no rule allows (RFC 9111 section 4.2.4).
+    pub(crate) fn serves_by_rule(&self, request: &Control, stale_max_s: u64, now: Now) -> bool {
+        let left_s = self.left_s(now);
+        self.validation != Validation::Always
+            && self.stale != StaleUse::Prohibited
+            && !request.flags.has(Flags::NO_CACHE)
+            && left_s <= 0
+            && left_s.unsigned_abs() <= stale_max_s
+    }
+
     /// Whether it may answer a request although it is stale, as the upstream fails (RFC 5861 section 4).
     pub(crate) fn serves_on_error(&self, request: &Control, now: Now) -> bool {
         let left_s = self.left_s(now);

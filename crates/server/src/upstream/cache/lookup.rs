@@ -72,6 +72,8 @@ pub(crate) struct Front {
     selecting: Vec<u8>,
     /// Requests that fresh responses have answered on this loop, which alone writes it.
     hits: Arc<AtomicU64>,
+    /// For how long the response to the next request may be stale, in seconds, as a rule allows.
+    stale_max_s: u64,
 }
 
 /// What a request says to the cache.
@@ -179,12 +181,17 @@ impl Front {
     pub(crate) fn new(cache: Arc<Cache>) -> Self {
         let known = HashMap::default();
         let hits = cache.add_loop();
-        Self { cache, known, key: Vec::new(), selecting: Vec::new(), hits }
+        Self { cache, known, key: Vec::new(), selecting: Vec::new(), hits, stale_max_s: 0 }
     }
 
     /// Whether it is of this cache, so that a reload leaves it as it is.
     pub(crate) fn is_of(&self, cache: &Arc<Cache>) -> bool {
         Arc::ptr_eq(&self.cache, cache)
+    }
+
+    /// Allows the answer to the next request to be stale by so many seconds.
+    pub(crate) fn allow_stale(&mut self, stale_max_s: u64) {
+        self.stale_max_s = stale_max_s;
     }
 
     fn count_hit(&self) {
@@ -206,8 +213,10 @@ impl Front {
         key::write(&mut self.key, head.is_secure, host, head.request.target, &self.cache.rules.query);
         let hash = self.cache.hash(&self.key);
         let Found::Selected(stored) = self.find(hash, head) else { return None };
-        let is_fresh = stored.freshness.reuse(&asked.control.control, now) == Reuse::Fresh;
-        if !is_fresh || stored.status != 200 || !matches!(stored.body, Body::Memory(_)) {
+        let control = &asked.control.control;
+        let is_allowed = stored.freshness.reuse(control, now) == Reuse::Fresh
+            || self.stale_max_s > 0 && stored.freshness.serves_by_rule(control, self.stale_max_s, now);
+        if !is_allowed || stored.status != 200 || !matches!(stored.body, Body::Memory(_)) {
             return None;
         }
         stored.life.add_use();
@@ -257,7 +266,11 @@ impl Front {
             // Nothing says that this is meant for users that are known (section 3.5); the origin knows.
             return self.fetch(head, asked, (hash, Why::Request, Forwarding::AsIs), None, now);
         }
-        let reuse = stored.freshness.reuse(&asked.control.control, now);
+        let control = &asked.control.control;
+        let mut reuse = stored.freshness.reuse(control, now);
+        if self.stale_max_s > 0 && stored.freshness.serves_by_rule(control, self.stale_max_s, now) {
+            reuse = Reuse::Stale;
+        }
         if reuse == Reuse::Validated {
             return self.validate(head, asked, stored, wake, now);
         }
