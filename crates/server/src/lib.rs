@@ -112,6 +112,7 @@ pub use config::options::Options;
 pub use config::{
     ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, parse_configuration, read_configuration,
 };
+pub use counters::php_watch::{PhpPoolStatus, PhpWatch, StuckWorker};
 pub use counters::waits::Waits;
 pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
@@ -143,4 +144,5 @@ pub use telemetry::access_log::format::FormatError as LogFormatError;
 pub use telemetry::access_log::settings::{AccessLog, LogFormat, LogTarget, OwnFormat, Rotation};
 pub use telemetry::admin::{Admin, AdminError, AdminToken, Teller};
 pub use telemetry::arm_rules::{ArmRules, ArmRulesError};
+pub use upstream::php_pool::PhpPool;
 pub use weir_diagnostic::Mistake;

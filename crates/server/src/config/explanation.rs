@@ -15,6 +15,7 @@ use crate::routing::explanation::RouteExplanation;
 use crate::site::Share;
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::links::Links;
+use crate::counters::php_watch::PhpWatch;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -93,7 +94,7 @@ pub fn explain_route(options: &Options, question: &RouteQuestion) -> Result<Rout
     };
     let waker = Arc::new(Waker::new()?);
     // No server is asked, so none of their names is looked up.
-    let links = Links::new(Rc::new(Epoll::new()?), UpstreamContext::new(&[], |_| {})?);
+    let links = Links::new(Rc::new(Epoll::new()?), UpstreamContext::new(&[], |_| {}, PhpWatch::default())?);
     let (bounds, word) = (options.site_bounds(), &options.site_word);
     let mut hosts = Hosts::new(Arc::clone(&rules.0), waker, &bounds, word, (share, links))?;
     let mut clock = Clock::new();

@@ -5,7 +5,7 @@ use super::routes::RoutePlace;
 use super::said::{REDIRECTS, STATUSES, is_path, listed};
 use super::table::{Table, Value};
 use super::upstream::{self, Around, Mount};
-use super::{acme, cache, header, networks, routes, site, users};
+use super::{acme, cache, header, networks, php, routes, site, users};
 use crate::config::options::Options;
 use crate::config::plain_file::read_file;
 use crate::files::root::place::Place as RootPlace;
@@ -58,7 +58,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
     let name = names(table, number, rules);
     let mut said = read_said(table);
     places.push(Place::of(table, number, None));
-    let kind = site::read_root(table, options.site_kind(), options.sandbox);
+    let kind = php::kind(table, site::read_root(table, options.site_kind(), options.sandbox));
     let site = table.get("root").and_then(|value| open_site(&value, kind.clone(), rules));
     if let (Some(root), Some(_)) = (table.get("root"), &said.action) {
         root.wrong("a redirect or status leaves nothing to serve from `root`", "keep one of them");
@@ -69,7 +69,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
     said.cache = cache::read(table, rules);
     said.action = said.action.or(site.map(|site| Action::Files { site, mount_bytes: 0 }));
     let paths = table.get("path").map(|value| value.tables("[[host.path]]")).unwrap_or_default();
-    let (routes, route_fields) = routes::read(table, number, &kind, options, (rules, route_places));
+    let (mut routes, mut route_fields) = routes::read(table, number, &kind, options, (rules, route_places));
     let has_none = table.get("root").is_none() && !upstream::is_in(table);
     if has_none && said.action.is_none() && paths.is_empty() && routes.is_empty() {
         table.wrong(
@@ -88,14 +88,19 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
     }
     let mut read: Vec<(Pattern, Said)> = Vec::new();
     let mut labels = Vec::new();
+    let mut scripts = php::Scripts::of_host(table, &said, &around, rules);
+    scripts.put((&mut read, &mut labels));
     for path in paths.iter().take(PATHS_MAX) {
         takes_back_nothing(path, Some(&said), &read);
         if let Some((pattern, own)) = read_path(path, &kind, &around, rules) {
             places.push(Place::of(path, number, Some(read.len())));
             labels.push((label(path), path.line()));
+            scripts.of_path(path, &own, &around, rules);
             read.push((pattern, own));
+            scripts.put((&mut read, &mut labels));
         }
     }
+    scripts.finish(table, &read, (&mut routes, &mut route_fields));
     takes_back_nothing(table, None, &[]);
     let paths = read;
     table.finish();
@@ -201,7 +206,8 @@ fn read_path(
     };
     said.action = with_upstream(table, said.action, &Around { mount, ..*of_all }, rules);
     said.cache = cache::read(table, rules);
-    let kind = site::read_root(table, of_host.clone(), of_all.options.sandbox);
+    let kind = php::kind(table, site::read_root(table, of_host.clone(), of_all.options.sandbox));
+    said.is_internal = table.get("internal").and_then(|value| value.boolean());
     match table.get("root") {
         Some(value) if prefix_bytes.is_none() && pattern.is_some() => {
             value.wrong(

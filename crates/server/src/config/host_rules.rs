@@ -4,6 +4,9 @@ use crate::exchange::application::{Application, ApplicationHandle};
 use crate::http::pattern::Pattern;
 use crate::routing::rules::{PATHS_MAX, Rules};
 use crate::routing::settings::{Action, Said};
+use crate::upstream::php_pool::PhpPool;
+use crate::upstream::settings::{Place, UpstreamRules};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The hosts of a configuration, ready to be served.
@@ -14,6 +17,27 @@ impl HostRules {
     /// The names of the hosts, each by its first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.hosts.iter().map(|host| &*host.name)
+    }
+
+    /// The pools of PHP that they want, each once.
+    pub(crate) fn php_pools(&self) -> Vec<PhpPool> {
+        let mut pools: Vec<PhpPool> = Vec::new();
+        for pool in self.0.upstreams.iter().filter_map(|upstream| upstream.rules.php.as_ref()) {
+            if !pools.contains(pool) {
+                pools.push(pool.clone());
+            }
+        }
+        pools
+    }
+
+    /// Says where the sockets of these pools are.
+    pub(crate) fn place_php(&mut self, folder: &Path) {
+        // Rules that were just read are in no other hands.
+        let Some(rules) = Arc::get_mut(&mut self.0) else { return };
+        for common in rules.upstreams.iter_mut().filter_map(Arc::get_mut) {
+            let UpstreamRules { php: Some(pool), servers, .. } = &mut common.rules else { continue };
+            servers.iter_mut().for_each(|server| server.place = Place::Unix(pool.socket(folder)));
+        }
     }
 
     /// Takes over the state of upstreams that are as before: requests under way, queues, health and counts.

@@ -12,6 +12,7 @@ mod host;
 mod host_rules;
 mod led;
 mod networks;
+mod php;
 pub(crate) mod options;
 mod plain_file;
 mod policy;

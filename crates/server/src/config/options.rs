@@ -14,8 +14,10 @@ use crate::site::settings::{SiteBounds, SiteKind, SiteWord};
 use crate::telemetry::access_log::settings::AccessLog;
 use crate::telemetry::admin::{Admin, Teller};
 use crate::telemetry::arm_rules::ArmRules;
+use crate::upstream::php_pool::PhpPool;
+use crate::counters::php_watch::PhpWatch;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_diagnostic::Mistake;
 
@@ -101,6 +103,8 @@ pub struct Options {
     pub obtain: Option<ObtainOptions>,
     /// Answers to the challenges of an authority (ACME). Default: none.
     pub challenges: Challenges,
+    /// What is known of our own PHP; the program that runs it tells it. Default: nothing.
+    pub php: PhpWatch,
     /// Addresses that speak in the clear although there are certificates. Default: none.
     pub listen_clear: Vec<ListenAddr>,
     /// Those of `listen` and `listen_clear` where each connection begins with a header of the PROXY protocol. Default:
@@ -132,6 +136,18 @@ impl Options {
         names.sort();
         names.dedup();
         names
+    }
+
+    /// The pools of PHP that hosts and paths want, each once.
+    pub fn php_pools(&self) -> Vec<PhpPool> {
+        self.hosts.as_ref().map(HostRules::php_pools).unwrap_or_default()
+    }
+
+    /// Says in which directory the sockets of these pools are; before a server has the options.
+    pub fn place_php(&mut self, folder: &Path) {
+        if let Some(hosts) = &mut self.hosts {
+            hosts.place_php(folder);
+        }
     }
 
     /// Has this count more than what was said of `root`, and than what each site of a configuration says.
@@ -220,6 +236,7 @@ impl Options {
             certificates: Vec::new(),
             obtain: None,
             challenges: Challenges::default(),
+            php: PhpWatch::default(),
             listen_clear: Vec::new(),
             proxy_protocol: Vec::new(),
             listen_quic: Vec::new(),

@@ -16,7 +16,7 @@ use crate::upstream::settings::{
 use crate::upstream::trust::Trust;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ impl Mount<'_> {
 
 /// Whether a table has an upstream, be it with mistakes.
 pub(super) fn is_in(table: &Table<'_, '_>) -> bool {
-    KEYS.iter().any(|(key, _)| table.get(key).is_some())
+    KEYS.iter().any(|(key, _)| table.get(key).is_some()) || table.get("php").is_some_and(|value| !value.is_false())
 }
 
 /// The upstream of a table, by its number among the rules.
@@ -86,16 +86,25 @@ pub(super) fn read<'r, 't>(
         value.wrong(format!("`{other}` and `{key}` do not go together"), "keep one of them, or give each its own path");
     }
     let (read, trust) = one(key, speaks, &value, around)?;
+    let number = enter(&value, (read, trust), rules)?;
+    Some((value, number))
+}
+
+/// The number of an upstream among the rules; equal ones are one.
+pub(super) fn enter(
+    value: &Value<'_, '_>,
+    (read, trust): (UpstreamRules, Option<Trust>),
+    rules: &mut Rules,
+) -> Option<usize> {
     let known = rules.upstreams.iter().position(|known| known.rules == read);
     if known.is_none() && rules.upstreams.len() == UPSTREAMS_MAX {
         value.wrong("there are too many upstreams", format!("at most {UPSTREAMS_MAX} different ones are possible"));
         return None;
     }
-    let number = known.unwrap_or_else(|| {
+    Some(known.unwrap_or_else(|| {
         rules.upstreams.push(Arc::new(Common::new(read, trust)));
         rules.upstreams.len() - 1
-    });
-    Some((value, number))
+    }))
 }
 
 fn one(key: &str, speaks: Speaks, value: &Value<'_, '_>, around: &Around<'_>) -> Option<(UpstreamRules, Option<Trust>)> {
@@ -128,6 +137,9 @@ fn one(key: &str, speaks: Speaks, value: &Value<'_, '_>, around: &Around<'_>) ->
         path: PathRule::Unchanged,
         gateway: None,
         resolve_every: RESOLVE_EVERY,
+        accel: false,
+        send_from: Vec::new(),
+        php: None,
     };
     let mut path = path;
     if let Some(table) = &table {
@@ -342,6 +354,24 @@ fn read_common(table: &Table<'_, '_>, rules: &mut UpstreamRules) {
     if let Some(value) = table.get("health") {
         read_health(&value, &mut rules.health);
     }
+    (rules.accel, rules.send_from) = handover(table, false);
+}
+
+/// Whether an upstream may hand requests over, and files of which directories.
+pub(super) fn handover(table: &Table<'_, '_>, otherwise: bool) -> (bool, Vec<PathBuf>) {
+    let accel = table.get("accel").and_then(|value| value.boolean()).unwrap_or(otherwise);
+    let mut send_from = Vec::new();
+    for item in table.get("send_from").map(|value| value.strings()).unwrap_or_default().iter().take(LIST_MAX) {
+        let path = item.in_folder(item.text().as_ref());
+        if !path.is_dir() {
+            item.wrong(format!("{} is no directory", path.display()), "give one with files that may be sent");
+        }
+        send_from.push(path);
+    }
+    if let Some(value) = table.get("send_from").filter(|_| !accel) {
+        value.wrong("`send_from` means nothing where nothing is handed over", "add accel = true, or leave it away");
+    }
+    (accel, send_from)
 }
 
 /// `balance`, without its mistakes.
@@ -547,6 +577,7 @@ fn gateway(value: &Value<'_, '_>, table: Option<&Table<'_, '_>>, speaks: Speaks,
     if let Some(table) = get("params").and_then(|value| value.table("params")) {
         gateway.params = params(&table);
     }
+    gateway.passes_authorization = get("authorization").and_then(|value| value.boolean()).unwrap_or(false);
     if !gateway.endings.is_empty() && gateway.root.is_none() {
         value.wrong(
             "it does not say where the scripts lie",
@@ -556,7 +587,7 @@ fn gateway(value: &Value<'_, '_>, table: Option<&Table<'_, '_>>, speaks: Speaks,
     gateway
 }
 
-fn params(table: &Table<'_, '_>) -> Vec<(String, String)> {
+pub(super) fn params(table: &Table<'_, '_>) -> Vec<(String, String)> {
     let entries = table.entries();
     if entries.len() > LIST_MAX {
         table.wrong(format!("there are {} parameters", entries.len()), format!("at most {LIST_MAX} are possible"));

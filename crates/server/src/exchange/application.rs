@@ -7,6 +7,7 @@ use crate::http::framing::Framing;
 use crate::http::request::Request;
 use std::fmt;
 use std::net::IpAddr;
+use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -132,6 +133,10 @@ pub struct RequestHead<'r> {
     /// The address at the other end of the socket: a proxy's, where one is trusted.
     pub(crate) peer: IpAddr,
     pub(crate) is_secure: bool,
+    /// The socket of the connection, if it is of TCP or of the Unix domain.
+    pub(crate) socket: Option<RawFd>,
+    /// The user whose password was checked, if one was.
+    pub(crate) user: Option<&'r str>,
 }
 
 impl<'r> RequestHead<'r> {

@@ -23,7 +23,8 @@ pub(crate) fn begin(
     let manner = Manner { minor: request.minor, persistence: Persistence::Stays, patience_ms };
     let mut seen = *peer;
     state.router.see(request, &mut seen);
-    let head = RequestHead { request, client: seen.client, peer: peer.client, is_secure: seen.is_secure };
+    let (client, is_secure) = (seen.client, seen.is_secure);
+    let head = RequestHead { request, client, peer: peer.client, is_secure, socket: peer.socket, user: None };
     if let Some(streamed) = exchange.streamed() {
         early.into_iter().for_each(|early| streamed.body.take_over(*early));
         if is_received {

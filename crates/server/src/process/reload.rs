@@ -77,6 +77,7 @@ impl Reloader {
         options.reserve_loops = before.reserve_loops;
         options.adviser.clone_from(&before.adviser);
         options.challenges = before.challenges.clone();
+        options.php = before.php.clone();
         options.throttles = Throttle::succeed(&before.throttles, options.throttles);
         options.cache_bytes_max = before.cache_bytes_max;
         if let (Some(before), Some(now)) = (&before.hosts, &mut options.hosts) {

@@ -172,6 +172,9 @@ impl Hosts {
         counted: &[Arc<Rate>],
         Asker { client, clock, counters, .. }: &Asker<'_>,
     ) -> Option<Refusal> {
+        if settings.is_internal {
+            return Some((404, String::new()));
+        }
         if !settings.allows(*client) {
             return Some((403, String::new()));
         }
@@ -285,7 +288,7 @@ impl Hosts {
                 _ => None,
             })
         } else {
-            Some((403, String::new()))
+            Some((if settings.is_internal { 404 } else { 403 }, String::new()))
         };
         Some((settings, refusal?))
     }

@@ -11,6 +11,7 @@ pub(crate) mod fields;
 mod governed;
 pub(crate) mod host_names;
 mod hosts;
+mod inside;
 mod judge;
 mod known_user;
 mod mount;

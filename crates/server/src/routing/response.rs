@@ -2,6 +2,7 @@
 
 use super::asker::Asker;
 use super::governed::{Allowed, Governed};
+use super::inside::InsideHost;
 use super::routed::{Ending, Routed};
 use super::routes::mapping::Mapped;
 use super::routes::route::Route;
@@ -28,6 +29,7 @@ use crate::site::{self, Part, Site};
 use crate::upstream::cached::Cached;
 use crate::upstream::cached_hit;
 use crate::upstream::varied::Varied;
+use crate::upstream::handover::Inside;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -301,12 +303,14 @@ impl Hosts {
         let is_chosen = allowed.variant.is_some();
         if let Some(front) = front.filter(|_| !is_chosen) {
             let Asker { request, client, clock, .. } = *asker;
-            let head = RequestHead { request, client, peer: client, is_secure };
+            let head = RequestHead { request, client, peer: client, is_secure, socket: None, user: None };
             if cached_hit::answer(&mut front.borrow_mut(), (&head, allowed.stale_max_s), clock, persistence, out) {
                 return None;
             }
         }
-        let inner = self.upstreams[number].entrance(found, is_other);
+        let (rules, host, client) = (Arc::clone(&self.rules), asker.host, asker.client);
+        let inside = move || -> Rc<dyn Inside> { Rc::new(InsideHost { rules, host, client }) };
+        let inner = self.upstreams[number].entrance(found, is_other, inside);
         let inner: Rc<dyn Begin> = match front.map(Rc::clone) {
             Some(front) => {
                 let (background, links) = (Rc::clone(&self.background), Rc::clone(&self.links));

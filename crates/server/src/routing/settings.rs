@@ -43,6 +43,8 @@ pub(crate) struct Said {
     pub(crate) rate: Option<Option<Arc<Rate>>>,
     /// Where responses of upstreams are kept: an index into [`super::rules::Rules::caches`]. None within = nowhere.
     pub(crate) cache: Option<Option<usize>>,
+    /// Whether no client may ask for the path.
+    pub(crate) is_internal: Option<bool>,
 }
 
 impl Said {
@@ -95,6 +97,8 @@ pub(crate) struct Settings {
     pub(crate) rates: Vec<Arc<Rate>>,
     /// Where responses of upstreams are kept.
     pub(crate) cache: Option<usize>,
+    /// No client may ask for it; an upstream can hand a request over to it.
+    pub(crate) is_internal: bool,
 }
 
 impl Settings {
@@ -110,6 +114,7 @@ impl Settings {
             auth: None,
             rates: Vec::new(),
             cache: None,
+            is_internal: false,
         };
         let tables: Vec<&Said> = tables.collect();
         for said in &tables {
@@ -119,6 +124,7 @@ impl Settings {
             }
             settings.auth = said.auth.clone().unwrap_or(settings.auth);
             settings.cache = said.cache.unwrap_or(settings.cache);
+            settings.is_internal = said.is_internal.unwrap_or(settings.is_internal);
             if let Some(rate) = &said.rate {
                 settings.rates = rate.iter().cloned().collect();
             }
@@ -136,6 +142,7 @@ impl Settings {
     pub(crate) fn of_file(path: &Self, file: &Self, both: Self) -> Self {
         let mut settings = both;
         settings.action = file.action.clone();
+        settings.is_internal = path.is_internal || file.is_internal;
         settings.access = path.access.clone();
         settings.access.extend(file.access.iter().filter(|own| !is_among(own, &path.access)).cloned());
         settings.rates = path.rates.clone();
@@ -156,6 +163,11 @@ impl Settings {
 
     /// Whether a client may come.
     pub(crate) fn allows(&self, client: IpAddr) -> bool {
+        !self.is_internal && self.lets(client)
+    }
+
+    /// Whether its networks may come; a path within the server is closed to them beside that.
+    pub(crate) fn lets(&self, client: IpAddr) -> bool {
         self.access.iter().all(|access| access.allows(client))
     }
 

@@ -2,6 +2,7 @@
 
 use super::address::{Resolved, Resolver};
 use super::common::Common;
+use crate::counters::php_watch::PhpWatch;
 use super::settings::Place;
 use crate::telemetry::notices::Notices;
 use std::io;
@@ -21,13 +22,15 @@ pub(crate) struct UpstreamContext {
     pub(super) resolver: Option<Resolver>,
     /// Names that upstreams had at the start, so that their addresses are known before the first request.
     _names: Vec<Arc<Resolved>>,
+    /// Requests of our own PHP.
+    pub(crate) php: PhpWatch,
 }
 
 impl UpstreamContext {
     /// # Errors
     ///
     /// The thread that looks names up cannot be started.
-    pub(crate) fn new(upstreams: &[Arc<Common>], notice: fn(&str)) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(upstreams: &[Arc<Common>], notice: fn(&str), php: PhpWatch) -> io::Result<Arc<Self>> {
         let has_names = upstreams.iter().any(|upstream| upstream.has_names());
         let resolver = has_names.then(|| Resolver::start(notice)).transpose()?;
         let mut names = Vec::new();
@@ -42,6 +45,6 @@ impl UpstreamContext {
             }
             resolver.wait_first(FIRST_LOOK_UP);
         }
-        Ok(Arc::new(Self { notices: Arc::default(), resolver, _names: names }))
+        Ok(Arc::new(Self { notices: Arc::default(), resolver, _names: names, php }))
     }
 }

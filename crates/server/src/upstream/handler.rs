@@ -4,10 +4,12 @@
 use super::attempt::Attempt;
 use super::balance::Key;
 use super::common::Common;
+use super::endpoints::Endpoints;
 use super::gate::{Entry, GateBounds, Permit, Ticket};
 use super::group::{Opening, Upstream};
+use super::handover::{self, FileBody, Given, Handing, Inside};
 use super::links::{Link, RECEIVED_BYTES_MAX, Waiting};
-use super::message::{BodyFraming, Garbled, Outgoing, Said};
+use super::message::{BodyFraming, Garbled, Instead, Outgoing, Said};
 use super::owned_head::OwnedHead;
 use super::protocol::{Known, Protocol, Rendered, Unsendable};
 use super::proxy_header;
@@ -16,6 +18,7 @@ use super::secure::Offer;
 use super::settings::Speaks;
 use super::shared::{Shared, SharedStream};
 use super::trouble::Trouble;
+use crate::counters::php_watch::{Underway, id_text};
 use crate::counters::upstream_counts::UpstreamCounts;
 use crate::exchange::application::{Aborted, Caller, Handler, RequestHead, Wake};
 use crate::exchange::reply::Reply;
@@ -65,6 +68,12 @@ pub(crate) struct Relay {
     header: Box<[u8]>,
     /// Of a request whose body comes first.
     wake: Option<Wake>,
+    /// A request of a script of our own PHP.
+    underway: Option<Underway>,
+    /// A request that may be handed over.
+    handing: Option<Box<Handing>>,
+    /// What answers in place of the upstream, once that has ended its response.
+    instead: Option<Instead>,
 }
 
 /// A request that no upstream is asked.
@@ -151,6 +160,8 @@ enum Stage {
     Joining { shared: Rc<Shared>, waiting: Waiting, server: usize },
     /// It is on a connection of HTTP/2, since this time in the loop's milliseconds.
     OnStream { stream: SharedStream, waiting: Waiting, since_ms: u64 },
+    /// A file answers in its place.
+    Giving(Box<FileBody>),
     /// It is over.
     Over,
 }
@@ -171,10 +182,15 @@ impl Relay {
         upstream: Rc<Upstream>,
         (head, target): (&RequestHead<'_>, &str),
         caller: &Caller<'_>,
-        is_whole: bool,
+        (is_whole, inside): (bool, Option<Rc<dyn Inside>>),
     ) -> Box<dyn Handler> {
         let mut out = upstream.links.take_memory();
-        let outgoing = Outgoing { head: *head, target, client: head.client(), client_port: 0, local: None, user: None };
+        let is_gateway = upstream.common.gateway.is_some();
+        let Endpoints { client_port, local } = if is_gateway { Endpoints::of(head) } else { Endpoints::default() };
+        let watch = upstream.common.rules.php.as_ref().map(|_| &upstream.links.context.php);
+        let underway = watch.map(|watch| watch.begin(head.method(), head.target()));
+        let (client, user, request_id) = (head.client(), head.user, underway.as_ref().map(Underway::id));
+        let outgoing = Outgoing { head: *head, target, client, client_port, local, user, request_id };
         upstream.scripts.set_now(upstream.links.now_ms());
         let known = if is_whole { Known::Nothing } else { Known::Head };
         let Rendered { protocol, framing } = match Protocol::render(&outgoing, &upstream, known, &mut out) {
@@ -183,6 +199,8 @@ impl Relay {
         };
         let header = upstream.common.rules.proxy_header;
         let header = header.map(|version| proxy_header::header(version, Some(head.client())));
+        let kept = || OwnedHead::of(head, target).with_id(request_id);
+        let handing = inside.map(|inside| Box::new(Handing { inside, head: kept(), wake: caller.wake(), count: 0 }));
         let mut relay = Self {
             address: caller.address,
             stage: Stage::New,
@@ -205,11 +223,14 @@ impl Relay {
             again: 0,
             header: header.unwrap_or_default().into_boxed_slice(),
             wake: None,
+            underway,
+            handing,
+            instead: None,
             upstream,
         };
         if framing == BodyFraming::Unknown {
             // The body may come from any turn on, and the handler is called then.
-            (relay.stage, relay.wake) = (Stage::Holding(OwnedHead::of(head, target)), Some(caller.wake()));
+            (relay.stage, relay.wake) = (Stage::Holding(kept()), Some(caller.wake()));
         } else {
             relay.enter(|| caller.wake());
         }
@@ -337,7 +358,7 @@ impl Relay {
             Stage::There { mut link, server, is_kept } => match self.exchange(&mut link, body, reply) {
                 Ok(()) if self.answer == Answer::Whole => {
                     self.finish(link, server);
-                    Ok(false)
+                    self.hand_over(reply)
                 }
                 Ok(()) => {
                     self.stage = Stage::There { link, server, is_kept };
@@ -354,8 +375,56 @@ impl Relay {
                     Err(trouble)
                 }
             },
+            Stage::Giving(file) => self.give(file, reply),
             Stage::Over => Ok(false),
         }
+    }
+
+    /// Has what the upstream has named answer in its place; false where it has named nothing.
+    fn hand_over(&mut self, reply: &mut Reply) -> Result<bool, Trouble> {
+        let (Some(instead), Some(mut handing)) = (self.instead.take(), self.handing.take()) else { return Ok(false) };
+        let named = format!("{instead:?}");
+        match handing.answer(instead, &self.upstream.common, reply) {
+            Given::File(file) => self.stage = Stage::Giving(file),
+            Given::Script(target) => {
+                handing.head.get_in_place(&target);
+                self.ask_again(handing)?;
+            }
+            Given::Redirect(path) => {
+                reply.relay(302, [b"Location: ", path.as_slice(), b"\r\n"].concat(), Some(0));
+                reply.end_relayed();
+            }
+            Given::Refused(status) => {
+                let name = &self.upstream.common.rules.name;
+                self.upstream.links.context.notices.tell(format!("upstream {name} hands over to what is {status}: {named}"));
+                return Err(Trouble::Unsendable(status));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Asks the upstream for another script in place of the one that has handed the request over.
+    fn ask_again(&mut self, handing: Box<Handing>) -> Result<(), Trouble> {
+        let Self { upstream, out, .. } = &mut *self;
+        out.clear();
+        let render = |outgoing: &Outgoing<'_>| Protocol::render(outgoing, upstream, Known::Nothing, out);
+        let rendered = handing.head.with(render).unwrap_or(Err(Unsendable(400)));
+        let Rendered { protocol, framing } = rendered.map_err(|Unsendable(status)| Trouble::Unsendable(status))?;
+        (self.protocol, self.framing, self.request, self.answer) = (protocol, framing, Sent::Head, Answer::Awaited);
+        (self.sent, self.tried, self.tries, self.interims) = (0, 0, 1, 0);
+        (self.choice, self.is_idempotent) = (Choice::Any, true);
+        let wake = handing.wake.clone();
+        self.handing = Some(handing);
+        self.enter(|| wake);
+        Ok(())
+    }
+
+    /// Sends as much of a file as the client takes.
+    fn give(&mut self, mut file: Box<FileBody>, reply: &mut Reply) -> Result<bool, Trouble> {
+        if !file.give(reply).map_err(Trouble::Broken)? {
+            self.stage = Stage::Giving(file);
+        }
+        Ok(false)
     }
 
     /// Goes on with a request whose body has to be there before it is sent.
@@ -390,7 +459,8 @@ impl Relay {
     /// The response is whole: the connection is for other requests.
     fn finish(&mut self, link: Link, server: usize) {
         if let Some(status) = self.protocol.exit_status() {
-            tell_log(format!("a program ended with status {status}").as_bytes(), &self.upstream);
+            let id = self.underway.as_ref().map(Underway::id);
+            tell_log(format!("a program ended with status {status}").as_bytes(), &self.upstream, id);
         }
         let is_whole = self.is_sent() && self.outlet == Outlet::Open;
         if is_whole && self.protocol.keeps() && self.header.is_empty() && link.is_read_out() {
@@ -524,9 +594,10 @@ impl Relay {
             }
             let may_retry = self.retries_statuses();
             let is_extended = self.protocol.is_extended();
-            let Self { protocol, answer, interims, upstream, attempt, key, is_secure, .. } = &mut *self;
+            let id = self.underway.as_ref().map(Underway::id);
+            let Self { protocol, answer, interims, upstream, attempt, key, is_secure, instead, .. } = &mut *self;
             let by = (*key, *is_secure);
-            let to = Taking::new((answer, interims), reply, (upstream, attempt, by), (may_retry, is_extended));
+            let to = Taking::new((answer, interims, instead), reply, (upstream, attempt, by), (may_retry, is_extended, id));
             let taken = link.receive(room, |bytes| take(bytes, protocol, to));
             match taken
                 .map_err(|error| if *answer == Answer::Awaited { closed(error) } else { Trouble::Broken(error) })?
@@ -710,23 +781,28 @@ struct Taking<'t> {
     /// The status of a response that is not passed on.
     answered: Option<u16>,
     log: Vec<u8>,
+    /// What answers in its place.
+    instead: &'t mut Option<Instead>,
+    /// The number of the request, where it has one.
+    id: Option<u64>,
 }
 
 impl<'t> Taking<'t> {
     fn new(
-        (answer, interims): (&'t mut Answer, &'t mut u8),
+        (answer, interims, instead): (&'t mut Answer, &'t mut u8, &'t mut Option<Instead>),
         reply: &'t mut Reply,
         (upstream, attempt, by): (&'t Upstream, &'t mut Option<Attempt>, (Key, bool)),
-        (may_retry, is_extended): (bool, bool),
+        (may_retry, is_extended, id): (bool, bool, Option<u64>),
     ) -> Self {
         let (trouble, answered, log) = (None, None, Vec::new());
-        Self { answer, interims, reply, upstream, attempt, by, may_retry, is_extended, trouble, answered, log }
+        Self { answer, interims, reply, upstream, attempt, by, may_retry, is_extended, trouble, answered, log, instead, id }
     }
 
     /// Gives on a part of a response.
     #[inline]
     fn take(&mut self, said: Said<'_>) {
-        match said {
+        let accel = self.upstream.common.rules.accel;
+        match handover::seen(said, accel) {
             Said::Interim { status, fields } => {
                 *self.interims += 1;
                 if *self.interims > INTERIMS_MAX {
@@ -758,14 +834,16 @@ impl<'t> Taking<'t> {
                 *self.answer = Answer::Body;
             }
             Said::Body(_) | Said::Trailers(_) | Said::End if self.trouble.is_some() || self.answered.is_some() => {}
+            Said::Body(_) | Said::Trailers(_) if self.instead.is_some() => {}
             Said::Body(content) => {
                 let taken = self.reply.write(content);
                 debug_assert_eq!(taken, content.len(), "no more is received than there is room for");
             }
             Said::Trailers(lines) => self.reply.put_trailers(lines),
             Said::Log(text) => self.log.extend_from_slice(text),
+            Said::Instead(what) if accel => *self.instead = Some(what),
             Said::Instead(_) => {
-                self.trouble = Some(Garbled::Head("it hands the request over, which this server cannot do yet"));
+                self.trouble = Some(Garbled::Head("it hands the request over; accel = true would let it"));
             }
             Said::End => *self.answer = Answer::Whole,
         }
@@ -774,7 +852,7 @@ impl<'t> Taking<'t> {
     /// What there is to be told of what was given on; with `is_last` nothing more comes.
     fn finish(self, is_last: bool) -> Result<(), Trouble> {
         if !self.log.is_empty() {
-            tell_log(&self.log, self.upstream);
+            tell_log(&self.log, self.upstream, self.id);
         }
         if let Some(status) = self.answered {
             return Err(Trouble::Answered(status));
@@ -783,6 +861,7 @@ impl<'t> Taking<'t> {
             return Err(trouble.into());
         }
         let is_cut = match *self.answer {
+            Answer::Whole if self.instead.is_some() => false,
             Answer::Whole => !self.reply.end_relayed(),
             _ => is_last,
         };
@@ -807,11 +886,12 @@ const LOG_BYTES_MAX: usize = 1024;
 
 /// Passes on what a program writes to its log.
 #[cold]
-fn tell_log(log: &[u8], upstream: &Upstream) {
+fn tell_log(log: &[u8], upstream: &Upstream, id: Option<u64>) {
+    let of = id.map_or_else(String::new, |id| format!(" (request {})", id_text(id)));
     let text = String::from_utf8_lossy(&log[..log.len().min(LOG_BYTES_MAX)]);
     for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty()) {
         let line: String = line.chars().filter(|letter| !letter.is_control()).collect();
-        upstream.links.context.notices.tell(format!("upstream {} says: {line}", upstream.common.rules.name));
+        upstream.links.context.notices.tell(format!("upstream {} says{of}: {line}", upstream.common.rules.name));
     }
 }
 
@@ -841,7 +921,7 @@ impl Drop for Relay {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Connecting(link, _) | Stage::There { link, .. } => self.upstream.close(link),
             Stage::Holding(_) | Stage::New | Stage::Shed | Stage::Queued(..) | Stage::Placed | Stage::Refused(..) => {}
-            Stage::Joining { .. } | Stage::OnStream { .. } | Stage::Over => {}
+            Stage::Joining { .. } | Stage::OnStream { .. } | Stage::Giving(_) | Stage::Over => {}
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Outgoing<'r> {
     pub(crate) local: Option<std::net::SocketAddr>,
     /// The user whose password was checked, if one was.
     pub(crate) user: Option<&'r str>,
+    /// The number of the request, where scripts and messages have one.
+    pub(crate) request_id: Option<u64>,
 }
 
 /// How the body of a request goes to an upstream.

@@ -1,6 +1,7 @@
 //! A request's head that is kept until its body has come: FastCGI, SCGI and uwsgi need the length of the body first, and
 //! not every client says it.
 
+use super::endpoints::Endpoints;
 use super::message::Outgoing;
 use crate::exchange::application::RequestHead;
 use crate::http::limits::Limits;
@@ -18,6 +19,9 @@ pub(crate) struct OwnedHead {
     client: IpAddr,
     peer: IpAddr,
     is_secure: bool,
+    endpoints: Endpoints,
+    user: Option<Box<str>>,
+    request_id: Option<u64>,
 }
 
 impl OwnedHead {
@@ -39,7 +43,40 @@ impl OwnedHead {
         }
         text.extend_from_slice(b"\r\n");
         let (minor, client, peer) = (head.request.minor, head.client, head.peer);
-        Self { text, target: target.into(), minor, client, peer, is_secure: head.is_secure }
+        Self {
+            text,
+            target: target.into(),
+            minor,
+            client,
+            peer,
+            is_secure: head.is_secure,
+            endpoints: Endpoints::of(head),
+            user: head.user.map(Box::from),
+            request_id: None,
+        }
+    }
+
+    /// The same with the number that scripts and messages have of it.
+    pub(crate) fn with_id(self, request_id: Option<u64>) -> Self {
+        Self { request_id, ..self }
+    }
+
+    /// Makes it a request by GET for another target of the same server; HEAD stays as it is.
+    pub(crate) fn get_in_place(&mut self, target: &str) {
+        let line = memchr::memchr(b'\n', &self.text).map_or(0, |end| end + 1);
+        let method = if self.text.starts_with(b"HEAD ") { "HEAD" } else { "GET" };
+        let mut text = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
+        // Its body, if it had one, belongs to what it was sent to.
+        for line in self.text[line..].split_inclusive(|byte| *byte == b'\n') {
+            let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
+            let is_of_body = ["content-length", "content-type", "transfer-encoding", "expect", "trailer"]
+                .iter()
+                .any(|own| name.eq_ignore_ascii_case(own.as_bytes()));
+            if !is_of_body {
+                text.extend_from_slice(line);
+            }
+        }
+        (self.text, self.target) = (text, target.into());
     }
 
     /// Does something with the request, which is read again; None if it cannot be read.
@@ -73,8 +110,10 @@ impl OwnedHead {
         let Parsed::Complete(_) = parse::parse_into(text, &limits, &mut request) else { return None };
         request.minor = self.minor;
         request.all = AllFields::Head(text);
-        let head = RequestHead { request: &request, client: self.client, peer: self.peer, is_secure: self.is_secure };
-        let target = &*self.target;
-        Some(what(&Outgoing { head, target, client: self.client, client_port: 0, local: None, user: None }))
+        let (client, peer, user) = (self.client, self.peer, self.user.as_deref());
+        let head = RequestHead { request: &request, client, peer, is_secure: self.is_secure, socket: None, user };
+        let Endpoints { client_port, local } = self.endpoints;
+        let (target, request_id) = (&*self.target, self.request_id);
+        Some(what(&Outgoing { head, target, client, client_port, local, user, request_id }))
     }
 }

@@ -1,6 +1,7 @@
 //! What a configuration says of upstreams.
 
 use crate::http::target::{self, Target};
+use crate::upstream::php_pool::PhpPool;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,6 +40,12 @@ pub(crate) struct UpstreamRules {
     pub(crate) gateway: Option<Gateway>,
     /// How long the addresses of a name hold until it is looked up again.
     pub(crate) resolve_every: Duration,
+    /// Whether it may hand a request over to a file or a path of the server.
+    pub(crate) accel: bool,
+    /// Directories with files that it may hand over by their names; none without `accel`.
+    pub(crate) send_from: Vec<PathBuf>,
+    /// The pool that the server runs for it; none if others run what it asks.
+    pub(crate) php: Option<PhpPool>,
 }
 
 impl UpstreamRules {
@@ -363,6 +370,10 @@ pub(crate) struct Gateway {
     pub(crate) mount: String,
     /// Further parameters, which count more than those that the server makes.
     pub(crate) params: Vec<(String, String)>,
+    /// Bytes of a script's path that the root stands for.
+    pub(crate) alias_bytes: usize,
+    /// Whether scripts get Authorization where the server has checked the password.
+    pub(crate) passes_authorization: bool,
 }
 
 #[cfg(test)]

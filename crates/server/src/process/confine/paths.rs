@@ -114,6 +114,8 @@ impl Paths {
             (true, false) => Connects::Unix,
             (true, true) => Connects::Nowhere,
         };
+        // Below them lies what applications have sent, and what stands behind the script of a path.
+        self.read.extend(upstreams.iter().flat_map(|upstream| upstream.rules.send_from.iter().cloned()));
         if places().any(|place| matches!(place, Place::Name(..))) {
             self.read.extend(RESOLVER.map(PathBuf::from));
         }

@@ -10,6 +10,7 @@ use crate::certificates::Keys;
 use crate::certificates::challenges::{Challenges, ObtainedStatus};
 use crate::counters::census::{Census, State};
 use crate::counters::host_counts::HostTable;
+use crate::counters::php_watch::{PhpReading, PhpWatch};
 use crate::counters::upstream_counts::UpstreamReading;
 use crate::counters::{Counters, Counts};
 use crate::io::open::Open;
@@ -49,6 +50,8 @@ pub(crate) struct View {
     /// What is expected of clients.
     pub(crate) priors: Arc<Priors>,
     pub(crate) loops_reserve: usize,
+    /// What is known of our own PHP.
+    pub(crate) php: PhpWatch,
 }
 
 /// The server as it is now. Names end with their unit; what is called a count grows only.
@@ -81,6 +84,8 @@ pub(super) struct Status {
     pub(super) former_servers: Vec<FormerReading>,
     pub(super) hosts: Vec<Host>,
     pub(super) upstreams: Vec<UpstreamReading>,
+    /// PHP of our own; none where no host has it.
+    pub(super) php: Option<PhpReading>,
     pub(super) process: Usage,
 }
 
@@ -344,6 +349,7 @@ impl View {
             former_servers: self.former.readings(),
             hosts: self.hosts.read().into_iter().map(host).collect(),
             upstreams: self.reloads.upstreams(),
+            php: Some(self.php.read()).filter(|php| *php != PhpReading::default()),
             process: self.process.usage(),
         }
     }

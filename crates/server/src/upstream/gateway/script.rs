@@ -96,8 +96,9 @@ pub(crate) fn find<'s>(
                 }
                 (None, _) => return Err(Unsendable::NoScript),
             };
-            // The name begins with a slash.
-            if exists(&script.name[1..]) { Ok(script) } else { Err(Unsendable::Missing) }
+            // What stands behind the alias begins with a slash.
+            let file = script.name.get(gateway.alias_bytes..).and_then(|name| name.strip_prefix(b"/"));
+            if file.is_some_and(exists) { Ok(script) } else { Err(Unsendable::Missing) }
         }
     }
 }

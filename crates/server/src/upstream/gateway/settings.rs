@@ -17,6 +17,10 @@ pub(crate) struct Gateway {
     pub(crate) split: Split,
     /// Variables besides, or in place of, those that the server makes: names and values.
     pub(crate) params: Vec<(String, String)>,
+    /// Bytes of a script's path that `root` stands for; what is behind them begins with a slash.
+    pub(crate) alias_bytes: usize,
+    /// Whether scripts get Authorization where the server has checked the password.
+    pub(crate) passes_authorization: bool,
 }
 
 /// What of a path names the program, and what is left to it as PATH_INFO.
@@ -39,11 +43,17 @@ impl Gateway {
     #[cfg(test)]
     pub(crate) fn php(root: PathBuf) -> Self {
         let split = Split::Script { endings: vec![ENDING.to_owned()], index: Some(INDEX.to_owned()) };
-        Self { root, split, params: Vec::new() }
+        Self { root, split, params: Vec::new(), alias_bytes: 0, passes_authorization: false }
     }
 
     /// A program that answers everything below a path.
     pub(crate) fn application(root: PathBuf, mount: String) -> Self {
-        Self { root, split: Split::Application { mount }, params: Vec::new() }
+        Self {
+            root,
+            split: Split::Application { mount },
+            params: Vec::new(),
+            alias_bytes: 0,
+            passes_authorization: false,
+        }
     }
 }

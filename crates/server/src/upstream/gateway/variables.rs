@@ -6,6 +6,8 @@ use super::settings::{Gateway, Split};
 use crate::http::target::authority_of;
 use crate::upstream::http1::digits;
 use crate::upstream::message::Outgoing;
+use crate::counters::php_watch::id_text;
+use std::io::Write as _;
 use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -54,7 +56,7 @@ pub(crate) fn write(
     writer.of_path(gateway, script);
     writer.of_request(outgoing, script.query);
     writer.of_connection(outgoing);
-    writer.of_fields(outgoing)?;
+    writer.of_fields(outgoing, gateway.passes_authorization)?;
     for (name, value) in &gateway.params {
         writer.to.add(name.as_bytes(), value.as_bytes());
     }
@@ -107,8 +109,9 @@ impl<V: Variables> Writer<'_, V> {
             out.extend_from_slice(root);
             out.extend_from_slice(path);
         };
+        let alias = script.name.len().min(gateway.alias_bytes);
         if let Split::Script { .. } = gateway.split {
-            self.add_with(b"SCRIPT_FILENAME", |out| below_root(script.name, out));
+            self.add_with(b"SCRIPT_FILENAME", |out| below_root(&script.name[alias..], out));
             // php-cgi takes a request only with this one, so that it is not run by its own URL.
             self.add(b"REDIRECT_STATUS", b"200");
             if !script.info.is_empty() {
@@ -148,6 +151,9 @@ impl<V: Variables> Writer<'_, V> {
         } else {
             self.add(b"REQUEST_SCHEME", b"http");
         }
+        if let Some(id) = outgoing.request_id {
+            self.add(b"REQUEST_ID", id_text(id).as_bytes());
+        }
     }
 
     fn of_connection(&mut self, outgoing: &Outgoing<'_>) {
@@ -174,7 +180,7 @@ impl<V: Variables> Writer<'_, V> {
     }
 
     /// Writes the fields of the head, each name once, in the order of their first lines.
-    fn of_fields(&mut self, outgoing: &Outgoing<'_>) -> Result<(), Unsendable> {
+    fn of_fields(&mut self, outgoing: &Outgoing<'_>, passes_authorization: bool) -> Result<(), Unsendable> {
         let mut fields = [const { MaybeUninit::<(&str, &[u8])>::uninit() }; FIELDS_MAX];
         let mut count = 0;
         for field in outgoing.head.fields() {
@@ -190,7 +196,7 @@ impl<V: Variables> Writer<'_, V> {
             if joined >> at & 1 == 1 {
                 continue;
             }
-            let joint = match use_of(name, outgoing.user.is_some()) {
+            let joint = match use_of(name, outgoing.user.is_some() && !passes_authorization) {
                 Use::Variable { joint } => joint,
                 Use::ContentType => {
                     content_type = content_type.or(Some(value));
@@ -279,9 +285,9 @@ pub(crate) mod samples {
     /// The request of a client that is none of the network.
     pub(crate) fn outgoing<'r>(request: &'r Request<'r>) -> Outgoing<'r> {
         let client = IpAddr::from([192, 0, 2, 1]);
-        let head = RequestHead { request, client, peer: client, is_secure: false };
+        let head = RequestHead { request, client, peer: client, is_secure: false, socket: None, user: None };
         let local = Some(std::net::SocketAddr::from(([127, 0, 0, 1], 8080)));
-        Outgoing { head, target: request.target, client, client_port: 4711, local, user: None }
+        Outgoing { head, target: request.target, client, client_port: 4711, local, user: None, request_id: None }
     }
 }
 

@@ -130,7 +130,7 @@ impl Relay {
             Ok(()) if self.answer == Answer::Whole => {
                 drop(stream);
                 (self.attempt, self.permit) = (None, None);
-                Ok(false)
+                self.hand_over(reply)
             }
             Ok(()) => {
                 stream.flush();
@@ -219,9 +219,9 @@ impl Relay {
             Answer::Body => reply.relayed_room(),
         };
         let may_retry = self.retries_statuses();
-        let Self { answer, interims, upstream, attempt, key, is_secure, .. } = &mut *self;
+        let Self { answer, interims, upstream, attempt, key, is_secure, instead, .. } = &mut *self;
         let by = (*key, *is_secure);
-        let mut to = Taking::new((answer, interims), reply, (upstream, attempt, by), (may_retry, false));
+        let mut to = Taking::new((answer, interims, instead), reply, (upstream, attempt, by), (may_retry, false, None));
         let taken = stream.take(room, &mut |said| to.take(said));
         let is_begun = matches!(taken, Ok(true)) && *to.answer == Answer::Awaited;
         if is_begun {
