@@ -142,6 +142,10 @@ fn one(key: &str, speaks: Speaks, value: &Value<'_, '_>, around: &Around<'_>) ->
         php: None,
     };
     let mut path = path;
+    if speaks == Speaks::FastCgi && !table.as_ref().is_some_and(says_workers) {
+        // A worker of php-fpm serves one connection until that is closed: those that are kept would hold up the others.
+        rules.pool.idle_max = 0;
+    }
     if let Some(table) = &table {
         read_common(table, &mut rules);
         if speaks == Speaks::Http1 {
@@ -292,6 +296,11 @@ fn doubts(to: &Value<'_, '_>, rules: &UpstreamRules, around: &Around<'_>) {
     if rules.servers.len() == 1 && !matches!(rules.balance, Balance::Waiting) {
         to.doubt("`balance` chooses among servers, and there is one", "add further servers, or leave `balance` away");
     }
+}
+
+/// Whether it says how many workers a FastCGI server has, as a number of connections.
+fn says_workers(table: &Table<'_, '_>) -> bool {
+    table.get("connections").is_some_and(|value| value.is_integer())
 }
 
 /// What all upstreams can say.
@@ -710,6 +719,17 @@ mod tests {
         let whole = "scgi = { to = \"127.0.0.1:9000\", script_name = \"\", params = { APP_ENV = \"test\" } }";
         let gateway = only(&format!("{table}{whole}")).gateway.expect("a gateway");
         assert_eq!((gateway.mount.as_str(), gateway.params[0].1.as_str()), ("", "test"));
+    }
+
+    #[test]
+    fn connections_of_fastcgi_are_kept_only_where_the_workers_are_counted() {
+        let kept = |value: &str| only(&format!("[[host]]\nroot = \".\"\n[[host.path]]\nprefix = \"/a\"\n{value}")).pool.idle_max;
+        let default = PoolBounds::default().idle_max;
+        assert_eq!(kept("fastcgi = \"127.0.0.1:9000\""), 0);
+        assert_eq!(kept("fastcgi = { to = \"127.0.0.1:9000\", connections = \"measured\" }"), 0);
+        assert_eq!(kept("fastcgi = { to = \"127.0.0.1:9000\", connections = 5 }"), default);
+        assert_eq!(kept("fastcgi = { to = \"127.0.0.1:9000\", keep = 3 }"), 3);
+        assert_eq!(kept("proxy = \"http://127.0.0.1:9000\""), default);
     }
 
     #[test]

@@ -77,6 +77,30 @@ fn a_body_whose_length_is_not_said_is_held_within_a_bound() {
     assert_eq!(client.reply().status, 411);
 }
 
+#[test]
+fn more_clients_than_workers_are_all_served_without_a_bound_in_the_configuration() {
+    if !has_php() {
+        return;
+    }
+    let fpm = PhpFpm::new().processes(2).start().expect("php-fpm starts");
+    let to = format!("unix:{}", fpm.socket.as_ref().expect("a socket").display());
+    let site = site(&format!("root = \".\"\n[[host.path]]\nglob = \"**.php\"\nfastcgi = \"{to}\""), |options| {
+        std::fs::write(options.root.join("index.php"), "<?php usleep(20000); echo 'made';").expect("writes");
+    });
+    // A connection that is kept with a worker would hold up the clients that have none, until a time is over.
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                let mut client = Client::new(site.addr);
+                for _ in 0..4 {
+                    client.ask("GET /index.php", "", b"");
+                    assert_eq!(chunked(&mut client).1, "made");
+                }
+            });
+        }
+    });
+}
+
 /// A response whose length the program does not say: its head and its body. Where all of it came at once the server says
 /// its length, else it has chunks.
 fn chunked(client: &mut Client) -> (String, String) {
