@@ -234,3 +234,14 @@ def ask(address, method="GET", data=None, **fields):
 def expect(holds, what):
     if not holds:
         raise Failure(what)
+
+
+def compressed(stand, path):
+    """The server compresses a file: not for the first request, which does not wait for it."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        status, fields, _ = ask(stand.address + path, Accept_Encoding="gzip")
+        if status == 200 and fields["Content-Encoding"] == "gzip":
+            return
+        expect(time.monotonic() < end, f"{path} is not compressed: {status} {fields}")
+        time.sleep(0.05)

@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from stand import ask, configuration, expect
+from stand import ask, compressed, configuration, expect
 
 SOURCE = "/usr/share/wordpress"
 NEEDS = [SOURCE, "/usr/sbin/mariadbd", "mariadb-install-db"]
@@ -124,5 +124,4 @@ def around(stand, root):
     for name in ("wp-config.php", ".htaccess"):
         _, _, body = ask(f"{stand.address}/{name}")
         expect(b"DB_PASSWORD" not in body and b"Rewrite" not in body, f"{name} is shown: {body[:200]}")
-    status, fields, body = ask(stand.address + "/wp-includes/css/dashicons.min.css", Accept_Encoding="gzip")
-    expect(status == 200 and fields["Content-Encoding"] == "gzip", f"compressed: {status} {fields}")
+    compressed(stand, "/wp-includes/css/dashicons.min.css")
