@@ -246,22 +246,32 @@ mod tests {
         assert!(by_counter > 1000 && far * 50 < by_counter, "{far} of {by_counter}");
     }
 
-    #[test]
-    fn a_real_time_is_found_on_it() {
-        find_out();
+    /// How a clock of its own is off by more than a millisecond, if it is.
+    fn fault_of_real_times() -> Option<String> {
         let clock = Clock::new();
         let unix_ns = || {
             let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             since.map_or(0, |since| since.as_nanos() as i64)
         };
-        for pause_ms in [0, 1, 12, 0, 0] {
+        [0, 1, 12, 0, 0].into_iter().find_map(|pause_ms| {
             std::thread::sleep(std::time::Duration::from_millis(pause_ms));
             let (before, real, after) = (exact_ns(), unix_ns(), exact_ns());
             let found = clock.at_unix_ns(real);
-            assert!(found + 1_000_000 > before && found < after + 1_000_000, "{before} {found} {after}");
             let earlier = clock.at_unix_ns(real - 2_000_000_000);
-            assert!(found.abs_diff(earlier).abs_diff(2_000_000_000) < 1_000_000, "{found} {earlier}");
-        }
+            let is_right = found + 1_000_000 > before
+                && found < after + 1_000_000
+                && found.abs_diff(earlier).abs_diff(2_000_000_000) < 1_000_000;
+            (!is_right).then(|| format!("{before} {found} {after}, {earlier}"))
+        })
+    }
+
+    #[test]
+    fn a_real_time_is_found_on_it() {
+        find_out();
+        // The CPU may be lost between the two clocks' readings, of which the difference is taken: seldom time after time.
+        let faults: Vec<String> = (0..5).map_while(|_| fault_of_real_times()).collect();
+        assert!(faults.len() < 5, "{faults:?}");
+        let clock = Clock::new();
         assert!(clock.at_unix_ns(i64::MAX) <= exact_ns() + 20_000);
         assert_eq!((clock.at_unix_ns(i64::MIN), clock.at_unix_ns(0)), (0, 0));
     }
@@ -282,8 +292,9 @@ mod tests {
                 std::thread::sleep(std::time::Duration::from_millis(3));
                 let _ = clock.now_ns();
             }
-            let difference = clock.now_ns().abs_diff(exact_ns());
-            assert!(difference < 1_000_000, "{jump}: {difference} ns off");
+            // Between the two, however long the CPU is lost meanwhile.
+            let (before, now, after) = (exact_ns(), clock.now_ns(), exact_ns());
+            assert!(now + 1_000_000 > before && now < after + 1_000_000, "{jump}: {before} {now} {after}");
         }
     }
 }

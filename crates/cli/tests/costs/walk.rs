@@ -72,15 +72,27 @@ fn is_told(heading: &str, found: &BTreeMap<String, f64>) {
     for (module, each) in found {
         eprintln!("{heading}: {each:8.1} {module}");
     }
+    let faults = faults(heading, found);
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+/// What that section does not say of what was counted.
+fn faults(heading: &str, found: &BTreeMap<String, f64>) -> Vec<String> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the document");
     let section = text.split("\n## ").find(|section| section.starts_with(heading)).expect("the section");
     let named: Vec<&str> = section.split('`').skip(1).step_by(2).filter(|word| word.ends_with(".rs")).collect();
     let is_named = |module: &str| named.iter().any(|name| module == *name || module.ends_with(&format!("/{name}")));
     let untold: Vec<&String> = found.keys().filter(|module| !is_named(module)).collect();
-    assert!(untold.is_empty(), "ARCHITECTURE.md, {heading}: also passed, and to be named there: {untold:?}");
+    let mut faults = Vec::new();
+    if !untold.is_empty() {
+        faults.push(format!("ARCHITECTURE.md, {heading}: also passed, and to be named there: {untold:?}"));
+    }
     let stated = section.split("runs code of ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok());
     let stated = stated.expect("the number of modules");
-    assert!(found.len() <= stated, "{heading}: {} modules are passed, {stated} are stated: {found:?}", found.len());
+    if found.len() > stated {
+        faults.push(format!("{heading}: {} modules are passed, {stated} are stated: {found:?}", found.len()));
+    }
+    faults
 }
 
 #[test]
@@ -115,15 +127,26 @@ fn a_kernel_event_passes_the_modules_of_the_collector_that_are_listed() {
     std::fs::create_dir(folder.path().join("site")).expect("a directory");
     std::fs::write(folder.path().join("site/a.txt"), "hello").expect("a file");
     let served = Served::start(folder.path(), &["--loops", "1"], "site");
-    let [(few, shorter), (many, longer)] =
-        [FEW, FEW + MORE_RECORDED].map(|requests| recorded(folder.path(), served.port, requests));
-    assert!(many > few + MORE_RECORDED, "{few} and {many} events");
-    is_told("The way of a kernel event", &modules(&shorter, &longer, (many - few) as f64));
+    let heading = "The way of a kernel event";
+    let look = |name: &str| {
+        let [(few, shorter), (many, longer)] =
+            [FEW, FEW + MORE_RECORDED].map(|requests| recorded(folder.path(), name, served.port, requests));
+        assert!(many > few + MORE_RECORDED, "{few} and {many} events");
+        modules(&shorter, &longer, (many - few) as f64)
+    };
+    let mut found = look("first");
+    if !faults(heading, &found).is_empty() {
+        // Other processes that begin, end or connect during the longer recording run code of the collector as well. Each
+        // event of the load passes its modules in every look.
+        let again = look("second");
+        found.retain(|module, _| again.contains_key(module));
+    }
+    is_told(heading, &found);
 }
 
 /// How many events a recording under callgrind has while so many requests are made, and what callgrind wrote.
-fn recorded(folder: &Path, port: u16, requests: u64) -> (u64, String) {
-    let (run, found) = (folder.join(format!("run-{requests}")), folder.join(format!("found-{requests}")));
+fn recorded(folder: &Path, look: &str, port: u16, requests: u64) -> (u64, String) {
+    let [run, found] = ["run", "found"].map(|what| folder.join(format!("{look}-{what}-{requests}")));
     let mut recorder = Command::new("valgrind")
         .args(["--tool=callgrind", "-q", &format!("--callgrind-out-file={}", found.display())])
         .args([env!("CARGO_BIN_EXE_weir"), "record", "--port", &port.to_string(), "--run"])
