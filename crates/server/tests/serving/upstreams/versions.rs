@@ -11,6 +11,11 @@ use weir_server::Timeouts;
 
 /// Runs a client of this version with these words; false where there is none.
 pub(super) fn run(version: &str, site: &Site, words: &[&str]) -> bool {
+    run_case("ask.py", version, site, words)
+}
+
+/// The same of another script.
+pub(super) fn run_case(case: &str, version: &str, site: &Site, words: &[&str]) -> bool {
     let (python, port) = match version {
         "h3" => match python::with_aioquic() {
             Some(python) => (python, site.quic[0].port()),
@@ -19,7 +24,7 @@ pub(super) fn run(version: &str, site: &Site, words: &[&str]) -> bool {
         "tls" => (PathBuf::from("/usr/bin/python3"), site.addr.port()),
         _ => (PathBuf::from("/usr/bin/python3"), site.addrs[CLEAR].port()),
     };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream_cases/ask.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream_cases").join(case);
     let mut command = Command::new("timeout");
     command.arg("100").arg(python).arg(script).args([version, &port.to_string()]).args(words);
     let output = command.output().expect("it starts");
