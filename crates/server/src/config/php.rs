@@ -323,6 +323,8 @@ fn upstream_of(pool: PhpPool, gateway: Gateway, queue_max: usize, handover: (boo
         forwarding: ForwardingFields::XForwarded,
         host: None,
         tls: UpstreamTls::default(),
+        streams_max: 1,
+        proxy_header: None,
         path: PathRule::Unchanged,
         gateway: Some(gateway),
         resolve_every: DAY,

@@ -108,7 +108,7 @@ impl<'f> Pseudo<'f> {
     fn take(&mut self, name: &[u8], value: &'f [u8]) -> bool {
         let place = match name {
             b"method" => &mut self.method,
-            b"scheme" => &mut self.scheme,
+            b"scheme" if is_scheme(value) => &mut self.scheme,
             b"authority" => &mut self.authority,
             b"path" => &mut self.path,
             b"protocol" if is_token(value) => &mut self.protocol,
@@ -116,6 +116,12 @@ impl<'f> Pseudo<'f> {
         };
         place.replace(value).is_none()
     }
+}
+
+/// Whether it can be a scheme (RFC 3986 section 3.1).
+fn is_scheme(text: &[u8]) -> bool {
+    text.first().is_some_and(u8::is_ascii_alphabetic)
+        && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
 }
 
 fn is_name(name: &[u8]) -> bool {

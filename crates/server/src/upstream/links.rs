@@ -563,6 +563,9 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        if let Some(secure) = &self.secure {
+            secure.borrow_mut().end_side(self.fd());
+        }
         if !self.waiting.shared.ring.is_with_epoll()
             && let Some(socket) = self.socket.take()
         {
@@ -586,14 +589,6 @@ impl Waiting {
     /// Whether it may be waited without end.
     pub(crate) fn has_no_deadline(&self) -> bool {
         self.shared.deadline_ms.get() == u64::MAX
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        if let Some(secure) = &self.secure {
-            secure.borrow_mut().end_side(self.fd());
-        }
     }
 }
 

@@ -38,7 +38,7 @@ def vectors():
         yield f"a method {method!r}", lambda own, method=method: instead(own, b":method", method), None, None, True
     for host in [b"a.org\r\nx: y", b"a b", b"a/b", b"x@a.org", b"a\0", b"a.org:80a"]:
         yield f"an authority {host!r}", lambda own, host=host: instead(own, b":authority", host), None, None, True
-    for scheme in [b"http://b.org/marked HTTP/1.1\r\nx", b"ht tp", b"", b"ftp"]:
+    for scheme in [b"http://b.org/marked HTTP/1.1\r\nx", b"ht tp", b"1http", b"h/x"]:
         yield f"a scheme {scheme!r}", lambda own, scheme=scheme: instead(own, b":scheme", scheme), None, None, True
     for name, value in [
         (b"transfer-encoding", b"chunked"),

@@ -7,7 +7,6 @@ use crate::http::target::authority_of;
 use crate::upstream::http1::digits;
 use crate::upstream::message::Outgoing;
 use crate::counters::php_watch::id_text;
-use std::io::Write as _;
 use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt as _;

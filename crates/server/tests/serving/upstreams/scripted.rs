@@ -130,7 +130,7 @@ impl Peer {
 
     /// The head of the next request.
     pub(super) fn head(&mut self) -> Option<String> {
-        self.until(b"\r\n\r\n").map(|head| String::from_utf8(head).expect("text"))
+        self.until(b"\r\n\r\n").map(|head| String::from_utf8_lossy(&head).into_owned())
     }
 
     /// The next request with its body.
