@@ -499,6 +499,21 @@ const KEYS: &[(&str, &str, &[&str])] = &[
             "host = \"a.org\"",
             "forwarded = \"both\"",
             "resolve = \"3 s\"",
+            "protocol = \"2\"",
+            "streams = 7",
+            "send_proxy_protocol = 2",
+        ],
+    ),
+    (
+        "proxy",
+        "[[host]]\n[host.proxy]\nto = [\"https://127.0.0.1:9\"]\n{}\n",
+        &[
+            "protocol = \"2\"",
+            "streams = 7",
+            "ca = \"a.pem\"",
+            "server_name = \"b.org\"",
+            "client_certificate = \"a.pem\"",
+            "client_key = \"a.key\"",
         ],
     ),
     (
@@ -749,10 +764,8 @@ fn the_keys_that_are_tried_are_all_that_there_are() {
             let mut of_table = KEYS.iter().filter(|(other, ..)| other == table).flat_map(|(.., keys)| keys.iter());
             let is_tried = of_table.any(|line| line.split(" = ").next() == Some(key));
             let is_needed = frame.contains(&format!("{key} = "));
-            // Another version of HTTP is refused in words for now.
             let is_table =
-                ["http", "acme", "tls", "limits", "timeouts", "log", "admin", "throttle", "host", "path", "route"]
-                    .contains(&key);
+                ["acme", "limits", "timeouts", "log", "admin", "throttle", "host", "path", "route"].contains(&key);
             assert!(is_tried || is_needed || is_table, "{table} {key}");
         }
     }

@@ -34,7 +34,7 @@ pub(super) fn run_case(case: &str, version: &str, site: &Site, words: &[&str]) -
 }
 
 /// Sends bodies back, and does what the path says.
-fn upstream() -> (SocketAddr, Seen) {
+pub(super) fn upstream() -> (SocketAddr, Seen) {
     tcp(|_, mut peer| {
         while let Some(asked) = peer.request() {
             let goes_on = match asked.target() {
@@ -123,7 +123,7 @@ fn a_tunnel_passes_through_tls_with_the_end_of_each_side() {
 }
 
 /// Takes the handshake of WebSocket, and sends back what comes.
-fn websocket() -> (SocketAddr, Seen) {
+pub(super) fn websocket() -> (SocketAddr, Seen) {
     tcp(|_, mut peer| {
         let Some(head) = peer.head() else { return };
         if head.contains(" /refused ") {
