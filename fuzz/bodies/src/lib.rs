@@ -51,7 +51,7 @@ pub use server_http2::server_http2;
 pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
 pub use sound::sound_frames;
-pub use upstreams::upstream_response;
+pub use upstreams::{upstream_http2, upstream_response};
 
 // The server keeps its parsers to itself, so they are compiled a second time, from the same files, in modules with the
 // names that they have there.
@@ -85,6 +85,13 @@ mod http {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/framing.rs"]
     pub(crate) mod framing;
+    #[path = "."]
+    pub(crate) mod frames {
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/http/frames/allowance.rs"]
+        pub(crate) mod allowance;
+        pub(crate) use crate::server_http2::{frame, hpack};
+    }
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/higher_version.rs"]
     pub(crate) mod higher_version;
@@ -164,7 +171,7 @@ mod upstream {
         mod digits;
         #[allow(dead_code, reason = "not all of it is fuzzed")]
         #[path = "../../../crates/server/src/upstream/http1/names.rs"]
-        mod names;
+        pub(crate) mod names;
         #[path = "../../../crates/server/src/upstream/http1/oracle.rs"]
         pub(crate) mod oracle;
         #[allow(dead_code, reason = "not all of it is fuzzed")]
@@ -173,6 +180,24 @@ mod upstream {
         #[allow(dead_code, reason = "not all of it is fuzzed")]
         #[path = "../../../crates/server/src/upstream/http1/upgrade.rs"]
         pub(crate) mod upgrade;
+    }
+    #[path = "."]
+    pub(crate) mod http2 {
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http2/connection.rs"]
+        pub(crate) mod connection;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http2/request.rs"]
+        pub(crate) mod request;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http2/response.rs"]
+        pub(crate) mod response;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http2/settings.rs"]
+        pub(crate) mod settings;
+        #[allow(dead_code, reason = "not all of it is fuzzed")]
+        #[path = "../../../crates/server/src/upstream/http2/stream.rs"]
+        pub(crate) mod stream;
     }
     #[path = "."]
     pub(crate) mod gateway {

@@ -9,7 +9,7 @@ use crate::http::limits;
 pub(crate) mod encode;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http/frames/frame.rs"]
-mod frame;
+pub(crate) mod frame;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/server/src/http/frames/hpack.rs"]
 pub(crate) mod hpack;

@@ -516,7 +516,9 @@ fn the_example_is_without_mistakes_even_with_all_that_is_commented_out() {
     }
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(folder.path().join("admin-token"), private).expect("chmod");
-    harness::certificate::make(folder.path(), "site", &["localhost"]);
+    for name in ["site", "upstream-ca", "client"] {
+        harness::certificate::make(folder.path(), name, &["localhost"]);
+    }
     // Comments that are settings: what begins with a key or a table.
     let is_setting = |line: &str| {
         let first = line.split([' ', '=']).next().unwrap_or_default();

@@ -50,7 +50,8 @@ fn setting(id: u16, value: u32) -> Vec<u8> {
 
 /// A whole response.
 fn response(stream: u32, body: &str) -> Vec<u8> {
-    let head = frame(HEADERS, END_HEADERS, stream, &fields(&[(":status", "200")]));
+    let length = body.len().to_string();
+    let head = frame(HEADERS, END_HEADERS, stream, &fields(&[(":status", "200"), ("content-length", &length)]));
     [head, frame(DATA, END_STREAM, stream, body.as_bytes())].concat()
 }
 
