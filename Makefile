@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels fuzz soak-arm install install-apache install-php clean
+.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels fuzz soak-arm install install-apache install-php clean demo-php
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ python: deps ## Builds the package for Python into $(TARGET)/python, for PYTHONP
 
 demo: build ## Loads our own server with a sample site and explains where its requests' time went.
 	@scripts/demo weir
+
+demo-php: build ## The same with a page of PHP that asks PostgreSQL, down to the statement; installs both.
+	@scripts/deps build demo-php
+	@scripts/demo-php
 
 demo-apache: build ## The same with Debian's Apache, which it installs, in a configuration of its own.
 	@scripts/deps build demo

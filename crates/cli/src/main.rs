@@ -26,7 +26,9 @@ mod route;
 mod rung;
 mod serve;
 mod serve_acme;
+mod serve_php;
 mod serve_policy;
+mod side_process;
 mod sources;
 mod view;
 mod watch;
@@ -88,6 +90,9 @@ enum Command {
     /// Obtain and renew certificates for a confined server
     #[command(hide = true)]
     ServeCertificates,
+    /// Run php-fpm for a confined server
+    #[command(hide = true)]
+    ServePhp,
     Compare(compare::Args),
     Ab(dropin::AbArgs),
     #[command(name = "http_load")]
@@ -127,6 +132,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::ServePersister(args) => serve_policy::persister(&args),
         Command::ServeCertificates => serve_acme::certifier(),
+        Command::ServePhp => serve_php::supervise(),
         Command::Compare(args) => compare::run(args),
         Command::Ab(args) => dropin::ab(args),
         Command::HttpLoad(args) => dropin::http_load(args),

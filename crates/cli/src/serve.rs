@@ -1,11 +1,13 @@
 //! The `weir serve` command.
 
+mod beside;
 mod said;
 
 use crate::given_files::ARM_BYTES_MAX;
-use crate::serve_acme::Obtaining;
+use crate::serve_php;
 use crate::serve_policy::{Adapting, PolicyArgs};
 use anyhow::{Context, anyhow};
+use beside::Beside;
 use said::{announce, begins, farewell};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use std::collections::HashMap;
@@ -18,7 +20,7 @@ use std::time::Duration;
 use weir_server::{
     AccessLog, Admin, AdminError, AdminToken, Adviser, ArmRules, BindError, CertificateFiles, ConfigurationError, Io,
     ListenAddr, LogFormat, LogTarget, Options, Reloader, Server, SiteWord, Symlinks, Teller, is_media_type,
-    read_configuration,
+    parse_configuration, read_configuration,
 };
 use weir_terminal::stop::Stop;
 use weir_terminal::text_file;
@@ -52,6 +54,8 @@ Examples:
   weir serve --policy flood.policy --decisions log.jsonl site
       adapting by rules: weir check flood.policy first, and weir replay
       flood.policy log.jsonl for what other rules would have done
+  weir serve --php /srv/wordpress
+      a site of PHP; needs the package php-fpm and nothing else
   weir serve --arm shop.arm site
       report requests to `weir agent` as business transactions, by directives
       in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...
@@ -171,6 +175,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
 
+    /// Run scripts of PHP in DIR by php-fpm, which is started and watched: files are sent, index.php answers for all
+    /// other paths. A configuration has php = true for that
+    #[arg(long)]
+    php: bool,
+
     /// Directory for further releases of DIR, which a confined server can then reach; repeatable
     #[arg(long, value_name = "DIR", conflicts_with = "no_sandbox")]
     releases: Vec<PathBuf>,
@@ -258,8 +267,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ok(options) => options,
         Err(error) => return wrong(&error),
     };
-    if options.certificates.is_empty() && !options.listen_clear.is_empty() {
-        return wrong(&"--listen-clear is for a server with TLS; add --tls-cert and --tls-key, or use --listen");
+    if let Some(what) = misused(&read_again, is_file, &options) {
+        return wrong(&what);
     }
     let mut adapting = match Adapting::new(&read_again.rules, &options, &read_again.root) {
         Ok(adapting) => adapting,
@@ -295,7 +304,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(adapting) = &mut adapting {
         adapting.prepare(&server, user.as_deref())?;
     }
-    let mut obtaining = Obtaining::prepare(&for_obtaining)?;
+    let mut beside = Beside::prepare(&for_obtaining)?;
     begins(&server, log_is_stdout);
     let (reloader, is_followed) = (server.reloader(), server.followed_flag());
     let counts = server.run_with(stop.flag(), || {
@@ -306,24 +315,32 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         // The server is confined by now, and so are the threads that start here.
         adapting.iter_mut().for_each(Adapting::start);
-        obtaining.iter_mut().for_each(Obtaining::start);
+        beside.start();
         if hung_up.swap(false, Ordering::Relaxed) {
             let options = if is_file {
-                read_again_and_tell(&read_again, &own, &reloader)
+                read_again_and_tell(&read_again, &own, (&reloader, &mut beside))
             } else {
                 follow_root_and_tell(&read_again.root, &reloader);
                 None
             };
             adapting.iter_mut().for_each(|adapting| adapting.read_again(options.as_ref()));
-            obtaining.iter_mut().for_each(|obtaining| obtaining.read_again(options.as_ref()));
+            beside.read_again(options.as_ref());
         }
     });
-    if let Some(adapting) = adapting {
-        adapting.finish();
-    }
+    adapting.into_iter().for_each(Adapting::finish);
+    beside.finish();
     let counts = counts?;
     announce(&farewell(&counts), true);
     Ok(ExitCode::SUCCESS)
+}
+
+/// An option that is given in vain, and what to write in its place.
+fn misused(args: &Args, is_file: bool, options: &Options) -> Option<&'static str> {
+    if args.php && is_file {
+        return Some("--php is for a directory; write php = true into [[host]] of the configuration");
+    }
+    (options.certificates.is_empty() && !options.listen_clear.is_empty())
+        .then_some("--listen-clear is for a server with TLS; add --tls-cert and --tls-key, or use --listen")
 }
 
 /// What is wrong with the usage, on standard error.
@@ -379,7 +396,11 @@ fn follow_root_and_tell(root: &Path, reloader: &Reloader) {
 }
 
 /// Reads the configuration again, and hands out what it says; with mistakes in it, everything stays as it is.
-fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) -> Option<Options> {
+fn read_again_and_tell(
+    args: &Args,
+    own: &Own,
+    (reloader, beside): (&Reloader, &mut Beside),
+) -> Option<Options> {
     let file = args.root.display().to_string();
     // Reading a pipe would block the server, and a pipe can be read only once.
     let read = match args.root.metadata() {
@@ -389,7 +410,8 @@ fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) -> Option<Op
             Err(ConfigurationError::Unreadable { path: args.root.clone(), source })
         }
     };
-    match read {
+    let read = read.map_err(anyhow::Error::from);
+    match read.and_then(|options| beside.make_ready(&options).map(|()| options)) {
         Ok(options) => {
             let after_restart = reloader.reload(own.over(options.clone()));
             let rest = match after_restart.as_slice() {
@@ -414,7 +436,12 @@ fn read_again_and_tell(args: &Args, own: &Own, reloader: &Reloader) -> Option<Op
 /// The options of the file, if one is given, overridden by those of the command line.
 fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     tracing::info!(root = %args.root.display(), is_file, "reads its settings");
-    let mut options = if is_file { read_configuration(&args.root)? } else { Options::new(args.root) };
+    let mut options = match (is_file, args.php) {
+        (true, _) => read_configuration(&args.root)?,
+        (false, true) => with_php(&args.root)?,
+        (false, false) => Options::new(args.root),
+    };
+    options.place_php(serve_php::folder());
     let passed_on = systemd_sockets(&std::env::vars_os().collect());
     if !args.listen.is_empty() {
         options.listen = args.listen;
@@ -480,6 +507,14 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     options.sandbox = Some(!args.no_sandbox && options.sandbox != Some(false));
     options.notice = |notice| announce(&format!("weir serve: {notice}"), true);
     Ok(options)
+}
+
+/// The options for a directory with scripts of PHP: those of a configuration that says no more than that.
+fn with_php(root: &Path) -> Result<Options, ConfigurationError> {
+    // A text of JSON is one of TOML as well.
+    let quoted = serde_json::Value::from(root.to_string_lossy()).to_string();
+    parse_configuration(&format!("[[host]]\nroot = {quoted}\nphp = true\n"), Path::new("."))
+        .map_err(|mistakes| ConfigurationError::Mistaken { path: root.to_owned(), mistakes })
 }
 
 /// Certificates that the command line names, and those of hosts that obtain theirs beside them.

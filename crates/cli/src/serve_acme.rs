@@ -5,16 +5,15 @@
 //! challenges answered, and puts certificates into files that the server reads again within a second.
 
 use crate::serve_policy::ids;
+use crate::side_process::{self, receive, send};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder};
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -24,12 +23,8 @@ use weir_acme::{
 };
 use weir_server::{Challenges, ObtainBy, ObtainOptions, ObtainedStatus, Options};
 
-/// Bytes of a line between the two processes: the status of all hosts, at most.
-const LINE_BYTES_MAX: u64 = 16 << 20;
 /// How long the certifier waits until the server answers a challenge.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
-/// How long the server waits for room in the socket.
-const WRITE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the server tells the certifier.
 #[derive(Debug, Serialize, Deserialize)]
@@ -124,16 +119,7 @@ impl Obtaining {
         make_storage(&obtain.storage, ids).with_context(|| {
             format!("cannot keep certificates in {}; give another directory as `storage`", obtain.storage.display())
         })?;
-        let (link, of_certifier) = UnixStream::pair().context("the sockets to the certifier")?;
-        link.set_write_timeout(Some(WRITE_PATIENCE)).context("the socket to the certifier")?;
-        let program = std::env::current_exe().context("where this program is")?;
-        let mut command = Command::new(program);
-        command.arg("serve-certificates").stdin(OwnedFd::from(of_certifier)).stdout(Stdio::null());
-        if let Some((uid, gid)) = ids {
-            command.uid(uid).gid(gid);
-        }
-        // Ctrl-C in a terminal is for the server; the certifier ends when the server has.
-        command.process_group(0).spawn().context("starting the certifier")?;
+        let link = side_process::start("serve-certificates", ids).context("starting the certifier")?;
         let wanted = Wanted::of(obtain, !options.listen_clear.is_empty());
         let (challenges, notice, hosts) = (options.challenges.clone(), options.notice, obtain.hosts.clone());
         let waiting = hosts.iter().map(|host| ObtainedStatus::new(host.clone())).collect();
@@ -190,23 +176,9 @@ fn make_storage(storage: &Path, ids: Option<(libc::uid_t, libc::gid_t)>) -> io::
     Ok(())
 }
 
-/// Sends a message as a line, whole or not at all as far as the other side is concerned: a part is no JSON.
-fn send(mut link: &UnixStream, message: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    link.write_all(&line)
-}
-
 /// The same from the server: two of its threads speak.
 fn say(link: &Mutex<UnixStream>, message: &ToCertifier) -> io::Result<()> {
     send(&link.lock().unwrap_or_else(PoisonError::into_inner), message)
-}
-
-/// The next message; none at the end, and where the other side does not speak as it should.
-fn receive<T: for<'d> Deserialize<'d>>(from: &mut impl BufRead) -> Option<T> {
-    let mut line = Vec::new();
-    from.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).ok()?;
-    serde_json::from_slice(&line).ok()
 }
 
 /// Does what the certifier asks until that ends.
@@ -259,7 +231,7 @@ fn told(host: HostStatus) -> ObtainedStatus {
 
 /// The certifier: obtains and renews certificates until the server ends.
 pub(crate) fn certifier() -> anyhow::Result<ExitCode> {
-    let link = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().context("the socket to the server")?);
+    let link = side_process::link().context("the socket to the server")?;
     let mut from = BufReader::new(link.try_clone().context("the socket to the server")?);
     let Some(ToCertifier::Begin(wanted)) = receive(&mut from) else {
         anyhow::bail!("weir serve starts this command for itself");

@@ -1,6 +1,8 @@
 //! Options of `weir serve` about sites override the settings of a configuration file.
 // scripts/test: waits
 
+#[path = "sites/php.rs"]
+mod php;
 mod support;
 
 use std::fs;

@@ -244,6 +244,7 @@ fn read_pool(table: &Table<'_, '_>, pool: &mut PhpPool) {
     if let Some(number) = table.get("renew").and_then(|value| value.integer(0..=1_000_000_000)) {
         pool.renew = number as u32;
     }
+    pool.program = table.get("program").and_then(|value| value.path());
     if let Some(value) = table.get("user") {
         let name = value.string().unwrap_or_default();
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);

@@ -33,8 +33,10 @@ struct State {
 /// A request that a script answers.
 #[derive(Debug)]
 struct Running {
-    /// Method and target, as php-fpm writes them.
-    line: Box<str>,
+    method: Box<str>,
+    /// What the client has asked for, and what was put in its place.
+    target: Box<str>,
+    asked: Box<str>,
     since_ms: u64,
 }
 
@@ -57,6 +59,20 @@ pub struct PhpPoolStatus {
     pub pid: u32,
     /// How often it was started again after it had died.
     pub restarts: u64,
+}
+
+impl Running {
+    /// Whether php-fpm means it, which says method, path of the script and query.
+    fn is(&self, line: &str) -> bool {
+        let Some((method, uri)) = line.split_once(' ') else { return false };
+        let split = |text: &'_ str| -> (String, String) {
+            let (path, query) = text.split_once('?').unwrap_or((text, ""));
+            (path.to_owned(), query.to_owned())
+        };
+        let ((script, query), (path, asked_query)) = (split(uri), split(&self.asked));
+        // php-fpm has the path decoded.
+        *method == *self.method && query == asked_query && (path.contains('%') || path.starts_with(&script))
+    }
 }
 
 impl PhpPoolStatus {
@@ -128,14 +144,14 @@ pub(crate) fn id_text(id: u64) -> String {
 
 impl PhpWatch {
     /// A request begins.
-    pub(crate) fn begin(&self, method: &str, target: &str) -> Underway {
+    pub(crate) fn begin(&self, method: &str, target: &str, asked: &str) -> Underway {
         let count = self.0.next.fetch_add(1, Ordering::Relaxed);
         // Unlike those of another process, and of this one after so many requests.
         let id = u64::from(std::process::id()) << 32 | u64::from(count);
         let mut state = self.locked();
         if state.running.len() < RUNNING_MAX {
-            let line = format!("{method} {target}").into_boxed_str();
-            state.running.insert(id, Running { line, since_ms: clock::now_ms() });
+            let (method, target, asked) = (method.into(), target.into(), asked.into());
+            state.running.insert(id, Running { method, target, asked, since_ms: clock::now_ms() });
         }
         drop(state);
         Underway { watch: self.clone(), id }
@@ -152,12 +168,15 @@ impl PhpWatch {
         let now_ms = clock::now_ms();
         let mut state = self.locked();
         let begun_ms = now_ms.saturating_sub(for_ms);
-        let fits = |running: &Running| *running.line == *worker.request && running.since_ms <= begun_ms + TOLERANCE_MS;
+        let fits = |running: &Running| running.is(&worker.request) && running.since_ms <= begun_ms + TOLERANCE_MS;
         let is_told = |id: u64| state.stuck.iter().any(|stuck| stuck.request == Some(id) && stuck.told.pid != worker.pid);
         let found = state.running.iter().filter(|(id, running)| fits(running) && !is_told(**id));
         // The one that has begun at the time that php-fpm says.
         let found = found.min_by_key(|(id, running)| (running.since_ms.abs_diff(begun_ms), **id)).map(|(id, _)| *id);
         worker.request_id = found.map(id_text);
+        if let Some(running) = found.and_then(|id| state.running.get(&id)) {
+            worker.request = format!("{} {}", running.method, running.target);
+        }
         state.stuck.retain(|stuck| stuck.told.pid != worker.pid);
         if state.stuck.len() >= STUCK_MAX {
             state.stuck.remove(0);
@@ -200,7 +219,7 @@ mod tests {
     #[test]
     fn a_stuck_worker_is_known_by_its_request_until_that_is_over() {
         let watch = PhpWatch::default();
-        let (other, slow) = (watch.begin("GET", "/b.php"), watch.begin("GET", "/a.php?x"));
+        let (other, slow) = (watch.begin("GET", "/b", "/b.php"), watch.begin("GET", "/a?x", "/a.php/info?x"));
         let told = watch.stuck(worker(7), 0, 0);
         assert_eq!(told.request_id, Some(id_text(slow.id())));
         let again = watch.stuck(worker(7), 0, 0);

@@ -188,7 +188,7 @@ impl Relay {
         let is_gateway = upstream.common.gateway.is_some();
         let Endpoints { client_port, local } = if is_gateway { Endpoints::of(head) } else { Endpoints::default() };
         let watch = upstream.common.rules.php.as_ref().map(|_| &upstream.links.context.php);
-        let underway = watch.map(|watch| watch.begin(head.method(), head.target()));
+        let underway = watch.map(|watch| watch.begin(head.method(), head.target(), target));
         let (client, user, request_id) = (head.client(), head.user, underway.as_ref().map(Underway::id));
         let outgoing = Outgoing { head: *head, target, client, client_port, local, user, request_id };
         upstream.scripts.set_now(upstream.links.now_ms());

@@ -10,6 +10,8 @@ const NOWHERE: &str = "/nonexistent/weir-php";
 /// A pool of php-fpm that runs beside the server, as a configuration says it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhpPool {
+    /// The program, if it is not to be looked for.
+    pub program: Option<PathBuf>,
     /// Processes that answer requests, each one at a time.
     pub workers: u32,
     /// The user that they run as if the server was started as root; `None` for the server's own, or else `www-data`.
@@ -27,6 +29,7 @@ pub struct PhpPool {
 impl Default for PhpPool {
     fn default() -> Self {
         Self {
+            program: None,
             workers: 8,
             user: None,
             ini: Vec::new(),

@@ -5,6 +5,7 @@ mod choice;
 mod clients;
 mod desync;
 mod faults;
+mod handover;
 mod http2;
 mod kept;
 mod messages;
