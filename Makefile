@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels fuzz soak-arm install install-apache install-php clean demo-php
+.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels fuzz soak-arm install install-apache install-php clean demo-php study-overload
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ study-arm: deps build ## Repeats the paper on ARM in Apache and PHP, under 30 mi
 
 study-monitors: deps build ## What watching itself costs a server, with readings told every 0.5 to 30 s: writes its page, 15 minutes, as root.
 	@studies/patia/monitors
+
+study-overload: deps build ## PHP under twice the load that it can answer, behind weir and behind nginx, five rounds, and writes its page: 5 minutes; fails where something does not hold; QUICK=1: half a minute, for trying.
+	@QUICK="$(QUICK)" studies/overload/run
 
 study-patia: ## Simulates the Patia paper's placement of a site's documents again, and writes its page: a minute; fails where a real node that study-patia-node measured is not as simulated.
 	@studies/patia/run

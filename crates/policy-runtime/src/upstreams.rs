@@ -27,8 +27,7 @@ impl Upstreams {
 }
 
 fn readings_of(now: &UpstreamNow, before: Option<&UpstreamNow>, seconds: f64) -> Readings {
-    let mut readings =
-        vec![(Resource::Queue, f64::from(now.waiting)), (Resource::Active, f64::from(now.under_way))];
+    let mut readings = vec![(Resource::Queue, f64::from(now.waiting)), (Resource::Active, f64::from(now.under_way))];
     let Some(before) = before else { return readings };
     let since = |of: fn(&UpstreamNow) -> u64| of(now).saturating_sub(of(before)) as f64;
     let (requests, failed, refused) = (since(|of| of.requests), since(|of| of.failed), since(|of| of.refused));

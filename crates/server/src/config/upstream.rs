@@ -335,7 +335,10 @@ fn read_common(table: &Table<'_, '_>, rules: &mut UpstreamRules) {
         let text = value.string().unwrap_or("upstream");
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
         if !text.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !text.chars().all(is_letter) {
-            value.wrong(format!("\"{text}\" is no name that rules can say"), "write letters, digits, - and _, as in php");
+            value.wrong(
+                format!("\"{text}\" is no name that rules can say"),
+                "write letters, digits, - and _, as in php",
+            );
         }
         text.clone_into(&mut rules.name);
     }
@@ -759,6 +762,12 @@ mod tests {
             ("proxy = { to = \"http://a\", weight = 2 }", "`weight` is not known in proxy"),
             ("proxy = { to = { to = \"http://a\", weight = 0 } }", "`weight` is 0, which is out of its bounds"),
             ("proxy = { to = \"http://a\", connections = 0 }", "`connections` is 0"),
+            ("proxy = { to = \"http://a\", queue_wait = \"2 days\" }", "`queue_wait` is no time"),
+            (
+                "proxy = { to = \"http://a\", queue = 0, queue_wait = \"1 s\" }",
+                "`queue_wait` means nothing without a queue",
+            ),
+            ("proxy = { to = \"http://a\", name = \"a b\" }", "\"a b\" is no name that rules can say"),
             ("proxy = { to = \"http://a\", timeouts = { head = \"2 days\" } }", "`head` is no time"),
             ("proxy = { to = \"http://a\", health = { every = \"1 s\" } }", "means nothing without `path`"),
             ("proxy = { to = \"http://a\", health = { out = \"2 h\", out_max = \"1 h\" } }", "longer than `out_max`"),

@@ -331,7 +331,8 @@ impl Throttles {
         // Requests that came before have their turn first.
         let has_turn = state.first() == Some(place) && state.running < state.law.running_max(state.all());
         let is_late = !has_turn && !state.waiting[place].has_passed && state.law.is_to_run(waited_ms);
-        let runs = has_turn || is_late && state.law.may_run(state.all()) && state.has_room_for(state.waiting[place].user.as_ref());
+        let runs = has_turn
+            || is_late && state.law.may_run(state.all()) && state.has_room_for(state.waiting[place].user.as_ref());
         if runs && !self.controls.is_over() {
             let user = state.waiting.remove(place).and_then(|waiter| waiter.user);
             self.waiting -= 1;

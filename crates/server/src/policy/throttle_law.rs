@@ -21,7 +21,11 @@ const TIME_MAX: Duration = Duration::from_secs(86_400);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Law {
     /// So many run, so many wait, and for so long.
-    Plain { running_max: usize, queue_max: usize, wait_ms: u64 },
+    Plain {
+        running_max: usize,
+        queue_max: usize,
+        wait_ms: u64,
+    },
     Staged(Stages),
 }
 
@@ -136,7 +140,9 @@ fn number(text: &str) -> Result<usize, StagesError> {
         return Ok(0);
     }
     let number = text.parse().ok().filter(|number| (1..=NUMBER_MAX).contains(number));
-    number.filter(|_| text.bytes().all(|byte| byte.is_ascii_digit())).ok_or_else(|| StagesError::Number(text.to_owned()))
+    number
+        .filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+        .ok_or_else(|| StagesError::Number(text.to_owned()))
 }
 
 /// Hours, minutes and seconds as milliseconds; 0 for nothing.
@@ -200,9 +206,7 @@ impl Law {
     pub(crate) fn may_wait(&self, waiting: usize, running: usize) -> bool {
         match self {
             Self::Plain { queue_max, .. } => waiting < *queue_max,
-            Self::Staged(stages) => {
-                waiting < WAITING_MAX && (stages.busy == 0 || running + waiting < stages.busy)
-            }
+            Self::Staged(stages) => waiting < WAITING_MAX && (stages.busy == 0 || running + waiting < stages.busy),
         }
     }
 
@@ -265,7 +269,10 @@ mod tests {
         let full = law("10,20,30,40,00:02:00,00:03:00");
         assert_eq!((full.running_max(40), full.may_wait(19, 20), full.may_wait(20, 20)), (20, true, false));
         assert_eq!((full.is_to_run(119_999), full.is_to_run(120_000), full.is_over(179_999)), (false, true, false));
-        assert_eq!((full.may_run(15), full.may_run(28), full.may_run(32), full.is_over(180_000)), (true, true, false, true));
+        assert_eq!(
+            (full.may_run(15), full.may_run(28), full.may_run(32), full.is_over(180_000)),
+            (true, true, false, true)
+        );
         let short = law("10,,,30");
         assert_eq!((short.running_max(30), short.may_wait(19, 10), short.may_wait(20, 10)), (10, true, false));
         assert_eq!((law("10/1").per_user(), law("10").per_user()), (Some(1), None));
@@ -314,10 +321,11 @@ mod tests {
             if let Ok(stages) = Stages::parse(&text) {
                 prop_assert!(stages.check().is_ok());
                 // One more in all is never one less that runs, and at most one more.
-                prop_assert!((0..200).all(|all| {
+                let is_steady = (0..200).all(|all| {
                     let (now, next) = (stages.running_max(all), stages.running_max(all + 1));
                     next == now || next == now + 1
-                }));
+                });
+                prop_assert!(is_steady);
             }
         }
     }

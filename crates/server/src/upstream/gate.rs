@@ -321,4 +321,141 @@ mod tests {
         assert!(most.load(Ordering::SeqCst) <= 3);
         assert_eq!(fill(&gate), (0, 0));
     }
+
+    std::thread_local! {
+        static NOW_NS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+
+    fn now_ns() -> u64 {
+        NOW_NS.get()
+    }
+
+    /// Numbers that a seed leads to (xorshift; Marsaglia: Xorshift RNGs, 2003).
+    struct Rolls(u64);
+
+    impl Rolls {
+        fn next(&mut self) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0
+        }
+
+        fn below(&mut self, most: usize) -> usize {
+            (self.next() % most as u64) as usize
+        }
+
+        /// A time of this mean, as those of independent events are.
+        fn time_ns(&mut self, mean_ns: f64) -> u64 {
+            let share = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
+            (-mean_ns * (1.0 - share).ln()) as u64
+        }
+    }
+
+    #[test]
+    fn whenever_clients_leave_no_place_is_lost_and_the_order_stays() {
+        let applications = applications();
+        for seed in 1..=200 {
+            let (gate, mut rolls) = (Arc::new(Gate::default()), Rolls(seed));
+            let bounds = bounds(1 + rolls.below(4) as u32, rolls.below(9) as u32);
+            let (mut permits, mut tickets): (Vec<Permit>, VecDeque<Ticket>) = (Vec::new(), VecDeque::new());
+            for number in 0..300 {
+                match rolls.below(5) {
+                    0 | 1 => match gate.enter(bounds, || applications.caller(None, number).wake()) {
+                        Entry::Open(permit) => permits.push(permit),
+                        Entry::Queued(ticket) => tickets.push_back(ticket),
+                        Entry::Full => assert_eq!(fill(&gate).1, bounds.queue_max, "seed {seed}"),
+                        Entry::Late => panic!("seed {seed}: nothing bounds the time"),
+                    },
+                    2 if !permits.is_empty() => drop(permits.swap_remove(rolls.below(permits.len()))),
+                    // A client leaves: it waits, or has its turn already.
+                    3 if !tickets.is_empty() => drop(tickets.remove(rolls.below(tickets.len()))),
+                    // Those that have their turn take it, some later.
+                    _ => {
+                        let mut waits = VecDeque::new();
+                        for ticket in tickets.drain(..) {
+                            match ticket.redeem() {
+                                Ok(permit) => {
+                                    assert!(waits.is_empty(), "seed {seed}: another one came before");
+                                    permits.push(permit);
+                                }
+                                Err(ticket) => waits.push_back(ticket),
+                            }
+                        }
+                        tickets = waits;
+                    }
+                }
+                let (under_way, waiting) = fill(&gate);
+                assert!(under_way <= bounds.places_max, "seed {seed}");
+                // No place is free while a request waits.
+                assert!(waiting == 0 || under_way == bounds.places_max, "seed {seed}");
+            }
+            drop((permits, tickets));
+            assert_eq!(fill(&gate), (0, 0), "seed {seed}");
+        }
+    }
+
+    /// What becomes of requests that come at twice the rate at which they can be answered: waits of those that were let
+    /// in, and how many were refused.
+    fn overload(seed: u64, wait_max_ns: u64) -> (Vec<u64>, usize) {
+        const PLACES: u32 = 4;
+        let (service_ns, between_ns) = (40e6, 5e6);
+        NOW_NS.set(0);
+        let (gate, mut rolls, applications) = (Arc::new(Gate::by(now_ns)), Rolls(seed), applications());
+        let bounds = GateBounds { places_max: PLACES, queue_max: 100_000, wait_max_ns };
+        let (mut next_ns, mut refused, mut waits) = (0, 0, Vec::new());
+        let (mut running, mut tickets): (Vec<(u64, Permit)>, VecDeque<Ticket>) = (Vec::new(), VecDeque::new());
+        while now_ns() < 30_000_000_000 {
+            let end = running
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, (end_ns, _))| *end_ns)
+                .map(|(at, (end_ns, _))| (at, *end_ns));
+            let mut opened = Vec::new();
+            match end.filter(|(_, end_ns)| *end_ns <= next_ns) {
+                Some((at, end_ns)) => {
+                    NOW_NS.set(end_ns);
+                    drop(running.swap_remove(at));
+                    while let Some(ticket) = tickets.pop_front() {
+                        match ticket.redeem() {
+                            Ok(permit) => opened.push(permit),
+                            Err(ticket) => {
+                                tickets.push_front(ticket);
+                                break;
+                            }
+                        }
+                    }
+                }
+                None => {
+                    NOW_NS.set(next_ns);
+                    next_ns += rolls.time_ns(between_ns);
+                    match gate.enter(bounds, || applications.caller(None, 0).wake()) {
+                        Entry::Open(permit) => opened.push(permit),
+                        Entry::Queued(ticket) => tickets.push_back(ticket),
+                        Entry::Full => panic!("seed {seed}: it is long enough"),
+                        Entry::Late => refused += 1,
+                    }
+                }
+            }
+            for permit in opened {
+                waits.push(permit.waited_ns());
+                running.push((now_ns() + rolls.time_ns(service_ns), permit));
+            }
+        }
+        waits.sort_unstable();
+        (waits, refused)
+    }
+
+    #[test]
+    fn under_overload_requests_wait_as_long_as_they_may_and_no_place_is_idle() {
+        for seed in 1..=10 {
+            let wait_max_ns = 500_000_000;
+            let (waits, refused) = overload(seed, wait_max_ns);
+            // In 30 s 3,000 can be answered, give or take what chance does to the times of service.
+            assert!((2700..3300).contains(&waits.len()), "seed {seed}: {}", waits.len());
+            assert!((2500..3500).contains(&refused), "seed {seed}: {refused}");
+            let p99_ns = waits[waits.len() * 99 / 100];
+            assert!(p99_ns < wait_max_ns * 3 / 2, "seed {seed}: {p99_ns}");
+        }
+    }
 }

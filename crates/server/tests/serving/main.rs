@@ -23,6 +23,7 @@ mod shape;
 mod stale;
 mod tables;
 mod throttle;
+mod throttle_staged;
 mod throttle_streams;
 mod tls;
 mod upstreams;

@@ -400,6 +400,17 @@ const KEYS: &[(&str, &str, &[&str])] = &[
         "[[throttle]]\npath = \"/a\"\nrunning = 3\nqueue = 3\n{}\n[[host]]\nroot = \"site\"\n",
         &["wait = \"3 s\""],
     ),
+    ("[[throttle]]", "[[throttle]]\npath = \"/a\"\n{}\n[[host]]\nroot = \"site\"\n", &["throttle = \"3/1,4,5,6\""]),
+    (
+        "[[throttle]]",
+        "[[throttle]]\npath = \"/a\"\nrunning = 3\n{}\n[[host]]\nroot = \"site\"\n",
+        &["per_user = 1", "more_from = 4", "busy = 6", "run_after = \"1 min\"", "busy_after = \"1 min\""],
+    ),
+    (
+        "[[throttle]]",
+        "[[throttle]]\npath = \"/a\"\nrunning = 3\nmore_from = 4\n{}\n[[host]]\nroot = \"site\"\n",
+        &["more_to = 5"],
+    ),
     (
         "[[host]]",
         "[[host]]\n{}\n",
@@ -493,6 +504,8 @@ const KEYS: &[(&str, &str, &[&str])] = &[
             "connections = 7",
             "keep = 7",
             "queue = 7",
+            "queue_wait = \"3 s\"",
+            "name = \"app\"",
             "timeouts = { head = \"3 s\" }",
             "retries = 1",
             "health = false",
@@ -525,6 +538,8 @@ const KEYS: &[(&str, &str, &[&str])] = &[
             "connections = 7",
             "keep = 7",
             "queue = 7",
+            "queue_wait = \"3 s\"",
+            "name = \"app\"",
             "timeouts = { head = \"3 s\" }",
             "retries = 1",
             "health = false",
@@ -837,6 +852,20 @@ fn what_would_be_without_effect_is_refused() {
         ),
         ("[[host]]\nroot = \"site\"\nnames = [\"a.org\"]\ncertificate = \"acme\"", "nothing says from whom"),
         ("[[throttle]]\npath = \"/a\"\nrunning = 1\nwait = \"1 s\"\n[[host]]\nroot = \"site\"", "without a queue"),
+        ("[[throttle]]\npath = \"/a\"\nthrottle = \"9,3\"\n[[host]]\nroot = \"site\"", "3 is smaller than 9"),
+        ("[[throttle]]\npath = \"/a\"\nrunning = 9\nbusy = 3\n[[host]]\nroot = \"site\"", "3 is smaller than 9"),
+        (
+            "[[throttle]]\npath = \"/a\"\nrunning = 9\nqueue = 1\nbusy = 30\n[[host]]\nroot = \"site\"",
+            "do not go together with WASD's numbers",
+        ),
+        (
+            "[[throttle]]\npath = \"/a\"\nthrottle = \"9\"\nrunning = 9\n[[host]]\nroot = \"site\"",
+            "`throttle` says how many run",
+        ),
+        (
+            "[[throttle]]\npath = \"/a\"\nthrottle = \"9\"\nbusy = 9\n[[host]]\nroot = \"site\"",
+            "`throttle` and `busy` say the same",
+        ),
     ] {
         let told = read(text, folder.path()).err().unwrap_or_default();
         assert!(told.len() == 1 && told[0].what.contains(expected), "{text}\n{told:#?}");

@@ -309,7 +309,9 @@ fn upstreams(out: &mut Families, status: &Status) {
         ("connections", Gauge, "Open connections with each upstream, idle ones included.", |of| of.connections.into()),
         ("servers_out", Gauge, "Servers of an upstream that are not asked.", |of| of.servers_out.into()),
         ("places", Gauge, "Requests that may be under way to each upstream.", |of| of.places.into()),
-        ("shed_total", Counter, "Requests that were refused at once, as they would have waited too long.", |of| of.shed),
+        ("shed_total", Counter, "Requests that were refused at once, as they would have waited too long.", |of| {
+            of.shed
+        }),
         ("queued_total", Counter, "Requests that had to wait for a place.", |of| of.queued),
         ("queue_left_total", Counter, "Requests whose clients left while they waited.", |of| of.left),
         ("queue_wait_nanoseconds_total", Counter, "Time that requests waited for a place.", |of| of.waited_ns),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// An upstream that tells of each request, and answers it when it is told to.
-fn told() -> (SocketAddr, Seen, Receiver<String>, Sender<()>) {
+pub(super) fn told() -> (SocketAddr, Seen, Receiver<String>, Sender<()>) {
     let (tell, asked) = channel();
     let (release, released) = channel::<()>();
     let (tell, released) = (Mutex::new(tell), Arc::new(Mutex::new(released)));
@@ -25,7 +25,7 @@ fn told() -> (SocketAddr, Seen, Receiver<String>, Sender<()>) {
 }
 
 /// A client with a request, once the server has it.
-fn ask(site: &Site, addr: SocketAddr, target: &str) -> Client {
+pub(super) fn ask(site: &Site, addr: SocketAddr, target: &str) -> Client {
     let mut client = Client::new(addr);
     client.ask(&format!("GET {target}"), "", b"");
     // A loop that answers what has come later has read what came before; another loop has its time.
@@ -37,7 +37,7 @@ fn ask(site: &Site, addr: SocketAddr, target: &str) -> Client {
 #[test]
 fn they_have_their_turn_in_the_order_of_their_coming_and_the_rest_is_refused() {
     let (addr, seen, asked, release) = told();
-    let site = proxy(addr, ", connections = 1, queue = 2");
+    let site = proxy(addr, ", connections = 1, queue = 2, queue_wait = false");
     let mut clients: Vec<Client> = (0..3).map(|number| ask(&site, site.addr, &format!("/{number}"))).collect();
     assert_eq!(asked.recv_timeout(SOON).as_deref(), Ok("/0"));
     let (refused, time) = timed(|| site.get("/3"));
@@ -58,7 +58,7 @@ fn they_have_their_turn_in_the_order_of_their_coming_and_the_rest_is_refused() {
 #[test]
 fn a_client_that_leaves_gives_its_place_up_over_several_loops_as_well() {
     let (addr, _, asked, release) = told();
-    let text = format!("proxy = {{ to = \"http://{addr}\", connections = 1, queue = 2 }}");
+    let text = format!("proxy = {{ to = \"http://{addr}\", connections = 1, queue = 2, queue_wait = false }}");
     let site = site(&text, |options| options.loops = 2);
     for round in 0..10 {
         // Which loop has which of them is the kernel's to choose.
@@ -141,7 +141,8 @@ fn no_place_and_no_connection_is_lost_whatever_clients_and_upstreams_do() {
             }
         }
     });
-    let text = format!("proxy = {{ to = \"http://{addr}\", connections = 2, queue = 3, keep = 1 }}");
+    let text =
+        format!("proxy = {{ to = \"http://{addr}\", connections = 2, queue = 3, queue_wait = false, keep = 1 }}");
     let site = site(&text, |options| options.loops = 2);
     let address = site.addr;
     let threads: Vec<_> = (0..6_u64)
@@ -165,7 +166,7 @@ fn no_place_and_no_connection_is_lost_whatever_clients_and_upstreams_do() {
 #[test]
 fn a_request_waits_in_the_queue_no_longer_than_it_may() {
     let (addr, _, asked, release) = told();
-    let site = proxy(addr, ", connections = 1, queue = 9, timeouts = { queue = \"1 s\" }");
+    let site = proxy(addr, ", connections = 1, queue = 9, queue_wait = false, timeouts = { queue = \"1 s\" }");
     let mut first = ask(&site, site.addr, "/first");
     asked.recv_timeout(SOON).expect("it is asked");
     let (reply, time) = timed(|| site.get("/late"));
