@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir_adapt::Policy;
 use weir_adapt::forecast::Method;
 use weir_policy_runtime::{PolicyRuntime, Ready, Setup};
-use weir_server::{Counters, Link, Options, Question, Server};
+use weir_server::{Counters, Link, Options, Question, Server, parse_configuration};
 
 /// Tests take turns, as what was told goes to one place.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -561,4 +561,29 @@ fn a_flash_crowd_is_told_from_an_attack_without_any_rule() {
     // As many clients as ever, of unknown networks, ask for everything.
     let (kind, alerts) = ask(6000, &|number| 0x5000_0000 + number % 300 * 256, &pages);
     assert_eq!((kind.as_str(), alerts.len()), ("attack", 1), "{alerts:?}");
+}
+
+#[test]
+fn upstreams_are_nodes_for_rules_by_their_names() {
+    let _turn = alone();
+    told().clear();
+    let folder = tempfile::tempdir().expect("a directory");
+    let text = "[[host]]\nproxy = { to = \"http://127.0.0.1:9\", name = \"php\" }\n";
+    let mut options = parse_configuration(text, folder.path()).expect("no mistake");
+    options.listen = vec!["127.0.0.1:0".parse().expect("an address")];
+    assert_eq!(options.upstream_names(), ["php"]);
+    let server = Server::bind(options).expect("it binds");
+    let rules = "pool apps = { php, other };
+        atom \"/**\" {
+            rule quiet: during if queue@php < 5jobs and active@php < 5jobs then alert \"it is quiet\" hold 60s;
+            rule late: during if wait@php < 9s then alert \"it was read twice\" hold 60s;
+            rule none: during if queue@other < 5jobs then alert \"there is none\" hold 60s;
+        }";
+    let (_runtime, ready) = runtime(rules);
+    let mut ready = ready.with_insight(server.insight());
+    ready.tick();
+    assert!(told().iter().any(|alert| alert.contains("it is quiet")), "{:?}", told());
+    ready.tick();
+    assert!(told().iter().any(|alert| alert.contains("it was read twice")), "{:?}", told());
+    assert!(!told().iter().any(|alert| alert.contains("there is none")), "{:?}", told());
 }

@@ -176,17 +176,13 @@ impl EventLoop {
                 let token = event.u64;
                 self.turn_event(token, Readiness::of(event));
             }
-            if std::mem::take(&mut self.is_waked) {
-                self.resume_applications();
-            }
             if !self.again.is_empty() {
                 for token in std::mem::take(&mut self.again) {
                     let readiness = self.readiness(token);
                     self.turn(token, readiness);
                 }
             }
-            self.work_quic();
-            self.resume_upstreams();
+            self.resume_requests();
             if self.state.clock.now_ms >= self.next_sweep_ms {
                 self.sweep();
             }
@@ -274,6 +270,16 @@ impl EventLoop {
         if let Some(address) = self.links.note(token, readiness) {
             self.resume(address);
         }
+    }
+
+    /// Lets requests go on that have waited for something else than their clients.
+    #[inline]
+    fn resume_requests(&mut self) {
+        if std::mem::take(&mut self.is_waked) {
+            self.resume_applications();
+        }
+        self.work_quic();
+        self.resume_upstreams();
     }
 
     /// Lets requests go on for which another one has made place, or whose time is over.

@@ -430,8 +430,7 @@ impl Connection {
                     let ask = |all: &mut Throttles| all.ask((&request, &mut user), asker, clock.now_ms, counts);
                     let gate = throttles.as_mut().map_or(Gate::Open(None), ask);
                     if matches!(gate, Gate::Wait) {
-                        // The bound says how long.
-                        (self.saved_for, self.deadline_ms) = (SavedFor::Bound, u64::MAX);
+                        (self.saved_for, self.deadline_ms) = (SavedFor::Bound, u64::MAX); // The bound says how long.
                         break;
                     }
                     at += head_bytes;
