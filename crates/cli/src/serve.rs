@@ -296,11 +296,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error.into()),
     };
     let stop = Stop::on_signals().context("handling signals")?;
-    for signal in [SIGHUP, SIGUSR1] {
-        signal_hook::flag::register(signal, server.reopen_log_flag()).context("handling signals")?;
-    }
-    let hung_up = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(SIGHUP, Arc::clone(&hung_up)).context("handling signals")?;
+    let hung_up = watch_signals(&server)?;
     if let Some(adapting) = &mut adapting {
         adapting.prepare(&server, user.as_deref())?;
     }
@@ -309,7 +305,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (reloader, is_followed) = (server.reloader(), server.followed_flag());
     let counts = server.run_with(stop.flag(), || {
         if is_followed.load(Ordering::Relaxed) {
-            // The successor obtains certificates now, and reads configurations.
             obtaining = None;
             return;
         }
@@ -341,6 +336,16 @@ fn misused(args: &Args, is_file: bool, options: &Options) -> Option<&'static str
     }
     (options.certificates.is_empty() && !options.listen_clear.is_empty())
         .then_some("--listen-clear is for a server with TLS; add --tls-cert and --tls-key, or use --listen")
+}
+
+/// Has the access log opened again at SIGHUP and SIGUSR1; what is set at SIGHUP, which reads the configuration again.
+fn watch_signals(server: &Server) -> anyhow::Result<Arc<AtomicBool>> {
+    for signal in [SIGHUP, SIGUSR1] {
+        signal_hook::flag::register(signal, server.reopen_log_flag()).context("handling signals")?;
+    }
+    let hung_up = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, Arc::clone(&hung_up)).context("handling signals")?;
+    Ok(hung_up)
 }
 
 /// What is wrong with the usage, on standard error.

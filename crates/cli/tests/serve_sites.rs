@@ -1,6 +1,8 @@
 //! Options of `weir serve` about sites override the settings of a configuration file.
 // scripts/test: waits
 
+#[path = "serve_sites/names.rs"]
+mod names;
 #[path = "sites/php.rs"]
 mod php;
 mod support;

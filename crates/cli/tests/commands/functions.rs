@@ -19,7 +19,7 @@ const LONGER: &[(&str, &str, usize, &str)] = &[
     ("crates/server/src/http1/connection.rs", "answer", 137, HOT),
     ("crates/timeline/src/join.rs", "push", 131, TABLE),
     ("crates/compat/src/httperf/arguments.rs", "take", 127, TABLE),
-    ("crates/server/src/telemetry/admin/status.rs", "status", 107, TABLE),
+    ("crates/server/src/telemetry/admin/status.rs", "status", 97, TABLE),
     ("crates/policy-runtime/src/controller.rs", "show", 110, TABLE),
     ("crates/cli/src/serve.rs", "run", 86, NOT_YET),
     ("crates/report/src/html/evidence.rs", "section", 79, TABLE),

@@ -120,7 +120,10 @@ fn websockets_stay_over_reloads_and_take_overs_and_the_newest_server_tells_of_al
     });
     assert!(asked.load(Ordering::Relaxed) > 20);
     let metrics = ask_admin(folder.path(), "GET /metrics");
-    assert!(metrics.contains(&format!("weir_former_server_tunnels{{pid=\"{}\"}} {STAYING}", former[0].0.id())), "{metrics}");
+    assert!(
+        metrics.contains(&format!("weir_former_server_tunnels{{pid=\"{}\"}} {STAYING}", former[0].0.id())),
+        "{metrics}"
+    );
     let before = staying.counts().echoes;
     let deadline = Instant::now() + Duration::from_secs(30);
     while staying.counts().echoes < before + 50 {
@@ -134,7 +137,8 @@ fn websockets_stay_over_reloads_and_take_overs_and_the_newest_server_tells_of_al
     }
     // Each ends with its last tunnel.
     former.into_iter().for_each(|server| drop(server.ended()));
-    let told = wait_for(folder.path(), "the end of all", |told| told["former_servers"].as_array().is_some_and(Vec::is_empty));
+    let told =
+        wait_for(folder.path(), "the end of all", |told| told["former_servers"].as_array().is_some_and(Vec::is_empty));
     assert_eq!(told["connections"]["tunnels"], 0, "{told}");
 }
 
@@ -156,7 +160,7 @@ fn what_the_newest_server_is_told_reaches_the_former_ones() {
     let (second, _) = serve(folder.path(), &addr.to_string(), &["--take-over", &pid]);
     wait_for(folder.path(), "the former server", |told| former_tunnels(told) == 3);
     // The former one has two responses in its cache.
-    let purged = ask_admin(folder.path(), &format!("POST /purge?prefix=http://a/kept/"));
+    let purged = ask_admin(folder.path(), "POST /purge?prefix=http://a/kept/");
     let expected = "{\"purged\":0,\"former_servers\":1,\"former_purged\":2,\"former_silent\":0}";
     assert!(purged.contains(expected), "{purged}");
     // The end of the newest one is that of all.
@@ -182,4 +186,74 @@ fn tunnels_have_a_bound_that_the_next_server_tells() {
     let told = second.ended();
     assert!(told.contains("; it keeps its tunnels for 3 s at most"), "{told}");
     drop(held);
+}
+
+/// A stream of HTTP/2 that is a tunnel (RFC 8441), over a connection of its own.
+struct Http2(TcpStream);
+
+impl Http2 {
+    fn open(addr: SocketAddr) -> Self {
+        let mut stream = TcpStream::connect(addr).expect("connects");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("sets");
+        let fields = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", "http"),
+            (":authority", "a"),
+            (":path", "/ws/h2"),
+            ("sec-websocket-version", "13"),
+        ];
+        // Literals without indexing (RFC 7541 section 6.2.2).
+        let literal = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+        let block: Vec<u8> =
+            fields.iter().flat_map(|(name, value)| [vec![0], literal(name), literal(value)].concat()).collect();
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").expect("sends");
+        let mut own = Self(stream);
+        own.send(1, 4, &block);
+        own
+    }
+
+    fn send(&mut self, kind: u8, flags: u8, payload: &[u8]) {
+        let head = [0, 0, payload.len() as u8, kind, flags, 0, 0, 0, 1];
+        self.0.write_all(&[&head[..], payload].concat()).expect("sends");
+    }
+
+    /// Receives until this many bytes of the tunnel have come; whether the end of the connection was announced.
+    fn receive(&mut self, bytes: usize) -> (Vec<u8>, bool) {
+        let (mut data, mut is_announced) = (Vec::new(), false);
+        while data.len() < bytes {
+            let mut head = [0; 9];
+            self.0.read_exact(&mut head).expect("a frame");
+            let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+            self.0.read_exact(&mut payload).expect("its payload");
+            match head[3] {
+                0 => data.extend(payload),
+                3 => panic!("the stream is reset: {payload:?}"),
+                7 => is_announced = true,
+                _ => {}
+            }
+        }
+        (data, is_announced)
+    }
+}
+
+#[test]
+fn a_websocket_of_http2_outlives_the_time_of_responses_after_a_take_over() {
+    /// A frame of WebSocket.
+    const FRAME: &[u8] = b"\x82\x05hello";
+    let echo = Echo::start(([127, 0, 0, 1], 0).into()).expect("listens");
+    let folder = site(echo.addr(), "stop = \"1 s\"");
+    let (first, addr) = serve(folder.path(), "127.0.0.1:0", &[]);
+    let mut client = Http2::open(addr);
+    client.send(0, 0, FRAME);
+    assert_eq!(client.receive(FRAME.len()), (FRAME.to_vec(), false));
+    let pid = first.0.id().to_string();
+    let (_second, _) = serve(folder.path(), &addr.to_string(), &["--take-over", &pid]);
+    let told = wait_for(folder.path(), "the former server", |told| former_tunnels(told) == 1);
+    assert_eq!(told["former_servers"][0]["responses"], 0, "{told}");
+    std::thread::sleep(Duration::from_millis(2500));
+    client.send(0, 0, FRAME);
+    assert_eq!(client.receive(FRAME.len()), (FRAME.to_vec(), true));
+    drop(client);
+    first.ended();
 }

@@ -114,7 +114,10 @@ impl Supervision<'_> {
         let (former, time) = self.succession.end_former();
         if former > 0 {
             let servers = if former == 1 { "former server is" } else { "former servers are" };
-            (self.options.notice)(&format!("{former} {servers} asked to end, and waited for {} s at most", time.as_secs()));
+            (self.options.notice)(&format!(
+                "{former} {servers} asked to end, and waited for {} s at most",
+                time.as_secs()
+            ));
         }
         (former > 0).then_some(time)
     }

@@ -27,9 +27,8 @@ impl Poll {
         let events = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET).cast_unsigned();
         let mut event = libc::epoll_event { events, u64: number };
         // SAFETY: the structure lives over the call, which reads it.
-        let added = unsafe {
-            libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, socket.as_raw_fd(), &raw mut event)
-        };
+        let added =
+            unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, socket.as_raw_fd(), &raw mut event) };
         if added < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 

@@ -248,9 +248,8 @@ fn whole_file() -> libc::flock {
 fn map(file: &File) -> io::Result<NonNull<Layout>> {
     let (size, fd) = (size_of::<Layout>(), file.as_raw_fd());
     // SAFETY: the kernel chooses the place; the file has this size and is sealed against getting smaller.
-    let memory = unsafe {
-        libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, 0)
-    };
+    let memory =
+        unsafe { libc::mmap(std::ptr::null_mut(), size, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, 0) };
     if memory == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -270,11 +269,10 @@ mod tests {
         let own = Record::create().expect("makes");
         let other = copy(&own);
         own.promise(Duration::from_secs(5), Duration::from_secs(1));
-        assert_eq!((other.tunnels_kept(), other.stop_time(), other.stage()), (
-            Duration::from_secs(5),
-            Duration::from_secs(1),
-            Stage::Serving
-        ));
+        assert_eq!(
+            (other.tunnels_kept(), other.stop_time(), other.stage()),
+            (Duration::from_secs(5), Duration::from_secs(1), Stage::Serving)
+        );
         other.follow();
         assert_eq!(own.stage(), Stage::Followed);
         let number = other.ask_purge("tag=a").expect("is short");
@@ -290,7 +288,9 @@ mod tests {
 
     #[test]
     fn a_file_of_others_is_none() {
-        assert!(is_record(Path::new("/memfd:weir-server-1 (deleted)")) && !is_record(Path::new("/memfd:other (deleted)")));
+        assert!(
+            is_record(Path::new("/memfd:weir-server-1 (deleted)")) && !is_record(Path::new("/memfd:other (deleted)"))
+        );
         let file = tempfile::tempfile().expect("makes");
         file.set_len(size_of::<Layout>() as u64).expect("grows");
         assert!(Record::open(file.into()).is_err(), "it can be cut off");

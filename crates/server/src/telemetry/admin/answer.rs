@@ -93,7 +93,10 @@ fn purge(request: &Request<'_>, has_token: bool, view: &View) -> Vec<u8> {
             let former = match told.servers {
                 0 => String::new(),
                 servers => {
-                    format!(",\"former_servers\":{servers},\"former_purged\":{},\"former_silent\":{}", told.purged, told.silent)
+                    format!(
+                        ",\"former_servers\":{servers},\"former_purged\":{},\"former_silent\":{}",
+                        told.purged, told.silent
+                    )
                 }
             };
             reply(200, "application/json", "", &format!("{{\"purged\":{purged}{former}}}\n"), false)

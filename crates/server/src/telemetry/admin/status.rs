@@ -286,20 +286,7 @@ impl View {
                 include_errors: counts.include_errors,
                 pages_assembled: counts.pages_assembled,
             },
-            connections: Connections {
-                open: self.open(),
-                open_max: self.connections_max as u64,
-                by_state: State::ALL.iter().map(|&(state, name)| (name, census.states[state as usize])).collect(),
-                tunnels: census.tunnels,
-                responses: census.responses,
-                accepted: counts.connections,
-                refused: counts.connections_refused,
-                displaced: counts.connections_displaced,
-                broken: counts.connections_broken,
-                timeouts: counts.timeouts,
-                accept_pauses: counts.accept_pauses,
-                stop_aborted: counts.stop_aborted,
-            },
+            connections: Connections::of(&counts, &census, self.open(), self.connections_max),
             tls,
             http2: Http2 {
                 connections: counts.http2_connections,
@@ -351,6 +338,25 @@ impl View {
             upstreams: self.reloads.upstreams(),
             php: Some(self.php.read()).filter(|php| *php != PhpReading::default()),
             process: self.process.usage(),
+        }
+    }
+}
+
+impl Connections {
+    fn of(counts: &Counts, census: &Census, open: u64, open_max: usize) -> Self {
+        Self {
+            open,
+            open_max: open_max as u64,
+            by_state: State::ALL.iter().map(|&(state, name)| (name, census.states[state as usize])).collect(),
+            tunnels: census.tunnels,
+            responses: census.responses,
+            accepted: counts.connections,
+            refused: counts.connections_refused,
+            displaced: counts.connections_displaced,
+            broken: counts.connections_broken,
+            timeouts: counts.timeouts,
+            accept_pauses: counts.accept_pauses,
+            stop_aborted: counts.stop_aborted,
         }
     }
 }

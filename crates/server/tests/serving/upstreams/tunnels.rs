@@ -189,8 +189,14 @@ fn no_time_of_http_ends_a_tunnel() {
     let (addr, seen) = echoing();
     let second = Duration::from_secs(1);
     let site = site(&format!("proxy = {{ to = \"http://{addr}\", timeouts = {{ idle = \"1 s\" }} }}"), |options| {
-        options.timeouts =
-            Timeouts { head: second, idle: second, body: second, stall: second, application: second, ..Timeouts::default() };
+        options.timeouts = Timeouts {
+            head: second,
+            idle: second,
+            body: second,
+            stall: second,
+            application: second,
+            ..Timeouts::default()
+        };
     });
     let mut client = Client::new(site.addr);
     open(&mut client, "");
