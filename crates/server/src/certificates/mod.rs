@@ -1,12 +1,17 @@
 //! Certificates and keys: chosen by the name that a client asks for, read again when their files change.
 
 pub(crate) mod challenges;
+pub(crate) mod client_asking;
+pub(crate) mod client_authorities;
 mod der;
+mod distinguished_name;
+pub(crate) mod presented;
 pub(crate) mod settings;
 mod staple;
 mod validity;
 
 use crate::certificates::challenges::{ACME_TLS, Challenges};
+use crate::certificates::client_asking::{AskedHosts, Asking};
 use crate::certificates::settings::CertificateFiles;
 use crate::error::TlsError;
 use rustls::SupportedCipherSuite;
@@ -18,6 +23,7 @@ use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use staple::Staple;
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -53,10 +59,17 @@ pub(crate) struct Certificates {
 }
 
 /// What is being used; the handshakes of all loops look into it.
-#[derive(Debug)]
 pub(crate) struct Keys {
     by_name: RwLock<Arc<ByName>>,
     challenges: Challenges,
+    /// Which clients are asked for certificates; none are where it is missing.
+    asked: RwLock<Option<Arc<AskedHosts>>>,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Keys").field("by_name", &self.by_name).finish_non_exhaustive()
+    }
 }
 
 /// Keys by the names in their certificates.
@@ -98,7 +111,7 @@ impl Certificates {
     pub(crate) fn load(files: &[CertificateFiles], challenges: &Challenges) -> Result<Self, TlsError> {
         let stamps = stamps(files);
         let by_name = RwLock::new(Arc::new(ByName::load(files, None)?));
-        let keys = Arc::new(Keys { by_name, challenges: challenges.clone() });
+        let keys = Arc::new(Keys { by_name, challenges: challenges.clone(), asked: RwLock::default() });
         Ok(Self { files: files.to_vec(), stamps, keys, outdated: Vec::new() })
     }
 
@@ -116,7 +129,7 @@ impl Certificates {
         let mut provider = ring::default_provider();
         provider.cipher_suites = CIPHERS.to_vec();
         let builder = rustls::ServerConfig::builder_with_provider(Arc::new(provider));
-        let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+        let builder = builder.with_safe_default_protocol_versions()?.with_client_cert_verifier(Arc::new(Asking::new()));
         let mut config = builder.with_cert_resolver(Arc::<Keys>::clone(&self.keys));
         config.ignore_client_order = true;
         config.alpn_protocols = [&b"h2"[..], b"http/1.1", b"http/1.0"].map(<[u8]>::to_vec).to_vec();
@@ -137,7 +150,8 @@ impl Certificates {
     /// Those of rustls where it has no randomness.
     pub(crate) fn quic_config(&self) -> Result<rustls::ServerConfig, rustls::Error> {
         let builder = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_protocol_versions(&[&rustls::version::TLS13])?.with_no_client_auth();
+        let builder = builder.with_protocol_versions(&[&rustls::version::TLS13])?;
+        let builder = builder.with_client_cert_verifier(Arc::new(Asking::new()));
         let mut config = builder.with_cert_resolver(Arc::<Keys>::clone(&self.keys));
         config.alpn_protocols = vec![b"h3".to_vec()];
         config.ticketer = ring::Ticketer::new()?;
@@ -193,6 +207,18 @@ impl Certificates {
 impl Keys {
     pub(crate) fn told(&self) -> Arc<[Told]> {
         Arc::clone(&self.by_name().told)
+    }
+
+    /// From now on these clients are asked for certificates.
+    pub(crate) fn ask(&self, hosts: Option<Arc<AskedHosts>>) {
+        if hosts.is_some() {
+            client_asking::expect();
+        }
+        *self.asked.write().unwrap_or_else(PoisonError::into_inner) = hosts;
+    }
+
+    fn asks(&self, server_name: Option<&str>) -> bool {
+        self.asked.read().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|asks| asks(server_name))
     }
 
     fn by_name(&self) -> Arc<ByName> {
@@ -271,8 +297,10 @@ impl ResolvesServerCert for Keys {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let is_challenge = || hello.alpn().is_some_and(|mut offered| offered.next() == Some(ACME_TLS));
         if self.challenges.is_any() && is_challenge() {
+            client_asking::found(false);
             return self.challenges.tls_alpn01(hello.server_name()?);
         }
+        client_asking::found(self.asks(hello.server_name()));
         Some(self.by_name().find(hello.server_name())?.at(now_unix_s()))
     }
 }

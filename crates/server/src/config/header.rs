@@ -83,7 +83,7 @@ fn read_fields(table: &Table<'_, '_>, key: &'static str) -> Vec<(String, String)
 }
 
 /// What is wrong with a field that is set, and what would be right.
-fn problem(name: &str) -> Option<(String, &'static str)> {
+pub(super) fn problem(name: &str) -> Option<(String, &'static str)> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
         return Some((format!("\"{name}\" is no name of a header field"), "letters, digits and hyphens make one"));

@@ -5,7 +5,7 @@ use super::routes::RoutePlace;
 use super::said::{REDIRECTS, STATUSES, is_path, listed};
 use super::table::{Table, Value};
 use super::upstream::{self, Around, Mount};
-use super::{acme, cache, header, networks, php, routes, site, users};
+use super::{acme, cache, client_certificates, header, networks, php, routes, site, users};
 use crate::config::options::Options;
 use crate::config::plain_file::read_file;
 use crate::files::root::place::Place as RootPlace;
@@ -102,6 +102,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
     }
     scripts.finish(table, &read, (&mut routes, &mut route_fields));
     takes_back_nothing(table, None, &[]);
+    let client_authorities = client_certificates::of_host(table, &paths, options);
     let paths = read;
     table.finish();
     let is_of_neighbours = |pattern: &Pattern| CODINGS.into_iter().any(|coding| pattern.is_of_ending(coding.suffix()));
@@ -115,6 +116,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
         route_fields,
         paths,
         tells_neighbours,
+        client_authorities,
     });
 }
 
@@ -321,6 +323,7 @@ fn read_said_of(table: &Table<'_, '_>, prefix_bytes: Option<usize>) -> Said {
         ..Said::default()
     };
     header::read(table, &mut said);
+    client_certificates::read(table, &mut said);
     if let Some(pages) = table.get("error_pages").and_then(|value| value.table("error_pages")) {
         for (status, span, value) in pages.entries() {
             let number = if status == "other" {

@@ -2,6 +2,7 @@
 
 mod acme;
 mod cache;
+mod client_certificates;
 mod conditions;
 mod doubts;
 pub(crate) mod explanation;

@@ -104,6 +104,9 @@ pub(super) type Keys = (Option<Certificates>, Option<Arc<rustls::ServerConfig>>)
 pub(super) fn load_certificates(options: &Options) -> Result<Keys, BindError> {
     let is_secure = !options.certificates.is_empty();
     let certificates = is_secure.then(|| Certificates::load(&options.certificates, &options.challenges)).transpose()?;
+    if let Some(certificates) = &certificates {
+        certificates.keys().ask(options.hosts.as_ref().and_then(|hosts| hosts.0.asked_hosts()));
+    }
     let tls = certificates.as_ref().map(|certificates| certificates.config().map(Arc::new)).transpose();
     let tls = tls.map_err(|source| TlsError::Setup { source })?;
     Ok((certificates, tls))

@@ -75,6 +75,9 @@ impl Supervision<'_> {
             let replaced = self.certificates.as_mut().and_then(|used| used.replace(&newer.certificates));
             tell_of_certificates(replaced, self.reloader, newer.notice);
             self.succession.promise(&newer.timeouts);
+            if let Some(certificates) = &self.certificates {
+                certificates.keys().ask(newer.hosts.as_ref().and_then(|hosts| hosts.0.asked_hosts()));
+            }
             self.wake_loops();
         }
         if self.reopen.swap(false, Ordering::Relaxed) {

@@ -2,11 +2,12 @@
 
 use crate::exchange::application::{Answerer, Caller, RequestHead};
 use crate::exchange::error_page::{self, Extra};
-use crate::exchange::life::{ByApplication, Exchange, Finish, Source};
+use crate::exchange::life::{ByApplication, Certified, Exchange, Finish, Source};
 use crate::exchange::reply::{HeadOf, ReplyHead};
 use crate::exchange::streamed::{Frames, GivenUp, Manner, Streamed};
 use crate::files::head;
-use crate::http::request::Request;
+use crate::http::client_certificate;
+use crate::http::request::{AllFields, Request};
 use crate::io::clock::Clock;
 use std::io;
 
@@ -45,7 +46,7 @@ impl Exchange {
     #[cold]
     pub(crate) fn choose(&mut self, answerer: Answerer, finish: Finish) {
         let (streamed, finish) = (Streamed::chosen(answerer), Some(finish));
-        self.source = Source::Application(Box::new(ByApplication { streamed, finish, target: None }));
+        self.source = Source::Application(Box::new(ByApplication { streamed, finish, target: None, certified: None }));
     }
 
     /// Has the application that was chosen asked for another target than the request's.
@@ -53,6 +54,14 @@ impl Exchange {
     pub(crate) fn ask_for(&mut self, target: String) {
         if let Source::Application(by) = &mut self.source {
             by.target = Some(target);
+        }
+    }
+
+    /// Has the application that was chosen told of the client's certificate.
+    #[cold]
+    pub(crate) fn certify(&mut self, certified: Certified) {
+        if let Source::Application(by) = &mut self.source {
+            by.certified = Some(certified);
         }
     }
 
@@ -66,16 +75,46 @@ impl Exchange {
     /// Has the application begin that was chosen for the request.
     #[cold]
     pub(crate) fn begin_application(&mut self, head: &RequestHead<'_>, caller: &Caller<'_>, manner: Manner) {
-        let target = match &mut self.source {
-            Source::Application(by) => by.target.take(),
-            Source::Head | Source::Content(_) | Source::Stored(_) => None,
+        let (target, certified) = match &mut self.source {
+            Source::Application(by) => (by.target.take(), by.certified.take()),
+            Source::Head | Source::Content(_) | Source::Stored(_) => (None, None),
         };
         let request = target.as_deref().map(|target| Request { target, ..*head.request });
         let head = request.as_ref().map_or(*head, |request| RequestHead { request, ..*head });
         let user = self.record.log.user.clone();
         let head = RequestHead { user: Some(user.as_str()).filter(|user| !user.is_empty()), ..head };
+        if let Some(certified) = certified {
+            return self.begin_certified(&certified, &head, caller, manner);
+        }
         if let Some(streamed) = self.streamed() {
             streamed.begin(&head, caller, manner);
+        }
+    }
+
+    /// The same for a request whose client's certificate it is told of.
+    fn begin_certified(
+        &mut self,
+        Certified { told, fields }: &Certified,
+        head: &RequestHead<'_>,
+        caller: &Caller<'_>,
+        manner: Manner,
+    ) {
+        let fields = fields.as_deref().unwrap_or_default();
+        let (text, block);
+        let all = match head.request.all {
+            AllFields::Head(all) => {
+                text = client_certificate::head_with(all, fields, told);
+                AllFields::Head(&text)
+            }
+            AllFields::Block(all) => {
+                block = client_certificate::fields_with(all, fields, told);
+                AllFields::Block(&block)
+            }
+            AllFields::Unknown => AllFields::Unknown,
+        };
+        let request = Request { all, certificate: Some(told), ..*head.request };
+        if let Some(streamed) = self.streamed() {
+            streamed.begin(&RequestHead { request: &request, ..*head }, caller, manner);
         }
     }
 

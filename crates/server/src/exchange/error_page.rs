@@ -15,12 +15,22 @@ pub(crate) struct Extra<'e> {
 
 /// Writes a response with a page that names the status and says what to make of it.
 pub(crate) fn write(out: &mut Exchange, status: u16, extra: Extra<'_>, clock: &Clock, persistence: Persistence) {
+    write_explained(out, (status, explanation(status)), extra, clock, persistence);
+}
+
+/// The same with an explanation of its own.
+pub(crate) fn write_explained(
+    out: &mut Exchange,
+    (status, explanation): (u16, &str),
+    extra: Extra<'_>,
+    clock: &Clock,
+    persistence: Persistence,
+) {
     let reason = head::reason(status);
     let page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>{status} {reason}</title>\n<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:36em;margin:4em auto;\
-         padding:0 1em;color-scheme:light dark}}</style>\n<h1>{status} {reason}</h1>\n<p>{}</p>\n</html>\n",
-        explanation(status)
+         padding:0 1em;color-scheme:light dark}}</style>\n<h1>{status} {reason}</h1>\n<p>{explanation}</p>\n</html>\n"
     );
     write_html(out, status, &page, extra, clock, persistence);
 }

@@ -7,6 +7,7 @@
 use crate::exchange::record::RequestRecord;
 use crate::exchange::streamed::Streamed;
 use crate::files::resource::{Content, Resource};
+use crate::http::client_certificate::{CertificateFields, ToldCertificate};
 use crate::http::response::Response;
 use crate::policy::advised::Advised;
 use crate::telemetry::arm_requests::{Outcome, Owed};
@@ -45,12 +46,21 @@ fn leave_application(by: Box<ByApplication>) {
 /// What routing does to the head of an application's response: fields and pages of the tables of its path.
 pub(crate) type Finish = Box<dyn FnOnce(&mut Exchange)>;
 
+/// What is told of the client's certificate, and by which fields; variables of programs have names of their own.
+#[derive(Debug, Clone)]
+pub(crate) struct Certified {
+    pub(crate) told: Rc<ToldCertificate>,
+    pub(crate) fields: Option<Arc<CertificateFields>>,
+}
+
 /// A request of an application.
 pub(crate) struct ByApplication {
     pub(crate) streamed: Streamed,
     pub(super) finish: Option<Finish>,
     /// What is asked for where it is not what the request asks for.
     pub(super) target: Option<String>,
+    /// What the application is told of the client's certificate.
+    pub(super) certified: Option<Certified>,
 }
 
 impl fmt::Debug for ByApplication {

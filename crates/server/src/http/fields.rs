@@ -48,6 +48,15 @@ impl Fields {
         Ok(())
     }
 
+    /// Adds a field.
+    pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(name);
+        // What is copied comes from a block, which is bounded far below this type, and from the configuration.
+        let name_end = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(value);
+        self.ends.push((name_end, self.bytes.len() as u32));
+    }
+
     /// Names and values in their order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut start = 0;

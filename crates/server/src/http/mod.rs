@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod authority;
 pub(crate) mod basic_user;
 pub(crate) mod client_address;
+pub(crate) mod client_certificate;
 pub(crate) mod client_hints;
 pub(crate) mod coding;
 pub(crate) mod field_lines;

@@ -1,5 +1,6 @@
 //! A request: what the fields of its head say that matters here, and its framing (RFC 9112).
 
+use crate::http::client_certificate::ToldCertificate;
 use crate::http::client_hints::Hints;
 use crate::http::fields::Fields;
 use crate::http::framing::Framing;
@@ -53,6 +54,8 @@ pub(crate) struct Request<'b> {
     pub(crate) authorization: Option<&'b [u8]>,
     /// All fields, for what looks at others than those above.
     pub(crate) all: AllFields<'b>,
+    /// What is told of the client's certificate, once a table has found out.
+    pub(crate) certificate: Option<&'b ToldCertificate>,
     /// What the client says of its network.
     pub(crate) hints: Hints,
     /// Lines of list fields behind their first, in the order of the head.
@@ -196,6 +199,7 @@ impl<'b> Request<'b> {
             arm_correlator: None,
             authorization: None,
             all: AllFields::Unknown,
+            certificate: None,
             hints: Hints::default(),
             further_lines: [None; FURTHER_LINES_MAX],
         }

@@ -358,6 +358,11 @@ impl Connection {
             state.input[..saved].copy_from_slice(&self.saved);
             self.saved.clear();
         }
+        if self.transport.is_secure()
+            && let Some(clients) = state.router.presented()
+        {
+            self.transport.enter(self.number, clients);
+        }
         if self.transport.agreed_on_http2() {
             self.saved.extend_from_slice(&state.input[..filled]);
             return Ok(Input::Other);

@@ -171,6 +171,9 @@ impl Connection {
             lingered_bytes: None,
         };
         connection.update_phase(false, state);
+        if let Some(clients) = state.router.presented() {
+            connection.transport.enter(connection.number, clients);
+        }
         connection
     }
 

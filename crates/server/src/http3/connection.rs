@@ -7,6 +7,7 @@
 use super::frame::{self, Code, kind};
 use super::inbound::{Inbound, Opened};
 use super::stream::{Input, Output, Step, Stream};
+use crate::certificates::presented::PresentedEntry;
 use crate::counters::census::State;
 use crate::counters::static_probe::static_probe;
 use crate::exchange::goaway::{Goaway, Word};
@@ -72,6 +73,8 @@ pub(crate) struct Connection {
     next_ping_ms: u64,
     /// A response was begun or finished, or some of one taken, since the phase was looked at.
     pub(super) is_new: bool,
+    /// What the client has shown, where hosts ask for certificates.
+    pub(super) entry: Option<PresentedEntry>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +113,7 @@ impl Connection {
             deadline_ms: 0,
             next_ping_ms: 0,
             is_new: true,
+            entry: None,
         };
         connection.update_phase(state);
         connection

@@ -5,6 +5,7 @@ use super::frame::{self, Code, Item, kind};
 use super::inbound::{Inbound, Taken};
 use super::qpack;
 use super::stream::{Input, Output, Stream};
+use crate::certificates::presented::Presented;
 use crate::counters::static_probe::static_probe;
 use crate::http::fields::{Bounds, Fields};
 use crate::http::framing::Framing;
@@ -14,7 +15,9 @@ use crate::http2::message::{self, FIELDS_MAX, Unfit};
 use crate::http2::parked::Parked;
 use crate::loop_state::{LoopState, applications};
 use bytes::Bytes;
+use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{ConnectionError, Dir, Event, ReadError, StreamEvent, StreamId, VarInt};
+use rustls_pki_types::CertificateDer;
 
 /// What a stream has for us.
 enum Read {
@@ -26,6 +29,15 @@ enum Read {
 }
 
 impl Connection {
+    /// What the client has shown in its handshake.
+    #[cold]
+    fn presented(&self) -> Presented {
+        let session = self.quic.crypto_session();
+        let named = session.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
+        let chain = session.peer_identity().and_then(|chain| chain.downcast::<Vec<CertificateDer<'static>>>().ok());
+        Presented::new(named.and_then(|data| data.server_name), chain.map(|chain| *chain).unwrap_or_default())
+    }
+
     /// Takes up what QUIC tells.
     pub(super) fn handle_event(&mut self, event: Event, state: &mut LoopState) -> Result<(), Code> {
         match event {
@@ -34,6 +46,9 @@ impl Connection {
                 self.is_new = true;
                 state.counts().tls_handshakes.add(1);
                 state.counts().http3_connections.add(1);
+                if let Some(clients) = state.router.presented() {
+                    self.entry = Some(clients.enter(self.number, self.presented()));
+                }
                 self.begin(state);
             }
             Event::ConnectionLost { reason } => self.lost(&reason, state),

@@ -3,6 +3,7 @@
 use crate::counters::LoopCounters;
 use crate::http::request::Request;
 use crate::io::clock::Clock;
+use crate::routing::client_certificates::Shown;
 use crate::routing::tables::Via;
 use std::net::IpAddr;
 
@@ -15,6 +16,8 @@ pub(super) struct Asker<'a> {
     pub(super) is_secure: bool,
     /// How a route has led to the path.
     pub(super) via: Via,
+    /// What the client has shown of itself.
+    pub(super) shown: &'a Shown,
     pub(super) clock: &'a Clock,
     pub(super) counters: &'a LoopCounters,
 }

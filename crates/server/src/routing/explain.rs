@@ -1,5 +1,6 @@
 //! Tells how a request is routed, by the functions that route it.
 
+use super::client_certificates::Shown;
 use super::asker::Asker;
 use super::explanation::{RouteAnswer, RouteExplanation, RouteStep, RouteTable, RoutedHost};
 use super::hosts::Hosts;
@@ -11,6 +12,7 @@ use super::routes::scan::Trace;
 use super::settings::{Action, Said, Settings};
 use super::tables::{Index, Via};
 use super::{explain_upstream, judge};
+use crate::http::client_certificate::CertificateNeed;
 use crate::http::request::{Method, Request};
 use crate::http::target::{self, Target};
 use crate::io::clock::Clock;
@@ -100,7 +102,7 @@ impl Hosts {
         let mut decoded = Vec::new();
         let resolved = target::resolve(request.target, true, &mut decoded);
         let counters = Rc::clone(&self.trial);
-        let asker = Asker { host, request, client, is_secure, via: Via::Nothing, clock, counters: &counters };
+        let asker = Asker { host, request, client, is_secure, via: Via::Nothing, shown: &Shown::Unasked, clock, counters: &counters };
         let mut told = match resolved {
             Ok(found) => self.explain_path(&found, asker),
             Err(_) => answered(Some(400), "the path cannot be read, or leads upwards"),
@@ -253,6 +255,10 @@ impl Hosts {
             if !settings.allows(asker.client) {
                 refusal = Some((403, format!("the networks of a table keep {} away", asker.client)));
             }
+        }
+        if settings.certificate != CertificateNeed::None {
+            let word = if settings.certificate == CertificateNeed::Require { "required" } else { "asked for" };
+            limits.push(format!("certificate: one of the client is {word}; what it shows is not known here"));
         }
         for rate in &settings.rates {
             limits.push(format!("rate: {}", rate.limit()));

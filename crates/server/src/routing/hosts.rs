@@ -5,6 +5,7 @@ use super::routes::route::Route;
 use super::rules::Rules;
 use super::settings::Settings;
 use super::tables::Tables;
+use crate::certificates::presented::PresentedByClients;
 use crate::counters::LoopCounters;
 use crate::counters::host_counts::HostCounts;
 use crate::files::root::Root;
@@ -45,6 +46,9 @@ pub(crate) struct Hosts {
     pub(super) background: Rc<Background>,
     pub(super) links: Rc<Links>,
     pub(super) share: Share,
+    /// Whether some host asks clients for certificates.
+    pub(super) asks_certificates: bool,
+    pub(super) presented: PresentedByClients,
     /// What holds, by the host and its tables.
     pub(super) known: HashMap<(u16, Tables), Rc<Settings>>,
     /// The host of the last request, by the name that it gave.
@@ -77,6 +81,8 @@ impl Hosts {
             background: Background::new(Rc::clone(&links)),
             links,
             share,
+            asks_certificates: false,
+            presented: PresentedByClients::default(),
             known: HashMap::new(),
             last_name: Vec::new(),
             last_host: None,
@@ -126,6 +132,7 @@ impl Hosts {
             self.share.hosts.enter(&rules.hosts.iter().map(|host| Arc::clone(&host.name)).collect::<Vec<_>>());
         let routes = rules.hosts.iter().map(|host| (!host.routes.is_empty()).then(|| host.routes.clone().into()));
         self.routes = routes.collect();
+        self.asks_certificates = rules.hosts.iter().any(|host| host.client_authorities.is_some());
         self.rules = rules;
         self.reloads += 1;
         self.known.clear();

@@ -5,6 +5,7 @@ use super::auth::Judged;
 use super::rate::{Rate, Verdict};
 use super::redirect;
 use super::settings::{Action, Settings, is_among};
+use super::client_certificates::{common_name, lacking};
 use crate::exchange::life::Exchange;
 use crate::http::request::{Method, Request};
 use crate::http::target::Target;
@@ -146,7 +147,7 @@ impl Hosts {
                 .auth
                 .as_ref()
                 .is_some_and(|auth| settings.auth.as_ref().is_none_or(|passed| !Arc::ptr_eq(auth, passed)));
-            own.action != Action::Files { site, mount_bytes } || !own.allows(asker.client) || asks
+            own.action != Action::Files { site, mount_bytes } || !own.allows(asker.client) || lacking(&own, asker.shown).is_some() || asks
         });
         (Some(looked_up), is_closed)
     }
@@ -170,13 +171,16 @@ impl Hosts {
         &self,
         settings: &Settings,
         counted: &[Arc<Rate>],
-        Asker { client, clock, counters, .. }: &Asker<'_>,
+        Asker { client, clock, counters, shown, .. }: &Asker<'_>,
     ) -> Option<Refusal> {
         if settings.is_internal {
             return Some((404, String::new()));
         }
         if !settings.allows(*client) {
             return Some((403, String::new()));
+        }
+        if let Some((status, _)) = lacking(settings, shown) {
+            return Some((status, String::new()));
         }
         for rate in settings.rates.iter().filter(|rate| !is_among(rate, counted)) {
             match rate.take(*client, clock.now_ms * NS_PER_MS) {
@@ -195,9 +199,12 @@ impl Hosts {
     pub(super) fn unknown(
         &mut self,
         settings: &Settings,
-        Asker { request, clock, counters, .. }: &Asker<'_>,
+        Asker { request, clock, counters, shown, .. }: &Asker<'_>,
         out: &mut Exchange,
     ) -> Option<Refusal> {
+        if let Some(name) = common_name(settings, shown) {
+            name.clone_into(&mut out.record.log.user);
+        }
         let auth = settings.auth.as_ref()?;
         match self.credentials.judge(auth, request.authorization, clock.now_ms) {
             Judged::Right(user) => {
@@ -282,7 +289,10 @@ impl Hosts {
         }
         let directory = [found.path, b"/"].concat();
         let settings = self.settings_of_file(asker.host, asker.via, found.path, &directory);
-        let refusal = if settings.allows(asker.client) {
+        let lacks = lacking(&settings, asker.shown);
+        let refusal = if let Some((status, _)) = lacks {
+            Some((status, String::new()))
+        } else if settings.allows(asker.client) {
             self.unknown(&settings, asker, out).or(match settings.action {
                 Action::Status(status) => Some((status, String::new())),
                 _ => None,

@@ -4,6 +4,7 @@
 
 mod asker;
 pub(crate) mod auth;
+mod client_certificates;
 mod explain;
 mod explain_upstream;
 pub(crate) mod explanation;

@@ -1,12 +1,14 @@
 //! The parts of pages with includes, where hosts have rules: a part is subject to the same rules as a request for it
 //! from the client that asked for the page, with the same address and the same password.
 
+use super::client_certificates::lacking;
 use super::asker::Asker;
 use super::auth::Judged;
 use super::rate::{Rate, Verdict};
 use super::routes::mapping::Mapped;
 use super::settings::{Action, Settings, is_among};
 use super::{host_names, judge};
+use crate::http::client_certificate::CertificateNeed;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
 use crate::files::head::Persistence;
@@ -120,9 +122,10 @@ impl Hosts {
 impl OfHost<'_> {
     /// Whether the client may have what these settings hold for.
     fn is_let_in(&mut self, settings: &Settings) -> bool {
-        let Asker { client, clock, counters, request, .. } = *self.asker;
-        self.is_for_some |= !settings.access.is_empty() || settings.auth.is_some();
-        if !settings.allows(client) {
+        let Asker { client, clock, counters, request, shown, .. } = *self.asker;
+        let is_certified = settings.certificate == CertificateNeed::Require;
+        self.is_for_some |= !settings.access.is_empty() || settings.auth.is_some() || is_certified;
+        if !settings.allows(client) || lacking(settings, shown).is_some() {
             return false;
         }
         for rate in &settings.rates {

@@ -10,13 +10,15 @@ use super::routes::scan::NoTrace;
 use super::set_by_routes::SetByRoutes;
 use super::settings::{Action, Settings};
 use super::tables::Via;
-use super::{judge, rewrite};
+use super::client_certificates::Shown;
+use super::{client_certificates, judge, rewrite};
 use crate::counters::LoopCounters;
 use crate::exchange::application::{Answerer, Begin, RequestHead};
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
 use crate::files::head::{self, Persistence};
 use crate::files::resource::Resource;
+use crate::http::client_certificate::CertificateNeed;
 use crate::http::request::{Method, Request};
 use crate::http::target::{self, Target};
 use crate::io::clock::Clock;
@@ -44,7 +46,7 @@ impl Hosts {
         let mut decoded = std::mem::take(&mut self.decoded);
         let resolved = target::resolve(request.target, true, &mut decoded).ok();
         let counters = Rc::clone(&self.trial);
-        let asker = Asker { host, request, client, is_secure, via: Via::Nothing, clock, counters: &counters };
+        let asker = Asker { host, request, client, is_secure, via: Via::Nothing, shown: &Shown::Unasked, clock, counters: &counters };
         let must_wait = match (&resolved, self.routes(host)) {
             (Some(found), Some(routes)) => {
                 let mut mapped = Mapped::default();
@@ -93,10 +95,14 @@ impl Hosts {
         let Some(host) = host else {
             return error_page::write(out, 421, extra, clock, persistence);
         };
+        let shown = if self.asks_certificates { self.shown(host, peer, clock) } else { Shown::Unasked };
+        if matches!(shown, Shown::OfAnotherHost) {
+            return error_page::write_explained(out, client_certificates::ELSEWHERE, extra, clock, persistence);
+        }
         let mut decoded = std::mem::take(&mut self.decoded);
         let resolved = target::resolve(request.target, true, &mut decoded).ok();
         let (client, is_secure) = (peer.client, peer.is_secure);
-        let asker = Asker { host, request, client, is_secure, via: Via::Nothing, clock, counters };
+        let asker = Asker { host, request, client, is_secure, via: Via::Nothing, shown: &shown, clock, counters };
         match (&resolved, self.routes(host)) {
             (Some(found), Some(routes)) => {
                 self.respond_by_routes(&routes, found, asker, (peer, persistence), out);
@@ -159,7 +165,11 @@ impl Hosts {
             refusal = refusal.or_else(|| self.unknown(&settings, asker, out));
         }
         if let Some((status, fields)) = refusal {
-            error_page::write(out, status, Extra { fields: fields.as_bytes(), ..extra }, clock, persistence);
+            let extra = Extra { fields: fields.as_bytes(), ..extra };
+            match client_certificates::lacking(&settings, asker.shown) {
+                Some(why) if why.0 == status => error_page::write_explained(out, why, extra, clock, persistence),
+                _ => error_page::write(out, status, extra, clock, persistence),
+            }
         } else if let Some(Ending { status, fields, .. }) = ending {
             error_page::write(out, *status, Extra { fields, ..extra }, clock, persistence);
         } else if let Some(found) = resolved {
@@ -216,11 +226,13 @@ impl Hosts {
                 let by = (is_secure, persistence, allowed);
                 if let Some(begin) = self.upstream(number, to, by, settings, asker, out) {
                     choose(Answerer::Local(begin), way.set, settings, (extra.head_only, is_secure), out);
+                    client_certificates::certify(settings, asker.shown, out);
                 }
                 None
             }
             Action::Application(application) => {
                 choose(Answerer::Application(application), way.set, settings, (extra.head_only, peer.is_secure), out);
+                client_certificates::certify(settings, asker.shown, out);
                 if way.requested.is_some() {
                     out.ask_for(written(found));
                 }
@@ -298,7 +310,8 @@ impl Hosts {
         out: &mut Exchange,
     ) -> Option<Rc<dyn Begin>> {
         // What a route has led elsewhere is not found by its target, so that no cache knows it.
-        let cache = settings.cache.filter(|_| !is_mapped);
+        // What an upstream says to one client that it knows is not for others.
+        let cache = settings.cache.filter(|_| !is_mapped && settings.certificate == CertificateNeed::None);
         let front = cache.and_then(|cache| self.fronts.get(cache)?.as_ref());
         let is_chosen = allowed.variant.is_some();
         if let Some(front) = front.filter(|_| !is_chosen) {

@@ -1,6 +1,7 @@
 //! What a loop serves: one directory, or the hosts of a configuration.
 
 use super::rules::Rules;
+use crate::certificates::presented::PresentedByClients;
 use crate::counters::LoopCounters;
 use crate::exchange::life::Exchange;
 use crate::files::head::Persistence;
@@ -59,6 +60,15 @@ impl Router {
         match self {
             Self::Hosts(hosts) if hosts.trusts_proxies() => hosts.rules.trusted.holds(peer),
             _ => true,
+        }
+    }
+
+    /// What connections have shown in their handshakes, where hosts ask clients for certificates.
+    #[inline]
+    pub(crate) fn presented(&self) -> Option<&PresentedByClients> {
+        match self {
+            Self::Hosts(hosts) if hosts.asks_certificates => Some(&hosts.presented),
+            _ => None,
         }
     }
 

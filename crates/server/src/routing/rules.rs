@@ -4,6 +4,8 @@ use super::host_names::HostNames;
 use super::route_fields::RouteFields;
 use super::routes::route::Route;
 use super::settings::Said;
+use crate::certificates::client_asking::AskedHosts;
+use crate::certificates::client_authorities::ClientAuthorities;
 use crate::files::root::place::Place;
 use crate::http::client_address::TrustedProxies;
 use crate::http::pattern::Pattern;
@@ -29,6 +31,19 @@ pub(crate) struct Rules {
     pub(crate) trusted: TrustedProxies,
 }
 
+impl Rules {
+    /// The hosts that ask clients for certificates; none where no host does.
+    pub(crate) fn asked_hosts(self: &Arc<Self>) -> Option<Arc<AskedHosts>> {
+        self.hosts.iter().any(|host| host.client_authorities.is_some()).then(|| -> Arc<AskedHosts> {
+            let rules = Arc::clone(self);
+            Arc::new(move |name: Option<&str>| {
+                let host = rules.names.find(name.unwrap_or_default().to_ascii_lowercase().as_bytes());
+                host.is_some_and(|host| rules.hosts[usize::from(host)].client_authorities.is_some())
+            })
+        })
+    }
+}
+
 /// A host: its first name, what it says, and what its paths say.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -44,6 +59,8 @@ pub(crate) struct Host {
     pub(crate) paths: Vec<(Pattern, Said)>,
     /// How the configuration writes for which paths each of them is, and its line.
     pub(crate) labels: Vec<(String, usize)>,
+    /// The authorities that clients' certificates are from, where some table wants such.
+    pub(crate) client_authorities: Option<Arc<ClientAuthorities>>,
     /// Some of them may be for the compressed neighbours of files.
     pub(crate) tells_neighbours: bool,
 }

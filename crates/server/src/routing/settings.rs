@@ -7,6 +7,7 @@ use super::redirect::Redirect;
 use super::rewrite::Page;
 use crate::exchange::application::ApplicationHandle;
 use crate::http::access::Access;
+use crate::http::client_certificate::{CertificateFields, CertificateNeed};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -45,6 +46,10 @@ pub(crate) struct Said {
     pub(crate) cache: Option<Option<usize>>,
     /// Whether no client may ask for the path.
     pub(crate) is_internal: Option<bool>,
+    /// What is wanted of clients' certificates.
+    pub(crate) certificate: Option<CertificateNeed>,
+    /// Fields by which upstreams are told of them.
+    pub(crate) certificate_fields: Option<Arc<CertificateFields>>,
 }
 
 impl Said {
@@ -99,6 +104,10 @@ pub(crate) struct Settings {
     pub(crate) cache: Option<usize>,
     /// No client may ask for it; an upstream can hand a request over to it.
     pub(crate) is_internal: bool,
+    /// What is wanted of clients' certificates.
+    pub(crate) certificate: CertificateNeed,
+    /// Fields by which upstreams are told of them.
+    pub(crate) certificate_fields: Option<Arc<CertificateFields>>,
 }
 
 impl Settings {
@@ -115,6 +124,8 @@ impl Settings {
             rates: Vec::new(),
             cache: None,
             is_internal: false,
+            certificate: CertificateNeed::None,
+            certificate_fields: None,
         };
         let tables: Vec<&Said> = tables.collect();
         for said in &tables {
@@ -125,6 +136,8 @@ impl Settings {
             settings.auth = said.auth.clone().unwrap_or(settings.auth);
             settings.cache = said.cache.unwrap_or(settings.cache);
             settings.is_internal = said.is_internal.unwrap_or(settings.is_internal);
+            settings.certificate = said.certificate.unwrap_or(settings.certificate);
+            settings.certificate_fields = said.certificate_fields.clone().or(settings.certificate_fields);
             if let Some(rate) = &said.rate {
                 settings.rates = rate.iter().cloned().collect();
             }
@@ -143,6 +156,7 @@ impl Settings {
         let mut settings = both;
         settings.action = file.action.clone();
         settings.is_internal = path.is_internal || file.is_internal;
+        settings.certificate = path.certificate.max(file.certificate);
         settings.access = path.access.clone();
         settings.access.extend(file.access.iter().filter(|own| !is_among(own, &path.access)).cloned());
         settings.rates = path.rates.clone();

@@ -1,6 +1,8 @@
 //! TLS by rustls: sessions of connections here, certificates and their reload in `certificates/`.
 
 use crate::certificates::challenges::ACME_TLS;
+use crate::certificates::client_asking;
+use crate::certificates::presented::{Presented, PresentedByClients, PresentedEntry};
 use crate::counters::Counters;
 use crate::exchange::send::{PIECES_MAX, Sink};
 use crate::files::resource;
@@ -35,6 +37,8 @@ pub(crate) struct Session {
     first_byte: Option<u8>,
     /// The end of what the peer says was read; it may be told together with its last bytes.
     is_read_out: bool,
+    /// What it has shown, where clients are asked for certificates.
+    entry: Option<PresentedEntry>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,15 +62,27 @@ impl Session {
         counters: &Counters,
         index: usize,
     ) -> Result<Self, rustls::Error> {
+        client_asking::begin();
         let mut tls = ServerConnection::new(Arc::clone(config))?;
         // The writer bounds it: it adds nothing beyond SEALED_BYTES_MAX while anything is held.
         tls.set_buffer_limit(None);
         let (state, counters) = (State::Handshake, counters.clone());
-        Ok(Self { tls, counters, index, state, first_byte: None, is_read_out: false })
+        Ok(Self { tls, counters, index, state, first_byte: None, is_read_out: false, entry: None })
     }
 
     pub(crate) fn agreed_on_http2(&self) -> bool {
         self.tls.alpn_protocol() == Some(b"h2")
+    }
+
+    /// Has others know what the client of a connection has shown, once its handshake is over.
+    pub(crate) fn enter(&mut self, connection: u64, clients: &PresentedByClients) {
+        let is_known = self.entry.as_ref().is_some_and(|entry| entry.connection == connection);
+        if is_known || self.state == State::Handshake {
+            return;
+        }
+        let chain = self.tls.peer_certificates().unwrap_or_default().to_vec();
+        let presented = Presented::new(self.tls.server_name().map(str::to_owned), chain);
+        self.entry = Some(clients.enter(connection, presented));
     }
 
     /// Whether nothing more will come, though the socket may be open: no event tells of it again.

@@ -1,5 +1,6 @@
 //! A socket, in the clear or not, by calls or by the ring.
 
+use crate::certificates::presented::PresentedByClients;
 use crate::exchange::life::Exchange;
 use crate::exchange::send::{self, Sent, Sink, Socket};
 use crate::io::epoll;
@@ -55,6 +56,14 @@ impl Transport {
     #[inline]
     pub(crate) fn agreed_on_http2(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.agreed_on_http2())
+    }
+
+    /// Has others know what the client of this connection has shown in its handshake.
+    #[cold]
+    pub(crate) fn enter(&mut self, connection: u64, clients: &PresentedByClients) {
+        if let Some(session) = &mut self.session {
+            session.enter(connection, clients);
+        }
     }
 
     /// Receives what is there; 0 means that the peer has ended its side.

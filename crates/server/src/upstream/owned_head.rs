@@ -4,6 +4,7 @@
 use super::endpoints::Endpoints;
 use super::message::Outgoing;
 use crate::exchange::application::RequestHead;
+use crate::http::client_certificate::ToldCertificate;
 use crate::http::limits::Limits;
 use crate::http::parse;
 use crate::http::request::{AllFields, Parsed, Request};
@@ -22,6 +23,7 @@ pub(crate) struct OwnedHead {
     endpoints: Endpoints,
     user: Option<Box<str>>,
     request_id: Option<u64>,
+    certificate: Option<Box<ToldCertificate>>,
 }
 
 impl OwnedHead {
@@ -53,6 +55,7 @@ impl OwnedHead {
             endpoints: Endpoints::of(head),
             user: head.user.map(Box::from),
             request_id: None,
+            certificate: head.request.certificate.cloned().map(Box::new),
         }
     }
 
@@ -110,6 +113,7 @@ impl OwnedHead {
         let Parsed::Complete(_) = parse::parse_into(text, &limits, &mut request) else { return None };
         request.minor = self.minor;
         request.all = AllFields::Head(text);
+        request.certificate = self.certificate.as_deref();
         let (client, peer, user) = (self.client, self.peer, self.user.as_deref());
         let head = RequestHead { request: &request, client, peer, is_secure: self.is_secure, socket: None, user };
         let Endpoints { client_port, local } = self.endpoints;

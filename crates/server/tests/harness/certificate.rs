@@ -46,3 +46,28 @@ pub(crate) fn make_answered(directory: &Path, file: &str, is_good: bool) -> Cert
     files.ocsp = Some(ocsp);
     files
 }
+
+/// Certificates of clients in a directory: `clients.pem` is their authority, `revoked.pem` its list of those that it has
+/// revoked; with their keys `client.pem` (good, of Ada in the company A, B), `left.pem` (revoked) and `stranger.pem` (of
+/// another authority).
+pub(crate) fn make_clients(directory: &Path) {
+    let script = "set -e
+        new='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+        openssl req -x509 $new -days 2 -subj /CN=clients -keyout clients.key -out clients.pem
+        openssl req -x509 $new -days 2 -subj /CN=stranger -keyout stranger.key -out stranger.pem
+        for name in client left; do
+            openssl req $new -subj \"/C=DE/O=A, B/CN=Ada $name\" -keyout $name.key -out $name.csr
+            printf 'basicConstraints=critical,CA:FALSE\nextendedKeyUsage=clientAuth\n' >client.ext
+            openssl x509 -req -in $name.csr -extfile client.ext -CA clients.pem -CAkey clients.key -CAcreateserial \
+                -days 2 -out $name.pem
+        done
+        printf '[ca]\ndefault_ca=d\n[d]\ndatabase=revoked.txt\ncrlnumber=revoked.number\ndefault_md=sha256\n' >ca.conf
+        printf 'default_crl_days=30\ncrl_extensions=e\n[e]\nauthorityKeyIdentifier=keyid:always\n' >>ca.conf
+        : >revoked.txt
+        echo 01 >revoked.number
+        openssl ca -config ca.conf -keyfile clients.key -cert clients.pem -revoke left.pem
+        openssl ca -config ca.conf -keyfile clients.key -cert clients.pem -gencrl -out revoked.pem";
+    let made = Command::new("sh").args(["-c", script]).current_dir(directory).output();
+    let made = made.expect("a shell starts");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}

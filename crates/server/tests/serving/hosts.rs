@@ -519,6 +519,7 @@ fn the_example_is_without_mistakes_even_with_all_that_is_commented_out() {
     for name in ["site", "upstream-ca", "client"] {
         harness::certificate::make(folder.path(), name, &["localhost"]);
     }
+    harness::certificate::make_clients(folder.path());
     // Comments that are settings: what begins with a key or a table.
     let is_setting = |line: &str| {
         let first = line.split([' ', '=']).next().unwrap_or_default();

@@ -5,6 +5,7 @@ mod application_faults;
 mod application_waits;
 mod applications;
 mod cached;
+mod client_certificates;
 mod clients;
 mod codec_swap;
 mod codings;

@@ -458,6 +458,23 @@ const KEYS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "[[host]]",
+        "[tls]\ncertificates = [{ certificate = \"a.pem\", key = \"a.key\" }]\n[[host]]\nroot = \"site\"\n{}\n",
+        &["client_ca = \"clients.pem\"", "client_certificate = \"require\""],
+    ),
+    (
+        "[[host]]",
+        "[tls]\ncertificates = [{ certificate = \"a.pem\", key = \"a.key\" }]\n[[host]]\nproxy = \"http://127.0.0.1:9\"\n\
+         client_ca = \"clients.pem\"\nclient_certificate = \"ask\"\n{}\n",
+        &["client_crl = \"revoked.pem\"", "client_certificate_fields = { X = \"verify\" }"],
+    ),
+    (
+        "[[host.path]]",
+        "[tls]\ncertificates = [{ certificate = \"a.pem\", key = \"a.key\" }]\n[[host]]\nproxy = \"http://127.0.0.1:9\"\n\
+         client_ca = \"clients.pem\"\nclient_certificate = \"ask\"\n[[host.path]]\nprefix = \"/a\"\n{}\n",
+        &["client_certificate = \"require\"", "client_certificate_fields = { X = \"verify\" }"],
+    ),
+    (
+        "[[host]]",
         "[[host]]\n{}\n",
         &[
             "proxy = \"http://127.0.0.1:9\"",
@@ -766,6 +783,7 @@ fn with(frame: &str, lines: &[&str]) -> String {
 fn folder_for_keys() -> tempfile::TempDir {
     let folder = folder();
     harness::certificate::make_answered(folder.path(), "a", true);
+    harness::certificate::make_clients(folder.path());
     let token = folder.path().join("token");
     std::fs::write(&token, "t".repeat(40)).expect("writes");
     std::fs::set_permissions(&token, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("sets the mode");

@@ -150,6 +150,9 @@ impl<V: Variables> Writer<'_, V> {
         } else {
             self.add(b"REQUEST_SCHEME", b"http");
         }
+        if let Some(certificate) = head.request.certificate {
+            certificate.variables().for_each(|(name, value)| self.add(name.as_bytes(), value.as_bytes()));
+        }
         if let Some(id) = outgoing.request_id {
             self.add(b"REQUEST_ID", id_text(id).as_bytes());
         }

@@ -12,33 +12,33 @@ use std::time::{Duration, Instant};
 use weir_server::{Options, parse_configuration};
 
 /// How long something may take on a busy machine that comes at once.
-pub(super) const SOON: Duration = Duration::from_secs(10);
+pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 /// What an upstream listens to, and how many connections it has seen.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     accepted: Arc<AtomicUsize>,
     ended: Arc<AtomicUsize>,
 }
 
 impl Seen {
-    pub(super) fn accepted(&self) -> usize {
+    pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
 
     /// Connections whose script has ended.
-    pub(super) fn ended(&self) -> usize {
+    pub(crate) fn ended(&self) -> usize {
         self.ended.load(Ordering::SeqCst)
     }
 
     /// Connections whose script goes on.
-    pub(super) fn open(&self) -> usize {
+    pub(crate) fn open(&self) -> usize {
         self.accepted() - self.ended()
     }
 }
 
 /// One connection of an upstream.
-pub(super) struct Peer {
+pub(crate) struct Peer {
     socket: Socket,
     received: Vec<u8>,
 }
@@ -59,22 +59,22 @@ impl Socket {
 
 /// A request as an upstream got it.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
-    pub(super) head: String,
-    pub(super) body: Vec<u8>,
-    pub(super) trailers: String,
+pub(crate) struct Asked {
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+    pub(crate) trailers: String,
 }
 
 impl Asked {
-    pub(super) fn line(&self) -> &str {
+    pub(crate) fn line(&self) -> &str {
         self.head.split("\r\n").next().unwrap_or_default()
     }
 
-    pub(super) fn target(&self) -> &str {
+    pub(crate) fn target(&self) -> &str {
         self.line().split(' ').nth(1).unwrap_or_default()
     }
 
-    pub(super) fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         field(&self.head, name)
     }
 }
@@ -86,7 +86,7 @@ fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
 
 impl Peer {
     /// Bytes as they come; none are the end.
-    pub(super) fn some(&mut self) -> Vec<u8> {
+    pub(crate) fn some(&mut self) -> Vec<u8> {
         if !self.received.is_empty() {
             return std::mem::take(&mut self.received);
         }
@@ -97,7 +97,7 @@ impl Peer {
     }
 
     /// So many bytes; fewer at the end.
-    pub(super) fn exactly(&mut self, count: usize) -> Vec<u8> {
+    pub(crate) fn exactly(&mut self, count: usize) -> Vec<u8> {
         while self.received.len() < count {
             let more = {
                 let mut bytes = vec![0; 64 << 10];
@@ -129,12 +129,12 @@ impl Peer {
     }
 
     /// The head of the next request.
-    pub(super) fn head(&mut self) -> Option<String> {
+    pub(crate) fn head(&mut self) -> Option<String> {
         self.until(b"\r\n\r\n").map(|head| String::from_utf8_lossy(&head).into_owned())
     }
 
     /// The next request with its body.
-    pub(super) fn request(&mut self) -> Option<Asked> {
+    pub(crate) fn request(&mut self) -> Option<Asked> {
         let head = self.head()?;
         let (mut body, mut trailers) = (Vec::new(), String::new());
         if field(&head, "transfer-encoding") == Some("chunked") {
@@ -157,14 +157,14 @@ impl Peer {
     }
 
     /// Sends bytes; whether they were taken.
-    pub(super) fn say(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) fn say(&mut self, bytes: &[u8]) -> bool {
         match &mut self.socket {
             Socket::Tcp(socket) => socket.write_all(bytes).is_ok(),
             Socket::Unix(socket) => socket.write_all(bytes).is_ok(),
         }
     }
 
-    pub(super) fn answer(&mut self, body: &str) -> bool {
+    pub(crate) fn answer(&mut self, body: &str) -> bool {
         self.say(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).as_bytes())
     }
 
@@ -179,7 +179,7 @@ impl Peer {
     }
 
     /// Ends its own side.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         // A connection that has ended already ends as well.
         let _ = match &self.socket {
             Socket::Tcp(socket) => socket.shutdown(Shutdown::Write),
@@ -188,7 +188,7 @@ impl Peer {
     }
 
     /// Waits until the server has closed; the bytes that came before.
-    pub(super) fn rest(&mut self) -> Vec<u8> {
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut all = Vec::new();
         loop {
             let some = self.some();
@@ -200,21 +200,21 @@ impl Peer {
     }
 
     /// Has the connection reset when it is dropped.
-    pub(super) fn reset(self) {
+    pub(crate) fn reset(self) {
         let Socket::Tcp(socket) = &self.socket else { return };
         socket2::SockRef::from(socket).set_linger(Some(Duration::ZERO)).expect("sets");
     }
 }
 
 /// An upstream at a port of its own.
-pub(super) fn tcp(script: impl Fn(usize, Peer) + Send + Sync + 'static) -> (SocketAddr, Seen) {
+pub(crate) fn tcp(script: impl Fn(usize, Peer) + Send + Sync + 'static) -> (SocketAddr, Seen) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
     let addr = listener.local_addr().expect("an address");
     (addr, run(move || listener.accept().ok().map(|(socket, _)| Socket::Tcp(socket)), script))
 }
 
 /// An upstream at a Unix socket.
-pub(super) fn unix(path: &Path, script: impl Fn(usize, Peer) + Send + Sync + 'static) -> Seen {
+pub(crate) fn unix(path: &Path, script: impl Fn(usize, Peer) + Send + Sync + 'static) -> Seen {
     let listener = UnixListener::bind(path).expect("binds");
     run(move || listener.accept().ok().map(|(socket, _)| Socket::Unix(socket)), script)
 }
@@ -243,7 +243,7 @@ fn run(
 }
 
 /// An upstream that answers each request by what it was asked.
-pub(super) fn telling() -> (SocketAddr, Seen) {
+pub(crate) fn telling() -> (SocketAddr, Seen) {
     tcp(|number, mut peer| {
         while let Some(asked) = peer.request() {
             let text = format!("{number} {} {}", asked.line(), asked.body.len());
@@ -255,7 +255,7 @@ pub(super) fn telling() -> (SocketAddr, Seen) {
 }
 
 /// A site whose host has this in its table.
-pub(super) fn site(host: &str, change: impl FnOnce(&mut Options)) -> Site {
+pub(crate) fn site(host: &str, change: impl FnOnce(&mut Options)) -> Site {
     let text = format!("[[host]]\n{host}\n");
     Site::start(&[("a.txt", b"file")], |options| {
         let (folder, listen, io) = (options.root.clone(), options.listen.clone(), options.io);
@@ -266,52 +266,52 @@ pub(super) fn site(host: &str, change: impl FnOnce(&mut Options)) -> Site {
 }
 
 /// A site whose host asks this upstream, with these settings of it.
-pub(super) fn proxy(addr: SocketAddr, settings: &str) -> Site {
+pub(crate) fn proxy(addr: SocketAddr, settings: &str) -> Site {
     site(&format!("proxy = {{ to = \"http://{addr}\"{settings} }}"), |_| {})
 }
 
 /// The same, encrypted and over HTTP/3 as well; the second address is in the clear.
-pub(super) fn secure_proxy(addr: SocketAddr, settings: &str) -> Site {
+pub(crate) fn secure_proxy(addr: SocketAddr, settings: &str) -> Site {
     site(&format!("proxy = {{ to = \"http://{addr}\"{settings} }}"), secure)
 }
 
 /// A client of HTTP/1.1 that keeps its connection.
-pub(super) struct Client {
-    pub(super) stream: TcpStream,
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
 }
 
 impl Client {
-    pub(super) fn new(addr: SocketAddr) -> Self {
+    pub(crate) fn new(addr: SocketAddr) -> Self {
         Self { stream: connect(addr) }
     }
 
-    pub(super) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).expect("sends");
     }
 
-    pub(super) fn ask(&mut self, line: &str, fields: &str, body: &[u8]) {
+    pub(crate) fn ask(&mut self, line: &str, fields: &str, body: &[u8]) {
         self.send([format!("{line} HTTP/1.1\r\nHost: a.org\r\n{fields}\r\n").as_bytes(), body].concat());
     }
 
-    pub(super) fn get(&mut self, target: &str) -> Reply {
+    pub(crate) fn get(&mut self, target: &str) -> Reply {
         self.ask(&format!("GET {target}"), "", b"");
         self.reply()
     }
 
     /// A response whose body has a length.
-    pub(super) fn reply(&mut self) -> Reply {
+    pub(crate) fn reply(&mut self) -> Reply {
         crate::harness::read_reply(&mut self.stream, false)
     }
 
     /// So many bytes.
-    pub(super) fn exactly(&mut self, count: usize) -> Vec<u8> {
+    pub(crate) fn exactly(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
         self.stream.read_exact(&mut bytes).expect("receives");
         bytes
     }
 
     /// Bytes up to and with this end.
-    pub(super) fn until(&mut self, end: &str) -> String {
+    pub(crate) fn until(&mut self, end: &str) -> String {
         let (mut all, mut byte) = (Vec::new(), [0]);
         while !all.ends_with(end.as_bytes()) {
             if let Err(error) = self.stream.read_exact(&mut byte) {
@@ -323,7 +323,7 @@ impl Client {
     }
 
     /// What comes until the end, and whether that is a reset.
-    pub(super) fn rest(&mut self) -> (Vec<u8>, bool) {
+    pub(crate) fn rest(&mut self) -> (Vec<u8>, bool) {
         let mut all = Vec::new();
         let ended = self.stream.read_to_end(&mut all);
         (all, ended.is_err())
@@ -331,18 +331,18 @@ impl Client {
 }
 
 /// Bytes of which each place has another one.
-pub(super) fn pattern(count: usize) -> Vec<u8> {
+pub(crate) fn pattern(count: usize) -> Vec<u8> {
     (0..count as u32).map(|i| (i % 251) as u8 ^ (i >> 13) as u8).collect()
 }
 
 /// The bytes of a long body: those behind a place, at most 64 KiB. No more of it is held, as other tests of the
 /// program count memory.
-pub(super) fn piece(place: usize) -> Vec<u8> {
+pub(crate) fn piece(place: usize) -> Vec<u8> {
     (0..64 << 10).map(|i| ((place + i) % 251) as u8).collect()
 }
 
 /// Sends so many bytes of it.
-pub(super) fn send_long(stream: &mut TcpStream, count: usize) {
+pub(crate) fn send_long(stream: &mut TcpStream, count: usize) {
     let mut at = 0;
     while at < count {
         let piece = piece(at);
@@ -353,7 +353,7 @@ pub(super) fn send_long(stream: &mut TcpStream, count: usize) {
 }
 
 /// Receives so many bytes of it, and rests now and then.
-pub(super) fn receive_long(stream: &mut TcpStream, count: usize, pause_every: usize) {
+pub(crate) fn receive_long(stream: &mut TcpStream, count: usize, pause_every: usize) {
     let (mut block, mut at) = (vec![0; 64 << 10], 0);
     while at < count {
         let room = block.len().min(count - at);
@@ -367,7 +367,7 @@ pub(super) fn receive_long(stream: &mut TcpStream, count: usize, pause_every: us
 }
 
 /// Does something, and says how long it took.
-pub(super) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let begin = Instant::now();
     let result = work();
     (result, begin.elapsed())
