@@ -166,7 +166,7 @@ impl Client {
     #[inline]
     pub(crate) fn is_blocked(&self) -> bool {
         match &self.protocol {
-            Protocol::Http1(connection) => connection.is_sending(),
+            Protocol::Http1(connection) => connection.is_sending() && !connection.waits_for_application(),
             Protocol::Http2(_) | Protocol::PassedOn(_) | Protocol::Changing => true,
         }
     }

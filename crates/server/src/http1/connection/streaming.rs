@@ -240,6 +240,12 @@ impl Connection {
         }
     }
 
+    /// Whether nothing is waited for but what an application gives.
+    #[inline]
+    pub(crate) fn waits_for_application(&self) -> bool {
+        self.phase == Phase::Application && !self.transport.holds_output()
+    }
+
     /// Whether what is to be sent is the whole response of an application behind which the connection stays: it may go out
     /// with the ring's next call.
     pub(super) fn may_wait_for_ring(&self) -> bool {
