@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels fuzz soak-arm install install-apache install-php clean demo-php study-overload
+.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ test-acme: build-deps ## Tests certificates by ACME against Pebble, Let's Encryp
 
 test-upstreams: deps ## Sends published smuggling vectors through weir to Apache, nginx, gunicorn, Node and Go.
 	@scripts/test-upstreams
+test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the server in Chromium; SITES="flask chat" chooses.
+	@scripts/deps test sites
+	@scripts/test-sites --pictures $(TARGET)/sites $(SITES)
 
 lint: deps ## Checks the format, the lints, the documentation of the crates, the generated pages and the dependencies; a warning is an error.
 	$(CARGO) fmt --all --check

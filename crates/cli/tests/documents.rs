@@ -554,6 +554,36 @@ pages_run! {
     arm_in_apache_runs: "docs/how-to/arm-in-apache.md",
 }
 
+/// Pages whose configurations are whole, and how many lines each may have.
+const CONFIGURATIONS: &[(&str, usize)] = &[("docs/how-to/applications.md", 10), ("docs/how-to/certificates.md", 16)];
+
+#[test]
+fn configurations_of_applications_are_short_and_right() {
+    for (name, lines_max) in CONFIGURATIONS {
+        let page = Page::read(&repository().join(name));
+        let blocks: Vec<&Block> = page.blocks.iter().filter(|block| block.info == ["toml"]).collect();
+        assert!(!blocks.is_empty(), "{name} has no configuration");
+        for block in blocks {
+            let at = format!("{name}:{}", block.line);
+            assert!(block.text.lines().count() <= *lines_max, "{at}: more than {lines_max} lines");
+            let folder = tempfile::tempdir().expect("a directory");
+            // Directories of the server that the page speaks of.
+            let mut text = block.text.clone();
+            for path in block.text.split('"').filter(|word| word.starts_with("/srv/") || word.starts_with("/var/lib/")) {
+                let own = folder.path().join(&path[1..]);
+                fs::create_dir_all(&own).expect("a directory");
+                text = text.replace(&format!("\"{path}\""), &format!("\"{}\"", own.display()));
+            }
+            let file = folder.path().join("weir.toml");
+            fs::write(&file, text).expect("a file");
+            let checked = Command::new(env!("CARGO_BIN_EXE_weir")).arg("check").arg(&file).output();
+            let checked = checked.expect("the command starts");
+            let said = String::from_utf8_lossy(&checked.stdout) + String::from_utf8_lossy(&checked.stderr);
+            assert!(checked.status.success() && said.contains("without mistakes"), "{at}: {said}");
+        }
+    }
+}
+
 #[test]
 fn no_page_with_commands_is_left_out() {
     for page in pages() {

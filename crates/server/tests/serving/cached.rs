@@ -16,6 +16,8 @@ use weir_server::parse_configuration;
 enum Act {
     Send(Vec<u8>),
     Sleep(u64),
+    /// Waits until this holds.
+    Until(Arc<AtomicBool>),
     Close,
 }
 
@@ -91,6 +93,7 @@ fn serve(mut stream: &TcpStream, heads: &Mutex<Vec<String>>, script: &(impl Fn(&
                 Act::Send(bytes) if stream.write_all(&bytes).is_err() => return,
                 Act::Send(_) => {}
                 Act::Sleep(ms) => std::thread::sleep(Duration::from_millis(ms)),
+                Act::Until(holds) => wait_until(|| holds.load(Ordering::Relaxed)),
                 Act::Close => {
                     let _ = stream.shutdown(Shutdown::Both);
                     return;
@@ -263,20 +266,22 @@ fn requests_select_among_what_varies() {
 
 #[test]
 fn a_stale_response_answers_while_it_is_fetched_anew() {
-    let upstream = Upstream::start(|_, number| {
-        vec![
-            Act::Sleep(300 * u64::from(number > 0)),
-            ok("Cache-Control: max-age=1, stale-while-revalidate=60", &format!("body {number}")),
-        ]
+    let may_answer = Arc::new(AtomicBool::new(true));
+    let may = Arc::clone(&may_answer);
+    let upstream = Upstream::start(move |_, number| {
+        let fields = "Cache-Control: max-age=1, stale-while-revalidate=60";
+        vec![Act::Until(Arc::clone(&may)), ok(fields, &format!("body {number}"))]
     });
     let site = site(&upstream);
     assert_eq!(site.get("/a").text(), "body 0");
+    may_answer.store(false, Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(1300));
     for _ in 0..3 {
         let stale = site.get("/a");
         assert_eq!(stale.text(), "body 0");
         assert!(status_of(&stale).starts_with("weir; hit; ttl="), "{stale:?}");
     }
+    may_answer.store(true, Ordering::Relaxed);
     wait_until(|| metric(&site, "weir_response_cache_stored_total") == 2);
     assert_eq!((site.get("/a").text().as_str(), upstream.count()), ("body 1", 2));
     assert_eq!(metric(&site, "weir_response_cache_requests_total{result=\"stale\"}"), 3);
@@ -295,7 +300,7 @@ fn a_refresh_in_the_background_ends_although_no_client_is_there() {
     site.get("/a");
     std::thread::sleep(Duration::from_millis(1300));
     assert_eq!(site.get("/a").body[0], b'0');
-    std::thread::sleep(Duration::from_millis(700));
+    wait_until(|| metric(&site, "weir_response_cache_stored_total") == 2);
     assert_eq!((site.get("/a").body[0], upstream.count()), (b'1', 2));
 }
 
@@ -373,7 +378,9 @@ fn many_clients_make_one_request_to_the_upstream() {
 
 #[test]
 fn a_client_that_leaves_leaves_its_place_to_another() {
-    let upstream = Upstream::start(|_, number| vec![Act::Sleep(600), ok(FRESH, &format!("body {number}"))]);
+    let has_left = Arc::new(AtomicBool::new(false));
+    let left = Arc::clone(&has_left);
+    let upstream = Upstream::start(move |_, number| vec![Act::Until(Arc::clone(&left)), ok(FRESH, &format!("body {number}"))]);
     let site = site(&upstream);
     let mut leader = site.connect();
     leader.write_all(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
@@ -390,6 +397,8 @@ fn a_client_that_leaves_leaves_its_place_to_another() {
         .collect();
     std::thread::sleep(Duration::from_millis(150));
     drop(leader);
+    wait_until(|| upstream.count() == 2);
+    has_left.store(true, Ordering::Relaxed);
     for other in others {
         let reply = other.join().expect("no panic");
         assert_eq!((reply.status, reply.text().as_str()), (200, "body 1"));

@@ -7,7 +7,7 @@ use harness::{Reply, Site, wait_until};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_server::{Advice, Adviser, Link, Names, Options, Question, parse_configuration};
 
 /// Governs everything below `/v/`.
@@ -64,6 +64,8 @@ fn age(reply: &Reply) -> (Option<u64>, Option<&str>) {
 }
 
 const STALE: Option<&str> = Some("no-cache");
+/// How old content may be, in tests of the end of that time: what comes before the end has its place on a busy machine.
+const ALLOWED_MS: u64 = 4000;
 
 #[test]
 fn what_has_changed_is_sent_as_it_was_while_it_may_be() {
@@ -100,10 +102,11 @@ fn what_has_changed_is_sent_as_it_was_while_it_may_be() {
 #[test]
 fn nothing_is_older_than_it_may_be_and_what_is_gone_is_gone_then() {
     let (site, told) = start(&[("v/a.txt", b"before"), ("v/b.txt", b"b"), ("v/d/c.txt", b"c")], |_| {});
-    told.allow(1500);
+    told.allow(ALLOWED_MS);
     for path in ["/v/a.txt", "/v/b.txt", "/v/d/c.txt"] {
         assert_eq!(site.get(path).status, 200);
     }
+    let changed = Instant::now();
     site.write("v/a.txt", b"after");
     std::fs::remove_file(site.directory.path().join("v/b.txt")).expect("removes");
     std::fs::remove_dir_all(site.directory.path().join("v/d")).expect("removes");
@@ -111,9 +114,9 @@ fn nothing_is_older_than_it_may_be_and_what_is_gone_is_gone_then() {
     assert_eq!(site.get("/v/a.txt").text(), "before");
     assert_eq!((site.get("/v/b.txt").text(), site.get("/v/d/c.txt").text()), ("b".to_owned(), "c".to_owned()));
     // A change after the first does not make the old content any younger.
-    std::thread::sleep(Duration::from_millis(800));
+    std::thread::sleep((Duration::from_millis(ALLOWED_MS) / 2).saturating_sub(changed.elapsed()));
     site.write("v/a.txt", b"after that");
-    std::thread::sleep(Duration::from_millis(800));
+    std::thread::sleep(Duration::from_millis(ALLOWED_MS + 100).saturating_sub(changed.elapsed()));
     let reply = site.get("/v/a.txt");
     assert_eq!((reply.text(), age(&reply)), ("after that".to_owned(), (None, None)));
     assert_eq!((site.get("/v/b.txt").status, site.get("/v/d/c.txt").status), (404, 404));
@@ -146,7 +149,7 @@ fn a_file_that_is_not_in_memory_and_was_written_to_is_sent_as_it_is() {
     std::thread::sleep(Duration::from_millis(100));
     assert_eq!(site.get("/v/large.bin").body[0], b'n');
     std::fs::rename(site.directory.path().join("v/new"), &path).expect("renames");
-    std::thread::sleep(Duration::from_millis(200));
+    wait_until(|| age(&site.get("/v/large.bin")).1 == STALE);
     let reply = site.get("/v/large.bin");
     assert_eq!((&reply.body[..], age(&reply).1), (&[b'n'; 200_000][..], STALE));
 }
@@ -166,7 +169,7 @@ fn variants_and_forms_are_those_that_were_there() {
     for name in ["v/t.txt", "v/t.small.txt", "v/u.txt"] {
         site.write(name, "another text\n".repeat(200).as_bytes());
     }
-    std::thread::sleep(Duration::from_millis(200));
+    wait_until(|| ["/v/t.txt", "/v/u.txt"].iter().all(|path| age(&site.get(path)).0.is_some()));
     let small = site.get("/v/t.txt");
     assert_eq!((small.text(), age(&small).1), ("small".to_owned(), Some("private, no-cache")));
     assert!(small.field("etag").is_some_and(|etag| etag.ends_with("~small\"")), "{:?}", small.field("etag"));
@@ -234,12 +237,12 @@ fn a_page_is_assembled_once_while_it_may_be_stale() {
 #[test]
 fn a_page_is_not_older_than_it_may_be() {
     let (site, told) = start(&[("v/p.shtml", b"[<!--#include virtual=\"/part.txt\" -->]"), ("part.txt", b"1")], |_| {});
-    told.allow(1000);
+    told.allow(ALLOWED_MS);
     assert_eq!(site.get("/v/p.shtml").text(), "[1]");
     site.write("part.txt", b"2");
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(site.get("/v/p.shtml").text(), "[1]");
-    std::thread::sleep(Duration::from_millis(900));
+    std::thread::sleep(Duration::from_millis(ALLOWED_MS));
     assert_eq!(site.get("/v/p.shtml").text(), "[2]");
 }
 
@@ -291,7 +294,7 @@ fn no_page_goes_to_whom_it_is_not_for() {
     let fresh = site.get("/v/a.txt");
     assert_eq!(age(&fresh), (None, Some("max-age=3600")));
     site.write("site/v/a.txt", b"b");
-    std::thread::sleep(Duration::from_millis(200));
+    wait_until(|| age(&site.get("/v/a.txt")).0.is_some());
     let stale = site.get("/v/a.txt");
     assert_eq!((stale.text(), age(&stale).1), ("a".to_owned(), Some("no-cache, max-age=3600")));
     assert_eq!(age(&site.get("/v/p.shtml")).1, Some("no-cache, max-age=3600"));
