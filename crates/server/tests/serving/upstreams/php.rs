@@ -84,6 +84,23 @@ fn more_clients_than_workers_are_all_served_without_a_bound_in_the_configuration
     });
 }
 
+#[test]
+fn a_body_whose_length_is_not_said_is_held_within_a_bound() {
+    if !has_php() {
+        return;
+    }
+    let fpm = PhpFpm::new().start().expect("php-fpm starts");
+    let site = site(&php(&fpm), |options| {
+        std::fs::write(options.root.join("index.php"), PAGE).expect("writes");
+    });
+    let mut client = Client::new(site.addr);
+    client.ask("POST /", "Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n");
+    assert_eq!(chunked(&mut client).1, "POST /index.php -  11 - 127.0.0.1");
+    let chunk = [b"11170\r\n".as_slice(), &[b'x'; 70_000], b"\r\n0\r\n\r\n"].concat();
+    client.ask("POST /", "Transfer-Encoding: chunked\r\n", &chunk);
+    assert_eq!(client.reply().status, 411);
+}
+
 /// A response whose length the program does not say: its head and its body. Where all of it came at once the server says
 /// its length, else it has chunks.
 fn chunked(client: &mut Client) -> (String, String) {
