@@ -228,18 +228,15 @@ fn two_generators_in_one_run() {
     let run = tempfile::tempdir().expect("a temporary directory");
     let run = run.path().to_str().expect("a readable path");
     let port = server.port.to_string();
-    let mut recording = support::weir()
-        .args(["record", "--run", run, "--port", &port, "-d", "3s"])
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .expect("the recording starts");
-    std::thread::sleep(std::time::Duration::from_millis(800));
+    let recording = support::recording::attached(&["--run", run, "--port", &port]);
     let url = server.url("/1k.txt");
     let load = ["load", "--run", run, &url, "-c", "4", "-n", "2000", "-q", "--json"];
     let begin = || support::weir().args(load).stdout(std::process::Stdio::null()).spawn().expect("the load starts");
     let mut loads = [begin(), begin()];
     assert!(loads.iter_mut().all(|load| load.wait().expect("the load ends").success()));
-    assert!(recording.wait().expect("the recording ends").success());
+    // SAFETY: the process is our child and not yet waited for.
+    assert_eq!(unsafe { libc::kill(recording.child.id().cast_signed(), libc::SIGINT) }, 0);
+    assert!(recording.end().0.success());
     let report: Value = serde_json::from_slice(&support::output(&["explain", "--json", run]).stdout).expect("a report");
     assert_eq!(number(&report, "/requests"), 4000.0);
     assert!(number(&report, "/joined_fraction") > 0.999, "{}", report["unjoinable"]);

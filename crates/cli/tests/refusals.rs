@@ -6,7 +6,7 @@ mod support;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use support::{alone, output, weir};
+use support::{alone, output, recording, weir};
 use weir_testkit::{Faulty, require};
 
 /// Checks exit code and words of a refusal.
@@ -205,21 +205,16 @@ fn a_target_that_ends_in_the_middle_leaves_a_readable_run() {
     let run = tempfile::tempdir().expect("a temporary directory");
     let run = run.path().to_str().expect("a readable path");
     let port = server.port.to_string();
-    let recording = weir()
-        .args(["record", "--run", run, "--port", &port, "-d", "20s"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    std::thread::sleep(Duration::from_millis(800));
+    let recording = recording::attached(&["--run", run, "--port", &port, "-d", "60s"]);
     let url = server.url("/");
     let loading = weir().args(["load", "--run", run, &url, "-n", "500", "-q"]).output().expect("the command starts");
     assert!(loading.status.success(), "{}", String::from_utf8_lossy(&loading.stderr));
     let begin = Instant::now();
     drop(server);
-    let recorded = recording.wait_with_output().expect("the recording ends");
-    assert!(begin.elapsed() < Duration::from_secs(10), "it went on without a target");
-    assert!(recorded.status.success());
-    assert!(String::from_utf8_lossy(&recorded.stderr).contains("has ended"));
+    let (status, said) = recording.end();
+    assert!(begin.elapsed() < Duration::from_secs(30), "it went on without a target");
+    assert!(status.success());
+    assert!(said.contains("has ended"), "{said}");
     let explained = output(&["explain", "--json", run]);
     let report: serde_json::Value = serde_json::from_slice(&explained.stdout).expect("a report");
     assert_eq!(report["requests"], 500);
@@ -277,14 +272,12 @@ fn a_killed_recording_stays_readable() {
     let run = tempfile::tempdir().expect("a temporary directory");
     let run = run.path().to_str().expect("a readable path");
     let port = server.port.to_string();
-    let mut recording =
-        weir().args(["record", "--run", run, "--port", &port]).stderr(Stdio::null()).spawn().expect("it starts");
-    std::thread::sleep(Duration::from_millis(800));
+    let mut recording = recording::attached(&["--run", run, "--port", &port]);
     let load = ["load", "--run", run, &server.url("/"), "-d", "2s", "-q"].map(str::to_owned);
     assert!(weir().args(&load).output().expect("the command starts").status.success());
     // SIGKILL: nothing is flushed, the manifest gets no end.
-    recording.kill().expect("it is killed");
-    let _ = recording.wait();
+    recording.child.kill().expect("it is killed");
+    let _ = recording.end();
     let explained = output(&["explain", "--json", run]);
     let report: serde_json::Value = serde_json::from_slice(&explained.stdout).expect("a report");
     // Whole blocks reached the disk while it ran; only the last ones are missing.
@@ -300,14 +293,12 @@ fn ctrl_c_ends_a_recording_with_its_report() {
     let run = tempfile::tempdir().expect("a temporary directory");
     let run = run.path().to_str().expect("a readable path");
     let port = server.port.to_string();
-    let recording =
-        weir().args(["record", "--run", run, "--port", &port]).stderr(Stdio::piped()).spawn().expect("it starts");
-    std::thread::sleep(Duration::from_millis(1000));
+    let recording = recording::attached(&["--run", run, "--port", &port]);
     // SAFETY: the process is our child and not yet waited for.
-    unsafe { libc::kill(recording.id().cast_signed(), libc::SIGINT) };
-    let recorded = recording.wait_with_output().expect("the recording ends");
-    assert!(recorded.status.success());
-    assert!(String::from_utf8_lossy(&recorded.stderr).contains("recorded"));
+    unsafe { libc::kill(recording.child.id().cast_signed(), libc::SIGINT) };
+    let (status, said) = recording.end();
+    assert!(status.success());
+    assert!(said.contains("recorded"), "{said}");
 }
 
 fn is_root() -> bool {

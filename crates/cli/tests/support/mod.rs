@@ -5,6 +5,7 @@ pub(crate) mod adapting;
 pub(crate) mod advice;
 pub(crate) mod files;
 pub(crate) mod planted;
+pub(crate) mod recording;
 pub(crate) mod resolver;
 pub(crate) mod served;
 
