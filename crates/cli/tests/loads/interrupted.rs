@@ -183,8 +183,12 @@ fn a_second_signal_a_second_later_ends_an_explanation_and_its_server() {
     let mut command = weir();
     command.args(["explain", "--json", "-c", "1", "-d", "60s", "--load", &url, "--run"]);
     let explaining = start(command.arg(run.path()).args(["--", "sh", "-c", &stubborn]));
-    std::thread::sleep(Duration::from_secs(3));
-    assert!(TcpStream::connect(("127.0.0.1", port)).is_ok(), "the server is there");
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the server is not there");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(2));
     interrupt(&explaining);
     std::thread::sleep(Duration::from_secs(1));
     interrupt(&explaining);

@@ -213,12 +213,19 @@ fn descriptors_that_run_out_are_this_hosts_fault() {
     assert!(few.status.code() != Some(0) && told.contains("connections"), "{told}");
     for json in [true, false] {
         let mut command = weir();
-        command.args(["load", "-q", "-d", "1500ms", "-c", "10", "--no-keepalive"]).arg(server.url("/1k.txt"));
+        command.args(["load", "-q", "-d", "2500ms", "-c", "10", "--no-keepalive"]).arg(server.url("/1k.txt"));
         if json {
             command.arg("--json");
         }
         let load = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        std::thread::sleep(Duration::from_millis(600));
+        // Its connections are there, and then it asks for a while.
+        let open = || std::fs::read_dir(format!("/proc/{}/fd", load.id())).map_or(0, Iterator::count);
+        let begun = std::time::Instant::now();
+        while open() < 10 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it opens no connections");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(400));
         // Open descriptors stay, but for a while the process gets no new one.
         let most = limit_descriptors(load.id(), 3);
         std::thread::sleep(Duration::from_millis(300));

@@ -4,30 +4,32 @@ use super::scripted::{Client, proxy, tcp, telling};
 use crate::harness::wait_until;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Holds a request of each client until all are there, each over a connection of its own.
-fn at_once(clients: &mut [Client], seen: &super::scripted::Seen, release: &AtomicBool) -> Vec<String> {
-    release.store(false, Ordering::SeqCst);
+/// Holds a request of each client until all are there, each over a connection of its own; then they are answered one
+/// after the other.
+fn at_once(clients: &mut [Client], seen: &super::scripted::Seen, released: &AtomicUsize) -> Vec<String> {
+    released.store(0, Ordering::SeqCst);
     for (number, client) in clients.iter_mut().enumerate() {
         client.ask("GET /held", "", b"");
         wait_until(|| seen.accepted() == number + 1);
     }
-    release.store(true, Ordering::SeqCst);
-    clients.iter_mut().map(|client| client.reply().text()).collect()
+    let answer = |(number, client): (usize, &mut Client)| {
+        released.store(number + 1, Ordering::SeqCst);
+        client.reply().text()
+    };
+    clients.iter_mut().enumerate().map(answer).collect()
 }
 
 /// Answers with the number of the connection, `/held` only once that is released.
-fn holding() -> (SocketAddr, super::scripted::Seen, Arc<AtomicBool>) {
-    let release = Arc::new(AtomicBool::new(true));
+fn holding() -> (SocketAddr, super::scripted::Seen, Arc<AtomicUsize>) {
+    let release = Arc::new(AtomicUsize::new(usize::MAX));
     let released = Arc::clone(&release);
     let (addr, seen) = tcp(move |number, mut peer| {
         while let Some(asked) = peer.request() {
             if asked.target() == "/held" {
-                wait_until(|| released.load(Ordering::SeqCst));
-                // In the order of the connections.
-                std::thread::sleep(Duration::from_millis(100 * number as u64));
+                wait_until(|| released.load(Ordering::SeqCst) > number);
             }
             peer.answer(&number.to_string());
         }
