@@ -726,12 +726,11 @@ mod tests {
 
     #[test]
     fn connections_of_fastcgi_are_kept_only_where_the_workers_are_counted() {
-        let kept = |value: &str| only(&format!("[[host]]\nroot = \".\"\n[[host.path]]\nprefix = \"/a\"\n{value}")).pool.idle_max;
+        let kept = |value: &str| only(&format!("[[host]]\n{value}")).pool.idle_max;
         let default = PoolBounds::default().idle_max;
-        assert_eq!(kept("fastcgi = \"127.0.0.1:9000\""), 0);
-        assert_eq!(kept("fastcgi = { to = \"127.0.0.1:9000\", connections = \"measured\" }"), 0);
-        assert_eq!(kept("fastcgi = { to = \"127.0.0.1:9000\", connections = 5 }"), default);
-        assert_eq!(kept("fastcgi = { to = \"127.0.0.1:9000\", keep = 3 }"), 3);
+        let fastcgi = |more: &str| kept(&format!("fastcgi = {{ to = \"127.0.0.1:9000\", root = \"www\"{more} }}"));
+        assert_eq!((fastcgi(""), fastcgi(", connections = \"measured\"")), (0, 0));
+        assert_eq!((fastcgi(", connections = 5"), fastcgi(", keep = 3")), (default, 3));
         assert_eq!(kept("proxy = \"http://127.0.0.1:9000\""), default);
     }
 
