@@ -305,7 +305,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (reloader, is_followed) = (server.reloader(), server.followed_flag());
     let counts = server.run_with(stop.flag(), || {
         if is_followed.load(Ordering::Relaxed) {
-            obtaining = None;
+            beside.leave_certificates();
             return;
         }
         // The server is confined by now, and so are the threads that start here.

@@ -38,6 +38,11 @@ impl Beside {
         self.obtaining.iter_mut().for_each(|obtaining| obtaining.read_again(options));
     }
 
+    /// Leaves certificates to the server that has followed; PHP stays for the requests under way.
+    pub(super) fn leave_certificates(&mut self) {
+        self.obtaining = None;
+    }
+
     /// Has them end with the server.
     pub(super) fn finish(self) {
         self.php.into_iter().for_each(PhpProcesses::finish);
