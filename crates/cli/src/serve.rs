@@ -401,11 +401,7 @@ fn follow_root_and_tell(root: &Path, reloader: &Reloader) {
 }
 
 /// Reads the configuration again, and hands out what it says; with mistakes in it, everything stays as it is.
-fn read_again_and_tell(
-    args: &Args,
-    own: &Own,
-    (reloader, beside): (&Reloader, &mut Beside),
-) -> Option<Options> {
+fn read_again_and_tell(args: &Args, own: &Own, (reloader, beside): (&Reloader, &mut Beside)) -> Option<Options> {
     let file = args.root.display().to_string();
     // Reading a pipe would block the server, and a pipe can be read only once.
     let read = match args.root.metadata() {
@@ -441,13 +437,7 @@ fn read_again_and_tell(
 /// The options of the file, if one is given, overridden by those of the command line.
 fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     tracing::info!(root = %args.root.display(), is_file, "reads its settings");
-    let mut options = match (is_file, args.php) {
-        (true, _) => read_configuration(&args.root)?,
-        (false, true) => with_php(&args.root)?,
-        (false, false) => Options::new(args.root),
-    };
-    options.place_php(serve_php::folder());
-    let passed_on = systemd_sockets(&std::env::vars_os().collect());
+    let mut options = named(args.root, is_file, args.php)?;
     if !args.listen.is_empty() {
         options.listen = args.listen;
     } else if !passed_on.is_empty() && options.listen == [ListenAddr::default()] {
@@ -511,6 +501,17 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     options.releases.extend(args.releases);
     options.sandbox = Some(!args.no_sandbox && options.sandbox != Some(false));
     options.notice = |notice| announce(&format!("weir serve: {notice}"), true);
+    Ok(options)
+}
+
+/// The options of a file, or those for a directory.
+fn named(root: PathBuf, is_file: bool, has_php: bool) -> Result<Options, ConfigurationError> {
+    let mut options = match (is_file, has_php) {
+        (true, _) => read_configuration(&root)?,
+        (false, true) => with_php(&root)?,
+        (false, false) => Options::new(root),
+    };
+    options.place_php(serve_php::folder());
     Ok(options)
 }
 

@@ -3,13 +3,14 @@
 mod configuration;
 mod fpm;
 mod fpm_log;
+mod messages;
 mod program;
 mod supervisor;
 
 use crate::serve_policy::ids;
 use crate::side_process::{self, receive, send};
 use anyhow::{Context, bail};
-use serde::{Deserialize, Serialize};
+use messages::{PoolTold, ToServer, ToSupervisor, Wanted};
 use std::fs::{self, DirBuilder};
 use std::io::{self, BufReader};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
@@ -28,60 +29,6 @@ const READY_PATIENCE: Duration = Duration::from_secs(20);
 const END_PATIENCE: Duration = Duration::from_secs(8);
 /// Bytes of a path of a Unix socket (sun_path of unix(7), with its end).
 const SOCKET_BYTES_MAX: usize = 108;
-
-/// What the server tells the supervisor.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ToSupervisor {
-    /// The first line.
-    Begin(Box<Wanted>),
-    /// Other pools.
-    Pools(Vec<PhpPool>),
-}
-
-/// What the supervisor tells the server.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum ToServer {
-    /// The pools that were asked for last listen.
-    Ready,
-    /// They do not, and nothing has changed.
-    Failed(String),
-    Tell(String),
-    Status(Vec<PoolTold>),
-    Stuck(StuckTold),
-}
-
-/// What is to be run, and how.
-#[derive(Debug, Serialize, Deserialize)]
-struct Wanted {
-    folder: PathBuf,
-    is_root: bool,
-    /// The user of the server, if it is another one than that of its start.
-    user: Option<String>,
-    pools: Vec<PhpPool>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct PoolTold {
-    name: String,
-    workers: u32,
-    pid: u32,
-    restarts: u64,
-}
-
-/// A worker that has run one request for too long.
-#[derive(Debug, Serialize, Deserialize)]
-struct StuckTold {
-    pool: String,
-    pid: u32,
-    script: String,
-    request: String,
-    for_ms: u64,
-    timeout_ms: u64,
-    stack: Vec<String>,
-    no_stack: Option<String>,
-}
 
 /// The directory of the pools' sockets and files; it is made when there is one.
 pub(crate) fn folder() -> &'static Path {
@@ -206,7 +153,9 @@ impl PhpProcesses {
     }
 
     /// Has the processes end, and waits for that.
-    pub(crate) fn finish(self) {
+    pub(crate) fn finish(mut self) {
+        // No thread has it if the server has never run.
+        self.to_answers = None;
         let _ = self.link.shutdown(std::net::Shutdown::Write);
         // The thread that reads ends with the supervisor, and drops its end then.
         loop {
@@ -226,13 +175,18 @@ impl PhpProcesses {
 fn make_folder(folder: &Path, ids: Option<(libc::uid_t, libc::gid_t)>, pools: &[PhpPool]) -> anyhow::Result<()> {
     let longest = pools.iter().map(|pool| pool.socket(folder).as_os_str().len()).max().unwrap_or(0);
     if longest >= SOCKET_BYTES_MAX {
-        bail!("the path of the directory for PHP's sockets, {}, is too long; set TMPDIR to a shorter one", folder.display());
+        bail!(
+            "the path of the directory for PHP's sockets, {}, is too long; set TMPDIR to a shorter one",
+            folder.display()
+        );
     }
     let told = || format!("cannot keep PHP's sockets in {}; set TMPDIR to another directory", folder.display());
     match DirBuilder::new().mode(0o700).create(folder) {
         // What a server has left of the same number.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_own(folder) => {
-            fs::remove_dir_all(folder).and_then(|()| DirBuilder::new().mode(0o700).create(folder)).with_context(told)?;
+            fs::remove_dir_all(folder)
+                .and_then(|()| DirBuilder::new().mode(0o700).create(folder))
+                .with_context(told)?;
         }
         made => made.with_context(told)?,
     }

@@ -93,7 +93,9 @@ mod tests {
         assert!(of(&pool, true, Some("root")).contains("\nuser = www-data\n"));
         let own = PhpPool { user: Some("app".to_owned()), slow: Duration::ZERO, ..PhpPool::default() };
         let text = of(&own, true, Some("web"));
-        assert!(text.contains("\nuser = app\n") && text.contains("\nlisten.owner = web\n") && !text.contains("slowlog"));
+        assert!(
+            text.contains("\nuser = app\n") && text.contains("\nlisten.owner = web\n") && !text.contains("slowlog")
+        );
         assert!(!of(&own, false, None).contains("user ="));
     }
 }

@@ -73,9 +73,9 @@ impl Fpm {
         lines: &Sender<(String, String)>,
     ) -> io::Result<Self> {
         let text = configuration::write(&pool, folder, owners);
-        let mut file = OpenOptions::new();
-        let mut file = file.write(true).create(true).truncate(true).mode(0o600);
-        io::Write::write_all(&mut file.open(configuration::file(&pool, folder))?, text.as_bytes())?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        io::Write::write_all(&mut options.open(configuration::file(&pool, folder))?, text.as_bytes())?;
         let mut fpm = Self {
             pool,
             restarts: 0,
@@ -122,6 +122,11 @@ impl Fpm {
     /// Whether it listens.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.stage, Stage::Up(..))
+    }
+
+    /// Whether it has never listened.
+    pub(super) fn is_new(&self) -> bool {
+        !self.has_been_up
     }
 
     /// Its main process; 0 = none.
@@ -261,7 +266,8 @@ impl Fpm {
     }
 
     fn read_stacks(&mut self) -> io::Result<Vec<Stack>> {
-        let mut file = File::options().read(true).write(true).open(configuration::slow_log(&self.pool, &self.folder))?;
+        let mut file =
+            File::options().read(true).write(true).open(configuration::slow_log(&self.pool, &self.folder))?;
         let bytes = file.metadata()?.len();
         if bytes <= self.slow_log_at {
             return Ok(Vec::new());

@@ -145,7 +145,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read(text in "(?s).{0,200}", mark in "\\[pool a\\] child 8, script 'x' \\(request: .{0,20}\\) executing too slow \\(.{0,9} sec\\)") {
+        fn any_text_is_read(text in "(?s).{0,200}", request in ".{0,20}", seconds in ".{0,9}") {
+            let mark = format!("[pool a] child 8, script 'x' (request: {request}) executing too slow ({seconds} sec)");
             let _ = (line(&text), line(&format!("WARNING: {mark}")), stacks(&text));
         }
     }

@@ -3,7 +3,7 @@
 use super::configuration::Owners;
 use super::fpm::{Change, Fpm};
 use super::fpm_log::{self, Line, Slow};
-use super::{PoolTold, StuckTold, ToServer, ToSupervisor, Wanted};
+use super::messages::{PoolTold, StuckTold, ToServer, ToSupervisor, Wanted};
 use crate::side_process::{self, receive, send};
 use anyhow::Context;
 use std::fs;
@@ -51,7 +51,7 @@ pub(crate) fn supervise() -> anyhow::Result<ExitCode> {
     let (lines, of_fpm) = channel();
     let pools = wanted.pools.clone();
     let mut supervisor =
-        Supervisor { link, wanted: *wanted, fpms: Vec::new(), lines, stuck: Vec::new(), asked: None, last: Vec::new() };
+        Supervisor { link, wanted: *wanted, fpms: Vec::new(), lines, stuck: Vec::new(), asked: None, last: Vec::new(), failed: None };
     supervisor.want(pools);
     supervisor.run(&of_server, &of_fpm);
     supervisor.end();
@@ -84,6 +84,8 @@ struct Supervisor {
     asked: Option<Asked>,
     /// What a php-fpm said last that has not started.
     last: Vec<String>,
+    /// Why what the server has asked for does not come about; told at the next look, when its last lines have come.
+    failed: Option<String>,
 }
 
 impl Supervisor {
@@ -156,7 +158,7 @@ impl Supervisor {
             told.push_str(&line);
         }
         self.fpms.retain_mut(|fpm| {
-            let is_new = fpm.retires.is_none() && !fpm.is_up() && fpm.restarts == 0;
+            let is_new = fpm.is_new();
             if is_new {
                 fpm.kill();
             }
@@ -182,8 +184,10 @@ impl Supervisor {
             Line::Told(line) => {
                 if self.asked.is_some() {
                     self.last.push(line);
-                    let over = self.last.len().saturating_sub(LAST_LINES_MAX);
-                    self.last.drain(..over);
+                    if self.last.len() > LAST_LINES_MAX {
+                        let first = self.last.remove(0);
+                        self.say(&ToServer::Tell(format!("php-fpm: {first}")));
+                    }
                 } else {
                     self.say(&ToServer::Tell(format!("{name}: {line}")));
                 }
@@ -195,7 +199,9 @@ impl Supervisor {
     /// Looks at all processes.
     fn look(&mut self) {
         let now = Instant::now();
-        let mut failed = None;
+        if let Some(why) = self.failed.take() {
+            return self.fail(&why);
+        }
         for at in 0..self.fpms.len() {
             let fpm = &mut self.fpms[at];
             if fpm.retires.is_some_and(|at| at <= now) {
@@ -204,7 +210,7 @@ impl Supervisor {
             let (change, name) = (fpm.look(&self.lines), fpm.pool.name());
             match change {
                 None | Some(Change::Up) => {}
-                Some(Change::Failed(what)) => failed = Some(format!("php-fpm of {name} {what}")),
+                Some(Change::Failed(what)) => self.failed = Some(format!("php-fpm of {name} {what}")),
                 Some(Change::Died(_, Duration::MAX)) => {}
                 Some(Change::Died(what, after)) => {
                     let after = after.as_millis();
@@ -214,11 +220,8 @@ impl Supervisor {
         }
         self.fpms.retain(|fpm| fpm.retires.is_none() || !fpm.is_over());
         let Some(asked) = &self.asked else { return };
-        if failed.is_none() && asked.until <= now {
-            failed = Some("php-fpm does not listen in time".to_owned());
-        }
-        if let Some(why) = failed {
-            return self.fail(&why);
+        if self.failed.is_none() && asked.until <= now {
+            self.failed = Some("php-fpm does not listen in time".to_owned());
         }
         let names = asked.names.clone();
         let is_up = |name: &String| self.fpms.iter().any(|fpm| fpm.pool.name() == *name && fpm.is_up());
@@ -245,7 +248,7 @@ impl Supervisor {
         let now = Instant::now();
         let stacks: Vec<_> = self.fpms.iter_mut().flat_map(Fpm::stacks).collect();
         for Stuck { pool, slow, until, why } in std::mem::take(&mut self.stuck) {
-            let stack = stacks.iter().find(|stack| stack.pid == slow.pid && !stack.frames.is_empty());
+            let stack = stacks.iter().rev().find(|stack| stack.pid == slow.pid && !stack.frames.is_empty());
             if stack.is_none() && why.is_none() && now < until {
                 self.stuck.push(Stuck { pool, slow, until, why });
                 continue;
@@ -286,7 +289,7 @@ impl Supervisor {
 fn no_stack(why: Option<String>) -> String {
     match why {
         Some(why) => format!(
-            "php-fpm may not look into its worker: {why}; give it CAP_SYS_PTRACE, or set kernel.yama.ptrace_scope to 1 or 0"
+            "php-fpm may not look into its worker: {why}; give it CAP_SYS_PTRACE, or set kernel.yama.ptrace_scope to 1"
         ),
         None => "php-fpm has written no stack in time".to_owned(),
     }

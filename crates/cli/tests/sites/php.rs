@@ -37,9 +37,8 @@ fn folder() -> tempfile::TempDir {
 
 /// Writes a configuration with these settings of PHP.
 fn configure(folder: &Path, php: &str) {
-    let text = format!(
-        "[[host]]\nroot = \"www\"\nphp = {php}\n[[host.path]]\nprefix = \"/static/\"\nroot = \"www/own\"\n"
-    );
+    let text =
+        format!("[[host]]\nroot = \"www\"\nphp = {php}\n[[host.path]]\nprefix = \"/static/\"\nroot = \"www/own\"\n");
     fs::write(folder.join("weir.toml"), text).expect("writes");
 }
 
@@ -121,7 +120,10 @@ fn a_worker_that_is_stuck_is_named_and_sources_are_not_sent() {
     let mut slow = std::net::TcpStream::connect(("127.0.0.1", served.port)).expect("connects");
     std::io::Write::write_all(&mut slow, b"GET /slow.php?a=b HTTP/1.1\r\nHost: a\r\n\r\n").expect("asks");
     let told = served.says("is stuck in");
-    assert!(told.contains("/slow.php for ") && told.contains("GET /slow.php?a=b)") && told.contains("(request "), "{told}");
+    assert!(
+        told.contains("/slow.php for ") && told.contains("GET /slow.php?a=b)") && told.contains("(request "),
+        "{told}"
+    );
     assert!(told.contains("stack: sleep() ") && told.contains("wait_long()") || told.contains("no stack: "), "{told}");
     let (_, id) = told.split_once("(request ").expect("a number");
     let id = id.split(',').next().expect("a number");
@@ -153,7 +155,9 @@ fn another_configuration_and_another_server_fail_no_request() {
             while !stop.load(Ordering::Relaxed) {
                 let reply = Connection::open(port).and_then(|mut connection| connection.get("/work.php"));
                 match reply {
-                    Ok(reply) if reply.status == 200 && reply.body == b"done" => drop(good.fetch_add(1, Ordering::Relaxed)),
+                    Ok(reply) if reply.status == 200 && reply.body == b"done" => {
+                        drop(good.fetch_add(1, Ordering::Relaxed))
+                    }
                     Ok(reply) => failed.push(format!("{}", reply.status)),
                     Err(error) => failed.push(error.to_string()),
                 }
@@ -171,7 +175,7 @@ fn another_configuration_and_another_server_fail_no_request() {
         served.signal(libc::SIGHUP);
         served.says("was read again and holds");
         some();
-        assert_ne!(leader(&served), first);
+        wait_for(|| Some(leader(&served)).filter(|leader| *leader != first));
         // What cannot run is not taken up.
         configure(folder.path(), "{ program = \"/nonexistent/php-fpm\" }");
         served.signal(libc::SIGHUP);

@@ -3,6 +3,7 @@
 use super::options::Options;
 use crate::certificates::challenges::Challenges;
 use crate::counters::host_counts::HostLedger;
+use crate::counters::php_watch::PhpWatch;
 use crate::files::shared_content::SharedContent;
 use crate::files::watcher::Watcher;
 use crate::http::parse;
@@ -15,7 +16,6 @@ use crate::routing::explanation::RouteExplanation;
 use crate::site::Share;
 use crate::upstream::context::UpstreamContext;
 use crate::upstream::links::Links;
-use crate::counters::php_watch::PhpWatch;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;

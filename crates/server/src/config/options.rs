@@ -3,6 +3,7 @@
 use crate::certificates::challenges::Challenges;
 use crate::certificates::settings::{CertificateFiles, ObtainOptions};
 use crate::config::host_rules::HostRules;
+use crate::counters::php_watch::PhpWatch;
 use crate::files::settings::{Compression, Symlinks};
 use crate::http::limits::{Limits, Timeouts};
 use crate::io::listen::ListenAddr;
@@ -15,7 +16,6 @@ use crate::telemetry::access_log::settings::AccessLog;
 use crate::telemetry::admin::{Admin, Teller};
 use crate::telemetry::arm_rules::ArmRules;
 use crate::upstream::php_pool::PhpPool;
-use crate::counters::php_watch::PhpWatch;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

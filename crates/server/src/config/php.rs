@@ -346,8 +346,7 @@ mod tests {
         for name in ["www", "blog"] {
             std::fs::create_dir(folder.path().join(name)).expect("creates");
         }
-        parse_configuration(text, folder.path())
-            .map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
+        parse_configuration(text, folder.path()).map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
     }
 
     #[test]

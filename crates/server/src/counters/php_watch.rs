@@ -169,7 +169,8 @@ impl PhpWatch {
         let mut state = self.locked();
         let begun_ms = now_ms.saturating_sub(for_ms);
         let fits = |running: &Running| running.is(&worker.request) && running.since_ms <= begun_ms + TOLERANCE_MS;
-        let is_told = |id: u64| state.stuck.iter().any(|stuck| stuck.request == Some(id) && stuck.told.pid != worker.pid);
+        let is_told =
+            |id: u64| state.stuck.iter().any(|stuck| stuck.request == Some(id) && stuck.told.pid != worker.pid);
         let found = state.running.iter().filter(|(id, running)| fits(running) && !is_told(**id));
         // The one that has begun at the time that php-fpm says.
         let found = found.min_by_key(|(id, running)| (running.since_ms.abs_diff(begun_ms), **id)).map(|(id, _)| *id);

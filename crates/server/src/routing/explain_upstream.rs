@@ -28,6 +28,9 @@ pub(super) fn answer(common: &Common, found: &Target<'_>, is_other: bool, target
 
 /// What a table says of an upstream.
 pub(super) fn said(rules: &UpstreamRules) -> String {
+    if rules.php.is_some() {
+        return format!("php {}", rules.name);
+    }
     let word = match rules.speaks {
         Speaks::Http1 | Speaks::Http2 | Speaks::Negotiated => "proxy",
         Speaks::FastCgi => "fastcgi",
@@ -43,7 +46,10 @@ pub(super) fn said(rules: &UpstreamRules) -> String {
 
 fn told(rules: &UpstreamRules, target: String) -> RouteUpstream {
     let server = |server: &UpstreamServer| RouteServer {
-        place: server.place.to_string(),
+        place: match rules.php {
+            Some(_) => "php-fpm of this server".to_owned(),
+            None => server.place.to_string(),
+        },
         weight: server.weight,
         is_secure: server.tls_name.is_some(),
     };

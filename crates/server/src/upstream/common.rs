@@ -37,7 +37,13 @@ impl Common {
                 [] => Gateway::application(root, said.mount.clone()),
                 endings => {
                     let split = Split::Script { endings: endings.to_vec(), index: said.index.clone() };
-                    Gateway { root, split, params: Vec::new(), alias_bytes: said.alias_bytes, passes_authorization: false }
+                    Gateway {
+                        root,
+                        split,
+                        params: Vec::new(),
+                        alias_bytes: said.alias_bytes,
+                        passes_authorization: false,
+                    }
                 }
             };
             gateway.params.clone_from(&said.params);

@@ -2,8 +2,8 @@
 
 use super::address::{Resolved, Resolver};
 use super::common::Common;
-use crate::counters::php_watch::PhpWatch;
 use super::settings::Place;
+use crate::counters::php_watch::PhpWatch;
 use crate::telemetry::notices::Notices;
 use std::io;
 use std::sync::Arc;

@@ -186,7 +186,8 @@ impl Relay {
     ) -> Box<dyn Handler> {
         let mut out = upstream.links.take_memory();
         let is_gateway = upstream.common.gateway.is_some();
-        let Endpoints { client_port, local } = if is_gateway { Endpoints::of(head) } else { Endpoints::default() };
+        let endpoints = if is_gateway { Endpoints::of(head) } else { Endpoints::default() };
+        let Endpoints { client_port, local } = endpoints;
         let watch = upstream.common.rules.php.as_ref().map(|_| &upstream.links.context.php);
         let underway = watch.map(|watch| watch.begin(head.method(), head.target(), target));
         let (client, user, request_id) = (head.client(), head.user, underway.as_ref().map(Underway::id));
@@ -199,7 +200,7 @@ impl Relay {
         };
         let header = upstream.common.rules.proxy_header;
         let header = header.map(|version| proxy_header::header(version, Some(head.client())));
-        let kept = || OwnedHead::of(head, target).with_id(request_id);
+        let kept = || OwnedHead::known(head, target, (endpoints, request_id));
         let handing = inside.map(|inside| Box::new(Handing { inside, head: kept(), wake: caller.wake(), count: 0 }));
         let mut relay = Self {
             address: caller.address,
@@ -396,7 +397,11 @@ impl Relay {
             }
             Given::Refused(status) => {
                 let name = &self.upstream.common.rules.name;
-                self.upstream.links.context.notices.tell(format!("upstream {name} hands over to what is {status}: {named}"));
+                self.upstream
+                    .links
+                    .context
+                    .notices
+                    .tell(format!("upstream {name} hands over to what is {status}: {named}"));
                 return Err(Trouble::Unsendable(status));
             }
         }

@@ -29,6 +29,15 @@ pub(crate) struct OwnedHead {
 impl OwnedHead {
     /// Keeps a head, and the target that the upstream is asked for.
     pub(crate) fn of(head: &RequestHead<'_>, target: &str) -> Self {
+        Self::known(head, target, (Endpoints::of(head), None))
+    }
+
+    /// The same where the addresses, and the number that scripts and messages have of it, are known.
+    pub(crate) fn known(
+        head: &RequestHead<'_>,
+        target: &str,
+        (endpoints, request_id): (Endpoints, Option<u64>),
+    ) -> Self {
         let mut text = Vec::with_capacity(1024);
         for piece in [head.method(), " ", head.target(), " HTTP/1.1\r\n"] {
             text.extend_from_slice(piece.as_bytes());
@@ -52,16 +61,11 @@ impl OwnedHead {
             client,
             peer,
             is_secure: head.is_secure,
-            endpoints: Endpoints::of(head),
+            endpoints,
             user: head.user.map(Box::from),
-            request_id: None,
+            request_id,
             certificate: head.request.certificate.cloned().map(Box::new),
         }
-    }
-
-    /// The same with the number that scripts and messages have of it.
-    pub(crate) fn with_id(self, request_id: Option<u64>) -> Self {
-        Self { request_id, ..self }
     }
 
     /// Makes it a request by GET for another target of the same server; HEAD stays as it is.

@@ -635,11 +635,7 @@ const KEYS: &[(&str, &str, &[&str])] = &[
             "send_from = [\"other\"]",
         ],
     ),
-    (
-        "proxy",
-        "[[host]]\n[host.proxy]\nto = \"http://127.0.0.1:9\"\naccel = true\n{}\n",
-        &["send_from = [\"other\"]"],
-    ),
+    ("proxy", "[[host]]\n[host.proxy]\nto = \"http://127.0.0.1:9\"\naccel = true\n{}\n", &["send_from = [\"other\"]"]),
     (
         "[[host.route]]",
         "[[host]]\nroot = \"site\"\n[[host.route]]\n{}\n",

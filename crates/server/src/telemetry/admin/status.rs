@@ -318,13 +318,7 @@ impl View {
             response_cache: Some(self.reloads.response_caches()).filter(|caches| caches.caches > 0),
             log: self.has_log.then_some(Log { lines: counts.log_lines, dropped: counts.log_dropped }),
             arm_told: self.has_arm.then_some(counts.arm_told),
-            adaptation: Adaptation::of(
-                &counts,
-                &census,
-                self.priors.fill(),
-                &self.reloads.throttles(),
-                self.loops_reserve,
-            ),
+            adaptation: self.adaptation(&counts, &census),
             has_rules: self.teller.is_some(),
             reloads: Reload {
                 done: reloads.done,
@@ -339,6 +333,12 @@ impl View {
             php: Some(self.php.read()).filter(|php| *php != PhpReading::default()),
             process: self.process.usage(),
         }
+    }
+
+    /// What rules and bounds have done.
+    fn adaptation(&self, counts: &Counts, census: &Census) -> Adaptation {
+        let throttles = Throttles::fill(&self.reloads.throttles());
+        Adaptation::of(counts, census, self.priors.fill(), throttles, self.loops_reserve)
     }
 }
 

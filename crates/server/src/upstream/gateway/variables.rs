@@ -3,10 +3,10 @@
 use super::fields::{Use, push_name, use_of};
 use super::script::{Script, Unsendable};
 use super::settings::{Gateway, Split};
+use crate::counters::php_watch::id_text;
 use crate::http::target::authority_of;
 use crate::upstream::http1::digits;
 use crate::upstream::message::Outgoing;
-use crate::counters::php_watch::id_text;
 use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt as _;

@@ -6,7 +6,8 @@ use std::path::Path;
 use tempfile::TempDir;
 use weir_testkit::PhpFpm;
 
-const TOLD: &str = "Content-Type: x/y\r\nSet-Cookie: a=b\r\nETag: \"own\"\r\nX-Accel-Buffering: no\r\nContent-Length: 4\r\n";
+const TOLD: &str =
+    "Content-Type: x/y\r\nSet-Cookie: a=b\r\nETag: \"own\"\r\nX-Accel-Buffering: no\r\nContent-Length: 4\r\n";
 
 /// A site whose upstream hands over to what its target says behind a question mark.
 fn handing(settings: &str) -> (Site, TempDir) {

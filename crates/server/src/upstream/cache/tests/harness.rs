@@ -75,7 +75,11 @@ impl Bench {
         let Head::Complete(request, _) = parse(head.as_bytes(), &Limits::default()) else { panic!("{head}") };
         let client = std::net::Ipv4Addr::LOCALHOST.into();
         let wake = self.wake(0);
-        self.front.lookup(&RequestHead { request: &request, client, peer: client, is_secure: false, socket: None, user: None }, &wake, now)
+        self.front.lookup(
+            &RequestHead { request: &request, client, peer: client, is_secure: false, socket: None, user: None },
+            &wake,
+            now,
+        )
     }
 
     pub(crate) fn get(&mut self, fields: &str, now: Now) -> Lookup {
