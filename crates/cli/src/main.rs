@@ -13,6 +13,7 @@ mod environment;
 mod explain;
 mod forecast_method;
 mod given_files;
+mod import;
 mod load;
 mod manual;
 mod modes;
@@ -82,6 +83,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Check(check::Args),
     Route(route::Args),
+    Import(import::Args),
     Env(environment::Args),
     Replay(replay::Args),
     /// Write files and send alerts for a confined server
@@ -128,6 +130,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(*args),
         Command::Check(args) => check::run(&args),
         Command::Route(args) => route::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Env(args) => environment::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::ServePersister(args) => serve_policy::persister(&args),

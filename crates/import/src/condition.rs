@@ -33,6 +33,23 @@ impl Condition {
         own
     }
 
+    /// The same for paths of another kind too.
+    pub(crate) fn with_path(&self, kind: &'static str, text: &str) -> Self {
+        let mut own = self.clone();
+        if kind == "regex" {
+            return own.with_regex(text);
+        }
+        if let Some((outer, outer_text)) = own.path.take() {
+            let is_implied = outer == "prefix" && text.starts_with(outer_text.as_str());
+            if !is_implied && (outer, outer_text.as_str()) != (kind, text) {
+                let inner = inline(std::iter::once((outer.to_owned(), quoted(&outer_text))));
+                own.not.push(inline(std::iter::once(("not".to_owned(), inner))));
+            }
+        }
+        own.path = Some((kind, text.to_owned()));
+        own
+    }
+
     /// The same if another key holds as well; of two of one name both.
     pub(crate) fn with_key(&self, key: &str, value: String) -> Self {
         let mut own = self.clone();

@@ -25,12 +25,13 @@ impl fmt::Display for Place {
 pub(crate) struct Letters<'t> {
     rest: &'t str,
     at: Place,
+    last: Option<char>,
 }
 
 impl<'t> Letters<'t> {
     pub(crate) fn new(name: &str, text: &'t str) -> Self {
         let rest = text.strip_prefix('\u{feff}').unwrap_or(text);
-        Self { rest, at: Place { file: name.into(), line: 1, column: 1 } }
+        Self { rest, at: Place { file: name.into(), line: 1, column: 1 }, last: None }
     }
 
     /// The place of the next letter.
@@ -47,14 +48,15 @@ impl<'t> Letters<'t> {
         self.rest.starts_with(text)
     }
 
-    /// What is left of the line, without its end.
-    pub(crate) fn line(&self) -> &'t str {
-        self.rest.lines().next().unwrap_or_default()
+    /// The letter that was taken last.
+    pub(crate) fn last(&self) -> Option<char> {
+        self.last
     }
 
     pub(crate) fn take(&mut self) -> Option<char> {
         let letter = self.peek()?;
         self.rest = &self.rest[letter.len_utf8()..];
+        self.last = Some(letter);
         if letter == '\n' {
             self.at.line += 1;
             self.at.column = 1;

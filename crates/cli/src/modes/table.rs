@@ -326,6 +326,7 @@ pub(super) const COMMANDS: &[Usage] = &[
         }],
     },
     Usage { path: &["check"], options: &[&["files", "json", "format"]], modes: &[] },
+    Usage { path: &["import"], options: &[&["file", "from", "out", "force", "root", "php"]], modes: &[] },
     Usage { path: &["route"], options: &[&["file", "url", "header", "method", "from", "at", "json"]], modes: &[] },
     Usage {
         path: &["env"],
