@@ -540,6 +540,7 @@ pages_run! {
     serve_files_runs: "docs/how-to/serve-files.md",
     serve_a_site_runs: "docs/how-to/serve-a-site.md",
     routes_run: "docs/how-to/routes.md",
+    coming_from_nginx_runs: "docs/how-to/coming-from-nginx.md",
     upgrade_the_server_runs: "docs/how-to/upgrade-the-server.md",
     adapt_a_server_runs: "docs/how-to/adapt-a-server.md",
     write_a_policy_runs: "docs/how-to/write-a-policy.md",

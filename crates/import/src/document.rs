@@ -92,12 +92,18 @@ impl Document {
 fn write_headed(out: &mut String, head: &str, table: &Table) {
     table.comments.iter().for_each(|line| write_comment(out, line));
     let _ = writeln!(out, "{head}");
-    table.entries.iter().for_each(|(key, value)| drop(writeln!(out, "{key} = {value}")));
+    write_entries(out, table);
 }
 
 fn write_table(out: &mut String, table: &Table) {
     table.comments.iter().for_each(|line| write_comment(out, line));
-    table.entries.iter().for_each(|(key, value)| drop(writeln!(out, "{key} = {value}")));
+    write_entries(out, table);
+}
+
+fn write_entries(out: &mut String, table: &Table) {
+    for (key, value) in &table.entries {
+        let _ = writeln!(out, "{key} = {value}");
+    }
 }
 
 /// What stands in a comment may not end it.

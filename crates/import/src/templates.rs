@@ -15,8 +15,6 @@ pub(crate) enum Piece {
     Host,
     /// A group of the expression.
     Capture(usize),
-    /// What lies below the prefix of the route.
-    Rest,
 }
 
 impl Piece {
@@ -28,7 +26,6 @@ impl Piece {
             Self::Args => "${args}".to_owned(),
             Self::Host => "${host}".to_owned(),
             Self::Capture(number) => format!("${{{number}}}"),
-            Self::Rest => "${rest}".to_owned(),
         }
     }
 }
@@ -98,10 +95,10 @@ pub(crate) fn address(pieces: &[Piece]) -> Option<String> {
     {
         // What clients choose may not lengthen the name of the host.
         match pieces.get(1) {
-            Some(Piece::Capture(_) | Piece::Args | Piece::Rest) => return None,
+            Some(Piece::Capture(_) | Piece::Args) => return None,
             None if rest.is_empty() => return None,
             Some(Piece::Path | Piece::Query) if rest.is_empty() => return None,
-            Some(Piece::Host) if matches!(pieces.get(2), Some(Piece::Capture(_) | Piece::Args | Piece::Rest)) => {
+            Some(Piece::Host) if matches!(pieces.get(2), Some(Piece::Capture(_) | Piece::Args)) => {
                 return None;
             }
             _ => {}
@@ -185,7 +182,7 @@ fn plain_path(pieces: &[Piece]) -> Option<String> {
     match out.as_slice() {
         // A slash before a path, which has its own.
         [Piece::Text(text), Piece::Path, ..] if text == "/" => drop(out.remove(0)),
-        [] | [Piece::Query | Piece::Args | Piece::Host | Piece::Capture(_) | Piece::Rest, ..] => return None,
+        [] | [Piece::Query | Piece::Args | Piece::Host | Piece::Capture(_), ..] => return None,
         _ => {}
     }
     let text = text_of(&out);

@@ -72,7 +72,7 @@ macro_rules! bodies {
 }
 
 bodies! {
-    segment_reader manifest bpf_expand client_records stack_records ring_consumer http_response http2_frames http_request url ranges route accept_encoding page_template
+    segment_reader manifest bpf_expand client_records stack_records ring_consumer http_response http2_frames http_request url ranges route nginx_configuration caddyfile htaccess accept_encoding page_template
     program containers probe_notes query_text server_configuration sql url_list url_file set_cookie
     access_log nul_list rate_profile flash_crowd session_list proxy_answer places pins_and_objectives web_tests
     monkeywrench_sessions http_archive web_page comparison_plan comparison_history dropin_arguments exporter_answers

@@ -11,8 +11,6 @@ pub(crate) enum Test {
     Any(Vec<Condition>),
     /// No file is there; with true a directory counts as well.
     NoFile(bool),
-    /// It holds for no request that weir sees.
-    Never,
 }
 
 /// Reads the test of an `if`, for requests of which a condition holds already; none if weir has no such condition.

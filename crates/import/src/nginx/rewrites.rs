@@ -253,7 +253,6 @@ fn tested(
             }
         }
         Some(Test::NoFile(counts_directories)) => no_file(context, children, counts_directories, base, variables, out),
-        Some(Test::Never) => {}
         None => {
             let what = format!("`if {}`: weir's routes have no such condition", directive.arguments.join(" "));
             let refuses = children.iter().any(|child| child.name == "return" && child.argument(0).starts_with('4'));
