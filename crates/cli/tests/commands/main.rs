@@ -7,6 +7,7 @@ mod developer_log;
 mod examples;
 mod functions;
 mod given_inputs;
+mod import;
 mod modules;
 mod plan;
 mod policies;

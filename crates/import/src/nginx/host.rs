@@ -416,7 +416,9 @@ impl Draft<'_> {
             return;
         }
         let is_mount = table.has("root") || table.entries.iter().any(|(key, value)| key == "proxy" && value.contains("path = "));
-        match location.paths.tables(is_mount) {
+        let only_fields = table.entries.iter().all(|(key, _)| key.ends_with("_headers"));
+        // An expression in which letters have no case is a route's, if it only sets fields.
+        match location.paths.tables(is_mount).filter(|(_, is_exact)| *is_exact || !only_fields) {
             Some((patterns, is_exact)) => {
                 if !is_exact && table.has("deny") {
                     let mut route = condition.route();
