@@ -184,7 +184,9 @@ fn imported(args: &Args) -> anyhow::Result<Imported> {
     let name = args.file.display().to_string();
     let text = text_file::read(&args.file, BYTES_MAX as u64).with_context(|| name.clone())?;
     let kind = args.from.or_else(|| Kind::recognise(&name, &text));
-    let kind = kind.with_context(|| format!("{name}: it is not told which server it is for; add --from nginx, caddy or htaccess"))?;
+    let kind = kind.with_context(|| {
+        format!("{name}: it is not told which server it is for; add --from nginx, caddy or htaccess")
+    })?;
     anyhow::ensure!(
         kind == Kind::Htaccess || args.root.is_none() && args.php.is_none(),
         "--root and --php are for .htaccess, and {name} is of {kind}; leave them out"
@@ -201,11 +203,8 @@ fn imported(args: &Args) -> anyhow::Result<Imported> {
         _ => path.parent().unwrap_or(Path::new("/")).to_owned(),
     };
     let root = args.root.as_deref().map(absolute).transpose()?;
-    let wanted = Wanted {
-        folder: text_of(&folder)?,
-        root: root.as_deref().map(text_of).transpose()?,
-        php: args.php.clone(),
-    };
+    let wanted =
+        Wanted { folder: text_of(&folder)?, root: root.as_deref().map(text_of).transpose()?, php: args.php.clone() };
     Ok(import(kind, &name, &text, &wanted, &Disk)?)
 }
 

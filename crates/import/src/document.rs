@@ -139,9 +139,8 @@ pub(crate) fn list<T: AsRef<str>>(values: &[T]) -> String {
 
 /// A table in one line; its values are TOML already.
 pub(crate) fn inline(entries: impl Iterator<Item = (String, String)>) -> String {
-    let is_bare = |key: &str| {
-        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-    };
+    let is_bare =
+        |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     let key = |key: &str| if is_bare(key) { key.to_owned() } else { quoted(key) };
     let entries: Vec<String> = entries.map(|(name, value)| format!("{} = {value}", key(&name))).collect();
     if entries.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", entries.join(", ")) }

@@ -2,10 +2,29 @@
 
 /// Fields that weir makes itself.
 const OWN: [&str; 23] = [
-    "accept-ranges", "age", "allow", "authentication-info", "connection", "content-encoding", "content-length",
-    "content-location", "content-range", "date", "etag", "keep-alive", "last-modified", "location",
-    "proxy-authenticate", "proxy-authentication-info", "proxy-connection", "te", "trailer", "transfer-encoding",
-    "upgrade", "www-authenticate", "http2-settings",
+    "accept-ranges",
+    "age",
+    "allow",
+    "authentication-info",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-location",
+    "content-range",
+    "date",
+    "etag",
+    "keep-alive",
+    "last-modified",
+    "location",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "www-authenticate",
+    "http2-settings",
 ];
 const REMOVABLE: [&str; 4] = ["accept-ranges", "age", "etag", "last-modified"];
 

@@ -17,12 +17,22 @@ pub enum Kind {
 const OF_NGINX: [&str; 9] =
     ["server {", "server{", "http {", "http{", "events {", "server_name ", "proxy_pass ", "fastcgi_pass ", "location "];
 const OF_APACHE: [&str; 13] = [
-    "RewriteEngine", "RewriteRule", "RewriteCond", "<IfModule", "<Files", "Order ", "Require ", "DirectoryIndex",
-    "ErrorDocument", "AuthType", "Options ", "Redirect", "ExpiresActive",
+    "RewriteEngine",
+    "RewriteRule",
+    "RewriteCond",
+    "<IfModule",
+    "<Files",
+    "Order ",
+    "Require ",
+    "DirectoryIndex",
+    "ErrorDocument",
+    "AuthType",
+    "Options ",
+    "Redirect",
+    "ExpiresActive",
 ];
-const OF_CADDY: [&str; 8] = [
-    "file_server", "reverse_proxy", "php_fastcgi", "respond ", "handle", "encode ", "root * ", "redir ",
-];
+const OF_CADDY: [&str; 8] =
+    ["file_server", "reverse_proxy", "php_fastcgi", "respond ", "handle", "encode ", "root * ", "redir "];
 
 impl Kind {
     /// Tells the dialect by the name of the file, otherwise by what stands in it.

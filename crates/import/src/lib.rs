@@ -92,13 +92,7 @@ pub enum ImportError {
 /// # Errors
 ///
 /// [`ImportError`]: it cannot be read.
-pub fn import(
-    kind: Kind,
-    name: &str,
-    text: &str,
-    wanted: &Wanted,
-    files: &dyn Files,
-) -> Result<Imported, ImportError> {
+pub fn import(kind: Kind, name: &str, text: &str, wanted: &Wanted, files: &dyn Files) -> Result<Imported, ImportError> {
     if text.len() > BYTES_MAX {
         let place = Place { file: name.into(), line: 1, column: 1 };
         return Err(ImportError::TooLarge { place, what: "the file is larger than 4 MiB" });

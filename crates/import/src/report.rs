@@ -1,11 +1,11 @@
 //! What a translation tells beside the file that it makes.
 
+use crate::Imported;
 use crate::directive::Directive;
 use crate::document::Document;
 use crate::kind::Kind;
 use crate::loss::{Idle, Loss};
 use crate::place::Place;
-use crate::Imported;
 
 /// Losses that are told one by one.
 const LOSSES_MAX: usize = 10_000;
@@ -50,7 +50,8 @@ impl Report {
     /// The text, with all that is told in comments at its head.
     pub(crate) fn finish(mut self, document: Document, name: &str, kind: Kind) -> Imported {
         self.losses.sort_by(|one, other| one.place.cmp(&other.place));
-        let mut head = vec![format!("Made by `weir import` from {name} ({kind})."), "weir check looks at it.".to_owned()];
+        let mut head =
+            vec![format!("Made by `weir import` from {name} ({kind})."), "weir check looks at it.".to_owned()];
         if !self.losses.is_empty() {
             head.push(String::new());
             head.push(format!("NOT CARRIED OVER ({}):", self.losses.len()));

@@ -17,7 +17,9 @@ fn is_well_formed(text: &str) {
         let is_known = line.is_empty()
             || line.starts_with('#')
             || line.starts_with('[')
-            || line.split_once(" = ").is_some_and(|(key, _)| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'));
+            || line
+                .split_once(" = ")
+                .is_some_and(|(key, _)| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'));
         assert!(is_known, "{line}\n{text}");
     }
 }
@@ -111,7 +113,10 @@ fn the_files_of_frameworks_are_carried_over() {
     let symfony = imported(Kind::Htaccess, SYMFONY);
     assert!(symfony.losses.is_empty(), "{:?}", symfony.losses);
     let tried = "try_files = [\"$path\", \"/index.php\"]";
-    has(&symfony, &["index = [\"index.php\"]", "regex = '^/index\\.php(?:/(.*)|$)'", "redirect = \"/$1$query\"", tried]);
+    has(
+        &symfony,
+        &["index = [\"index.php\"]", "regex = '^/index\\.php(?:/(.*)|$)'", "redirect = \"/$1$query\"", tried],
+    );
 }
 
 #[test]
@@ -188,10 +193,18 @@ fn a_proxy_and_its_redirect_to_tls_are_one_host() {
 fn what_keeps_clients_away_is_refused_if_it_cannot_be_said() {
     for (kind, text, expected) in [
         (Kind::Nginx, "server { root /srv; location /a/ { auth_request /check; } }", "prefix = \"/a/\""),
-        (Kind::Nginx, "server { root /srv; location /a/ { auth_basic x; auth_basic_user_file none; } }", "prefix = \"/a/\""),
+        (
+            Kind::Nginx,
+            "server { root /srv; location /a/ { auth_basic x; auth_basic_user_file none; } }",
+            "prefix = \"/a/\"",
+        ),
         (Kind::Nginx, "server { root /srv; if ($geoip_country = XX) { return 403; } }", "root = \"/srv\""),
         (Kind::Htaccess, "Require group staff", "root = \"/srv\""),
-        (Kind::Htaccess, "RewriteEngine on\nRewriteCond %{QUERY_STRING} base64 \nRewriteRule ^ - [F]", "root = \"/srv\""),
+        (
+            Kind::Htaccess,
+            "RewriteEngine on\nRewriteCond %{QUERY_STRING} base64 \nRewriteRule ^ - [F]",
+            "root = \"/srv\"",
+        ),
         (Kind::Htaccess, "<Files \"x\">\nRequire expr %{TIME} > 1\n</Files>", "glob = \"/x\""),
     ] {
         let imported = imported(kind, text);
@@ -286,35 +299,125 @@ fn the_kind_is_told_by_name_or_content() {
     }
 }
 
+const OF_NGINX: &[&str] = &[
+    "server {",
+    "location / {",
+    "location ~ \\.php$ {",
+    "location ^~ /a {",
+    "location = /b {",
+    "location @c {",
+    "}",
+    "}",
+    "root /srv;",
+    "alias /x/;",
+    "try_files $uri $uri/ @c;",
+    "try_files $uri =404;",
+    "proxy_pass http://a:1;",
+    "proxy_pass http://a/x/;",
+    "fastcgi_pass unix:/s;",
+    "return 301 https://$host$request_uri;",
+    "return 404;",
+    "return 200 'x\ny';",
+    "rewrite ^/x/(.*)$ /y/$1?a=$2 last;",
+    "rewrite ^ /z break;",
+    "if ($host = x) {",
+    "if (!-e $request_filename) {",
+    "if ($http_x ~* bot) {",
+    "deny all;",
+    "allow 10.0.0.0/8;",
+    "auth_basic x;",
+    "add_header X-A \"b\" always;",
+    "expires 30d;",
+    "error_page 404 /x;",
+    "zzz_unknown a;",
+    "server_name a.org;",
+    "listen 443 ssl;",
+    "internal;",
+    "set $a b;",
+    "index a b/c;",
+    "autoindex on;",
+    "limit_except GET { deny all; }",
+];
+
+const OF_CADDY: &[&str] = &[
+    ":80 {",
+    "a.org {",
+    "handle /a/* {",
+    "handle {",
+    "route {",
+    "handle_path /b/* {",
+    "@m {",
+    "}",
+    "}",
+    "path /x /y*",
+    "method GET",
+    "not path /z",
+    "root * /srv",
+    "file_server",
+    "file_server browse",
+    "reverse_proxy /p a:1",
+    "reverse_proxy @m a:1",
+    "php_fastcgi a:9000",
+    "redir /a /b{uri} 301",
+    "rewrite * /x{path}?{query}",
+    "respond @m 403",
+    "respond \"x\" 200",
+    "header -Server",
+    "header @m X-A \"b\"",
+    "basicauth {",
+    "bob $2a$14$x",
+    "try_files {path} /i.html",
+    "uri strip_prefix /q",
+    "zzz_unknown a",
+    "forward_auth x",
+    "encode gzip",
+    "tls internal",
+];
+
+const OF_HTACCESS: &[&str] = &[
+    "RewriteEngine On",
+    "RewriteBase /x",
+    "RewriteCond %{REQUEST_FILENAME} !-f",
+    "RewriteCond %{HTTP_HOST} ^www [NC,OR]",
+    "RewriteCond %{REQUEST_URI} (.+)/$",
+    "RewriteRule ^(a|b)/(.*)$ c.php?d=$2&e=%1 [L,QSA]",
+    "RewriteRule . - [F]",
+    "RewriteRule ^ https://%{HTTP_HOST}%{REQUEST_URI} [R=301]",
+    "Redirect 301 /a https://b/",
+    "RedirectMatch 404 /\\.git",
+    "<Files ~ \"^\\.ht|x$\">",
+    "<FilesMatch \"\\.(a|b)$\">",
+    "</Files>",
+    "</FilesMatch>",
+    "<IfModule x>",
+    "</IfModule>",
+    "Require all denied",
+    "Require ip 10",
+    "Require valid-user",
+    "<RequireAll>",
+    "</RequireAll>",
+    "Order deny,allow",
+    "Deny from all",
+    "Allow from 1.2.3.4",
+    "Header set X \"y\"",
+    "ExpiresByType text/css \"access plus 1 day\"",
+    "ZzzUnknown a",
+    "Options +Indexes",
+    "DirectoryIndex a.php",
+    "AddType a/b .c .d",
+    "ErrorDocument 404 /x",
+    "Satisfy Any",
+    "<Limit POST>",
+    "</Limit>",
+    "FallbackResource /i.php",
+];
+
 /// Words of each dialect, put together by chance.
 fn soup(kind: Kind) -> impl Strategy<Value = String> {
-    let words: &'static [&'static str] = match kind {
-        Kind::Nginx => &[
-            "server {", "location / {", "location ~ \\.php$ {", "location ^~ /a {", "location = /b {", "location @c {", "}", "}",
-            "root /srv;", "alias /x/;", "try_files $uri $uri/ @c;", "try_files $uri =404;", "proxy_pass http://a:1;",
-            "proxy_pass http://a/x/;", "fastcgi_pass unix:/s;", "return 301 https://$host$request_uri;", "return 404;",
-            "return 200 'x\ny';", "rewrite ^/x/(.*)$ /y/$1?a=$2 last;", "rewrite ^ /z break;", "if ($host = x) {",
-            "if (!-e $request_filename) {", "if ($http_x ~* bot) {", "deny all;", "allow 10.0.0.0/8;", "auth_basic x;",
-            "add_header X-A \"b\" always;", "expires 30d;", "error_page 404 /x;", "zzz_unknown a;", "server_name a.org;",
-            "listen 443 ssl;", "internal;", "set $a b;", "index a b/c;", "autoindex on;", "limit_except GET { deny all; }",
-        ],
-        Kind::Caddy => &[
-            ":80 {", "a.org {", "handle /a/* {", "handle {", "route {", "handle_path /b/* {", "@m {", "}", "}", "path /x /y*",
-            "method GET", "not path /z", "root * /srv", "file_server", "file_server browse", "reverse_proxy /p a:1",
-            "reverse_proxy @m a:1", "php_fastcgi a:9000", "redir /a /b{uri} 301", "rewrite * /x{path}?{query}",
-            "respond @m 403", "respond \"x\" 200", "header -Server", "header @m X-A \"b\"", "basicauth {", "bob $2a$14$x",
-            "try_files {path} /i.html", "uri strip_prefix /q", "zzz_unknown a", "forward_auth x", "encode gzip", "tls internal",
-        ],
-        Kind::Htaccess => &[
-            "RewriteEngine On", "RewriteBase /x", "RewriteCond %{REQUEST_FILENAME} !-f", "RewriteCond %{HTTP_HOST} ^www [NC,OR]",
-            "RewriteCond %{REQUEST_URI} (.+)/$", "RewriteRule ^(a|b)/(.*)$ c.php?d=$2&e=%1 [L,QSA]", "RewriteRule . - [F]",
-            "RewriteRule ^ https://%{HTTP_HOST}%{REQUEST_URI} [R=301]", "Redirect 301 /a https://b/", "RedirectMatch 404 /\\.git",
-            "<Files ~ \"^\\.ht|x$\">", "<FilesMatch \"\\.(a|b)$\">", "</Files>", "</FilesMatch>", "<IfModule x>", "</IfModule>",
-            "Require all denied", "Require ip 10", "Require valid-user", "<RequireAll>", "</RequireAll>", "Order deny,allow",
-            "Deny from all", "Allow from 1.2.3.4", "Header set X \"y\"", "ExpiresByType text/css \"access plus 1 day\"",
-            "ZzzUnknown a", "Options +Indexes", "DirectoryIndex a.php", "AddType a/b .c .d", "ErrorDocument 404 /x",
-            "Satisfy Any", "<Limit POST>", "</Limit>", "FallbackResource /i.php",
-        ],
+    let words = match kind {
+        Kind::Nginx => OF_NGINX,
+        Kind::Caddy => OF_CADDY,
+        Kind::Htaccess => OF_HTACCESS,
     };
     proptest::collection::vec(proptest::sample::select(words), 0..24).prop_map(|words| words.join("\n"))
 }
@@ -339,7 +442,10 @@ proptest! {
         is_well_formed(&imported.text);
         for (number, line) in text.lines().enumerate() {
             if line.to_ascii_lowercase().starts_with("zzz") {
-                let is_told = imported.losses.iter().any(|loss| loss.place.line == number + 1)
+                // A block that is lost is listed with all that is in it.
+                let opens = |line: usize| text.lines().nth(line - 1).is_some_and(|line| line.contains(['{', '<']));
+                let is_of = |loss: &Loss| loss.place.line == number + 1 || loss.place.line <= number && opens(loss.place.line);
+                let is_told = imported.losses.iter().any(is_of)
                     || imported.losses.iter().any(|loss| loss.is_refused)
                     || imported.idle.iter().any(|idle| idle.name.starts_with('<'))
                     || text.contains("@m {") || text.contains("basicauth {") || text.contains("internal");

@@ -85,11 +85,13 @@ impl Upstream {
             [one] if !one.starts_with('{') => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
-        if self.keys.is_empty() && self.timeouts.is_empty() && self.health.is_empty() {
+        let own: Vec<(String, String)> =
+            self.keys.iter().filter(|(key, _)| key != "balance" || self.servers.len() > 1).cloned().collect();
+        if own.is_empty() && self.timeouts.is_empty() && self.health.is_empty() {
             return to;
         }
         let mut keys = vec![("to".to_owned(), to)];
-        keys.extend(self.keys.iter().filter(|(key, _)| key != "balance" || self.servers.len() > 1).cloned());
+        keys.extend(own);
         if !self.timeouts.is_empty() {
             let times = self.timeouts.iter().map(|(name, time)| ((*name).to_owned(), quoted(&units::time(*time))));
             keys.push(("timeouts".to_owned(), inline(times)));

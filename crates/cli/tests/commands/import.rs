@@ -169,7 +169,8 @@ fn a_site_of_nginx_answers_alike() {
     }
     let around = Around::new();
     let folder = around.folder.path().display();
-    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|of| format!("{of}_temp_path {folder}/{of};"));
+    let temporary =
+        ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|of| format!("{of}_temp_path {folder}/{of};"));
     let text = format!(
         "events {{}}\npid {folder}/pid;\nhttp {{\naccess_log off;\ninclude /etc/nginx/mime.types;\n{}\n{}\n}}\n",
         temporary.concat(),
@@ -212,7 +213,8 @@ fn an_htaccess_answers_alike() {
     let apache = ["rewrite", "headers", "expires", "alias", "access_compat", "authz_host", "dir", "mime"]
         .into_iter()
         .fold(apache, weir_testkit::Apache::module);
-    let allowed = format!("<Directory \"{}\">\nAllowOverride All\nOptions FollowSymLinks\n</Directory>", root.display());
+    let allowed =
+        format!("<Directory \"{}\">\nAllowOverride All\nOptions FollowSymLinks\n</Directory>", root.display());
     let apache = apache.directive(&allowed).start().expect("Apache starts");
     around.port = apache.port;
     let address = match (&php.socket, php.port) {

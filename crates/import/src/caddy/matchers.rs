@@ -174,7 +174,11 @@ fn negated(test: &Directive) -> Matcher {
 }
 
 /// A text with Caddy's placeholders; none if one of them stands for nothing in weir.
-pub(crate) fn pieces(text: &str, scheme: Option<&str>, variable: &dyn Fn(&str) -> Option<String>) -> Option<Vec<Piece>> {
+pub(crate) fn pieces(
+    text: &str,
+    scheme: Option<&str>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Option<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {

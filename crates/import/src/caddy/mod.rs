@@ -9,7 +9,7 @@ mod site;
 mod tree;
 
 use crate::directive::Directive;
-use crate::document::{Document, Table, inline, list, quoted};
+use crate::document::{Document, Host, Table, inline, list, quoted};
 use crate::files::{Files, join};
 use crate::report::Report;
 use crate::{ImportError, Wanted};
@@ -81,21 +81,26 @@ pub(crate) fn import(
             is_obtained = true;
             host.table.text("certificate", "acme");
         }
-        if !addresses.tls.is_empty() && addresses.clear.is_empty() {
-            let mut route = Table::default();
-            route.raw("https", "true");
-            host.routes.insert(0, route);
-        }
-        let is_empty = host.paths.is_empty() && host.routes.is_empty();
-        if is_empty && host.table.entries.iter().all(|(key, _)| ["names", "certificate"].contains(&key.as_str())) {
-            host.table.raw("status", "404");
-        }
+        complete(&mut host, !addresses.tls.is_empty() && addresses.clear.is_empty());
         clear.extend(addresses.clear);
         tls.extend(addresses.tls);
         document.hosts.push(host);
     }
     listen(&mut document, (clear, tls), &certificates, is_obtained, email);
     Ok((document, report))
+}
+
+/// Adds the redirect to TLS that Caddy makes by itself, and an answer where there is none.
+fn complete(host: &mut Host, is_only_tls: bool) {
+    if is_only_tls {
+        let mut route = Table::default();
+        route.raw("https", "true");
+        host.routes.insert(0, route);
+    }
+    let is_empty = host.paths.is_empty() && host.routes.is_empty();
+    if is_empty && host.table.entries.iter().all(|(key, _)| ["names", "certificate"].contains(&key.as_str())) {
+        host.table.raw("status", "404");
+    }
 }
 
 fn tell_all(directive: &Directive) {
@@ -112,8 +117,8 @@ fn options(options: &[Directive], report: &mut Report) -> Option<String> {
                 option.told();
                 email = Some(option.argument(0).to_owned());
             }
-            "admin" | "order" | "debug" | "grace_period" | "persist_config" | "storage" | "default_sni" | "local_certs"
-            | "skip_install_trust" => report.idle(option),
+            "admin" | "order" | "debug" | "grace_period" | "persist_config" | "storage" | "default_sni"
+            | "local_certs" | "skip_install_trust" => report.idle(option),
             "auto_https" if option.argument(0) != "off" => report.idle(option),
             _ => {
                 let what = format!("the global option `{}` is not carried over", option.line());
@@ -146,9 +151,11 @@ fn addresses(site: &tree::Site, report: &mut Report) -> Addresses {
         };
         let host = host.to_ascii_lowercase();
         let is_near = host == "localhost" || host.ends_with(".localhost") || host.parse::<std::net::IpAddr>().is_ok();
-        let is_clear = scheme == Some("http") || port == Some(80) || scheme.is_none() && host.is_empty() && port != Some(443);
+        let is_clear =
+            scheme == Some("http") || port == Some(80) || scheme.is_none() && host.is_empty() && port != Some(443);
         let is_name = |letter: u8| letter.is_ascii_alphanumeric() || b"-._*[]:".contains(&letter);
-        if !host.bytes().all(is_name) || host.get(1..).is_some_and(|rest| rest.contains('*')) && !host.starts_with("*.") {
+        if !host.bytes().all(is_name) || host.get(1..).is_some_and(|rest| rest.contains('*')) && !host.starts_with("*.")
+        {
             lost(report, format!("the address `{address}`"), "write its name in `names`");
             continue;
         }

@@ -18,7 +18,12 @@ pub(crate) struct Proxied {
 }
 
 /// Reads the servers and the block of a directive; none if weir cannot reach them.
-pub(crate) fn read(directive: &Directive, addresses: &[String], speaks: Speaks, report: &mut Report) -> Option<Proxied> {
+pub(crate) fn read(
+    directive: &Directive,
+    addresses: &[String],
+    speaks: Speaks,
+    report: &mut Report,
+) -> Option<Proxied> {
     directive.told();
     let mut all: Vec<String> = addresses.to_vec();
     let mut proxied = Proxied::default();
@@ -96,7 +101,8 @@ fn option(child: &Directive, proxied: &mut Proxied, report: &mut Report) {
             upstream.key("params", all);
         }
         "flush_interval" | "buffer_requests" | "buffer_responses" | "max_buffer_size" | "capture_stderr"
-        | "health_port" | "trusted_proxies" if child.name != "trusted_proxies" && child.name != "health_port" => {}
+        | "health_port" | "trusted_proxies"
+            if child.name != "trusted_proxies" && child.name != "health_port" => {}
         "dial_timeout" => time(upstream, "connect", argument),
         "read_timeout" | "response_header_timeout" => time(upstream, "head", argument),
         "index" if argument.ends_with(".php") && !argument.contains('/') => upstream.key("index", quoted(argument)),
@@ -105,7 +111,11 @@ fn option(child: &Directive, proxied: &mut Proxied, report: &mut Report) {
                 option(one, proxied, report);
             }
         }
-        _ => report.lost(child, format!("`{}` of an upstream cannot be said", child.line()), "see the keys of an upstream"),
+        _ => report.lost(
+            child,
+            format!("`{}` of an upstream cannot be said", child.line()),
+            "see the keys of an upstream",
+        ),
     }
 }
 

@@ -19,9 +19,8 @@ const IDLE: [&str; 6] = ["encode", "bind", "log_skip", "skip_log", "metrics", "t
 /// What keeps clients away in a way that weir has not.
 const GUARDS: [&str; 5] = ["forward_auth", "authorize", "authenticate", "jwtauth", "rate_limit"];
 /// The order of what answers: a later one is asked first, so that its tables say the last word.
-const ANSWERS: [&str; 9] = [
-    "file_server", "php_fastcgi", "reverse_proxy", "respond", "error", "abort", "route", "handle_path", "handle",
-];
+const ANSWERS: [&str; 9] =
+    ["file_server", "php_fastcgi", "reverse_proxy", "respond", "error", "abort", "route", "handle_path", "handle"];
 const STATUSES: [u16; 6] = [403, 404, 410, 451, 500, 503];
 
 /// A site that is being made.
@@ -49,7 +48,12 @@ struct Scope {
 }
 
 impl<'t> Builder<'t> {
-    pub(crate) fn new(report: &'t mut Report, files: &'t dyn Files, folder: &str, scheme: Option<&'static str>) -> Self {
+    pub(crate) fn new(
+        report: &'t mut Report,
+        files: &'t dyn Files,
+        folder: &str,
+        scheme: Option<&'static str>,
+    ) -> Self {
         Self {
             host: Host::default(),
             report,
@@ -133,7 +137,9 @@ impl<'t> Builder<'t> {
         for name in ANSWERS {
             let mut own: Vec<&Directive> = directives.iter().filter(|directive| directive.name == name).collect();
             // Of paths the longest is asked first, and so is the first of those without one.
-            own.sort_by_key(|one| if one.argument(0).starts_with(['/', '@']) { (1, one.argument(0).len()) } else { (0, 0) });
+            own.sort_by_key(
+                |one| if one.argument(0).starts_with(['/', '@']) { (1, one.argument(0).len()) } else { (0, 0) },
+            );
             for directive in own {
                 self.answer(directive, directives, &scope, depth);
             }
@@ -162,7 +168,7 @@ impl<'t> Builder<'t> {
             "log" => "add [log] with file = \"FILE\" in a directory that the server's user may write",
             "handle_errors" => "name pages in error_pages",
             "tls" => "see [tls] and [acme] in docs/reference/configuration.md",
-            "request_body" => "weir streams bodies to upstreams whatever their size: bound them in the application",
+            "request_body" => "weir streams bodies of any size to upstreams: bound them in the application",
             "templates" => "weir assembles .shtml files: `includes`",
             _ => "see docs/reference/configuration.md for what weir can say",
         };
@@ -249,7 +255,11 @@ impl<'t> Builder<'t> {
             is_good &= !child.name.contains([':', '\n']) && !hash.contains(char::is_whitespace);
             lines.push_str(&format!("{}:{hash}\n", child.name));
         }
-        let why = if is_good { users::problem(&lines) } else { Some("the hashes are of a kind that weir has not".to_owned()) };
+        let why = if is_good {
+            users::problem(&lines)
+        } else {
+            Some("the hashes are of a kind that weir has not".to_owned())
+        };
         if let Some(why) = why {
             let what = format!("`{}`: no password can be asked for: {why}", directive.line());
             self.report.refused(directive, what, users::REMEDY);
@@ -336,7 +346,9 @@ impl<'t> Builder<'t> {
         let mut tried: Vec<String> = Vec::new();
         for word in words {
             let candidate = match word.strip_prefix('=') {
-                Some(code) => code.parse().ok().filter(|code| STATUSES.contains(code)).map(|code: u16| format!("={code}")),
+                Some(code) => {
+                    code.parse().ok().filter(|code| STATUSES.contains(code)).map(|code: u16| format!("={code}"))
+                }
                 None => {
                     let word = if word.starts_with(['/', '{']) { word.clone() } else { format!("/{word}") };
                     self.pieces(&word).and_then(|pieces| templates::path(&pieces))
@@ -355,7 +367,10 @@ impl<'t> Builder<'t> {
         if tried.last().is_none_or(|last| last.contains('$')) {
             tried.push("=404".to_owned());
         }
-        directive.children().iter().for_each(|child| self.report.lost(child, "it is not carried over", "leave it away"));
+        directive
+            .children()
+            .iter()
+            .for_each(|child| self.report.lost(child, "it is not carried over", "leave it away"));
         self.push_tried(&tried, conditions);
     }
 
@@ -498,7 +513,8 @@ impl<'t> Builder<'t> {
         }
         let mut routed = conditions.to_vec();
         for other in around.iter().filter(|other| ["reverse_proxy", "respond"].contains(&other.name.as_str())) {
-            if let Some((kind, text)) = matchers::path(other.argument(0)).filter(|_| other.argument(0).starts_with('/')) {
+            if let Some((kind, text)) = matchers::path(other.argument(0)).filter(|_| other.argument(0).starts_with('/'))
+            {
                 let not = inline(std::iter::once((kind.to_owned(), quoted(&text))));
                 routed.iter_mut().for_each(|condition| condition.not.push(not.clone()));
             }
@@ -527,12 +543,19 @@ impl<'t> Builder<'t> {
                 is_refused: proxied.is_refused,
                 root: None,
             });
-            self.push_proxied(directive, own_proxied, &Scope { stripped: None, ..scope.clone() }, &own, Speaks::FastCgi);
+            self.push_proxied(
+                directive,
+                own_proxied,
+                &Scope { stripped: None, ..scope.clone() },
+                &own,
+                Speaks::FastCgi,
+            );
         }
     }
 
     fn file_server(&mut self, directive: &Directive, words: &[String], scope: &Scope, conditions: &[Condition]) {
-        let lists = words.iter().chain(directive.children().iter().map(|child| &child.name)).any(|word| word == "browse");
+        let lists =
+            words.iter().chain(directive.children().iter().map(|child| &child.name)).any(|word| word == "browse");
         let mut root = scope.root.clone();
         let mut index = None;
         for child in directive.children() {
@@ -547,7 +570,11 @@ impl<'t> Builder<'t> {
         }
         let is_all = conditions.iter().all(Condition::is_any);
         let Some(root) = root else {
-            return self.report.lost(directive, "it has no root; Caddy takes the directory in which it is started", "add root");
+            return self.report.lost(
+                directive,
+                "it has no root; Caddy takes the directory in which it is started",
+                "add root",
+            );
         };
         let mut table = Table::default();
         table.text("root", &root);
@@ -590,7 +617,11 @@ impl<'t> Builder<'t> {
         for name in &child.arguments {
             let is_name = !name.contains(['/', '*', '?', '{', '%']) && !name.is_empty() && name != "." && name != "..";
             if !is_name {
-                self.report.refused(child, format!("`{name}` cannot be hidden"), "write a [[host.path]] with status = 404");
+                self.report.refused(
+                    child,
+                    format!("`{name}` cannot be hidden"),
+                    "write a [[host.path]] with status = 404",
+                );
                 let all = [Condition::default()];
                 self.refuse(child, &all);
                 continue;
@@ -605,7 +636,8 @@ impl<'t> Builder<'t> {
     }
 
     fn fixed(&mut self, directive: &Directive, words: &[String], conditions: &[Condition]) {
-        let code = words.iter().rev().find_map(|word| word.parse::<u16>().ok().filter(|code| (200..600).contains(code)));
+        let code =
+            words.iter().rev().find_map(|word| word.parse::<u16>().ok().filter(|code| (200..600).contains(code)));
         let code = code.unwrap_or(match directive.name.as_str() {
             "error" => 500,
             "abort" => 403,
@@ -619,7 +651,8 @@ impl<'t> Builder<'t> {
         let has_text = directive.name == "respond" && words.iter().any(|word| word.parse::<u16>().is_err());
         if status != code || has_text || directive.name == "abort" || !directive.children().is_empty() {
             directive.children().iter().for_each(tell_all);
-            let what = format!("`{}`: weir answers with statuses and their pages; {status} is answered", directive.line());
+            let what =
+                format!("`{}`: weir answers with statuses and their pages; {status} is answered", directive.line());
             self.report.lost(directive, what, "serve a file for a text");
         }
         for condition in conditions {

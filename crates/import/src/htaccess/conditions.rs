@@ -1,9 +1,9 @@
 //! `RewriteCond`: what has to hold for a rule.
 
 use crate::access::Network;
+use crate::condition::Condition;
 use crate::directive::Directive;
 use crate::document::{inline, list, quoted};
-use crate::condition::Condition;
 use crate::patterns;
 
 /// One condition on a request.
@@ -172,11 +172,7 @@ fn path(wanted: &str, exact: Option<&str>, is_not: bool, is_caseless: bool) -> R
     let text = if text.starts_with("(.") || text.starts_with(".*") { format!("^{text}") } else { text };
     let text = text.strip_prefix("^(.+)").map_or_else(|| text.clone(), |rest| format!("^(/.*){rest}"));
     let Some(expression) = patterns::expression(&text, is_caseless) else { return Read::Unsaid };
-    Read::Any(vec![if is_not {
-        One::Not("regex".to_owned(), quoted(&expression))
-    } else {
-        One::Regex(expression)
-    }])
+    Read::Any(vec![if is_not { One::Not("regex".to_owned(), quoted(&expression)) } else { One::Regex(expression) }])
 }
 
 fn address(wanted: &str, is_not: bool) -> Read {
@@ -200,7 +196,11 @@ fn value(name: &str, wanted: &str, exact: Option<&str>, (is_not, is_caseless): (
     let field = match name {
         "REQUEST_METHOD" | "HTTP_HOST" | "SERVER_NAME" => String::new(),
         "HTTP_COOKIE" => "Cookie".to_owned(),
-        _ => match name.strip_prefix("HTTP:").map(str::to_owned).or_else(|| name.strip_prefix("HTTP_").map(|own| own.replace('_', "-"))) {
+        _ => match name
+            .strip_prefix("HTTP:")
+            .map(str::to_owned)
+            .or_else(|| name.strip_prefix("HTTP_").map(|own| own.replace('_', "-")))
+        {
             Some(field) if !field.is_empty() => field,
             _ => return Read::Unsaid,
         },
@@ -241,5 +241,9 @@ fn value(name: &str, wanted: &str, exact: Option<&str>, (is_not, is_caseless): (
         }
     };
     let all: Vec<(String, String)> = globs.iter().map(one).collect();
-    Read::Any(if is_not { vec![One::NotAny(all)] } else { all.into_iter().map(|(key, value)| One::Key(key, value)).collect() })
+    Read::Any(if is_not {
+        vec![One::NotAny(all)]
+    } else {
+        all.into_iter().map(|(key, value)| One::Key(key, value)).collect()
+    })
 }

@@ -1,10 +1,10 @@
 //! What the `.htaccess` of one directory says, as tables and routes.
 
+use super::below;
 use super::fields::{header, life_s, of_type};
 use super::paths::Paths;
 use super::requires::{self, Admitted};
 use super::rewrites::Rules;
-use super::below;
 use crate::directive::Directive;
 use crate::document::{Table, inline, list, quoted};
 use crate::files::{Entry, Files};
@@ -16,11 +16,35 @@ use crate::{patterns, users};
 const PAGES: [u16; 15] = [400, 401, 403, 404, 405, 410, 412, 414, 416, 429, 451, 500, 502, 503, 504];
 /// What weir does by itself, or what is of Apache's own workings.
 const IDLE: [&str; 29] = [
-    "fileetag", "serversignature", "adddefaultcharset", "addcharset", "addoutputfilterbytype", "setoutputfilter",
-    "addoutputfilter", "addinputfilter", "contentdigest", "enablesendfile", "enablemmap", "expiresactive", "browsermatch",
-    "browsermatchnocase", "filterdeclare", "filterprovider", "filterchain", "addencoding", "addlanguage",
-    "languagepriority", "forcelanguagepriority", "defaultlanguage", "indexoptions", "indexignore", "addicon",
-    "adddescription", "authbasicprovider", "authbasicauthoritative", "deflatecompressionlevel",
+    "fileetag",
+    "serversignature",
+    "adddefaultcharset",
+    "addcharset",
+    "addoutputfilterbytype",
+    "setoutputfilter",
+    "addoutputfilter",
+    "addinputfilter",
+    "contentdigest",
+    "enablesendfile",
+    "enablemmap",
+    "expiresactive",
+    "browsermatch",
+    "browsermatchnocase",
+    "filterdeclare",
+    "filterprovider",
+    "filterchain",
+    "addencoding",
+    "addlanguage",
+    "languagepriority",
+    "forcelanguagepriority",
+    "defaultlanguage",
+    "indexoptions",
+    "indexignore",
+    "addicon",
+    "adddescription",
+    "authbasicprovider",
+    "authbasicauthoritative",
+    "deflatecompressionlevel",
 ];
 /// Modules that Debian's Apache does not have by itself, whose sections are left out.
 const ABSENT: [&str; 3] = ["mod_access_compat_only", "mod_php4", "mod_php3"];
@@ -301,7 +325,11 @@ impl<'t> Directory<'t> {
                 directive.told();
                 let (good, other): (Vec<&String>, Vec<&String>) =
                     directive.arguments.iter().partition(|word| !word.contains('/') && *word != "disabled");
-                if good.is_empty() { table.raw("index", "[]") } else { table.list("index", &good) }
+                if good.is_empty() {
+                    table.raw("index", "[]")
+                } else {
+                    table.list("index", &good)
+                }
                 if other.iter().any(|word| *word != "disabled") {
                     let what = format!("`{}`: an index is a name of a file", directive.line());
                     report.lost(directive, what, "write a [[host.route]] with try_files for another place");
@@ -314,7 +342,9 @@ impl<'t> Directory<'t> {
                 let what = format!("`{}`: parameters are those of a table with fastcgi", directive.line());
                 report.lost(directive, what, "add params = { NAME = \"VALUE\" } to it");
             }
-            "setenvif" | "setenvifnocase" if directive.arguments.iter().any(|word| word.starts_with("HTTP_AUTHORIZATION")) => {
+            "setenvif" | "setenvifnocase"
+                if directive.arguments.iter().any(|word| word.starts_with("HTTP_AUTHORIZATION")) =>
+            {
                 report.idle(directive);
             }
             "php_value" | "php_flag" | "php_admin_value" | "php_admin_flag" => {
@@ -340,7 +370,8 @@ impl<'t> Directory<'t> {
         let children: Vec<&Directive> = directive.children().iter().collect();
         let what = format!("`{} {}`: weir has no such section", directive.name, directive.arguments.join(" "));
         if children.iter().any(|child| requires::is_about(child)) {
-            let is_denied = matches!(requires::read(&children), Ok(Some(admitted)) if admitted == requires::denied_to_all());
+            let is_denied =
+                matches!(requires::read(&children), Ok(Some(admitted)) if admitted == requires::denied_to_all());
             let name = directive.name.to_ascii_lowercase();
             if is_denied && name != "<if>" && !directive.arguments.is_empty() {
                 directive.told();
@@ -425,7 +456,9 @@ fn media_types(directive: &Directive, table: &mut Table, report: &mut Report) {
     if media_type.contains("php") {
         return report.idle(directive);
     }
-    let token = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte));
+    let token = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
+    };
     let is_type = media_type.split_once('/').is_some_and(|(one, other)| token(one) && token(other));
     let is_ending = |ending: &String| {
         let bare = ending.trim_start_matches('.');

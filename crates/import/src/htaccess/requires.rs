@@ -24,7 +24,15 @@ fn is(directive: &Directive, name: &str) -> bool {
 }
 
 const NAMES: [&str; 10] = [
-    "require", "order", "allow", "deny", "satisfy", "<requireall>", "<requireany>", "<requirenone>", "sslrequiressl",
+    "require",
+    "order",
+    "allow",
+    "deny",
+    "satisfy",
+    "<requireall>",
+    "<requireany>",
+    "<requirenone>",
+    "sslrequiressl",
     "sslrequire",
 ];
 

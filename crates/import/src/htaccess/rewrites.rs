@@ -1,10 +1,10 @@
 //! `RewriteRule` and its conditions as routes.
 
-use super::paths::alternatives;
 use super::conditions::{Group, Tests};
+use super::paths::alternatives;
+use crate::condition::Condition;
 use crate::directive::Directive;
 use crate::document::{Table, list};
-use crate::condition::Condition;
 use crate::patterns;
 use crate::report::Report;
 use crate::templates::{self, Piece};
@@ -142,7 +142,9 @@ impl<'t> Rules<'t> {
         let flags = Flags::read(directive.argument(2));
         // Only a variable, which applications behind weir have anyhow.
         let is_known = |variable: &String| {
-            ["HTTP_AUTHORIZATION:", "BASE:", "PHP_AUTH", "REMOTE_USER:%{HTTP:A"].iter().any(|name| variable.starts_with(name))
+            ["HTTP_AUTHORIZATION:", "BASE:", "PHP_AUTH", "REMOTE_USER:%{HTTP:A"]
+                .iter()
+                .any(|name| variable.starts_with(name))
         };
         if directive.argument(1) == "-" && !flags.variables.is_empty() && flags.status.is_none() {
             if flags.variables.iter().all(is_known) {
@@ -191,9 +193,16 @@ impl<'t> Rules<'t> {
         };
         let expression = patterns::expression(&self.whole(pattern), flags.is_caseless)?;
         let mut bases = vec![Condition::default()];
-        bases = bases.into_iter().map(|base| {
-            if is_not { base.without("regex", crate::document::quoted(&expression)) } else { base.with_regex(&expression) }
-        }).collect();
+        bases = bases
+            .into_iter()
+            .map(|base| {
+                if is_not {
+                    base.without("regex", crate::document::quoted(&expression))
+                } else {
+                    base.with_regex(&expression)
+                }
+            })
+            .collect();
         // The groups of a condition on the path are taken for those of the rule, if the rule has none.
         let target = directive.argument(1);
         let uses_tests = (1..=9).any(|number| target.contains(&format!("%{number}")));
@@ -289,7 +298,11 @@ impl<'t> Rules<'t> {
             .collect();
         let whole = each.join("|");
         // All paths below the top need no expression.
-        if self.directory == "/" && matches!(pattern, "^" | ".*" | "^.*$" | "^.*" | "") { "^".to_owned() } else { whole }
+        if self.directory == "/" && matches!(pattern, "^" | ".*" | "^.*$" | "^.*" | "") {
+            "^".to_owned()
+        } else {
+            whole
+        }
     }
 
     /// The target with its variables.
@@ -326,7 +339,9 @@ fn take_apart(text: &str, groups: usize) -> Option<Vec<Piece>> {
         pieces.push(Piece::Text(rest[..at].to_owned()));
         let mark = &rest[at..=at];
         let after = &rest[at + 1..];
-        if let Some(digit) = after.chars().next().and_then(|letter| letter.to_digit(10)).filter(|_| mark == "$" || !is_hex(after)) {
+        if let Some(digit) =
+            after.chars().next().and_then(|letter| letter.to_digit(10)).filter(|_| mark == "$" || !is_hex(after))
+        {
             match digit {
                 0 => pieces.push(Piece::Path),
                 number if mark == "%" || number as usize <= groups => pieces.push(Piece::Capture(number as usize)),

@@ -166,7 +166,9 @@ fn server(
                     upstream.health.extend([("window", window), ("out", out.clone()), ("out_max", out)]);
                 }
             }
-            Some(("max_conns", value)) => upstream.key("connections", value.parse().unwrap_or(1024_u32).max(1).to_string()),
+            Some(("max_conns", value)) => {
+                upstream.key("connections", value.parse().unwrap_or(1024_u32).max(1).to_string())
+            }
             _ if option == "resolve" => {}
             _ => {
                 let what = format!("`{option}` of a server cannot be said");
@@ -200,11 +202,9 @@ fn timeouts(scope: &Scope<'_>, speaks: Speaks, upstream: &mut Upstream) {
         Speaks::Http => "proxy",
         other => other.key(),
     };
-    for (ending, keys) in [
-        ("connect_timeout", &["connect"][..]),
-        ("send_timeout", &["send"]),
-        ("read_timeout", &["head", "body"]),
-    ] {
+    for (ending, keys) in
+        [("connect_timeout", &["connect"][..]), ("send_timeout", &["send"]), ("read_timeout", &["head", "body"])]
+    {
         let Some(directive) = scope.one(&format!("{family}_{ending}")) else { continue };
         directive.told();
         if let Some(time) = units::milliseconds(directive.argument(0)) {
@@ -239,15 +239,20 @@ fn fields(context: &mut Context<'_>, scope: &Scope<'_>, name: &str, upstream: &m
                 let what = format!("`{}`: weir does not tell this to upstreams", directive.line());
                 context.report.lost(directive, what, "let the application take X-Forwarded-For, -Proto and -Host");
             }
-            ("connection" | "upgrade" | "te" | "keep-alive" | "proxy-connection" | "accept-encoding" | "expect", _) => {}
+            ("connection" | "upgrade" | "te" | "keep-alive" | "proxy-connection" | "accept-encoding" | "expect", _) => {
+            }
             (_, value) => {
                 let what = format!(
                     "`{}`: weir adds no fields of one's own to requests; a client can send one of this name",
                     directive.line()
                 );
                 if is_of_trust(&field) {
-                    context.report.refused(directive, what, "let the application not believe this field, then take \
-                        the refusal out");
+                    context.report.refused(
+                        directive,
+                        what,
+                        "let the application not believe this field, then take \
+                        the refusal out",
+                    );
                     is_refused = true;
                 } else {
                     let remedy = if value.is_empty() {
@@ -324,10 +329,30 @@ fn params(
 /// Parameters that weir makes.
 fn is_made(name: &str) -> bool {
     const MADE: [&str; 24] = [
-        "QUERY_STRING", "REQUEST_METHOD", "CONTENT_TYPE", "CONTENT_LENGTH", "REQUEST_URI", "DOCUMENT_URI",
-        "DOCUMENT_ROOT", "SERVER_PROTOCOL", "REQUEST_SCHEME", "HTTPS", "GATEWAY_INTERFACE", "SERVER_SOFTWARE",
-        "REMOTE_ADDR", "REMOTE_PORT", "REMOTE_USER", "SERVER_ADDR", "SERVER_PORT", "SERVER_NAME", "REDIRECT_STATUS",
-        "PATH_INFO", "PATH_TRANSLATED", "HTTP_PROXY", "HTTP_HOST", "HTTP_AUTHORIZATION",
+        "QUERY_STRING",
+        "REQUEST_METHOD",
+        "CONTENT_TYPE",
+        "CONTENT_LENGTH",
+        "REQUEST_URI",
+        "DOCUMENT_URI",
+        "DOCUMENT_ROOT",
+        "SERVER_PROTOCOL",
+        "REQUEST_SCHEME",
+        "HTTPS",
+        "GATEWAY_INTERFACE",
+        "SERVER_SOFTWARE",
+        "REMOTE_ADDR",
+        "REMOTE_PORT",
+        "REMOTE_USER",
+        "SERVER_ADDR",
+        "SERVER_PORT",
+        "SERVER_NAME",
+        "REDIRECT_STATUS",
+        "PATH_INFO",
+        "PATH_TRANSLATED",
+        "HTTP_PROXY",
+        "HTTP_HOST",
+        "HTTP_AUTHORIZATION",
     ];
     MADE.contains(&name)
 }
@@ -365,4 +390,3 @@ fn retries(context: &mut Context<'_>, scope: &Scope<'_>, upstream: &mut Upstream
         }
     }
 }
-

@@ -73,7 +73,8 @@ impl Draft<'_> {
         let own = scope.of_host("root").pop();
         let of_slash = || {
             let slash = self.locations.iter().find(|location| location.paths == Paths::Prefix("/".to_owned()))?;
-            let is_passed = slash.scope.innermost().iter().any(|one| actions::PASSES.iter().any(|(name, _)| one.name == *name));
+            let is_passed =
+                slash.scope.innermost().iter().any(|one| actions::PASSES.iter().any(|(name, _)| one.name == *name));
             if is_passed { None } else { slash.scope.one("root") }
         };
         let found = own.or_else(of_slash);
@@ -170,8 +171,8 @@ impl Draft<'_> {
         self.guards(context, &location.scope, Some((&mut table, &condition)));
         let breaks = |directive: &&Directive| directive.name == "rewrite" && directive.argument(2) == "break";
         let is_passed = |one: &Directive| actions::PASSES.iter().any(|(name, _)| one.name == *name);
-        let inner = (block.iter().any(|one| breaks(&one)) && block.iter().any(is_passed))
-            .then(|| context.inner_path("kept"));
+        let inner =
+            (block.iter().any(|one| breaks(&one)) && block.iter().any(is_passed)).then(|| context.inner_path("kept"));
         let mut variables = Variables { root: self.effective_root(context, &location), ..self.variables.clone() };
         let rewritten = rewrites::read(context, block, &condition, &mut variables, inner.as_deref());
         self.host.routes.extend(rewritten.routes);
@@ -185,7 +186,7 @@ impl Draft<'_> {
             self.last.extend(route);
         }
         if rewritten.has_ended && block.iter().any(|one| one.name == "return") {
-            // The route answers, whatever else it says.
+            // The route answers, so that nothing else counts.
             return self.push(context, &location, &condition, table);
         }
         match actions::passed(context, &location.scope, &variables) {
@@ -204,7 +205,8 @@ impl Draft<'_> {
                 || GUARDS.contains(&one.name.as_str())
         };
         block.iter().for_each(tell_all);
-        if block.iter().any(guards) || actions::PASSES.iter().any(|(name, _)| block.iter().any(|one| one.name == *name)) {
+        if block.iter().any(guards) || actions::PASSES.iter().any(|(name, _)| block.iter().any(|one| one.name == *name))
+        {
             context.report.refused(location.directive, what, remedy);
             self.host.table.comment(format!("REFUSED, as paths of `{text}` cannot be told from others"));
             self.host.table.list("deny", &["all"]);
@@ -303,10 +305,14 @@ impl Draft<'_> {
 
     fn write_passed(&self, table: &mut Table, passed: Passed, path: Option<&str>, directive: &Directive) {
         let mut upstream = passed.upstream;
-        if passed.key == "proxy" && let Some(path) = path {
+        if passed.key == "proxy"
+            && let Some(path) = path
+        {
             upstream.key("path", quoted(path));
         }
-        if passed.key == "fastcgi" && let (None, Some(root)) = (&self.root, &self.variables.root) {
+        if passed.key == "fastcgi"
+            && let (None, Some(root)) = (&self.root, &self.variables.root)
+        {
             upstream.key("root", quoted(root));
         }
         if passed.is_refused {
@@ -329,13 +335,7 @@ impl Draft<'_> {
     }
 
     /// Adds a location whose files are served.
-    fn files(
-        &mut self,
-        context: &mut Context<'_>,
-        location: &Location<'_>,
-        condition: &Condition,
-        mut table: Table,
-    ) {
+    fn files(&mut self, context: &mut Context<'_>, location: &Location<'_>, condition: &Condition, mut table: Table) {
         let alias = location.scope.own("alias").pop();
         let root = self.effective_root(context, location);
         let covered = self.elsewhere.iter().any(|other| match (other.text(), location.paths.text()) {
@@ -363,8 +363,13 @@ impl Draft<'_> {
         };
         let is_exact = matches!(location.paths, Paths::Exact(_));
         let Some(directory) = directory else {
-            let what = format!("`location {}`: weir cannot say where its files lie", location.directive.arguments.join(" "));
-            context.report.lost(alias.unwrap_or(location.directive), what, "give them a [[host.path]] with prefix and root");
+            let what =
+                format!("`location {}`: weir cannot say where its files lie", location.directive.arguments.join(" "));
+            context.report.lost(
+                alias.unwrap_or(location.directive),
+                what,
+                "give them a [[host.path]] with prefix and root",
+            );
             table.raw("status", "404");
             return self.push(context, location, condition, table);
         };
@@ -415,7 +420,8 @@ impl Draft<'_> {
         if table.entries.is_empty() {
             return;
         }
-        let is_mount = table.has("root") || table.entries.iter().any(|(key, value)| key == "proxy" && value.contains("path = "));
+        let is_mount =
+            table.has("root") || table.entries.iter().any(|(key, value)| key == "proxy" && value.contains("path = "));
         let only_fields = table.entries.iter().all(|(key, _)| key.ends_with("_headers"));
         // An expression in which letters have no case is a route's, if it only sets fields.
         match location.paths.tables(is_mount).filter(|(_, is_exact)| *is_exact || !only_fields) {
@@ -436,17 +442,11 @@ impl Draft<'_> {
     }
 
     /// A location without a pattern: a route that sets fields or refuses.
-    fn push_route(
-        &mut self,
-        context: &mut Context<'_>,
-        location: &Location<'_>,
-        condition: &Condition,
-        table: &Table,
-    ) {
+    fn push_route(&mut self, context: &mut Context<'_>, location: &Location<'_>, condition: &Condition, table: &Table) {
         let mut route = condition.route();
         let name = location.directive.arguments.join(" ");
-        let is_fully_denied = table.entries.iter().any(|(key, value)| key == "deny" && value == "[\"all\"]")
-            && !table.has("allow");
+        let is_fully_denied =
+            table.entries.iter().any(|(key, value)| key == "deny" && value == "[\"all\"]") && !table.has("allow");
         if is_fully_denied || table.has("auth") || table.has("allow") || table.has("deny") || table.has("status") {
             if !is_fully_denied {
                 let what = format!("`location {name}`: its paths are no pattern, so that weir cannot say who may come");
@@ -459,7 +459,8 @@ impl Draft<'_> {
             if ["set_headers", "set_error_headers", "remove_headers"].contains(&key.as_str()) {
                 route.raw(key, value.clone());
             } else {
-                let what = format!("`location {name}`: its paths are no pattern, so that `{key}` cannot be said for them");
+                let what =
+                    format!("`location {name}`: its paths are no pattern, so that `{key}` cannot be said for them");
                 context.report.lost(location.directive, what, "write a glob, a prefix or an exact path for them");
             }
         }

@@ -89,7 +89,8 @@ impl<'t> Server<'t> {
                 context.report.lost(directive, what, "write each name in `names`");
                 continue;
             }
-            let both = if name.starts_with('.') { vec![bare.to_owned(), format!("*.{bare}")] } else { vec![name.clone()] };
+            let both =
+                if name.starts_with('.') { vec![bare.to_owned(), format!("*.{bare}")] } else { vec![name.clone()] };
             for one in both {
                 if !self.names.contains(&one) {
                     self.names.push(one);
@@ -241,11 +242,8 @@ fn by_scheme(context: &mut Context<'_>, servers: &mut Vec<Server<'_>>) {
         return;
     }
     let clear_only: Vec<usize> = (0..servers.len()).filter(|number| servers[*number].tls.is_empty()).collect();
-    let default = clear_only
-        .iter()
-        .copied()
-        .find(|number| servers[*number].is_default)
-        .or_else(|| clear_only.first().copied());
+    let default =
+        clear_only.iter().copied().find(|number| servers[*number].is_default).or_else(|| clear_only.first().copied());
     for number in 0..servers.len() {
         if !servers[number].clear.is_empty() || servers[number].tls.is_empty() {
             continue;
@@ -257,8 +255,12 @@ fn by_scheme(context: &mut Context<'_>, servers: &mut Vec<Server<'_>>) {
             servers[number].host.routes.splice(0..0, routes);
         } else {
             let what = "in the clear another site has these names, and weir has one host for a name".to_owned();
-            context.report.lost(servers[number].directive, what, "the site over TLS answers for both; add routes with \
-                scheme = \"http\"");
+            context.report.lost(
+                servers[number].directive,
+                what,
+                "the site over TLS answers for both; add routes with \
+                scheme = \"http\"",
+            );
         }
     }
     // What is left of a server in the clear are names that no host of TLS has.
@@ -270,9 +272,10 @@ fn by_scheme(context: &mut Context<'_>, servers: &mut Vec<Server<'_>>) {
     }
     let (mut kept, mut orphans): (Vec<Server<'_>>, Vec<String>) = (Vec::new(), Vec::new());
     for (number, server) in servers.drain(..).enumerate() {
-        let had_names = server.directive.children().iter().any(|one| {
-            one.name == "server_name" && one.arguments.iter().any(|name| name != "_" && !name.is_empty())
-        });
+        let had_names =
+            server.directive.children().iter().any(|one| {
+                one.name == "server_name" && one.arguments.iter().any(|name| name != "_" && !name.is_empty())
+            });
         let is_taken = clear_only.contains(&number)
             && server.names.is_empty()
             && (had_names || tls_takes_all && server.only_routes());

@@ -136,8 +136,11 @@ fn fail(base: &Condition, status: u16, directive: &Directive) -> Table {
 
 /// Routes that redirect; two if the scheme of the request counts.
 fn redirect(base: &Condition, variables: &Variables, target: &str, status: u16) -> Option<Vec<Table>> {
-    let schemes: Vec<Option<&'static str>> =
-        if target.contains("$scheme") && variables.scheme.is_none() { vec![Some("http"), Some("https")] } else { vec![None] };
+    let schemes: Vec<Option<&'static str>> = if target.contains("$scheme") && variables.scheme.is_none() {
+        vec![Some("http"), Some("https")]
+    } else {
+        vec![None]
+    };
     let mut routes = Vec::new();
     for scheme in schemes {
         let variables = Variables { scheme: scheme.or(variables.scheme), ..variables.clone() };
@@ -164,73 +167,75 @@ fn rewrite(
     inner: Option<&str>,
     routes: &mut Vec<Table>,
 ) {
-    let (pattern, target, flag) = (directive.argument(0), directive.argument(1), directive.argument(2));
-    let is_lost = (|| {
-        let expression = patterns::expression(pattern, false)?;
-        let base = base.with_regex(&expression);
-        let mut own = variables.clone();
-        own.first_is_path = patterns::captures_all(pattern);
-        let keeps_query = !target.ends_with('?');
-        let bare = target.trim_end_matches('?');
-        let mut pieces = own.pieces(bare).ok()?;
-        // Groups that are not there are empty; weir refuses them.
-        let groups = patterns::groups(&expression);
-        if pieces.iter().any(|piece| matches!(piece, Piece::Capture(number) if *number > groups)) {
-            return None;
+    match rewritten(directive, base, variables, inner) {
+        Some(made) => {
+            directive.told();
+            routes.extend(made);
         }
-        let has_query = bare.contains('?');
-        let is_redirect = bare.starts_with("http://")
-            || bare.starts_with("https://")
-            || bare.starts_with("$scheme")
-            || matches!(flag, "redirect" | "permanent");
-        if keeps_query && has_query && !bare.contains("$args") && !bare.contains("$query_string") {
-            pieces.extend([Piece::Text("&".to_owned()), Piece::Args]);
+        None => {
+            let what = format!("`{}` cannot be said by a route", directive.line());
+            context.report.lost(directive, what, "write a [[host.route]] with regex, and map or redirect");
         }
-        if is_redirect {
-            if keeps_query && !has_query {
-                pieces.push(Piece::Query);
-            }
-            let mut route = base.route();
-            let own_scheme = Variables { scheme: own.scheme.or(Some("https")), ..own };
-            if own_scheme.scheme != variables.scheme && bare.contains("$scheme") {
-                return None;
-            }
-            route.text("redirect", &templates::address(&pieces)?);
-            if flag != "permanent" {
-                route.raw("status", "302");
-            }
-            routes.push(route);
-            return Some(());
-        }
-        if flag == "break" && let Some(inner) = inner {
-            pieces.insert(0, Piece::Text(inner.to_owned()));
-        }
-        let mut path = templates::path(&pieces)?;
-        if !keeps_query && !has_query {
-            path.push('?');
-        }
-        if path != "$path" {
-            let mut route = base.route();
-            route.text("map", &path);
-            routes.push(route);
-        }
-        if flag == "break" {
-            let mut route = match inner {
-                Some(inner) => Condition { path: Some(("prefix", inner.to_owned())), ..Condition::default() }.route(),
-                None => return Some(()),
-            };
-            route.raw("pass", "true");
-            routes.push(route);
-        }
-        Some(())
-    })()
-    .is_none();
-    if is_lost {
-        let what = format!("`{}` cannot be said by a route", directive.line());
-        context.report.lost(directive, what, "write a [[host.route]] with regex, and map or redirect");
-    } else {
-        directive.told();
     }
+}
+
+/// The routes of a `rewrite`; none if weir cannot write them.
+fn rewritten(
+    directive: &Directive,
+    base: &Condition,
+    variables: &Variables,
+    inner: Option<&str>,
+) -> Option<Vec<Table>> {
+    let (pattern, target, flag) = (directive.argument(0), directive.argument(1), directive.argument(2));
+    let expression = patterns::expression(pattern, false)?;
+    let base = base.with_regex(&expression);
+    let mut own = variables.clone();
+    own.first_is_path = patterns::captures_all(pattern);
+    let keeps_query = !target.ends_with('?');
+    let bare = target.trim_end_matches('?');
+    let mut pieces = own.pieces(bare).ok()?;
+    // Groups that are not there are empty; weir refuses them.
+    let groups = patterns::groups(&expression);
+    if pieces.iter().any(|piece| matches!(piece, Piece::Capture(number) if *number > groups)) {
+        return None;
+    }
+    let has_query = bare.contains('?');
+    if keeps_query && has_query && !bare.contains("$args") && !bare.contains("$query_string") {
+        pieces.extend([Piece::Text("&".to_owned()), Piece::Args]);
+    }
+    let is_address = ["http://", "https://", "$scheme"].iter().any(|begin| bare.starts_with(begin));
+    if is_address || matches!(flag, "redirect" | "permanent") {
+        if keeps_query && !has_query {
+            pieces.push(Piece::Query);
+        }
+        let mut route = base.route();
+        route.text("redirect", &templates::address(&pieces)?);
+        if flag != "permanent" {
+            route.raw("status", "302");
+        }
+        return Some(vec![route]);
+    }
+    let inner = inner.filter(|_| flag == "break");
+    if let Some(inner) = inner {
+        pieces.insert(0, Piece::Text(inner.to_owned()));
+    }
+    let mut path = templates::path(&pieces)?;
+    if !keeps_query && !has_query {
+        path.push('?');
+    }
+    let mut routes = Vec::new();
+    if path != "$path" {
+        let mut route = base.route();
+        route.text("map", &path);
+        routes.push(route);
+    }
+    if let Some(inner) = inner {
+        let at_inner = Condition { path: Some(("prefix", inner.to_owned())), ..Condition::default() };
+        let mut route = at_inner.route();
+        route.raw("pass", "true");
+        routes.push(route);
+    }
+    Some(routes)
 }
 
 fn tested(
@@ -285,7 +290,9 @@ fn no_file(
     if counts_directories {
         tried.push("$path/".to_owned());
     }
-    let Some(child) = children.iter().find(|child| ["rewrite", "return"].contains(&child.name.as_str())) else { return };
+    let Some(child) = children.iter().find(|child| ["rewrite", "return"].contains(&child.name.as_str())) else {
+        return;
+    };
     let mut last = None;
     let mut condition = base.clone();
     if child.name == "return" && child.argument(0) == "404" {

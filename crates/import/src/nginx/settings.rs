@@ -171,7 +171,8 @@ fn auth(context: &mut Context<'_>, scope: &Scope<'_>, of: Of, table: &mut Table)
             table.raw("auth", inline(entries.into_iter()));
         }
         (why, _) => {
-            let what = format!("the password of `{}` cannot be asked for: {}", directive.line(), why.unwrap_or_default());
+            let what =
+                format!("the password of `{}` cannot be asked for: {}", directive.line(), why.unwrap_or_default());
             context.report.refused(directive, what, users::REMEDY);
             refuse(table, directive);
         }

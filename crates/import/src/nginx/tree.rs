@@ -106,6 +106,7 @@ impl Reader<'_> {
         let place = letters.place();
         let mut words = Vec::new();
         loop {
+            skip_space(letters);
             let at = letters.place();
             match token(letters)? {
                 Some(Token::Word(word)) => words.push(word),
