@@ -1,7 +1,7 @@
 //! The `weir check` command: looks for mistakes in files that other commands read.
 
 use crate::given_files::{ARM_BYTES_MAX, read_policy};
-use crate::serve_policy::{PolicyArgs, Settings, Source, Wrong, ids};
+use crate::serve_policy::{PolicyArgs, Settings, Source, UPSTREAM_REMEDY, Wrong, ids};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -136,6 +136,10 @@ fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
                     mistakes.append(&mut warnings);
                 }
                 warnings.extend(used.doubt(&policy).map(at_first));
+                warnings.extend(used.unknown_node(&policy).map(|what| {
+                    let remedy = UPSTREAM_REMEDY.to_owned();
+                    Mistake { line: 1, column: 1, what, remedy }
+                }));
                 mistakes.extend(used.setup().engine(policy).err().map(|error| {
                     let (line, what, remedy) = (error.line(), error.what(), error.remedy().to_owned());
                     let begin = text.lines().nth(line - 1).map_or("", |line| &line[..line.find("rule").unwrap_or(0)]);

@@ -32,6 +32,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// How long the end waits for the persister: as long as one more try takes.
 const CLERK_PATIENCE: Duration = Duration::from_secs(6);
 
+/// What makes a node of a policy one that is read.
+pub(crate) const UPSTREAM_REMEDY: &str = "give an upstream that name by `name`, or correct it";
+
 /// Rules for the server.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Rules")]
@@ -180,16 +183,23 @@ impl Settings {
         }
     }
 
-    /// Warns of a policy with pools, none of which has this node, and of nodes that are neither this one nor an upstream.
+    fn is_upstream(&self, node: &str) -> bool {
+        self.upstreams.iter().any(|name| name == node)
+    }
+
+    /// Warns of a policy with pools, none of which has this node, unless all of them are of upstreams.
     pub(crate) fn doubt(&self, policy: &Policy) -> Option<String> {
-        let is_upstream = |node: &str| self.upstreams.iter().any(|name| name == node);
-        let mut others = policy.nodes().iter().filter(|node| !is_upstream(node)).peekable();
-        others.peek()?;
-        if !policy.has_in_pools(&self.node) {
-            return Some(format!("no pool has the node `{}`, so its readings are in none", self.node));
+        let has_others = policy.nodes().iter().any(|node| !self.is_upstream(node));
+        let is_nowhere = has_others && !policy.has_in_pools(&self.node);
+        is_nowhere.then(|| format!("no pool has the node `{}`, so its readings are in none", self.node))
+    }
+
+    /// Warns of a node beside upstreams that is neither this one nor an upstream.
+    pub(crate) fn unknown_node(&self, policy: &Policy) -> Option<String> {
+        if !policy.nodes().iter().any(|node| self.is_upstream(node)) {
+            return None;
         }
-        let has_upstreams = policy.nodes().iter().any(|node| is_upstream(node));
-        let unknown = others.find(|node| **node != self.node).filter(|_| has_upstreams)?;
+        let unknown = policy.nodes().iter().find(|node| **node != self.node && !self.is_upstream(node))?;
         Some(format!("`{unknown}` is neither this node nor the name of an upstream, so nothing is read of it"))
     }
 }
@@ -284,6 +294,9 @@ impl Adapting {
         let policy = read(&settings.file)?;
         if let Some(doubt) = settings.doubt(&policy) {
             (options.notice)(&format!("{}: {doubt}; name it by --node", settings.file.display()));
+        }
+        if let Some(unknown) = settings.unknown_node(&policy) {
+            (options.notice)(&format!("{}: {unknown}; {UPSTREAM_REMEDY}", settings.file.display()));
         }
         let runtime = PolicyRuntime::new(policy, settings.setup())?;
         let (is_named, notice) = (args.policy.is_some(), options.notice);

@@ -21,6 +21,7 @@
 use super::queueing::Queueing;
 use crate::counters::upstream_counts::UpstreamCounts;
 use crate::exchange::application::Wake;
+use crate::io::clock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,6 +68,7 @@ struct Place {
     wake: Wake,
 }
 
+const NS_PER_MS: u64 = 1_000_000;
 const WAITS: u8 = 0;
 const GRANTED: u8 = 1;
 
@@ -83,8 +85,10 @@ pub(crate) struct Ticket {
 pub(crate) struct Permit {
     gate: Arc<Gate>,
     places_max: u32,
-    /// When it was taken, and how long its request had waited for it.
-    since_ns: u64,
+    /// When it was taken, by a clock that goes on in steps of some milliseconds: on average that is exact, and it costs
+    /// next to nothing.
+    since_ms: u64,
+    /// How long its request had waited for it.
     waited_ns: u64,
 }
 
@@ -142,9 +146,8 @@ impl Gate {
     }
 
     fn permit(self: &Arc<Self>, places_max: u32, queued_ns: Option<u64>) -> Permit {
-        let since_ns = (self.now_ns)();
-        let waited_ns = queued_ns.map_or(0, |queued_ns| since_ns.saturating_sub(queued_ns));
-        Permit { gate: Arc::clone(self), places_max, since_ns, waited_ns }
+        let waited_ns = queued_ns.map_or(0, |queued_ns| (self.now_ns)().saturating_sub(queued_ns));
+        Permit { gate: Arc::clone(self), places_max, since_ms: clock::now_ms(), waited_ns }
     }
 
     fn take_place(&self, places_max: u32) -> bool {
@@ -226,7 +229,8 @@ impl Drop for Ticket {
 impl Drop for Permit {
     fn drop(&mut self) {
         let counts = &self.gate.counts;
-        UpstreamCounts::add_time(&counts.served_ns, (self.gate.now_ns)().saturating_sub(self.since_ns));
+        let held_ms = clock::now_ms().saturating_sub(self.since_ms);
+        UpstreamCounts::add_time(&counts.served_ns, held_ms.saturating_mul(NS_PER_MS));
         UpstreamCounts::add(&counts.served);
         self.gate.give_back(self.places_max);
     }
