@@ -71,7 +71,10 @@ mod tests {
             "errors": {"timeout": 16}, "latency_curve_ns": [[50, 1000], [99, 5000], [100, 9000]]}"#;
         std::fs::write(&file, text).expect("writes");
         let run = Run::read(&file).expect("a report");
-        assert_eq!((run.useful_per_s, run.refused_per_s, run.bad_per_s, run.unanswered_per_s), (240.0, 250.0, 2.0, 8.0));
+        assert_eq!(
+            (run.useful_per_s, run.refused_per_s, run.bad_per_s, run.unanswered_per_s),
+            (240.0, 250.0, 2.0, 8.0)
+        );
         assert_eq!((run.at_ns(50.0), run.at_ns(90.0), run.at_ns(99.9)), (1000.0, 5000.0, 9000.0));
         std::fs::remove_dir_all(&folder).expect("removes");
     }

@@ -1,6 +1,6 @@
 //! What the rules say of a request that a server elsewhere answers, before that is asked.
 
-use super::asker::Asker;
+use super::asker::{Asker, NS_PER_MS};
 use super::hosts::Hosts;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
@@ -42,6 +42,11 @@ impl Hosts {
         let advice = policy_client.ask_of_path((request, path), peer, clock.now_ms, advised);
         let Some(advice) = advice else { return Governed::Goes(Allowed::default()) };
         counters.advised.add(1);
+        if let (Some(advised), Some(place)) = (&out.record.advised, &out.record.place)
+            && place.waited_ms() > 0
+        {
+            advised.waited(place.waited_ms() * NS_PER_MS);
+        }
         if let Some(seconds) = advice.refuse_retry_after_s {
             counters.advice_refused.add(1);
             let fields = format!("Retry-After: {seconds}\r\nCache-Control: no-store\r\n");

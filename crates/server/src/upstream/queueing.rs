@@ -91,9 +91,15 @@ mod tests {
     #[test]
     fn while_requests_are_refused_the_others_wait_for_a_part_of_the_time() {
         let mut queueing = Queueing::default();
-        for (oldest_ms, now_ms, expected) in
-            [(90, 0, true), (110, 10, false), (30, 50, false), (25, 60, true), (30, 140, false), (0, 200, true), (90, 300, true)]
-        {
+        for (oldest_ms, now_ms, expected) in [
+            (90, 0, true),
+            (110, 10, false),
+            (30, 50, false),
+            (25, 60, true),
+            (30, 140, false),
+            (0, 200, true),
+            (90, 300, true),
+        ] {
             assert_eq!(queueing.admits((3, oldest_ms * MS), now_ms * MS, 100 * MS), expected, "at {now_ms} ms");
         }
         assert!(queueing.admits((0, 0), 0, 0), "where none waits there is nothing to wait for");
