@@ -45,8 +45,8 @@ pub use proxies::{client_address, proxy_protocol};
 pub use proxy::{pins_and_objectives, places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
 pub use requests::{
-    accept_encoding, certificate_staple, certificate_validity, http_request, http_response, http2_frames,
-    page_template, ranges, url, url_file,
+    accept_encoding, certificate_name, certificate_staple, certificate_validity, http_request, http_response,
+    http2_frames, page_template, ranges, url, url_file,
 };
 pub use routing::route;
 pub use server_http2::server_http2;
@@ -72,6 +72,9 @@ mod http {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/client_address.rs"]
     pub(crate) mod client_address;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/http/client_certificate.rs"]
+    pub(crate) mod client_certificate;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/http/client_hints.rs"]
     pub(crate) mod client_hints;
@@ -237,6 +240,9 @@ mod certificates {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/certificates/der.rs"]
     pub(crate) mod der;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/certificates/distinguished_name.rs"]
+    pub(crate) mod distinguished_name;
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/certificates/staple.rs"]
     pub(crate) mod staple;

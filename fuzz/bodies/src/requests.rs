@@ -1,6 +1,7 @@
 //! Everything that reads what came from the network, and URLs.
 
 use crate::Choices;
+use crate::certificates::distinguished_name;
 use crate::certificates::staple::Staple;
 use crate::certificates::validity;
 use crate::exchange::drain::Drain;
@@ -254,5 +255,15 @@ pub fn url_file(input: &[u8]) {
             assert!(number.is_none_or(|line| (1..=lines).contains(&line)), "{text}");
             assert!(text.len() < 70_000, "an error is for reading");
         }
+    }
+}
+
+/// The name of a client in its certificate, as programs and servers elsewhere are told it: printable ASCII whatever it
+/// is made of.
+pub fn certificate_name(input: &[u8]) {
+    let text = distinguished_name::text(input);
+    assert!(text.iter().flat_map(|text| text.bytes()).all(|byte| (b' '..=b'~').contains(&byte)));
+    if distinguished_name::common_name(input).is_some() {
+        assert!(text.is_some());
     }
 }

@@ -76,7 +76,7 @@ bodies! {
     program containers probe_notes query_text server_configuration sql url_list url_file set_cookie
     access_log nul_list rate_profile flash_crowd session_list proxy_answer places pins_and_objectives web_tests
     monkeywrench_sessions http_archive web_page comparison_plan comparison_history dropin_arguments exporter_answers
-    arm_memory agent_lines arm_directives certificate_staple certificate_validity acme_message server_http2 server_http3
+    arm_memory agent_lines arm_directives certificate_name certificate_staple certificate_validity acme_message server_http2 server_http3
     weir_configuration adapt_policy adapt_readings planned_log plan_policy sound_frames handed_on cgi_response
     fastcgi_response client_address proxy_protocol upstream_response upstream_http2 cache_control
 }

@@ -46,7 +46,8 @@ impl ClientAuthorities {
             let unusable = |source| ClientAuthoritiesError::Unusable { path: ca.to_owned(), source };
             roots.add(root).map_err(unusable)?;
         }
-        let lists = crl.map(|crl| items::<CertificateRevocationListDer<'static>>(crl, "no list of revoked certificates"));
+        let lists =
+            crl.map(|crl| items::<CertificateRevocationListDer<'static>>(crl, "no list of revoked certificates"));
         let lists = lists.transpose()?.unwrap_or_default();
         let provider = Arc::new(ring::default_provider());
         let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);

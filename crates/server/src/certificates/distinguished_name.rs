@@ -149,9 +149,9 @@ mod tests {
     }
 
     fn name(attributes: &[(&[u8], u8, &[u8])]) -> Vec<u8> {
-        let sets = attributes.iter().map(|(kind, tag, text)| {
-            value(SET, &value(SEQUENCE, &[value(OBJECT, kind), value(*tag, text)].concat()))
-        });
+        let sets = attributes
+            .iter()
+            .map(|(kind, tag, text)| value(SET, &value(SEQUENCE, &[value(OBJECT, kind), value(*tag, text)].concat())));
         sets.collect::<Vec<_>>().concat()
     }
 

@@ -85,7 +85,8 @@ pub(super) fn of_host(
     options: &Options,
 ) -> Option<Arc<ClientAuthorities>> {
     let values = |key| std::iter::once(table).chain(paths).filter_map(move |table| table.get(key));
-    let wanted = values("client_certificate").find(|value| value.is_text() && ["ask", "require"].contains(&value.text()));
+    let wanted =
+        values("client_certificate").find(|value| value.is_text() && ["ask", "require"].contains(&value.text()));
     let (ca, crl) = (table.get("client_ca"), table.get("client_crl"));
     takes_back_nothing(table, paths);
     if let Some(wanted) = &wanted {
@@ -96,7 +97,8 @@ pub(super) fn of_host(
             );
         }
         if ca.is_none() {
-            wanted.wrong("the host does not say who issues the certificates", "add client_ca = \"FILE\" to its [[host]]");
+            wanted
+                .wrong("the host does not say who issues the certificates", "add client_ca = \"FILE\" to its [[host]]");
         }
     } else {
         for value in values("client_certificate_fields").chain(ca.iter().chain(&crl).map(Value::alone)) {

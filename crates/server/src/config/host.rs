@@ -18,6 +18,7 @@ use crate::routing::redirect::Redirect;
 use crate::routing::rewrite::Page;
 use crate::routing::rules::{Host, PATHS_MAX, Rules, SiteRules};
 use crate::routing::settings::{Action, Said};
+use crate::routing::sources;
 use crate::site::settings::SiteKind;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,6 +108,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
     table.finish();
     let is_of_neighbours = |pattern: &Pattern| CODINGS.into_iter().any(|coding| pattern.is_of_ending(coding.suffix()));
     let tells_neighbours = paths.iter().any(|(pattern, _)| is_of_neighbours(pattern));
+    let source_endings = sources::endings(rules, std::iter::once(&said).chain(paths.iter().map(|(_, said)| said)));
     rules.hosts.push(Host {
         name: name.into(),
         line: table.line(),
@@ -117,6 +119,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
         paths,
         tells_neighbours,
         client_authorities,
+        source_endings,
     });
 }
 

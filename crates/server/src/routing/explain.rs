@@ -1,7 +1,7 @@
 //! Tells how a request is routed, by the functions that route it.
 
-use super::client_certificates::Shown;
 use super::asker::Asker;
+use super::client_certificates::Shown;
 use super::explanation::{RouteAnswer, RouteExplanation, RouteStep, RouteTable, RoutedHost};
 use super::hosts::Hosts;
 use super::routed::Routed;
@@ -10,6 +10,7 @@ use super::routes::mapping::Mapped;
 use super::routes::route::{Failed, Route};
 use super::routes::scan::Trace;
 use super::settings::{Action, Said, Settings};
+use super::sources::KEPT_BACK;
 use super::tables::{Index, Via};
 use super::{explain_upstream, judge};
 use crate::http::client_certificate::CertificateNeed;
@@ -102,7 +103,16 @@ impl Hosts {
         let mut decoded = Vec::new();
         let resolved = target::resolve(request.target, true, &mut decoded);
         let counters = Rc::clone(&self.trial);
-        let asker = Asker { host, request, client, is_secure, via: Via::Nothing, shown: &Shown::Unasked, clock, counters: &counters };
+        let asker = Asker {
+            host,
+            request,
+            client,
+            is_secure,
+            via: Via::Nothing,
+            shown: &Shown::Unasked,
+            clock,
+            counters: &counters,
+        };
         let mut told = match resolved {
             Ok(found) => self.explain_path(&found, asker),
             Err(_) => answered(Some(400), "the path cannot be read, or leads upwards"),
@@ -207,6 +217,11 @@ impl Hosts {
                     return to_slash(slashed);
                 }
                 let leads = leads.unwrap_or_else(|| self.look_up((*site, *mount_bytes), now, asker).leads());
+                if let Leads::File(file) = &leads
+                    && self.is_source(asker.host, file)
+                {
+                    return says(Some(404), KEPT_BACK);
+                }
                 self.answer_of_file(leads, (*site, *mount_bytes), now, slashed)
             }
         }

@@ -2,10 +2,10 @@
 //! its place, such as the index of a directory.
 
 use super::auth::Judged;
+use super::client_certificates::{common_name, lacking};
 use super::rate::{Rate, Verdict};
 use super::redirect;
 use super::settings::{Action, Settings, is_among};
-use super::client_certificates::{common_name, lacking};
 use crate::exchange::life::Exchange;
 use crate::http::request::{Method, Request};
 use crate::http::target::Target;
@@ -118,7 +118,9 @@ impl Hosts {
         let of_directory = self.tables(number, directory);
         let slash: &[u8] = if directory.ends_with(b"/") { b"" } else { b"/" };
         let names = self.sites[site].1.index_names().iter();
-        names.map(|name| [directory, slash, name].concat()).any(|file| self.tables(number, &file) != of_directory)
+        names
+            .map(|name| [directory, slash, name].concat())
+            .any(|file| self.tables(number, &file) != of_directory || self.is_source(number, &file))
     }
 
     /// Looks a file up, where tables may be for its compressed neighbours; whether some neighbour has tables that keep
@@ -147,7 +149,10 @@ impl Hosts {
                 .auth
                 .as_ref()
                 .is_some_and(|auth| settings.auth.as_ref().is_none_or(|passed| !Arc::ptr_eq(auth, passed)));
-            own.action != Action::Files { site, mount_bytes } || !own.allows(asker.client) || lacking(&own, asker.shown).is_some() || asks
+            own.action != Action::Files { site, mount_bytes }
+                || !own.allows(asker.client)
+                || lacking(&own, asker.shown).is_some()
+                || asks
         });
         (Some(looked_up), is_closed)
     }

@@ -28,6 +28,7 @@ pub(crate) mod routes;
 pub(crate) mod rules;
 mod set_by_routes;
 pub(crate) mod settings;
+pub(crate) mod sources;
 mod tables;
 
 pub(crate) use hosts::Hosts;

@@ -1,17 +1,17 @@
 //! The parts of pages with includes, where hosts have rules: a part is subject to the same rules as a request for it
 //! from the client that asked for the page, with the same address and the same password.
 
-use super::client_certificates::lacking;
 use super::asker::Asker;
 use super::auth::Judged;
+use super::client_certificates::lacking;
 use super::rate::{Rate, Verdict};
 use super::routes::mapping::Mapped;
 use super::settings::{Action, Settings, is_among};
 use super::{host_names, judge};
-use crate::http::client_certificate::CertificateNeed;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::Exchange;
 use crate::files::head::Persistence;
+use crate::http::client_certificate::CertificateNeed;
 use crate::http::request::Method;
 use crate::http::target::{self, Target};
 use crate::routing::asker::NS_PER_MS;
@@ -115,6 +115,7 @@ impl Hosts {
         let resource = self.sites[site].1.part(target, asker.clock, asker.counters);
         self.text = text;
         let mount = if mount_bytes > 0 { mount(mount_bytes, found).to_vec() } else { Vec::new() };
+        let resource = resource.filter(|resource| !self.is_source(asker.host, &resource.path));
         Some(Part { resource: resource?, mount })
     }
 }

@@ -1,6 +1,7 @@
 //! The response to a request for a path of a host.
 
 use super::asker::Asker;
+use super::client_certificates::Shown;
 use super::governed::{Allowed, Governed};
 use super::inside::InsideHost;
 use super::routed::{Ending, Routed};
@@ -10,7 +11,6 @@ use super::routes::scan::NoTrace;
 use super::set_by_routes::SetByRoutes;
 use super::settings::{Action, Settings};
 use super::tables::Via;
-use super::client_certificates::Shown;
 use super::{client_certificates, judge, rewrite};
 use crate::counters::LoopCounters;
 use crate::exchange::application::{Answerer, Begin, RequestHead};
@@ -46,7 +46,16 @@ impl Hosts {
         let mut decoded = std::mem::take(&mut self.decoded);
         let resolved = target::resolve(request.target, true, &mut decoded).ok();
         let counters = Rc::clone(&self.trial);
-        let asker = Asker { host, request, client, is_secure, via: Via::Nothing, shown: &Shown::Unasked, clock, counters: &counters };
+        let asker = Asker {
+            host,
+            request,
+            client,
+            is_secure,
+            via: Via::Nothing,
+            shown: &Shown::Unasked,
+            clock,
+            counters: &counters,
+        };
         let must_wait = match (&resolved, self.routes(host)) {
             (Some(found), Some(routes)) => {
                 let mut mapped = Mapped::default();
@@ -254,6 +263,10 @@ impl Hosts {
         let Way { looked_up, asked: (found, is_other), requested, peer, persistence, .. } = way;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let (looked_up, is_plain) = self.neighbours(settings, (site, mount_bytes), looked_up, found, asker);
+        if self.leads_to_source(asker.host, found.path, looked_up.as_ref()) {
+            error_page::write(out, 404, extra, clock, persistence);
+            return None;
+        }
         let plain;
         let request = if is_plain {
             plain = Request { accept_encoding: None, ..*request };

@@ -59,6 +59,8 @@ pub(crate) struct Host {
     pub(crate) paths: Vec<(Pattern, Said)>,
     /// How the configuration writes for which paths each of them is, and its line.
     pub(crate) labels: Vec<(String, usize)>,
+    /// How names of files end that programs of the host run: no root of it sends them.
+    pub(crate) source_endings: Box<[String]>,
     /// The authorities that clients' certificates are from, where some table wants such.
     pub(crate) client_authorities: Option<Arc<ClientAuthorities>>,
     /// Some of them may be for the compressed neighbours of files.

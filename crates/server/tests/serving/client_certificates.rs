@@ -55,7 +55,9 @@ fn a_path_that_requires_a_certificate_is_closed_without_a_good_one() {
             assert!(get(client, "/asked/c.txt").starts_with("asked 200"), "{version:?} {client:?}");
         }
         assert!(get(Some("client"), "/staff/b.txt").starts_with("staff 200"), "{version:?}");
-        for (client, why) in [(None, "has shown none"), (Some("stranger"), "is not good"), (Some("left"), "is not good")] {
+        for (client, why) in
+            [(None, "has shown none"), (Some("stranger"), "is not good"), (Some("left"), "is not good")]
+        {
             let told = get(client, "/staff/b.txt");
             assert!(told.contains(" 403 ") && told.contains(why) && !told.contains("staff"), "{version:?} {told}");
             // The slash of a directory is told to no one else.
@@ -143,10 +145,12 @@ fn an_upstream_is_told_by_fields_that_no_client_can_send() {
          X-Print = \"fingerprint\", Client-Cert = \"certificate\" }}\n\
          [[host.path]]\nprefix = \"/not\"\nclient_certificate = \"none\"\n"
     ));
-    let forged = ["X-Verify: SUCCESS", "x-subject: CN=root", "X_Verify: SUCCESS", "X-Issuer: me", "Client-Cert: :QQ==:"];
+    let forged =
+        ["X-Verify: SUCCESS", "x-subject: CN=root", "X_Verify: SUCCESS", "X-Issuer: me", "Client-Cert: :QQ==:"];
     for version in ["--http1.1", "--http2"] {
         let words: Vec<&str> = forged.iter().flat_map(|field| ["-H", field]).chain([version]).collect();
-        let get = |client, path: &str| curl(&site, client, &words, &[&format!("https://a.org{path}")]).to_ascii_lowercase();
+        let get =
+            |client, path: &str| curl(&site, client, &words, &[&format!("https://a.org{path}")]).to_ascii_lowercase();
         let told = get(Some("client"), "/");
         let print = fingerprint(site.directory.path());
         for line in ["x-verify: success\r\n", "x-issuer: cn=clients\r\n", &format!("x-print: {print}\r\n")] {
@@ -168,8 +172,9 @@ fn an_upstream_is_told_by_fields_that_no_client_can_send() {
 }
 
 fn fingerprint(folder: &Path) -> String {
-    let output = Command::new("openssl").args(["x509", "-noout", "-fingerprint", "-sha256", "-in"]);
-    let output = { output }.arg(folder.join("client.pem")).output().expect("openssl starts");
+    let mut command = Command::new("openssl");
+    command.args(["x509", "-noout", "-fingerprint", "-sha256", "-in"]).arg(folder.join("client.pem"));
+    let output = command.output().expect("openssl starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.split('=').nth(1).unwrap_or_default().trim().replace(':', "").to_ascii_lowercase()
 }

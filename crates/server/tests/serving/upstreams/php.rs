@@ -121,3 +121,31 @@ fn chunked(client: &mut Client) -> (String, String) {
         body.push_str(&String::from_utf8(piece).expect("text"));
     }
 }
+
+/// A root of its own below the path of a program sends no source, by whichever name it is asked for.
+#[test]
+fn no_root_sends_what_a_program_of_the_host_runs() {
+    let text = "root = \".\"\nindex = [\"index.php\", \"index.html\"]\n\
+        [[host.path]]\nglob = \"**.php\"\nfastcgi = \"127.0.0.1:9\"\n\
+        [[host.path]]\nprefix = \"/own\"\nroot = \"other\"\n\
+        [[host.route]]\nprefix = \"/tried\"\ntry_files = [\"/own$rest\", \"=404\"]\n";
+    let site = site(text, |options| {
+        for name in ["a.php", "index.php", "a.php.gz", "page.shtml", "b.txt", "c.php"] {
+            let text = if name == "page.shtml" { "[<!--#include virtual=\"/own/a.php\" -->]" } else { "<?php secret" };
+            let folder = options.root.join("other");
+            std::fs::create_dir_all(&folder).expect("creates");
+            std::fs::write(folder.join(name), text).expect("writes");
+        }
+        std::os::unix::fs::symlink("c.php", options.root.join("other/d.php")).expect("links");
+    });
+    let mut client = Client::new(site.addr);
+    for target in
+        ["/own/a.php", "/own/", "/own/index.php", "/own/a.php.gz", "/tried/a.php", "/own/d.php", "/own/%61.php"]
+    {
+        let reply = client.get(target);
+        assert!(reply.status == 404 && !reply.text().contains("secret"), "{target} {}", reply.status);
+    }
+    let page = client.get("/own/page.shtml");
+    assert!(page.status == 200 && !page.text().contains("secret"), "{}", page.text());
+    assert_eq!(client.get("/own/b.txt").status, 200);
+}

@@ -60,7 +60,12 @@ pub(super) fn start(name: &str) -> Option<Real> {
             let mut command = Command::new("gunicorn");
             command.args(["--workers", "1", "--worker-class", "gthread", "--threads", "8", "--keep-alive", "60"]);
             program("gunicorn", command, |command, port| {
-                command.arg("--chdir").arg(cases()).arg("--bind").arg(format!("127.0.0.1:{port}")).arg("seen:application");
+                command
+                    .arg("--chdir")
+                    .arg(cases())
+                    .arg("--bind")
+                    .arg(format!("127.0.0.1:{port}"))
+                    .arg("seen:application");
             })
         }
         "node" => program("node", Command::new("node"), |command, port| {

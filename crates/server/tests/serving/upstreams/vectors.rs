@@ -151,7 +151,11 @@ impl List {
             ("another name", "X-Transfer-Encoding: chunked", Seen::Most(1)),
             ("a name that is cut", "Content-Lengt: 5", Seen::Most(1)),
             ("the length of the connection", "Connection: content-length\r\nContent-Length: 5", Seen::Most(2)),
-            ("the coding of the connection", "Connection: transfer-encoding\r\nTransfer-Encoding: chunked", Seen::Most(2)),
+            (
+                "the coding of the connection",
+                "Connection: transfer-encoding\r\nTransfer-Encoding: chunked",
+                Seen::Most(2),
+            ),
             ("the length in Keep-Alive", "Keep-Alive: content-length\r\nContent-Length: 5", Seen::Most(2)),
             ("TE chunked", "TE: chunked\r\nContent-Length: 5", Seen::Most(2)),
             ("a trailer that is told", "Trailer: Content-Length\r\nTransfer-Encoding: chunked", Seen::Most(2)),
@@ -223,12 +227,26 @@ impl List {
         self.body("a size in capitals", |marked| long(marked, &format!("{:X}", marked.len())), Seen::Exactly(2));
         self.body("a blank behind a size", |marked| long(marked, &format!("{:x} ", marked.len())), Seen::Most(2));
         self.body("an extension", |marked| long(marked, &format!("{:x};a=b", marked.len())), Seen::Exactly(2));
-        self.body("an extension in quotes", |marked| long(marked, &format!("{:x};a=\"b;c\"", marked.len())), Seen::Most(2));
-        self.body("an extension of 9000 bytes", |marked| {
-            long(marked, &format!("{:x};{}", marked.len(), "a".repeat(9000)))
-        }, Seen::Most(2));
-        self.body("trailers that frame", |_| b"0\r\nContent-Length: 40\r\nTransfer-Encoding: x\r\n\r\n".to_vec(), Seen::Most(2));
-        self.body("trailers of the connection", |_| b"0\r\nHost: b.org\r\nConnection: x\r\n\r\n".to_vec(), Seen::Most(2));
+        self.body(
+            "an extension in quotes",
+            |marked| long(marked, &format!("{:x};a=\"b;c\"", marked.len())),
+            Seen::Most(2),
+        );
+        self.body(
+            "an extension of 9000 bytes",
+            |marked| long(marked, &format!("{:x};{}", marked.len(), "a".repeat(9000))),
+            Seen::Most(2),
+        );
+        self.body(
+            "trailers that frame",
+            |_| b"0\r\nContent-Length: 40\r\nTransfer-Encoding: x\r\n\r\n".to_vec(),
+            Seen::Most(2),
+        );
+        self.body(
+            "trailers of the connection",
+            |_| b"0\r\nHost: b.org\r\nConnection: x\r\n\r\n".to_vec(),
+            Seen::Most(2),
+        );
         self.body("trailers", |_| b"2\r\nab\r\n0\r\nX-Sum: 1\r\n\r\n".to_vec(), Seen::Exactly(2));
     }
 
@@ -309,47 +327,87 @@ impl List {
     fn bodies(&mut self) {
         for method in ["GET", "HEAD", "DELETE", "OPTIONS", "TRACE", "PUT", "PATCH", "PROPFIND"] {
             let seen = if method == "TRACE" { Seen::Most(2) } else { Seen::Exactly(1) };
-            self.push(&format!("0.CL, {method} with a request as its body"), |number, marked| {
-                let length = marked.len();
-                format!("{method} /v{number} HTTP/1.1\r\nHost: a.org\r\nContent-Length: {length}\r\n\r\n{marked}").into()
-            }, seen);
-            self.push(&format!("{method} with chunks"), |number, marked| {
-                let length = marked.len();
-                let head = format!("{method} /v{number} HTTP/1.1\r\nHost: a.org\r\nTransfer-Encoding: chunked\r\n\r\n");
-                format!("{head}{length:x}\r\n{marked}\r\n0\r\n\r\n").into()
-            }, seen);
+            self.push(
+                &format!("0.CL, {method} with a request as its body"),
+                |number, marked| {
+                    let length = marked.len();
+                    format!("{method} /v{number} HTTP/1.1\r\nHost: a.org\r\nContent-Length: {length}\r\n\r\n{marked}")
+                        .into()
+                },
+                seen,
+            );
+            self.push(
+                &format!("{method} with chunks"),
+                |number, marked| {
+                    let length = marked.len();
+                    let head =
+                        format!("{method} /v{number} HTTP/1.1\r\nHost: a.org\r\nTransfer-Encoding: chunked\r\n\r\n");
+                    format!("{head}{length:x}\r\n{marked}\r\n0\r\n\r\n").into()
+                },
+                seen,
+            );
         }
-        self.push("a length that ends within the next request", |number, marked| {
-            format!("POST /v{number} HTTP/1.1\r\nHost: a.org\r\nContent-Length: 10\r\n\r\n{marked}").into()
-        }, Seen::Most(1));
-        self.push("a length that is too long", |number, marked| {
-            format!("POST /v{number} HTTP/1.1\r\nHost: a.org\r\nContent-Length: 9999\r\n\r\n{marked}").into()
-        }, Seen::Nothing);
-        self.push("no body, and one comes", |number, marked| {
-            format!("POST /v{number} HTTP/1.1\r\nHost: a.org\r\nContent-Length: 0\r\n\r\n{marked}").into()
-        }, Seen::Exactly(2));
-        self.push("no length", |number, marked| {
-            format!("POST /v{number} HTTP/1.1\r\nHost: a.org\r\n\r\n{marked}").into()
-        }, Seen::Exactly(2));
+        self.push(
+            "a length that ends within the next request",
+            |number, marked| {
+                format!("POST /v{number} HTTP/1.1\r\nHost: a.org\r\nContent-Length: 10\r\n\r\n{marked}").into()
+            },
+            Seen::Most(1),
+        );
+        self.push(
+            "a length that is too long",
+            |number, marked| {
+                format!("POST /v{number} HTTP/1.1\r\nHost: a.org\r\nContent-Length: 9999\r\n\r\n{marked}").into()
+            },
+            Seen::Nothing,
+        );
+        self.push(
+            "no body, and one comes",
+            |number, marked| {
+                format!("POST /v{number} HTTP/1.1\r\nHost: a.org\r\nContent-Length: 0\r\n\r\n{marked}").into()
+            },
+            Seen::Exactly(2),
+        );
+        self.push(
+            "no length",
+            |number, marked| format!("POST /v{number} HTTP/1.1\r\nHost: a.org\r\n\r\n{marked}").into(),
+            Seen::Exactly(2),
+        );
         for (name, fields, seen) in [
             ("chunks of HTTP/1.0", "Connection: keep-alive\r\nTransfer-Encoding: chunked", Seen::Nothing),
             ("a length of HTTP/1.0", "Connection: keep-alive\r\nContent-Length: 5", Seen::Exactly(2)),
         ] {
-            self.push(name, |number, marked| {
-                format!("POST /v{number} HTTP/1.0\r\nHost: a.org\r\n{fields}\r\n\r\n0\r\n\r\n{marked}").into()
-            }, seen);
+            self.push(
+                name,
+                |number, marked| {
+                    format!("POST /v{number} HTTP/1.0\r\nHost: a.org\r\n{fields}\r\n\r\n0\r\n\r\n{marked}").into()
+                },
+                seen,
+            );
         }
     }
 
     /// Upgrades, expectations and fields of the connection.
     fn connections(&mut self) {
         for (name, fields, seen) in [
-            ("an upgrade to WebSocket with a body", "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-              Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nContent-Length: 5", Seen::Most(2)),
-            ("an upgrade of a wrong version", "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 777\r\n\
-              Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nContent-Length: 5", Seen::Most(2)),
-            ("an upgrade to h2c", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\
-              Content-Length: 5", Seen::Most(2)),
+            (
+                "an upgrade to WebSocket with a body",
+                "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+              Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nContent-Length: 5",
+                Seen::Most(2),
+            ),
+            (
+                "an upgrade of a wrong version",
+                "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 777\r\n\
+              Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nContent-Length: 5",
+                Seen::Most(2),
+            ),
+            (
+                "an upgrade to h2c",
+                "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\
+              Content-Length: 5",
+                Seen::Most(2),
+            ),
             ("an upgrade without Connection", "Upgrade: h2c\r\nContent-Length: 5", Seen::Most(2)),
             ("an upgrade to TLS", "Connection: Upgrade\r\nUpgrade: TLS/1.0\r\nContent-Length: 5", Seen::Most(2)),
             ("Expect", "Expect: 100-continue\r\nContent-Length: 5", Seen::Exactly(2)),
@@ -363,23 +421,41 @@ impl List {
             ("Proxy-Connection", "Proxy-Connection: close\r\nContent-Length: 5", Seen::Most(2)),
             ("Max-Forwards", "Max-Forwards: 0\r\nContent-Length: 5", Seen::Most(2)),
             ("another method by a field", "X-HTTP-Method-Override: HEAD\r\nContent-Length: 5", Seen::Exactly(2)),
-            ("another target by a field", "X-Original-URL: /marked\r\nX-Rewrite-URL: /marked\r\nContent-Length: 5", Seen::Exactly(2)),
+            (
+                "another target by a field",
+                "X-Original-URL: /marked\r\nX-Rewrite-URL: /marked\r\nContent-Length: 5",
+                Seen::Exactly(2),
+            ),
             ("parts of several ranges", "Range: bytes=0-0,1-1\r\nContent-Length: 5", Seen::Most(2)),
         ] {
             self.fields(name, fields.as_bytes(), seen);
         }
-        self.push("Expect, and no body but a request", |number, marked| {
-            format!("GET /v{number} HTTP/1.1\r\nHost: a.org\r\nExpect: 100-continue\r\n\r\n{marked}").into()
-        }, Seen::Most(2));
-        self.push("three requests", |number, marked| {
-            let one = format!("GET /v{number} HTTP/1.1\r\nHost: a.org\r\n\r\n");
-            format!("{one}{one}{marked}").into()
-        }, Seen::Exactly(3));
-        self.push("Connection: close, and more", |number, marked| {
-            format!("GET /v{number} HTTP/1.1\r\nHost: a.org\r\nConnection: close\r\n\r\n{marked}").into()
-        }, Seen::Exactly(1));
-        self.push("HEAD and a request", |number, marked| {
-            format!("HEAD /v{number} HTTP/1.1\r\nHost: a.org\r\n\r\n{marked}").into()
-        }, Seen::Exactly(2));
+        self.push(
+            "Expect, and no body but a request",
+            |number, marked| {
+                format!("GET /v{number} HTTP/1.1\r\nHost: a.org\r\nExpect: 100-continue\r\n\r\n{marked}").into()
+            },
+            Seen::Most(2),
+        );
+        self.push(
+            "three requests",
+            |number, marked| {
+                let one = format!("GET /v{number} HTTP/1.1\r\nHost: a.org\r\n\r\n");
+                format!("{one}{one}{marked}").into()
+            },
+            Seen::Exactly(3),
+        );
+        self.push(
+            "Connection: close, and more",
+            |number, marked| {
+                format!("GET /v{number} HTTP/1.1\r\nHost: a.org\r\nConnection: close\r\n\r\n{marked}").into()
+            },
+            Seen::Exactly(1),
+        );
+        self.push(
+            "HEAD and a request",
+            |number, marked| format!("HEAD /v{number} HTTP/1.1\r\nHost: a.org\r\n\r\n{marked}").into(),
+            Seen::Exactly(2),
+        );
     }
 }
