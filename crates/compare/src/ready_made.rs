@@ -352,7 +352,9 @@ mod tests {
                 let server = subject.server("it", &filling).expect(subject.name);
                 let texts = server.files.values().chain(server.environment.values()).cloned();
                 for text in texts.chain([server.command.to_string()]) {
-                    for name in ["root", "many", "tls}", "plain", "port", "cpus", "workers", "settings", "weir", "upstream"] {
+                    for name in
+                        ["root", "many", "tls}", "plain", "port", "cpus", "workers", "settings", "weir", "upstream"]
+                    {
                         assert!(!text.contains(&format!("{{{name}")), "{}: {{{name}}} in {text}", subject.name);
                     }
                 }
@@ -376,7 +378,10 @@ mod tests {
             }
             assert!(!subject.summary().is_empty() && subject.shown().contains("command ="));
             assert_eq!(subject.needs().is_empty(), subject.name.starts_with("weir"));
-            let wrong = Filling { upstream: subject.asks_upstream().not().then(|| ([127, 0, 0, 1], 1).into()), ..filling(true, 1) };
+            let wrong = Filling {
+                upstream: subject.asks_upstream().not().then(|| ([127, 0, 0, 1], 1).into()),
+                ..filling(true, 1)
+            };
             assert!(subject.server("it", &wrong).is_err_and(|why| why.to_string().contains("upstream")));
         }
     }

@@ -68,7 +68,8 @@ const PASSED_ON_MOST: f64 = 5.5;
 #[test]
 fn requests_that_are_passed_on_take_few_allocations_and_cached_answers_none() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let http = answering(b"\r\n\r\n", b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello");
+    let http =
+        answering(b"\r\n\r\n", b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello");
     let output = b"\x01\x06\x00\x01\x00\x20\x00\x00Content-Type: text/plain\r\n\r\nhell";
     let ended = [&output[..], b"\x01\x03\x00\x01\x00\x08\x00\x00\0\0\0\0\0\0\0\0"].concat();
     let fastcgi = answering(b"\x01\x05\x00\x01\x00\x00\x00\x00", ended.leak());

@@ -29,7 +29,14 @@ struct Way {
 /// Bounds of instructions lie at most 3 % above the least of several counts.
 const WAYS: [Way; 6] = [
     // It waits and receives twice, and sends twice.
-    Way { name: "proxied, by epoll", path: "proxied/1k.txt", io: "epoll", connections: 1, instructions: 99_999.0, calls: 6.0 },
+    Way {
+        name: "proxied, by epoll",
+        path: "proxied/1k.txt",
+        io: "epoll",
+        connections: 1,
+        instructions: 99_999.0,
+        calls: 6.0,
+    },
     // Once it sends the request and waits for the response, once it sends that and waits for the next request.
     Way { name: "proxied", path: "proxied/1k.txt", io: "auto", connections: 1, instructions: 99_999.0, calls: 2.0 },
     Way { name: "FastCGI, by epoll", path: "a.php", io: "epoll", connections: 1, instructions: 99_999.0, calls: 6.0 },
