@@ -9,7 +9,8 @@ use crate::event_loop::driver::{EventLoop, REQUESTS_BEFORE_JOINING};
 use crate::http1::connection::Turn;
 use crate::io::epoll::Readiness;
 use crate::transport::Lane;
-use crate::transport::ring::{Arrival, Ring, UPSTREAM, Unsent};
+use crate::transport::ring::upstreams::UPSTREAM;
+use crate::transport::ring::{Arrival, Ring, Unsent};
 use std::io;
 
 impl EventLoop {
@@ -19,7 +20,9 @@ impl EventLoop {
         let Some(ring) = self.state.ring.as_mut() else { return self.epoll.wait(events, timeout_ms) };
         // What the last call brought was dealt with.
         ring.receptions.clear();
-        self.links.hand_over(ring);
+        if self.links.has_submissions() {
+            self.links.hand_over(ring);
+        }
         // Connections that the last completion closed are still to be removed, without a wait before that.
         if !ring.is_in_use() && self.closing.is_empty() && !self.links.has_closing() {
             return self.epoll.wait(events, timeout_ms);
@@ -36,7 +39,9 @@ impl EventLoop {
         }
         // What was staged for them has gone, and their receptions have ended.
         self.closing.clear();
-        self.links.close_left();
+        if self.links.has_closing() {
+            self.links.close_left();
+        }
         let is_told = self.state.ring.as_mut().is_some_and(Ring::take_told);
         if is_told { self.epoll.wait(events, 0) } else { Ok(0) }
     }
@@ -118,7 +123,7 @@ impl EventLoop {
     }
 
     /// Lets the request go on for whose connection with an upstream the ring has received something.
-    #[inline]
+    #[cold]
     fn turn_upstream(&mut self, index: usize) {
         let Some(ring) = &mut self.state.ring else { return };
         let Some((token, user)) = self.links.take_in(ring, index) else { return };

@@ -6,11 +6,12 @@
 //! requests it joins again. What is to be done by the ring is noted here, and handed over before the ring's next call.
 
 use super::links::{Input, LINK_BIT, Link, Links, RECEIVED_BYTES_MAX, Shared};
-use super::ring_state::{Arrived, Order, Staged, Submissions};
+use super::ring_state::{Arrived, Order, Staged};
 use crate::exchange::wakes::Address;
 use crate::io::epoll::{self, Interest};
 use crate::transport::Lane;
-use crate::transport::ring::{Ring, UPSTREAM, UPSTREAM_BUFFER_BYTES, UpstreamArrival};
+use crate::transport::ring::Ring;
+use crate::transport::ring::upstreams::{UPSTREAM, UPSTREAM_BUFFER_BYTES, UpstreamArrival};
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 
@@ -36,21 +37,29 @@ impl Links {
     }
 
     /// Whether sockets wait for the ring's next call to be closed.
+    #[inline]
     pub(crate) fn has_closing(&self) -> bool {
-        !self.submissions.closing.borrow().is_empty()
+        self.submissions.has_closing.get()
+    }
+
+    /// Whether anything waits for the ring's next call.
+    #[inline]
+    pub(crate) fn has_submissions(&self) -> bool {
+        self.submissions.has_any.get()
     }
 
     /// Closes sockets that the ring has nothing more to do with, after its call.
     pub(crate) fn close_left(&self) {
         self.submissions.closing.borrow_mut().clear();
+        self.submissions.has_closing.set(false);
     }
 
     /// Keeps the descriptor of a connection that is closed until the ring has ended its reception: another one could get
     /// its number meanwhile.
     pub(super) fn close_later(&self, token: u64, socket: OwnedFd) {
-        let Submissions { orders, closing, .. } = &self.submissions;
-        orders.borrow_mut().push(Order::Cancel(token));
-        closing.borrow_mut().push(socket);
+        self.submissions.order(Order::Cancel(token));
+        self.submissions.closing.borrow_mut().push(socket);
+        self.submissions.has_closing.set(true);
     }
 
     /// Has an idle connection received for by the ring from now on, if that is its turn.
@@ -69,12 +78,16 @@ impl Links {
         }
         on.lane.set(Lane::Ring);
         on.is_used.set(true);
-        self.submissions.orders.borrow_mut().push(Order::Arm(token));
+        self.submissions.order(Order::Arm(token));
     }
 
     /// Hands over what waits.
+    #[cold]
     pub(crate) fn hand_over(&self, ring: &mut Ring) {
-        for order in self.submissions.orders.borrow_mut().drain(..) {
+        self.submissions.has_any.set(false);
+        // What fails here orders something anew, for the next call.
+        let mut orders = self.submissions.orders.take();
+        for order in orders.drain(..) {
             match order {
                 Order::Arm(token) => {
                     let Some(shared) = self.shared(token).filter(|shared| shared.ring.lane.get() == Lane::Ring) else {
@@ -87,6 +100,9 @@ impl Links {
                 // It fails where the kernel takes nothing more, and then the loop ends with the next call.
                 Order::Cancel(token) => drop(ring.cancel(ring_token(token))),
             }
+        }
+        if self.submissions.orders.borrow().is_empty() {
+            self.submissions.orders.replace(orders);
         }
         let mut staged = self.submissions.staged.borrow_mut();
         let Staged { ends, bytes } = &mut *staged;
@@ -102,6 +118,11 @@ impl Links {
             }
         }
         bytes.clear();
+        drop(staged);
+        // Those that left because there was no room; nothing is staged any more.
+        if self.has_submissions() {
+            self.hand_over(ring);
+        }
     }
 
     /// Takes in what the ring has received; the request that is to go on.
@@ -130,7 +151,7 @@ impl Links {
         if reception.is_last {
             let may_stay = !reception.is_starved && on.lane.get() == Lane::Ring && on.ended.get().is_none();
             if may_stay {
-                self.submissions.orders.borrow_mut().push(Order::Arm(token));
+                self.submissions.order(Order::Arm(token));
             } else {
                 self.return_to_epoll(&shared, token);
             }
@@ -196,7 +217,7 @@ impl Links {
         if on.lane.get() == Lane::Ring {
             on.lane.set(Lane::Leaving);
             on.joins_in.set(REQUESTS_BEFORE_JOINING);
-            self.submissions.orders.borrow_mut().push(Order::Cancel(token));
+            self.submissions.order(Order::Cancel(token));
         }
     }
 
@@ -245,6 +266,7 @@ impl Link {
         let end = staged.bytes.len();
         staged.ends.push((token, end));
         on.is_staged.set(true);
+        links.submissions.has_any.set(true);
         Some(len)
     }
 

@@ -29,6 +29,9 @@ pub(super) struct OnRing {
 #[derive(Debug, Default)]
 pub(super) struct Submissions {
     pub(super) has_ring: Cell<bool>,
+    /// Whether there is anything to be handed over, and any socket to be closed: what each round looks at.
+    pub(super) has_any: Cell<bool>,
+    pub(super) has_closing: Cell<bool>,
     pub(super) orders: RefCell<Vec<Order>>,
     pub(super) staged: RefCell<Staged>,
     /// Sockets that are closed once the ring has nothing more to do with them.
@@ -56,6 +59,13 @@ pub(super) struct Arrived {
     pub(super) token: u64,
     pub(super) start: usize,
     pub(super) end: usize,
+}
+
+impl Submissions {
+    pub(super) fn order(&self, order: Order) {
+        self.orders.borrow_mut().push(order);
+        self.has_any.set(true);
+    }
 }
 
 impl OnRing {

@@ -6,7 +6,7 @@
 //! to live longer than the round that made them. All else stays with epoll, whose descriptor the ring watches.
 
 mod buffers;
-mod upstreams;
+pub(crate) mod upstreams;
 
 use crate::io::epoll::Epoll;
 use crate::transport::lane::Lane;
@@ -15,7 +15,6 @@ use io_uring::register::Restriction;
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue, types};
 use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
-pub(crate) use upstreams::{UPSTREAM, UPSTREAM_BUFFER_BYTES, UpstreamArrival};
 
 /// Submissions that wait; further ones go out at once.
 const SUBMISSIONS: u32 = 1024;
