@@ -571,7 +571,8 @@ fn configurations_of_applications_are_short_and_right() {
             let folder = tempfile::tempdir().expect("a directory");
             // Directories of the server that the page speaks of.
             let mut text = block.text.clone();
-            for path in block.text.split('"').filter(|word| word.starts_with("/srv/") || word.starts_with("/var/lib/")) {
+            for path in block.text.split('"').filter(|word| word.starts_with("/srv/") || word.starts_with("/var/lib/"))
+            {
                 let own = folder.path().join(&path[1..]);
                 fs::create_dir_all(&own).expect("a directory");
                 text = text.replace(&format!("\"{path}\""), &format!("\"{}\"", own.display()));

@@ -83,7 +83,7 @@ fn what_failed_is_tried_once_more_and_named() {
 
     // Unit tests as well: those of threads and sockets meet the same moments.
     let (output, end) = trial.run(&[("FAIL_ONCE", "small one")]);
-    let expected = ["second try: servers::one", "second try: unit::within::small", "11 passed, 0 failed, 0 skipped"];
+    let expected = ["second try: unit::within::small", "second try: servers::one", "11 passed, 0 failed, 0 skipped"];
     assert!(output.status.success() && end == expected, "{end:?} {output:?}");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("SECOND TRY PASSED: unit::within::small FAILED BEFORE"), "{said}");

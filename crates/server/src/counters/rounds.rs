@@ -122,7 +122,10 @@ mod tests {
         // So many waited for half of a time that lies between these two.
         let is_of = |ns: u64, requests: u64, least: Duration, most: Duration| {
             let half_ns = |time: Duration| time.as_nanos() as u64 * requests / 2;
-            assert!((half_ns(least)..=half_ns(most)).contains(&ns), "{ns} ns, not {requests} times {least:?} to {most:?}");
+            assert!(
+                (half_ns(least)..=half_ns(most)).contains(&ns),
+                "{ns} ns, not {requests} times {least:?} to {most:?}"
+            );
         };
         // 101 of one round: each waits for half of the others.
         let begun = Instant::now();
@@ -139,8 +142,7 @@ mod tests {
         });
         assert!(is_short);
         // Of small rounds that are not long one in so many is looked at, for all of them.
-        let all: Vec<(u64, Duration)> =
-            (0..EVERY).map(|_| round(&mut rounds, &counters, (3, false), ms(1))).collect();
+        let all: Vec<(u64, Duration)> = (0..EVERY).map(|_| round(&mut rounds, &counters, (3, false), ms(1))).collect();
         let longest = all.iter().map(|(_, took)| *took).max().unwrap_or_default();
         is_of(all.iter().map(|(ns, _)| ns).sum(), 2 * EVERY, ms(1), longest);
         assert!(rounds.asks_first(), "the last one was");

@@ -380,7 +380,8 @@ fn many_clients_make_one_request_to_the_upstream() {
 fn a_client_that_leaves_leaves_its_place_to_another() {
     let has_left = Arc::new(AtomicBool::new(false));
     let left = Arc::clone(&has_left);
-    let upstream = Upstream::start(move |_, number| vec![Act::Until(Arc::clone(&left)), ok(FRESH, &format!("body {number}"))]);
+    let upstream =
+        Upstream::start(move |_, number| vec![Act::Until(Arc::clone(&left)), ok(FRESH, &format!("body {number}"))]);
     let site = site(&upstream);
     let mut leader = site.connect();
     leader.write_all(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
