@@ -438,6 +438,7 @@ fn read_again_and_tell(args: &Args, own: &Own, (reloader, beside): (&Reloader, &
 fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     tracing::info!(root = %args.root.display(), is_file, "reads its settings");
     let mut options = named(args.root, is_file, args.php)?;
+    let passed_on = systemd_sockets(&std::env::vars_os().collect());
     if !args.listen.is_empty() {
         options.listen = args.listen;
     } else if !passed_on.is_empty() && options.listen == [ListenAddr::default()] {

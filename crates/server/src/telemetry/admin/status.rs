@@ -337,8 +337,7 @@ impl View {
 
     /// What rules and bounds have done.
     fn adaptation(&self, counts: &Counts, census: &Census) -> Adaptation {
-        let throttles = Throttles::fill(&self.reloads.throttles());
-        Adaptation::of(counts, census, self.priors.fill(), throttles, self.loops_reserve)
+        Adaptation::of(counts, census, self.priors.fill(), &self.reloads.throttles(), self.loops_reserve)
     }
 }
 
