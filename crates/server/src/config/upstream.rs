@@ -107,7 +107,12 @@ pub(super) fn enter(
     }))
 }
 
-fn one(key: &str, speaks: Speaks, value: &Value<'_, '_>, around: &Around<'_>) -> Option<(UpstreamRules, Option<Trust>)> {
+fn one(
+    key: &str,
+    speaks: Speaks,
+    value: &Value<'_, '_>,
+    around: &Around<'_>,
+) -> Option<(UpstreamRules, Option<Trust>)> {
     let table = if value.is_table() { value.table(key) } else { None };
     let to = match &table {
         Some(table) => {
@@ -744,7 +749,7 @@ mod tests {
             ("proxy = {}", "2:9: it does not say where to"),
             ("proxy = [\"http://a\", \"http://a\"]", "a:80 is there twice"),
             ("proxy = [\"https://a\", \"http://b\"]", "https:// and other addresses do not go together"),
-            ("proxy = { to = \"https://a\", ca = \"none.pem\" }", "2:31: /nonexistent/none.pem cannot be read"),
+            ("proxy = { to = \"https://a\", ca = \"none.pem\" }", "2:34: /nonexistent/none.pem cannot be read"),
             ("proxy = { to = \"https://a\", client_key = \"k\" }", "go together"),
             ("proxy = { to = \"https://a\", server_name = \"a b\" }", "is no name of a certificate"),
             ("proxy = { to = \"http://a\", server_name = \"a\" }", "`server_name` is of TLS"),

@@ -48,10 +48,7 @@ fn protocol(value: &Value<'_, '_>, is_secure: bool, rules: &mut UpstreamRules) {
             value.wrong("the version is agreed on over TLS alone", "write https://, or protocol = \"1.1\" or \"2\"");
         }
         Some(other) => {
-            value.wrong(
-                format!("\"{other}\" is not spoken with upstreams"),
-                "write \"auto\", \"1.1\" or \"2\"",
-            );
+            value.wrong(format!("\"{other}\" is not spoken with upstreams"), "write \"auto\", \"1.1\" or \"2\"");
         }
         None => {}
     }
@@ -133,7 +130,8 @@ pub(super) fn trust(table: Option<&Table<'_, '_>>, to: &Value<'_, '_>, rules: &m
         TrustError::Library(_) => (None, "report this"),
     };
     let values = FILES.into_iter().filter_map(|key| table?.get(key)).filter(|value| value.is_text());
-    let named = path.and_then(|path| values.into_iter().find(|value| value.in_folder(Path::new(value.text())) == *path));
+    let named =
+        path.and_then(|path| values.into_iter().find(|value| value.in_folder(Path::new(value.text())) == *path));
     named.as_ref().unwrap_or(to).wrong(error.to_string(), remedy);
     None
 }

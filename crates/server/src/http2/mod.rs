@@ -14,7 +14,7 @@ pub(crate) mod message;
 pub(crate) mod parked;
 mod stream;
 
-pub(crate) use crate::http::frames::{allowance, hpack};
 use crate::http::frames::frame;
+pub(crate) use crate::http::frames::{allowance, hpack};
 pub(crate) use connection::Connection;
 pub(crate) use stream::append;

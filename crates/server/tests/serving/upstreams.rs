@@ -10,6 +10,7 @@ mod handover;
 mod http2;
 mod kept;
 mod messages;
+mod others;
 mod outages;
 mod overload;
 mod php;

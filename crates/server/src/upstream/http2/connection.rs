@@ -243,8 +243,14 @@ impl<U: Copy> Connection<U> {
 
     /// Requests that are to go on.
     pub(crate) fn take_told(&mut self) -> Vec<U> {
-        let told = std::mem::take(&mut self.told);
-        told.iter().filter_map(|id| self.streams.get(id)).map(|stream| stream.user).collect()
+        let mut users = Vec::with_capacity(self.told.len());
+        for id in self.told.drain(..) {
+            if let Some(stream) = self.streams.get_mut(&id) {
+                stream.is_told = false;
+                users.push(stream.user);
+            }
+        }
+        users
     }
 
     fn tell(&mut self, id: u32) {

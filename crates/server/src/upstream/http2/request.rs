@@ -149,8 +149,14 @@ mod tests {
         let mut out = Vec::new();
         block(head, Target { is_secure: true, is_tunnel: false }, &mut out).expect("a head");
         let expected = [
-            ":method=POST", ":scheme=https", ":path=/a?b", ":authority=a.org:81", "x-own=1", "cookie=a=b",
-            "te=trailers", "via=1.1 weir",
+            ":method=POST",
+            ":scheme=https",
+            ":path=/a?b",
+            ":authority=a.org:81",
+            "x-own=1",
+            "cookie=a=b",
+            "te=trailers",
+            "via=1.1 weir",
         ];
         assert_eq!(read(&out), expected);
     }
@@ -162,7 +168,11 @@ mod tests {
         let mut out = Vec::new();
         block(head, Target { is_secure: false, is_tunnel: true }, &mut out).expect("a head");
         let expected = [
-            ":method=CONNECT", ":scheme=http", ":path=/chat", ":authority=a", ":protocol=websocket",
+            ":method=CONNECT",
+            ":scheme=http",
+            ":path=/chat",
+            ":authority=a",
+            ":protocol=websocket",
             "sec-websocket-version=13",
         ];
         assert_eq!(read(&out), expected);

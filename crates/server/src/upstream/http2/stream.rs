@@ -51,7 +51,7 @@ enum Early {
 #[derive(Debug)]
 pub(crate) struct Stream<U> {
     pub(super) user: U,
-    /// Its user was told, and has not looked since.
+    /// It stands among those whose users are to be told.
     pub(super) is_told: bool,
     pub(super) expects: Expects,
     coming: Coming,
@@ -189,7 +189,6 @@ impl<U> Stream<U> {
     ///
     /// Why the stream has ended, behind all that has come before.
     pub(super) fn take(&mut self, room: usize, say: &mut dyn FnMut(Said<'_>)) -> Result<bool, StreamFault> {
-        self.is_told = false;
         let mut has_moved = false;
         while let Some(early) = self.early.pop_front() {
             has_moved = true;

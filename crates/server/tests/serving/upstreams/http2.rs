@@ -139,7 +139,7 @@ fn a_frame_that_is_none_ends_the_connection_and_its_requests_get_502() {
         });
         let site = h2c(addr, ", retries = false, health = false");
         let mut client = Client::new(site.addr);
-        client.ask("GET /", "", b"");
+        client.ask("GET /", "Connection: close\r\n", b"");
         let (text, _) = client.rest();
         let text = String::from_utf8_lossy(&text).into_owned();
         let is_cut = what == "a flood of empty DATA" && text.starts_with("HTTP/1.1 200 ");
@@ -180,7 +180,7 @@ fn a_response_that_is_none_ends_its_stream_alone() {
         let site = h2c(addr, ", retries = false, health = false");
         assert_eq!(site.get("/").text(), "good");
         let mut client = Client::new(site.addr);
-        client.ask("GET /", "", b"");
+        client.ask("GET /", "Connection: close\r\n", b"");
         let (text, is_reset) = client.rest();
         let text = String::from_utf8_lossy(&text).into_owned();
         let is_cut = is_reset || !text.ends_with("0\r\n\r\n");
@@ -239,9 +239,12 @@ fn no_more_requests_are_on_a_connection_than_both_sides_allow() {
                 counted.fetch_add(1, Ordering::SeqCst);
                 streams.push(asked.stream);
                 highest.fetch_max(streams.len(), Ordering::SeqCst);
-                if streams.len() == most || counted.load(Ordering::SeqCst) == 7 {
-                    std::thread::sleep(Duration::from_millis(100));
-                    streams.drain(..).for_each(|stream| drop(peer.say(&response(stream, "good"))));
+                if streams.len() == most {
+                    // All requests have come by then: those of the first round, or all.
+                    wait_until(|| [most, 3 * most].contains(&counted.load(Ordering::SeqCst)));
+                    for stream in streams.drain(..) {
+                        peer.say(&response(stream, "good"));
+                    }
                 }
             }
         });
@@ -472,8 +475,9 @@ fn servers_are_asked_for_their_health_over_http2() {
     });
     let (well, _) = telling(frame(SETTINGS, 0, 0, b""));
     let health = "{ path = \"/health\", every = \"200 ms\", fall = 1, failures = 0, percent = 0 }";
-    let text =
-        format!("proxy = {{ to = [\"h2c://{addr}\", \"h2c://{well}\"], balance = \"round robin\", health = {health} }}");
+    let text = format!(
+        "proxy = {{ to = [\"h2c://{addr}\", \"h2c://{well}\"], balance = \"round robin\", health = {health} }}"
+    );
     let site = site(&text, |_| {});
     // The bad one is out once it was asked; the other one says what it is.
     wait_until(|| (0..4).all(|_| site.get("/").text().contains(' ')));

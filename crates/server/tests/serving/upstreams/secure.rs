@@ -188,7 +188,8 @@ fn a_server_of_nginx_sees_the_name_and_the_client_certificate() {
     let folder = tempfile::tempdir().expect("a directory");
     certificates(folder.path());
     let nginx = Nginx::start(folder.path());
-    let with = ", server_name = \"localhost\", client_certificate = \"{0}/client.pem\", client_key = \"{0}/client.key\"";
+    let with =
+        ", server_name = \"localhost\", client_certificate = \"{0}/client.pem\", client_key = \"{0}/client.key\"";
     let with = with.replace("{0}", &folder.path().display().to_string());
     for (version, expected) in [("1.1", "HTTP/1.1"), ("2", "HTTP/2.0"), ("auto", "HTTP/2.0")] {
         let protocol = format!(", protocol = \"{version}\"");
@@ -244,9 +245,10 @@ impl Drop for Nginx {
 
 #[test]
 fn a_header_of_the_proxy_protocol_stands_before_all_else_and_its_connection_is_of_one_request() {
-    for (version, begins) in
-        [("true", &b"PROXY TCP4 127.0.0.1 0.0.0.0 0 0\r\n"[..]), ("2", b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01")]
-    {
+    for (version, begins) in [
+        ("true", &b"PROXY TCP4 127.0.0.1 0.0.0.0 0 0\r\n"[..]),
+        ("2", b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01"),
+    ] {
         let (addr, seen) = tcp(move |_, mut peer| {
             let header = peer.exactly(if begins[0] == b'P' { begins.len() } else { 28 });
             assert!(header.starts_with(begins), "{}", header.escape_ascii());
