@@ -1,13 +1,13 @@
 //! Where something stands in a file.
 
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A place in a file, as editors count it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The name of the file, as it was given or included.
-    pub file: Rc<str>,
+    pub file: Arc<str>,
     /// The line, from 1.
     pub line: usize,
     /// The character in its line, from 1.

@@ -436,7 +436,9 @@ proptest! {
         closes in 0_usize..6,
     ) {
         // What was opened is mostly closed.
-        let text = if kind == Kind::Htaccess { text } else { format!("{text}{}", "\n}".repeat(closes)) };
+        let begin = if kind == Kind::Caddy { ":80 {\n" } else { "" };
+        let end = if kind == Kind::Htaccess { String::new() } else { "\n}".repeat(closes) };
+        let text = format!("{begin}{text}{end}");
         let wanted = Wanted { folder: "/srv".to_owned(), ..Wanted::default() };
         let Ok(imported) = import(kind, "f", &text, &wanted, &NoFiles) else { return Ok(()) };
         is_well_formed(&imported.text);
