@@ -258,8 +258,7 @@ pub fn url_file(input: &[u8]) {
     }
 }
 
-/// The name of a client in its certificate, as programs and servers elsewhere are told it: printable ASCII whatever it
-/// is made of.
+/// The name of a client in its certificate, as programs and servers elsewhere are told it: always printable ASCII.
 pub fn certificate_name(input: &[u8]) {
     let text = distinguished_name::text(input);
     assert!(text.iter().flat_map(|text| text.bytes()).all(|byte| (b' '..=b'~').contains(&byte)));

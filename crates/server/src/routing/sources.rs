@@ -1,4 +1,4 @@
-//! Sources of programs: files that a program of the host runs are never sent, whatever root they lie below.
+//! Sources of programs: files that a program of the host runs are never sent, below no root.
 
 use super::hosts::Hosts;
 use super::rules::Rules;
@@ -10,7 +10,8 @@ use crate::site::looked_up::{Leads, LookedUp};
 pub(super) const KEPT_BACK: &str = "a program of the host runs files of this name, so that it is never sent as a file";
 
 /// How names of files end that programs of these tables run.
-pub(crate) fn endings<'said>(rules: &Rules, tables: impl Iterator<Item = &'said Said>) -> Box<[String]> {
+#[expect(single_use_lifetimes, reason = "an iterator's item cannot do without")]
+pub(crate) fn endings<'s>(rules: &Rules, tables: impl Iterator<Item = &'s Said>) -> Box<[String]> {
     let mut all: Vec<String> = Vec::new();
     for said in tables {
         let Some(Action::Upstream(number)) = said.action else { continue };

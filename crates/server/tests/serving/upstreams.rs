@@ -22,6 +22,7 @@ mod routes;
 mod secure;
 mod secure_chain;
 pub(crate) mod scripted;
+mod splitting;
 mod tunnels;
 mod vectors;
 mod versions;

@@ -122,21 +122,28 @@ fn chunked(client: &mut Client) -> (String, String) {
     }
 }
 
-/// A root of its own below the path of a program sends no source, by whichever name it is asked for.
+/// A root of its own below the path of a program sends no source, by none of its names.
 #[test]
 fn no_root_sends_what_a_program_of_the_host_runs() {
     let text = "root = \".\"\nindex = [\"index.php\", \"index.html\"]\n\
         [[host.path]]\nglob = \"**.php\"\nfastcgi = \"127.0.0.1:9\"\n\
         [[host.path]]\nprefix = \"/own\"\nroot = \"other\"\n\
         [[host.route]]\nprefix = \"/tried\"\ntry_files = [\"/own$rest\", \"=404\"]\n";
-    let site = site(text, |options| {
-        for name in ["a.php", "index.php", "a.php.gz", "page.shtml", "b.txt", "c.php"] {
-            let text = if name == "page.shtml" { "[<!--#include virtual=\"/own/a.php\" -->]" } else { "<?php secret" };
-            let folder = options.root.join("other");
-            std::fs::create_dir_all(&folder).expect("creates");
-            std::fs::write(folder.join(name), text).expect("writes");
-        }
-        std::os::unix::fs::symlink("c.php", options.root.join("other/d.php")).expect("links");
+    let source: &[u8] = b"<?php secret";
+    let files: &[(&str, &[u8])] = &[
+        ("other/a.php", source),
+        ("other/index.php", source),
+        ("other/a.php.gz", source),
+        ("other/c.php", source),
+        ("other/b.txt", b"text"),
+        ("other/page.shtml", b"[<!--#include virtual=\"/own/a.php\" -->]"),
+    ];
+    let site = crate::harness::Site::start(files, |options| {
+        let (folder, listen) = (options.root.clone(), options.listen.clone());
+        std::os::unix::fs::symlink("c.php", folder.join("other/d.php")).expect("links");
+        let text = format!("[[host]]\n{text}");
+        *options = weir_server::parse_configuration(&text, &folder).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
+        (options.listen, options.loops) = (listen, 1);
     });
     let mut client = Client::new(site.addr);
     for target in

@@ -163,7 +163,7 @@ enum Length {
     ToTheEnd,
 }
 
-/// The first message of the bytes, if it is whole; `default` is none if no body follows, whatever fields say.
+/// The first message of the bytes, if it is whole; `default` is none if no body follows, even where fields say so.
 fn message(bytes: &[u8], default: impl Fn(&Message) -> Option<Length>) -> Option<(Message, &[u8])> {
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
     let mut message = head(&bytes[..end]);
