@@ -125,7 +125,6 @@ impl EventLoop {
     /// Serves until `stop` is set and the responses in flight are sent.
     pub(crate) fn run(mut self, waker: &Waker, stop: &Stopping) -> io::Result<()> {
         self.epoll.add(waker.as_raw_fd(), WAKER, Interest::Input)?;
-        self.links.use_ring(self.state.ring.is_some());
         for (i, listener) in self.listeners.iter().enumerate().filter(|_| self.role.serves()) {
             self.epoll.add(listener.socket.as_raw_fd(), listener_token(i), Interest::Level)?;
         }

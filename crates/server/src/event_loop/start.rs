@@ -105,6 +105,7 @@ impl Start {
         state.throttles = Throttles::new(&options.throttles, Arc::clone(&self.controls), index);
         state.controls = self.controls;
         self.ring.as_ref().map_or(Ok(()), Ring::enable)?;
+        links.use_ring(self.ring.is_some());
         state.ring = self.ring;
         let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, &former);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
