@@ -19,8 +19,10 @@ impl Condition {
     pub(crate) fn with_regex(&self, expression: &str) -> Self {
         let mut own = self.clone();
         if let Some((kind, text)) = own.path.take() {
-            let is_implied = kind == "prefix" && expression.starts_with(&format!("^{}", patterns::literal(&text)))
-                || kind == "prefix" && expression.starts_with(&format!("^{text}"));
+            let is_implied = kind == "prefix"
+                && [patterns::literal(&text), text.clone()]
+                    .iter()
+                    .any(|begin| expression.strip_prefix('^').is_some_and(|rest| rest.starts_with(begin)));
             if !is_implied {
                 // A path that is not outside of it is within.
                 let inner = inline(std::iter::once((kind.to_owned(), quoted(&text))));

@@ -102,7 +102,7 @@ pub fn import(kind: Kind, name: &str, text: &str, wanted: &Wanted, files: &dyn F
         Kind::Caddy => caddy::import(name, text, wanted, files)?,
         Kind::Htaccess => htaccess::import(name, text, wanted, files)?,
     };
-    Ok(report.finish(document, name, kind))
+    Ok(report.finish(&document, name, kind))
 }
 
 #[cfg(test)]

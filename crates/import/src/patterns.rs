@@ -251,7 +251,8 @@ fn combined(first: &[Part], second: &[Part]) -> Option<Vec<Part>> {
     for one in first {
         for other in second {
             if one.is_ended {
-                if other.text.is_empty() {
+                // Stars may stand for nothing.
+                if other.text.trim_matches('*').is_empty() {
                     parts.push(one.clone());
                 }
                 continue;
@@ -273,6 +274,7 @@ mod tests {
             (r"\.php$", &["**.php"][..]),
             (r"[^/]\.php(/|$)", &["**?.php/**", "**?.php"]),
             (r"^/api/", &["/api/**"]),
+            (r"^/(.*/)?(x|README$)[^/]*$", &["/**/x*", "/**/README", "/x*", "/README"]),
             (r"\.(jpg|png)$", &["**.jpg", "**.png"]),
             (r"\.jpe?g$", &["**.jpeg", "**.jpg"]),
             (r"/\.ht", &["**/.ht**"]),

@@ -48,7 +48,7 @@ impl Report {
     }
 
     /// The text, with all that is told in comments at its head.
-    pub(crate) fn finish(mut self, document: Document, name: &str, kind: Kind) -> Imported {
+    pub(crate) fn finish(mut self, document: &Document, name: &str, kind: Kind) -> Imported {
         self.losses.sort_by(|one, other| one.place.cmp(&other.place));
         let mut head =
             vec![format!("Made by `weir import` from {name} ({kind})."), "weir check looks at it.".to_owned()];

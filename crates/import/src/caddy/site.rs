@@ -569,6 +569,23 @@ impl<'t> Builder<'t> {
             }
         }
         let is_all = conditions.iter().all(Condition::is_any);
+        let is_passed = |path: &Table| {
+            let is_whole = path.entries.iter().any(|(key, value)| key == "prefix" && value == "\"/\"");
+            is_whole && (path.has("proxy") || path.has("status"))
+        };
+        // The files of the host answer anyhow where no servers do.
+        let of_host = scope.root.as_ref().is_some_and(|root| {
+            self.host.table.entries.iter().any(|(key, value)| key == "root" && *value == quoted(root))
+        });
+        let is_known = of_host
+            && root == scope.root
+            && scope.stripped.is_none()
+            && index.is_none()
+            && !lists
+            && !self.host.paths.iter().any(is_passed);
+        if is_known {
+            return;
+        }
         let Some(root) = root else {
             return self.report.lost(
                 directive,

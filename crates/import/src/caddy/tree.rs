@@ -164,7 +164,7 @@ impl Reader<'_> {
         loop {
             skip_blank(letters, true);
             let place = letters.place();
-            if matches!(letters.peek(), None) {
+            if letters.peek().is_none() {
                 return Ok(lines);
             }
             let mut words = self.words(letters)?;

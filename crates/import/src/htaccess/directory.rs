@@ -201,7 +201,8 @@ impl<'t> Directory<'t> {
                 if !allow.is_empty() {
                     table.list("allow", allow);
                 }
-                if !deny.is_empty() && !(deny == &["all"] && !allow.is_empty()) {
+                let is_all_others = deny == &["all"] && !allow.is_empty();
+                if !deny.is_empty() && !is_all_others {
                     table.list("deny", deny);
                 }
             }
@@ -326,9 +327,9 @@ impl<'t> Directory<'t> {
                 let (good, other): (Vec<&String>, Vec<&String>) =
                     directive.arguments.iter().partition(|word| !word.contains('/') && *word != "disabled");
                 if good.is_empty() {
-                    table.raw("index", "[]")
+                    table.raw("index", "[]");
                 } else {
-                    table.list("index", &good)
+                    table.list("index", &good);
                 }
                 if other.iter().any(|word| *word != "disabled") {
                     let what = format!("`{}`: an index is a name of a file", directive.line());

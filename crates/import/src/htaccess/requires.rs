@@ -54,10 +54,9 @@ pub(crate) fn read<'t>(block: &[&'t Directive]) -> Result<Option<Admitted>, Unsa
     if let Some(other) = about.iter().find(|one| is(one, "sslrequire") || is(one, "<requirenone>")) {
         return Err(Unsaid { directive: other, why: "weir has no such condition" });
     }
-    if let Some(satisfy) = about.iter().find(|one| is(one, "satisfy") && one.argument(0).eq_ignore_ascii_case("any")) {
-        if has_old && !requires.is_empty() {
-            return Err(Unsaid { directive: satisfy, why: "weir asks for the network and for the password" });
-        }
+    let is_any = |one: &&&Directive| is(one, "satisfy") && one.argument(0).eq_ignore_ascii_case("any");
+    if let Some(satisfy) = about.iter().find(is_any).filter(|_| has_old && !requires.is_empty()) {
+        return Err(Unsaid { directive: satisfy, why: "weir asks for the network and for the password" });
     }
     let old = if has_old { Some(by_order(&about)?) } else { None };
     let new = if requires.is_empty() { None } else { Some(any(&requires)?) };

@@ -167,7 +167,7 @@ fn server(
                 }
             }
             Some(("max_conns", value)) => {
-                upstream.key("connections", value.parse().unwrap_or(1024_u32).max(1).to_string())
+                upstream.key("connections", value.parse().unwrap_or(1024_u32).max(1).to_string());
             }
             _ if option == "resolve" => {}
             _ => {

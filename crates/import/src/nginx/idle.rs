@@ -66,6 +66,8 @@ pub(crate) const IDLE: &[&str] = &[
     "proxy_busy_buffers_size",
     "proxy_request_buffering",
     "proxy_max_temp_file_size",
+    "uwsgi_temp_path",
+    "scgi_temp_path",
     "proxy_temp_path",
     "proxy_temp_file_write_size",
     "proxy_http_version",

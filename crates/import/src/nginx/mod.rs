@@ -151,7 +151,7 @@ fn sweep(context: &mut Context<'_>, directives: &[Directive]) {
             let is_off = directive.argument(0) == "off" && directive.arguments.len() == 1;
             if is_idle || is_off {
                 context.report.idle(directive);
-                directive.children().iter().for_each(|child| tell_all(child));
+                directive.children().iter().for_each(tell_all);
                 continue;
             }
             let what = format!("`{}` is not carried over", directive.line());

@@ -129,7 +129,8 @@ fn access(context: &mut Context<'_>, scope: &Scope<'_>, of: Of, table: &mut Tabl
     if allow.iter().any(|network| network != "all") || deny.is_empty() {
         table.list("allow", &allow);
     }
-    if !deny.is_empty() && !(deny == ["all"] && table.has("allow")) {
+    let is_all_others = deny == ["all"] && table.has("allow");
+    if !deny.is_empty() && !is_all_others {
         table.list("deny", &deny);
     }
 }
