@@ -569,21 +569,8 @@ impl<'t> Builder<'t> {
             }
         }
         let is_all = conditions.iter().all(Condition::is_any);
-        let is_passed = |path: &Table| {
-            let is_whole = path.entries.iter().any(|(key, value)| key == "prefix" && value == "\"/\"");
-            is_whole && (path.has("proxy") || path.has("status"))
-        };
-        // The files of the host answer anyhow where no servers do.
-        let of_host = scope.root.as_ref().is_some_and(|root| {
-            self.host.table.entries.iter().any(|(key, value)| key == "root" && *value == quoted(root))
-        });
-        let is_known = of_host
-            && root == scope.root
-            && scope.stripped.is_none()
-            && index.is_none()
-            && !lists
-            && !self.host.paths.iter().any(is_passed);
-        if is_known {
+        let is_plain = index.is_none() && !lists && root == scope.root;
+        if is_plain && self.serves_files_of(scope) {
             return;
         }
         let Some(root) = root else {
@@ -628,6 +615,18 @@ impl<'t> Builder<'t> {
                 }
             }
         }
+    }
+
+    /// Whether the host answers with files of this root where no table says otherwise.
+    fn serves_files_of(&self, scope: &Scope) -> bool {
+        let is_passed = |path: &Table| {
+            let is_whole = path.entries.iter().any(|(key, value)| key == "prefix" && value == "\"/\"");
+            is_whole && (path.has("proxy") || path.has("status"))
+        };
+        let of_host = scope.root.as_ref().is_some_and(|root| {
+            self.host.table.entries.iter().any(|(key, value)| key == "root" && *value == quoted(root))
+        });
+        of_host && scope.stripped.is_none() && !self.host.paths.iter().any(is_passed)
     }
 
     fn hidden(&mut self, child: &Directive) {

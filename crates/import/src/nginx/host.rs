@@ -362,6 +362,15 @@ impl Draft<'_> {
             (None, None) => None,
         };
         let is_exact = matches!(location.paths, Paths::Exact(_));
+        if let Some(stem) =
+            alias.and_then(|alias| alias.argument(0).strip_suffix("/$1")).filter(|stem| !stem.contains('$'))
+            && matches!(&location.paths, Paths::Regex { expression, .. } if crate::patterns::groups(expression) > 0)
+        {
+            let place = join(&context.folder, stem);
+            let inner = context.inner_path("files");
+            self.lead(condition, &format!("{inner}/$1"), inner, &place);
+            return self.push(context, location, condition, table);
+        }
         let Some(directory) = directory else {
             let what =
                 format!("`location {}`: weir cannot say where its files lie", location.directive.arguments.join(" "));
@@ -380,7 +389,6 @@ impl Draft<'_> {
         }
         // An expression and a single file are no place for a root: a path within the server is.
         let inner = context.inner_path("files");
-        self.inner.push(inner.clone());
         let (target, place) = match (is_exact, root.filter(|_| alias.is_none())) {
             (_, Some(root)) => (format!("{inner}$path"), root),
             (true, None) => {
@@ -389,14 +397,20 @@ impl Draft<'_> {
             }
             (false, None) => (format!("{inner}$path"), directory),
         };
+        self.lead(condition, &target, inner, &place);
+        self.push(context, location, condition, table);
+    }
+
+    /// Leads paths to a path of the server's own, for which a directory stands.
+    fn lead(&mut self, condition: &Condition, target: &str, inner: String, place: &str) {
         let mut route = condition.route();
-        route.text("map", &target);
+        route.text("map", target);
         self.last.insert(0, route);
         let mut own = Table::default();
         own.text("prefix", &inner);
-        own.text("root", &place);
+        own.text("root", place);
         self.host.paths.push(own);
-        self.push(context, location, condition, table);
+        self.inner.push(inner);
     }
 
     /// Adds a table for each pattern of a location, if it says something.
@@ -540,7 +554,10 @@ impl Draft<'_> {
         // A path that was led to one of them stays there.
         for inner in self.inner.iter().filter(|_| maps_inner) {
             let at = self.last.iter().rposition(|route| {
-                route.entries.iter().any(|(key, value)| key == "map" && value.starts_with(&format!("\"{inner}")))
+                route.entries.iter().any(|(key, value)| {
+                    key == "map"
+                        && value.strip_prefix(&format!("\"{inner}")).is_some_and(|rest| rest.starts_with(['/', '$']))
+                })
             });
             if let Some(at) = at {
                 let mut route = Table::default();
