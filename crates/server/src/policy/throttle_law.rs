@@ -152,8 +152,8 @@ fn time_ms(text: &str) -> Result<u64, StagesError> {
     }
     let wrong = || StagesError::Time(text.to_owned());
     let parts: Vec<&str> = text.split(':').collect();
-    let is_number = |part: &&str| (1..=2).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
-    if parts.len() != 3 || !parts.iter().all(|part| is_number(&part)) {
+    let digits = |part: &str| (1..=2).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    if parts.len() != 3 || parts.iter().any(|part| !digits(part)) {
         return Err(wrong());
     }
     let seconds = parts.iter().filter_map(|part| part.parse::<u64>().ok()).fold(0, |sum, part| sum * 60 + part);
