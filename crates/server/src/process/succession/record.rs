@@ -19,7 +19,7 @@ const MAGIC: u64 = 0x7765_6972_7375_6301;
 /// How far a server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It serves, or was asked to end by somebody else than a successor.
+    /// It serves, or was asked to end without a successor.
     Serving,
     /// A successor serves; it keeps its tunnels.
     Followed,
