@@ -328,7 +328,7 @@ impl Relay {
             },
             Stage::Placed => {
                 let until_ms = self.until(self.upstream.common.rules.timeouts.connect);
-                self.connect(until_ms).map(|()| !matches!(self.stage, Stage::Refused(..)))
+                self.connect(until_ms).map(|()| !matches!(self.stage, Stage::Refused(..) | Stage::Joining { .. }))
             }
             Stage::Refused(waiting, until_ms) if !waiting.is_due() => {
                 self.stage = Stage::Refused(waiting, until_ms);

@@ -144,7 +144,10 @@ impl Shared {
         let mut state = self.state.borrow_mut();
         let (http2, waiting) = match &mut *state {
             State::Opening { waiting, .. } => {
-                waiting.push(asked.user);
+                // It may be woken for something else, and come again.
+                if !waiting.contains(&asked.user) {
+                    waiting.push(asked.user);
+                }
                 return Joined::Waiting;
             }
             State::Open { http2, waiting, .. } => (http2, waiting),
@@ -154,7 +157,9 @@ impl Shared {
             State::Failed(cause) => return Joined::Failed(Trouble::Connect(cause.error())),
         };
         if is_tunnel && !http2.peer().is_known {
-            waiting.push(asked.user);
+            if !waiting.contains(&asked.user) {
+                waiting.push(asked.user);
+            }
             return Joined::Waiting;
         }
         if is_tunnel && !http2.peer().takes_tunnels {
