@@ -156,7 +156,7 @@ fn another_configuration_and_another_server_fail_no_request() {
                 let reply = Connection::open(port).and_then(|mut connection| connection.get("/work.php"));
                 match reply {
                     Ok(reply) if reply.status == 200 && reply.body == b"done" => {
-                        drop(good.fetch_add(1, Ordering::Relaxed))
+                        good.fetch_add(1, Ordering::Relaxed);
                     }
                     Ok(reply) => failed.push(format!("{}", reply.status)),
                     Err(error) => failed.push(error.to_string()),
