@@ -1,8 +1,7 @@
 //! What the `.htaccess` of one directory says, as tables and routes.
 
-use super::below;
 use super::fields::{header, life_s, of_type};
-use super::paths::Paths;
+use super::paths::{Paths, below};
 use super::requires::{self, Admitted};
 use super::rewrites::Rules;
 use crate::directive::Directive;

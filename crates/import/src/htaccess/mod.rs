@@ -13,7 +13,7 @@ mod rewrites;
 mod tree;
 
 use crate::document::{Document, Host, Table, quoted};
-use crate::files::{Files, folder_of, join};
+use crate::files::{Files, folder_of};
 use crate::report::Report;
 use crate::{BYTES_MAX, ImportError, Wanted};
 use directory::Directory;
@@ -101,10 +101,4 @@ fn php(wanted: &Wanted, host: &mut Host) {
     route.raw("not", "{ glob = \"**.php\" }");
     route.raw("fail", "403");
     host.routes.push(route);
-}
-
-/// The path of a file that a directive names, from the root.
-fn below(root: &str, path: &str) -> Option<String> {
-    let is_plain = path.starts_with('/') && !path.contains(['?', '#', ' ']) && !path.split('/').any(|one| one == "..");
-    is_plain.then(|| join(root, path.trim_start_matches('/')))
 }

@@ -1,5 +1,6 @@
 //! For which paths a directive of `.htaccess` is: its directory, or names of files in it.
 
+use crate::files::join;
 use crate::patterns;
 
 /// The paths of a section.
@@ -98,4 +99,10 @@ pub(crate) fn alternatives(expression: &str) -> Vec<&str> {
     }
     found.push(&expression[begin..]);
     found
+}
+
+/// The path of a file that a directive names, from the root.
+pub(crate) fn below(root: &str, path: &str) -> Option<String> {
+    let is_plain = path.starts_with('/') && !path.contains(['?', '#', ' ']) && !path.split('/').any(|one| one == "..");
+    is_plain.then(|| join(root, path.trim_start_matches('/')))
 }

@@ -161,6 +161,11 @@ fn server(
             }
             Some(("fail_timeout", value)) => {
                 if let Some(time) = units::milliseconds(value) {
+                    if time == 0 {
+                        // Failures count for no time, so that none puts a server out.
+                        upstream.health = vec![("failures", "0".to_owned()), ("percent", "0".to_owned())];
+                        continue;
+                    }
                     let (window, out) = (quoted(&units::time(time)), quoted(&units::time(time)));
                     upstream.health.retain(|(name, _)| !["window", "out", "out_max"].contains(name));
                     upstream.health.extend([("window", window), ("out", out.clone()), ("out_max", out)]);

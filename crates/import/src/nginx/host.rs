@@ -200,6 +200,14 @@ impl Draft<'_> {
         let what = format!("`location {}`: weir cannot read the expression", location.directive.arguments.join(" "));
         let remedy = "write it without look-around and back references";
         let block = location.scope.innermost();
+        // Names that begin with a dot, but for /.well-known/, are served by no root of weir.
+        let is_of_dots = text.starts_with("/\\.(?!well-known") && !text.contains('|');
+        let denies = |one: &Directive| one.name == "deny" && one.argument(0) == "all";
+        if is_of_dots && block.iter().any(denies) {
+            block.iter().for_each(tell_all);
+            location.directive.fate.set(crate::directive::Fate::Open);
+            return context.report.idle(location.directive);
+        }
         let guards = |one: &Directive| {
             ["deny", "allow", "auth_basic", "internal", "return"].contains(&one.name.as_str())
                 || GUARDS.contains(&one.name.as_str())

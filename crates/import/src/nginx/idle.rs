@@ -193,6 +193,9 @@ pub(crate) fn remedy(name: &str) -> &'static str {
         }
         name if name.contains("_cache") => "see `cache` in docs/reference/configuration.md",
         "real_ip_header" | "set_real_ip_from" | "real_ip_recursive" => "add trusted_proxies at the top",
+        "keepalive_timeout" | "client_header_timeout" | "client_body_timeout" | "send_timeout" => {
+            "write idle, head, body or stall in [timeouts], for the whole server"
+        }
         "limit_conn" | "limit_conn_zone" => "add connections_per_address in [limits], or a [[throttle]]",
         "geo" | "split_clients" | "geoip_country" | "geoip2" => "weir knows `address` in routes, and no databases",
         "sub_filter" | "sub_filter_once" | "sub_filter_types" => "let the application write what is meant",
