@@ -354,7 +354,10 @@ impl Draft<'_> {
         let own_site = !location.scope.own("index").is_empty() || !location.scope.own("autoindex").is_empty();
         let is_slash = location.paths == Paths::Prefix("/".to_owned());
         let is_own = alias.is_some() || covered || root != self.root || own_site && !is_slash;
-        if !is_own {
+        // Where all are refused, no file is looked for.
+        let is_closed =
+            table.entries.iter().any(|(key, value)| key == "deny" && value == "[\"all\"]") && !table.has("allow");
+        if !is_own || is_closed {
             return self.push(context, location, condition, table);
         }
         self.elsewhere.push(location.paths.clone());
