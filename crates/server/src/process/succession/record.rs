@@ -75,7 +75,7 @@ pub(crate) fn is_record(link: &Path) -> bool {
 }
 
 fn now_unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| milliseconds(since))
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, milliseconds)
 }
 
 fn milliseconds(time: Duration) -> u64 {
