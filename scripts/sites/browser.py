@@ -57,9 +57,11 @@ class Browser:
                 *messages, rest = (rest + piece).split(b"\0")
                 for message in map(json.loads, messages):
                     if "id" in message:
-                        self.waiting.pop(message["id"]).put(message)
+                        # Nothing waits any more for an answer that came too late.
+                        if waits := self.waiting.pop(message["id"], None):
+                            waits.put(message)
                     elif page := self.pages.get(message.get("sessionId")):
-                        page.happened(message["method"], message["params"])
+                        page.happened(message["method"], message.get("params", {}))
 
     def ask(self, method, session=None, **parameters):
         """Sends a command, and returns its result."""

@@ -33,7 +33,10 @@ catch_workers_output = yes
 php_admin_value[upload_max_filesize] = 16M
 php_admin_value[post_max_size] = 16M
 php_admin_value[error_log] = /proc/self/fd/2
-php_admin_value[session.save_path] = {folder}
+php_admin_value[session.save_path] = {folder}/sessions
+php_admin_value[default_socket_timeout] = 5
+; Settings that a test has just written hold for the next request.
+php_admin_value[opcache.revalidate_freq] = 0
 {owner}"""
 TLS = """
 [tls]
@@ -110,7 +113,7 @@ class Stand:
         owner = f"user = {USER}\ngroup = {USER}\n" if self.is_root else ""
         (self.folder / "php-fpm.conf").write_text(FPM.format(folder=self.folder, owner=owner))
         path = self.folder / "php-fpm.sock"
-        self.owned(self.directory("sessions"))
+        self.directory("sessions")
         if self.is_root:
             shutil.chown(self.folder, USER, USER)
         self.start("php-fpm", [program, "--nodaemonize", "--fpm-config", self.folder / "php-fpm.conf"], lambda: answers(path))
