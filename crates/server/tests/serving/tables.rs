@@ -571,7 +571,7 @@ const KEYS: &[(&str, &str, &[&str])] = &[
     (
         "fastcgi",
         "[[host]]\n[[host.path]]\nprefix = \"/a\"\n[host.path.fastcgi]\nto = \"127.0.0.1:9\"\nendings = []\n{}\n",
-        &["root = \"site\"", "script_name = \"\""],
+        &["root = \"site\"", "script_name = \"\"", "accel = true"],
     ),
     (
         "timeouts",

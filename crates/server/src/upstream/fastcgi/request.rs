@@ -138,6 +138,7 @@ impl Variables for Params<'_> {
     #[inline]
     fn add(&mut self, name: &[u8], value: &[u8]) {
         if name.len() < LONG_LENGTH && value.len() < LONG_LENGTH {
+            self.name_at = self.out.len();
             self.out.reserve(2 + name.len() + value.len());
             // Both are below 128.
             self.out.extend_from_slice(&[name.len() as u8, value.len() as u8]);

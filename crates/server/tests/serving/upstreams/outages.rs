@@ -30,13 +30,14 @@ fn site_of(addr: SocketAddr, settings: &str) -> Site {
 
 #[test]
 fn each_fault_is_told_with_its_reason() {
-    let cases: [(&'static [u8], u16, &str); 4] = [
-        (b"", 502, "closed the connection before it had answered"),
-        (b"HTTP/1.1 200 OK\r\nContent-Le", 502, ""),
-        (b"garbage\r\n\r\n", 502, ""),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nsome", 200, ""),
+    // What breaks off before the head has gone to the client is 502, else a cut response.
+    let cases: [(&'static [u8], &[u16], &str); 4] = [
+        (b"", &[502], "closed the connection before it had answered"),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", &[502], ""),
+        (b"garbage\r\n\r\n", &[502], ""),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nsome", &[200, 502], ""),
     ];
-    for (said, status, why) in cases {
+    for (said, statuses, why) in cases {
         let (addr, seen) = tcp(move |_, mut peer| {
             peer.head();
             peer.say(said);
@@ -45,8 +46,8 @@ fn each_fault_is_told_with_its_reason() {
         });
         let site = site_of(addr, "");
         let received = site.exchange(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        let begin = format!("HTTP/1.1 {status} ");
-        assert!(received.starts_with(begin.as_bytes()), "{}", String::from_utf8_lossy(&received));
+        let is_one = |status: &u16| received.starts_with(format!("HTTP/1.1 {status} ").as_bytes());
+        assert!(statuses.iter().any(is_one), "{}", String::from_utf8_lossy(&received));
         is_told(&addr.to_string(), why);
         assert_eq!(site.stop().applications_failed, 1);
         wait_until(|| seen.open() == 0);
