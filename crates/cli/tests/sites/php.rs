@@ -3,12 +3,13 @@
 use super::support::planted::wait_for;
 use super::support::served::Served;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weir_testkit::client::Connection;
 use weir_testkit::require;
 
 const INDEX: &str = "<?php echo 'index ', $_SERVER['REQUEST_URI'], ' ', $_SERVER['SERVER_PORT'], ' ', \
@@ -43,8 +44,18 @@ fn configure(folder: &Path, php: &str) {
 }
 
 fn get(served: &Served, path: &str) -> Option<(u16, String)> {
-    let reply = Connection::open(served.port).ok()?.get(path).ok()?;
-    Some((reply.status, String::from_utf8_lossy(&reply.body).into_owned()))
+    ask(served.port, path).ok()
+}
+
+/// Status and body of an answer, whose end is that of the connection.
+fn ask(port: u16, path: &str) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: a\r\n\r\n").as_bytes())?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply)?;
+    let status = reply.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let (_, body) = reply.split_once("\r\n\r\n").ok_or(std::io::ErrorKind::UnexpectedEof)?;
+    Ok((status.ok_or(std::io::ErrorKind::InvalidData)?, body.to_owned()))
 }
 
 /// The processes of a group, which are those of one php-fpm.
@@ -117,8 +128,8 @@ fn a_worker_that_is_stuck_is_named_and_sources_are_not_sent() {
         assert_eq!(get(&served, path).map(|(status, _)| status), Some(404), "{path}");
     }
     let leader = leader(&served);
-    let mut slow = std::net::TcpStream::connect(("127.0.0.1", served.port)).expect("connects");
-    std::io::Write::write_all(&mut slow, b"GET /slow.php?a=b HTTP/1.1\r\nHost: a\r\n\r\n").expect("asks");
+    let mut slow = TcpStream::connect(("127.0.0.1", served.port)).expect("connects");
+    slow.write_all(b"GET /slow.php?a=b HTTP/1.1\r\nHost: a\r\n\r\n").expect("asks");
     let told = served.says("is stuck in");
     assert!(
         told.contains("/slow.php for ") && told.contains("GET /slow.php?a=b)") && told.contains("(request "),
@@ -128,9 +139,9 @@ fn a_worker_that_is_stuck_is_named_and_sources_are_not_sent() {
     let (_, id) = told.split_once("(request ").expect("a number");
     let id = id.split(',').next().expect("a number");
     let mut admin = std::os::unix::net::UnixStream::connect(folder.path().join("admin.sock")).expect("connects");
-    std::io::Write::write_all(&mut admin, b"GET /status.json HTTP/1.0\r\n\r\n").expect("asks");
+    admin.write_all(b"GET /status.json HTTP/1.0\r\n\r\n").expect("asks");
     let mut status = String::new();
-    std::io::Read::read_to_string(&mut admin, &mut status).expect("an answer");
+    admin.read_to_string(&mut status).expect("an answer");
     assert!(status.contains("\"stuck\":[{") && status.contains(id) && status.contains("\"restarts\":0"), "{status}");
     drop(slow);
     served.signal(libc::SIGKILL);
@@ -153,12 +164,12 @@ fn another_configuration_and_another_server_fail_no_request() {
         let load = scope.spawn(|| {
             let mut failed = Vec::new();
             while !stop.load(Ordering::Relaxed) {
-                let reply = Connection::open(port).and_then(|mut connection| connection.get("/work.php"));
+                let reply = ask(port, "/work.php");
                 match reply {
-                    Ok(reply) if reply.status == 200 && reply.body == b"done" => {
+                    Ok((200, body)) if body == "done" => {
                         good.fetch_add(1, Ordering::Relaxed);
                     }
-                    Ok(reply) => failed.push(format!("{}", reply.status)),
+                    Ok((status, body)) => failed.push(format!("{status} {body}")),
                     Err(error) => failed.push(error.to_string()),
                 }
             }
