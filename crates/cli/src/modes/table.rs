@@ -326,7 +326,16 @@ pub(super) const COMMANDS: &[Usage] = &[
         }],
     },
     Usage { path: &["check"], options: &[&["files", "json", "format"]], modes: &[] },
-    Usage { path: &["import"], options: &[&["file", "from", "out", "force", "root", "php"]], modes: &[] },
+    Usage {
+        path: &["import"],
+        options: &[&["file", "from", "out", "force", "root", "php"]],
+        modes: &[Mode {
+            example: "import nginx.conf --out -",
+            is_on: |matches| matches.get_one::<PathBuf>("out").is_some_and(|out| out.as_os_str() == "-"),
+            idle: &[&["force"]],
+            words: "standard output overwrites no file; leave it out",
+        }],
+    },
     Usage { path: &["route"], options: &[&["file", "url", "header", "method", "from", "at", "json"]], modes: &[] },
     Usage {
         path: &["env"],
