@@ -117,7 +117,7 @@ pub(super) fn of_host(
         crl.wrong("what was revoked is of no use without the authorities", "add client_ca = \"FILE\"");
     }
     let (ca, crl) = (ca?, crl);
-    let (path, list) = (ca.path()?, crl.as_ref().map(|crl| crl.path()));
+    let (path, list) = (ca.path()?, crl.as_ref().map(Value::path));
     match ClientAuthorities::load(&path, list.flatten().as_deref()) {
         Ok(authorities) => wanted.map(|_| Arc::new(authorities)),
         Err(error) => {
