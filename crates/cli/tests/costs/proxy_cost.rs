@@ -26,7 +26,8 @@ struct Way {
     calls: f64,
 }
 
-/// Bounds of instructions lie at most 3 % above the least of several counts.
+/// Instructions were not counted yet: these bounds only keep a gross mistake out. Bounds of system calls allow for a few
+/// that timing adds.
 const WAYS: [Way; 6] = [
     // It waits and receives twice, and sends twice.
     Way {

@@ -91,7 +91,9 @@ impl Links {
             match order {
                 Order::Arm(token) => {
                     // Also where it leaves already: the last completion has it return.
-                    let Some(shared) = self.shared(token).filter(|shared| !shared.ring.is_with_epoll()) else { continue };
+                    let Some(shared) = self.shared(token).filter(|shared| !shared.ring.is_with_epoll()) else {
+                        continue;
+                    };
                     if ring.arm_upstream(shared.ring.fd(), ring_token(token)).is_err() {
                         self.return_to_epoll(&shared, token);
                     }
