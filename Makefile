@@ -32,6 +32,10 @@ python: deps ## Builds the package for Python into $(TARGET)/python, for PYTHONP
 demo: build ## Loads our own server with a sample site and explains where its requests' time went.
 	@scripts/demo weir
 
+demo-php: build ## The same with a page of PHP that asks PostgreSQL, down to the statement; installs both.
+	@scripts/deps build demo-php
+	@scripts/demo-php
+
 demo-apache: build ## The same with Debian's Apache, which it installs, in a configuration of its own.
 	@scripts/deps build demo
 	@scripts/demo apache
