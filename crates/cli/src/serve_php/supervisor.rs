@@ -50,8 +50,16 @@ pub(crate) fn supervise() -> anyhow::Result<ExitCode> {
         .context("a thread for what the server says")?;
     let (lines, of_fpm) = channel();
     let pools = wanted.pools.clone();
-    let mut supervisor =
-        Supervisor { link, wanted: *wanted, fpms: Vec::new(), lines, stuck: Vec::new(), asked: None, last: Vec::new(), failed: None };
+    let mut supervisor = Supervisor {
+        link,
+        wanted: *wanted,
+        fpms: Vec::new(),
+        lines,
+        stuck: Vec::new(),
+        asked: None,
+        last: Vec::new(),
+        failed: None,
+    };
     supervisor.want(pools);
     supervisor.run(&of_server, &of_fpm);
     supervisor.end();

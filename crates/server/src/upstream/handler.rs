@@ -602,7 +602,8 @@ impl Relay {
             let id = self.underway.as_ref().map(Underway::id);
             let Self { protocol, answer, interims, upstream, attempt, key, is_secure, instead, .. } = &mut *self;
             let by = (*key, *is_secure);
-            let to = Taking::new((answer, interims, instead), reply, (upstream, attempt, by), (may_retry, is_extended, id));
+            let to =
+                Taking::new((answer, interims, instead), reply, (upstream, attempt, by), (may_retry, is_extended, id));
             let taken = link.receive(room, |bytes| take(bytes, protocol, to));
             match taken
                 .map_err(|error| if *answer == Answer::Awaited { closed(error) } else { Trouble::Broken(error) })?
@@ -800,7 +801,21 @@ impl<'t> Taking<'t> {
         (may_retry, is_extended, id): (bool, bool, Option<u64>),
     ) -> Self {
         let (trouble, answered, log) = (None, None, Vec::new());
-        Self { answer, interims, reply, upstream, attempt, by, may_retry, is_extended, trouble, answered, log, instead, id }
+        Self {
+            answer,
+            interims,
+            reply,
+            upstream,
+            attempt,
+            by,
+            may_retry,
+            is_extended,
+            trouble,
+            answered,
+            log,
+            instead,
+            id,
+        }
     }
 
     /// Gives on a part of a response.

@@ -56,12 +56,20 @@ fn answers() -> Vec<(&'static str, Vec<u8>, bool)> {
         all.push((name, format!("{line}\r\nContent-Length: 0\r\n\r\n{SPLIT}").into_bytes(), false));
     }
     all.push(("a second response", format!("{long}{SPLIT}{SPLIT}").into_bytes(), true));
-    all.push(("a second response behind none", format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n{SPLIT}").into(), true));
+    all.push((
+        "a second response behind none",
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n{SPLIT}").into(),
+        true,
+    ));
     all.push(("a body behind 204", format!("HTTP/1.1 204 No Content\r\n\r\n{SPLIT}").into(), true));
     all.push(("a body behind 304", format!("HTTP/1.1 304 Not Modified\r\n\r\n{SPLIT}").into(), true));
     all.push(("a short body", b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nshort".to_vec(), false));
     all.push(("an early end in the head", b"HTTP/1.1 200 OK\r\nContent-Le".to_vec(), false));
-    all.push(("an early end in chunks", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab".to_vec(), false));
+    all.push((
+        "an early end in chunks",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab".to_vec(),
+        false,
+    ));
     all
 }
 
