@@ -90,7 +90,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
     let mut read: Vec<(Pattern, Said)> = Vec::new();
     let mut labels = Vec::new();
     let mut scripts = php::Scripts::of_host(table, &said, &around, rules);
-    scripts.put((&mut read, &mut labels));
+    scripts.put(&mut read, &mut labels);
     for path in paths.iter().take(PATHS_MAX) {
         takes_back_nothing(path, Some(&said), &read);
         if let Some((pattern, own)) = read_path(path, &kind, &around, rules) {
@@ -98,7 +98,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
             labels.push((label(path), path.line()));
             scripts.of_path(path, &own, &around, rules);
             read.push((pattern, own));
-            scripts.put((&mut read, &mut labels));
+            scripts.put(&mut read, &mut labels);
         }
     }
     scripts.finish(table, &read, (&mut routes, &mut route_fields));

@@ -137,7 +137,7 @@ impl Scripts {
     }
 
     /// Puts the tables for scripts behind those that were read.
-    pub(super) fn put(&mut self, (read, labels): (&mut Vec<(Pattern, Said)>, &mut Vec<(String, usize)>)) {
+    pub(super) fn put(&mut self, read: &mut Vec<(Pattern, Said)>, labels: &mut Vec<(String, usize)>) {
         // They are of the table before them.
         let line = labels.last().map_or(self.line, |(_, line)| *line);
         for (pattern, label, said) in self.added.drain(..) {

@@ -129,7 +129,7 @@ pub(super) fn trust(table: Option<&Table<'_, '_>>, to: &Value<'_, '_>, rules: &m
         TrustError::NoRoots => (None, "install it, or give the authority of the upstream by ca = \"FILE\""),
         TrustError::Library(_) => (None, "report this"),
     };
-    let values = FILES.into_iter().filter_map(|key| table?.get(key)).filter(|value| value.is_text());
+    let values = FILES.into_iter().filter_map(|key| table?.get(key)).filter(Value::is_text);
     let named =
         path.and_then(|path| values.into_iter().find(|value| value.in_folder(Path::new(value.text())) == *path));
     named.as_ref().unwrap_or(to).wrong(error.to_string(), remedy);
