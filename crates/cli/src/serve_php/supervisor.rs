@@ -282,7 +282,7 @@ impl Supervisor {
         let until = Instant::now() + END_PATIENCE;
         let mut are_gone = false;
         while !are_gone && Instant::now() < until {
-            are_gone = self.fpms.iter_mut().fold(true, |all, fpm| fpm.is_gone() && all);
+            are_gone = self.fpms.iter_mut().filter_map(|fpm| (!fpm.is_gone()).then_some(fpm)).count() == 0;
             if !are_gone {
                 std::thread::sleep(Duration::from_millis(5));
             }

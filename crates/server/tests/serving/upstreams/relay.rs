@@ -18,11 +18,12 @@ pub(super) struct Conversation {
 }
 
 type Shared = Arc<Mutex<Conversation>>;
+type Workers = Vec<(Shared, JoinHandle<()>)>;
 
 /// A port whose connections lead to an upstream.
 pub(super) struct Relay {
     pub(super) addr: SocketAddr,
-    all: Arc<Mutex<Vec<(Shared, JoinHandle<()>)>>>,
+    all: Arc<Mutex<Workers>>,
 }
 
 impl Relay {
