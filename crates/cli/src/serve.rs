@@ -414,13 +414,15 @@ fn read_again_and_tell(args: &Args, own: &Own, (reloader, beside): (&Reloader, &
     let read = read.map_err(anyhow::Error::from);
     match read.and_then(|options| beside.make_ready(&options).map(|()| options)) {
         Ok(options) => {
-            let after_restart = reloader.reload(own.over(options.clone()));
+            // The state of upstreams goes on only in rules that are in no other hands.
+            let without_hosts = Options { hosts: None, ..options.clone() };
+            let after_restart = reloader.reload(own.over(options));
             let rest = match after_restart.as_slice() {
                 [] => String::new(),
                 changed => format!("; only after a restart: {}", changed.join(", ")),
             };
             announce(&format!("weir serve: {file} was read again and holds{rest}"), true);
-            Some(options)
+            Some(without_hosts)
         }
         Err(error) => {
             reloader.refused(&error.to_string());

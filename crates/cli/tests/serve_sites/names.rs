@@ -46,6 +46,40 @@ fn wait_for(port: u16, word: &str) {
 }
 
 #[test]
+fn a_reload_keeps_what_is_known_of_an_upstream() {
+    let upstream = TcpListener::bind("127.0.0.1:0").expect("binds");
+    let to = upstream.local_addr().expect("an address");
+    answering(upstream, "one");
+    let folder = tempfile::tempdir().expect("a directory");
+    fs::write(folder.path().join("weir.toml"), format!("[[host]]\nproxy = \"http://{to}\"\n")).expect("writes");
+    let listen = free_port();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(["serve", "--admin", "unix:admin", "--listen", &format!("127.0.0.1:{listen}"), "weir.toml"]);
+    command.current_dir(folder.path()).process_group(0);
+    let said = fs::File::create(folder.path().join("said")).expect("creates");
+    let server = Server(command.stdout(Stdio::null()).stderr(said).spawn().expect("it starts"));
+    wait_for(listen, "one");
+    let requests = || {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "--unix-socket", "admin", "http://a/metrics"]).current_dir(folder.path());
+        let said = String::from_utf8_lossy(&curl.output().expect("curl starts").stdout).into_owned();
+        let line = said.lines().find(|line| line.starts_with("weir_upstream_requests_total"));
+        let line = line.unwrap_or_else(|| panic!("no requests of upstreams in {said}"));
+        line.rsplit(' ').next().and_then(|count| count.parse::<u64>().ok()).expect("a count")
+    };
+    let before = requests();
+    assert!(before >= 1);
+    // SAFETY: only a signal is sent.
+    assert_eq!(unsafe { libc::kill(server.0.id() as i32, libc::SIGHUP) }, 0);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !fs::read_to_string(folder.path().join("said")).expect("is text").contains("was read again and holds") {
+        assert!(Instant::now() < deadline, "the configuration is not read again");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(requests() >= before, "counts begin anew");
+}
+
+#[test]
 fn a_name_that_gets_another_address_is_asked_there_and_keeps_it_while_it_has_none() {
     let may_mount = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status();
     let may_mount = may_mount.is_ok_and(|status| status.success());
