@@ -124,7 +124,7 @@ fn one(
         }
         None => value.alone(),
     };
-    let (servers, path) = servers(&to, speaks, around);
+    let (servers, mut path) = servers(&to, speaks, around);
     let mut rules = UpstreamRules {
         name: servers.first().map(|server| server.place.to_string()).unwrap_or_default(),
         servers: servers.clone(),
@@ -146,7 +146,6 @@ fn one(
         send_from: Vec::new(),
         php: None,
     };
-    let mut path = path;
     if speaks == Speaks::FastCgi && !table.as_ref().is_some_and(says_workers) {
         // A worker of php-fpm serves one connection until that is closed: those that are kept would hold up the others.
         rules.pool.idle_max = 0;
@@ -166,11 +165,10 @@ fn one(
             ),
         }
     }
-    if speaks != Speaks::Http1 {
-        rules.gateway = Some(gateway(value, table.as_ref(), speaks, around));
-    }
     if speaks == Speaks::Http1 {
         upstream_protocol::read(table.as_ref(), &to, &mut rules);
+    } else {
+        rules.gateway = Some(gateway(value, table.as_ref(), speaks, around));
     }
     if let Some(table) = &table {
         table.finish();

@@ -7,9 +7,6 @@
 
 mod phase;
 
-use super::allowance::{Allowance, Dribble};
-use super::frame::{self, Code};
-use super::hpack::Decoder;
 use super::stream::{Step, Stream, WINDOW_BYTES};
 use crate::counters::census::State;
 use crate::counters::static_probe::static_probe;
@@ -17,6 +14,9 @@ use crate::exchange::eviction::Yields;
 use crate::exchange::goaway::{Goaway, Word};
 use crate::exchange::life::Exchange;
 use crate::exchange::send::Sent;
+use crate::http::frames::allowance::{Allowance, Dribble};
+use crate::http::frames::frame::{self, Code};
+use crate::http::frames::hpack::Decoder;
 use crate::http::limits::Timeouts;
 use crate::http::preface::PREFACE;
 use crate::http1::connection::Turn;

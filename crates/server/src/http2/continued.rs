@@ -1,6 +1,6 @@
 //! A block of fields whose further frames are awaited.
 
-use crate::http2::frame::Head;
+use crate::http::frames::frame::Head;
 
 /// A block of fields that goes on.
 #[derive(Debug)]

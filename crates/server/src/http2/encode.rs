@@ -1,7 +1,7 @@
 //! Heads of responses as blocks of fields (RFC 7541): static names and literals only, so that no table is kept for a
 //! client and every block is the same bytes for the same head.
 
-use super::hpack::STATIC;
+use crate::http::frames::hpack::STATIC;
 
 /// The first byte of a block that tells the client that our table has no room (RFC 7541 section 6.3).
 pub(crate) const EMPTY_TABLE: u8 = 0x20;
@@ -101,8 +101,8 @@ pub(crate) fn integer(out: &mut Vec<u8>, first: u8, prefix_bits: u32, value: usi
 
 #[cfg(test)]
 mod tests {
-    use super::super::hpack::Decoder;
     use crate::http::fields::{Bounds, Fields};
+    use crate::http::frames::hpack::Decoder;
 
     #[test]
     fn a_block_says_what_the_head_said() {

@@ -1,14 +1,14 @@
 //! Handles the frames of a client (RFC 9113 sections 5 and 6), each with the errors that it can cause.
 
-use super::allowance::cost;
 use super::connection::{Connection, GOAWAY_PING};
-use super::frame::{self, Code, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, WINDOW_MAX, flag, kind};
 use super::message::{self, FIELDS_MAX, Unfit};
 use super::parked::Parked;
 use super::stream::{Stream, UNACKNOWLEDGED_BYTES_MAX, WINDOW_BYTES};
 use crate::counters::static_probe::static_probe;
 use crate::exchange::life::Exchange;
 use crate::http::fields::{Bounds, Fields};
+use crate::http::frames::allowance::cost;
+use crate::http::frames::frame::{self, Code, HEAD_BYTES, Head, PAYLOAD_BYTES_MAX, WINDOW_MAX, flag, kind};
 use crate::http::framing::Framing;
 use crate::http::preface::{self, PREFACE};
 use crate::http::request::{AllFields, Request};

@@ -1,12 +1,12 @@
 //! A stream of HTTP/2: a request, and its response as it is put into frames.
 
 use super::encode;
-use super::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use super::parked::Parked;
 use crate::exchange::answering::Went;
 use crate::exchange::life::Exchange;
 use crate::exchange::request_body::RequestBody;
 use crate::files::resource::Content;
+use crate::http::frames::frame::{self, HEAD_BYTES, PAYLOAD_BYTES_MAX, flag, kind};
 use crate::http::response::Piece;
 use crate::loop_state::LoopState;
 use std::io;

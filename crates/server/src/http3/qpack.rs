@@ -2,7 +2,7 @@
 //! it, so that no stream ever waits for another one.
 
 use crate::http::fields::{Bounds, Fields, Unreadable};
-use crate::http2::hpack::Input;
+use crate::http::frames::hpack::Input;
 
 /// Reads a whole block. We allow no dynamic table, so a block that refers to one cannot be read.
 pub(crate) fn decode(block: &[u8], bounds: Bounds, out: &mut Fields) -> Result<(), Unreadable> {

@@ -302,6 +302,11 @@ impl Relay {
         Ok(())
     }
 
+    /// The same; false = there is something to wait for.
+    fn connect_until(&mut self, until_ms: u64) -> Result<bool, Trouble> {
+        self.connect(until_ms).map(|()| !matches!(self.stage, Stage::Refused(..) | Stage::Joining { .. }))
+    }
+
     fn begin_there(&mut self, link: Link, server: usize, is_kept: bool) {
         link.set_deadline(self.until(self.upstream.common.rules.timeouts.send));
         (self.sent, self.outlet) = (0, Outlet::Open);
@@ -326,16 +331,13 @@ impl Relay {
                     Ok(false)
                 }
             },
-            Stage::Placed => {
-                let until_ms = self.until(self.upstream.common.rules.timeouts.connect);
-                self.connect(until_ms).map(|()| !matches!(self.stage, Stage::Refused(..) | Stage::Joining { .. }))
-            }
+            Stage::Placed => self.connect_until(self.until(self.upstream.common.rules.timeouts.connect)),
             Stage::Refused(waiting, until_ms) if !waiting.is_due() => {
                 self.stage = Stage::Refused(waiting, until_ms);
                 Ok(false)
             }
             Stage::Refused(_, until_ms) if until_ms <= self.upstream.links.now_ms() => Err(Trouble::ConnectLate),
-            Stage::Refused(_, until_ms) => self.connect(until_ms).map(|()| !matches!(self.stage, Stage::Refused(..))),
+            Stage::Refused(_, until_ms) => self.connect_until(until_ms),
             Stage::Joining { shared, waiting, server } => self.step_joining(shared, waiting, server),
             Stage::OnStream { stream, waiting, since_ms } => self.step_stream(stream, waiting, since_ms, body, reply),
             Stage::Connecting(mut link, server) => match link.opened() {
