@@ -264,9 +264,10 @@ impl Reply {
         left.map_or(room, |left| room.min(usize::try_from(left).unwrap_or(usize::MAX)))
     }
 
-    /// The same where the protocol of the other server knows where the body ends.
+    /// The same where the protocol of the other server knows where the body ends: behind the last byte of a body whose
+    /// length was said, what ends the response is still to be received, such as END_REQUEST of FastCGI.
     pub(crate) fn relayed_room(&self) -> usize {
-        if self.room() == 0 { 0 } else { OFFERED_BYTES_MAX - self.held.len() }
+        if self.is_full || !matches!(self.stage, Stage::Body { .. }) { 0 } else { OFFERED_BYTES_MAX - self.held.len() }
     }
 
     /// Whether the head was written, so that what follows the request belongs to a tunnel.

@@ -85,6 +85,24 @@ fn more_clients_than_workers_are_all_served_without_a_bound_in_the_configuration
 }
 
 #[test]
+fn a_page_whose_length_is_said_ends_with_its_last_byte_although_its_script_goes_on() {
+    if !has_php() {
+        return;
+    }
+    let fpm = PhpFpm::new().start().expect("php-fpm starts");
+    let site = site(&php(&fpm), |options| {
+        let page = "<?php $n = (int)$_GET['n']; header(\"Content-Length: $n\"); echo str_repeat('x', $n); flush(); usleep(20000);";
+        std::fs::write(options.root.join("index.php"), page).expect("writes");
+    });
+    // What ends the request at the gateway comes later; the next request of the connection must not wait in vain for it.
+    let mut client = Client::new(site.addr);
+    for bytes in [2, 27_895, 65_536, 108_896, 413_661, 5] {
+        let reply = client.get(&format!("/index.php?n={bytes}"));
+        assert_eq!((reply.status, reply.body.len()), (200, bytes));
+    }
+}
+
+#[test]
 fn a_body_whose_length_is_not_said_is_held_within_a_bound() {
     if !has_php() {
         return;
