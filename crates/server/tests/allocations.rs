@@ -75,7 +75,7 @@ fn requests_that_are_passed_on_take_few_allocations_and_cached_answers_fewer_tha
     let fastcgi = answering(b"\x01\x05\x00\x01\x00\x00\x00\x00", ended.leak());
     let text = format!(
         "[[host]]\nroot = \".\"\n[[host.path]]\nprefix = \"/passed\"\nproxy = \"http://{http}\"\n[[host.path]]\nprefix = \"/cached\"\n\
-         proxy = \"http://{http}\"\ncache = true\n[[host.path]]\nglob = \"**.php\"\nfastcgi = \"{fastcgi}\"\n"
+         proxy = \"http://{http}\"\ncache = true\n[[host.path]]\nglob = \"**.php\"\nfastcgi = {{ to = \"{fastcgi}\", connections = 4 }}\n"
     );
     let site = Site::start(&[("a.php", b"")], |options| {
         let (folder, listen, io) = (options.root.clone(), options.listen.clone(), options.io);

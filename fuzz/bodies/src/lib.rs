@@ -132,7 +132,7 @@ mod http {
     }
 }
 mod http2 {
-    pub(crate) use crate::server_http2::{encode, hpack};
+    pub(crate) use crate::server_http2::encode;
 }
 #[path = "."]
 mod exchange {

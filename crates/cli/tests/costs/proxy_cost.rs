@@ -40,8 +40,8 @@ const WAYS: [Way; 6] = [
     },
     // Once it sends the request and waits for the response, once it sends that and waits for the next request.
     Way { name: "proxied", path: "proxied/1k.txt", io: "auto", connections: 1, instructions: 99_999.0, calls: 2.0 },
-    Way { name: "FastCGI, by epoll", path: "a.php", io: "epoll", connections: 1, instructions: 99_999.0, calls: 6.0 },
-    Way { name: "FastCGI", path: "a.php", io: "auto", connections: 1, instructions: 99_999.0, calls: 2.0 },
+    Way { name: "FastCGI, by epoll", path: "a.php", io: "epoll", connections: 1, instructions: 99_999.0, calls: 8.0 },
+    Way { name: "FastCGI", path: "a.php", io: "auto", connections: 1, instructions: 99_999.0, calls: 4.0 },
     Way { name: "cached", path: "cached/1k.txt", io: "auto", connections: 1, instructions: 99_999.0, calls: 1.0 },
     Way { name: "a file", path: "1k.txt", io: "auto", connections: 1, instructions: 99_999.0, calls: 1.0 },
 ];
@@ -110,7 +110,7 @@ fn through(by: &[&str], way: &Way, requests: u64) -> String {
         "listen = [\"127.0.0.1:{port}\"]\nloops = 1\nio = \"{}\"\nsandbox = false\n[[host]]\nroot = \"site\"\n\
          [[host.path]]\nprefix = \"/proxied/\"\nproxy = \"http://127.0.0.1:{asked}\"\n\
          [[host.path]]\nprefix = \"/cached/\"\nproxy = \"http://127.0.0.1:{asked}\"\ncache = {{ default_ttl = \"1 h\" }}\n\
-         [[host.path]]\nglob = \"**.php\"\nfastcgi = \"127.0.0.1:{}\"\n",
+         [[host.path]]\nglob = \"**.php\"\nfastcgi = {{ to = \"127.0.0.1:{}\", connections = 4 }}\n",
         way.io,
         program()
     );

@@ -163,7 +163,7 @@ impl Client {
     }
 
     /// Whether output waits for room, or may come to: of what speaks HTTP/2 the ring takes none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_blocked(&self) -> bool {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_sending() && !connection.waits_for_application(),
@@ -213,7 +213,8 @@ impl Client {
         }
     }
 
-    #[inline]
+    // Each request by the ring asks it, and a call takes as long as the answer.
+    #[inline(always)]
     fn transport(&self) -> Option<&Transport> {
         match &self.protocol {
             Protocol::Http1(connection) => Some(connection.transport()),

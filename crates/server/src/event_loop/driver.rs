@@ -339,14 +339,14 @@ impl EventLoop {
         if is_idle && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
             return -1;
         }
-        let sweep_ms = self.next_sweep_ms.saturating_sub(self.state.clock.now_ms).clamp(1, SWEEP_MS);
+        let next_ms = self.next_sweep_ms.min(self.links.due_ms());
+        let sweep_ms = next_ms.saturating_sub(self.state.clock.now_ms).clamp(1, SWEEP_MS);
         let quic_ms = self.quic.iter().filter_map(quic::Endpoint::next_due).min().map_or(SWEEP_MS, |at| {
             // Rounded up, so that a timer is not looked at again and again before its time.
             let wait_ns = at.saturating_duration_since(Instant::now()).as_nanos();
             u64::try_from(wait_ns.div_ceil(1_000_000)).unwrap_or(SWEEP_MS)
         });
-        let links_ms = self.links.due_in_ms(self.state.clock.now_ms).unwrap_or(SWEEP_MS);
-        i32::try_from(sweep_ms.min(quic_ms).min(links_ms)).unwrap_or(1)
+        i32::try_from(sweep_ms.min(quic_ms)).unwrap_or(1)
     }
 
     /// Lets what a token of QUIC is of do what it can.

@@ -619,10 +619,11 @@ impl Connection {
         }
         self.drive_application(state)?;
         let staging = state.ring.as_mut().map(|ring| Staging { ring, is_wanted: self.may_wait_for_ring() });
+        let has_ring = staging.is_some();
         let (outcome, bytes) = self.transport.flush(&mut self.queue, &mut state.copied, staging);
         state.counts().bytes_sent.add(bytes);
         let finished = self.queue.iter().take_while(|exchange| exchange.is_finished()).count();
-        let owes = finished > 0 && state.arm.is_some() && self.transport.is_staged(&state.ring);
+        let owes = has_ring && finished > 0 && state.arm.is_some() && self.transport.is_staged(&state.ring);
         for place in 0..finished {
             self.end_application(place, state);
             if owes && self.queue[place].record.arm.is_told() {

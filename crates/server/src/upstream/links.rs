@@ -24,8 +24,9 @@ pub(crate) const PROBE_TOKEN: u64 = LINK_BIT | 1;
 /// What stands for a connection where one with an upstream waits that many requests share: the number that goes with it
 /// says which.
 pub(crate) const SHARED_TOKEN: u64 = LINK_BIT | 2;
-/// Deadlines of so many milliseconds are looked at together, so that many different ones do not cost a look each.
-const TOGETHER_MS: u64 = 4;
+/// Deadlines that differ in these bits alone are looked at together, at the last of them, so that many different ones
+/// do not cost a look each.
+const TOGETHER_MS: u64 = 3;
 /// Bytes that are received at once: as many as a response may be given before its client has taken them.
 pub(crate) const RECEIVED_BYTES_MAX: usize = crate::exchange::reply::OFFERED_BYTES_MAX;
 
@@ -266,13 +267,14 @@ impl Links {
                 None => {}
             }
         }
-        self.due_ms.set(due_ms);
+        self.due_ms.set(due_ms | TOGETHER_MS);
     }
 
     /// Has the loop look at deadlines at this time, or earlier.
     pub(crate) fn look_at(&self, deadline_ms: u64) {
-        if deadline_ms < self.due_ms.get() {
-            self.due_ms.set(deadline_ms);
+        let together_ms = deadline_ms | TOGETHER_MS;
+        if together_ms < self.due_ms.get() {
+            self.due_ms.set(together_ms);
         }
     }
 
@@ -281,11 +283,10 @@ impl Links {
         self.due_ms.get() <= now_ms
     }
 
-    /// Milliseconds until a deadline may be over, of which some that follow each other closely are looked at together;
-    /// none without any.
-    pub(crate) fn due_in_ms(&self, now_ms: u64) -> Option<u64> {
-        let due_ms = self.due_ms.get();
-        (due_ms < u64::MAX).then(|| due_ms.saturating_sub(now_ms).max(TOGETHER_MS))
+    /// When a deadline may be over; the type's most without any.
+    #[inline]
+    pub(crate) fn due_ms(&self) -> u64 {
+        self.due_ms.get()
     }
 
     /// Tells the time.

@@ -570,6 +570,11 @@ const KEYS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "fastcgi",
+        "[[host]]\n[host.fastcgi]\nto = \"127.0.0.1:9\"\nroot = \"site\"\naccel = true\n{}\n",
+        &["send_from = [\"other\"]"],
+    ),
+    (
+        "fastcgi",
         "[[host]]\n[[host.path]]\nprefix = \"/a\"\n[host.path.fastcgi]\nto = \"127.0.0.1:9\"\nendings = []\n{}\n",
         &["root = \"site\"", "script_name = \"\"", "accel = true"],
     ),
