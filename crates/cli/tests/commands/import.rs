@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -44,12 +45,19 @@ const SITE: &[(&str, &str)] = &[
 const USERS: &str = "bob:$2y$05$c4WoMPo3SXsafkva.HHa6uXQZWr7oboPiC2bT/r7q1BB8I2s0BRqC\n";
 const FIELDS: [&str; 4] = ["location", "cache-control", "x-frame-options", "x-static"];
 
-/// It ends with the test.
+/// A server with its workers: all end with the test.
 struct Ended(Child);
+
+impl Ended {
+    fn start(command: &mut Command) -> Self {
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn().expect("it starts"))
+    }
+}
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // SAFETY: only a signal is sent, to the group that the server began.
+        unsafe { libc::kill(-(self.0.id() as i32), libc::SIGKILL) };
         let _ = self.0.wait();
     }
 }
@@ -180,7 +188,7 @@ fn a_site_of_nginx_answers_alike() {
     fs::write(&file, text).expect("a file");
     let mut command = Command::new("nginx");
     command.arg("-e").arg(around.path("errors")).arg("-c").arg(&file).args(["-g", "daemon off;"]);
-    let _nginx = Ended(command.stderr(Stdio::null()).spawn().expect("nginx starts"));
+    let _nginx = Ended::start(&mut command);
     // Bodies of requests have no bound of weir's.
     around.compare("nginx.conf", &file, &[], 1);
 }
@@ -195,7 +203,7 @@ fn a_site_of_caddy_answers_alike() {
     fs::write(&file, around.filled("Caddyfile")).expect("a file");
     let mut command = Command::new("caddy");
     command.args(["run", "--adapter", "caddyfile", "--config"]).arg(&file).env("HOME", around.folder.path());
-    let _caddy = Ended(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("caddy starts"));
+    let _caddy = Ended::start(&mut command);
     around.compare("Caddyfile", &file, &[], 1);
 }
 
