@@ -278,7 +278,9 @@ impl EventLoop {
             self.resume_applications();
         }
         self.work_quic();
-        self.resume_upstreams();
+        if self.links.is_used() {
+            self.resume_upstreams();
+        }
     }
 
     /// Lets requests go on for which another one has made place, or whose time is over.
@@ -330,7 +332,8 @@ impl EventLoop {
 
     /// Sleeps without end only where nothing has a deadline.
     fn timeout_ms(&self) -> i32 {
-        if !self.again.is_empty() || !self.closing.is_empty() || self.links.has_ready() || self.links.has_closing() {
+        let links_wait = self.links.is_used() && (self.links.has_ready() || self.links.has_closing());
+        if !self.again.is_empty() || !self.closing.is_empty() || links_wait {
             return 0;
         }
         let log_is_empty = self.state.log.as_ref().is_none_or(crate::telemetry::access_log::LogBuffer::is_empty);

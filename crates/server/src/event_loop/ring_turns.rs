@@ -20,11 +20,12 @@ impl EventLoop {
         let Some(ring) = self.state.ring.as_mut() else { return self.epoll.wait(events, timeout_ms) };
         // What the last call brought was dealt with.
         ring.receptions.clear();
-        if self.links.has_submissions() {
+        let has_links = self.links.is_used();
+        if has_links && self.links.has_submissions() {
             self.links.hand_over(ring);
         }
         // Connections that the last completion closed are still to be removed, without a wait before that.
-        if !ring.is_in_use() && self.closing.is_empty() && !self.links.has_closing() {
+        if !ring.is_in_use() && self.closing.is_empty() && !(has_links && self.links.has_closing()) {
             return self.epoll.wait(events, timeout_ms);
         }
         if self.state.owed.is_empty() {
@@ -39,7 +40,7 @@ impl EventLoop {
         }
         // What was staged for them has gone, and their receptions have ended.
         self.closing.clear();
-        if self.links.has_closing() {
+        if has_links && self.links.has_closing() {
             self.links.close_left();
         }
         let is_told = self.state.ring.as_mut().is_some_and(Ring::take_told);

@@ -120,6 +120,12 @@ impl<'f> Pseudo<'f> {
 
 /// Whether it can be a scheme (RFC 3986 section 3.1).
 fn is_scheme(text: &[u8]) -> bool {
+    // Nearly all are one of these.
+    matches!(text, b"https" | b"http") || is_other_scheme(text)
+}
+
+#[cold]
+fn is_other_scheme(text: &[u8]) -> bool {
     text.first().is_some_and(u8::is_ascii_alphabetic)
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
 }

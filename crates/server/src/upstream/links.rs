@@ -73,6 +73,8 @@ pub(crate) struct Links {
     pub(super) has_stale: Cell<bool>,
     /// Connections that many requests share, by their numbers.
     shared: RefCell<HashMap<u64, Weak<dyn Turns>>>,
+    /// Whether anything was ever waited for, so that a server of files asks nothing else in each round.
+    is_used: Cell<bool>,
     next_shared: Cell<u64>,
     now_ms: Cell<u64>,
     /// No deadline is before this time. It may be earlier than all of them: a deadline that is put off leaves it as it
@@ -133,6 +135,7 @@ impl Links {
             ready: RefCell::default(),
             has_stale: Cell::new(false),
             shared: RefCell::default(),
+            is_used: Cell::new(false),
             next_shared: Cell::new(0),
             now_ms: Cell::new(crate::io::clock::now_ms()),
             due_ms: Cell::new(u64::MAX),
@@ -168,6 +171,7 @@ impl Links {
             ring: OnRing::new(),
         });
         let token = self.slots.borrow_mut().insert(Rc::clone(&shared));
+        self.is_used.set(true);
         self.look_at(deadline_ms);
         Waiting { token, shared, links: Rc::clone(self) }
     }
@@ -201,6 +205,7 @@ impl Links {
 
     /// Has a request go on in this round, or the next one.
     pub(crate) fn wake(&self, address: Address) {
+        self.is_used.set(true);
         self.ready.borrow_mut().push(address);
     }
 
@@ -231,6 +236,12 @@ impl Links {
     /// Takes the requests that are to go on.
     pub(crate) fn take_ready(&self) -> Vec<Address> {
         if self.ready.borrow().is_empty() { Vec::new() } else { std::mem::take(&mut self.ready.borrow_mut()) }
+    }
+
+    /// Whether the loop has to ask for what there is to do.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used.get()
     }
 
     pub(crate) fn has_ready(&self) -> bool {

@@ -4,54 +4,41 @@ use io_uring::{IoUring, types};
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// A group of buffers.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Group {
-    pub(super) number: u16,
-    /// How many there are, a power of two.
-    pub(super) count: u16,
-    /// Bytes of one.
-    pub(super) bytes: usize,
+/// Buffers of one group, each either ours or the kernel's. `COUNT` is a power of two; `BYTES` are those of one. They are
+/// constants, as each reception calculates with them.
+#[derive(Debug)]
+pub(super) struct Buffers<const GROUP: u16, const COUNT: u16, const BYTES: usize> {
+    memory: *mut u8,
+    tail: u16,
 }
 
 /// For clients: most heads of requests fit, and a longer one takes several.
-pub(super) const CLIENTS: Group = Group { number: 0, count: 512, bytes: 2048 };
+pub(super) type ClientBuffers = Buffers<0, 512, 2048>;
 /// For upstreams: most responses of applications fit.
-pub(super) const UPSTREAMS: Group = Group { number: 1, count: 128, bytes: 16 << 10 };
-
-/// Buffers, each either ours or the kernel's.
-#[derive(Debug)]
-pub(super) struct Buffers {
-    memory: *mut u8,
-    tail: u16,
-    group: Group,
-}
+pub(super) type UpstreamBuffers = Buffers<1, 128, { 16 << 10 }>;
 
 // SAFETY: the memory is this value's alone, and is reached by it only.
-unsafe impl Send for Buffers {}
+unsafe impl<const GROUP: u16, const COUNT: u16, const BYTES: usize> Send for Buffers<GROUP, COUNT, BYTES> {}
 
-impl Buffers {
-    /// Bytes of all of them, behind those of their ring.
-    fn ring_bytes(group: Group) -> usize {
-        usize::from(group.count) * size_of::<types::BufRingEntry>()
-    }
-
-    fn all_bytes(group: Group) -> usize {
-        Self::ring_bytes(group) + usize::from(group.count) * group.bytes
-    }
+impl<const GROUP: u16, const COUNT: u16, const BYTES: usize> Buffers<GROUP, COUNT, BYTES> {
+    pub(super) const GROUP: u16 = GROUP;
+    pub(super) const BYTES: usize = BYTES;
+    /// Bytes of the ring of their descriptions.
+    const RING_BYTES: usize = COUNT as usize * size_of::<types::BufRingEntry>();
+    const ALL_BYTES: usize = Self::RING_BYTES + COUNT as usize * BYTES;
 
     /// Makes them, all the kernel's; they must live as long as the ring. What is never filled takes no memory.
-    pub(super) fn new(ring: &IoUring, group: Group) -> io::Result<Self> {
+    pub(super) fn new(ring: &IoUring) -> io::Result<Self> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh private mapping touches nothing that exists.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), Self::all_bytes(group), access, kind, -1, 0) };
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), Self::ALL_BYTES, access, kind, -1, 0) };
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let mut buffers = Self { memory: memory.cast(), tail: 0, group };
+        let mut buffers = Self { memory: memory.cast(), tail: 0 };
         // SAFETY: the memory is page-aligned and large enough; the ring's owner unmaps it after the ring is closed.
-        unsafe { ring.submitter().register_buf_ring_with_flags(memory as u64, group.count, group.number, 0) }?;
-        (0..group.count).for_each(|buffer| buffers.give_back(buffer));
+        unsafe { ring.submitter().register_buf_ring_with_flags(memory as u64, COUNT, GROUP, 0) }?;
+        (0..COUNT).for_each(|buffer| buffers.give_back(buffer));
         buffers.publish();
         Ok(buffers)
     }
@@ -60,18 +47,18 @@ impl Buffers {
     #[inline]
     pub(super) fn bytes(&self, buffer: u16) -> &[u8] {
         // SAFETY: the place lies within the memory, and the kernel writes nothing to what it has not been given back.
-        unsafe { std::slice::from_raw_parts(self.place(buffer), self.group.bytes) }
+        unsafe { std::slice::from_raw_parts(self.place(buffer), BYTES) }
     }
 
     /// Lets the kernel have a buffer, once it is shown the tail.
     #[inline]
     pub(super) fn give_back(&mut self, buffer: u16) {
         let place = self.place(buffer) as u64;
-        let index = usize::from(self.tail % self.group.count);
+        let index = usize::from(self.tail % COUNT);
         // SAFETY: the entry lies within the ring, and the kernel reads it only below the published tail.
         let entry = unsafe { &mut *self.memory.cast::<types::BufRingEntry>().add(index) };
         entry.set_addr(place);
-        entry.set_len(self.group.bytes as u32);
+        entry.set_len(BYTES as u32);
         entry.set_bid(buffer);
         self.tail = self.tail.wrapping_add(1);
     }
@@ -88,14 +75,14 @@ impl Buffers {
 
     #[inline]
     fn place(&self, buffer: u16) -> *mut u8 {
-        let index = usize::from(buffer % self.group.count);
-        self.memory.wrapping_add(Self::ring_bytes(self.group) + index * self.group.bytes)
+        let index = usize::from(buffer % COUNT);
+        self.memory.wrapping_add(Self::RING_BYTES + index * BYTES)
     }
 }
 
-impl Drop for Buffers {
+impl<const GROUP: u16, const COUNT: u16, const BYTES: usize> Drop for Buffers<GROUP, COUNT, BYTES> {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and its ring is closed. It can only fail for a wrong address.
-        unsafe { libc::munmap(self.memory.cast(), Self::all_bytes(self.group)) };
+        unsafe { libc::munmap(self.memory.cast(), Self::ALL_BYTES) };
     }
 }

@@ -10,7 +10,7 @@ pub(crate) mod upstreams;
 
 use crate::io::epoll::Epoll;
 use crate::transport::lane::Lane;
-use buffers::{Buffers, CLIENTS, UPSTREAMS};
+use buffers::{ClientBuffers, UpstreamBuffers};
 use io_uring::register::Restriction;
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue, types};
 use std::io::{self, IoSlice};
@@ -36,8 +36,10 @@ const EPOLL: u64 = u64::MAX;
 /// A ring of one loop.
 pub(crate) struct Ring {
     ring: IoUring,
-    buffers: Buffers,
-    upstream_buffers: Buffers,
+    buffers: ClientBuffers,
+    upstream_buffers: UpstreamBuffers,
+    /// Whether a connection with an upstream was ever here.
+    has_upstreams: bool,
     epoll: RawFd,
     /// Whether the epoll instance is watched, and whether it has events.
     is_watching: bool,
@@ -116,7 +118,7 @@ impl Ring {
             .setup_cqsize(COMPLETIONS)
             .dontfork()
             .build(SUBMISSIONS)?;
-        let (buffers, upstream_buffers) = (Buffers::new(&ring, CLIENTS)?, Buffers::new(&ring, UPSTREAMS)?);
+        let (buffers, upstream_buffers) = (ClientBuffers::new(&ring)?, UpstreamBuffers::new(&ring)?);
         let operations = [opcode::Recv::CODE, opcode::Send::CODE, opcode::PollAdd::CODE, opcode::AsyncCancel::CODE];
         let flags = squeue::Flags::BUFFER_SELECT | squeue::Flags::SKIP_SUCCESS;
         let mut only: Vec<Restriction> = operations.into_iter().map(Restriction::sqe_op).collect();
@@ -126,6 +128,7 @@ impl Ring {
             ring,
             buffers,
             upstream_buffers,
+            has_upstreams: false,
             epoll,
             is_watching: false,
             is_told: false,
@@ -164,7 +167,7 @@ impl Ring {
 
     /// Arms the reception of a connection.
     pub(crate) fn arm(&mut self, fd: RawFd, token: u64) -> io::Result<()> {
-        self.push(&opcode::RecvMulti::new(types::Fd(fd), CLIENTS.number).build().user_data(token))?;
+        self.push(&opcode::RecvMulti::new(types::Fd(fd), ClientBuffers::GROUP).build().user_data(token))?;
         self.armed += 1;
         Ok(())
     }
@@ -206,7 +209,10 @@ impl Ring {
     /// everything that was staged has gone, or is to be had from [`take_unsent`](Self::take_unsent).
     pub(crate) fn enter(&mut self, timeout_ms: i32) -> io::Result<()> {
         self.buffers.publish();
-        self.upstream_buffers.publish();
+        // Only upstreams' receptions give some back.
+        if self.has_upstreams {
+            self.upstream_buffers.publish();
+        }
         if !self.is_watching {
             let poll = opcode::PollAdd::new(types::Fd(self.epoll), libc::POLLIN as u32).build().user_data(EPOLL);
             self.push_at_length(&poll)?;

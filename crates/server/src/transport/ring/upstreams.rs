@@ -1,7 +1,7 @@
 //! Receptions of connections with upstreams, which have buffers of their own.
 
 use super::Ring;
-use super::buffers::UPSTREAMS;
+use super::buffers::UpstreamBuffers;
 use io_uring::{cqueue, opcode, types};
 use std::io;
 use std::os::fd::RawFd;
@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 /// Marks the tokens of connections with upstreams: a bit that no index of a connection has.
 pub(crate) const UPSTREAM: u64 = 1 << 29;
 /// Bytes that a reception brings at most.
-pub(crate) const UPSTREAM_BUFFER_BYTES: usize = UPSTREAMS.bytes;
+pub(crate) const UPSTREAM_BUFFER_BYTES: usize = UpstreamBuffers::BYTES;
 
 /// What a reception has brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,9 @@ pub(crate) struct UpstreamReception {
 impl Ring {
     /// Arms the reception of a connection with an upstream.
     pub(crate) fn arm_upstream(&mut self, fd: RawFd, token: u64) -> io::Result<()> {
-        self.push(&opcode::RecvMulti::new(types::Fd(fd), UPSTREAMS.number).build().user_data(token))?;
+        self.push(&opcode::RecvMulti::new(types::Fd(fd), UpstreamBuffers::GROUP).build().user_data(token))?;
         self.armed += 1;
+        self.has_upstreams = true;
         Ok(())
     }
 
