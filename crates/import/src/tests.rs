@@ -190,6 +190,67 @@ fn a_proxy_and_its_redirect_to_tls_are_one_host() {
 }
 
 #[test]
+fn servers_behind_tls_and_http2_are_asked_so() {
+    let text = "
+        upstream app { server 127.0.0.1:3000; }
+        server {
+            listen 80;
+            location /a/ {
+                proxy_pass https://own.example.org; proxy_set_header Host $host; proxy_ssl_server_name on;
+            }
+            location /b/ {
+                proxy_pass https://app; proxy_set_header Host $host; proxy_ssl_verify on;
+                proxy_ssl_trusted_certificate /etc/ca.pem;
+                proxy_ssl_certificate /etc/own.pem; proxy_ssl_certificate_key /etc/own.key;
+            }
+        }";
+    let nginx = imported(Kind::Nginx, text);
+    let own = "proxy = { to = \"https://own.example.org:443\", forwarded = \"none\" }";
+    let app = "proxy = { to = \"https://127.0.0.1:3000\", server_name = \"app\", ca = \"/etc/ca.pem\", \
+               client_certificate = \"/etc/own.pem\", client_key = \"/etc/own.key\", forwarded = \"none\" }";
+    has(&nginx, &[own, app]);
+    let told: Vec<_> = nginx.losses.iter().map(|loss| loss.what.clone()).collect();
+    assert!(told.len() == 1 && told[0].contains("takes any certificate here"), "{told:?}");
+    let text = "http://a.org {
+        handle /x/* {
+            reverse_proxy https://b.example.org
+        }
+        handle /y/* {
+            reverse_proxy h2c://127.0.0.1:50051
+        }
+        handle /z/* {
+            reverse_proxy 127.0.0.1:8443 {
+                transport http {
+                    tls_server_name c.example.org
+                }
+            }
+        }
+        handle /v/* {
+            reverse_proxy https://b.example.org http://c.example.org
+        }
+        handle /w/* {
+            reverse_proxy 127.0.0.1:8443 {
+                transport http {
+                    tls_insecure_skip_verify
+                }
+            }
+        }
+    }";
+    let caddy = imported(Kind::Caddy, text);
+    has(
+        &caddy,
+        &[
+            "proxy = \"https://b.example.org:443\"",
+            "proxy = \"h2c://127.0.0.1:50051\"",
+            "proxy = { to = \"https://127.0.0.1:8443\", server_name = \"c.example.org\" }",
+        ],
+    );
+    let told: Vec<_> = caddy.losses.iter().map(|loss| loss.what.clone()).collect();
+    assert!(told.iter().any(|what| what.contains("one scheme")), "{told:?}");
+    assert!(told.iter().any(|what| what.contains("tls_insecure_skip_verify")), "{told:?}");
+}
+
+#[test]
 fn what_keeps_clients_away_is_refused_if_it_cannot_be_said() {
     for (kind, text, expected) in [
         (Kind::Nginx, "server { root /srv; location /a/ { auth_request /check; } }", "prefix = \"/a/\""),

@@ -27,10 +27,8 @@ impl Speaks {
 /// Why an address cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    /// weir speaks no TLS with upstreams.
-    Tls,
-    /// Or no HTTP/2.
-    Http2,
+    /// Servers of one upstream have several schemes.
+    Mixed,
     /// It is known only when a request comes.
     Variable,
     /// It is no address.
@@ -40,15 +38,44 @@ pub(crate) enum Unusable {
 impl Unusable {
     pub(crate) fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Tls => (
-                "TLS is not spoken with upstreams",
-                "reach the server in the clear through a private network, then replace status = 503 by proxy",
-            ),
-            Self::Http2 => ("HTTP/2 is not spoken with upstreams", "write http://, if the server speaks HTTP/1.1"),
+            Self::Mixed => {
+                ("all servers of an upstream have one scheme", "write an upstream for each, in tables of their own")
+            }
             Self::Variable => {
                 ("the address is made of variables", "write the addresses, in tables or hosts of their own")
             }
             Self::Malformed => ("it is no address of a server", "write it as http://HOST:PORT or unix:PATH"),
+        }
+    }
+}
+
+/// How a server that speaks HTTP is reached.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    #[default]
+    Http,
+    /// Over TLS.
+    Https,
+    /// HTTP/2 in the clear.
+    H2c,
+}
+
+impl Scheme {
+    /// The scheme of an address, and the rest of it; none if it has another one, or none.
+    pub(crate) fn split(text: &str) -> Option<(Self, &str)> {
+        let of = |begin, scheme| text.strip_prefix(begin).map(|rest| (scheme, rest));
+        of("http://", Self::Http).or_else(|| of("https://", Self::Https)).or_else(|| of("h2c://", Self::H2c))
+    }
+
+    pub(crate) fn port(self) -> u16 {
+        if self == Self::Https { 443 } else { 80 }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::H2c => "h2c",
         }
     }
 }
@@ -58,6 +85,8 @@ impl Unusable {
 pub(crate) struct Upstream {
     /// Addresses as weir writes them, and weights.
     pub(crate) servers: Vec<(String, u32)>,
+    /// The scheme of those that speak HTTP.
+    pub(crate) scheme: Scheme,
     /// Further keys, as TOML.
     pub(crate) keys: Vec<(String, String)>,
     pub(crate) timeouts: Vec<(&'static str, u64)>,
@@ -78,6 +107,8 @@ impl Upstream {
     /// The value of the key.
     pub(crate) fn toml(&self) -> String {
         let server = |(to, weight): &(String, u32)| {
+            let of_scheme = to.strip_prefix("http://").map(|place| format!("{}://{place}", self.scheme.text()));
+            let to = of_scheme.as_ref().unwrap_or(to);
             if *weight == 1 { quoted(to) } else { format!("{{ to = {}, weight = {} }}", quoted(to), weight) }
         };
         let servers: Vec<String> = self.servers.iter().map(server).collect();

@@ -5,7 +5,7 @@ use crate::document::quoted;
 use crate::headers::Fields;
 use crate::report::Report;
 use crate::units;
-use crate::upstreams::{self, Speaks, Unusable, Upstream};
+use crate::upstreams::{self, Scheme, Speaks, Unusable, Upstream};
 
 /// An upstream with what it changes in responses; whether its paths are refused, as it believes a field that cannot be
 /// set.
@@ -36,7 +36,11 @@ pub(crate) fn read(
         }
     }
     let result = all.iter().try_for_each(|address| {
-        let address = server(address, speaks)?;
+        let (scheme, address) = server(address, speaks, proxied.upstream.scheme)?;
+        if !proxied.upstream.servers.is_empty() && scheme != proxied.upstream.scheme {
+            return Err(Unusable::Mixed);
+        }
+        proxied.upstream.scheme = scheme;
         if !proxied.upstream.servers.iter().any(|(own, _)| *own == address) {
             proxied.upstream.servers.push((address, 1));
         }
@@ -52,18 +56,17 @@ pub(crate) fn read(
     None
 }
 
-fn server(text: &str, speaks: Speaks) -> Result<String, Unusable> {
-    if text.starts_with("https://") {
-        return Err(Unusable::Tls);
-    }
-    if text.starts_with("h2c://") {
-        return Err(Unusable::Http2);
-    }
-    let text = text.strip_prefix("http://").unwrap_or(text);
+/// How a server is reached, where its address does not say that as the block does, and its address.
+fn server(text: &str, speaks: Speaks, otherwise: Scheme) -> Result<(Scheme, String), Unusable> {
+    let (scheme, text) = Scheme::split(text).unwrap_or((otherwise, text));
     if let Some(socket) = text.strip_prefix("unix/") {
-        return upstreams::server(&format!("unix:{socket}"), speaks, None);
+        if scheme != Scheme::Http {
+            return Err(Unusable::Malformed);
+        }
+        return Ok((scheme, upstreams::server(&format!("unix:{socket}"), speaks, None)?));
     }
-    upstreams::server(text.trim_end_matches('/'), speaks, (speaks == Speaks::Http).then_some(80))
+    let port = (speaks == Speaks::Http).then(|| scheme.port());
+    Ok((scheme, upstreams::server(text.trim_end_matches('/'), speaks, port)?))
 }
 
 fn option(child: &Directive, proxied: &mut Proxied, report: &mut Report) {
@@ -106,8 +109,23 @@ fn option(child: &Directive, proxied: &mut Proxied, report: &mut Report) {
         "dial_timeout" => time(upstream, "connect", argument),
         "read_timeout" | "response_header_timeout" => time(upstream, "head", argument),
         "index" if argument.ends_with(".php") && !argument.contains('/') => upstream.key("index", quoted(argument)),
-        "transport" if argument == "http" && child.children().iter().all(|one| !one.name.starts_with("tls")) => {
+        "tls" if child.arguments.is_empty() => upstream.scheme = Scheme::Https,
+        "tls_server_name" if !argument.contains('{') => {
+            upstream.scheme = Scheme::Https;
+            upstream.key("server_name", quoted(argument));
+        }
+        "tls_trusted_ca_certs" if child.arguments.len() == 1 => {
+            upstream.scheme = Scheme::Https;
+            upstream.key("ca", quoted(argument));
+        }
+        "tls_insecure_skip_verify" => {
+            upstream.scheme = Scheme::Https;
+            let what = format!("`{}`: weir checks the certificate", child.line());
+            report.lost(child, what, "name the file of its authority by `ca`");
+        }
+        "transport" if argument == "http" => {
             for one in child.children() {
+                one.told();
                 option(one, proxied, report);
             }
         }

@@ -6,7 +6,7 @@ use super::variables::Variables;
 use crate::directive::Directive;
 use crate::document::{inline, quoted};
 use crate::units;
-use crate::upstreams::{self, Speaks, Unusable, Upstream};
+use crate::upstreams::{self, Scheme, Speaks, Unusable, Upstream};
 
 /// The directives that hand requests on.
 pub(crate) const PASSES: [(&str, Speaks); 4] = [
@@ -38,7 +38,10 @@ pub(crate) fn passed(context: &mut Context<'_>, scope: &Scope<'_>, variables: &V
     let (directive, speaks) = found?;
     let mut upstream = Upstream::default();
     let (name, path) = match target(directive.argument(0), speaks) {
-        Ok(target) => target,
+        Ok((scheme, name, path)) => {
+            upstream.scheme = scheme;
+            (name, path)
+        }
         Err(why) => {
             lost(context, directive, why);
             return Some(None);
@@ -50,6 +53,9 @@ pub(crate) fn passed(context: &mut Context<'_>, scope: &Scope<'_>, variables: &V
     }
     directive.told();
     timeouts(scope, speaks, &mut upstream);
+    if upstream.scheme == Scheme::Https {
+        tls(context, scope, (directive, &name), &mut upstream);
+    }
     let (mut script, mut is_refused) = (None, false);
     if speaks == Speaks::Http {
         is_refused = fields(context, scope, &name, &mut upstream);
@@ -65,32 +71,32 @@ fn lost(context: &mut Context<'_>, directive: &Directive, why: Unusable) {
     context.report.lost(directive, format!("`{}`: {what}; its paths answer 503", directive.line()), remedy);
 }
 
-/// The name of the servers, and the path behind it.
-fn target(text: &str, speaks: Speaks) -> Result<(String, Option<String>), Unusable> {
+/// How the servers are reached, their name, and the path behind it.
+fn target(text: &str, speaks: Speaks) -> Result<(Scheme, String, Option<String>), Unusable> {
     if text.contains('$') {
         return Err(Unusable::Variable);
     }
     if speaks != Speaks::Http {
-        return Ok((text.to_owned(), None));
+        return Ok((Scheme::Http, text.to_owned(), None));
     }
-    if text.starts_with("https://") {
-        return Err(Unusable::Tls);
-    }
-    let rest = text.strip_prefix("http://").ok_or(Unusable::Malformed)?;
+    let (scheme, rest) = Scheme::split(text).filter(|(scheme, _)| *scheme != Scheme::H2c).ok_or(Unusable::Malformed)?;
     if let Some(socket) = rest.strip_prefix("unix:") {
+        if scheme == Scheme::Https {
+            return Err(Unusable::Malformed);
+        }
         // The path of the socket ends with a colon if another follows.
         let (socket, path) = socket.split_once(':').map_or((socket, ""), |(socket, path)| (socket, path));
-        return Ok((format!("unix:{socket}"), Some(path.to_owned()).filter(|path| !path.is_empty())));
+        return Ok((scheme, format!("unix:{socket}"), Some(path.to_owned()).filter(|path| !path.is_empty())));
     }
     match rest.find('/') {
-        Some(at) => Ok((rest[..at].to_owned(), Some(rest[at..].to_owned()))),
-        None => Ok((rest.to_owned(), None)),
+        Some(at) => Ok((scheme, rest[..at].to_owned(), Some(rest[at..].to_owned()))),
+        None => Ok((scheme, rest.to_owned(), None)),
     }
 }
 
 /// The servers of a block `upstream` of this name, or the one that is named so.
 fn servers(context: &mut Context<'_>, name: &str, speaks: Speaks, upstream: &mut Upstream) -> Result<(), Unusable> {
-    let port = (speaks == Speaks::Http).then_some(80);
+    let port = (speaks == Speaks::Http).then(|| upstream.scheme.port());
     let Some(block) = context.upstreams.get(name).copied() else {
         upstream.servers.push((upstreams::server(name, speaks, port)?, 1));
         return Ok(());
@@ -137,6 +143,7 @@ fn server(
     speaks: Speaks,
     upstream: &mut Upstream,
 ) -> Result<(), Unusable> {
+    // Also where TLS is spoken with it.
     let port = (speaks == Speaks::Http).then_some(80);
     let options = directive.arguments.get(1..).unwrap_or_default();
     if options.iter().any(|option| option == "down") {
@@ -219,6 +226,35 @@ fn timeouts(scope: &Scope<'_>, speaks: Speaks, upstream: &mut Upstream) {
                 upstream.timeout("tunnel", time);
             }
         }
+    }
+}
+
+/// What TLS with the servers needs. weir always checks their certificates, which nginx does only where it is told so.
+fn tls(context: &mut Context<'_>, scope: &Scope<'_>, (directive, name): (&Directive, &str), upstream: &mut Upstream) {
+    let mut verifies = false;
+    let keys = [
+        ("proxy_ssl_trusted_certificate", "ca"),
+        ("proxy_ssl_certificate", "client_certificate"),
+        ("proxy_ssl_certificate_key", "client_key"),
+        ("proxy_ssl_name", "server_name"),
+    ];
+    // nginx checks for the name in proxy_pass, also where that is one of an upstream.
+    if context.upstreams.contains_key(name) {
+        upstream.key("server_name", quoted(name));
+    }
+    for (own, key) in keys {
+        let Some(found) = scope.one(own).filter(|found| !found.argument(0).contains('$')) else { continue };
+        found.told();
+        upstream.key(key, quoted(found.argument(0)));
+    }
+    for own in ["proxy_ssl_verify", "proxy_ssl_server_name", "proxy_ssl_session_reuse", "proxy_ssl_verify_depth"] {
+        let Some(found) = scope.one(own) else { continue };
+        found.told();
+        verifies |= own == "proxy_ssl_verify" && found.argument(0) == "on";
+    }
+    if !verifies {
+        let what = format!("`{}`: nginx takes any certificate here, and weir checks it", directive.line());
+        context.report.lost(directive, what, "name the file of its authority by `ca`, if that is none of the system's");
     }
 }
 
