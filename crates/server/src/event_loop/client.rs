@@ -29,6 +29,7 @@ pub(crate) struct Client {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are of HTTP/1, for which a box would be an allocation")]
 enum Protocol {
     Http1(Connection),
     Http2(Box<http2::Connection>),

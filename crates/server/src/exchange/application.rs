@@ -5,6 +5,8 @@ use super::request_body::RequestBody;
 use crate::exchange::wakes::{Address, Waked, Wakes};
 use crate::http::framing::Framing;
 use crate::http::request::Request;
+use crate::io::ends::Ends;
+use std::cell::OnceCell;
 use std::fmt;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
@@ -135,6 +137,9 @@ pub struct RequestHead<'r> {
     pub(crate) is_secure: bool,
     /// The socket of the connection, if it is of TCP or of the Unix domain.
     pub(crate) socket: Option<RawFd>,
+    /// Both addresses of that connection, once they were asked for; none where nothing keeps them from one request to the
+    /// next.
+    pub(crate) ends: Option<&'r OnceCell<Box<Ends>>>,
     /// The user whose password was checked, if one was.
     pub(crate) user: Option<&'r str>,
 }

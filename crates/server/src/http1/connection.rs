@@ -19,12 +19,14 @@ use crate::http::framing::Framing;
 use crate::http::limits::Limits;
 use crate::http::request::{self, Parsed, Request};
 use crate::http::{parse, preface};
+use crate::io::ends::Ends;
 use crate::io::epoll::Readiness;
 use crate::loop_state::{BATCH_MAX, LoopState, refuse_full};
 use crate::policy::client_peer::{ClientPeer, Leased};
 use crate::policy::throttle::{Asker, Gate, Throttles};
 use crate::telemetry::arm_requests::Received;
 use crate::transport::{Lane, Staging, Transport};
+use std::cell::OnceCell;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -118,6 +120,8 @@ pub(crate) struct Connection {
     leased: Leased,
     /// Bytes of a body for an application since its time began anew.
     body_bytes: usize,
+    /// Both addresses of the socket, once an application was told them.
+    ends: OnceCell<Box<Ends>>,
 }
 
 impl Connection {
@@ -140,6 +144,7 @@ impl Connection {
             lingered_bytes: None,
             leased: Leased::default(),
             body_bytes: 0,
+            ends: OnceCell::new(),
         };
         connection.enter(Phase::Head, state);
         connection

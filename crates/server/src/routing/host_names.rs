@@ -2,12 +2,14 @@
 
 use crate::http::request::Request;
 use crate::http::target;
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// Names of hosts, each with the host's number.
 #[derive(Debug, Default)]
 pub(crate) struct HostNames {
-    exact: HashMap<Box<[u8]>, u16>,
+    /// Clients choose no keys of it, so that they cannot make it slow.
+    exact: HashMap<Box<[u8]>, u16, RandomState>,
     /// What the name ends with, the dot included; the longest come first.
     endings: Vec<(Box<[u8]>, u16)>,
     /// The host for all others.
@@ -54,7 +56,9 @@ impl HostNames {
 
     /// The host of a name in lower case.
     pub(crate) fn find(&self, name: &[u8]) -> Option<u16> {
-        if let Some(host) = self.exact.get(name) {
+        if !self.exact.is_empty()
+            && let Some(host) = self.exact.get(name)
+        {
             return Some(*host);
         }
         let ending = self.endings.iter().find(|(ending, _)| name.len() > ending.len() && name.ends_with(ending));
@@ -68,7 +72,7 @@ pub(crate) fn name_of<'r>(request: &Request<'r>) -> &'r [u8] {
     let target = request.target.as_bytes();
     let authority = if target.first() == Some(&b'/') { None } else { target::authority_of(target) };
     let authority = authority.or(request.host).unwrap_or_default();
-    let end = match authority.iter().rposition(|&byte| byte == b':') {
+    let end = match memchr::memrchr(b':', authority) {
         // The colons of an address of IPv6 stand within its brackets.
         Some(at) if !authority[at..].contains(&b']') => at,
         _ => authority.len(),

@@ -1,9 +1,8 @@
 //! The addresses of a client's connection, as programs behind the server are told them.
 
 use crate::exchange::application::RequestHead;
-use socket2::SockRef;
+use crate::io::ends::Ends;
 use std::net::SocketAddr;
-use std::os::fd::BorrowedFd;
 
 /// Both ends of a connection, as far as they are known.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,15 +13,14 @@ pub(crate) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Those of a request that has just come: the kernel is asked.
+    /// Those of a request that has just come: the kernel is asked, once for a connection that keeps them.
     pub(crate) fn of(head: &RequestHead<'_>) -> Self {
         let Some(fd) = head.socket else { return Self::default() };
-        // SAFETY: a request begins while its connection is open, and the handle is gone before that closes.
-        let socket = unsafe { BorrowedFd::borrow_raw(fd) };
-        let socket = SockRef::from(&socket);
-        let local = socket.local_addr().ok().and_then(|address| address.as_socket());
-        let peer = socket.peer_addr().ok().and_then(|address| address.as_socket());
+        let ends = match head.ends {
+            Some(kept) => **kept.get_or_init(|| Box::new(Ends::of(fd))),
+            None => Ends::of(fd),
+        };
         let is_client = |peer: &SocketAddr| peer.ip().to_canonical() == head.client.to_canonical();
-        Self { client_port: peer.filter(is_client).map_or(0, |peer| peer.port()), local }
+        Self { client_port: ends.peer.filter(is_client).map_or(0, |peer| peer.port()), local: ends.local }
     }
 }

@@ -186,7 +186,9 @@ impl Relay {
     ) -> Box<dyn Handler> {
         let mut out = upstream.links.take_memory();
         let is_gateway = upstream.common.gateway.is_some();
-        let endpoints = if is_gateway { Endpoints::of(head) } else { Endpoints::default() };
+        let header = upstream.common.rules.proxy_header;
+        let asks = is_gateway || header.is_some();
+        let endpoints = if asks { Endpoints::of(head) } else { Endpoints::default() };
         let Endpoints { client_port, local } = endpoints;
         let watch = upstream.common.rules.php.as_ref().map(|_| &upstream.links.context.php);
         let underway = watch.map(|watch| watch.begin(head.method(), head.target(), target));
@@ -198,8 +200,7 @@ impl Relay {
             Ok(rendered) => rendered,
             Err(why) => return Box::new(Refused(why)),
         };
-        let header = upstream.common.rules.proxy_header;
-        let header = header.map(|version| proxy_header::header(version, Some(head.client())));
+        let header = header.map(|version| proxy_header::header(version, Some((head.client(), endpoints))));
         let kept = || OwnedHead::known(head, target, (endpoints, request_id));
         let handing = inside.map(|inside| Box::new(Handing { inside, head: kept(), wake: caller.wake(), count: 0 }));
         let mut relay = Self {

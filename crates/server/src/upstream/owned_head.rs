@@ -119,7 +119,8 @@ impl OwnedHead {
         request.all = AllFields::Head(text);
         request.certificate = self.certificate.as_deref();
         let (client, peer, user) = (self.client, self.peer, self.user.as_deref());
-        let head = RequestHead { request: &request, client, peer, is_secure: self.is_secure, socket: None, user };
+        let head =
+            RequestHead { request: &request, client, peer, is_secure: self.is_secure, socket: None, ends: None, user };
         let Endpoints { client_port, local } = self.endpoints;
         let (target, request_id) = (&*self.target, self.request_id);
         Some(what(&Outgoing { head, target, client, client_port, local, user, request_id }))

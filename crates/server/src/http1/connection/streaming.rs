@@ -35,7 +35,8 @@ impl Connection {
         let persistence = Persistence::of(request.minor, request.keep_alive && !stopping);
         let manner = Manner { minor: request.minor, persistence, patience_ms: applications.patience_ms };
         let (client, is_secure) = (peer.client, peer.is_secure);
-        let head = RequestHead { request, client, peer: self.peer.ip(), is_secure, socket: peer.socket, user: None };
+        let (socket, ends) = (peer.socket, Some(&self.ends));
+        let head = RequestHead { request, client, peer: self.peer.ip(), is_secure, socket, ends, user: None };
         if let Some(streamed) = exchange.streamed().filter(|_| self.drain.is_done()) {
             streamed.body.end();
         }

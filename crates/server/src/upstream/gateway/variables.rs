@@ -287,7 +287,8 @@ pub(crate) mod samples {
     /// The request of a client that is none of the network.
     pub(crate) fn outgoing<'r>(request: &'r Request<'r>) -> Outgoing<'r> {
         let client = IpAddr::from([192, 0, 2, 1]);
-        let head = RequestHead { request, client, peer: client, is_secure: false, socket: None, user: None };
+        let head =
+            RequestHead { request, client, peer: client, is_secure: false, socket: None, ends: None, user: None };
         let local = Some(std::net::SocketAddr::from(([127, 0, 0, 1], 8080)));
         Outgoing { head, target: request.target, client, client_port: 4711, local, user: None, request_id: None }
     }

@@ -246,12 +246,22 @@ impl Drop for Nginx {
 #[test]
 fn a_header_of_the_proxy_protocol_stands_before_all_else_and_its_connection_is_of_one_request() {
     for (version, begins) in [
-        ("true", &b"PROXY TCP4 127.0.0.1 0.0.0.0 0 0\r\n"[..]),
-        ("2", b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01"),
+        ("true", &b"PROXY TCP4 127.0.0.1 127.0.0.1 "[..]),
+        ("2", b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01\x7f\0\0\x01"),
     ] {
         let (addr, seen) = tcp(move |_, mut peer| {
-            let header = peer.exactly(if begins[0] == b'P' { begins.len() } else { 28 });
+            let mut header = peer.exactly(28);
+            let ports = if begins[0] == b'P' {
+                while !header.ends_with(b"\r\n") {
+                    header.extend(peer.exactly(1));
+                }
+                let text = String::from_utf8(header.clone()).expect("a line");
+                text.trim_end().rsplit(' ').take(2).map(|port| port.parse().expect("a port")).collect::<Vec<u16>>()
+            } else {
+                header[24..].chunks(2).map(|port| u16::from_be_bytes([port[0], port[1]])).collect()
+            };
             assert!(header.starts_with(begins), "{}", header.escape_ascii());
+            assert!(ports.len() == 2 && !ports.contains(&0), "{ports:?}");
             while peer.request().is_some() {
                 peer.answer("good");
             }

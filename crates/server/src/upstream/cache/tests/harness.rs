@@ -76,7 +76,15 @@ impl Bench {
         let client = std::net::Ipv4Addr::LOCALHOST.into();
         let wake = self.wake(0);
         self.front.lookup(
-            &RequestHead { request: &request, client, peer: client, is_secure: false, socket: None, user: None },
+            &RequestHead {
+                request: &request,
+                client,
+                peer: client,
+                is_secure: false,
+                socket: None,
+                ends: None,
+                user: None,
+            },
             &wake,
             now,
         )
