@@ -132,6 +132,13 @@ pub enum Order {
         /// How many fewer.
         by: u32,
     },
+    /// Have so many workers run of each upstream of a pool.
+    Workers {
+        /// The pool's name.
+        pool: String,
+        /// How many.
+        workers: u32,
+    },
     /// Refuse a share of the requests.
     Shed {
         /// The share, in percent.
@@ -204,6 +211,7 @@ impl fmt::Display for Order {
             Self::Spread { pool } => write!(f, "spread over {pool}"),
             Self::Grow { pool, by } => write!(f, "grow {pool} by {by}"),
             Self::Shrink { pool, by } => write!(f, "shrink {pool} by {by}"),
+            Self::Workers { pool, workers } => write!(f, "workers {workers} of {pool}"),
             Self::Shed { percent } => write!(f, "shed {percent}%"),
             Self::Stale { age_ms_max } => write!(f, "stale {}", show_ms(*age_ms_max)),
             Self::Alert { text } => write!(f, "alert \"{text}\""),

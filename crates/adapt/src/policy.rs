@@ -114,7 +114,9 @@ impl Classes {
             Act::Spread { .. } => own(Self::SPREAD),
             Act::Shed(_) => own(Self::SHED),
             Act::Stale(_) => own(Self::STALE),
-            Act::Grow { pool, .. } | Act::Shrink { pool, .. } => Self { own: 0, pools: 1 << pool },
+            Act::Grow { pool, .. } | Act::Shrink { pool, .. } | Act::Workers { pool, .. } => {
+                Self { own: 0, pools: 1 << pool }
+            }
             Act::Alert(_) => Self::default(),
         }
     }
@@ -154,6 +156,10 @@ pub(crate) enum Act {
     Shrink {
         pool: usize,
         by: u32,
+    },
+    Workers {
+        pool: usize,
+        workers: u32,
     },
     Shed(f64),
     /// So old an answer may be, in milliseconds.
@@ -440,6 +446,7 @@ impl<'s> Compiler<'s> {
             ActKind::Spread(pool) => Act::Spread { pool: self.pool(pool) },
             ActKind::Grow { pool, by } => Act::Grow { pool: self.pool(pool), by: *by },
             ActKind::Shrink { pool, by } => Act::Shrink { pool: self.pool(pool), by: *by },
+            ActKind::Workers { pool, workers } => Act::Workers { pool: self.pool(pool), workers: *workers },
             ActKind::Shed(share) => Act::Shed(*share),
             ActKind::Stale(age_ms_max) => Act::Stale(*age_ms_max),
             ActKind::Alert(text) => Act::Alert(text.clone()),

@@ -49,6 +49,12 @@ impl Policy {
         self.pools.iter().find(|pool| pool.name == name).map(|pool| pool.nodes.len())
     }
 
+    /// The names of a pool's nodes.
+    pub fn pool_members(&self, name: &str) -> impl Iterator<Item = &str> {
+        let pool = self.pools.iter().find(|pool| pool.name == name);
+        pool.into_iter().flat_map(|pool| &pool.nodes).map(|node| self.nodes[node.0 as usize].as_str())
+    }
+
     /// Whether a node is in some pool.
     pub fn has_in_pools(&self, node: &str) -> bool {
         let Some(number) = self.nodes.iter().position(|name| name == node) else { return false };
@@ -74,6 +80,23 @@ impl Policy {
                 Act::Replicate { copies: 2.., .. } | Act::Spread { .. } | Act::Grow { .. } | Act::Shrink { .. }
             )
         })
+    }
+
+    /// The nodes that rules order workers of, with the most that they order.
+    pub fn ordered_workers(&self) -> Vec<(&str, u32)> {
+        let mut all: Vec<(&str, u32)> = Vec::new();
+        let acts = self.rules.iter().flat_map(|rule| &rule.branches).flat_map(|branch| &branch.acts);
+        for act in acts {
+            let Act::Workers { pool, workers } = act else { continue };
+            for node in &self.pools[*pool].nodes {
+                let name = self.nodes[node.0 as usize].as_str();
+                match all.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, most)) => *most = (*most).max(*workers),
+                    None => all.push((name, *workers)),
+                }
+            }
+        }
+        all
     }
 
     fn rules_that(&self, does: impl Fn(&Act) -> bool) -> Vec<Elsewhere> {
@@ -112,5 +135,12 @@ mod tests {
         };
         assert_eq!([copies(1), copies(2)], [0, 1], "one copy is here");
         assert!(policy.has_in_pools("n2") && !policy.has_in_pools("n3"));
+        let text = "pool apps = { php, shop };\npool more = { shop };\natom \"/a\" {\n\
+                    rule few: every 5s if cpu > 90% then workers 4 of apps hold 5s;\n\
+                    rule many: every 5s if cpu > 95% then workers 9 of more hold 5s; }";
+        let (policy, _) = Policy::read("x.policy", text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+        assert_eq!(policy.ordered_workers(), [("php", 4), ("shop", 9)]);
+        assert_eq!(policy.pool_members("apps").collect::<Vec<_>>(), ["php", "shop"]);
+        assert!(policy.asks_for_nodes().is_empty());
     }
 }

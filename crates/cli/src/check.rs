@@ -1,7 +1,7 @@
 //! The `weir check` command: looks for mistakes in files that other commands read.
 
 use crate::given_files::{ARM_BYTES_MAX, read_policy};
-use crate::serve_policy::{PolicyArgs, Settings, Source, UPSTREAM_REMEDY, Wrong, ids};
+use crate::serve_policy::{PolicyArgs, Settings, Source, UPSTREAM_REMEDY, WORKERS_REMEDY, Wrong, ids};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -138,6 +138,10 @@ fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
                 warnings.extend(used.doubt(&policy).map(at_first));
                 warnings.extend(used.unknown_node(&policy).map(|what| {
                     let remedy = UPSTREAM_REMEDY.to_owned();
+                    Mistake { line: 1, column: 1, what, remedy }
+                }));
+                warnings.extend(used.unknown_workers(&policy).map(|what| {
+                    let remedy = WORKERS_REMEDY.to_owned();
                     Mistake { line: 1, column: 1, what, remedy }
                 }));
                 mistakes.extend(used.setup().engine(policy).err().map(|error| {

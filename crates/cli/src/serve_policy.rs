@@ -34,6 +34,8 @@ const CLERK_PATIENCE: Duration = Duration::from_secs(6);
 
 /// What makes a node of a policy one that is read.
 pub(crate) const UPSTREAM_REMEDY: &str = "give an upstream that name by `name`, or correct it";
+/// What makes workers of a policy ones that there are.
+pub(crate) const WORKERS_REMEDY: &str = "write php = { name = \"NAME\", workers_max = NUMBER } in the configuration";
 
 /// Rules for the server.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -82,6 +84,8 @@ pub(crate) struct Settings {
     has_reserve: bool,
     /// The names of upstreams, which stand for nodes.
     upstreams: Vec<String>,
+    /// Those whose PHP this server runs, and how many workers each may have.
+    php: Vec<(String, u32)>,
 }
 
 /// Something that cannot be used.
@@ -169,6 +173,7 @@ impl Settings {
             webhook: webhook.map(|(url, _)| url),
             has_reserve: options.reserve_loops > 0,
             upstreams: options.upstream_names(),
+            php: options.php_upstreams(),
         }))
     }
 
@@ -192,6 +197,21 @@ impl Settings {
         let has_others = policy.nodes().iter().any(|node| !self.is_upstream(node));
         let is_nowhere = has_others && !policy.has_in_pools(&self.node);
         is_nowhere.then(|| format!("no pool has the node `{}`, so its readings are in none", self.node))
+    }
+
+    /// Warns of workers that no upstream has, or not so many.
+    pub(crate) fn unknown_workers(&self, policy: &Policy) -> Option<String> {
+        policy.ordered_workers().into_iter().find_map(|(name, workers)| {
+            match self.php.iter().find(|(known, _)| known == name) {
+                None => {
+                    Some(format!("`workers` of `{name}`, which is no PHP of this server by its `name`, does nothing"))
+                }
+                Some((_, most)) if *most < workers => {
+                    Some(format!("`workers {workers}` of `{name}` gives it {most}, its `workers_max`"))
+                }
+                Some(_) => None,
+            }
+        })
     }
 
     /// Warns of a node beside upstreams that is neither this one nor an upstream.
@@ -248,6 +268,10 @@ impl ServerActions for Orders {
     fn spread(&self, loops_more: u32) {
         self.control.spread(loops_more);
     }
+
+    fn workers(&self, upstream: &str, workers: Option<u32>) {
+        self.control.workers(upstream, workers);
+    }
 }
 
 /// What the persister is told at its start.
@@ -297,6 +321,9 @@ impl Adapting {
         }
         if let Some(unknown) = settings.unknown_node(&policy) {
             (options.notice)(&format!("{}: {unknown}; {UPSTREAM_REMEDY}", settings.file.display()));
+        }
+        if let Some(unknown) = settings.unknown_workers(&policy) {
+            (options.notice)(&format!("{}: {unknown}; {WORKERS_REMEDY}", settings.file.display()));
         }
         let runtime = PolicyRuntime::new(policy, settings.setup())?;
         let (is_named, notice) = (args.policy.is_some(), options.notice);

@@ -29,6 +29,8 @@ pub(crate) struct ActiveActions {
     /// By how many nodes each pool has grown.
     grown: BTreeMap<String, u32>,
     loops_more: u32,
+    /// Workers of upstreams, by their names.
+    workers: BTreeMap<String, u32>,
 }
 
 /// What came of orders beside what the server does.
@@ -138,6 +140,18 @@ impl ActiveActions {
                 let grown = self.grown.entry(pool.clone()).or_default();
                 *grown = grown.saturating_sub(*by);
             }
+            Order::Workers { pool, workers } => {
+                for upstream in policy.pool_members(pool) {
+                    if begins {
+                        self.workers.insert(upstream.to_owned(), *workers);
+                    } else {
+                        self.workers.remove(upstream);
+                    }
+                    if let Some(actions) = actions {
+                        actions.workers(upstream, begins.then_some(*workers));
+                    }
+                }
+            }
             // Growth lasts until it is taken back; the others have nothing to do with loops.
             _ => {}
         }
@@ -163,9 +177,17 @@ impl ActiveActions {
     /// Takes back everything: the rules that ordered it are no more.
     pub(crate) fn take_back(&mut self, actions: Option<&dyn ServerActions>) {
         actions.iter().for_each(|actions| self.copies.keys().for_each(|glob| actions.unpin(glob)));
+        actions.iter().for_each(|actions| self.workers.keys().for_each(|upstream| actions.workers(upstream, None)));
         let loops_more = self.loops_more;
         *self = Self { loops_more, ..Self::default() };
         self.spread(actions);
+    }
+
+    /// Has upstreams use the workers that are ordered, also those that a reload has made anew.
+    pub(crate) fn hold_workers(&self, actions: Option<&dyn ServerActions>) {
+        if let Some(actions) = actions {
+            self.workers.iter().for_each(|(upstream, workers)| actions.workers(upstream, Some(*workers)));
+        }
     }
 
     /// Has the loops take up an order, with which they take up that other rules hold.
@@ -209,6 +231,9 @@ mod tests {
         }
         fn spread(&self, loops_more: u32) {
             self.note(format!("spread {loops_more}"));
+        }
+        fn workers(&self, upstream: &str, workers: Option<u32>) {
+            self.note(format!("workers {upstream} {workers:?}"));
         }
     }
 
@@ -265,6 +290,27 @@ mod tests {
         );
         active_actions.carry_out(&[greedy(Outcome::Released, "192.0.2.7")], &policy, Some(&actions));
         assert_eq!(active_actions.client_sheds.keys().map(|(client, _)| &**client).collect::<Vec<_>>(), ["192.0.2.8"]);
+    }
+
+    #[test]
+    fn workers_are_ordered_of_each_upstream_of_a_pool_until_the_release() {
+        let text = "pool apps = { php, shop };\n\
+                    atom \"/**\" { rule r: every 1s if queue@php > 3jobs then workers 9 of apps until queue@php < 1jobs; }";
+        let (policy, _) = Policy::read("x.policy", text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+        let (actions, mut active_actions) = (Noted::default(), ActiveActions::default());
+        let said = |actions: &Noted| std::mem::take(&mut *actions.0.lock().expect("one thread"));
+        let order = || vec![Order::Workers { pool: "apps".into(), workers: 9 }];
+        active_actions.carry_out(&[decision(Outcome::Fired, order())], &policy, Some(&actions));
+        assert_eq!(said(&actions), ["workers php Some(9)", "workers shop Some(9)"]);
+        active_actions.hold_workers(Some(&actions));
+        assert_eq!(said(&actions).len(), 2, "a reload may have forgotten them");
+        active_actions.carry_out(&[decision(Outcome::Released, order())], &policy, Some(&actions));
+        assert_eq!(said(&actions), ["workers php None", "workers shop None"]);
+        active_actions.carry_out(&[decision(Outcome::Fired, order())], &policy, Some(&actions));
+        active_actions.take_back(Some(&actions));
+        assert_eq!(said(&actions)[2..], ["workers php None", "workers shop None"]);
+        active_actions.hold_workers(Some(&actions));
+        assert!(said(&actions).is_empty());
     }
 
     #[test]

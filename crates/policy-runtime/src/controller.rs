@@ -308,6 +308,7 @@ impl Controller {
                 rules.read_node(now_ms, &name, &readings);
             }
         }
+        self.active_actions.hold_workers(self.actions.as_deref());
         let began = Instant::now();
         rules.tick(now_ms);
         self.shared.ticked();

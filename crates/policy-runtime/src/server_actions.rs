@@ -10,4 +10,7 @@ pub trait ServerActions: Send {
     fn warm(&self, glob: &str);
     /// So many loops serve beside the usual ones. It is said again, as an order like any other, when other rules hold.
     fn spread(&self, loops_more: u32);
+    /// An upstream whose application this server runs has so many workers; with `None` as many as its configuration says.
+    /// It is said again and again, as a reload forgets it.
+    fn workers(&self, upstream: &str, workers: Option<u32>);
 }

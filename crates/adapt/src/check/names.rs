@@ -143,7 +143,7 @@ impl<'s> Known<'s> {
                     findings.wrong(at, what, format!("write at most {size}"));
                 }
             }
-            ActKind::Spread(pool) => drop(self.pool(pool, findings)),
+            ActKind::Spread(pool) | ActKind::Workers { pool, .. } => drop(self.pool(pool, findings)),
             _ => {}
         }
     }

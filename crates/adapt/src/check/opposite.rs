@@ -69,6 +69,9 @@ fn undo(one: &ActKind, other: &ActKind, variants: &[Name]) -> Undo {
         (ActKind::Replicate { .. }, ActKind::Replicate { .. }) | (ActKind::Spread(_), ActKind::Spread(_)) => {
             undoes(one != other, Undo::InRulesOfAnAtom)
         }
+        (ActKind::Workers { pool: one, .. }, ActKind::Workers { pool: other, .. }) => {
+            undoes(one == other, Undo::Beside)
+        }
         (ActKind::Shed(_), ActKind::Shed(_)) | (ActKind::Stale(_), ActKind::Stale(_)) => {
             undoes(one != other, Undo::Beside)
         }
@@ -167,7 +170,7 @@ fn leads_on(kind: &ActKind) -> bool {
 }
 
 fn undoes_something(kind: &ActKind) -> bool {
-    !matches!(kind, ActKind::Shed(_) | ActKind::Stale(_) | ActKind::Alert(_))
+    !matches!(kind, ActKind::Workers { .. } | ActKind::Shed(_) | ActKind::Stale(_) | ActKind::Alert(_))
 }
 
 /// Things that one branch does together undo each other at every firing.

@@ -178,8 +178,13 @@ pub(super) fn acts(rule: &Rule, level: Level, findings: &mut Findings<'_>) {
             let what = format!("rule `{}` has each client lose a share, and does not say for how long", rule.name.text);
             findings.wrong(act.at, what, "write until and a release threshold, or hold and a time");
         }
+        // Without a release the application would have them for ever.
+        if matches!(act.kind, ActKind::Workers { .. }) && !keeps {
+            let what = format!("rule `{}` sets a number of workers, and does not say for how long", rule.name.text);
+            findings.wrong(act.at, what, "write until and a release threshold, or hold and a time");
+        }
         let fits = match act.kind {
-            ActKind::Grow { .. } | ActKind::Shrink { .. } => level == Level::Block,
+            ActKind::Grow { .. } | ActKind::Shrink { .. } | ActKind::Workers { .. } => level == Level::Block,
             ActKind::Shed(_) => matches!(level, Level::Block | Level::Atom | Level::Client),
             ActKind::Replicate { .. } | ActKind::Spread(_) | ActKind::Stale(_) => {
                 matches!(level, Level::Block | Level::Atom)

@@ -104,13 +104,15 @@ impl<'o> Orders<'o> {
             }
             Act::Grow { pool: of, by } => Some(Order::Grow { pool: pool(*of), by: *by }),
             Act::Shrink { pool: of, by } => Some(Order::Shrink { pool: pool(*of), by: *by }),
+            // A rule that does this keeps, and fires once for that.
+            Act::Workers { pool: of, workers } => Some(Order::Workers { pool: pool(*of), workers: *workers }),
             Act::Alert(text) => Some(Order::Alert { text: text.clone() }),
             // The checker keeps the others in rules for sessions.
             _ => None,
         }
     }
 
-    /// What was ordered and ends with a release: copies, nodes, shares and ages that are in force, but for those of classes
+    /// What was ordered and ends with a release: copies, nodes, workers, shares and ages that are in force, but for those of classes
     /// that another rule has taken, which are its own.
     pub(super) fn ended(&self, acts: &[Act], taken: Classes, subject: &mut SubjectMut<'_>) -> Vec<Order> {
         let (SubjectMut::Atom { in_force, .. } | SubjectMut::Block { in_force } | SubjectMut::Client { in_force, .. }) =
@@ -137,6 +139,7 @@ impl<'o> Orders<'o> {
                 in_force.stale_ms.take_if(|in_force_ms| in_force_ms == age_ms_max)?;
                 Some(Order::Stale { age_ms_max: *age_ms_max })
             }
+            Act::Workers { pool: of, workers } => Some(Order::Workers { pool: pool(*of), workers: *workers }),
             _ => None,
         });
         ended.collect()

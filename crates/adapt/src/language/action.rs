@@ -6,8 +6,8 @@ use super::token::Kind;
 use crate::reading::Resource;
 
 /// The first words of everything that can be done.
-const WORDS: [&str; 11] =
-    ["best", "switch", "next", "use", "replicate", "spread", "grow", "shrink", "shed", "stale", "alert"];
+const WORDS: [&str; 12] =
+    ["best", "switch", "next", "use", "replicate", "spread", "grow", "shrink", "workers", "shed", "stale", "alert"];
 
 impl Cursor<'_, '_> {
     /// `act, act …`
@@ -54,6 +54,11 @@ impl Cursor<'_, '_> {
                 self.expect("by")?;
                 let by = self.integer(1, 1024)?;
                 if word == "grow" { ActKind::Grow { pool, by } } else { ActKind::Shrink { pool, by } }
+            }
+            "workers" => {
+                let workers = self.integer(1, 10_000)?;
+                self.expect("of")?;
+                ActKind::Workers { workers, pool: self.name("a pool")? }
             }
             "shed" => ActKind::Shed(self.percent()?),
             "stale" => ActKind::Stale(self.duration_ms()?),

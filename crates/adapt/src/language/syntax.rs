@@ -169,6 +169,11 @@ pub(crate) enum ActKind {
         pool: Name,
         by: u32,
     },
+    /// So many workers of an application, of each upstream of a pool.
+    Workers {
+        workers: u32,
+        pool: Name,
+    },
     Shed(f64),
     /// So old an answer may be, in milliseconds.
     Stale(u64),
@@ -188,6 +193,7 @@ impl ActKind {
             Self::Spread(_) => "spread",
             Self::Grow { .. } => "grow",
             Self::Shrink { .. } => "shrink",
+            Self::Workers { .. } => "workers",
             Self::Shed(_) => "shed",
             Self::Stale(_) => "stale",
             Self::Alert(_) => "alert",

@@ -141,6 +141,30 @@ fn a_pool_shrinks_only_when_each_of_its_nodes_is_known_to_be_idle() {
 }
 
 #[test]
+fn workers_are_ordered_once_and_given_back_with_the_release_or_by_a_stronger_rule() {
+    let mut world = World::new(
+        "pool apps = { php };\n\
+         atom \"/\" { rule a: during if cpu > 50% then workers 4 of apps until cpu < 20%;\n\
+         rule b priority 2: during if cpu > 80% then workers 9 of apps until cpu < 70%; }",
+    );
+    for (second, cpu) in (0..).zip([10.0, 60.0, 60.0, 90.0, 60.0, 60.0, 10.0]) {
+        world.node(second * 1000, "n1", Resource::Cpu, cpu);
+        world.tick(second * 1000);
+    }
+    assert_eq!(
+        world.said(),
+        [
+            "1 a fired workers 4 of apps",
+            "3 b fired workers 9 of apps",
+            "3 a superseded",
+            "4 b released workers 9 of apps",
+            "4 a fired workers 4 of apps",
+            "6 a released workers 4 of apps",
+        ]
+    );
+}
+
+#[test]
 fn stale_readings_decide_nothing() {
     let mut world = World::new("atom \"/\" { rule a: during if cpu > 50% then shed 5% until cpu < 20%; }");
     world.node(0, "n1", Resource::Cpu, 90.0);

@@ -136,7 +136,14 @@ const OF_ATOMS: [&str; 9] = [
     "alert \"hot\"",
     "shed 50%, alert \"hot\"",
 ];
-const OF_ALL: [&str; 4] = ["grow main by 1", "shrink main by 1", "grow spare by 1, shed 10%", "shrink spare by 1"];
+const OF_ALL: [&str; 6] = [
+    "grow main by 1",
+    "shrink main by 1",
+    "grow spare by 1, shed 10%",
+    "shrink spare by 1",
+    "workers 4 of main",
+    "workers 9 of spare, stale 5s",
+];
 
 fn acts(rolls: &mut Rolls, subject: Subject) -> String {
     match subject {

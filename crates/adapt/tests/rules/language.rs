@@ -215,6 +215,23 @@ fn how_old_an_answer_may_be_is_said_with_a_unit_and_for_all() {
 }
 
 #[test]
+fn workers_are_of_a_pool_and_for_a_time() {
+    accepted(&with_rules("rule a: every 5s if cpu > 50% then workers 16 of main until cpu < 20%;"));
+    accepted(&with_rules("rule a: every 5s if wait@n1 > 50ms then workers 16 of main, shed 5% hold 30s;"));
+    for (rule, column, words) in [
+        ("rule a: every 5s if cpu > 50% then workers 16 of main;", 36, &["for how long", "hold and a time"][..]),
+        ("rule a: every 5s if cpu > 50% then workers 0 of main hold 5s;", 44, &[]),
+        ("rule a: every 5s if cpu > 50% then workers of main hold 5s;", 44, &[]),
+        ("rule a: every 5s if cpu > 50% then workers 3 of mian hold 5s;", 49, &["did you mean `main`?"]),
+        ("rule a: every 5s if cpu > 50% then worker 3 of main hold 5s;", 36, &["did you mean `workers`?"]),
+        ("rule a: every 5s if rate@atom > 5rps then workers 3 of main hold 5s;", 43, &["for each atom"]),
+        ("rule a: every 5s if cpu > 50% then workers 3 of main, workers 4 of main hold 5s;", 55, &["workers"]),
+    ] {
+        refused(&with_rules(rule), 4, column, words);
+    }
+}
+
+#[test]
 fn what_a_client_asks_for_is_read_for_each_client_and_of_no_atom() {
     accepted(&with_rules(
         "rule a: during if rate@client > 50rps then shed 90%, alert \"much\" until rate@client < 9rps;",

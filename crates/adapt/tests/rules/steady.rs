@@ -150,6 +150,7 @@ fn switches(decisions: &[Decision]) -> Vec<u64> {
                 Order::Replicate { .. } => "copies".to_owned(),
                 Order::Spread { .. } => "spread".to_owned(),
                 Order::Grow { pool, .. } | Order::Shrink { pool, .. } => pool.clone(),
+                Order::Workers { pool, .. } => format!("workers of {pool}"),
                 Order::Shed { .. } | Order::Stale { .. } | Order::Alert { .. } => continue,
             };
             // Orders of a pool differ by their direction, as all are by one.

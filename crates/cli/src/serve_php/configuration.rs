@@ -6,6 +6,8 @@ use weir_server::PhpPool;
 
 /// Users in the order in which workers run as them: that of the pool, that of the server, Debian's for the web.
 const USER: &str = "www-data";
+/// Seconds without a request after which a worker ends that a rule may have ordered.
+const IDLE_S: u32 = 60;
 
 /// Who the processes are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +41,15 @@ pub(super) fn write(pool: &PhpPool, folder: &Path, owners: Owners<'_>) -> String
     } else {
         put("process.dumpable", &"yes");
     }
-    put("pm", &"static");
-    put("pm.max_children", &pool.workers);
+    if pool.workers_max > pool.workers {
+        // Rules say how many get requests. Workers come with the first request that finds none, at once: by `dynamic`
+        // php-fpm would look once a second.
+        put("pm", &"ondemand");
+        put("pm.process_idle_timeout", &format!("{IDLE_S}s"));
+    } else {
+        put("pm", &"static");
+    }
+    put("pm.max_children", &pool.workers_max);
     put("pm.max_requests", &pool.renew);
     put("request_terminate_timeout", &format!("{}s", pool.timeout.as_secs()));
     if !pool.slow.is_zero() {
@@ -74,13 +83,14 @@ mod tests {
     #[test]
     fn workers_run_as_another_user_than_root() {
         let ini = vec![("memory_limit".to_owned(), "64M".to_owned())];
-        let pool = PhpPool { workers: 3, renew: 7, ini, ..PhpPool::default() };
+        let pool = PhpPool { workers: 3, workers_max: 3, renew: 7, ini, ..PhpPool::default() };
         let of = |pool: &PhpPool, is_root, server| write(pool, Path::new("/run/x"), Owners { is_root, server });
         let text = of(&pool, true, None);
         for line in [
             "user = www-data",
             "listen.owner = root",
             "listen.mode = 0600",
+            "pm = static",
             "pm.max_children = 3",
             "pm.max_requests = 7",
             "process_control_timeout = 61s",
@@ -97,5 +107,7 @@ mod tests {
             text.contains("\nuser = app\n") && text.contains("\nlisten.owner = web\n") && !text.contains("slowlog")
         );
         assert!(!of(&own, false, None).contains("user ="));
+        let grows = of(&PhpPool { workers: 2, workers_max: 9, ..PhpPool::default() }, false, None);
+        assert!(grows.contains("\npm = ondemand\n") && grows.contains("\npm.max_children = 9\n"), "{grows}");
     }
 }

@@ -225,3 +225,96 @@ fn a_package_that_is_missing_is_told() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && told.contains("install it (apt-get install php-fpm)"), "{told}");
 }
+
+/// A worker serves one connection, and those that are kept for one host are of the workers of the other.
+#[test]
+fn hosts_with_the_same_workers_and_loops_do_not_keep_them_from_each_other() {
+    if require::php_fpm().is_none() {
+        return;
+    }
+    let folder = folder();
+    for name in ["one", "two"] {
+        fs::create_dir(folder.path().join(name)).expect("creates");
+        fs::write(folder.path().join(name).join("index.php"), format!("<?php usleep(20000); echo '{name}';"))
+            .expect("writes");
+    }
+    let host = |name: &str| format!("[[host]]\nnames = [\"{name}\"]\nroot = \"{name}\"\nphp = {{ workers = 2 }}\n");
+    fs::write(folder.path().join("weir.toml"), host("one") + &host("two")).expect("writes");
+    let served = Served::start(folder.path(), &["--loops", "3"], "weir.toml");
+    let from = |name: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", served.port)).expect("connects");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a time");
+        stream.write_all(format!("GET / HTTP/1.0\r\nHost: {name}\r\n\r\n").as_bytes()).expect("sends");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).map(|_| reply)
+    };
+    let began = Instant::now();
+    for _ in 0..10 {
+        for name in ["one", "two"] {
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let reply = from(name);
+                        assert!(reply.as_ref().is_ok_and(|reply| reply.ends_with(name)), "{name} {reply:?}");
+                    });
+                }
+            });
+        }
+    }
+    assert!(began.elapsed() < Duration::from_secs(15), "kept connections held workers up: {:?}", began.elapsed());
+}
+
+/// How long two requests take together that each take 0.4 s of a worker.
+fn pair(port: u16) -> Duration {
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| ask(port, "/pause.php").expect("an answer"));
+        }
+    });
+    began.elapsed()
+}
+
+#[test]
+fn a_rule_has_more_workers_until_it_is_released() {
+    if require::php_fpm().is_none() {
+        return;
+    }
+    let folder = folder();
+    fs::write(folder.path().join("www/pause.php"), "<?php usleep(400000); echo getmypid();").expect("writes");
+    let rules = "pool apps = { php };\n\
+                 atom \"/**\" { rule full: every 100ms if queue@php > 2jobs then workers 4 of apps\n\
+                     until queue@php < 1jobs hold 1s; }\n";
+    fs::write(folder.path().join("site.policy"), rules).expect("writes");
+    let text = "[policy]\nfile = \"site.policy\"\ntick = \"50 ms\"\n[[host]]\nroot = \"www\"\n\
+                php = { name = \"php\", workers = 1, workers_max = 3 }\n";
+    fs::write(folder.path().join("weir.toml"), text).expect("writes");
+    let served = Served::start(folder.path(), &["--loops", "2"], "weir.toml");
+    served.says("`workers 4` of `php` gives it 3, its `workers_max`");
+    let first = leader(&served);
+    let one_at_a_time = Duration::from_millis(800);
+    assert!(pair(served.port) >= one_at_a_time, "there is one worker");
+    let stop = AtomicBool::new(false);
+    let workers = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        // Those that would wait for too long are refused.
+                        let status = ask(served.port, "/pause.php").map(|(status, _)| status);
+                        assert!(matches!(status, Ok(200 | 503)), "{status:?}");
+                    }
+                })
+            })
+            .collect();
+        // The main process is one of the group.
+        let grown = wait_for(|| Some(group(first).len() - 1).filter(|workers| *workers == 3));
+        std::thread::sleep(Duration::from_millis(600));
+        let most = group(first).len() - 1;
+        stop.store(true, Ordering::Relaxed);
+        clients.into_iter().for_each(|client| client.join().expect("no panic"));
+        (grown, most)
+    });
+    assert_eq!(workers, (3, 3), "as many as there may be, and no more");
+    wait_for(|| (pair(served.port) >= one_at_a_time).then_some(()));
+}

@@ -47,6 +47,8 @@ impl HostRules {
         for upstream in &mut rules.upstreams {
             if let Some(same) = before.0.upstreams.iter().find(|known| known.rules == upstream.rules) {
                 *upstream = Arc::clone(same);
+            } else if let Some(new) = Arc::get_mut(upstream) {
+                new.join(&before.0.upstreams);
             }
         }
     }

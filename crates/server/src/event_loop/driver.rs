@@ -23,7 +23,7 @@ use crate::tls::Session;
 use crate::transport::ring::Ring;
 use crate::transport::{Lane, Transport};
 use crate::upstream::background::BACKGROUND;
-use crate::upstream::links::{LINK_BIT, Links, PROBE_TOKEN, SHARED_TOKEN};
+use crate::upstream::links::{KEPT_TOKEN, LINK_BIT, Links, PROBE_TOKEN, SHARED_TOKEN};
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -303,6 +303,7 @@ impl EventLoop {
         match token {
             Some(PROBE_TOKEN) => self.state.router.go_on_probe(connection),
             Some(SHARED_TOKEN) => self.links.turn_shared(connection),
+            Some(KEPT_TOKEN) => self.state.router.sweep_upstreams(self.state.clock.now_ms),
             Some(BACKGROUND) => self.state.router.go_on_in_background(connection),
             Some(token) => self.turn(token, Readiness::NONE),
             None => self.quic.iter_mut().for_each(|endpoint| endpoint.resume_application(connection)),

@@ -185,7 +185,7 @@ impl Server {
 
     /// What gives orders to the server while it runs.
     pub fn control(&self) -> Control {
-        Control(Arc::clone(&self.controls))
+        Control(Arc::clone(&self.controls), Arc::<Reloads>::clone(&self.reloader.0))
     }
 
     /// A look into the server while it runs.

@@ -98,7 +98,9 @@ impl Start {
                 )?))
             }
         };
-        let others = (self.reloads, watcher, Wakes::new(Arc::clone(&self.waker)));
+        let wakes = Wakes::new(Arc::clone(&self.waker));
+        links.use_wakes(&wakes);
+        let others = (self.reloads, watcher, wakes);
         let mut state = LoopState::new(router, self.log, self.arm, options, counters.clone(), index, others);
         let (sockets, config, former, alt_svc) = self.quic;
         state.alt_svc = alt_svc;

@@ -5,6 +5,7 @@
 
 use crate::http::pattern::Pattern;
 use crate::io::epoll::Waker;
+use crate::policy::insight::UpstreamAccess;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ const WARMS_MAX: usize = 64;
 
 /// Gives orders to a running server; see [`crate::Server::control`].
 #[derive(Debug, Clone)]
-pub struct Control(pub(crate) Arc<Controls>);
+pub struct Control(pub(crate) Arc<Controls>, pub(crate) Arc<dyn UpstreamAccess>);
 
 /// The orders that hold.
 #[derive(Debug, Default)]
@@ -84,6 +85,13 @@ impl Control {
         let mut orders = self.0.orders();
         orders.loops_more = loops_more;
         self.0.say(orders);
+    }
+
+    /// Has an upstream whose PHP this server runs use so many workers, at most its `workers_max`; with `None` as many as
+    /// the configuration says. It is by its name; another upstream, or none, is left alone. After a reload it is to be
+    /// said again.
+    pub fn workers(&self, upstream: &str, workers: Option<u32>) {
+        self.1.order_workers(upstream, workers);
     }
 }
 
@@ -154,10 +162,22 @@ impl Orders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::upstream_counts::UpstreamReading;
+
+    #[derive(Debug)]
+    struct NoUpstreams;
+
+    impl UpstreamAccess for NoUpstreams {
+        fn readings(&self) -> Vec<UpstreamReading> {
+            Vec::new()
+        }
+
+        fn order_workers(&self, _: &str, _: Option<u32>) {}
+    }
 
     #[test]
     fn orders_hold_until_others_do_and_words_are_heard_once() {
-        let control = Control(Arc::default());
+        let control = Control(Arc::default(), Arc::new(NoUpstreams));
         let mut generation = 0;
         assert!(control.0.newer(&mut generation).is_none());
         assert!(control.pin("/a/*") && control.pin("/a/*") && control.warm("/b"));

@@ -31,13 +31,16 @@ pub struct Insight {
     pub(crate) is_whole: bool,
     /// The key for the names that replace them otherwise: the same for the same address, as long as this server runs.
     pub(crate) key: RandomState,
-    pub(crate) upstreams: Arc<dyn UpstreamReadings>,
+    pub(crate) upstreams: Arc<dyn UpstreamAccess>,
 }
 
-/// What knows how upstreams are.
-pub(crate) trait UpstreamReadings: std::fmt::Debug + Send + Sync {
+/// What knows how upstreams are, and tells them how many workers to use.
+pub(crate) trait UpstreamAccess: std::fmt::Debug + Send + Sync {
     /// Each of them as of now.
     fn readings(&self) -> Vec<UpstreamReading>;
+
+    /// Has those of a name use so many workers of PHP; with `None` as many as the configuration says.
+    fn order_workers(&self, name: &str, workers: Option<u32>);
 }
 
 /// An upstream as of a moment, or all of one name together. What is called a count grows only.

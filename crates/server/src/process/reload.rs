@@ -6,13 +6,14 @@ use crate::config::options::Options;
 use crate::counters::upstream_counts::UpstreamReading;
 use crate::error::TlsError;
 use crate::files::root::place::{Look, Place, may_be_listed};
-use crate::policy::insight::UpstreamReadings;
+use crate::policy::insight::UpstreamAccess;
 use crate::policy::settings::PolicyOptions;
 use crate::policy::throttle::Throttle;
 use crate::process::caches;
 use crate::telemetry::admin::reloads::{Asked, ReloadHistory, Reloading};
 use crate::telemetry::admin::response_cache::{Purge, ResponseCaches};
 use crate::upstream::cache::store::Cache;
+use crate::upstream::common::Common;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -150,9 +151,15 @@ fn told(place: &Place, look: Look, is_confined: bool) -> Option<String> {
     }
 }
 
-impl UpstreamReadings for Reloads {
+impl UpstreamAccess for Reloads {
     fn readings(&self) -> Vec<UpstreamReading> {
         self.upstreams()
+    }
+
+    fn order_workers(&self, name: &str, workers: Option<u32>) {
+        let options = self.options.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = options.hosts.iter().flat_map(|hosts| &hosts.0.upstreams);
+        all.filter(|common| common.rules.name == name).for_each(|common| common.order_workers(workers));
     }
 }
 
@@ -183,8 +190,14 @@ impl Reloading for Reloads {
 
     fn upstreams(&self) -> Vec<UpstreamReading> {
         let options = self.options.lock().unwrap_or_else(PoisonError::into_inner);
-        let hosts = options.hosts.iter().flat_map(|hosts| &hosts.0.upstreams);
-        hosts.map(|common| common.reading()).collect()
+        let all = options.hosts.iter().flat_map(|hosts| &hosts.0.upstreams);
+        let mut once: Vec<&Arc<Common>> = Vec::new();
+        for common in all {
+            if !once.iter().any(|known| Arc::ptr_eq(&known.gate, &common.gate)) {
+                once.push(common);
+            }
+        }
+        once.into_iter().map(|common| common.reading()).collect()
     }
 
     fn response_caches(&self) -> ResponseCaches {

@@ -64,6 +64,14 @@ impl Common {
         Self { rules, gateway, gate, health, budget, limits, trust }
     }
 
+    /// Has one gate with an upstream of others whose workers are its own, if there is one: each worker serves one
+    /// connection, so that those that one of them keeps are ones that the other cannot have.
+    pub(crate) fn join(&mut self, others: &[Arc<Self>]) {
+        if let Some(other) = others.iter().find(|other| other.rules.shares_workers(&self.rules)) {
+            self.gate = Arc::clone(&other.gate);
+        }
+    }
+
     /// The target that it is asked for; none where that is the request's own. With `is_other` the path is not the one
     /// that the client has asked for.
     pub(crate) fn target_for(&self, found: &Target<'_>, is_other: bool) -> Option<String> {
@@ -100,7 +108,18 @@ impl Common {
         if !self.limits.is_empty() {
             return self.limits.iter().map(MeasuredLimit::limit).fold(0, u32::saturating_add);
         }
+        self.gate.places(self.places_configured())
+    }
+    fn places_configured(&self) -> u32 {
         let all = self.rules.pool.connections_max.saturating_mul(self.rules.servers.len());
         u32::try_from(all).unwrap_or(u32::MAX)
+    }
+
+    /// Has so many workers of PHP get requests, as far as there may be so many; with `None` as many as the configuration
+    /// says. Other upstreams stay as they are.
+    pub(crate) fn order_workers(&self, workers: Option<u32>) {
+        if let Some(pool) = &self.rules.php {
+            self.gate.order(workers.map(|workers| workers.clamp(1, pool.workers_max)), self.places_configured());
+        }
     }
 }

@@ -23,7 +23,7 @@ use crate::counters::upstream_counts::UpstreamCounts;
 use crate::exchange::application::Wake;
 use crate::io::clock;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The places and the queue of one upstream; all loops share it.
@@ -32,13 +32,23 @@ pub(crate) struct Gate {
     /// Those under way and in the queue stand among them.
     pub(crate) counts: UpstreamCounts,
     queue: Mutex<Queue>,
+    /// Places that a rule has ordered; 0 for those of the configuration.
+    ordered: AtomicU32,
+    /// Loops that keep connections without a request.
+    keepers: Mutex<Vec<Wake>>,
     /// Nanoseconds of a clock that only goes forward.
     now_ns: fn() -> u64,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        Self { counts: UpstreamCounts::default(), queue: Mutex::default(), now_ns: weir_arm::now_ns }
+        Self {
+            counts: UpstreamCounts::default(),
+            queue: Mutex::default(),
+            ordered: AtomicU32::new(0),
+            keepers: Mutex::default(),
+            now_ns: weir_arm::now_ns,
+        }
     }
 }
 
@@ -150,7 +160,40 @@ impl Gate {
         Permit { gate: Arc::clone(self), places_max, since_ms: clock::now_ms(), waited_ns }
     }
 
+    /// The places there are: as ordered, else as the configuration says.
+    pub(crate) fn places(&self, places_max: u32) -> u32 {
+        match self.ordered.load(Ordering::SeqCst) {
+            0 => places_max,
+            ordered => ordered,
+        }
+    }
+
+    /// Has so many places from now on; with `None` as many as the configuration says. Requests that wait get new ones.
+    pub(crate) fn order(&self, places: Option<u32>, places_max: u32) {
+        let places = places.unwrap_or(0);
+        if self.ordered.swap(places, Ordering::SeqCst) != places {
+            self.grant(&mut self.queue(), places_max);
+        }
+    }
+
+    /// Takes note of a loop that keeps connections.
+    pub(super) fn note_keeper(&self, wake: &Wake) {
+        let mut keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
+        if !keepers.iter().any(|known| Arc::ptr_eq(&known.0, &wake.0)) {
+            keepers.push(wake.clone());
+        }
+    }
+
+    /// Has all loops look whether to close connections that they keep, as there are more than places: a worker may wait
+    /// for a request on one of them while another request waits for a worker.
+    #[cold]
+    pub(super) fn call_keepers(&self) {
+        let keepers = std::mem::take(&mut *self.keepers.lock().unwrap_or_else(PoisonError::into_inner));
+        keepers.iter().for_each(Wake::wake);
+    }
+
     fn take_place(&self, places_max: u32) -> bool {
+        let places_max = self.places(places_max);
         let more = |under_way: u32| (under_way < places_max).then_some(under_way + 1);
         self.counts.under_way.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
     }
@@ -276,6 +319,29 @@ mod tests {
         assert_eq!(fill(&gate), (1, 0));
         drop(second);
         assert_eq!(fill(&gate), (0, 0));
+    }
+
+    #[test]
+    fn places_that_are_ordered_are_given_at_once_and_taken_back_as_requests_end() {
+        let gate = Arc::new(Gate::default());
+        let applications = applications();
+        let enter = |number| gate.enter(bounds(1, 9), || applications.caller(Some(number), number).wake());
+        let Entry::Open(first) = enter(1) else { panic!("there is a place") };
+        let mut tickets: Vec<Ticket> = (2..5)
+            .map(|number| match enter(number) {
+                Entry::Queued(ticket) => ticket,
+                other => panic!("no place is left: {other:?}"),
+            })
+            .collect();
+        gate.order(Some(3), 1);
+        assert_eq!((fill(&gate), gate.places(1)), ((3, 1), 3));
+        let mut permits: Vec<Permit> = tickets.drain(..2).map(|ticket| ticket.redeem().expect("a place")).collect();
+        gate.order(None, 1);
+        drop(first);
+        permits.pop();
+        assert_eq!(fill(&gate), (1, 1), "there are fewer again");
+        permits.pop();
+        assert_eq!(fill(&gate), (1, 0), "the one is for the next");
     }
 
     #[test]

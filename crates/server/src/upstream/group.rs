@@ -38,6 +38,8 @@ pub(crate) struct Upstream {
     pub(super) believed: Cell<Believed>,
     /// Connections without a request, by server; the one that has been idle longest is in front.
     idle: RefCell<Vec<VecDeque<Idle>>>,
+    /// Whether the gate knows that this loop keeps some.
+    is_known: Cell<bool>,
     /// Connections of HTTP/2, which requests share.
     shared: RefCell<Vec<Rc<Shared>>>,
     /// Servers that chose HTTP/1.1 when they could choose, so that each request makes a connection of its own.
@@ -85,6 +87,7 @@ impl Upstream {
             number: Cell::new(0),
             believed: Cell::default(),
             idle: RefCell::new(idle),
+            is_known: Cell::new(false),
             shared: RefCell::default(),
             chose_http1,
             names,
@@ -122,7 +125,8 @@ impl Upstream {
     /// Begins probes that are due, and closes connections that were idle for too long, and all of them where other loops lack some.
     pub(crate) fn sweep(&self, now_ms: u64) {
         self.begin_probes(now_ms);
-        let is_short = self.common.counts().open.load(Ordering::Relaxed) > self.common.places_max();
+        let is_short = self.is_short();
+        self.is_known.set(self.is_known.get() && !is_short);
         for idle in self.idle.borrow_mut().iter_mut() {
             let before = idle.len();
             idle.retain(|idle| !is_short && idle.until_ms > now_ms);
@@ -172,6 +176,12 @@ impl Upstream {
         self.chose_http1.borrow_mut()[server] = chose_http1;
     }
 
+    /// Whether there are more connections than requests may be under way, so that those that are kept may keep workers
+    /// from others.
+    fn is_short(&self) -> bool {
+        self.common.counts().open.load(Ordering::SeqCst) > self.common.places_max()
+    }
+
     fn count_closed(&self, count: usize) {
         self.common.counts().open.fetch_sub(count as u32, Ordering::Relaxed);
     }
@@ -195,7 +205,14 @@ impl Upstream {
         let pool = &self.common.rules.pool;
         let mut idle = self.idle.borrow_mut();
         let has_room = |kept: &VecDeque<Idle>| kept.len() < pool.idle_max;
-        let is_enough = self.common.counts().open.load(Ordering::Relaxed) <= self.common.places_max();
+        if !self.is_known.get()
+            && let Some(wake) = self.links.wake_of_kept()
+        {
+            // Before the look: what is opened from then on calls this loop.
+            self.common.gate.note_keeper(wake);
+            self.is_known.set(true);
+        }
+        let is_enough = !self.is_short();
         match idle.get_mut(server).filter(|kept| is_enough && has_room(kept)) {
             Some(kept) => {
                 link.set_user(None);
@@ -249,7 +266,10 @@ impl Upstream {
         let session = self.session(server, opening.offer)?;
         let is_ready = is_connected && session.is_none() && opening.header.is_empty();
         link.begin_with(opening.header.to_vec(), session);
-        self.common.counts().open.fetch_add(1, Ordering::Relaxed);
+        self.common.counts().open.fetch_add(1, Ordering::SeqCst);
+        if self.common.rules.speaks == Speaks::FastCgi && self.is_short() {
+            self.common.gate.call_keepers();
+        }
         UpstreamCounts::add(&self.common.counts().connects);
         Ok((link, is_ready))
     }

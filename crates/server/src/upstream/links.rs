@@ -6,15 +6,17 @@
 use super::context::UpstreamContext;
 use super::ring_state::{OnRing, Submissions};
 use super::secure::{Agreed, Session};
-use crate::exchange::wakes::Address;
+use crate::exchange::application::Wake;
+use crate::exchange::wakes::{Address, Waked, Wakes};
 use crate::io::epoll::{self, Epoll, Interest, Readiness};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Tokens with this bit are of links. It is the highest of the bits that say the place of a connection, of which there
 /// are never so many.
@@ -24,6 +26,8 @@ pub(crate) const PROBE_TOKEN: u64 = LINK_BIT | 1;
 /// What stands for a connection where one with an upstream waits that many requests share: the number that goes with it
 /// says which.
 pub(crate) const SHARED_TOKEN: u64 = LINK_BIT | 2;
+/// What stands for a connection where the loop is to look which connections with upstreams it need not keep.
+pub(crate) const KEPT_TOKEN: u64 = LINK_BIT | 3;
 /// Deadlines that differ in these bits alone are looked at together, at the last of them, so that many different ones
 /// do not cost a look each.
 const TOGETHER_MS: u64 = 3;
@@ -85,6 +89,8 @@ pub(crate) struct Links {
     pub(super) submissions: Submissions,
     /// Memory of requests that were sent, for others.
     spare: RefCell<Vec<Vec<u8>>>,
+    /// Has the loop look which connections it need not keep; none outside of a loop.
+    wake: OnceCell<Wake>,
 }
 
 /// A connection that many requests share: it has turns of its own.
@@ -142,7 +148,23 @@ impl Links {
             input: RefCell::new(input),
             submissions: Submissions::default(),
             spare: RefCell::default(),
+            wake: OnceCell::new(),
         })
+    }
+
+    /// Says by what other threads call the loop.
+    pub(crate) fn use_wakes(&self, wakes: &Arc<Wakes>) {
+        let address = Address { token: Some(KEPT_TOKEN), connection: 0 };
+        let _ = self.wake.set(Wake(Arc::new(Waked {
+            wakes: Arc::clone(wakes),
+            address,
+            is_waked: AtomicBool::new(false),
+        })));
+    }
+
+    /// What has the loop look which connections it need not keep.
+    pub(super) fn wake_of_kept(&self) -> Option<&Wake> {
+        self.wake.get()
     }
 
     /// Takes a socket up for a request; `is_connected` says that nothing has to be waited for before it is used.

@@ -14,6 +14,9 @@ pub struct PhpPool {
     pub program: Option<PathBuf>,
     /// Processes that answer requests, each one at a time.
     pub workers: u32,
+    /// As many as there may be by a rule (`workers N of POOL`), at least `workers`. If they are more, processes start as
+    /// requests come, and end when they have had none for a while.
+    pub workers_max: u32,
     /// The user that they run as if the server was started as root; `None` for the server's own, or else `www-data`.
     pub user: Option<String>,
     /// Settings of PHP, which scripts cannot change.
@@ -31,6 +34,7 @@ impl Default for PhpPool {
         Self {
             program: None,
             workers: 8,
+            workers_max: 8,
             user: None,
             ini: Vec::new(),
             renew: 500,

@@ -49,12 +49,14 @@ pub(crate) struct UpstreamRules {
 }
 
 impl UpstreamRules {
-    /// Whether connections to one serve the other as well, and health and load are those of one upstream: all is equal
-    /// but how paths and parameters of a request are made.
-    #[cfg(test)]
-    pub(crate) fn shares_connections(&self, other: &Self) -> bool {
-        let own = |rules: &Self| Self { path: PathRule::Unchanged, gateway: None, ..rules.clone() };
-        own(self) == own(other)
+    /// Whether both are for the same workers of FastCGI, each of which serves one connection at a time: all is equal but
+    /// how paths and parameters of a request are made, and what the workers may hand over.
+    pub(crate) fn shares_workers(&self, other: &Self) -> bool {
+        let own = |rules: &Self| {
+            let accel = (false, Vec::new());
+            Self { path: PathRule::Unchanged, gateway: None, accel: accel.0, send_from: accel.1, ..rules.clone() }
+        };
+        self.speaks == Speaks::FastCgi && own(self) == own(other)
     }
 }
 

@@ -627,6 +627,8 @@ const KEYS: &[(&str, &str, &[&str])] = &[
         &[
             "program = \"fpm\"",
             "workers = 3",
+            "workers_max = 9",
+            "name = \"shop\"",
             "user = \"web\"",
             "renew = 7",
             "timeout = \"30 s\"",
