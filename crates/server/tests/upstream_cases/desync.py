@@ -174,7 +174,8 @@ class Http3:
     def ask(self, fields, body, trailers):
         try:
             return asyncio.run(asyncio.wait_for(self.run(fields, body, trailers), 20))
-        except ConnectionError:
+        # What the client's own library does not send counts as refused.
+        except (ConnectionError, ValueError):
             return {"refused": "yes"}
 
 
