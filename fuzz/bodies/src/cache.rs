@@ -1,7 +1,8 @@
 //! The cache of responses: what fields say, what may be stored, how it ages.
 
 use crate::Choices;
-use crate::upstream::cache::control::{Control, Flags, ResponseControl, lines};
+use crate::http::field_lines::lines;
+use crate::upstream::cache::control::{Control, Flags, ResponseControl};
 use crate::upstream::cache::freshness::{self, Authorization, Now, RequestControl, Reuse, Times};
 use crate::upstream::cache::key::{Selecting, write_selecting};
 use crate::upstream::cache::rules::CacheRules;

@@ -1,9 +1,9 @@
 //! What a client gets out of the cache.
 
-use super::control::lines;
 use super::freshness::Now;
 use super::stored::{Body, MemoryBody, Stored};
 use super::validators::{Conditions, push_line};
+use crate::http::field_lines::lines;
 use crate::http::range::{self, Ranges};
 use crate::upstream::http1::digits::decimal;
 use foldhash::fast::RandomState;

@@ -1,5 +1,6 @@
 //! The fields that steer a cache: Cache-Control, its targeted form, Age, dates, Vary.
 
+use crate::http::field_lines::lines;
 use std::time::UNIX_EPOCH;
 
 /// What a number of seconds counts as that is too large (RFC 9111 section 1.2.2).
@@ -213,24 +214,6 @@ pub(crate) fn date(text: &[u8]) -> Option<u64> {
 /// A value of Age. Of a list the first member counts, and an invalid one is ignored (RFC 9111 section 5.1).
 pub(crate) fn age(value: &[u8]) -> Option<u64> {
     delta_seconds(value.split(|byte| *byte == b',').next().unwrap_or_default().trim_ascii())
-}
-
-/// Names and values of the lines of a head that was checked before; lines that are no field are left away.
-pub(crate) fn lines(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let mut rest = lines;
-    let each = std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        let line = &rest[..end];
-        rest = rest.get(end + 1..).unwrap_or_default();
-        Some(line)
-    });
-    each.filter_map(|line| {
-        let colon = memchr::memchr(b':', line).filter(|colon| *colon > 0)?;
-        Some((&line[..colon], line[colon + 1..].trim_ascii()))
-    })
 }
 
 /// What the value of a date field is.

@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, How};
 use super::collapse::{Leader, Outcome, Right};
-use super::control::{ResponseControl, lines};
+use super::control::ResponseControl;
 use super::freshness::{self, Authorization, NotStored, Now, RequestControl, Times, Validation};
 use super::key::Selecting;
 use super::meter::Hold;
@@ -10,6 +10,7 @@ use super::store::{Cache, New, count};
 use super::stored::{Body, Stored};
 use super::validators::{Conditions, Validators, date_s, freshened, push_line, stored_fields};
 use super::writing::{BodyWriter, GaveUp};
+use crate::http::field_lines::lines;
 use crate::upstream::message::ResponseHead;
 use std::io::Write as _;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Keys: what two requests have in common that the same response answers (RFC 9111 sections 2 and 4.1).
 
-use super::control::lines;
 use super::rules::QueryKey;
+use crate::http::field_lines::lines;
 use memchr::memchr;
 
 /// Names in a Vary field; a response with more is not stored.

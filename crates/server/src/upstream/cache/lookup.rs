@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, How};
 use super::collapse::{Boarding, Right, Waited, Waiter};
-use super::control::{Control, Flags, lines};
+use super::control::{Control, Flags};
 use super::fetch::{Fetch, FetchMethod, Forwarding, Request, Why};
 use super::freshness::{Authorization, Now, RequestControl, Reuse, Validation};
 use super::key::{self, write_selecting};
@@ -11,6 +11,7 @@ use super::store::{Cache, Found, OwnHash, count};
 use super::stored::{Body, Stored};
 use super::validators::{Conditions, push_line};
 use crate::exchange::application::{RequestHead, Wake};
+use crate::http::field_lines::lines;
 use crate::http::framing::Framing;
 use crate::http::request::{AllFields, Method};
 use memchr::memchr;

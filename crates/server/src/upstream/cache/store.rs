@@ -1,7 +1,6 @@
 //! The stored responses, shared by all loops.
 
 use super::collapse::Flights;
-use super::control::lines;
 use super::disk::Disk;
 use super::eviction::{Queues, Room};
 use super::freshness::{Freshness, Now};
@@ -11,6 +10,7 @@ use super::rules::CacheRules;
 use super::stored::{Body, Life, Stored, head_bytes, names_server};
 use super::uncacheable::Uncacheable;
 use super::writing::Places;
+use crate::http::field_lines::lines;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher};

@@ -1,12 +1,12 @@
 //! A stored response.
 
-use super::control::lines;
 use super::disk::DiskBody;
 use super::freshness::Freshness;
 use super::key::Selecting;
 use super::meter::Hold;
 use super::validators::Validators;
 use crate::exchange::life::StoredBody;
+use crate::http::field_lines::lines;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 

@@ -1,6 +1,7 @@
 //! Validators: conditions of clients, conditions that a cache makes, and what a 304 changes (RFC 9111 section 4.3).
 
-use super::control::{DateField, ResponseControl, date, lines};
+use super::control::{DateField, ResponseControl, date};
+use crate::http::field_lines::lines;
 use crate::http::list_fields::FURTHER_LINES_MAX;
 use std::time::{Duration, UNIX_EPOCH};
 
