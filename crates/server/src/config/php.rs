@@ -205,13 +205,9 @@ fn one(
     }
     let mut pool = PhpPool::default();
     let (mut gateway, mut has_front) = (gateway(root, alias_bytes), is_of_host);
-    let (mut handover, mut queue_max) = ((true, Vec::new()), PoolBounds::default().queue_max);
-    let name = table.as_ref().and_then(upstream::name);
+    let mut handover = (true, Vec::new());
     if let Some(table) = &table {
         read_pool(table, &mut pool);
-        if let Some(number) = table.get("queue").and_then(|value| value.integer(0..=1_000_000)) {
-            queue_max = number as usize;
-        }
         if let Some(front) = table.get("front") {
             has_front = front.boolean().unwrap_or(has_front);
             if !is_of_host {
@@ -225,10 +221,7 @@ fn one(
         handover = upstream::handover(table, true);
         table.finish();
     }
-    let mut rules_of = upstream_of(pool, gateway, queue_max, handover);
-    if let Some(name) = name {
-        rules_of.name = name;
-    }
+    let rules_of = upstream_of(pool, gateway, handover);
     Some((upstream::enter(value, (rules_of, None), rules)?, has_front))
 }
 
@@ -256,6 +249,10 @@ fn read_pool(table: &Table<'_, '_>, pool: &mut PhpPool) {
         }
         pool.workers_max = number as u32;
     }
+    if let Some(number) = table.get("queue").and_then(|value| value.integer(0..=1_000_000)) {
+        pool.queue = number;
+    }
+    pool.called = upstream::name(table);
     if let Some(number) = table.get("renew").and_then(|value| value.integer(0..=1_000_000_000)) {
         pool.renew = number as u32;
     }
@@ -321,19 +318,20 @@ fn read_ini(table: &Table<'_, '_>) -> Vec<(String, String)> {
 }
 
 /// How a pool is asked.
-fn upstream_of(pool: PhpPool, gateway: Gateway, queue_max: usize, handover: (bool, Vec<PathBuf>)) -> UpstreamRules {
+fn upstream_of(pool: PhpPool, gateway: Gateway, handover: (bool, Vec<PathBuf>)) -> UpstreamRules {
     let patience = if pool.timeout.is_zero() { DAY } else { pool.timeout + LATER };
     let mut health = HealthRules::default();
     // It is the only one: to leave it out helps no client, and the process beside the server looks after it.
     (health.passive.failures, health.passive.percent) = (0, 0);
-    let (workers, idle_max) = (pool.workers as usize, pool.workers_max as usize);
+    let (connections_max, idle_max, queue_max) =
+        (pool.workers as usize, pool.workers_max as usize, pool.queue as usize);
     UpstreamRules {
-        name: pool.name(),
+        name: pool.called.clone().unwrap_or_else(|| pool.name()),
         servers: vec![UpstreamServer { place: Place::Unix(pool.socket_nowhere()), weight: 1, tls_name: None }],
         speaks: Speaks::FastCgi,
         balance: Balance::Waiting,
         timeouts: UpstreamTimeouts { head: patience, body: patience, ..UpstreamTimeouts::default() },
-        pool: PoolBounds { connections_max: workers, idle_max, queue_max, ..PoolBounds::default() },
+        pool: PoolBounds { connections_max, idle_max, queue_max, ..PoolBounds::default() },
         retries: RetryRules::default(),
         health,
         forwarding: ForwardingFields::XForwarded,
@@ -394,6 +392,14 @@ mod tests {
         let gates = options.hosts.as_ref().expect("hosts").0.upstreams.iter().map(|common| Arc::as_ptr(&common.gate));
         let gates: Vec<_> = gates.collect();
         assert!(gates[0] == gates[1] && gates[1] != gates[2], "the same workers have one gate: {gates:?}");
+        // What tells them apart for rules, or for those that wait, gives them workers of their own.
+        for other in ["{ name = \"b\" }", "{ queue = 7 }"] {
+            let hosts = format!(
+                "[[host]]\nnames = [\"a\"]\nroot = \"www\"\nphp = true\n[[host]]\nnames = [\"b\"]\nroot = \"blog\"\nphp = {other}"
+            );
+            let pools = read(&hosts).unwrap_or_else(|mistakes| panic!("{mistakes:#?}")).php_pools();
+            assert_eq!(pools.len(), 2, "{other}");
+        }
         options.place_php(Path::new("/run/here"));
         let hosts = options.hosts.expect("hosts");
         let places: Vec<String> =

@@ -85,6 +85,9 @@ impl Start {
         let (shared_content, hosts) = (self.shared_content, self.hosts);
         let challenges = options.challenges.clone();
         let share = Share { shared_content, watcher: Rc::clone(&watcher), hosts, challenges, files_max, policy_client };
+        // Before there are upstreams, which tell their gates by what this loop is called.
+        let wakes = Wakes::new(Arc::clone(&self.waker));
+        links.use_wakes(&wakes);
         let router = match &options.hosts {
             None => Router::Plain(Site::new(self.root, &options.site_kind(), &options.site_bounds(), &share)),
             Some(rules) => {
@@ -98,8 +101,6 @@ impl Start {
                 )?))
             }
         };
-        let wakes = Wakes::new(Arc::clone(&self.waker));
-        links.use_wakes(&wakes);
         let others = (self.reloads, watcher, wakes);
         let mut state = LoopState::new(router, self.log, self.arm, options, counters.clone(), index, others);
         let (sockets, config, former, alt_svc) = self.quic;

@@ -110,6 +110,7 @@ impl Common {
         }
         self.gate.places(self.places_configured())
     }
+
     fn places_configured(&self) -> u32 {
         let all = self.rules.pool.connections_max.saturating_mul(self.rules.servers.len());
         u32::try_from(all).unwrap_or(u32::MAX)

@@ -34,7 +34,7 @@ pub(crate) struct Gate {
     queue: Mutex<Queue>,
     /// Places that a rule has ordered; 0 for those of the configuration.
     ordered: AtomicU32,
-    /// Loops that keep connections without a request.
+    /// The loops, which keep connections without a request.
     keepers: Mutex<Vec<Wake>>,
     /// Nanoseconds of a clock that only goes forward.
     now_ns: fn() -> u64,
@@ -176,7 +176,7 @@ impl Gate {
         }
     }
 
-    /// Takes note of a loop that keeps connections.
+    /// Takes note of a loop, for good.
     pub(super) fn note_keeper(&self, wake: &Wake) {
         let mut keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
         if !keepers.iter().any(|known| Arc::ptr_eq(&known.0, &wake.0)) {
@@ -188,8 +188,7 @@ impl Gate {
     /// for a request on one of them while another request waits for a worker.
     #[cold]
     pub(super) fn call_keepers(&self) {
-        let keepers = std::mem::take(&mut *self.keepers.lock().unwrap_or_else(PoisonError::into_inner));
-        keepers.iter().for_each(Wake::wake);
+        self.keepers.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Wake::wake);
     }
 
     fn take_place(&self, places_max: u32) -> bool {

@@ -38,8 +38,6 @@ pub(crate) struct Upstream {
     pub(super) believed: Cell<Believed>,
     /// Connections without a request, by server; the one that has been idle longest is in front.
     idle: RefCell<Vec<VecDeque<Idle>>>,
-    /// Whether the gate knows that this loop keeps some.
-    is_known: Cell<bool>,
     /// Connections of HTTP/2, which requests share.
     shared: RefCell<Vec<Rc<Shared>>>,
     /// Servers that chose HTTP/1.1 when they could choose, so that each request makes a connection of its own.
@@ -77,6 +75,7 @@ impl Upstream {
         };
         let names = servers.iter().map(name).collect();
         let chose_http1 = RefCell::new(vec![false; servers.len()]);
+        links.wake_of_kept().into_iter().for_each(|wake| common.gate.note_keeper(wake));
         let balancer = Balancer::new(common.rules.balance.clone(), servers, &secret());
         Rc::new(Self {
             common,
@@ -87,7 +86,6 @@ impl Upstream {
             number: Cell::new(0),
             believed: Cell::default(),
             idle: RefCell::new(idle),
-            is_known: Cell::new(false),
             shared: RefCell::default(),
             chose_http1,
             names,
@@ -126,7 +124,6 @@ impl Upstream {
     pub(crate) fn sweep(&self, now_ms: u64) {
         self.begin_probes(now_ms);
         let is_short = self.is_short();
-        self.is_known.set(self.is_known.get() && !is_short);
         for idle in self.idle.borrow_mut().iter_mut() {
             let before = idle.len();
             idle.retain(|idle| !is_short && idle.until_ms > now_ms);
@@ -205,13 +202,7 @@ impl Upstream {
         let pool = &self.common.rules.pool;
         let mut idle = self.idle.borrow_mut();
         let has_room = |kept: &VecDeque<Idle>| kept.len() < pool.idle_max;
-        if !self.is_known.get()
-            && let Some(wake) = self.links.wake_of_kept()
-        {
-            // Before the look: what is opened from then on calls this loop.
-            self.common.gate.note_keeper(wake);
-            self.is_known.set(true);
-        }
+        // Where another loop opens one after this look, it calls this one, which looks again.
         let is_enough = !self.is_short();
         match idle.get_mut(server).filter(|kept| is_enough && has_room(kept)) {
             Some(kept) => {

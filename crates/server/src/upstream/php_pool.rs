@@ -17,6 +17,10 @@ pub struct PhpPool {
     /// As many as there may be by a rule (`workers N of POOL`), at least `workers`. If they are more, processes start as
     /// requests come, and end when they have had none for a while.
     pub workers_max: u32,
+    /// Requests that wait for one of them.
+    pub queue: u64,
+    /// What rules call it. Pools that differ in this have processes of their own, as rules give each its number.
+    pub called: Option<String>,
     /// The user that they run as if the server was started as root; `None` for the server's own, or else `www-data`.
     pub user: Option<String>,
     /// Settings of PHP, which scripts cannot change.
@@ -35,6 +39,8 @@ impl Default for PhpPool {
             program: None,
             workers: 8,
             workers_max: 8,
+            queue: 1024,
+            called: None,
             user: None,
             ini: Vec::new(),
             renew: 500,
