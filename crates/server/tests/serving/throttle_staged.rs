@@ -95,7 +95,7 @@ fn of_one_user_no_more_run_than_may_and_others_pass_by() {
 #[test]
 fn one_that_has_waited_long_enough_runs_unless_too_many_are_there() {
     let site = start("1,2,2,9,00:00:01", "");
-    let _held = hold(&site, "");
+    let held = hold(&site, "");
     let begun = Instant::now();
     let mut second = ask(&site);
     assert_eq!(read_reply(&mut second, false).text(), "small", "two are there, and two may be");
@@ -106,14 +106,16 @@ fn one_that_has_waited_long_enough_runs_unless_too_many_are_there() {
     // Three are there when their time comes.
     third.set_read_timeout(Some(Duration::from_millis(2500))).expect("sets");
     assert!(third.read(&mut [0]).is_err(), "they wait on");
+    drop(held);
     site.stop();
 }
 
 #[test]
 fn one_that_has_waited_for_too_long_is_refused() {
     let site = start("1,,,,,00:00:01", "");
-    let _held = hold(&site, "");
+    let held = hold(&site, "");
     let refused = read_reply(&mut ask(&site), false);
     assert_eq!((refused.status, refused.field("retry-after")), (503, Some("1")));
+    drop(held);
     assert_eq!(site.stop().throttle_refused, 1);
 }
