@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites
+.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,6 +128,10 @@ soak-tunnels: deps build ## RELOADS (1000) and TAKEOVERS (100) under requests ov
 	@scripts/http3-client > $(TARGET)/http3-client.log 2>&1 || cat $(TARGET)/http3-client.log
 	@$(CARGO) build --release --package weir-testkit --bins
 	@scripts/soak-tunnels
+
+soak-scripts: deps ## Asks for COUNT (100000) requests of scripts by CGI, CGIplus and RTE: no memory, descriptor, process or file is left.
+	@$(CARGO) build --release --package weir-scripts --example supervise
+	@scripts/soak-scripts
 
 fuzz: deps ## Fuzzes each parser for FUZZ_SECONDS (600), FUZZ_JOBS (CPUs) at a time; FUZZ_ONLY="url ranges"; adds to fuzz/HOURS.md.
 	@scripts/fuzz

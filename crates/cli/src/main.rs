@@ -29,6 +29,8 @@ mod serve;
 mod serve_acme;
 mod serve_php;
 mod serve_policy;
+mod serve_scripts;
+mod side_pools;
 mod side_process;
 mod sources;
 mod view;
@@ -95,6 +97,12 @@ enum Command {
     /// Run php-fpm for a confined server
     #[command(hide = true)]
     ServePhp,
+    /// Run scripts for a confined server
+    #[command(hide = true)]
+    ServeScripts,
+    /// Run ISAPI extensions for such scripts' runners
+    #[command(hide = true)]
+    ServeIsapi,
     Compare(compare::Args),
     Ab(dropin::AbArgs),
     #[command(name = "http_load")]
@@ -136,6 +144,8 @@ fn main() -> ExitCode {
         Command::ServePersister(args) => serve_policy::persister(&args),
         Command::ServeCertificates => serve_acme::certifier(),
         Command::ServePhp => serve_php::supervise(),
+        Command::ServeScripts => serve_scripts::supervise(),
+        Command::ServeIsapi => Ok(serve_scripts::isapi()),
         Command::Compare(args) => compare::run(args),
         Command::Ab(args) => dropin::ab(args),
         Command::HttpLoad(args) => dropin::http_load(args),

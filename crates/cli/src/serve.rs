@@ -6,6 +6,7 @@ mod said;
 use crate::given_files::ARM_BYTES_MAX;
 use crate::serve_php;
 use crate::serve_policy::{Adapting, PolicyArgs};
+use crate::serve_scripts;
 use anyhow::{Context, anyhow};
 use beside::Beside;
 use said::{announce, begins, farewell};
@@ -56,6 +57,9 @@ Examples:
       flood.policy log.jsonl for what other rules would have done
   weir serve --php /srv/wordpress
       a site of PHP; needs the package php-fpm and nothing else
+  weir serve --cgi /srv/www
+      files of /srv/www; those below /srv/www/cgi-bin are run, one process for
+      each request
   weir serve --arm shop.arm site
       report requests to `weir agent` as business transactions, by directives
       in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...
@@ -179,6 +183,11 @@ pub(crate) struct Args {
     /// other paths. A configuration has php = true for that
     #[arg(long)]
     php: bool,
+
+    /// Run the files below DIR/cgi-bin as CGI scripts, one process for each request. A configuration has cgi = true for
+    /// that, and cgiplus, rte and isapi for scripts that stay
+    #[arg(long, conflicts_with = "php")]
+    cgi: bool,
 
     /// Directory for further releases of DIR, which a confined server can then reach; repeatable
     #[arg(long, value_name = "DIR", conflicts_with = "no_sandbox")]
@@ -334,6 +343,9 @@ fn misused(args: &Args, is_file: bool, options: &Options) -> Option<&'static str
     if args.php && is_file {
         return Some("--php is for a directory; write php = true into [[host]] of the configuration");
     }
+    if args.cgi && is_file {
+        return Some("--cgi is for a directory; write cgi = true into a [[host.path]] of the configuration");
+    }
     (options.certificates.is_empty() && !options.listen_clear.is_empty())
         .then_some("--listen-clear is for a server with TLS; add --tls-cert and --tls-key, or use --listen")
 }
@@ -439,7 +451,7 @@ fn read_again_and_tell(args: &Args, own: &Own, (reloader, beside): (&Reloader, &
 /// The options of the file, if one is given, overridden by those of the command line.
 fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     tracing::info!(root = %args.root.display(), is_file, "reads its settings");
-    let mut options = named(args.root, is_file, args.php)?;
+    let mut options = named(args.root, is_file, (args.php, args.cgi))?;
     let passed_on = systemd_sockets(&std::env::vars_os().collect());
     if !args.listen.is_empty() {
         options.listen = args.listen;
@@ -508,21 +520,23 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
 }
 
 /// The options of a file, or those for a directory.
-fn named(root: PathBuf, is_file: bool, has_php: bool) -> Result<Options, ConfigurationError> {
-    let mut options = match (is_file, has_php) {
-        (true, _) => read_configuration(&root)?,
-        (false, true) => with_php(&root)?,
-        (false, false) => Options::new(root),
+fn named(root: PathBuf, is_file: bool, (has_php, has_cgi): (bool, bool)) -> Result<Options, ConfigurationError> {
+    let mut options = match (is_file, has_php, has_cgi) {
+        (true, ..) => read_configuration(&root)?,
+        (false, true, _) => with_programs(&root, "php = true\n")?,
+        (false, _, true) => with_programs(&root, "[[host.path]]\nprefix = \"/cgi-bin/\"\ncgi = true\n")?,
+        (false, ..) => Options::new(root),
     };
     options.place_php(serve_php::folder());
+    options.place_scripts(serve_scripts::folder());
     Ok(options)
 }
 
-/// The options for a directory with scripts of PHP: those of a configuration that says no more than that.
-fn with_php(root: &Path) -> Result<Options, ConfigurationError> {
+/// The options for a directory with programs: those of a configuration that says no more than that.
+fn with_programs(root: &Path, programs: &str) -> Result<Options, ConfigurationError> {
     // A text of JSON is one of TOML as well.
     let quoted = serde_json::Value::from(root.to_string_lossy()).to_string();
-    parse_configuration(&format!("[[host]]\nroot = {quoted}\nphp = true\n"), Path::new("."))
+    parse_configuration(&format!("[[host]]\nroot = {quoted}\n{programs}"), Path::new("."))
         .map_err(|mistakes| ConfigurationError::Mistaken { path: root.to_owned(), mistakes })
 }
 

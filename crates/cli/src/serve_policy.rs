@@ -35,7 +35,7 @@ const CLERK_PATIENCE: Duration = Duration::from_secs(6);
 /// What makes a node of a policy one that is read.
 pub(crate) const UPSTREAM_REMEDY: &str = "give an upstream that name by `name`, or correct it";
 /// What makes workers of a policy ones that there are.
-pub(crate) const WORKERS_REMEDY: &str = "write php = { name = \"NAME\", workers_max = NUMBER } in the configuration";
+pub(crate) const WORKERS_REMEDY: &str = "write php = { name = \"NAME\", workers_max = NUMBER } in the configuration, or the same of cgi, cgiplus, rte or isapi";
 
 /// Rules for the server.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -84,7 +84,7 @@ pub(crate) struct Settings {
     has_reserve: bool,
     /// The names of upstreams, which stand for nodes.
     upstreams: Vec<String>,
-    /// Those whose PHP this server runs, and how many workers each may have.
+    /// Those whose PHP or other scripts this server runs, and how many workers each may have.
     php: Vec<(String, u32)>,
 }
 
@@ -204,7 +204,7 @@ impl Settings {
         policy.ordered_workers().into_iter().find_map(|(name, workers)| {
             match self.php.iter().find(|(known, _)| known == name) {
                 None => {
-                    Some(format!("`workers` of `{name}`, which is no PHP of this server by its `name`, does nothing"))
+                    Some(format!("`workers` of `{name}`, which is no PHP and no pool of scripts of this server by its `name`, does nothing"))
                 }
                 Some((_, most)) if *most < workers => {
                     Some(format!("`workers {workers}` of `{name}` gives it {most}, its `workers_max`"))

@@ -55,7 +55,7 @@ macro_rules! shared {
     };
 }
 
-static SUBJECTS: [ReadyMade; 20] = subjects!(
+static SUBJECTS: [ReadyMade; 23] = subjects!(
     "apache-event",
     "apache-prefork",
     "apache-cgi",
@@ -65,6 +65,7 @@ static SUBJECTS: [ReadyMade; 20] = subjects!(
     "nginx",
     "nginx-php-fpm",
     "lighttpd",
+    "lighttpd-cgi",
     "caddy",
     "h2o",
     "weir",
@@ -75,6 +76,8 @@ static SUBJECTS: [ReadyMade; 20] = subjects!(
     "weir-proxy",
     "nginx-fastcgi",
     "weir-fastcgi",
+    "weir-cgi",
+    "weir-rte",
     "php-fpm"
 );
 

@@ -145,4 +145,5 @@ pub use telemetry::access_log::settings::{AccessLog, LogFormat, LogTarget, OwnFo
 pub use telemetry::admin::{Admin, AdminError, AdminToken, Teller};
 pub use telemetry::arm_rules::{ArmRules, ArmRulesError};
 pub use upstream::php_pool::PhpPool;
+pub use upstream::script_pool::{ScriptPool, ScriptWay};
 pub use weir_diagnostic::Mistake;

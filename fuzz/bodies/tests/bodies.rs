@@ -78,7 +78,8 @@ bodies! {
     monkeywrench_sessions http_archive web_page comparison_plan comparison_history dropin_arguments exporter_answers
     arm_memory agent_lines arm_directives certificate_name certificate_staple certificate_validity acme_message server_http2 server_http3
     weir_configuration adapt_policy adapt_readings planned_log plan_policy sound_frames handed_on cgi_response
-    fastcgi_response client_address proxy_protocol upstream_response upstream_http2 cache_control
+    fastcgi_response client_address proxy_protocol upstream_response upstream_http2 cache_control isapi_variables
+    scripts_fastcgi scripts_marks
 }
 
 /// Each body is a target of the fuzzer as well, and the other way round.

@@ -315,7 +315,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             &["log_addresses", "arm", "policy", "tick", "node", "forecast", "decisions", "environment", "webhook"],
             &["admin", "admin_token", "user", "no_sandbox", "no_listing", "no_compression", "no_includes"],
             &["media_type", "dot_files", "symlinks", "connections_max", "connections_per_address", "idle_timeout"],
-            &["stop_timeout", "releases", "php"],
+            &["stop_timeout", "releases", "php", "cgi"],
         ],
         // What a file of configuration says or lacks is judged where that file is read.
         modes: &[Mode {
@@ -362,6 +362,8 @@ pub(super) const COMMANDS: &[Usage] = &[
     },
     Usage { path: &["serve-certificates"], options: &[], modes: &[] },
     Usage { path: &["serve-php"], options: &[], modes: &[] },
+    Usage { path: &["serve-scripts"], options: &[], modes: &[] },
+    Usage { path: &["serve-isapi"], options: &[], modes: &[] },
     Usage { path: &["serve-persister"], options: &[&["decisions", "environment", "webhook"]], modes: &[] },
     Usage {
         path: &["compare"],

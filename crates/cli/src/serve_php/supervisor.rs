@@ -3,7 +3,7 @@
 use super::configuration::Owners;
 use super::fpm::{Change, Fpm};
 use super::fpm_log::{self, Line, Slow};
-use super::messages::{PoolTold, StuckTold, ToServer, ToSupervisor, Wanted};
+use super::messages::{ToSupervisor, Wanted};
 use crate::side_process::{self, receive, send};
 use anyhow::Context;
 use std::fs;
@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
+use weir_scripts::{PoolTold, StuckTold, ToServer};
 use weir_server::PhpPool;
 
 /// How often processes are looked at.

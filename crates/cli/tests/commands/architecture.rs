@@ -36,6 +36,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("diagnostic", &[]),
     ("exposition", &[]),
     ("import", &[]),
+    ("isapi", &[]),
+    ("scripts", &[]),
     ("compat", &["load", "terminal"]),
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
     ("explain", &["adapt", "capture", "measure", "policy-runtime", "report", "terminal", "timeline", "trace", "wire"]),
@@ -58,11 +60,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "explain",
             "exposition",
             "import",
+            "isapi",
             "load",
             "measure",
             "plan",
             "record",
             "report",
+            "scripts",
             "server",
             "session",
             "policy-runtime",
@@ -88,6 +92,10 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("exposition", &["std::fs", "std::net", "std::io"]),
     // It gets texts, and the files around by a trait.
     ("import", &["std::fs", "std::net::Tcp", "std::env", "std::process", "std::time", "weir_server", "clap"]),
+    // It knows descriptors and an interface, not the server or the runner that starts it.
+    ("isapi", &["std::net", "std::process::Command", "httparse", "clap"]),
+    // It speaks FastCGI to a server, and does not know which.
+    ("scripts", &["std::net::Tcp", "httparse", "weir_server", "clap"]),
     ("measure", &["std::fs", "std::net", "std::time::Instant", "SystemTime", "libc::"]),
     ("timeline", &["std::fs", "std::time::Instant", "SystemTime", "hdrhistogram"]),
     ("report", &["std::fs", "std::net", "std::time::Instant"]),

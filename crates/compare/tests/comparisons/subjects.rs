@@ -195,7 +195,7 @@ fn installed() -> Vec<&'static ReadyMade> {
 fn each_serves_the_same_and_leaves_nothing() {
     let folder = temporary();
     for (index, subject) in installed().into_iter().enumerate() {
-        let port = 14_100 + (std::process::id() % 60) as u16 * 20 + index as u16;
+        let port = 14_100 + (std::process::id() % 48) as u16 * 25 + index as u16;
         let Output { status, stderr, .. } =
             begin(subject.name, port, "check", 0.05, folder.path()).wait_with_output().expect("our child");
         assert!(status.success(), "{}: {}", subject.name, String::from_utf8_lossy(&stderr));

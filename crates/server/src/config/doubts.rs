@@ -1,6 +1,7 @@
 //! Warnings: settings that are valid but seldom meant.
 
 use super::led::{Led, lead};
+use super::scripts;
 use super::table::{Reader, Table, Value};
 use crate::certificates::Certificates;
 use crate::config::options::Options;
@@ -105,6 +106,14 @@ pub(super) fn look(reader: &Reader<'_>, rules: &Rules, places: &[Place], certifi
             let what = "Strict-Transport-Security is sent over TLS only (RFC 6797), which is spoken nowhere here";
             reader.doubt(at, what, "add certificates in [tls], or leave it to the proxy that speaks TLS");
         }
+        if let Some(path) = sends_scripts(rules, place) {
+            let what = format!("files below {path} are scripts of another host, and this one sends them");
+            reader.doubt(
+                place.at,
+                what,
+                "run them here as well, or add [[host.path]] with that prefix and status = 404",
+            );
+        }
         if let Some(at) = place.redirect_at
             && let Some(sample) = leads_back(rules, place, options)
         {
@@ -115,6 +124,19 @@ pub(super) fn look(reader: &Reader<'_>, rules: &Rules, places: &[Place], certifi
     if has_tls {
         look_at_certificates(reader, places, certificates_at, options);
     }
+}
+
+/// A path below which a table sends files that are scripts of another host.
+fn sends_scripts(rules: &Rules, place: &Place) -> Option<String> {
+    let Some(Action::Files { site, .. }) = &place.said(rules)?.action else { return None };
+    let mount = place.pattern.as_deref().map_or(Some(""), |pattern| pattern.strip_prefix("prefix "))?;
+    let names = places_names(rules, place.host);
+    let is_sent = |path: &String| {
+        let file = format!("{path}x");
+        let of = |name: &String| action(rules, false, name, file.as_bytes());
+        names.iter().any(|name| matches!(of(name), Some((Action::Files { .. }, _))))
+    };
+    scripts::lie_at(rules, mount, &rules.sites[*site].how.root).into_iter().find(is_sent)
 }
 
 /// A path for which a table redirects in a circle, or so often that clients give up.

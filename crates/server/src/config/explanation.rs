@@ -94,7 +94,7 @@ pub fn explain_route(options: &Options, question: &RouteQuestion) -> Result<Rout
     };
     let waker = Arc::new(Waker::new()?);
     // No server is asked, so none of their names is looked up.
-    let links = Links::new(Rc::new(Epoll::new()?), UpstreamContext::new(&[], |_| {}, PhpWatch::default())?);
+    let links = Links::new(Rc::new(Epoll::new()?), UpstreamContext::new(&[], |_| {}, <[PhpWatch; 2]>::default())?);
     let (bounds, word) = (options.site_bounds(), &options.site_word);
     let mut hosts = Hosts::new(Arc::clone(&rules.0), waker, &bounds, word, (share, links))?;
     let mut clock = Clock::new();

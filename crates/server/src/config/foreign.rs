@@ -3,8 +3,8 @@
 /// Not there yet, by the words for it.
 const MISSING: [(&[&str], &str); 3] = [
     (
-        &["cgi", "php", "script", "scriptalias"],
-        "programs are not started for a request: one that runs is asked by `fastcgi`, `scgi` or `uwsgi`",
+        &["cgi", "cgiplus", "rte", "isapi", "cgi_bin", "execcgi", "php", "script", "scriptalias", "addhandler"],
+        "write php = true in [[host]], or cgi = true in [[host.path]] with prefix = \"/cgi-bin/\"",
     ),
     (
         &["try_files", "fallback", "fallback_resource", "fallbackresource", "spa", "not_found", "catch_all"],
@@ -156,7 +156,7 @@ mod tests {
             ("proxy_pass", "[[host.path]]", Some("write proxy =")),
             ("fastcgi_pass", "[[host.path]]", Some("`fastcgi`")),
             ("proxy", "", Some("belongs in [[host]]")),
-            ("cgi", "[[host]]", Some("not started for a request")),
+            ("cgi_bin", "[[host]]", Some("or cgi = true in [[host.path]]")),
             ("fallback", "[[host]]", Some("[[host.route]] with try_files")),
             ("rewrite", "[[host.path]]", Some("[[host.route]] with map")),
             ("root", "", Some("belongs in [[host]]")),

@@ -5,7 +5,7 @@ use super::routes::RoutePlace;
 use super::said::{REDIRECTS, STATUSES, is_path, listed};
 use super::table::{Table, Value};
 use super::upstream::{self, Around, Mount};
-use super::{acme, cache, client_certificates, header, networks, php, routes, site, users};
+use super::{acme, cache, client_certificates, header, networks, php, routes, scripts, site, users};
 use crate::config::options::Options;
 use crate::config::plain_file::read_file;
 use crate::files::root::place::Place as RootPlace;
@@ -87,20 +87,7 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
     if !has_root {
         of_no_root(table, "this host has none");
     }
-    let mut read: Vec<(Pattern, Said)> = Vec::new();
-    let mut labels = Vec::new();
-    let mut scripts = php::Scripts::of_host(table, &said, &around, rules);
-    scripts.put(&mut read, &mut labels);
-    for path in paths.iter().take(PATHS_MAX) {
-        takes_back_nothing(path, Some(&said), &read);
-        if let Some((pattern, own)) = read_path(path, &kind, &around, rules) {
-            places.push(Place::of(path, number, Some(read.len())));
-            labels.push((label(path), path.line()));
-            scripts.of_path(path, &own, &around, rules);
-            read.push((pattern, own));
-            scripts.put(&mut read, &mut labels);
-        }
-    }
+    let (read, labels, scripts) = read_paths((table, &paths), (&said, &kind, number), &around, (rules, places));
     scripts.finish(table, &read, (&mut routes, &mut route_fields));
     takes_back_nothing(table, None, &[]);
     let client_authorities = client_certificates::of_host(table, &paths, options);
@@ -121,6 +108,39 @@ fn read_host(table: &Table<'_, '_>, options: &Options, rules: &mut Rules, (place
         client_authorities,
         source_endings,
     });
+}
+
+/// Tables of paths with what they say, and how the file writes each, and in which line.
+type PathTables = (Vec<(Pattern, Said)>, Vec<(String, usize)>, php::Scripts);
+
+/// The tables of the paths of a host, each with those for its scripts behind it.
+fn read_paths(
+    (table, paths): (&Table<'_, '_>, &[Table<'_, '_>]),
+    (said, kind, number): (&Said, &SiteKind, u16),
+    around: &Around<'_>,
+    (rules, places): (&mut Rules, &mut Vec<Place>),
+) -> PathTables {
+    let (mut read, mut labels) = (Vec::new(), Vec::new());
+    let mut php = php::Scripts::of_host(table, said, around, rules);
+    php.put(&mut read, &mut labels);
+    scripts::look_alone(table);
+    let mut scripts = scripts::ScriptTables::of_host(table, said, around, rules);
+    php.leave(scripts.paths());
+    scripts.put(&mut read, &mut labels);
+    for path in paths.iter().take(PATHS_MAX) {
+        takes_back_nothing(path, Some(said), &read);
+        if let Some((pattern, own)) = read_path(path, kind, around, rules) {
+            places.push(Place::of(path, number, Some(read.len())));
+            labels.push((label(path), path.line()));
+            php.of_path(path, &own, around, rules);
+            scripts.of_path(path, &own, around, rules);
+            read.push((pattern, own));
+            php.put(&mut read, &mut labels);
+            php.leave(scripts.paths());
+            scripts.put(&mut read, &mut labels);
+        }
+    }
+    (read, labels, php)
 }
 
 /// For which paths a table is, as it says it.
@@ -212,6 +232,7 @@ fn read_path(
     said.action = with_upstream(table, said.action, &Around { mount, ..*of_all }, rules);
     said.cache = cache::read(table, rules);
     let kind = php::kind(table, site::read_root(table, of_host.clone(), of_all.options.sandbox));
+    scripts::look_alone(table);
     said.is_internal = table.get("internal").and_then(|value| value.boolean());
     match table.get("root") {
         Some(value) if prefix_bytes.is_none() && pattern.is_some() => {

@@ -5,6 +5,7 @@ use crate::http::pattern::Pattern;
 use crate::routing::rules::{PATHS_MAX, Rules};
 use crate::routing::settings::{Action, Said};
 use crate::upstream::php_pool::PhpPool;
+use crate::upstream::script_pool::ScriptPool;
 use crate::upstream::settings::{Place, UpstreamRules};
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +37,27 @@ impl HostRules {
         let Some(rules) = Arc::get_mut(&mut self.0) else { return };
         for common in rules.upstreams.iter_mut().filter_map(Arc::get_mut) {
             let UpstreamRules { php: Some(pool), servers, .. } = &mut common.rules else { continue };
+            servers.iter_mut().for_each(|server| server.place = Place::Unix(pool.socket(folder)));
+        }
+    }
+
+    /// The pools of scripts of other kinds that they want, each once.
+    pub(crate) fn script_pools(&self) -> Vec<ScriptPool> {
+        let mut pools: Vec<ScriptPool> = Vec::new();
+        for pool in self.0.upstreams.iter().filter_map(|upstream| upstream.rules.scripts.as_ref()) {
+            if !pools.contains(pool) {
+                pools.push(pool.clone());
+            }
+        }
+        pools
+    }
+
+    /// Says where the sockets of these pools are.
+    pub(crate) fn place_scripts(&mut self, folder: &Path) {
+        // Rules that were just read are in no other hands.
+        let Some(rules) = Arc::get_mut(&mut self.0) else { return };
+        for common in rules.upstreams.iter_mut().filter_map(Arc::get_mut) {
+            let UpstreamRules { scripts: Some(pool), servers, .. } = &mut common.rules else { continue };
             servers.iter_mut().for_each(|server| server.place = Place::Unix(pool.socket(folder)));
         }
     }

@@ -21,6 +21,8 @@ mod reading;
 mod route_doubts;
 mod routes;
 mod said;
+mod script_doubts;
+mod scripts;
 mod site;
 mod table;
 mod throttle;
@@ -30,6 +32,7 @@ mod upstream_address;
 mod upstream_protocol;
 mod user_directories;
 mod users;
+mod workers;
 
 pub use host_rules::HostRules;
 pub use reading::{ConfigurationError, parse_configuration, read_configuration};

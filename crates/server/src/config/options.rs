@@ -17,6 +17,7 @@ use crate::telemetry::admin::{Admin, Teller};
 use crate::telemetry::arm_rules::ArmRules;
 use crate::upstream::common::Common;
 use crate::upstream::php_pool::PhpPool;
+use crate::upstream::script_pool::ScriptPool;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -106,6 +107,8 @@ pub struct Options {
     pub challenges: Challenges,
     /// What is known of our own PHP; the program that runs it tells it. Default: nothing.
     pub php: PhpWatch,
+    /// The same of our own scripts of other kinds. Default: nothing.
+    pub scripts: PhpWatch,
     /// Addresses that speak in the clear although there are certificates. Default: none.
     pub listen_clear: Vec<ListenAddr>,
     /// Those of `listen` and `listen_clear` where each connection begins with a header of the PROXY protocol. Default:
@@ -139,10 +142,10 @@ impl Options {
         names
     }
 
-    /// Upstreams whose PHP this server runs, by the names by which rules call them, and how many workers each may have.
+    /// Upstreams whose PHP or other scripts this server runs, by the names by which rules call them, and how many workers each may have.
     pub fn php_upstreams(&self) -> Vec<(String, u32)> {
         let all = self.hosts.iter().flat_map(|hosts| &hosts.0.upstreams);
-        let of = |common: &Arc<Common>| Some((common.rules.name.clone(), common.rules.php.as_ref()?.workers_max));
+        let of = |common: &Arc<Common>| Some((common.rules.name.clone(), common.rules.workers_max()?));
         all.filter_map(of).collect()
     }
 
@@ -155,6 +158,18 @@ impl Options {
     pub fn place_php(&mut self, folder: &Path) {
         if let Some(hosts) = &mut self.hosts {
             hosts.place_php(folder);
+        }
+    }
+
+    /// The pools of scripts of other kinds that hosts and paths want, each once.
+    pub fn script_pools(&self) -> Vec<ScriptPool> {
+        self.hosts.as_ref().map(HostRules::script_pools).unwrap_or_default()
+    }
+
+    /// Says in which directory the sockets of these pools are; before a server has the options.
+    pub fn place_scripts(&mut self, folder: &Path) {
+        if let Some(hosts) = &mut self.hosts {
+            hosts.place_scripts(folder);
         }
     }
 
@@ -245,6 +260,7 @@ impl Options {
             obtain: None,
             challenges: Challenges::default(),
             php: PhpWatch::default(),
+            scripts: PhpWatch::of_scripts(),
             listen_clear: Vec::new(),
             proxy_protocol: Vec::new(),
             listen_quic: Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::table::{Table, Value};
 use super::upstream::{self, Around};
+use super::workers::{self, PoolServer};
 use crate::http::pattern::Pattern;
 use crate::routing::route_fields::RouteFields;
 use crate::routing::routes::mapping::Mapping;
@@ -11,10 +12,7 @@ use crate::routing::rules::{PATHS_MAX, Rules};
 use crate::routing::settings::{Action, Said};
 use crate::site::settings::SiteKind;
 use crate::upstream::php_pool::PhpPool;
-use crate::upstream::settings::{
-    Balance, ForwardingFields, Gateway, HealthRules, PathRule, Place, PoolBounds, RetryRules, Speaks, UpstreamRules,
-    UpstreamServer, UpstreamTimeouts, UpstreamTls,
-};
+use crate::upstream::settings::{Gateway, UpstreamRules};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -26,11 +24,7 @@ const INDEX: &str = "index.php";
 const GLOBS: [&str; 2] = ["**.php", "**.php/**"];
 /// Settings of PHP in one table.
 const INI_MAX: usize = 256;
-/// Workers of one pool.
-const WORKERS_MAX: u64 = 10_000;
 const DAY: Duration = Duration::from_secs(86_400);
-/// How much later than php-fpm the server gives a request up, which says less of it.
-const LATER: Duration = Duration::from_secs(5);
 
 /// What a table adds for scripts, beside itself.
 type Added = (Pattern, String, Said);
@@ -138,6 +132,11 @@ impl Scripts {
         }
     }
 
+    /// Leaves what the table of a path has other programs run apart from the script at the top.
+    pub(super) fn leave(&mut self, globs: impl Iterator<Item = String>) {
+        self.apart.extend(globs.filter_map(|glob| PathTest::glob(&glob)));
+    }
+
     /// Puts the tables for scripts behind those that were read.
     pub(super) fn put(&mut self, read: &mut Vec<(Pattern, Said)>, labels: &mut Vec<(String, usize)>) {
         // They are of the table before them.
@@ -156,7 +155,8 @@ impl Scripts {
         (routes, fields): (&mut Vec<Route>, &mut Vec<RouteFields>),
     ) {
         if read.len() > PATHS_MAX {
-            let remedy = format!("at most {PATHS_MAX} are possible, with two for the scripts of each `php` and root");
+            let remedy =
+                format!("at most {PATHS_MAX} are possible, with two for each ending of scripts, `php` and root");
             table.wrong(format!("the host has {} tables of paths", read.len()), remedy);
         }
         if !self.has_front {
@@ -237,34 +237,13 @@ fn gateway(root: &Path, alias_bytes: usize) -> Gateway {
 
 /// What the configuration says of the processes.
 fn read_pool(table: &Table<'_, '_>, pool: &mut PhpPool) {
-    if let Some(number) = table.get("workers").and_then(|value| value.integer(1..=WORKERS_MAX)) {
-        pool.workers = number as u32;
-    }
-    pool.workers_max = pool.workers;
-    if let Some(value) = table.get("workers_max")
-        && let Some(number) = value.integer(1..=WORKERS_MAX)
-    {
-        if (number as u32) < pool.workers {
-            value.wrong("there are more `workers` without a rule", "write at least as many as `workers`");
-        }
-        pool.workers_max = number as u32;
-    }
-    if let Some(number) = table.get("queue").and_then(|value| value.integer(0..=1_000_000)) {
-        pool.queue = number;
-    }
-    pool.called = upstream::name(table);
+    let read = workers::read(table);
+    (pool.workers, pool.workers_max, pool.queue) = (read.workers, read.workers_max, read.queue);
+    (pool.called, pool.user) = (read.called, read.user);
     if let Some(number) = table.get("renew").and_then(|value| value.integer(0..=1_000_000_000)) {
         pool.renew = number as u32;
     }
     pool.program = table.get("program").and_then(|value| value.path());
-    if let Some(value) = table.get("user") {
-        let name = value.string().unwrap_or_default();
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if name.is_empty() || name.starts_with('-') || !name.bytes().all(is_name) {
-            value.wrong(format!("\"{name}\" is no user"), "write a name such as \"www-data\"");
-        }
-        pool.user = Some(name.to_owned());
-    }
     let time = |key, to: &mut Duration| {
         if let Some(time) = table.get(key).and_then(|value| value.duration(Duration::ZERO..=DAY)) {
             *to = time;
@@ -319,33 +298,15 @@ fn read_ini(table: &Table<'_, '_>) -> Vec<(String, String)> {
 
 /// How a pool is asked.
 fn upstream_of(pool: PhpPool, gateway: Gateway, handover: (bool, Vec<PathBuf>)) -> UpstreamRules {
-    let patience = if pool.timeout.is_zero() { DAY } else { pool.timeout + LATER };
-    let mut health = HealthRules::default();
-    // It is the only one: to leave it out helps no client, and the process beside the server looks after it.
-    (health.passive.failures, health.passive.percent) = (0, 0);
-    let (connections_max, idle_max, queue_max) =
-        (pool.workers as usize, pool.workers_max as usize, pool.queue as usize);
-    UpstreamRules {
+    let server = PoolServer {
         name: pool.called.clone().unwrap_or_else(|| pool.name()),
-        servers: vec![UpstreamServer { place: Place::Unix(pool.socket_nowhere()), weight: 1, tls_name: None }],
-        speaks: Speaks::FastCgi,
-        balance: Balance::Waiting,
-        timeouts: UpstreamTimeouts { head: patience, body: patience, ..UpstreamTimeouts::default() },
-        pool: PoolBounds { connections_max, idle_max, queue_max, ..PoolBounds::default() },
-        retries: RetryRules::default(),
-        health,
-        forwarding: ForwardingFields::XForwarded,
-        host: None,
-        tls: UpstreamTls::default(),
-        streams_max: 1,
-        proxy_header: None,
-        path: PathRule::Unchanged,
-        gateway: Some(gateway),
-        resolve_every: DAY,
-        accel: handover.0,
-        send_from: handover.1,
-        php: Some(pool),
-    }
+        socket: pool.socket_nowhere(),
+        timeout: pool.timeout,
+        workers: pool.workers,
+        workers_max: pool.workers_max,
+        queue: pool.queue,
+    };
+    UpstreamRules { php: Some(pool), ..workers::upstream_of(server, gateway, handover) }
 }
 
 #[cfg(test)]

@@ -96,6 +96,11 @@ impl<'r, 't> Table<'r, 't> {
         Some(Value { reader: self.reader, name: key.to_owned(), span: value.span(), value: value.get_ref() })
     }
 
+    /// A key that means nothing here, if the table has it; it is not listed among those that are known.
+    pub(super) fn misplaced(&self, key: &'static str) -> Option<Value<'r, 't>> {
+        if self.table.iter().any(|(name, _)| name.get_ref() == key) { self.get(key) } else { None }
+    }
+
     /// All entries, for tables whose keys the user chooses; none of them is unknown then.
     pub(super) fn entries(&self) -> Vec<(String, Range<usize>, Value<'r, 't>)> {
         let entry = |(name, value): (&'r toml::Spanned<_>, &'r toml::Spanned<DeValue<'t>>)| {

@@ -9,6 +9,7 @@ use crate::http::request::is_token;
 use crate::io::listen::ListenAddr;
 use crate::routing::rules::Rules;
 use crate::upstream::common::Common;
+use crate::upstream::script_pool::ScriptWay;
 use crate::upstream::settings::{
     Balance, ForwardingFields, Gateway, HashOf, HealthRules, LimitBy, PathRule, Place, PoolBounds, ProbeRules,
     RetryRules, SERVERS_MAX, Speaks, UpstreamRules, UpstreamServer, UpstreamTimeouts, UpstreamTls, WEIGHT_MAX,
@@ -71,7 +72,10 @@ impl Mount<'_> {
 
 /// Whether a table has an upstream, be it with mistakes.
 pub(super) fn is_in(table: &Table<'_, '_>) -> bool {
-    KEYS.iter().any(|(key, _)| table.get(key).is_some()) || table.get("php").is_some_and(|value| !value.is_false())
+    let runs = |key| table.get(key).is_some_and(|value: Value<'_, '_>| !value.is_false());
+    KEYS.iter().any(|(key, _)| table.get(key).is_some())
+        || runs("php")
+        || ScriptWay::ALL.into_iter().any(|way| runs(way.key()))
 }
 
 /// The upstream of a table, by its number among the rules.
@@ -147,6 +151,7 @@ fn one(
         accel: false,
         send_from: Vec::new(),
         php: None,
+        scripts: None,
     };
     if speaks == Speaks::FastCgi && !table.as_ref().is_some_and(says_workers) {
         // A worker of php-fpm serves one connection until that is closed: those that are kept would hold up the others.
@@ -172,9 +177,7 @@ fn one(
     } else {
         rules.gateway = Some(gateway(value, table.as_ref(), speaks, around));
     }
-    if let Some(table) = &table {
-        table.finish();
-    }
+    table.iter().for_each(Table::finish);
     doubts(&to, &rules, around);
     let trust = upstream_protocol::trust(table.as_ref(), &to, &mut rules);
     if servers.is_empty() { None } else { Some((rules, trust)) }
@@ -567,14 +570,7 @@ fn gateway(value: &Value<'_, '_>, table: Option<&Table<'_, '_>>, speaks: Speaks,
         gateway.root = Some(root);
     }
     if let Some(value) = get("endings") {
-        gateway.endings.clear();
-        for item in value.strings().iter().take(LIST_MAX) {
-            let text = item.text();
-            if !text.starts_with('.') || text.len() < 2 || text.contains(['/', '\0']) {
-                item.wrong(format!("\"{text}\" is no ending of a name"), "write one such as \".php\"");
-            }
-            gateway.endings.push(text.to_owned());
-        }
+        gateway.endings = endings(&value, ".php");
     }
     gateway.index = gateway.endings.first().map(|ending| format!("index{ending}"));
     if let Some(value) = get("index") {
@@ -605,6 +601,24 @@ fn gateway(value: &Value<'_, '_>, table: Option<&Table<'_, '_>>, speaks: Speaks,
         );
     }
     gateway
+}
+
+/// How names of scripts end.
+pub(super) fn endings(value: &Value<'_, '_>, example: &str) -> Vec<String> {
+    let mut endings = Vec::new();
+    for item in value.strings().iter().take(LIST_MAX) {
+        let text = item.text();
+        if !is_ending(text) {
+            item.wrong(format!("\"{text}\" is no ending of a name"), format!("write one such as \"{example}\""));
+        }
+        endings.push(text.to_owned());
+    }
+    endings
+}
+
+/// Whether names of files can end so, with a dot at the beginning.
+pub(super) fn is_ending(text: &str) -> bool {
+    text.starts_with('.') && text.len() > 1 && !text.contains(['/', '\0'])
 }
 
 pub(super) fn params(table: &Table<'_, '_>) -> Vec<(String, String)> {

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const STUCK_MAX: usize = 64;
 /// Requests under way that are known; more have no number in messages.
 const RUNNING_MAX: usize = 16_384;
+/// Letters of a path that a message names.
+const PATH_LETTERS_MAX: usize = 200;
 /// How much later than the server php-fpm may see the beginning of a request, in milliseconds.
 const TOLERANCE_MS: u64 = 1_500;
 
@@ -129,6 +131,14 @@ impl Underway {
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
+
+    /// Method and path of the request, without its query, which may hold what no log should.
+    pub(crate) fn request(&self) -> Option<String> {
+        let state = self.watch.locked();
+        let Running { method, asked, .. } = state.running.get(&self.id)?;
+        let path = asked.split('?').next().unwrap_or_default();
+        Some(format!("{method} {}", path.chars().take(PATH_LETTERS_MAX).collect::<String>()))
+    }
 }
 
 impl Drop for Underway {
@@ -143,6 +153,13 @@ pub(crate) fn id_text(id: u64) -> String {
 }
 
 impl PhpWatch {
+    /// One for scripts of other kinds, whose requests have other numbers than those of PHP.
+    pub fn of_scripts() -> Self {
+        let watch = Self::default();
+        watch.0.next.store(1 << 31, Ordering::Relaxed);
+        watch
+    }
+
     /// A request begins.
     pub(crate) fn begin(&self, method: &str, target: &str, asked: &str) -> Underway {
         let count = self.0.next.fetch_add(1, Ordering::Relaxed);
@@ -229,6 +246,7 @@ mod tests {
         assert_eq!(watch.stuck(worker(8), 0, 1_000_000).request_id, None);
         assert_eq!((watch.read().stuck.len(), watch.read().running), (2, 2));
         drop(slow);
+        assert_eq!(other.request().as_deref(), Some("GET /b.php"));
         assert_eq!(watch.read().stuck.iter().map(|stuck| stuck.pid).collect::<Vec<_>>(), [8]);
         drop(other);
         assert_eq!(watch.read().running, 0);

@@ -308,8 +308,8 @@ impl Server {
     /// What upstreams need of the process. A thread looks their names up if they have any.
     fn upstream_context(&self) -> Result<Arc<UpstreamContext>, RunError> {
         let upstreams = self.options.hosts.as_ref().map_or(&[][..], |rules| &rules.0.upstreams);
-        let php = self.options.php.clone();
-        UpstreamContext::new(upstreams, self.options.notice, php).map_err(|source| RunError::Thread { source })
+        let watches = [self.options.php.clone(), self.options.scripts.clone()];
+        UpstreamContext::new(upstreams, self.options.notice, watches).map_err(|source| RunError::Thread { source })
     }
 
     /// What the admin address reads.
@@ -334,6 +334,7 @@ impl Server {
             priors: Arc::clone(&self.insight.priors),
             loops_reserve: self.options.reserve_loops,
             php: self.options.php.clone(),
+            scripts: self.options.scripts.clone(),
         }
     }
 

@@ -79,6 +79,7 @@ impl Reloader {
         options.adviser.clone_from(&before.adviser);
         options.challenges = before.challenges.clone();
         options.php = before.php.clone();
+        options.scripts = before.scripts.clone();
         options.throttles = Throttle::succeed(&before.throttles, options.throttles);
         options.cache_bytes_max = before.cache_bytes_max;
         if let (Some(before), Some(now)) = (&before.hosts, &mut options.hosts) {

@@ -13,7 +13,11 @@ use std::cell::RefCell;
 pub(super) fn answer(common: &Common, found: &Target<'_>, is_other: bool, target: &str) -> RouteAnswer {
     let target = common.target_for(found, is_other).unwrap_or_else(|| target.to_owned());
     let mut told = told(&common.rules, target);
-    let mut answer = RouteAnswer { what: format!("the upstream {} answers", told.name), ..RouteAnswer::default() };
+    let what = match &common.rules.scripts {
+        Some(pool) => format!("a script answers by {} in the pool {}", pool.way, told.name),
+        None => format!("the upstream {} answers", told.name),
+    };
+    let mut answer = RouteAnswer { what, ..RouteAnswer::default() };
     if let Some(gateway) = &common.gateway {
         let (script, refusal) = script_of(gateway, &told.target);
         told.script = script;
@@ -31,6 +35,9 @@ pub(super) fn said(rules: &UpstreamRules) -> String {
     if rules.php.is_some() {
         return format!("php {}", rules.name);
     }
+    if let Some(pool) = &rules.scripts {
+        return format!("{} {}", pool.way.key(), rules.name);
+    }
     let word = match rules.speaks {
         Speaks::Http1 | Speaks::Http2 | Speaks::Negotiated => "proxy",
         Speaks::FastCgi => "fastcgi",
@@ -46,9 +53,10 @@ pub(super) fn said(rules: &UpstreamRules) -> String {
 
 fn told(rules: &UpstreamRules, target: String) -> RouteUpstream {
     let server = |server: &UpstreamServer| RouteServer {
-        place: match rules.php {
-            Some(_) => "php-fpm of this server".to_owned(),
-            None => server.place.to_string(),
+        place: match (&rules.php, &rules.scripts) {
+            (Some(_), _) => "php-fpm of this server".to_owned(),
+            (None, Some(pool)) => format!("{} of this server", counted(pool.workers)),
+            (None, None) => server.place.to_string(),
         },
         weight: server.weight,
         is_secure: server.tls_name.is_some(),
@@ -56,6 +64,7 @@ fn told(rules: &UpstreamRules, target: String) -> RouteUpstream {
     RouteUpstream {
         name: rules.name.clone(),
         speaks: match rules.speaks {
+            _ if rules.scripts.is_some() => rules.scripts.as_ref().map_or("", |pool| pool.way.name()),
             Speaks::Http1 => "HTTP/1.1",
             Speaks::Http2 => "HTTP/2",
             Speaks::Negotiated => "HTTP/2 or HTTP/1.1",
@@ -70,6 +79,10 @@ fn told(rules: &UpstreamRules, target: String) -> RouteUpstream {
         target,
         script: None,
     }
+}
+
+fn counted(workers: u32) -> String {
+    if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") }
 }
 
 /// The script that a target names, and why none runs.
@@ -98,7 +111,7 @@ fn script_of(gateway: &Gateway, target: &str) -> (Option<RouteScript>, Option<Un
             Presence::Missing => Some(false),
             Presence::Elsewhere => None,
         };
-    } else if refusal.is_some() || matches!(gateway.split, Split::Script { .. }) {
+    } else if refusal.is_some() || !matches!(gateway.split, Split::Application { .. }) {
         return (None, refusal);
     }
     (Some(script), refusal)

@@ -33,22 +33,20 @@ impl Common {
     pub(crate) fn new(rules: UpstreamRules, trust: Option<Trust>) -> Self {
         let gateway = rules.gateway.as_ref().map(|said| {
             let root = said.root.clone().unwrap_or_default();
-            let mut gateway = match said.endings.as_slice() {
-                [] => Gateway::application(root, said.mount.clone()),
-                endings => {
-                    let split = Split::Script { endings: endings.to_vec(), index: said.index.clone() };
-                    Gateway {
-                        root,
-                        split,
-                        params: Vec::new(),
-                        alias_bytes: said.alias_bytes,
-                        passes_authorization: false,
-                    }
-                }
+            let split = match said.endings.as_slice() {
+                [] if said.is_any => Split::Any { mount: said.mount.clone() },
+                [] => Split::Application { mount: said.mount.clone() },
+                endings => Split::Script { endings: endings.to_vec(), index: said.index.clone() },
             };
-            gateway.params.clone_from(&said.params);
-            gateway.passes_authorization = said.passes_authorization;
-            gateway
+            // An application has no file that a root could stand for.
+            let alias_bytes = if matches!(split, Split::Application { .. }) { 0 } else { said.alias_bytes };
+            Gateway {
+                root,
+                split,
+                params: said.params.clone(),
+                alias_bytes,
+                passes_authorization: said.passes_authorization,
+            }
         });
         let servers = rules.servers.len();
         let health = Health::new(rules.health.clone(), servers);
@@ -116,11 +114,11 @@ impl Common {
         u32::try_from(all).unwrap_or(u32::MAX)
     }
 
-    /// Has so many workers of PHP get requests, as far as there may be so many; with `None` as many as the configuration
+    /// Has so many workers of scripts get requests, as far as there may be so many; with `None` as many as the configuration
     /// says. Other upstreams stay as they are.
     pub(crate) fn order_workers(&self, workers: Option<u32>) {
-        if let Some(pool) = &self.rules.php {
-            self.gate.order(workers.map(|workers| workers.clamp(1, pool.workers_max)), self.places_configured());
+        if let Some(max) = self.rules.workers_max() {
+            self.gate.order(workers.map(|workers| workers.clamp(1, max)), self.places_configured());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::address::{Resolved, Resolver};
 use super::common::Common;
-use super::settings::Place;
+use super::settings::{Place, UpstreamRules};
 use crate::counters::php_watch::PhpWatch;
 use crate::telemetry::notices::Notices;
 use std::io;
@@ -24,13 +24,19 @@ pub(crate) struct UpstreamContext {
     _names: Vec<Arc<Resolved>>,
     /// Requests of our own PHP.
     pub(crate) php: PhpWatch,
+    /// Requests of our own scripts of other kinds.
+    pub(crate) scripts: PhpWatch,
 }
 
 impl UpstreamContext {
     /// # Errors
     ///
     /// The thread that looks names up cannot be started.
-    pub(crate) fn new(upstreams: &[Arc<Common>], notice: fn(&str), php: PhpWatch) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(
+        upstreams: &[Arc<Common>],
+        notice: fn(&str),
+        [php, scripts]: [PhpWatch; 2],
+    ) -> io::Result<Arc<Self>> {
         let has_names = upstreams.iter().any(|upstream| upstream.has_names());
         let resolver = has_names.then(|| Resolver::start(notice)).transpose()?;
         let mut names = Vec::new();
@@ -45,6 +51,11 @@ impl UpstreamContext {
             }
             resolver.wait_first(FIRST_LOOK_UP);
         }
-        Ok(Arc::new(Self { notices: Arc::default(), resolver, _names: names, php }))
+        Ok(Arc::new(Self { notices: Arc::default(), resolver, _names: names, php, scripts }))
+    }
+
+    /// Where requests for an upstream are noted; nowhere if others run what it asks.
+    pub(super) fn watch(&self, rules: &UpstreamRules) -> Option<&PhpWatch> {
+        if rules.php.is_some() { Some(&self.php) } else { rules.scripts.as_ref().map(|_| &self.scripts) }
     }
 }

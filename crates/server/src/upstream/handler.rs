@@ -68,7 +68,7 @@ pub(crate) struct Relay {
     header: Box<[u8]>,
     /// Of a request whose body comes first.
     wake: Option<Wake>,
-    /// A request of a script of our own PHP.
+    /// A request of a script that this server runs.
     underway: Option<Underway>,
     /// A request that may be handed over.
     handing: Option<Box<Handing>>,
@@ -190,7 +190,7 @@ impl Relay {
         let asks = is_gateway || header.is_some();
         let endpoints = if asks { Endpoints::of(head) } else { Endpoints::default() };
         let Endpoints { client_port, local } = endpoints;
-        let watch = upstream.common.rules.php.as_ref().map(|_| &upstream.links.context.php);
+        let watch = upstream.links.context.watch(&upstream.common.rules);
         let underway = watch.map(|watch| watch.begin(head.method(), head.target(), target));
         let (client, user, request_id) = (head.client(), head.user, underway.as_ref().map(Underway::id));
         let outgoing = Outgoing { head: *head, target, client, client_port, local, user, request_id };
@@ -701,7 +701,10 @@ impl Relay {
     fn tell(&self, trouble: &Trouble) {
         let common = &self.upstream.common;
         tracing::warn!(upstream = %common.rules.name, %trouble, "a request to an upstream failed");
-        self.upstream.links.context.notices.tell(format!("upstream {}: {trouble}", common.rules.name));
+        // Which of the scripts of a pool it was says no other line.
+        let script = self.underway.as_ref().filter(|_| common.rules.scripts.is_some());
+        let of = script.and_then(Underway::request).map_or_else(String::new, |request| format!(" at {request}"));
+        self.upstream.links.context.notices.tell(format!("upstream {}{of}: {trouble}", common.rules.name));
     }
 
     /// Whether the request may go to a server that was not tried yet.
@@ -900,7 +903,13 @@ fn take(bytes: &[u8], protocol: &mut Protocol, mut to: Taking<'_>) -> Result<(),
         }
         *to.answer = Answer::Begun;
     }
-    protocol.take(bytes, &mut |said| to.take(said))?;
+    if let Err(trouble) = protocol.take(bytes, &mut |said| to.take(said)) {
+        // What a program has written to its log before it failed tells why.
+        if !to.log.is_empty() {
+            tell_log(&to.log, to.upstream, to.id);
+        }
+        return Err(trouble.into());
+    }
     to.finish(bytes.is_empty())
 }
 

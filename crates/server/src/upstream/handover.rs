@@ -2,6 +2,7 @@
 //! file (`X-Sendfile`), which the server sends in place of the upstream's own body.
 
 use super::common::Common;
+use super::gateway::settings::{Gateway, Split};
 use super::message::{HandOver, Instead, ResponseHead, Said};
 use super::owned_head::OwnedHead;
 use crate::exchange::application::Wake;
@@ -263,10 +264,23 @@ fn file_named(name: &[u8], of: &Common) -> Option<(File, String)> {
     if !name.is_absolute() || !is_plain || is_script {
         return None;
     }
+    if gateway.is_some_and(|gateway| is_among_scripts(&name, gateway)) {
+        return None;
+    }
     let roots = gateway.iter().map(|gateway| &gateway.root).chain(&of.rules.send_from);
     let file = roots.filter(|root| !root.as_os_str().is_empty()).find_map(|root| open_below(root, &name))?;
     file.metadata().ok().filter(std::fs::Metadata::is_file)?;
     Some((file, media_type::of(text, &media_type::Overrides::new())))
+}
+
+/// Whether a file lies where each one is a script.
+fn is_among_scripts(name: &Path, gateway: &Gateway) -> bool {
+    let Split::Any { mount } = &gateway.split else { return false };
+    let below = mount.get(gateway.alias_bytes..).unwrap_or_default();
+    let directory = gateway.root.join(below.trim_matches('/'));
+    let is_below = |name: &Path, directory: Option<PathBuf>| directory.is_some_and(|own| name.starts_with(own));
+    is_below(name, std::path::absolute(&directory).ok())
+        || name.canonicalize().is_ok_and(|name| is_below(&name, directory.canonicalize().ok()))
 }
 
 /// Opens a file by its absolute name, if it lies below a directory; no symbolic link leads out of that.

@@ -35,6 +35,7 @@ pub(crate) mod retry;
 mod ring_links;
 mod ring_state;
 pub(crate) mod scgi;
+pub(crate) mod script_pool;
 pub(crate) mod scripts;
 mod secure;
 pub(crate) mod settings;

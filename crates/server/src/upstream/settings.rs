@@ -2,6 +2,7 @@
 
 use crate::http::target::{self, Target};
 use crate::upstream::php_pool::PhpPool;
+use crate::upstream::script_pool::ScriptPool;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,9 +47,17 @@ pub(crate) struct UpstreamRules {
     pub(crate) send_from: Vec<PathBuf>,
     /// The pool that the server runs for it; none if others run what it asks.
     pub(crate) php: Option<PhpPool>,
+    /// The processes that the server runs for it, which run scripts of other kinds.
+    pub(crate) scripts: Option<ScriptPool>,
 }
 
 impl UpstreamRules {
+    /// As many workers as a rule may have it use; none if others run what it asks.
+    pub(crate) fn workers_max(&self) -> Option<u32> {
+        let of_scripts = || self.scripts.as_ref().map(|pool| pool.workers_max);
+        self.php.as_ref().map(|pool| pool.workers_max).or_else(of_scripts)
+    }
+
     /// Whether both are for the same workers of FastCGI, each of which serves one connection at a time: all is equal but
     /// how paths and parameters of a request are made, and what the workers may hand over.
     pub(crate) fn shares_workers(&self, other: &Self) -> bool {
@@ -366,9 +375,12 @@ pub(crate) struct Gateway {
     /// What stands for a directory.
     pub(crate) index: Option<String>,
     /// How the names of scripts end, such as `.php`; what is behind such a name is PATH_INFO. If there are none, the
-    /// application has all paths below `mount`.
+    /// application has all paths below `mount`, or each file there is a script.
     pub(crate) endings: Vec<String>,
-    /// SCRIPT_NAME where there are no endings: the beginning of all paths of the application.
+    /// Whether each file below `mount` is a script, by any name.
+    pub(crate) is_any: bool,
+    /// SCRIPT_NAME where there are no endings: the beginning of all paths of the application. With `is_any` it ends with
+    /// a slash.
     pub(crate) mount: String,
     /// Further parameters, which count more than those that the server makes.
     pub(crate) params: Vec<(String, String)>,

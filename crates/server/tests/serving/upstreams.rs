@@ -20,6 +20,7 @@ mod relay;
 mod ring;
 mod routes;
 pub(crate) mod scripted;
+mod scripts;
 mod secure;
 mod secure_chain;
 mod splitting;

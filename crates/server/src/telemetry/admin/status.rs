@@ -52,6 +52,8 @@ pub(crate) struct View {
     pub(crate) loops_reserve: usize,
     /// What is known of our own PHP.
     pub(crate) php: PhpWatch,
+    /// What is known of our own scripts of other kinds.
+    pub(crate) scripts: PhpWatch,
 }
 
 /// The server as it is now. Names end with their unit; what is called a count grows only.
@@ -84,9 +86,19 @@ pub(super) struct Status {
     pub(super) former_servers: Vec<FormerReading>,
     pub(super) hosts: Vec<Host>,
     pub(super) upstreams: Vec<UpstreamReading>,
-    /// PHP of our own; none where no host has it.
-    pub(super) php: Option<PhpReading>,
+    #[serde(flatten)]
+    pub(super) programs: Programs,
     pub(super) process: Usage,
+}
+
+/// Programs of our own.
+#[derive(Debug, Serialize)]
+pub(super) struct Programs {
+    /// PHP; none where no host has it.
+    pub(super) php: Option<PhpReading>,
+    /// Scripts of other kinds; none where no host has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) scripts: Option<PhpReading>,
 }
 
 #[derive(Debug, Serialize)]
@@ -330,9 +342,15 @@ impl View {
             former_servers: self.former.readings(),
             hosts: self.hosts.read().into_iter().map(host).collect(),
             upstreams: self.reloads.upstreams(),
-            php: Some(self.php.read()).filter(|php| *php != PhpReading::default()),
+            programs: self.programs(),
             process: self.process.usage(),
         }
+    }
+
+    /// What is known of programs of our own.
+    fn programs(&self) -> Programs {
+        let known = |watch: &PhpWatch| Some(watch.read()).filter(|read| *read != PhpReading::default());
+        Programs { php: known(&self.php), scripts: known(&self.scripts) }
     }
 
     /// What rules and bounds have done.

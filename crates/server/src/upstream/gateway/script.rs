@@ -3,9 +3,15 @@
 //! The split is by segments: the script is the first segment with the ending of one, whole, and only if the file is
 //! there. So `/upload.jpg/x.php` does not run `upload.jpg`, which is what PHP would do if it were left to look for the
 //! script itself (its setting `cgi.fix_pathinfo`).
+//!
+//! Where scripts have names of any kind, the script is the first file that the path leads through, below the directory
+//! that scripts lie in. A file has nothing below it, so that no other file can be meant.
 
 use super::settings::{Gateway, Split};
 use crate::http::target::{self, BadTarget};
+
+/// Files that are looked for to find a script of any name: directories between it and that of all scripts, and itself.
+const LOOKS_MAX: usize = 16;
 
 /// Memory for paths that have to be rewritten; used again for each request.
 #[derive(Debug, Default)]
@@ -82,6 +88,11 @@ pub(crate) fn find<'s>(
             }
             Ok(Script { name: &target.path[..mount.len()], info, query })
         }
+        Split::Any { mount } => {
+            let bytes = any_script_bytes(target.path, (mount, gateway.alias_bytes), exists)?;
+            let (name, info) = target.path.split_at(bytes);
+            Ok(Script { name, info, query })
+        }
         Split::Script { endings, index } => {
             let script = match (script_bytes(target.path, endings)?, index) {
                 (Some(bytes), _) => {
@@ -117,6 +128,31 @@ fn script_bytes(path: &[u8], endings: &[String]) -> Result<Option<usize>, Unsend
         start += segment.len() + 1;
     }
     Ok(None)
+}
+
+/// Where the first segment behind `mount` ends that is a file. What stands behind `alias_bytes` of the path is relative
+/// to the root.
+fn any_script_bytes(
+    path: &[u8],
+    (mount, alias_bytes): (&str, usize),
+    exists: &mut impl FnMut(&[u8]) -> bool,
+) -> Result<usize, Unsendable> {
+    let below = path.strip_prefix(mount.as_bytes()).ok_or(Unsendable::NoScript)?;
+    let mut end = mount.len();
+    for segment in below.split(|&byte| byte == b'/').take(LOOKS_MAX) {
+        match segment.first() {
+            None => return Err(Unsendable::NoScript),
+            Some(b'.') => return Err(Unsendable::Closed),
+            Some(_) => end += segment.len(),
+        }
+        // What stands behind the alias begins with a slash.
+        let file = path.get(alias_bytes..end).and_then(|name| name.strip_prefix(b"/"));
+        if file.is_some_and(&mut *exists) {
+            return Ok(end);
+        }
+        end += 1;
+    }
+    Err(Unsendable::Missing)
 }
 
 #[cfg(test)]
@@ -197,7 +233,86 @@ mod tests {
         assert_eq!(split("/x", &mounted), Err(Unsendable::NoScript));
     }
 
+    fn any(mount: &str, alias_bytes: usize) -> Gateway {
+        Gateway { split: Split::Any { mount: mount.to_owned() }, alias_bytes, ..Gateway::php("/srv".into()) }
+    }
+
+    #[test]
+    fn the_first_file_is_the_script_where_names_are_of_any_kind() {
+        for (mount, alias, text, name, info) in [
+            ("/", 0, "/a.php", "/a.php", ""),
+            ("/", 0, "/dir/b.php/x/y", "/dir/b.php", "/x/y"),
+            ("/dir/", 0, "/dir/b.php/", "/dir/b.php", "/"),
+            ("/dir/", 0, "/dir/b.php/.hidden/a.php", "/dir/b.php", "/.hidden/a.php"),
+            ("/dir/", 0, "/dir//%62.php//x", "/dir/b.php", "/x"),
+            ("/cgi/", 4, "/cgi/a.php/x", "/cgi/a.php", "/x"),
+            ("/cgi/", 4, "/cgi/dir/index.php", "/cgi/dir/index.php", ""),
+            ("/cgi/", 4, "/cgi/a%20b.php?q", "/cgi/a b.php", ""),
+        ] {
+            let query = text.split_once('?').map_or("", |(_, query)| query);
+            let expected = Ok((name.to_owned(), info.to_owned(), query.to_owned()));
+            assert_eq!(split(text, &any(mount, alias)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_path_leads_to_a_script_that_is_no_file_below_the_directory_of_scripts() {
+        for (mount, alias, text, error) in [
+            ("/dir/", 0, "/dir/", Unsendable::NoScript),
+            ("/dir/", 0, "/dir", Unsendable::NoScript),
+            ("/dir/", 0, "/a.php", Unsendable::NoScript),
+            ("/dir/", 0, "/dirx/a.php", Unsendable::NoScript),
+            ("/dir/", 0, "/dir/none/a.php", Unsendable::Missing),
+            ("/", 0, "/dir/", Unsendable::NoScript),
+            ("/dir/", 0, "/dir/.a", Unsendable::Closed),
+            ("/dir/", 0, "/dir/../a.php", Unsendable::Malformed),
+            ("/dir/", 0, "/dir/%2e%2e/a.php", Unsendable::Malformed),
+            ("/dir/", 0, "/dir/..%2fa.php", Unsendable::Malformed),
+            ("/dir/", 0, "/dir/b.php%00", Unsendable::Malformed),
+            ("/dir/", 0, "/dir/b.php/../../a.php", Unsendable::Malformed),
+            ("/cgi/", 4, "/cgi/cgi/a.php", Unsendable::Missing),
+        ] {
+            assert_eq!(split(text, &any(mount, alias)), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn looks_for_a_script_have_a_bound() {
+        let (mut looks, mut scratch) = (0, Scratch::default());
+        let deep = "/x".repeat(1000);
+        let found = find(
+            &deep,
+            &any("/", 0),
+            &mut |_| {
+                looks += 1;
+                false
+            },
+            &mut scratch,
+        );
+        assert_eq!((found, looks), (Err(Unsendable::Missing), LOOKS_MAX));
+    }
+
     proptest! {
+        #[test]
+        fn scripts_of_any_name_are_the_first_file_of_a_path(text in "[/.%a-fhip0-9?]{0,30}", there in 0_usize..4) {
+            let (mount, mut scratch) = ("/a/", Scratch::default());
+            let mut asked = Vec::new();
+            let mut exists = |path: &[u8]| { asked.push(path.to_vec()); asked.len() > there };
+            let text = format!("/a/{text}");
+            if let Ok(script) = find(&text, &any(mount, 2), &mut exists, &mut scratch) {
+                prop_assert!(script.name.starts_with(mount.as_bytes()) && script.name.len() > mount.len());
+                prop_assert!(script.info.is_empty() || script.info.starts_with(b"/"));
+                prop_assert!(!script.name.windows(2).any(|pair| pair == b"/." || pair == b"//"));
+                prop_assert!(!script.name.ends_with(b"/") && !script.name.contains(&0));
+                // It was looked for last, and all before it are directories above it.
+                prop_assert_eq!(asked.len(), there + 1);
+                prop_assert_eq!(&asked[there], &script.name[mount.len()..]);
+                prop_assert!(asked.windows(2).all(|pair| pair[1].starts_with(&[&pair[0], &b"/"[..]].concat())));
+            } else {
+                prop_assert!(asked.len() <= there);
+            }
+        }
+
         #[test]
         fn only_files_that_are_there_are_run(text in "[/.%a-fhip0-9?]{0,30}") {
             let php = Gateway::php("/srv".into());

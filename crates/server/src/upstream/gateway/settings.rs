@@ -33,6 +33,8 @@ pub(crate) enum Split {
         /// The script within a directory that is asked for with a slash at its end; without it there is none.
         index: Option<String>,
     },
+    /// The first file behind this part of a path is the script, by any name. It begins and ends with a slash.
+    Any { mount: String },
     /// One program answers all paths below this one, which begins with a slash and does not end with one; empty for the
     /// whole host. No file is looked at.
     Application { mount: String },
@@ -47,6 +49,7 @@ impl Gateway {
     }
 
     /// A program that answers everything below a path.
+    #[cfg(test)]
     pub(crate) fn application(root: PathBuf, mount: String) -> Self {
         Self {
             root,

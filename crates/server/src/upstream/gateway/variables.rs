@@ -109,7 +109,7 @@ impl<V: Variables> Writer<'_, V> {
             out.extend_from_slice(path);
         };
         let alias = script.name.len().min(gateway.alias_bytes);
-        if let Split::Script { .. } = gateway.split {
+        if !matches!(gateway.split, Split::Application { .. }) {
             self.add_with(b"SCRIPT_FILENAME", |out| below_root(&script.name[alias..], out));
             // php-cgi takes a request only with this one, so that it is not run by its own URL.
             self.add(b"REDIRECT_STATUS", b"200");

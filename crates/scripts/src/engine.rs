@@ -1,0 +1,62 @@
+//! Programs within which scripts run: engines of languages (RTE), and the host of ISAPI's extensions.
+
+use crate::pool::{Pool, Way};
+use crate::program::{self, NotRun, Program};
+use std::ffi::CString;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a script that may hold its first line.
+const FIRST_LINE_BYTES: u64 = 256;
+/// What the engines are, by language, and what interprets them.
+const ENGINES: [(&str, &str, &str, &str); 2] = [
+    ("perl", ".pl", "rte.pl", include_str!("../../../native/cgiplus/rte.pl")),
+    ("python", ".py", "rte.py", include_str!("../../../native/cgiplus/rte.py")),
+];
+
+/// Writes the engines beside the sockets of the pools.
+pub(crate) fn install(folder: &Path) -> std::io::Result<()> {
+    ENGINES.iter().try_for_each(|(_, _, name, text)| std::fs::write(folder.join(name), text))
+}
+
+/// The program that runs a script, and what it is kept by.
+pub(crate) fn of_script(way: Way, pool: &Pool, script: &[u8]) -> Result<(Program, Vec<u8>), NotRun> {
+    let mut program = program::of_script(pool, script)?;
+    if way == Way::Isapi {
+        let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
+        program.file = text(own.as_os_str().as_bytes());
+        program.arguments = vec![program.file.clone(), c"serve-isapi".to_owned()];
+        return Ok((program, script.to_owned()));
+    }
+    let Some(&(language, ending, name, _)) = language_of(script) else {
+        return Err(NotRun::NoEngine(program.name));
+    };
+    let named =
+        pool.interpreters.iter().find(|(of, _)| of == ending).map(|(_, program)| program.as_os_str().as_bytes());
+    let interpreter: &[u8] = named.unwrap_or(if language == "perl" { b"/usr/bin/perl" } else { b"/usr/bin/python3" });
+    let engine = pool.socket.with_file_name(name);
+    program.stamp = program::stamp(&engine).unwrap_or_default();
+    program.file = text(interpreter);
+    program.arguments = vec![text(interpreter), text(engine.as_os_str().as_bytes())];
+    program.folder = text(pool.root.as_os_str().as_bytes());
+    Ok((program, language.as_bytes().to_owned()))
+}
+
+/// By its ending, or else by its first line.
+fn language_of(script: &[u8]) -> Option<&'static (&'static str, &'static str, &'static str, &'static str)> {
+    if let Some(engine) = ENGINES.iter().find(|(_, ending, ..)| script.ends_with(ending.as_bytes())) {
+        return Some(engine);
+    }
+    let file = std::fs::File::open(Path::new(std::ffi::OsStr::from_bytes(script))).ok()?;
+    let mut start = Vec::new();
+    file.take(FIRST_LINE_BYTES).read_to_end(&mut start).ok()?;
+    let line = start.split(|&byte| byte == b'\n').next()?.strip_prefix(b"#!")?;
+    let line = String::from_utf8_lossy(line).into_owned();
+    ENGINES.iter().find(|(language, ..)| line.contains(language))
+}
+
+fn text(bytes: &[u8]) -> CString {
+    // Paths have no byte 0.
+    CString::new(bytes).unwrap_or_default()
+}

@@ -1,0 +1,454 @@
+//! A runner: a process that answers the server's requests on one connection at a time, by running scripts.
+
+use crate::children;
+use crate::descriptor::{self, Moved};
+use crate::engine;
+use crate::environment::{Added, Environment};
+use crate::exchange::{Body, Exchange, Feed, Outcome, Times};
+use crate::fastcgi::{self, Pairs, kind};
+use crate::input::{Begun, Heard, Input, Opening};
+use crate::persistent::{Kept, Processes};
+use crate::pool::{Pool, Way};
+use crate::program::{self, NotRun, Program};
+use crate::signals;
+use crate::spawn::{Spawner, Start};
+use crate::telling::{Telling, Told, short};
+use crate::trouble::Trouble;
+use crate::variables;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// How long a script that is told to end may take.
+const END_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a killed one may take.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether the connection can take another request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Behind {
+    Kept,
+    Closed,
+}
+
+/// A runner.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    pool: Pool,
+    listener: OwnedFd,
+    telling: Telling,
+    /// /dev/null, for scripts whose request has no body.
+    null: OwnedFd,
+    /// Errors of the script that runs: where they are read, and where scripts write them.
+    stderr: (OwnedFd, OwnedFd),
+    spawner: Spawner,
+    environment: Environment,
+    processes: Processes,
+    input: Input,
+    out: Vec<u8>,
+    pairs: Vec<u8>,
+    /// How much of the request's body has come.
+    body: Body,
+    body_left: u64,
+}
+
+/// What a request asks for, for messages.
+#[derive(Debug, Clone, Default)]
+struct Asked {
+    script: Vec<u8>,
+    line: String,
+    length: u64,
+}
+
+impl Runner {
+    pub(crate) fn new(pool: Pool, listener: BorrowedFd<'_>, telling: BorrowedFd<'_>) -> io::Result<Self> {
+        signals::install()?;
+        children::adopt();
+        let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+        let (errors, of_scripts) = descriptor::pipe()?;
+        let stderr = (descriptor::above(errors.as_fd())?, descriptor::above(of_scripts.as_fd())?);
+        descriptor::set_nonblocking(&stderr.0)?;
+        Ok(Self {
+            environment: Environment::of_pool(&pool),
+            null: descriptor::above(null.as_fd())?,
+            listener: descriptor::above(listener)?,
+            telling: Telling::new(descriptor::above(telling)?),
+            pool,
+            stderr,
+            spawner: Spawner::new(),
+            processes: Processes::default(),
+            input: Input::default(),
+            out: Vec::new(),
+            pairs: Vec::new(),
+            body: Body::Coming,
+            body_left: 0,
+        })
+    }
+
+    /// Answers until this process is told to end.
+    pub(crate) fn run(mut self) {
+        while let Some(conn) = self.accept() {
+            self.input.clear();
+            while self.one(conn.as_raw_fd()) == Behind::Kept {}
+        }
+        self.processes.retire_all();
+        let until = Instant::now() + END_PATIENCE;
+        while self.processes.tend().is_some() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        children::end_strays(&[]);
+    }
+
+    /// Waits for a descriptor, and looks after processes meanwhile; whether it is ready, and this process goes on.
+    fn await_one(&mut self, fd: RawFd) -> bool {
+        // The signal may have come within a request: then no further one interrupts the wait.
+        while !signals::is_to_end() {
+            let due = self.processes.tend();
+            let mut fds = [libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 }];
+            if signals::wait(&mut fds, due) {
+                return !signals::is_to_end();
+            }
+        }
+        false
+    }
+
+    fn accept(&mut self) -> Option<OwnedFd> {
+        let listener = self.listener.as_raw_fd();
+        loop {
+            if !self.await_one(listener) {
+                return None;
+            }
+            let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+            // SAFETY: the kernel writes no address.
+            let conn = unsafe { libc::accept4(listener, std::ptr::null_mut(), std::ptr::null_mut(), flags) };
+            if conn >= 0 {
+                // SAFETY: it is open, and of no one else.
+                return Some(unsafe { OwnedFd::from_raw_fd(conn) });
+            }
+            // Another runner was faster; or descriptors are scarce, which passes.
+            if !matches!(
+                io::Error::last_os_error().raw_os_error(),
+                Some(libc::EAGAIN | libc::EINTR | libc::ECONNABORTED)
+            ) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+
+    /// Answers one request.
+    fn one(&mut self, conn: RawFd) -> Behind {
+        let mut opening = Opening::default();
+        let begun = loop {
+            match self.input.open(&mut opening, &mut self.pairs) {
+                Heard::Begun(begun) => break begun,
+                Heard::Nothing => {}
+                _ => return Behind::Closed,
+            }
+            if !self.await_one(conn) || self.input.receive(conn) == Moved::Over {
+                return Behind::Closed;
+            }
+        };
+        self.out.clear();
+        self.body = Body::Coming;
+        let asked = Asked::of(&self.pairs);
+        self.body_left = asked.length;
+        let mut behind = match self.pool.way {
+            Way::Cgi => self.by_new_process(conn, begun, &asked),
+            _ => self.by_kept_process(conn, begun, &asked),
+        };
+        if !begun.is_kept || self.input.has_more() {
+            behind = Behind::Closed;
+        }
+        behind
+    }
+
+    /// CGI: a process for this request alone.
+    fn by_new_process(&mut self, conn: RawFd, begun: Begun, asked: &Asked) -> Behind {
+        self.environment.clear();
+        for pair in Pairs(&self.pairs) {
+            match pair.map(|(name, value)| self.environment.add(name, value)) {
+                Some(Added::Yes | Added::Said) => {}
+                Some(Added::Malformed | Added::Nul) | None => return self.refuse(conn, begun, &Trouble::Variables),
+            }
+        }
+        let program = match program::of_script(&self.pool, &asked.script) {
+            Ok(program) => program,
+            Err(error) => return self.refuse(conn, begun, &Trouble::NotRun(error)),
+        };
+        let (child, stdout, stdin) = match self.start(&program, asked.length > 0) {
+            Ok(started) => started,
+            Err(error) => return self.refuse(conn, begun, &Trouble::NotRun(NotRun::of(&program.name, error))),
+        };
+        let (mut out, mut input) = (std::mem::take(&mut self.out), std::mem::take(&mut self.input));
+        let mut exchange = Exchange {
+            stdin,
+            closes_stdin: true,
+            child,
+            ..self.exchange(conn, begun, (&mut input, &mut out), stdout.as_raw_fd())
+        };
+        let outcome = exchange.run(|time| tell_stuck(&mut self.telling, child, &program.name, &asked.line, time));
+        if !matches!(outcome, Outcome::Exited(_)) {
+            end_child(child);
+        }
+        let strays = children::end_strays(&[]);
+        exchange.read_stderr();
+        let behind = finish(&mut exchange, outcome, &program.name, strays);
+        (self.out, self.input) = (out, input);
+        behind
+    }
+
+    /// CGIplus and its like: a process that has answered others before.
+    fn by_kept_process(&mut self, conn: RawFd, begun: Begun, asked: &Asked) -> Behind {
+        let found = match self.pool.way {
+            Way::Cgiplus => {
+                program::of_script(&self.pool, &asked.script).map(|program| (program, asked.script.clone()))
+            }
+            way => engine::of_script(way, &self.pool, &asked.script),
+        };
+        let (program, key) = match found {
+            Ok(found) => found,
+            Err(error) => return self.refuse(conn, begun, &Trouble::NotRun(error)),
+        };
+        let mut is_new = false;
+        loop {
+            let stderr = self.stderr.1.as_raw_fd();
+            let mut kept = match self.processes.take((&program, &key), &self.pool, (&mut self.spawner, stderr)) {
+                Ok(kept) => kept,
+                Err(error) => return self.refuse(conn, begun, &Trouble::NotRun(error)),
+            };
+            let mut told = Feed::default();
+            kept.marks.take_answers(&mut told.bytes);
+            let written = match kept.is_struct {
+                true => variables::structured(Pairs(&self.pairs), &[], &mut told.bytes),
+                false => variables::lines(Pairs(&self.pairs), &[], &mut told.bytes),
+            };
+            if written.is_err() {
+                self.processes.put_unused(kept);
+                return self.refuse(conn, begun, &Trouble::Variables);
+            }
+            let (mut out, mut input) = (std::mem::take(&mut self.out), std::mem::take(&mut self.input));
+            let (outcome, behind) = self.ask(conn, begun, (&mut input, &mut out), (&mut kept, told), (&program, asked));
+            (self.out, self.input) = (out, input);
+            match behind {
+                Some(behind) => {
+                    let mut told = self.processes.take_notices();
+                    if outcome == Outcome::Whole {
+                        told.extend(self.processes.put(kept, asked.length > 0, &self.pool));
+                    }
+                    told.iter().for_each(|told| self.telling.tell(told));
+                    return behind;
+                }
+                // It had ended before it read the request, which another one can have, once.
+                None if is_new => return Behind::Closed,
+                None => is_new = true,
+            }
+        }
+    }
+
+    /// Has a kept process answer; `None` for one that has ended by itself before it took notice of the request.
+    fn ask(
+        &mut self,
+        conn: RawFd,
+        begun: Begun,
+        (input, out): (&mut Input, &mut Vec<u8>),
+        (kept, told): (&mut Kept, Feed),
+        (program, asked): (&Program, &Asked),
+    ) -> (Outcome, Option<Behind>) {
+        let (child, has_answered) = (kept.pid, kept.has_answered());
+        let stdin = if asked.length > 0 { kept.stdin.try_clone().ok() } else { None };
+        let heeds = if has_answered { told.bytes.len() } else { 0 };
+        let mut exchange = Exchange {
+            stdin,
+            child,
+            heeds,
+            variables: Some((kept.tells.as_raw_fd(), told)),
+            marks: Some(&mut kept.marks),
+            ..self.exchange(conn, begun, (input, out), kept.stdout.as_raw_fd())
+        };
+        let outcome = exchange.run(|time| tell_stuck(&mut self.telling, child, &program.name, &asked.line, time));
+        let outcome = if outcome == Outcome::Whole && exchange.output == 0 { Outcome::Empty } else { outcome };
+        let is_behind = exchange.is_unread();
+        if outcome == Outcome::Early && asked.length == 0 {
+            // What it has written answers nothing; the request can go to another process.
+            end_child(child);
+            children::end_strays(&self.processes.pids());
+            self.telling.tell(&Told::Notice(short(&Trouble::Early(program.name.clone()).to_string())));
+            exchange.settle();
+            self.body = exchange.body;
+            return (outcome, None);
+        }
+        if let Outcome::Exited(status) = outcome
+            && has_answered
+            && asked.length == 0
+            && exchange.output == 0
+            && (status == 0 || exchange.was_deaf || descriptor::waiting(kept.tells.as_raw_fd()) > 0)
+        {
+            // It has not read the variables to their end, so it has done nothing of what they ask for.
+            exchange.settle();
+            self.body = exchange.body;
+            return (outcome, None);
+        }
+        let mut strays = (0, true);
+        if outcome != Outcome::Whole {
+            if !matches!(outcome, Outcome::Exited(_)) {
+                end_child(child);
+            }
+            strays = children::end_strays(&self.processes.pids());
+            exchange.read_stderr();
+        }
+        let behind = finish(&mut exchange, outcome, &program.name, strays);
+        kept.is_behind = is_behind;
+        (outcome, Some(behind))
+    }
+
+    fn exchange<'e>(
+        &self,
+        conn: RawFd,
+        begun: Begun,
+        (input, out): (&'e mut Input, &'e mut Vec<u8>),
+        stdout: RawFd,
+    ) -> Exchange<'e> {
+        Exchange {
+            conn,
+            input,
+            begun,
+            out,
+            sent: 0,
+            has_told: false,
+            stdout,
+            stderr: self.stderr.0.as_raw_fd(),
+            stdin: None,
+            feed: Feed::default(),
+            closes_stdin: false,
+            variables: None,
+            was_deaf: false,
+            body: self.body,
+            body_left: self.body_left,
+            child: 0,
+            ended: signals::children_ended(),
+            marks: None,
+            times: Times::new(self.pool.slow, self.pool.timeout),
+            output_max: self.pool.output,
+            output: 0,
+            stderr_bytes: 0,
+            taken: 0,
+            closed: None,
+            heeds: 0,
+        }
+    }
+
+    /// Starts the process of a CGI script; with its output and, if there is a body, where that goes.
+    fn start(&mut self, program: &Program, has_body: bool) -> io::Result<(libc::pid_t, OwnedFd, Option<OwnedFd>)> {
+        let (stdout, of_script) = descriptor::pipe()?;
+        descriptor::set_nonblocking(&stdout)?;
+        let body = if has_body { Some(descriptor::pipe()?) } else { None };
+        if let Some((_, to_script)) = &body {
+            descriptor::set_nonblocking(to_script)?;
+        }
+        let stdin = body.as_ref().map_or(self.null.as_raw_fd(), |(from, _)| from.as_raw_fd());
+        let pid = self.spawner.start(&Start {
+            file: &program.file,
+            arguments: &program.arguments,
+            folder: &program.folder,
+            environment: self.environment.pointers(),
+            descriptors: &[stdin, of_script.as_raw_fd(), self.stderr.1.as_raw_fd()],
+            memory: self.pool.memory,
+        })?;
+        Ok((pid, stdout, body.map(|(_, to_script)| to_script)))
+    }
+
+    /// Answers without a script.
+    fn refuse(&mut self, conn: RawFd, begun: Begun, trouble: &Trouble) -> Behind {
+        let (mut out, mut input) = (std::mem::take(&mut self.out), std::mem::take(&mut self.input));
+        let mut exchange = self.exchange(conn, begun, (&mut input, &mut out), -1);
+        trouble.write(begun.number, exchange.out);
+        exchange.settle();
+        let is_whole = exchange.finish() && exchange.is_at_end();
+        (self.out, self.input) = (out, input);
+        if is_whole { Behind::Kept } else { Behind::Closed }
+    }
+}
+
+impl Asked {
+    fn of(pairs: &[u8]) -> Self {
+        let mut asked = Self::default();
+        let (mut method, mut target) = (&b""[..], &b""[..]);
+        for (name, value) in Pairs(pairs).flatten() {
+            match name {
+                b"SCRIPT_FILENAME" => asked.script = value.to_owned(),
+                b"REQUEST_METHOD" => method = value,
+                b"REQUEST_URI" => target = value,
+                b"CONTENT_LENGTH" => {
+                    asked.length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+                }
+                _ => {}
+            }
+        }
+        asked.line = format!("{} {}", String::from_utf8_lossy(method), String::from_utf8_lossy(target));
+        asked
+    }
+}
+
+fn tell_stuck(telling: &mut Telling, pid: libc::pid_t, script: &str, request: &str, time: Duration) {
+    telling.tell(&Told::Stuck {
+        pid: pid.unsigned_abs(),
+        script: short(script),
+        request: short(request),
+        for_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
+    });
+}
+
+/// Ends a script: it is asked first, and killed if it does not.
+fn end_child(pid: libc::pid_t) {
+    for (signal, patience) in [(libc::SIGTERM, END_PATIENCE), (libc::SIGKILL, KILL_PATIENCE)] {
+        children::signal(pid, signal);
+        let until = Instant::now() + patience;
+        loop {
+            if children::reap(pid).is_some() {
+                return;
+            }
+            let now = Instant::now();
+            if now >= until {
+                break;
+            }
+            signals::wait(&mut [], Some(until - now));
+        }
+    }
+}
+
+/// Ends the answer as the outcome has it.
+fn finish(exchange: &mut Exchange<'_>, outcome: Outcome, script: &str, strays: (usize, bool)) -> Behind {
+    exchange.settle();
+    let number = exchange.begun.number;
+    let mut note = |text: String| fastcgi::push(kind::STDERR, number, text.as_bytes(), exchange.out);
+    if let (ended, is_whole @ false) | (ended @ 1.., is_whole) = strays {
+        let whole = if is_whole { "they were ended" } else { "not all could be ended" };
+        note(format!("weir: {script} left {ended} processes behind; {whole}\n"));
+    }
+    if outcome == Outcome::Closed {
+        note(format!("weir: {script} closed its output and ran on for more than a second; it was ended\n"));
+    }
+    if exchange.stderr_lost() > 0 {
+        let text = format!("weir: {} more bytes of STDERR of {script} were dropped\n", exchange.stderr_lost());
+        fastcgi::push(kind::STDERR, number, text.as_bytes(), exchange.out);
+    }
+    match Trouble::of(outcome, script, exchange.output) {
+        None => {
+            let status = if let Outcome::Exited(status) = outcome { libc::WEXITSTATUS(status) } else { 0 };
+            fastcgi::push_end(number, status.unsigned_abs(), exchange.out);
+            if exchange.finish() && exchange.is_at_end() { Behind::Kept } else { Behind::Closed }
+        }
+        Some(Trouble::Gone) => Behind::Closed,
+        Some(trouble) if exchange.has_told => {
+            // The start of a response is on its way: only the end of the connection says that it is not whole.
+            trouble.log(number, exchange.out);
+            exchange.finish();
+            Behind::Closed
+        }
+        Some(trouble) => {
+            exchange.keep_log();
+            trouble.write(number, exchange.out);
+            if exchange.finish() && exchange.is_at_end() { Behind::Kept } else { Behind::Closed }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Starts programs without a copy of this process's memory: clone(2) with CLONE_VM and CLONE_VFORK, as posix_spawn(3)
+//! does it, which has no way to set bounds of the new process.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::RawFd;
+
+/// Bytes of the stack on which the new process runs until it is another program.
+const STACK_BYTES: usize = 32 << 10;
+/// Signals that this process handles or ignores, which programs do not inherit.
+const SIGNALS: [c_int; 4] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGPIPE];
+
+/// Starts programs, one after the other, each with a process group of its own.
+#[derive(Debug)]
+pub(crate) struct Spawner {
+    stack: Vec<u128>,
+}
+
+/// A program to be started.
+#[derive(Debug)]
+pub(crate) struct Start<'s> {
+    /// The file, and its arguments, the first of which is its name.
+    pub(crate) file: &'s CStr,
+    pub(crate) arguments: &'s [CString],
+    /// The working directory.
+    pub(crate) folder: &'s CStr,
+    /// Strings of the environment, ended by a null pointer.
+    pub(crate) environment: *const *const c_char,
+    /// Descriptors that it gets as 0, 1, 2 and perhaps 3. None of them is one of 0 to 2 itself.
+    pub(crate) descriptors: &'s [RawFd],
+    /// Bytes of its address space (RLIMIT_AS); 0 = no bound.
+    pub(crate) memory: u64,
+}
+
+/// What the new process reads and writes while it shares the memory of this one.
+struct Shared<'s> {
+    start: &'s Start<'s>,
+    arguments: Vec<*const c_char>,
+    error: c_int,
+}
+
+impl Spawner {
+    pub(crate) fn new() -> Self {
+        Self { stack: vec![0; STACK_BYTES / size_of::<u128>()] }
+    }
+
+    /// Starts a program; its process.
+    ///
+    /// # Errors
+    ///
+    /// Those of execve(2), also where the file cannot be run.
+    pub(crate) fn start(&mut self, start: &Start<'_>) -> io::Result<libc::pid_t> {
+        let mut arguments: Vec<*const c_char> = start.arguments.iter().map(|text| text.as_ptr()).collect();
+        arguments.push(std::ptr::null());
+        let mut shared = Shared { start, arguments, error: 0 };
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the stack grows downwards from its end. The new process runs `become_program` on it, and this one
+        // sleeps until that has called execve or _exit: so all that is shared lives long enough, and one at a time
+        // writes it.
+        let pid = unsafe {
+            let top = self.stack.as_mut_ptr_range().end;
+            libc::clone(become_program, top.cast(), flags, (&raw mut shared).cast())
+        };
+        match (pid, shared.error) {
+            (-1, _) => Err(io::Error::last_os_error()),
+            (pid, 0) => Ok(pid),
+            (pid, error) => {
+                // SAFETY: it is a child that has ended; the kernel writes nothing.
+                unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+                Err(io::Error::from_raw_os_error(error))
+            }
+        }
+    }
+}
+
+/// What the new process does: only system calls, as it shares its memory with the other one.
+extern "C" fn become_program(shared: *mut c_void) -> c_int {
+    // SAFETY: `Spawner::start` gives a pointer to this structure, and waits.
+    let shared = unsafe { &mut *shared.cast::<Shared<'_>>() };
+    let start = shared.start;
+    // SAFETY: the calls read what lives until this process is another program; handlers, masks, descriptors, bounds and
+    // the directory are its own, as they are not among what is shared.
+    unsafe {
+        let ok = libc::setpgid(0, 0) == 0
+            && bound_memory(start.memory)
+            && (0..).zip(start.descriptors).all(|(number, &fd)| put(fd, number))
+            && libc::chdir(start.folder.as_ptr()) == 0;
+        if ok {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = libc::SIG_DFL;
+            for signal in SIGNALS {
+                libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+            }
+            libc::sigemptyset(&raw mut action.sa_mask);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const action.sa_mask, std::ptr::null_mut());
+            libc::execve(start.file.as_ptr(), shared.arguments.as_ptr(), start.environment);
+        }
+        shared.error = *libc::__errno_location();
+        libc::_exit(127)
+    }
+}
+
+/// Gives a descriptor a number, under which it stays open in the program.
+unsafe fn put(fd: RawFd, number: c_int) -> bool {
+    // SAFETY: the calls take no memory.
+    unsafe { if fd == number { libc::fcntl(fd, libc::F_SETFD, 0) == 0 } else { libc::dup2(fd, number) >= 0 } }
+}
+
+unsafe fn bound_memory(bytes: u64) -> bool {
+    if bytes == 0 {
+        return true;
+    }
+    let mut bound = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes and reads one structure.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_AS, &raw mut bound) == 0 && {
+            bound.rlim_max = bound.rlim_max.min(bytes);
+            bound.rlim_cur = bound.rlim_max;
+            libc::setrlimit(libc::RLIMIT_AS, &raw const bound) == 0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_started_is_told_and_leaves_nothing() {
+        let mut spawner = Spawner::new();
+        let none = [std::ptr::null()];
+        let mut start = |file: &CStr, folder: &CStr| {
+            spawner.start(&Start {
+                file,
+                arguments: &[file.to_owned()],
+                folder,
+                environment: none.as_ptr(),
+                descriptors: &[],
+                memory: 0,
+            })
+        };
+        let code = |result: io::Result<libc::pid_t>| result.err().and_then(|error| error.raw_os_error());
+        assert_eq!(code(start(c"/nonexistent", c"/")), Some(libc::ENOENT));
+        assert_eq!(code(start(c"/etc/passwd", c"/")), Some(libc::EACCES));
+        assert_eq!(code(start(c"/bin/true", c"/nonexistent")), Some(libc::ENOENT));
+        let pid = start(c"/bin/true", c"/").expect("it is there");
+        let mut status = 1;
+        // SAFETY: the kernel writes one number.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        assert_eq!(status, 0);
+    }
+}

@@ -1,0 +1,12 @@
+//! Runners with real scripts, asked over FastCGI as the server asks them.
+// scripts/test: waits
+
+mod runners {
+    mod attacks;
+    mod cgi;
+    mod cgiplus;
+    mod client;
+    mod faults;
+    mod rte;
+    mod runtimes;
+}

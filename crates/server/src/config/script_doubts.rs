@@ -1,0 +1,196 @@
+//! Looks at scripts before a request does: what would keep them from being run.
+
+use super::table::Value;
+use crate::upstream::script_pool::{ScriptPool, ScriptWay};
+use std::fs::{self, File, Metadata};
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Files and directories that are looked at for one table.
+const LOOKS_MAX: usize = 1_000;
+/// Bytes of a file that are read for the line with its interpreter; the kernel reads no more (execve(2)).
+const LINE_BYTES_MAX: u64 = 256;
+/// Where `/usr/bin/env` looks for a program unless a table says another PATH.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What keeps a script from being run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Hindrance {
+    /// No user may execute it.
+    Permission,
+    /// The interpreter of its first line is not there.
+    Interpreter(PathBuf),
+    /// It has no line with an interpreter, and is no program.
+    NoInterpreter,
+}
+
+/// Looks at the scripts in a directory, and at the programs that run them.
+pub(super) fn look(value: &Value<'_, '_>, pool: &ScriptPool, directory: &Path, endings: &[String]) {
+    for (ending, program) in &pool.interpreters {
+        if !is_program(program) {
+            let what = format!("{} is no program that could run {ending}", program.display());
+            value.doubt(what, "install it, or mend the path in `run`");
+        }
+    }
+    if !directory.is_dir() {
+        let what = format!("there is no directory {}, in which scripts are to lie", directory.display());
+        value.doubt(what, "make it, or mend `prefix` or `root`");
+        return;
+    }
+    if pool.way == ScriptWay::Isapi {
+        return;
+    }
+    let path = pool.env.iter().find(|(name, _)| name == "PATH").map_or(PATH, |(_, path)| path);
+    let mut found: Vec<(Hindrance, PathBuf, usize)> = Vec::new();
+    for file in scripts(directory, endings) {
+        let runs = |(ending, _): &(String, PathBuf)| file.as_os_str().as_bytes().ends_with(ending.as_bytes());
+        if pool.interpreters.iter().any(runs) {
+            continue;
+        }
+        let Some(hindrance) = hindrance(&file, pool.way, path) else { continue };
+        match found.iter_mut().find(|(known, ..)| *known == hindrance) {
+            Some((_, _, count)) => *count += 1,
+            None => found.push((hindrance, file, 1)),
+        }
+    }
+    for (hindrance, file, count) in found {
+        let (what, remedy) = told(&hindrance, &file);
+        let others = if count > 1 { format!(", as {} more", count - 1) } else { String::new() };
+        value.doubt(format!("{what}{others}"), remedy);
+    }
+}
+
+fn told(hindrance: &Hindrance, file: &Path) -> (String, String) {
+    let file = file.display();
+    match hindrance {
+        Hindrance::Permission => (
+            format!("the script {file} may not be executed"),
+            format!("chmod +x {file}, or name a program for it in `run`"),
+        ),
+        Hindrance::Interpreter(program) => (
+            format!("the script {file} needs {}, which is not there", program.display()),
+            "install it, mend the first line of the script, or name a program for it in `run`".to_owned(),
+        ),
+        Hindrance::NoInterpreter => (
+            format!("the script {file} is no program, and has no first line such as #!/bin/sh"),
+            "add one, or name a program for it in `run`".to_owned(),
+        ),
+    }
+}
+
+/// The scripts in a directory and those below it, of the first entries.
+fn scripts(directory: &Path, endings: &[String]) -> Vec<PathBuf> {
+    let (mut directories, mut scripts, mut looks) = (vec![directory.to_owned()], Vec::new(), 0);
+    while let Some(directory) = directories.pop() {
+        let Ok(entries) = fs::read_dir(directory) else { continue };
+        for entry in entries.flatten() {
+            looks += 1;
+            if looks > LOOKS_MAX {
+                return scripts;
+            }
+            let (name, path) = (entry.file_name(), entry.path());
+            if name.as_bytes().starts_with(b".") {
+                continue;
+            }
+            // A link to a directory may lead in a circle.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                directories.push(path);
+            } else if (endings.is_empty() || endings.iter().any(|ending| name.as_bytes().ends_with(ending.as_bytes())))
+                && path.is_file()
+            {
+                scripts.push(path);
+            }
+        }
+    }
+    scripts
+}
+
+/// What keeps a file from being run.
+fn hindrance(file: &Path, way: ScriptWay, path: &str) -> Option<Hindrance> {
+    // An interpreter that stays reads its scripts.
+    if way != ScriptWay::Rte && !is_executable(&file.metadata().ok()?) {
+        return Some(Hindrance::Permission);
+    }
+    let mut start = Vec::new();
+    File::open(file).ok()?.take(LINE_BYTES_MAX).read_to_end(&mut start).ok()?;
+    match interpreter(&start) {
+        Some(program) => {
+            let is_there = if program.starts_with('/') { is_program(program.as_ref()) } else { is_in(path, &program) };
+            (!is_there).then(|| Hindrance::Interpreter(program.into()))
+        }
+        None if way == ScriptWay::Rte || start.starts_with(b"\x7fELF") => None,
+        None => Some(Hindrance::NoInterpreter),
+    }
+}
+
+/// The program of a script's first line; for `/usr/bin/env NAME` the name.
+fn interpreter(start: &[u8]) -> Option<String> {
+    let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_ascii_whitespace();
+    let program = words.next()?;
+    if program.ends_with("/env")
+        && let Some(name) = words.find(|word| !word.starts_with('-') && !word.contains('='))
+    {
+        return Some(name.to_owned());
+    }
+    Some(program.to_owned())
+}
+
+fn is_in(path: &str, program: &str) -> bool {
+    path.split(':').any(|directory| is_program(&Path::new(directory).join(program)))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && is_executable(&metadata))
+}
+
+fn is_executable(metadata: &Metadata) -> bool {
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_first_line_names_its_interpreter() {
+        for (line, expected) in [
+            ("#!/bin/sh\necho", Some("/bin/sh")),
+            ("#! /usr/bin/perl -w", Some("/usr/bin/perl")),
+            ("#!/usr/bin/env python3\n", Some("python3")),
+            ("#!/usr/bin/env -S A=b perl -w\n", Some("perl")),
+            ("#!/usr/bin/env\n", Some("/usr/bin/env")),
+            ("#!/bin/sh\r\n", Some("/bin/sh")),
+            ("#!\n/bin/sh", None),
+            (" #!/bin/sh", None),
+            ("", None),
+        ] {
+            assert_eq!(interpreter(line.as_bytes()).as_deref(), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn looks_at_scripts_have_a_bound() {
+        let folder = tempfile::tempdir().expect("a directory");
+        for number in 0..LOOKS_MAX + 50 {
+            fs::write(folder.path().join(format!("{number}.cgi")), "").expect("writes");
+        }
+        std::os::unix::fs::symlink(".", folder.path().join("circle")).expect("links");
+        assert!(scripts(folder.path(), &[]).len() <= LOOKS_MAX);
+        assert!(scripts(folder.path(), &[".pl".to_owned()]).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_first_line_is_read(start in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let line = [b"#!", start.as_slice()].concat();
+            if let Some(program) = interpreter(&line) {
+                prop_assert!(!program.is_empty() && !program.contains(['\n', ' ']));
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the processes that run scripts read: records of the server, and marks in the output of a script.
+
+use weir_scripts::fuzzing::{Marks, Pairs, Said, Sifted, next_record};
+
+/// Bytes of output that are tried: fewer than a callout may have, as one that comes whole may be longer.
+const OUTPUT_BYTES_MAX: usize = 4000;
+
+/// Reads any bytes as records, and their contents as pairs: each record lies within the bytes, and only a whole one is
+/// read; the pairs of a record lie within it.
+pub fn scripts_fastcgi(input: &[u8]) {
+    let mut at = 0;
+    while let Ok(Some(record)) = next_record(&input[at..]) {
+        assert!(record.bytes >= record.content.len() + 8 && at + record.bytes <= input.len());
+        assert!(matches!(next_record(&input[at..at + record.bytes - 1]), Ok(None)));
+        check_pairs(record.content);
+        at += record.bytes;
+    }
+    check_pairs(input);
+}
+
+fn check_pairs(content: &[u8]) {
+    let (mut bytes, mut is_over) = (0, false);
+    for pair in Pairs(content) {
+        assert!(!is_over, "a pair behind one that is cut off");
+        match pair {
+            Some((name, value)) => bytes += name.len() + value.len() + 2,
+            None => is_over = true,
+        }
+    }
+    assert!(bytes <= content.len());
+}
+
+/// Reads any output of a script, in one piece and in many, which makes no difference. The first byte is the number of
+/// lengths that follow, which are those of the pieces, again and again.
+pub fn scripts_marks(input: &[u8]) {
+    let Some((&number, rest)) = input.split_first() else { return };
+    let (lengths, output) = rest.split_at(usize::from(number % 16).min(rest.len()));
+    let output = &output[..output.len().min(OUTPUT_BYTES_MAX)];
+    let mut pieces = Vec::new();
+    let (mut left, mut lengths) = (output, lengths.iter().cycle());
+    while !left.is_empty() {
+        let length = lengths.next().map_or(1, |&length| usize::from(length).max(1));
+        let (piece, behind) = left.split_at(length.min(left.len()));
+        pieces.push(piece);
+        left = behind;
+    }
+    assert_eq!(sift(&pieces), sift(&[output]));
+}
+
+/// What stands before the end of the response, whether it ended, and what callouts asked for.
+fn sift(pieces: &[&[u8]]) -> (Vec<u8>, bool, Said) {
+    let mut marks = Marks::new("0f");
+    let mut output = Vec::new();
+    for piece in pieces {
+        let mut out = b"before".to_vec();
+        marks.restore(&mut out);
+        out.extend_from_slice(piece);
+        let sifted = marks.sift(6, &mut out);
+        assert!(out.starts_with(b"before") && sifted != Sifted::Malformed);
+        output.extend_from_slice(&out[6..]);
+        if sifted == Sifted::Ended {
+            return (output, true, marks.take_said());
+        }
+    }
+    marks.restore(&mut output);
+    (output, false, marks.take_said())
+}
