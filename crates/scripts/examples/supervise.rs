@@ -1,4 +1,7 @@
 //! The supervisor of scripts as a program of its own: its standard input is the socket to the server.
+//!
+//! `cargo run --release -p weir-scripts --example supervise` waits for what a server says, in lines of JSON
+//! (`ToSupervisor`); tests and `make soak-scripts` are such servers.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
