@@ -38,6 +38,6 @@ pub use supervisor::supervise;
 /// Entries for the fuzz targets.
 #[doc(hidden)]
 pub mod fuzzing {
-    pub use crate::fastcgi::{Pairs, Record, next_record};
+    pub use crate::fastcgi::{NoRecord, Pairs, Record, next_record};
     pub use crate::marks::{Marks, Said, Sifted};
 }
