@@ -187,10 +187,7 @@ impl Upstream {
     pub(super) fn take_kept(&self, server: usize, user: Address) -> Option<Link> {
         let mut idle = self.idle.borrow_mut();
         let kept = idle.get_mut(server)?;
-        // Of servers of HTTP all connections have their turn. One of a gateway is a process: that which has worked last
-        // has most in the CPU's caches, and further ones may end.
-        let take = if self.common.rules.gateway.is_some() { VecDeque::pop_back } else { VecDeque::pop_front };
-        while let Some(Idle { link, .. }) = take(kept) {
+        while let Some(Idle { link, .. }) = kept.pop_front() {
             if link.is_quiet() {
                 link.set_user(Some(user));
                 return Some(link);
