@@ -115,6 +115,12 @@ impl Stand {
         command_lines().into_iter().filter(|(_, line)| line.contains(&of)).map(|(_, line)| line).collect()
     }
 
+    /// The process that runs a script.
+    pub(crate) fn process_of(&self, script: &Path) -> Option<u32> {
+        let name = script.to_string_lossy().into_owned();
+        command_lines().into_iter().find(|(_, line)| line.contains(&name)).map(|(pid, _)| pid)
+    }
+
     /// The processes of the runners.
     pub(crate) fn runners(&self) -> Vec<u32> {
         let of = self.supervisor.id().to_string();
