@@ -7,6 +7,7 @@ use crate::environment::{Added, Environment};
 use crate::exchange::{Body, Exchange, Feed, Outcome, Times};
 use crate::fastcgi::{self, Pairs, kind};
 use crate::input::{Begun, Heard, Input, Opening};
+use crate::messages::StuckTold;
 use crate::persistent::{Kept, Processes};
 use crate::pool::{Pool, Way};
 use crate::program::{self, NotRun, Program};
@@ -186,7 +187,8 @@ impl Runner {
             child,
             ..self.exchange(conn, begun, (&mut input, &mut out), stdout.as_raw_fd())
         };
-        let outcome = exchange.run(|time| tell_stuck(&mut self.telling, child, &program.name, &asked.line, time));
+        let outcome =
+            exchange.run(|time| tell_stuck((&mut self.telling, &self.pool), child, (&program.name, &asked.line), time));
         if !matches!(outcome, Outcome::Exited(_)) {
             end_child(child);
         }
@@ -265,7 +267,8 @@ impl Runner {
             marks: Some(&mut kept.marks),
             ..self.exchange(conn, begun, (input, out), kept.stdout.as_raw_fd())
         };
-        let outcome = exchange.run(|time| tell_stuck(&mut self.telling, child, &program.name, &asked.line, time));
+        let outcome =
+            exchange.run(|time| tell_stuck((&mut self.telling, &self.pool), child, (&program.name, &asked.line), time));
         let outcome = if outcome == Outcome::Whole && exchange.output == 0 { Outcome::Empty } else { outcome };
         let is_behind = exchange.is_unread();
         if outcome == Outcome::Early && asked.length == 0 {
@@ -389,13 +392,23 @@ impl Asked {
     }
 }
 
-fn tell_stuck(telling: &mut Telling, pid: libc::pid_t, script: &str, request: &str, time: Duration) {
-    telling.tell(&Told::Stuck {
+fn tell_stuck(
+    (telling, pool): (&mut Telling, &Pool),
+    pid: libc::pid_t,
+    (script, request): (&str, &str),
+    time: Duration,
+) {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    telling.tell(&Told::Stuck(StuckTold {
+        pool: pool.name.clone(),
         pid: pid.unsigned_abs(),
         script: short(script),
         request: short(request),
-        for_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
-    });
+        for_ms: ms(time),
+        timeout_ms: ms(pool.timeout),
+        stack: Vec::new(),
+        no_stack: None,
+    }));
 }
 
 /// Ends a script: it is asked first, and killed if it does not.

@@ -5,7 +5,7 @@ use crate::children;
 use crate::descriptor::{self, Moved};
 use crate::engine;
 use crate::limits;
-use crate::messages::{PoolTold, StuckTold, ToServer, ToSupervisor, Wanted};
+use crate::messages::{PoolTold, ToServer, ToSupervisor, Wanted};
 use crate::pool::{Pool, Way};
 use crate::runner::Runner;
 use crate::signals;
@@ -154,24 +154,7 @@ impl Supervisor {
     fn pass_on(&mut self, told: Told) {
         match told {
             Told::Notice(text) => self.say(&ToServer::Tell(text)),
-            Told::Stuck { pid, script, request, for_ms } => {
-                let of = self.groups.iter().find(|group| script.starts_with(&*group.pool.root.to_string_lossy()));
-                let (pool, timeout_ms) = of.map_or((String::new(), 0), |group| {
-                    let timeout_ms = u64::try_from(group.pool.timeout.as_millis()).unwrap_or(u64::MAX);
-                    (group.pool.name.clone(), timeout_ms)
-                });
-                let (stack, no_stack) = (Vec::new(), None);
-                self.say(&ToServer::Stuck(StuckTold {
-                    pool,
-                    pid,
-                    script,
-                    request,
-                    for_ms,
-                    timeout_ms,
-                    stack,
-                    no_stack,
-                }));
-            }
+            Told::Stuck(stuck) => self.say(&ToServer::Stuck(stuck)),
         }
     }
 

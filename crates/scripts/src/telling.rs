@@ -1,6 +1,7 @@
 //! What runners tell their supervisor, by a pipe that all of them share.
 
 use crate::descriptor::{self, Moved};
+use crate::messages::StuckTold;
 use serde::{Deserialize, Serialize};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -10,12 +11,12 @@ const LINE_BYTES_MAX: usize = 4096;
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// What a runner tells.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Told {
     /// For the log.
     Notice(String),
     /// A script runs one request for too long.
-    Stuck { pid: u32, script: String, request: String, for_ms: u64 },
+    Stuck(StuckTold),
 }
 
 /// The end that runners write to.
