@@ -44,29 +44,38 @@ pub(crate) struct Kept {
     pub(crate) is_behind: bool,
 }
 
+/// How a process is that waits for requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Good,
+    /// Its output has ended.
+    Ended,
+    /// It has written something that belongs to no request: why it is replaced.
+    Faulty(&'static str),
+}
+
 impl Kept {
     /// Whether it has answered requests before.
     pub(crate) fn has_answered(&self) -> bool {
         self.uses > 0
     }
 
-    /// Why the process can have no further request, if it has written something that belongs to none; an empty text for
-    /// one that has ended.
-    fn fault(&mut self) -> Option<&'static str> {
+    /// Whether the process can have another request.
+    fn condition(&mut self) -> Condition {
         if self.uses == 0 {
-            return None;
+            return Condition::Good;
         }
         let mut out = Vec::new();
         self.marks.restore(&mut out);
         let moved = descriptor::read(self.stdout.as_raw_fd(), STALE_BYTES, &mut out);
         let sifted = self.marks.sift(0, &mut out);
         match moved {
-            Moved::Over => Some(""),
-            _ if sifted == Sifted::Ended => Some("marked the end of a response twice"),
+            Moved::Over => Condition::Ended,
+            _ if sifted == Sifted::Ended => Condition::Faulty("marked the end of a response twice"),
             _ if sifted != Sifted::Going || !out.is_empty() || self.marks.is_within() => {
-                Some("wrote between two requests")
+                Condition::Faulty("wrote between two requests")
             }
-            _ => None,
+            _ => Condition::Good,
         }
     }
 }
@@ -102,9 +111,10 @@ impl Processes {
         if let Some(at) = self.kept.iter().position(|kept| kept.key == key) {
             let mut kept = self.kept.swap_remove(at);
             if kept.stamp == program.stamp {
-                let Some(fault) = kept.fault() else { return Ok(kept) };
-                if !fault.is_empty() {
-                    self.notices.push(replaced(key, fault));
+                match kept.condition() {
+                    Condition::Good => return Ok(kept),
+                    Condition::Ended => {}
+                    Condition::Faulty(fault) => self.notices.push(replaced(key, fault)),
                 }
             }
             self.retire(kept);
@@ -200,15 +210,15 @@ impl Processes {
             !is_over
         });
         if has_lost || self.ending.len() < before {
-            children::end_strays(&self.pids());
+            children::end_strays(&self.living());
         }
         let dues = self.kept.iter().filter(|kept| !kept.idle.is_zero()).map(|kept| kept.since + kept.idle);
         let due = dues.chain(self.ending.iter().map(|ending| ending.at)).min()?;
         Some(due.saturating_duration_since(now))
     }
 
-    /// All processes that are to live on for now.
-    pub(crate) fn pids(&self) -> Vec<libc::pid_t> {
+    /// The processes that it knows; other children are what scripts have left behind.
+    pub(crate) fn living(&self) -> Vec<libc::pid_t> {
         let kept = self.kept.iter().map(|kept| kept.pid);
         kept.chain(self.ending.iter().map(|ending| ending.pid)).collect()
     }

@@ -211,7 +211,6 @@ impl Runner {
             Ok(found) => found,
             Err(error) => return self.refuse(conn, begun, &Trouble::NotRun(error)),
         };
-        let mut is_new = false;
         loop {
             let stderr = self.stderr.1.as_raw_fd();
             let mut kept = match self.processes.take((&program, &key), &self.pool, (&mut self.spawner, stderr)) {
@@ -221,8 +220,8 @@ impl Runner {
             let mut told = Feed::default();
             kept.marks.take_answers(&mut told.bytes);
             let written = match kept.is_struct {
-                true => variables::structured(Pairs(&self.pairs), &[], &mut told.bytes),
-                false => variables::lines(Pairs(&self.pairs), &[], &mut told.bytes),
+                true => variables::structured(Pairs(&self.pairs), &mut told.bytes),
+                false => variables::lines(Pairs(&self.pairs), &mut told.bytes),
             };
             if written.is_err() {
                 self.processes.put_unused(kept);
@@ -240,9 +239,8 @@ impl Runner {
                     told.iter().for_each(|told| self.telling.tell(told));
                     return behind;
                 }
-                // It had ended before it read the request, which another one can have, once.
-                None if is_new => return Behind::Closed,
-                None => is_new = true,
+                // It had ended before it read the request, which a new one gets: of that one this is never said.
+                None => {}
             }
         }
     }
@@ -274,7 +272,7 @@ impl Runner {
         if outcome == Outcome::Early && asked.length == 0 {
             // What it has written answers nothing; the request can go to another process.
             end_child(child);
-            children::end_strays(&self.processes.pids());
+            children::end_strays(&self.processes.living());
             self.telling.tell(&Told::Notice(short(&Trouble::Early(program.name.clone()).to_string())));
             exchange.settle();
             self.body = exchange.body;
@@ -296,7 +294,7 @@ impl Runner {
             if !matches!(outcome, Outcome::Exited(_)) {
                 end_child(child);
             }
-            strays = children::end_strays(&self.processes.pids());
+            strays = children::end_strays(&self.processes.living());
             exchange.read_stderr();
         }
         let behind = finish(&mut exchange, outcome, &program.name, strays);

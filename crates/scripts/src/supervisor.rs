@@ -9,11 +9,13 @@ use crate::messages::{PoolTold, ToServer, ToSupervisor, Wanted};
 use crate::pool::{Pool, Way};
 use crate::runner::Runner;
 use crate::signals;
-use crate::telling::Told;
+use crate::telling::{Telling, Told, short};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 /// The user of scripts where neither the configuration nor the server has one, as Debian names it.
@@ -224,9 +226,10 @@ impl Supervisor {
                 let wait = BACK_OFF * (1 << process.failures.min(9));
                 let wait = if has_lived { Duration::ZERO } else { wait.min(BACK_OFF_MAX) };
                 told.push(format!(
-                    "a runner of {} (process {}) has died with status {status}, and is started again in {} ms",
+                    "a runner of {} (process {}) has ended ({}), and is started again in {} ms",
                     group.pool.name,
                     process.pid,
+                    ExitStatus::from_raw(status),
                     wait.as_millis()
                 ));
                 (process.pid, process.at) = (0, now + wait);
@@ -264,7 +267,7 @@ impl Supervisor {
 }
 
 impl Group {
-    fn start(pool: Pool, server: Option<&str>, of_runners: std::os::fd::BorrowedFd<'_>) -> Result<Self, NoStart> {
+    fn start(pool: Pool, server: Option<&str>, of_runners: BorrowedFd<'_>) -> Result<Self, NoStart> {
         // SAFETY: the call takes nothing, and cannot fail.
         let is_root = unsafe { libc::geteuid() } == 0;
         let account = if is_root {
@@ -295,24 +298,35 @@ impl Group {
     }
 
     /// Forks a runner.
-    fn fork(&self, of_runners: std::os::fd::BorrowedFd<'_>) -> io::Result<libc::pid_t> {
+    fn fork(&self, of_runners: BorrowedFd<'_>) -> io::Result<libc::pid_t> {
         let supervisor = std::process::id();
         // SAFETY: this process has one thread, so the new one may do anything.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 // Nothing of the supervisor may run in this process, not even if it panics.
-                let status =
+                let ended =
                     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.be_runner(supervisor, of_runners)));
+                if let Ok(Err(error)) = &ended {
+                    self.tell_no_start(error, of_runners);
+                }
                 // SAFETY: the call does not return.
-                unsafe { libc::_exit(i32::from(!matches!(status, Ok(Ok(()))))) }
+                unsafe { libc::_exit(i32::from(!matches!(ended, Ok(Ok(()))))) }
             }
             pid => Ok(pid),
         }
     }
 
+    /// Has the log say why a runner did not start.
+    fn tell_no_start(&self, error: &io::Error, of_runners: BorrowedFd<'_>) {
+        let text = format!("a runner of {} cannot start: {error}", self.pool.name);
+        if let Ok(pipe) = of_runners.try_clone_to_owned() {
+            Telling::new(pipe).tell(&Told::Notice(short(&text)));
+        }
+    }
+
     /// What the process of a runner does.
-    fn be_runner(&self, supervisor: u32, of_runners: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
+    fn be_runner(&self, supervisor: u32, of_runners: BorrowedFd<'_>) -> io::Result<()> {
         // The link to the server is the supervisor's alone: its end has to show there.
         let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
         // SAFETY: the calls take no memory of ours.
@@ -340,12 +354,15 @@ impl Group {
         Ok(())
     }
 
-    fn start_again(&mut self, now: Instant, of_runners: std::os::fd::BorrowedFd<'_>) {
+    fn start_again(&mut self, now: Instant, of_runners: BorrowedFd<'_>) {
         for at in 0..self.processes.len() {
             if self.processes[at].pid == 0 && now >= self.processes[at].at {
                 match self.fork(of_runners) {
                     Ok(pid) => (self.processes[at].pid, self.processes[at].at) = (pid, now),
-                    Err(_) => self.processes[at].at = now + BACK_OFF_MAX,
+                    Err(error) => {
+                        self.tell_no_start(&error, of_runners);
+                        self.processes[at].at = now + BACK_OFF_MAX;
+                    }
                 }
             }
         }

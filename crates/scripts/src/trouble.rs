@@ -12,7 +12,7 @@ pub(crate) enum Trouble {
     #[error("a variable of the request holds bytes that scripts cannot be told")]
     Variables,
     #[error("{0} was killed by {1} before its response was whole")]
-    Killed(String, &'static str),
+    Killed(String, String),
     #[error("{0} ended with status {1} and wrote no response")]
     Silent(String, i32),
     #[error("{0} closed its output, wrote no response and ran on; it was ended")]
@@ -83,8 +83,8 @@ impl Trouble {
 }
 
 /// The name of a signal (signal(7)).
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
         libc::SIGABRT => "SIGABRT (abort)",
         libc::SIGBUS => "SIGBUS (a fault of memory)",
         libc::SIGFPE => "SIGFPE (a fault of arithmetic)",
@@ -96,6 +96,7 @@ fn signal_name(signal: i32) -> &'static str {
         libc::SIGXFSZ => "SIGXFSZ (a file longer than `files` allows)",
         libc::SIGPIPE => "SIGPIPE (a closed pipe)",
         libc::SIGSYS => "SIGSYS (a forbidden system call)",
-        _ => "a signal",
-    }
+        other => return format!("signal {other}"),
+    };
+    name.to_owned()
 }

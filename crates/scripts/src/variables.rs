@@ -14,20 +14,15 @@ pub(crate) enum Untellable {
 }
 
 /// Appends them as lines: `!`, `NAME=value`, and an empty line.
-pub(crate) fn lines(pairs: Pairs<'_>, common: &[(String, String)], out: &mut Vec<u8>) -> Result<(), Untellable> {
+pub(crate) fn lines(pairs: Pairs<'_>, out: &mut Vec<u8>) -> Result<(), Untellable> {
     let start = out.len();
     out.extend_from_slice(b"!\n");
     for pair in pairs {
         let (name, value) =
             checked(pair, |byte| matches!(byte, 0 | b'\n' | b'\r')).inspect_err(|_| out.truncate(start))?;
-        if !is_common(common, name) {
-            for part in [name, b"=", value, b"\n"] {
-                out.extend_from_slice(part);
-            }
+        for part in [name, b"=", value, b"\n"] {
+            out.extend_from_slice(part);
         }
-    }
-    for (name, value) in common {
-        out.extend_from_slice(format!("{name}={value}\n").as_bytes());
     }
     out.push(b'\n');
     Ok(())
@@ -35,14 +30,12 @@ pub(crate) fn lines(pairs: Pairs<'_>, common: &[(String, String)], out: &mut Vec
 
 /// Appends them as `!!<bytes>`, a newline, and for each a length in native order and `NAME=value` with a byte 0, ended
 /// by a length of zero.
-pub(crate) fn structured(pairs: Pairs<'_>, common: &[(String, String)], out: &mut Vec<u8>) -> Result<(), Untellable> {
+pub(crate) fn structured(pairs: Pairs<'_>, out: &mut Vec<u8>) -> Result<(), Untellable> {
     let start = out.len();
     // Room for the longest number; what is not needed is taken away in the end.
     out.extend_from_slice(b"!!0000000\n");
     let content = out.len();
-    let of_request = pairs.filter(|pair| pair.is_none_or(|(name, _)| !is_common(common, name)));
-    let of_all = common.iter().map(|(name, value)| Some((name.as_bytes(), value.as_bytes())));
-    for pair in of_request.chain(of_all) {
+    for pair in pairs {
         let (name, value) = checked(pair, |byte| byte == 0).inspect_err(|_| out.truncate(start))?;
         let Ok(length) = u16::try_from(name.len() + value.len() + 2) else {
             out.truncate(start);
@@ -56,10 +49,6 @@ pub(crate) fn structured(pairs: Pairs<'_>, common: &[(String, String)], out: &mu
     let head = format!("!!{}\n", out.len() - content);
     out.splice(start..content, head.into_bytes());
     Ok(())
-}
-
-fn is_common(common: &[(String, String)], name: &[u8]) -> bool {
-    common.iter().any(|(known, _)| known.as_bytes() == name)
 }
 
 fn checked<'b>(
@@ -93,14 +82,13 @@ mod tests {
     #[test]
     fn both_forms_are_as_the_protocol_has_them() {
         let bytes = pairs(&[("A", "1"), ("B", ""), ("C", "x=y")]);
-        let common = [("B".to_owned(), "2".to_owned())];
         let mut out = Vec::new();
-        lines(Pairs(&bytes), &common, &mut out).expect("is written");
-        assert_eq!(String::from_utf8_lossy(&out), "!\nA=1\nC=x=y\nB=2\n\n");
+        lines(Pairs(&bytes), &mut out).expect("is written");
+        assert_eq!(String::from_utf8_lossy(&out), "!\nA=1\nB=\nC=x=y\n\n");
         out.clear();
-        structured(Pairs(&bytes), &common, &mut out).expect("is written");
+        structured(Pairs(&bytes), &mut out).expect("is written");
         let length = |length: u16| length.to_ne_bytes();
-        let content = [&length(4)[..], b"A=1\0", &length(6), b"C=x=y\0", &length(4), b"B=2\0", &length(0)].concat();
+        let content = [&length(4)[..], b"A=1\0", &length(3), b"B=\0", &length(6), b"C=x=y\0", &length(0)].concat();
         assert_eq!(out, [format!("!!{}\n", content.len()).as_bytes(), &content].concat());
     }
 
@@ -108,13 +96,13 @@ mod tests {
     fn no_value_becomes_another_variable() {
         for value in ["a\nHTTPS=on", "a\rb", "a\0b"] {
             let (bytes, mut out) = (pairs(&[("PATH_INFO", value)]), b"x".to_vec());
-            assert_eq!(lines(Pairs(&bytes), &[], &mut out), Err(Untellable::Byte));
-            let is_struct = structured(Pairs(&bytes), &[], &mut out).is_ok();
+            assert_eq!(lines(Pairs(&bytes), &mut out), Err(Untellable::Byte));
+            let is_struct = structured(Pairs(&bytes), &mut out).is_ok();
             assert_eq!(is_struct, !value.contains('\0'));
             assert!(is_struct || out == b"x");
         }
         let bytes = pairs(&[("A=B", "")]);
-        assert_eq!(structured(Pairs(&bytes), &[], &mut Vec::new()), Err(Untellable::Malformed));
+        assert_eq!(structured(Pairs(&bytes), &mut Vec::new()), Err(Untellable::Malformed));
     }
 
     proptest! {
@@ -123,7 +111,7 @@ mod tests {
             let names: Vec<String> = (0..values.len()).map(|number| format!("N{number}")).collect();
             let of: Vec<_> = names.iter().zip(&values).map(|(name, value)| (name.as_str(), value.as_str())).collect();
             let (bytes, mut out) = (pairs(&of), Vec::new());
-            lines(Pairs(&bytes), &[], &mut out).expect("is written");
+            lines(Pairs(&bytes), &mut out).expect("is written");
             let text = String::from_utf8(out).expect("text");
             let read: Vec<_> = text.strip_prefix("!\n").expect("a start").split_terminator('\n').take_while(|line| !line.is_empty())
                 .map(|line| line.split_once('=').expect("a pair")).collect();

@@ -131,6 +131,16 @@ impl Stand {
         command_lines().into_iter().map(|(pid, _)| pid).filter(is_child).collect()
     }
 
+    /// Waits until a process of this stand's scripts runs.
+    #[track_caller]
+    pub(crate) fn has_begun(&self) {
+        let until = Instant::now() + PATIENCE;
+        while self.processes().is_empty() {
+            assert!(Instant::now() < until);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Waits until no process of this stand's scripts runs.
     #[track_caller]
     pub(crate) fn is_alone(&self) {

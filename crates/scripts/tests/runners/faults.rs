@@ -69,6 +69,7 @@ fn a_script_that_dies_or_says_nothing_is_told() {
     let stand = stand();
     for (name, text, words) in [
         ("crash.sh", "kill -SEGV $$", "was killed by SIGSEGV"),
+        ("alarm.sh", "kill -ALRM $$", "was killed by signal 14"),
         ("silent.sh", "exit 7", "ended with status 7 and wrote no response"),
     ] {
         stand.script(name, &format!("#!/bin/sh\n{text}\n"));
@@ -116,11 +117,7 @@ fn a_server_that_has_gone_ends_the_script() {
     let path = stand.script("long.sh", "#!/bin/sh\nprintf 'A: b\\n\\n'; sleep 1000\n");
     let mut conn = stand.connect();
     conn.send(&path, &[], b"");
-    let until = Instant::now() + PATIENCE;
-    while stand.processes().is_empty() {
-        assert!(Instant::now() < until);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    stand.has_begun();
     drop(conn);
     stand.is_alone();
     // Also one that goes within its own request.
@@ -132,22 +129,19 @@ fn a_server_that_has_gone_ends_the_script() {
 }
 
 #[test]
-fn scripts_end_with_the_supervisor_whatever_ends_it() {
+fn scripts_end_with_the_supervisor_also_if_it_is_killed() {
     for signal in [libc::SIGTERM, libc::SIGKILL] {
         let stand = Stand::new(Way::Cgi, |_| {});
         let path = stand.script("long.sh", "#!/bin/sh\nsleep 1000\n");
         let mut conn = stand.connect();
         conn.send(&path, &[], b"");
-        let until = Instant::now() + PATIENCE;
-        while stand.processes().is_empty() {
-            assert!(Instant::now() < until);
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        stand.has_begun();
         let runners = stand.runners();
         assert_eq!(runners.len(), 2);
         // SAFETY: the process is a child that was not waited for.
         unsafe { libc::kill(stand.supervisor() as libc::pid_t, signal) };
         stand.is_alone();
+        let until = Instant::now() + PATIENCE;
         while runners.iter().any(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()) {
             assert!(Instant::now() < until, "{runners:?}");
             std::thread::sleep(Duration::from_millis(5));
@@ -167,14 +161,16 @@ fn a_runner_that_is_killed_is_started_again_and_leaves_nothing() {
     };
     let mut conn = stand.connect();
     conn.send(&path, &[], b"");
-    let until = Instant::now() + PATIENCE;
-    while stand.processes().is_empty() {
-        assert!(Instant::now() < until);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    stand.has_begun();
     // SAFETY: it is a process of this test's supervisor.
     unsafe { libc::kill(runner as libc::pid_t, libc::SIGKILL) };
     assert_eq!(conn.receive().end, None);
     stand.is_alone();
+    let told = loop {
+        if let ToServer::Tell(text) = stand.hear() {
+            break text;
+        }
+    };
+    assert!(told.contains("has ended (signal: 9 (SIGKILL))"), "{told}");
     assert_eq!(stand.connect().ask(&quick, &[], b"").text(), "A: b\n\nc");
 }
