@@ -230,17 +230,14 @@ impl Runner {
             let (mut out, mut input) = (std::mem::take(&mut self.out), std::mem::take(&mut self.input));
             let (outcome, behind) = self.ask(conn, begun, (&mut input, &mut out), (&mut kept, told), (&program, asked));
             (self.out, self.input) = (out, input);
-            match behind {
-                Some(behind) => {
-                    let mut told = self.processes.take_notices();
-                    if outcome == Outcome::Whole {
-                        told.extend(self.processes.put(kept, asked.length > 0, &self.pool));
-                    }
-                    told.iter().for_each(|told| self.telling.tell(told));
-                    return behind;
+            // Else it had ended before it read the request, which a new one gets: of that one this is never said.
+            if let Some(behind) = behind {
+                let mut told = self.processes.take_notices();
+                if outcome == Outcome::Whole {
+                    told.extend(self.processes.put(kept, asked.length > 0, &self.pool));
                 }
-                // It had ended before it read the request, which a new one gets: of that one this is never said.
-                None => {}
+                told.iter().for_each(|told| self.telling.tell(told));
+                return behind;
             }
         }
     }
