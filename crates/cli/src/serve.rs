@@ -338,6 +338,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Where the scripts of a directory lie.
+const CGI_FOLDER: &str = "cgi-bin";
+
 /// An option that is given in vain, and what to write in its place.
 fn misused(args: &Args, is_file: bool, options: &Options) -> Option<&'static str> {
     if args.php && is_file {
@@ -345,6 +348,11 @@ fn misused(args: &Args, is_file: bool, options: &Options) -> Option<&'static str
     }
     if args.cgi && is_file {
         return Some("--cgi is for a directory; write cgi = true into a [[host.path]] of the configuration");
+    }
+    if args.cgi && !args.root.join(CGI_FOLDER).is_dir() {
+        return Some(
+            "--cgi runs the scripts of cgi-bin, which the directory does not have; make it, or leave --cgi away",
+        );
     }
     (options.certificates.is_empty() && !options.listen_clear.is_empty())
         .then_some("--listen-clear is for a server with TLS; add --tls-cert and --tls-key, or use --listen")

@@ -2,6 +2,7 @@
 
 use super::support::planted::wait_for;
 use super::support::served::Served;
+use super::support::weir;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -149,4 +150,9 @@ fn a_directory_has_scripts_below_cgi_bin() {
     let served = Served::start(folder.path(), &["--cgi", "--loops", "1"], "www");
     assert_eq!(get(&served, "/cgi-bin/hello.sh?a"), (200, "cgi  a \n".to_owned()));
     assert_eq!(get(&served, "/plus/count.sh"), (200, PLUS.to_owned()));
+    drop(served);
+    fs::rename(folder.path().join("www/cgi-bin"), folder.path().join("cgi")).expect("renames");
+    let output = weir().args(["serve", "--cgi"]).arg(folder.path().join("www")).output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && told.contains("cgi-bin, which the directory does not have"), "{told}");
 }
