@@ -187,7 +187,10 @@ impl Upstream {
     pub(super) fn take_kept(&self, server: usize, user: Address) -> Option<Link> {
         let mut idle = self.idle.borrow_mut();
         let kept = idle.get_mut(server)?;
-        while let Some(Idle { link, .. }) = kept.pop_front() {
+        // Of servers of HTTP all connections have their turn. One of a gateway is a process: that which has worked last has
+        // most in the CPU's caches, and further ones may end.
+        let take = if self.common.rules.gateway.is_some() { VecDeque::pop_back } else { VecDeque::pop_front };
+        while let Some(Idle { link, .. }) = take(kept) {
             if link.is_quiet() {
                 link.set_user(Some(user));
                 return Some(link);
@@ -257,6 +260,9 @@ impl Upstream {
         let session = self.session(server, opening.offer)?;
         let is_ready = is_connected && session.is_none() && opening.header.is_empty();
         link.begin_with(opening.header.to_vec(), session);
+        if protocol.is_some() && self.common.rules.gateway.is_some() {
+            link.acknowledge_at_once();
+        }
         self.common.counts().open.fetch_add(1, Ordering::SeqCst);
         if self.common.rules.speaks == Speaks::FastCgi && self.is_short() {
             self.common.gate.call_keepers();

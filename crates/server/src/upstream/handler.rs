@@ -503,6 +503,9 @@ impl Relay {
                 true
             });
         let has_received = self.receive(link, reply)?;
+        if has_received && matches!(self.answer, Answer::Awaited | Answer::Begun | Answer::Body) {
+            link.await_more();
+        }
         match self.answer {
             Answer::Whole => Ok(()),
             Answer::Tunnel => self.begin_tunnel(link),

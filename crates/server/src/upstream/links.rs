@@ -129,6 +129,8 @@ pub(crate) struct Link {
     /// What goes out before all else.
     first: Vec<u8>,
     secure: Option<Box<RefCell<Session>>>,
+    /// Whether what comes is acknowledged at once while more is to come.
+    acknowledges: bool,
 }
 
 impl Links {
@@ -179,7 +181,7 @@ impl Links {
         let interest = if is_connected { Interest::Input } else { Interest::InputAndRoom };
         waiting.shared.interest.set(interest);
         self.epoll.add(socket.as_raw_fd(), waiting.token, interest)?;
-        Ok(Link { socket: Some(socket), waiting, first: Vec::new(), secure: None })
+        Ok(Link { socket: Some(socket), waiting, first: Vec::new(), secure: None, acknowledges: false })
     }
 
     /// Has a request go on when its time is over, if the value is still there.
@@ -392,6 +394,20 @@ impl Link {
     pub(super) fn begin_with(&mut self, first: Vec<u8>, session: Option<Session>) {
         self.first = first;
         self.secure = session.map(|session| Box::new(RefCell::new(session)));
+    }
+
+    /// Has what comes over TCP acknowledged at once while more is to come. A program that writes its response in pieces, and
+    /// leaves them to the algorithm of Nagle, would have the last one wait 40 ms for an acknowledgement (RFC 1122, 4.2.3.2).
+    pub(super) fn acknowledge_at_once(&mut self) {
+        self.acknowledges = true;
+    }
+
+    /// Says that more is to come than what was received so far.
+    pub(super) fn await_more(&self) {
+        if self.acknowledges {
+            // The kernel forgets it with the next request (tcp(7)). Where it fails, the connection has ended.
+            let _ = epoll::set_int_option(&self.fd(), libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1);
+        }
     }
 
     pub(super) fn is_secure(&self) -> bool {

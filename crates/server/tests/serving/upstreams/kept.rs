@@ -1,10 +1,11 @@
 //! Connections with upstreams that are kept between requests.
 
-use super::scripted::{Client, proxy, tcp, telling};
+use super::scripted::{Client, Peer, proxy, site, tcp, telling};
+use super::scripts::{record, variables};
 use crate::harness::wait_until;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Holds a request of each client until all are there, each over a connection of its own; then they are answered one
@@ -51,6 +52,50 @@ fn the_one_that_has_been_idle_longest_is_used_and_no_more_are_kept_than_may_be()
     assert_eq!((seen.accepted(), seen.open()), (4, 2));
     site.stop();
     wait_until(|| seen.open() == 0);
+}
+
+/// Answers a request of FastCGI with a text.
+fn answer_as_a_program(peer: &mut Peer, text: &str) {
+    peer.say(&[record(6, format!("Content-Type: text/plain\r\n\r\n{text}").as_bytes()), record(3, &[0; 8])].concat());
+}
+
+#[test]
+fn of_programs_that_which_worked_last_is_asked_first() {
+    let release = Arc::new(AtomicUsize::new(usize::MAX));
+    let released = Arc::clone(&release);
+    let (addr, seen) = tcp(move |number, mut peer| {
+        while let Some((asked, _)) = variables(&mut peer) {
+            if asked["REQUEST_URI"] == "/held" {
+                wait_until(|| released.load(Ordering::SeqCst) > number);
+            }
+            answer_as_a_program(&mut peer, &number.to_string());
+        }
+    });
+    let site = site(&format!("fastcgi = {{ to = \"{addr}\", connections = 3, endings = [] }}"), |_| {});
+    let mut clients: Vec<Client> = (0..3).map(|_| Client::new(site.addr)).collect();
+    assert_eq!(at_once(&mut clients, &seen, &release), ["0", "1", "2"]);
+    let again: Vec<String> = (0..4).map(|_| clients[0].get("/").text()).collect();
+    assert_eq!(again, ["2", "2", "2", "2"]);
+    assert_eq!(seen.accepted(), 3);
+}
+
+#[test]
+fn what_a_program_sends_over_tcp_is_acknowledged_at_once_while_more_is_to_come() {
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&times);
+    let (addr, _) = tcp(move |_, mut peer| {
+        while variables(&mut peer).is_some() {
+            peer.say(&record(6, b"Content-Type: text/plain\r\nContent-Length: 12\r\n\r\nfirst "));
+            noted.lock().expect("times").push(peer.time_to_acknowledgement());
+            peer.say(&[record(6, b"second"), record(3, &[0; 8])].concat());
+        }
+    });
+    let site = site(&format!("fastcgi = {{ to = \"{addr}\", connections = 1, endings = [] }}"), |_| {});
+    let mut client = Client::new(site.addr);
+    (0..30).for_each(|_| assert_eq!(client.get("/").text(), "first second"));
+    // A kernel that delays acknowledgements does so for 40 ms, once the first ones of a connection have gone.
+    let least = times.lock().expect("times")[20..].iter().copied().min().expect("times");
+    assert!(least < Duration::from_millis(20), "{least:?}");
 }
 
 #[test]
@@ -126,7 +171,7 @@ fn a_request_that_comes_after_a_long_silence_has_all_of_its_time() {
         }
     });
     let text = format!("proxy = {{ to = \"unix:{}\", keep = 0, timeouts = {{ head = \"2 s\" }} }}", path.display());
-    let site = super::scripted::site(&text, |_| {});
+    let site = site(&text, |_| {});
     assert_eq!(site.get("/").text(), "late");
     std::thread::sleep(Duration::from_secs(4));
     assert_eq!(site.get("/").text(), "late");

@@ -4,6 +4,7 @@ use crate::applications::secure;
 use crate::harness::{Reply, Site, connect};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -197,6 +198,19 @@ impl Peer {
             }
             all.extend_from_slice(&some);
         }
+    }
+
+    /// How long it takes until all that was sent is acknowledged; at most a second.
+    pub(crate) fn time_to_acknowledgement(&self) -> Duration {
+        let Socket::Tcp(socket) = &self.socket else { panic!("a socket of TCP") };
+        let begun = Instant::now();
+        let mut open: libc::c_int = 1;
+        while open > 0 && begun.elapsed() < Duration::from_secs(1) {
+            // SAFETY: the call writes one int, which lives over it (tcp(7), SIOCOUTQ).
+            assert_eq!(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut open) }, 0);
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        begun.elapsed()
     }
 
     /// Has the connection reset when it is dropped.

@@ -21,7 +21,7 @@ fn note(line: &str) {
 }
 
 /// The variables of a request, which was read with its body (FastCGI sections 3.3 and 3.4).
-fn variables(peer: &mut Peer) -> Option<(BTreeMap<String, String>, Vec<u8>)> {
+pub(super) fn variables(peer: &mut Peer) -> Option<(BTreeMap<String, String>, Vec<u8>)> {
     let (mut pairs, mut body) = (Vec::new(), Vec::new());
     loop {
         let head = peer.exactly(8);
@@ -55,7 +55,7 @@ fn variables(peer: &mut Peer) -> Option<(BTreeMap<String, String>, Vec<u8>)> {
 }
 
 /// A record of FastCGI.
-fn record(kind: u8, content: &[u8]) -> Vec<u8> {
+pub(super) fn record(kind: u8, content: &[u8]) -> Vec<u8> {
     let length = (content.len() as u16).to_be_bytes();
     [&[1, kind, 0, 1, length[0], length[1], 0, 0], content].concat()
 }
