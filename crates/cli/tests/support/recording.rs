@@ -2,7 +2,7 @@
 
 use super::weir;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 
 /// The recording, and the thread that reads what it says.
@@ -14,7 +14,13 @@ pub(crate) struct Recording {
 /// Starts `weir record` with these arguments, and waits until its probes are attached.
 pub(crate) fn attached(arguments: &[&str]) -> Recording {
     let mut command = weir();
-    command.arg("record").args(arguments).env("WEIR_LOG", "weir_capture=debug").stderr(Stdio::piped());
+    command.arg("record").args(arguments);
+    begun(command)
+}
+
+/// Starts a command that records, and waits until its probes are attached.
+pub(crate) fn begun(mut command: Command) -> Recording {
+    command.env("WEIR_LOG", "weir_capture=debug").stderr(Stdio::piped());
     let mut child = command.spawn().expect("the recording starts");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
     let mut said = Vec::new();

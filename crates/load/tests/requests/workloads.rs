@@ -144,7 +144,11 @@ fn a_server_sees_the_pages_of_surge() {
     let sizes: BTreeMap<String, u64> =
         (0..surge.len()).map(|file| (format!("/{}", surge.path(file)), surge.size(file))).collect();
     let logged = served.logged(report.requests as usize);
-    assert!(logged.iter().all(|(path, status, bytes)| *status == 200 && sizes.get(path) == Some(bytes)));
+    let (whole, cut): (Vec<_>, Vec<_>) =
+        logged.iter().partition(|(path, status, bytes)| *status == 200 && sizes.get(path) == Some(bytes));
+    assert!(whole.len() as u64 >= report.requests, "{} of {}", whole.len(), report.requests);
+    // The end may cut one response of each user off.
+    assert!(cut.len() <= 300 && cut.iter().all(|(path, _, bytes)| sizes.get(path).is_some_and(|all| bytes <= all)));
     let pages = report.sessions.as_ref().expect("pages");
     // A user's page is a session: at least its own file and one in it, and over a second passes before the next.
     assert!(pages.completed > 300 && pages.completed < 300 * 4 && pages.failed == 0, "{pages:?}");
