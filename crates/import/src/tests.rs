@@ -190,6 +190,52 @@ fn a_proxy_and_its_redirect_to_tls_are_one_host() {
 }
 
 #[test]
+fn services_of_grpc_are_asked_over_http2() {
+    let text = "
+        server {
+            listen 80;
+            location /a.A/ { grpc_pass grpc://127.0.0.1:50051; grpc_set_header Host $host; grpc_read_timeout 90s; }
+            location /b.B/ { grpc_pass unix:/run/b.sock; }
+            location /c.C/ { grpc_pass grpcs://c.example.org; grpc_ssl_verify on; }
+        }";
+    let nginx = imported(Kind::Nginx, text);
+    has(
+        &nginx,
+        &[
+            "proxy = { to = \"http://127.0.0.1:50051\", protocol = \"2\", forwarded = \"none\", timeouts = { head = \
+             \"90 s\", body = \"90 s\" } }",
+            "proxy = { to = \"unix:/run/b.sock\", protocol = \"2\", host = \"localhost\", forwarded = \"none\" }",
+            "proxy = { to = \"https://c.example.org:443\", protocol = \"2\", host = \"c.example.org\", \
+             forwarded = \"none\" }",
+        ],
+    );
+    assert_eq!(nginx.losses.len(), 0, "{:?}", nginx.losses);
+}
+
+#[test]
+fn certificates_of_clients_are_asked_for_as_before() {
+    let text = |asks| {
+        format!(
+            "server {{
+                listen 443 ssl; ssl_certificate a.pem; ssl_certificate_key a.key; root /srv;
+                ssl_client_certificate /etc/ca.pem; ssl_crl /etc/crl.pem; ssl_verify_client {asks};
+            }}"
+        )
+    };
+    for (asks, word) in [("on", "require"), ("optional", "ask")] {
+        let nginx = imported(Kind::Nginx, &text(asks));
+        let own = format!("client_certificate = \"{word}\"");
+        has(&nginx, &["client_ca = \"/etc/ca.pem\"", "client_crl = \"/etc/crl.pem\"", &own]);
+        assert_eq!(nginx.losses.len(), 0, "{:?}", nginx.losses);
+    }
+    let off = imported(Kind::Nginx, &text("off"));
+    assert!(off.losses.is_empty() && !off.text.contains("client_"), "{:?}\n{}", off.losses, off.text);
+    let unknown = imported(Kind::Nginx, &text("optional_no_ca"));
+    has(&unknown, &["deny = [\"all\"]"]);
+    assert!(unknown.losses.iter().any(|loss| loss.what.contains("ssl_verify_client")), "{:?}", unknown.losses);
+}
+
+#[test]
 fn servers_behind_tls_and_http2_are_asked_so() {
     let text = "
         upstream app { server 127.0.0.1:3000; }

@@ -9,12 +9,16 @@ use crate::units;
 use crate::upstreams::{self, Scheme, Speaks, Unusable, Upstream};
 
 /// The directives that hand requests on.
-pub(crate) const PASSES: [(&str, Speaks); 4] = [
+pub(crate) const PASSES: [(&str, Speaks); 5] = [
     ("proxy_pass", Speaks::Http),
+    (GRPC_PASS, Speaks::Http),
     ("fastcgi_pass", Speaks::FastCgi),
     ("scgi_pass", Speaks::Scgi),
     ("uwsgi_pass", Speaks::Uwsgi),
 ];
+
+/// Hands requests on over HTTP/2.
+const GRPC_PASS: &str = "grpc_pass";
 
 /// What a location hands its requests to.
 #[derive(Debug, Clone)]
@@ -36,8 +40,16 @@ pub(crate) fn passed(context: &mut Context<'_>, scope: &Scope<'_>, variables: &V
         Some((directive, *speaks))
     });
     let (directive, speaks) = found?;
+    let family = directive.name.trim_end_matches("_pass");
     let mut upstream = Upstream::default();
-    let (name, path) = match target(directive.argument(0), speaks) {
+    let text = match directive.argument(0) {
+        text if directive.name != GRPC_PASS => text.to_owned(),
+        text => address_of_grpc(text),
+    };
+    if directive.name == GRPC_PASS {
+        upstream.key("protocol", quoted("2"));
+    }
+    let (name, path) = match target(&text, speaks) {
         Ok((scheme, name, path)) => {
             upstream.scheme = scheme;
             (name, path)
@@ -52,13 +64,13 @@ pub(crate) fn passed(context: &mut Context<'_>, scope: &Scope<'_>, variables: &V
         return Some(None);
     }
     directive.told();
-    timeouts(scope, speaks, &mut upstream);
+    timeouts(scope, family, &mut upstream);
     if upstream.scheme == Scheme::Https {
-        tls(context, scope, (directive, &name), &mut upstream);
+        tls(context, scope, (directive, &name, family), &mut upstream);
     }
     let (mut script, mut is_refused) = (None, false);
     if speaks == Speaks::Http {
-        is_refused = fields(context, scope, &name, &mut upstream);
+        is_refused = fields(context, scope, (&name, family), &mut upstream);
     } else {
         script = params(context, scope, speaks, variables, &mut upstream);
     }
@@ -69,6 +81,12 @@ pub(crate) fn passed(context: &mut Context<'_>, scope: &Scope<'_>, variables: &V
 fn lost(context: &mut Context<'_>, directive: &Directive, why: Unusable) {
     let (what, remedy) = why.words();
     context.report.lost(directive, format!("`{}`: {what}; its paths answer 503", directive.line()), remedy);
+}
+
+/// The address of a service of gRPC as `proxy_pass` would have it.
+fn address_of_grpc(text: &str) -> String {
+    let of = |begin, scheme| text.strip_prefix(begin).map(|rest: &str| format!("{scheme}{rest}"));
+    of("grpcs://", "https://").or_else(|| of("grpc://", "http://")).unwrap_or_else(|| format!("http://{text}"))
 }
 
 /// How the servers are reached, their name, and the path behind it.
@@ -209,11 +227,7 @@ fn hash_of(text: &str) -> Option<String> {
     }
 }
 
-fn timeouts(scope: &Scope<'_>, speaks: Speaks, upstream: &mut Upstream) {
-    let family = match speaks {
-        Speaks::Http => "proxy",
-        other => other.key(),
-    };
+fn timeouts(scope: &Scope<'_>, family: &str, upstream: &mut Upstream) {
     for (ending, keys) in
         [("connect_timeout", &["connect"][..]), ("send_timeout", &["send"]), ("read_timeout", &["head", "body"])]
     {
@@ -230,27 +244,33 @@ fn timeouts(scope: &Scope<'_>, speaks: Speaks, upstream: &mut Upstream) {
 }
 
 /// What TLS with the servers needs. weir always checks their certificates, which nginx does only where it is told so.
-fn tls(context: &mut Context<'_>, scope: &Scope<'_>, (directive, name): (&Directive, &str), upstream: &mut Upstream) {
+fn tls(
+    context: &mut Context<'_>,
+    scope: &Scope<'_>,
+    (directive, name, family): (&Directive, &str, &str),
+    upstream: &mut Upstream,
+) {
     let mut verifies = false;
     let keys = [
-        ("proxy_ssl_trusted_certificate", "ca"),
-        ("proxy_ssl_certificate", "client_certificate"),
-        ("proxy_ssl_certificate_key", "client_key"),
-        ("proxy_ssl_name", "server_name"),
+        ("ssl_trusted_certificate", "ca"),
+        ("ssl_certificate", "client_certificate"),
+        ("ssl_certificate_key", "client_key"),
+        ("ssl_name", "server_name"),
     ];
     // nginx checks for the name in proxy_pass, also where that is one of an upstream.
     if context.upstreams.contains_key(name) {
         upstream.key("server_name", quoted(name));
     }
     for (own, key) in keys {
-        let Some(found) = scope.one(own).filter(|found| !found.argument(0).contains('$')) else { continue };
+        let found = scope.one(&format!("{family}_{own}"));
+        let Some(found) = found.filter(|found| !found.argument(0).contains('$')) else { continue };
         found.told();
         upstream.key(key, quoted(found.argument(0)));
     }
-    for own in ["proxy_ssl_verify", "proxy_ssl_server_name", "proxy_ssl_session_reuse", "proxy_ssl_verify_depth"] {
-        let Some(found) = scope.one(own) else { continue };
+    for own in ["ssl_verify", "ssl_server_name", "ssl_session_reuse", "ssl_verify_depth"] {
+        let Some(found) = scope.one(&format!("{family}_{own}")) else { continue };
         found.told();
-        verifies |= own == "proxy_ssl_verify" && found.argument(0) == "on";
+        verifies |= own == "ssl_verify" && found.argument(0) == "on";
     }
     if !verifies {
         let what = format!("`{}`: nginx takes any certificate here, and weir checks it", directive.line());
@@ -260,9 +280,9 @@ fn tls(context: &mut Context<'_>, scope: &Scope<'_>, (directive, name): (&Direct
 
 /// The fields of requests: what weir sets itself, and what it cannot. Whether one of them is believed, so that its paths
 /// are refused.
-fn fields(context: &mut Context<'_>, scope: &Scope<'_>, name: &str, upstream: &mut Upstream) -> bool {
+fn fields(context: &mut Context<'_>, scope: &Scope<'_>, (name, family): (&str, &str), upstream: &mut Upstream) -> bool {
     let (mut host, mut forwards, mut is_refused) = (None, false, false);
-    for directive in scope.all("proxy_set_header") {
+    for directive in scope.all(&format!("{family}_set_header")) {
         let (field, value) = (directive.argument(0).to_ascii_lowercase(), directive.argument(1));
         directive.told();
         match (field.as_str(), value) {
@@ -407,7 +427,7 @@ fn fixed_script(value: &str, root: Option<&str>) -> Option<String> {
 }
 
 fn retries(context: &mut Context<'_>, scope: &Scope<'_>, upstream: &mut Upstream) {
-    let families = ["proxy", "fastcgi", "uwsgi", "scgi"];
+    let families = ["proxy", "grpc", "fastcgi", "uwsgi", "scgi"];
     for directive in families.iter().filter_map(|family| scope.one(&format!("{family}_next_upstream"))) {
         if directive.argument(0) == "off" {
             upstream.key("retries", "false".to_owned());

@@ -505,6 +505,10 @@ impl Draft<'_> {
                     directive.told();
                     continue;
                 }
+                // Those of TLS hold for a whole host, which has them by now if it can.
+                if name.starts_with("ssl_") && directive.is_told() {
+                    continue;
+                }
                 if let (&"limit_except", Some((_, condition))) = (name, &place)
                     && let [only] = directive.children()
                     && (only.name.as_str(), only.argument(0)) == ("deny", "all")

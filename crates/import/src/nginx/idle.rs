@@ -185,7 +185,9 @@ pub(crate) const GUARDS: &[&str] = &[
 pub(crate) fn remedy(name: &str) -> &'static str {
     match name {
         "auth_request" | "auth_jwt" => "let the application behind weir decide, or use `auth` with a file of users",
-        "ssl_verify_client" | "ssl_client_certificate" | "ssl_crl" => "weir asks for no client certificates",
+        "ssl_verify_client" | "ssl_client_certificate" | "ssl_crl" => {
+            "write client_ca, client_certificate and client_crl; see docs/how-to/client-certificates.md"
+        }
         "limit_except" => "write a [[host.route]] with not = { method = [...] } and fail = 403",
         "client_max_body_size" => "weir streams bodies of any size to upstreams: bound them in the application",
         "proxy_cache" | "fastcgi_cache" | "uwsgi_cache" | "scgi_cache" => {
@@ -203,7 +205,7 @@ pub(crate) fn remedy(name: &str) -> &'static str {
         "ssi" => "weir assembles .shtml files: `includes`",
         "mirror" => "weir mirrors no requests",
         "stream" | "mail" => "weir serves HTTP only; keep nginx for it",
-        "grpc_pass" | "memcached_pass" => "weir speaks HTTP/1.1, FastCGI, SCGI and uwsgi with upstreams",
+        "memcached_pass" => "weir speaks HTTP, FastCGI, SCGI and uwsgi with upstreams",
         "dav_methods" => "weir has no WebDAV; let an application do it",
         "random_index" => "weir has no such index",
         "mp4" | "flv" | "image_filter" | "xslt_stylesheet" | "slice" => "weir changes no files; prepare them",

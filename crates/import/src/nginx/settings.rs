@@ -35,6 +35,7 @@ pub(crate) fn write(context: &mut Context<'_>, scope: &Scope<'_>, of: Of, variab
     fields(context, scope, of, variables).write(table);
     access(context, scope, of, table);
     auth(context, scope, of, table);
+    client_certificates(context, scope, of, table);
     rate(context, scope, of, table);
     pages(context, scope, of, variables, table);
 }
@@ -177,6 +178,28 @@ fn auth(context: &mut Context<'_>, scope: &Scope<'_>, of: Of, table: &mut Table)
             context.report.refused(directive, what, users::REMEDY);
             refuse(table, directive);
         }
+    }
+}
+
+/// What TLS asks of clients. Another kind, such as `optional_no_ca`, stays untold, so that its paths are refused.
+fn client_certificates(context: &Context<'_>, scope: &Scope<'_>, of: Of, table: &mut Table) {
+    let one = |name| found(scope, of, name).last().copied();
+    let (asks, authority, revoked) = (one("ssl_verify_client"), one("ssl_client_certificate"), one("ssl_crl"));
+    let word = match asks.map_or("off", |asks| asks.argument(0)) {
+        "on" => Some("require"),
+        "optional" => Some("ask"),
+        "off" => None,
+        _ => return,
+    };
+    if let (Some(word), Some(authority)) = (word, authority) {
+        table.text("client_ca", &join(&context.folder, authority.argument(0)));
+        table.text("client_certificate", word);
+        if let Some(revoked) = revoked {
+            table.text("client_crl", &join(&context.folder, revoked.argument(0)));
+        }
+    }
+    if word.is_none() || authority.is_some() {
+        [asks, authority, revoked].into_iter().flatten().for_each(Directive::told);
     }
 }
 
