@@ -26,6 +26,12 @@ pub(crate) fn set_nonblocking(fd: &impl AsRawFd) -> io::Result<()> {
     }
 }
 
+/// Has a pipe hold so many bytes, if the user may have that much; else it holds what it did.
+pub(crate) fn widen(fd: &impl AsRawFd, bytes: usize) {
+    // SAFETY: the call takes no memory of ours.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETPIPE_SZ, bytes as libc::c_int) };
+}
+
 /// The same with a number that no script has.
 pub(crate) fn above(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: the call takes no memory of ours.

@@ -1,7 +1,7 @@
 //! Programs within which scripts run: engines of languages (RTE), and the host of ISAPI's extensions.
 
 use crate::pool::{Pool, Way};
-use crate::program::{self, NotRun, Program};
+use crate::program::{self, NotRun, Program, Stamp};
 use std::ffi::CString;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -36,7 +36,8 @@ pub(crate) fn of_script(way: Way, pool: &Pool, script: &[u8]) -> Result<(Program
         pool.interpreters.iter().find(|(of, _)| of == ending).map(|(_, program)| program.as_os_str().as_bytes());
     let interpreter: &[u8] = named.unwrap_or(if language == "perl" { b"/usr/bin/perl" } else { b"/usr/bin/python3" });
     let engine = pool.socket.with_file_name(name);
-    program.stamp = program::stamp(&engine).unwrap_or_default();
+    // The supervisor writes engines before it starts runners, and a script's changes are the engine's matter.
+    program.stamp = Stamp::default();
     program.file = text(interpreter);
     program.arguments = vec![text(interpreter), text(engine.as_os_str().as_bytes())];
     program.folder = text(pool.root.as_os_str().as_bytes());

@@ -13,6 +13,10 @@ use std::time::{Duration, Instant};
 const READ_BYTES: usize = fastcgi::CONTENT_BYTES_MAX;
 /// Output that waits for more for a moment, so that a short response goes out whole, in one write.
 const LINGER: Duration = Duration::from_micros(200);
+/// Output of a script that has closed it and is about to end waits so long for that.
+const CLOSED_LINGER: Duration = Duration::from_millis(5);
+/// A response that takes longer from its first piece to its end is one that is to be seen while it comes.
+const PACE_MAX: Duration = Duration::from_millis(2);
 /// Output that goes out without that.
 const ENOUGH_BYTES: usize = 32 << 10;
 /// Output that the server has not taken, beyond which the script's is not read.
@@ -148,6 +152,45 @@ pub(crate) struct Exchange<'r> {
     pub(crate) closed: Option<Instant>,
     /// Bytes of variables, of which the process has read some before it answers; 0 = that is not checked.
     pub(crate) heeds: usize,
+    /// Whether the process has read all variables that were written.
+    pub(crate) has_heard_all: bool,
+    /// How output came.
+    pub(crate) pace: Pace,
+}
+
+/// How the output of a script comes. One that writes piece after piece wakes this process by each of them: so the
+/// output is not looked at, behind the first piece, for as long as the last response took from there to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// That time; zero = each piece is looked at.
+    pub(crate) pause: Duration,
+    first: Option<Instant>,
+    reads: u32,
+    has_paused: bool,
+}
+
+impl Pace {
+    pub(crate) fn new(pause: Duration) -> Self {
+        Self { pause, ..Self::default() }
+    }
+
+    fn note(&mut self) {
+        self.reads += 1;
+        if self.reads == 1 {
+            self.first = Some(Instant::now());
+        }
+    }
+
+    /// How long to pause in the next response.
+    pub(crate) fn next(&self) -> Duration {
+        match self.first.filter(|_| self.reads > 1).map(|first| first.elapsed()) {
+            None => self.pause,
+            // Less would perhaps do: so it shrinks until it is too short.
+            Some(_) if self.has_paused && self.reads == 2 => self.pause - self.pause / 16,
+            Some(took) if took <= PACE_MAX => took.min(LINGER),
+            Some(_) => Duration::ZERO,
+        }
+    }
 }
 
 impl Exchange<'_> {
@@ -174,19 +217,38 @@ impl Exchange<'_> {
                 return Outcome::Closed;
             }
             let due = [self.times.slow, self.times.end, self.closed].into_iter().flatten().min().map(|due| due - now);
-            let patience = if is_fresh { Some(due.map_or(LINGER, |due| due.min(LINGER))) } else { due };
-            let mut fds = self.interests(is_open);
+            let is_pause = is_open && self.is_to_pause();
+            let linger = if is_pause {
+                self.pace.pause
+            } else if is_open {
+                LINGER
+            } else {
+                CLOSED_LINGER
+            };
+            let patience = if is_fresh { Some(due.map_or(linger, |due| due.min(linger))) } else { due };
+            let mut fds = self.interests(is_open && !is_pause);
             let is_ready = signals::wait(&mut fds, patience);
             if signals::is_to_end() {
                 return Outcome::Stopped;
             }
-            if !is_ready && is_fresh && !self.flush() {
+            if is_pause {
+                // More has come by now; if not, the loop waits for it.
+                fds[0].revents = libc::POLLIN;
+            } else if !is_ready && is_fresh && !self.flush() {
                 return Outcome::Gone;
             }
             if let Some(outcome) = self.turn(&fds, &mut is_open) {
                 return outcome;
             }
         }
+    }
+
+    /// Whether more output is to gather before it is looked at, once in a response.
+    fn is_to_pause(&mut self) -> bool {
+        let is_due = self.pace.reads == 1 && !self.pace.has_paused && !self.pace.pause.is_zero();
+        let is_pause = is_due && self.marks.is_some() && self.sent < self.out.len() && self.out.len() < ENOUGH_BYTES;
+        self.pace.has_paused |= is_pause;
+        is_pause
     }
 
     /// What is waited for: the script's output, its errors, the connection, and the pipes to the script.
@@ -216,7 +278,10 @@ impl Exchange<'_> {
         if fds[1].revents != 0 {
             self.read_stderr();
         }
-        if fds[0].revents != 0
+        if fds[0].revents == libc::POLLHUP {
+            // All that was in the pipe has been read.
+            *is_open = false;
+        } else if fds[0].revents != 0
             && let Some(outcome) = self.read_stdout(is_open)
         {
             return Some(outcome);
@@ -240,7 +305,7 @@ impl Exchange<'_> {
     /// Reads what a process that has ended has left in its pipes.
     fn last_words(&mut self, status: libc::c_int, is_open: &mut bool) -> Outcome {
         // What stands in the pipe now is the script's; what others write behind it is not waited for.
-        let until = self.taken + descriptor::waiting(self.stdout) as u64;
+        let until = if *is_open { self.taken + descriptor::waiting(self.stdout) as u64 } else { 0 };
         while *is_open && self.taken < until {
             let before = self.taken;
             if let Some(outcome) = self.read_stdout(is_open) {
@@ -250,7 +315,6 @@ impl Exchange<'_> {
                 break;
             }
         }
-        self.read_stderr();
         Outcome::Exited(status)
     }
 
@@ -298,11 +362,13 @@ impl Exchange<'_> {
     fn write_feeds(&mut self) {
         if let Some((pipe, feed)) = &mut self.variables
             && !feed.is_empty()
-            && !feed.write(*pipe)
         {
-            // Its end shows in its output.
-            self.was_deaf |= feed.at == 0;
-            feed.clear();
+            self.has_heard_all = false;
+            if !feed.write(*pipe) {
+                // Its end shows in its output.
+                self.was_deaf |= feed.at == 0;
+                feed.clear();
+            }
         }
         if let Some(pipe) = &self.stdin {
             let has_reader = self.feed.is_empty() || self.feed.write(pipe.as_raw_fd());
@@ -324,7 +390,10 @@ impl Exchange<'_> {
         let carried = self.marks.as_mut().map_or(0, |marks| marks.restore(self.out));
         let moved = descriptor::read(self.stdout, READ_BYTES - carried, self.out);
         match moved {
-            Moved::Bytes(bytes) => self.taken += bytes as u64,
+            Moved::Bytes(bytes) => {
+                self.taken += bytes as u64;
+                self.pace.note();
+            }
             Moved::None => {}
             Moved::Over => *is_open = false,
         }
@@ -363,18 +432,20 @@ impl Exchange<'_> {
     }
 
     /// Whether what the process writes now cannot answer this request, of which it has read nothing.
-    fn is_early(&self) -> bool {
+    fn is_early(&mut self) -> bool {
         let Some((pipe, feed)) = self.variables.as_ref().filter(|_| self.heeds > 0 && self.output == 0) else {
             return false;
         };
         let written = if feed.is_empty() { self.heeds } else { feed.at };
-        descriptor::waiting(*pipe) >= written
+        let waiting = descriptor::waiting(*pipe);
+        self.has_heard_all = feed.is_empty() && waiting == 0;
+        waiting >= written
     }
 
     /// Whether a process that goes on has not taken all of this request, so that it would take the rest for the next.
     pub(crate) fn is_unread(&self) -> bool {
-        let is_told =
-            self.variables.as_ref().is_none_or(|(pipe, feed)| feed.is_empty() && descriptor::waiting(*pipe) == 0);
+        let has_heard_all = |(pipe, feed): &(RawFd, Feed)| feed.is_empty() && descriptor::waiting(*pipe) == 0;
+        let is_told = self.has_heard_all || self.variables.as_ref().is_none_or(has_heard_all);
         !is_told || self.body_left > 0 || !self.feed.is_empty()
     }
 

@@ -22,6 +22,8 @@ const END_PATIENCE: Duration = Duration::from_secs(1);
 const STREAM: &str = "/dev/fd/3";
 /// Bytes of output between two requests that are looked at.
 const STALE_BYTES: usize = 4096;
+/// Bytes of output that a process can write ahead, so that a response of 64 KiB does not make it wait.
+const OUTPUT_BYTES: usize = 256 << 10;
 
 /// A process that waits for requests, or answers one.
 #[derive(Debug)]
@@ -42,6 +44,10 @@ pub(crate) struct Kept {
     since: Instant,
     /// Whether it has answered a request that it has not read to its end.
     pub(crate) is_behind: bool,
+    /// Whether there is something to read of its output between two requests.
+    is_noisy: bool,
+    /// How long the last response took from its first bytes to its end, if it came in pieces that follow each other fast.
+    pub(crate) pause: Duration,
 }
 
 /// How a process is that waits for requests.
@@ -62,7 +68,8 @@ impl Kept {
 
     /// Whether the process can have another request.
     fn condition(&mut self) -> Condition {
-        if self.uses == 0 {
+        // The wait for the request has looked at its output too.
+        if self.uses == 0 || (!self.is_noisy && !self.marks.is_within()) {
             return Condition::Good;
         }
         let mut out = Vec::new();
@@ -141,6 +148,7 @@ impl Processes {
         kept.idle = idle.unwrap_or(kept.idle);
         kept.uses += 1;
         kept.since = Instant::now();
+        kept.is_noisy = false;
         let mut told: Vec<_> = notices.iter().map(|text| Told::Notice(short(text))).collect();
         let left = if has_body { descriptor::waiting(kept.stdin.as_raw_fd()) } else { 0 };
         if left > 0 {
@@ -158,6 +166,19 @@ impl Processes {
             self.kept.push(kept);
         }
         told
+    }
+
+    /// Appends what is to be waited for between two requests: the output of each process from which nothing has come.
+    pub(crate) fn outputs(&self, fds: &mut Vec<libc::pollfd>) {
+        let quiet = self.kept.iter().filter(|kept| !kept.is_noisy);
+        fds.extend(quiet.map(|kept| libc::pollfd { fd: kept.stdout.as_raw_fd(), events: libc::POLLIN, revents: 0 }));
+    }
+
+    /// Takes note of those of whose output something is to be read.
+    pub(crate) fn note(&mut self, fds: &[libc::pollfd]) {
+        for fd in fds.iter().filter(|fd| fd.revents != 0) {
+            self.kept.iter_mut().filter(|kept| kept.stdout.as_raw_fd() == fd.fd).for_each(|kept| kept.is_noisy = true);
+        }
     }
 
     /// Puts a process back that was not asked.
@@ -241,6 +262,7 @@ fn start((program, key): (&Program, &[u8]), pool: &Pool, (spawner, stderr): (&mu
     for end in [&stdin, &tells, &stdout] {
         descriptor::set_nonblocking(end)?;
     }
+    descriptor::widen(&stdout, OUTPUT_BYTES);
     let mut environment = Environment::of_pool(pool);
     environment.add(b"CGIPLUSIN", STREAM.as_bytes());
     for (name, text) in marks.variables() {
@@ -268,5 +290,7 @@ fn start((program, key): (&Program, &[u8]), pool: &Pool, (spawner, stderr): (&mu
         idle: pool.idle,
         since: Instant::now(),
         is_behind: false,
+        is_noisy: false,
+        pause: Duration::ZERO,
     })
 }

@@ -4,7 +4,7 @@ use crate::children;
 use crate::descriptor::{self, Moved};
 use crate::engine;
 use crate::environment::{Added, Environment};
-use crate::exchange::{Body, Exchange, Feed, Outcome, Times};
+use crate::exchange::{Body, Exchange, Feed, Outcome, Pace, Times};
 use crate::fastcgi::{self, Pairs, kind};
 use crate::input::{Begun, Heard, Input, Opening};
 use crate::messages::StuckTold;
@@ -48,6 +48,8 @@ pub(crate) struct Runner {
     input: Input,
     out: Vec<u8>,
     pairs: Vec<u8>,
+    /// What is waited for between two requests.
+    waits: Vec<libc::pollfd>,
     /// How much of the request's body has come.
     body: Body,
     body_left: u64,
@@ -81,6 +83,7 @@ impl Runner {
             input: Input::default(),
             out: Vec::new(),
             pairs: Vec::new(),
+            waits: Vec::new(),
             body: Body::Coming,
             body_left: 0,
         })
@@ -105,8 +108,17 @@ impl Runner {
         // The signal may have come within a request: then no further one interrupts the wait.
         while !signals::is_to_end() {
             let due = self.processes.tend();
-            let mut fds = [libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 }];
-            if signals::wait(&mut fds, due) {
+            let mut fds = std::mem::take(&mut self.waits);
+            fds.clear();
+            fds.push(libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 });
+            self.processes.outputs(&mut fds);
+            let is_ready = signals::wait(&mut fds, due);
+            let is_this = is_ready && fds[0].revents != 0;
+            if is_ready {
+                self.processes.note(&fds[1..]);
+            }
+            self.waits = fds;
+            if is_this {
                 return !signals::is_to_end();
             }
         }
@@ -258,6 +270,7 @@ impl Runner {
             stdin,
             child,
             heeds,
+            pace: Pace::new(kept.pause),
             variables: Some((kept.tells.as_raw_fd(), told)),
             marks: Some(&mut kept.marks),
             ..self.exchange(conn, begun, (input, out), kept.stdout.as_raw_fd())
@@ -266,6 +279,7 @@ impl Runner {
             exchange.run(|time| tell_stuck((&mut self.telling, &self.pool), child, (&program.name, &asked.line), time));
         let outcome = if outcome == Outcome::Whole && exchange.output == 0 { Outcome::Empty } else { outcome };
         let is_behind = exchange.is_unread();
+        let pause = exchange.pace.next();
         if outcome == Outcome::Early && asked.length == 0 {
             // What it has written answers nothing; the request can go to another process.
             end_child(child);
@@ -295,7 +309,7 @@ impl Runner {
             exchange.read_stderr();
         }
         let behind = finish(&mut exchange, outcome, &program.name, strays);
-        kept.is_behind = is_behind;
+        (kept.is_behind, kept.pause) = (is_behind, pause);
         (outcome, Some(behind))
     }
 
@@ -332,13 +346,15 @@ impl Runner {
             taken: 0,
             closed: None,
             heeds: 0,
+            has_heard_all: false,
+            pace: Pace::default(),
         }
     }
 
     /// Starts the process of a CGI script; with its output and, if there is a body, where that goes.
     fn start(&mut self, program: &Program, has_body: bool) -> io::Result<(libc::pid_t, OwnedFd, Option<OwnedFd>)> {
+        // It is read only when something has come, so that no read blocks.
         let (stdout, of_script) = descriptor::pipe()?;
-        descriptor::set_nonblocking(&stdout)?;
         let body = if has_body { Some(descriptor::pipe()?) } else { None };
         if let Some((_, to_script)) = &body {
             descriptor::set_nonblocking(to_script)?;
