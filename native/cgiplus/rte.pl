@@ -37,8 +37,10 @@ my ($VARS, $BODY, $OUT, $ERR);                # the streams, away from where scr
 my (%scripts, %said, $current, $uses);        # compiled scripts by path; sentences told; the script in main's table
 my (%seen, %watched, $modules_at, $renew);    # files in %INC; stamps of modules; when they were looked at; whether to start anew
 my ($exited, $status, $running);                # of the script that runs
-my ($had, $mark);                              # the last request's variables, and %ENV with them
+my ($had, $mark, @places) = ('');              # the last request's variables, %ENV with them, and where values stand
+my $is_sure;                                   # whether %ENV is as the last request set it
 my $pending = '';
+my $plain = 0;                                # the last script, if it was plain
 my @STD;                                      # the three standard handles, see state_of
 my $ENGINE = __FILE__ =~ m{^/} ? __FILE__ : readlink('/proc/self/cwd') . '/' . __FILE__;
 
@@ -94,6 +96,7 @@ sub answer {
     }
     my $script = script($path);
     return failed($path, $script) if !ref $script;
+    $mark //= join "\0", %ENV if !$script->{is_plain};
     run($script);
     if ($$ != $PID) { child($script) }
     if (defined $script->{failure}) {
@@ -104,29 +107,40 @@ sub answer {
     finish($script, $length);
 }
 
-# Makes %ENV of the variables. Each write to it costs a setenv(3), so only what differs from the last request is written,
-# unless the last script has changed it.
+# Makes %ENV of the variables. Each write to it costs a setenv(3), so only the values are written that differ from the
+# last request's, if the names are the same, and unless the last script has changed it.
 sub environment {
-    my @items = unpack '(S/a)*', $_[0];
-    pop @items;
-    my %now;
-    @now{@items} = ();
-    my @new = @items;
-    if (defined $mark && $mark eq join "\0", %ENV) {
-        for my $item (grep { !exists $now{$_} } keys %$had) {
-            my $name = substr $item, 0, index $item, '=';
-            if (exists $ENVIRONMENT{$name}) { $ENV{$name} = $ENVIRONMENT{$name} } else { delete $ENV{$name} }
-        }
-        @new = grep { !exists $had->{$_} } @items;
-    } else {
+    my ($data) = @_;
+    my $is_as_set = $is_sure || (defined $mark && $mark eq join "\0", %ENV);
+    if (!$is_as_set || length $data != length $had || replace($data)) {
         %ENV = %ENVIRONMENT;
+        (my $at, @places) = (0);
+        for my $item (unpack '(S/a)*', $data) {
+            my $name = index $item, '=';
+            $ENV{ substr $item, 0, $name } = substr $item, $name + 1, -1 if $name > 0;
+            push @places, [ $at + $name + 3, $at + 2 + length $item, substr $item, 0, $name ] if $name > 0;
+            $at += 2 + length $item;
+        }
+        undef $mark;
     }
-    for my $item (@new) {
-        my $at = index $item, '=';
-        $ENV{ substr $item, 0, $at } = substr $item, $at + 1, -1 if $at > 0;
+    ($had, $is_sure) = ($data, 0);
+}
+
+# Writes the values that differ from the last request's. Returns whether something else differs.
+sub replace {
+    my ($data) = @_;
+    my ($differs, $number) = ($data ^ $had, 0);
+    while ($differs =~ /[^\0]/g) {
+        my $byte = pos($differs) - 1;
+        $number++ while $number < @places && $places[$number][1] <= $byte;
+        return 1 if $number == @places;
+        my ($from, $to, $name) = @{ $places[$number] };
+        return 1 if $byte < $from;
+        $ENV{$name} = substr $data, $from, $to - 1 - $from;
+        undef $mark;
+        pos($differs) = $to;
     }
-    $had  = \%now;
-    $mark = join "\0", %ENV;
+    return 0;
 }
 
 # A request that runs no script.
@@ -177,7 +191,7 @@ sub run {
     chdir $script->{folder};
     $0 = $script->{path} if $0 ne $script->{path};
     @ARGV = ();
-    @INC = @{ $script->{inc} };
+    @INC = @{ $script->{inc} } if $plain != $script;
     @SIG{ keys %{ $script->{signals} } } = values %{ $script->{signals} } if $script->{signals};
     ${ $_->[0] } = $_->[1] for @{ $script->{cgi} };
     data($script) if defined $script->{data};
@@ -233,6 +247,9 @@ sub child {
 # Puts the process back as it was, ends the response, and reads what the script left of its body.
 sub finish {
     my ($script, $length) = @_;
+    # What others change is put back before the next script, so it is as it was.
+    if ($script && $script->{is_plain} && !$length) { return finish_plain($script) }
+    $plain = 0;
     if ($script) {
         eval { clean($script); 1 } or print {$ERR} "weir rte: $script->{path}: $@";
         $running = undef;
@@ -271,6 +288,18 @@ sub finish {
     $left = waitpid -1, 1 while $left > 0;
     told($script, 'its child processes still run; they can write into later responses, so this process ends'), CORE::exit(0)
         if $left == 0;
+    look_at_modules();
+}
+
+# A plain script has changed nothing but its own variables, see is_plain.
+sub finish_plain {
+    my ($script) = @_;
+    eval { clean($script); 1 } or print {$ERR} "weir rte: $script->{path}: $@";
+    ($running, $plain, $is_sure) = (undef, $script, 1);
+    $| = 0;
+    print STDOUT $EOF;
+    $| = 1;
+    $| = 0;
     look_at_modules();
 }
 
@@ -402,6 +431,7 @@ sub analyse {
     $script->{is_lax} = $text =~ /\bno\s+strict\b/ || $text !~ /^\s*use\s+(?:strict\b|v?5\.0*(?:1[2-9]|[2-9]\d))/m ? 1 : 0;
     $script->{asks_caller} = $text =~ /\bcaller\b/ ? 1 : 0;
     $script->{seeds} = $text =~ /\bsrand\b/ ? 1 : 0;
+    $script->{is_plain} = is_plain($text) && !defined $script->{data} ? 1 : 0;
     $script->{signs} = $text =~ /\bSIG\b|\bsigaction\b|\bsigtrap\b/ ? 1 : 0;
     $script->{formats} = $text =~ /^\s*format\b/m ? 1 : 0;
     anew($script, 'it has `state` variables') if $text =~ /\bstate\s*\(?\s*[\$\@%]\w/ && $text =~ /\buse\s+(?:feature|v?5|experimental)/;
@@ -415,6 +445,23 @@ sub analyse {
     }
 }
 
+# Whether a script can change nothing but its own variables, as its text has no word by which it could: then what is
+# not its own needs no look after it. A word within a string counts too, and all modules but some pragmas.
+sub is_plain {
+    my ($text) = @_;
+    while ($text =~ /\b(?:use|no|require)\b\s*([^\s;(]*)/g) {
+        return 0 if $1 !~ /^(?:strict|warnings|utf8|integer|vars|constant|feature|bytes|v?5[\d.]*)\z/;
+    }
+    return $text !~ /
+        \b(?: STD(?:IN|OUT|ERR) | ENV | INC | SIG | ARGV | ARGVOUT | BEGIN | UNITCHECK | CHECK | INIT | END | DESTROY | AUTOLOAD
+            | open | sysopen | opendir | close | closedir | dup2? | binmode | tie | untie | select | fileno | seek | sysseek
+            | fork | system | exec | qx | readpipe | pipe | syscall | kill | wait | waitpid | alarm | umask | chdir | chroot
+            | require | do | eval | local | socket | socketpair | accept | fcntl | ioctl | format | write | srand | reset
+            | dbmopen | setpgrp | setpriority | glob | package | goto | dump | state | caller | bless | can )\b
+        | ` | :: | -> \s* [\w\$] | \*\s*[\w{] | [\$\@%] \{? \^ | \$ \{? 0 | < \s* [\w<~.\/*]
+    /x;
+}
+
 # From now on the script is compiled for each request.
 sub anew {
     my ($script, $why) = @_;
@@ -426,6 +473,7 @@ sub anew {
 # Compiles the script's source. Returns the script, or words.
 sub compile {
     my ($script) = @_;
+    $mark //= join "\0", %ENV;
     switch_to(undef);
     chdir $script->{folder};
     $0 = $script->{path} if $0 ne $script->{path};
@@ -497,6 +545,7 @@ sub after_compiling {
     my @states = map { state_of($_) } \*STDIN, \*STDOUT, \*STDERR;
     my @more = map { $states[$_] =~ /^\Q$STD[$_]\E,(.+)/ ? join '', map { ":$_" } split /,/, $1 : '' } 0 .. 2;
     $script->{layers} = join('', @more) ne '' ? \@more : undef;
+    $script->{is_plain} = 0 if grep { $script->{$_} } qw(anew ends layers carps signals asks_caller);
 }
 
 # Variables of modules that the script's text names: they are put back after each run.

@@ -1,7 +1,7 @@
 //! Programs within which scripts run: engines of languages (RTE), and the host of ISAPI's extensions.
 
 use crate::pool::{Pool, Way};
-use crate::program::{self, NotRun, Program, Stamp};
+use crate::program::{NotRun, Program, Stamp};
 use std::ffi::CString;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -20,9 +20,13 @@ pub(crate) fn install(folder: &Path) -> std::io::Result<()> {
     ENGINES.iter().try_for_each(|(_, _, name, text)| std::fs::write(folder.join(name), text))
 }
 
-/// The program that runs a script, and what it is kept by.
-pub(crate) fn of_script(way: Way, pool: &Pool, script: &[u8]) -> Result<(Program, Vec<u8>), NotRun> {
-    let mut program = program::of_script(pool, script)?;
+/// What runs a script in place of its own program, and what that is kept by.
+pub(crate) fn of_script(
+    way: Way,
+    pool: &Pool,
+    mut program: Program,
+    script: &[u8],
+) -> Result<(Program, Vec<u8>), NotRun> {
     if way == Way::Isapi {
         let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
         program.file = text(own.as_os_str().as_bytes());

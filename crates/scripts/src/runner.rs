@@ -10,14 +10,17 @@ use crate::input::{Begun, Heard, Input, Opening};
 use crate::messages::StuckTold;
 use crate::persistent::{Kept, Processes};
 use crate::pool::{Pool, Way};
-use crate::program::{self, NotRun, Program};
+use crate::program::{self, NotRun, Program, Stamp};
 use crate::signals;
 use crate::spawn::{Spawner, Start};
 use crate::telling::{Telling, Told, short};
 use crate::trouble::Trouble;
 use crate::variables;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How long a script that is told to end may take.
@@ -48,6 +51,8 @@ pub(crate) struct Runner {
     input: Input,
     out: Vec<u8>,
     pairs: Vec<u8>,
+    /// What runs the script of the last request.
+    found: Option<Found>,
     /// What is waited for between two requests.
     waits: Vec<libc::pollfd>,
     /// How much of the request's body has come.
@@ -55,12 +60,22 @@ pub(crate) struct Runner {
     body_left: u64,
 }
 
-/// What a request asks for, for messages.
+/// What a request asks for.
 #[derive(Debug, Clone, Default)]
 struct Asked {
     script: Vec<u8>,
-    line: String,
     length: u64,
+}
+
+/// What runs a script.
+#[derive(Debug)]
+struct Found {
+    script: Vec<u8>,
+    /// The script's file as it was then.
+    stamp: Stamp,
+    program: Program,
+    /// What a kept process is kept by.
+    key: Vec<u8>,
 }
 
 impl Runner {
@@ -83,6 +98,7 @@ impl Runner {
             input: Input::default(),
             out: Vec::new(),
             pairs: Vec::new(),
+            found: None,
             waits: Vec::new(),
             body: Body::Coming,
             body_left: 0,
@@ -184,11 +200,12 @@ impl Runner {
                 Some(Added::Malformed | Added::Nul) | None => return self.refuse(conn, begun, &Trouble::Variables),
             }
         }
-        let program = match program::of_script(&self.pool, &asked.script) {
-            Ok(program) => program,
+        let found = match self.find(&asked.script) {
+            Ok(found) => found,
             Err(error) => return self.refuse(conn, begun, &Trouble::NotRun(error)),
         };
-        let (child, stdout, stdin) = match self.start(&program, asked.length > 0) {
+        let program = &found.program;
+        let (child, stdout, stdin) = match self.start(program, asked.length > 0) {
             Ok(started) => started,
             Err(error) => return self.refuse(conn, begun, &Trouble::NotRun(NotRun::of(&program.name, error))),
         };
@@ -199,33 +216,46 @@ impl Runner {
             child,
             ..self.exchange(conn, begun, (&mut input, &mut out), stdout.as_raw_fd())
         };
-        let outcome =
-            exchange.run(|time| tell_stuck((&mut self.telling, &self.pool), child, (&program.name, &asked.line), time));
+        let outcome = exchange.run(|time| {
+            tell_stuck((&mut self.telling, &self.pool), child, (&program.name, &line(&self.pairs)), time);
+        });
         if !matches!(outcome, Outcome::Exited(_)) {
             end_child(child);
         }
         let strays = children::end_strays(&[]);
         exchange.read_stderr();
         let behind = finish(&mut exchange, outcome, &program.name, strays);
-        (self.out, self.input) = (out, input);
+        (self.out, self.input, self.found) = (out, input, Some(found));
         behind
+    }
+
+    /// What runs a script: as for the request before, if it asked for the same and the file has not changed.
+    fn find(&mut self, script: &[u8]) -> Result<Found, NotRun> {
+        let is_same = |found: &Found| {
+            found.script == script && program::stamp(Path::new(OsStr::from_bytes(script))) == Some(found.stamp)
+        };
+        if let Some(found) = self.found.take().filter(is_same) {
+            return Ok(found);
+        }
+        let program = program::of_script(&self.pool, script)?;
+        let stamp = program.stamp;
+        let (program, key) = match self.pool.way {
+            Way::Cgi | Way::Cgiplus => (program, script.to_owned()),
+            way => engine::of_script(way, &self.pool, program, script)?,
+        };
+        Ok(Found { script: script.to_owned(), stamp, program, key })
     }
 
     /// CGIplus and its like: a process that has answered others before.
     fn by_kept_process(&mut self, conn: RawFd, begun: Begun, asked: &Asked) -> Behind {
-        let found = match self.pool.way {
-            Way::Cgiplus => {
-                program::of_script(&self.pool, &asked.script).map(|program| (program, asked.script.clone()))
-            }
-            way => engine::of_script(way, &self.pool, &asked.script),
-        };
-        let (program, key) = match found {
+        let found = match self.find(&asked.script) {
             Ok(found) => found,
             Err(error) => return self.refuse(conn, begun, &Trouble::NotRun(error)),
         };
+        let Found { program, key, .. } = &found;
         loop {
             let stderr = self.stderr.1.as_raw_fd();
-            let mut kept = match self.processes.take((&program, &key), &self.pool, (&mut self.spawner, stderr)) {
+            let mut kept = match self.processes.take((program, key), &self.pool, (&mut self.spawner, stderr)) {
                 Ok(kept) => kept,
                 Err(error) => return self.refuse(conn, begun, &Trouble::NotRun(error)),
             };
@@ -240,7 +270,7 @@ impl Runner {
                 return self.refuse(conn, begun, &Trouble::Variables);
             }
             let (mut out, mut input) = (std::mem::take(&mut self.out), std::mem::take(&mut self.input));
-            let (outcome, behind) = self.ask(conn, begun, (&mut input, &mut out), (&mut kept, told), (&program, asked));
+            let (outcome, behind) = self.ask(conn, begun, (&mut input, &mut out), (&mut kept, told), (program, asked));
             (self.out, self.input) = (out, input);
             // Else it had ended before it read the request, which a new one gets: of that one this is never said.
             if let Some(behind) = behind {
@@ -249,6 +279,7 @@ impl Runner {
                     told.extend(self.processes.put(kept, asked.length > 0, &self.pool));
                 }
                 told.iter().for_each(|told| self.telling.tell(told));
+                self.found = Some(found);
                 return behind;
             }
         }
@@ -275,8 +306,9 @@ impl Runner {
             marks: Some(&mut kept.marks),
             ..self.exchange(conn, begun, (input, out), kept.stdout.as_raw_fd())
         };
-        let outcome =
-            exchange.run(|time| tell_stuck((&mut self.telling, &self.pool), child, (&program.name, &asked.line), time));
+        let outcome = exchange.run(|time| {
+            tell_stuck((&mut self.telling, &self.pool), child, (&program.name, &line(&self.pairs)), time);
+        });
         let outcome = if outcome == Outcome::Whole && exchange.output == 0 { Outcome::Empty } else { outcome };
         let is_behind = exchange.is_unread();
         let pause = exchange.pace.next();
@@ -386,21 +418,24 @@ impl Runner {
 impl Asked {
     fn of(pairs: &[u8]) -> Self {
         let mut asked = Self::default();
-        let (mut method, mut target) = (&b""[..], &b""[..]);
         for (name, value) in Pairs(pairs).flatten() {
             match name {
                 b"SCRIPT_FILENAME" => asked.script = value.to_owned(),
-                b"REQUEST_METHOD" => method = value,
-                b"REQUEST_URI" => target = value,
                 b"CONTENT_LENGTH" => {
                     asked.length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
                 }
                 _ => {}
             }
         }
-        asked.line = format!("{} {}", String::from_utf8_lossy(method), String::from_utf8_lossy(target));
         asked
     }
+}
+
+/// The method and the target of a request, for messages.
+fn line(pairs: &[u8]) -> String {
+    let of = |wanted: &[u8]| Pairs(pairs).flatten().filter(|(name, _)| *name == wanted).map(|(_, value)| value).last();
+    let text = |name| String::from_utf8_lossy(of(name).unwrap_or_default()).into_owned();
+    format!("{} {}", text(b"REQUEST_METHOD"), text(b"REQUEST_URI"))
 }
 
 fn tell_stuck(
