@@ -6,6 +6,7 @@ mod runners {
     mod cgi;
     mod cgiplus;
     mod client;
+    mod costs;
     mod faults;
     mod rte;
     mod runtimes;
