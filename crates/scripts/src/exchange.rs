@@ -17,6 +17,8 @@ const LINGER: Duration = Duration::from_micros(200);
 const CLOSED_LINGER: Duration = Duration::from_millis(5);
 /// A response that takes longer from its first piece to its end is one that is to be seen while it comes.
 const PACE_MAX: Duration = Duration::from_millis(2);
+/// The same for a process that answers one request, which has to end besides.
+const PACE_OF_PROCESS_MAX: Duration = Duration::from_millis(5);
 /// Output that goes out without that.
 const ENOUGH_BYTES: usize = 32 << 10;
 /// Output that the server has not taken, beyond which the script's is not read.
@@ -191,6 +193,15 @@ impl Pace {
             Some(_) => Duration::ZERO,
         }
     }
+
+    /// How long to pause in the response of the next process, when this one has ended: with some time to spare.
+    pub(crate) fn next_of_process(&self) -> Duration {
+        match self.first.map(|first| first.elapsed()) {
+            None => self.pause,
+            Some(took) if took <= PACE_OF_PROCESS_MAX => took + took / 4,
+            Some(_) => Duration::ZERO,
+        }
+    }
 }
 
 impl Exchange<'_> {
@@ -231,10 +242,10 @@ impl Exchange<'_> {
             if signals::is_to_end() {
                 return Outcome::Stopped;
             }
-            if is_pause {
+            if is_pause && self.marks.is_some() {
                 // More has come by now; if not, the loop waits for it.
                 fds[0].revents = libc::POLLIN;
-            } else if !is_ready && is_fresh && !self.flush() {
+            } else if !is_ready && is_fresh && signals::children_ended() == self.ended && !self.flush() {
                 return Outcome::Gone;
             }
             if let Some(outcome) = self.turn(&fds, &mut is_open) {
@@ -246,7 +257,7 @@ impl Exchange<'_> {
     /// Whether more output is to gather before it is looked at, once in a response.
     fn is_to_pause(&mut self) -> bool {
         let is_due = self.pace.reads == 1 && !self.pace.has_paused && !self.pace.pause.is_zero();
-        let is_pause = is_due && self.marks.is_some() && self.sent < self.out.len() && self.out.len() < ENOUGH_BYTES;
+        let is_pause = is_due && self.sent < self.out.len() && self.out.len() < ENOUGH_BYTES;
         self.pace.has_paused |= is_pause;
         is_pause
     }

@@ -53,6 +53,8 @@ pub(crate) struct Runner {
     pairs: Vec<u8>,
     /// What runs the script of the last request.
     found: Option<Found>,
+    /// How long a process took from its first output to its end, if that was short.
+    pause: Duration,
     /// What is waited for between two requests.
     waits: Vec<libc::pollfd>,
     /// How much of the request's body has come.
@@ -99,6 +101,7 @@ impl Runner {
             out: Vec::new(),
             pairs: Vec::new(),
             found: None,
+            pause: Duration::ZERO,
             waits: Vec::new(),
             body: Body::Coming,
             body_left: 0,
@@ -214,12 +217,15 @@ impl Runner {
             stdin,
             closes_stdin: true,
             child,
+            pace: Pace::new(self.pause),
             ..self.exchange(conn, begun, (&mut input, &mut out), stdout.as_raw_fd())
         };
         let outcome = exchange.run(|time| {
             tell_stuck((&mut self.telling, &self.pool), child, (&program.name, &line(&self.pairs)), time);
         });
+        self.pause = exchange.pace.next_of_process();
         if !matches!(outcome, Outcome::Exited(_)) {
+            self.pause = Duration::ZERO;
             end_child(child);
         }
         let strays = children::end_strays(&[]);
