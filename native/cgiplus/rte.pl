@@ -456,9 +456,9 @@ sub is_plain {
         \b(?: STD(?:IN|OUT|ERR) | ENV | INC | SIG | ARGV | ARGVOUT | BEGIN | UNITCHECK | CHECK | INIT | END | DESTROY | AUTOLOAD
             | open | sysopen | opendir | close | closedir | dup2? | binmode | tie | untie | select | fileno | seek | sysseek
             | fork | system | exec | qx | readpipe | pipe | syscall | kill | wait | waitpid | alarm | umask | chdir | chroot
-            | require | do | eval | local | socket | socketpair | accept | fcntl | ioctl | format | write | srand | reset
-            | dbmopen | setpgrp | setpriority | glob | package | goto | dump | state | caller | bless | can )\b
-        | ` | :: | -> \s* [\w\$] | \*\s*[\w{] | [\$\@%] \{? \^ | \$ \{? 0 | < \s* [\w<~.\/*]
+            | require | do | eval | socket | socketpair | accept | fcntl | ioctl | reset
+            | eof | dbmopen | setpgrp | setpriority | glob | package | goto | dump | bless )\b
+        | ` | :: | -> \s* [\w\$] | \* \s* [A-Za-z_{] | [\$\@%] \{? \^ | \$ \{? 0 | <>
     /x;
 }
 

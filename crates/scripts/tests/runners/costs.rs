@@ -82,7 +82,8 @@ fn counted(stand: &Stand, script: &Path) -> f64 {
     let text = fs::read_to_string(&found).expect("what was counted");
     let row = text.lines().rev().find(|line| line.split_whitespace().last() == Some("total"));
     // Share of the time, seconds, microseconds a call, calls.
-    let calls = row.and_then(|row| row.split_whitespace().nth(3)?.parse::<u64>().ok()).unwrap_or_else(|| panic!("{text}"));
+    let calls =
+        row.and_then(|row| row.split_whitespace().nth(3)?.parse::<u64>().ok()).unwrap_or_else(|| panic!("{text}"));
     calls as f64 / REQUESTS as f64
 }
 

@@ -192,3 +192,39 @@ fn hundreds_of_scripts_run_in_one_process() {
     }
     assert_eq!(log.matches("more than 256 scripts run in one process").count(), 1, "{log}");
 }
+
+#[test]
+fn each_request_has_its_own_variables_alone() {
+    let stand = Stand::new(Way::Rte, |pool| (pool.workers, pool.is_struct) = (1, true));
+    let mut conn = stand.connect();
+    let head = "print \"Content-Type: text/plain\\n\\n\";\n";
+    let show = stand.script(
+        "show.pl",
+        &format!("{head}print join ' ', map {{ \"$_=$ENV{{$_}}\" }} grep {{ /^X_/ }} sort keys %ENV;\n"),
+    );
+    // One that the engine looks after no more than it must, one that changes what comes from outside, one that fails.
+    let plain = stand.script("plain.pl", &format!("$| = 1;\n{head}our $n++;\nprint \"plain $n\";\n"));
+    let change = stand.script(
+        "change.pl",
+        &format!("{head}$ENV{{X_A}} = 'mine';\ndelete $ENV{{X_B}};\n$ENV{{X_NEW}} = 1;\nprint 'changed';\n"),
+    );
+    let fail = stand.script("fail.pl", "die \"it fails\\n\";\n");
+    let sets: [&[(&str, &str)]; 6] = [
+        &[("X_A", "1"), ("X_B", "2")],
+        &[("X_A", "3"), ("X_B", "4")],
+        &[("X_A", "34"), ("X_B", "")],
+        &[("X_A", "5"), ("X_C", "2")],
+        &[("X_B", "1"), ("X_C", "2")],
+        &[],
+    ];
+    for (number, &variables) in sets.iter().cycle().take(24).enumerate() {
+        let before = [&plain, &change, &show, &fail][(number + number / 6) % 4];
+        let said = conn.ask(before, sets[(number + 1) % sets.len()], b"").text();
+        if before == &plain {
+            assert_eq!(said, "Content-Type: text/plain\n\nplain 1");
+        }
+        let expected: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let shown = conn.ask(&show, variables, b"").text();
+        assert_eq!(shown, format!("Content-Type: text/plain\n\n{}", expected.join(" ")), "behind {}", before.display());
+    }
+}
