@@ -20,6 +20,16 @@ pub(crate) enum Claim {
     Same,
 }
 
+/// What a ratio of ours is to reach.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Goal {
+    /// No less than this.
+    AtLeast(f64),
+    /// No more than this.
+    AtMost(f64),
+}
+
 /// What became of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
@@ -41,6 +51,10 @@ pub(crate) enum Held {
     StillTheSame,
     /// About the same then, and not now.
     Differs,
+    /// The whole interval is where the goal wants it.
+    Reached,
+    /// None of the interval is.
+    Missed,
     /// Too few blocks.
     TooFew,
     /// The paper only has words.
@@ -80,11 +94,30 @@ impl Held {
         }
     }
 
+    /// Holds `ours` against what we want of it.
+    pub(crate) fn of_goal(goal: Goal, ours: &Estimate) -> Self {
+        if ours.blocks < BLOCKS_FOR_A_VERDICT {
+            return Self::TooFew;
+        }
+        let interval = ours.interval;
+        let (is_reached, is_missed) = match goal {
+            Goal::AtLeast(least) => (interval.low >= least, interval.high < least),
+            Goal::AtMost(most) => (interval.high <= most, interval.low > most),
+        };
+        match (is_reached, is_missed) {
+            (true, _) => Self::Reached,
+            (false, true) => Self::Missed,
+            (false, false) => Self::NotSeen,
+        }
+    }
+
     /// Whether it held (`Some(true)`), changed (`Some(false)`), or cannot be told.
     pub(crate) fn is_so(self) -> Option<bool> {
         match self {
-            Self::More | Self::AsMuch | Self::Less | Self::StillHardlyLess | Self::StillTheSame => Some(true),
-            Self::TurnedRound | Self::MuchLess | Self::Differs => Some(false),
+            Self::More | Self::AsMuch | Self::Less | Self::StillHardlyLess | Self::StillTheSame | Self::Reached => {
+                Some(true)
+            }
+            Self::TurnedRound | Self::MuchLess | Self::Differs | Self::Missed => Some(false),
             Self::NotSeen | Self::TooFew | Self::Unsaid => None,
         }
     }
@@ -101,6 +134,8 @@ impl Held {
             Self::MuchLess => "**changed**: more is lost than then",
             Self::StillTheSame => "**held**: about the same",
             Self::Differs => "**changed**: they differ",
+            Self::Reached => "**reached**",
+            Self::Missed => "**missed**",
             Self::TooFew => "too few blocks",
             Self::Unsaid => "no figure then",
         }
@@ -142,6 +177,19 @@ mod tests {
         let found = [of(0.95, 1.1), of(0.85, 0.9), of(0.7, 0.9), of(0.4, 0.6), of(1.5, 2.0)];
         let still = Held::StillHardlyLess;
         assert_eq!(found, [still, still, Held::NotSeen, Held::MuchLess, still]);
+    }
+
+    #[test]
+    fn a_goal_is_reached_by_the_whole_interval() {
+        let least = |low, high| Held::of_goal(Goal::AtLeast(5.0), &ours(low, high));
+        assert_eq!(
+            [least(5.0, 6.0), least(4.0, 4.9), least(4.9, 5.1)],
+            [Held::Reached, Held::Missed, Held::NotSeen]
+        );
+        let most = |low, high| Held::of_goal(Goal::AtMost(0.9), &ours(low, high));
+        assert_eq!([most(0.5, 0.9), most(0.91, 1.2), most(0.8, 1.0)], [Held::Reached, Held::Missed, Held::NotSeen]);
+        let few = Estimate { blocks: 4, ..ours(5.0, 6.0) };
+        assert_eq!(Held::of_goal(Goal::AtLeast(5.0), &few), Held::TooFew);
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! What stands on the page, as `page.toml` says it: which of our figures stand beside which of the paper's.
+//! What stands on a page, as `page.toml` or `scripts.toml` says it: which of our figures stand beside which of the
+//! paper's.
 use serde::Deserialize;
 
-use crate::held::Claim;
-use crate::measured::{Place, Quantity};
+use crate::held::{Claim, Goal};
+use crate::measured::{Measured, Place, Quantity};
 use crate::paper::Paper;
 
 /// The page.
@@ -11,8 +12,22 @@ use crate::paper::Paper;
 pub(crate) struct Layout {
     /// The plans, in the order in which they are carried out.
     pub(crate) plans: Vec<String>,
+    pub(crate) head: Head,
     #[serde(rename = "section")]
     pub(crate) sections: Vec<Section>,
+}
+
+/// What stands around the sections.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Head {
+    /// A comment for those who would edit the page.
+    pub(crate) comment: String,
+    pub(crate) title: String,
+    /// What stands behind the name of the paper, in Markdown.
+    pub(crate) text: String,
+    /// How it is measured again, in Markdown.
+    pub(crate) again: String,
 }
 
 /// A part of the page.
@@ -20,6 +35,8 @@ pub(crate) struct Layout {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Section {
     pub(crate) title: String,
+    /// The plan without whose results this part is left out.
+    pub(crate) only_with: Option<String>,
     /// What was done, in Markdown.
     pub(crate) text: String,
     #[serde(default, rename = "table")]
@@ -70,6 +87,8 @@ pub(crate) struct Comparison {
     pub(crate) paper: Option<[String; 2]>,
     /// The ratio that it names, where it has no figures.
     pub(crate) factor: Option<f64>,
+    /// What we want of ours, where the paper says nothing of it.
+    pub(crate) goal: Option<Goal>,
     #[serde(default)]
     pub(crate) claim: Claim,
     pub(crate) ours: Vec<Pair>,
@@ -89,6 +108,12 @@ impl Layout {
     /// Reads it.
     pub(crate) fn read(text: &str) -> anyhow::Result<Self> {
         Ok(toml::from_str(text)?)
+    }
+
+    /// Leaves out the parts that stand only beside results that are not there.
+    pub(crate) fn keep_measured(&mut self, measured: &Measured) {
+        let is_there = |plan: &String| measured.experiments.contains_key(plan);
+        self.sections.retain(|section| section.only_with.as_ref().is_none_or(is_there));
     }
 }
 

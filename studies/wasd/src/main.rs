@@ -1,5 +1,5 @@
 //! Makes the page of the study: the paper's figures (`paper.toml`) beside ours (the results of the plans), as
-//! `page.toml` lays it out.
+//! `page.toml` lays it out; `scripts.toml` lays out a second page, on scripts alone.
 //!
 //! 1. `run` makes what is served (`make-site`) and has `weir compare` carry out each of `plans/`; complete results are
 //!    not measured again.
@@ -14,6 +14,8 @@ mod measured;
 mod page;
 mod paper;
 mod picture;
+#[cfg(test)]
+mod scripts;
 mod surroundings;
 #[cfg(test)]
 mod tests;
@@ -41,6 +43,9 @@ struct Args {
     /// Where the page goes; its picture goes beside it
     #[arg(long, value_name = "FILE")]
     page: PathBuf,
+    /// What stands on the page: page.toml, or scripts.toml for the page on scripts
+    #[arg(long, value_name = "FILE", default_value = "page.toml")]
+    layout: String,
     /// The study's folder, with paper.toml and page.toml
     #[arg(long, value_name = "DIR", default_value = "studies/wasd")]
     study: PathBuf,
@@ -50,9 +55,10 @@ fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let read = |path: PathBuf| fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()));
     let paper = Paper::read(&read(args.study.join("paper.toml"))?).context("paper.toml")?;
-    let layout = Layout::read(&read(args.study.join("page.toml"))?).context("page.toml")?;
+    let mut layout = Layout::read(&read(args.study.join(&args.layout))?).context(args.layout.clone())?;
     let surroundings = Surroundings::read(&read(args.surroundings)?);
     let measured = Measured::read(&args.results, &layout.plans)?;
+    layout.keep_measured(&measured);
 
     let compared = page::compare(&paper, &layout, &measured)?;
     let picture = args.page.with_extension("svg");

@@ -53,10 +53,11 @@ pub(crate) fn compare(paper: &Paper, layout: &Layout, measured: &Measured) -> an
                 title: pair.title.clone(),
                 quantity: pair.quantity,
                 ratio: found,
-                held: match (ratio, found) {
-                    (None, _) => Held::Unsaid,
-                    (Some(ratio), Some(found)) => Held::of(claim.claim, ratio, &found.estimate, probability),
-                    (Some(_), None) => Held::TooFew,
+                held: match (ratio, claim.goal, found) {
+                    (Some(ratio), _, Some(found)) => Held::of(claim.claim, ratio, &found.estimate, probability),
+                    (None, Some(goal), Some(found)) => Held::of_goal(goal, &found.estimate),
+                    (None, None, _) => Held::Unsaid,
+                    (_, _, None) => Held::TooFew,
                 },
             });
             let ours = ours.collect();
@@ -77,18 +78,10 @@ pub(crate) fn write(
     let mut text = String::new();
     let about = &paper.about;
     let now = Now { layout, measured, surroundings };
-    line(&mut text, "<!-- Written by `make study-wasd`: change page.toml or the plans, and run it again. -->");
-    line(&mut text, "# The WASD server's performance paper, again\n");
+    let head = &layout.head;
+    line(&mut text, &format!("<!-- {} -->\n# {}\n", head.comment, head.title));
     line(&mut text, &format!("The paper is \"{}\".", about.title));
-    line(
-        &mut text,
-        "It compared the file cache, the scripts and the concurrency of three servers for VMS, and held the servers against each other in interleaved batches.",
-    );
-    line(&mut text, "Here are its tables and comparisons, each with the same asked of today's servers.");
-    line(
-        &mut text,
-        "Its machine and ours are worlds apart, so the figures themselves cannot be compared: what can be are ratios within one machine.\n",
-    );
+    line(&mut text, &format!("{}\n", head.text.trim()));
     line(&mut text, "| | then | now |\n|---|---|---|");
     line(&mut text, &format!("| machine | {} | {} |", cell(&about.machine), cell(&now.machine())));
     line(&mut text, &format!("| servers | {} | {} |", cell(&about.servers), cell(&now.servers())));
@@ -135,7 +128,7 @@ pub(crate) fn write(
             line(&mut text, &format!("\n**Not there:** {absent}"));
         }
     }
-    line(&mut text, END);
+    line(&mut text, &format!("\n## Again\n\n{}", layout.head.again.trim()));
     Ok(text)
 }
 
@@ -147,18 +140,6 @@ Ratios (of requests a second, where nothing else is said) are the medians over b
 The words follow a rule: *held* where our interval lies on the paper's side of 1 and chance (signed ranks, corrected for all comparisons of this page) is below 5 %, *more* or *less than then* where it leaves out the paper's ratio; *changed* where it lies on the other side; *cannot tell* where neither can be said.
 What was about the same then is so now where our interval lies within 10 % of 1.
 (+) marks a ratio of rates or times where the load generator was at its limit (above 95 % of its CPU) on either side: the server could do more there, and the CPU time says which is ahead.";
-
-const END: &str = "
-## Again
-
-```sh
-make study-wasd            # under 30 minutes, and this page is written anew
-make study-wasd QUICK=1    # two minutes, to see that all works; its page says nothing
-```
-
-After Ctrl-C the same command goes on where it ended; `OPTIONS='--block-seconds 0.3'` hands further words to `weir compare`.
-The plans are in `plans/`, the paper's figures in `paper.toml`, what stands where in `page.toml`; each plan is one for [`weir compare`](../../docs/how-to/is-it-faster.md), too.
-The paper's text that we have lost the lines between the columns of its tables: `paper.toml` has each row as printed and as it was divided.";
 
 /// How many comparisons held and changed.
 fn tally(compared: &[Compared]) -> String {
