@@ -12,10 +12,10 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites
+.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-wasd-scripts study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites
 
 help: ## Lists the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## Installs all Debian packages that are missing (as root or by sudo), and says what each is for.
 	@scripts/deps
@@ -99,6 +99,10 @@ study-patia-node: deps build ## A real node beside the simulated one, three runs
 
 study-wasd: deps build ## Repeats the WASD server's performance paper, under 30 minutes, and writes its page; QUICK=1: two minutes, for trying.
 	@QUICK="$(QUICK)" studies/wasd/run
+
+study-wasd-scripts: build ## Repeats its tables on scripting beside CGI, CGIplus, RTE, ISAPI and PHP of weir, some 20 minutes, and writes their page; QUICK=1: two minutes, to see that each column answers.
+	@scripts/deps build wasd
+	@QUICK="$(QUICK)" studies/wasd/run scripts
 
 study-truth: deps build ## Twenty real servers against themselves and five with a planted 5 %: what is said of them, in $(TARGET)/truth, about 40 minutes.
 	@rm -rf $(TARGET)/truth

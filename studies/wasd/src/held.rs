@@ -182,10 +182,7 @@ mod tests {
     #[test]
     fn a_goal_is_reached_by_the_whole_interval() {
         let least = |low, high| Held::of_goal(Goal::AtLeast(5.0), &ours(low, high));
-        assert_eq!(
-            [least(5.0, 6.0), least(4.0, 4.9), least(4.9, 5.1)],
-            [Held::Reached, Held::Missed, Held::NotSeen]
-        );
+        assert_eq!([least(5.0, 6.0), least(4.0, 4.9), least(4.9, 5.1)], [Held::Reached, Held::Missed, Held::NotSeen]);
         let most = |low, high| Held::of_goal(Goal::AtMost(0.9), &ours(low, high));
         assert_eq!([most(0.5, 0.9), most(0.91, 1.2), most(0.8, 1.0)], [Held::Reached, Held::Missed, Held::NotSeen]);
         let few = Estimate { blocks: 4, ..ours(5.0, 6.0) };

@@ -17,7 +17,7 @@ use crate::surroundings::Surroundings;
 const PAPER: &str = include_str!("../paper.toml");
 const PAGE: &str = include_str!("../page.toml");
 
-fn study() -> PathBuf {
+pub(crate) fn study() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -25,8 +25,12 @@ fn layout() -> Layout {
     Layout::read(PAGE).expect("page.toml")
 }
 
-/// The plans as `weir compare` reads them: a subject that does not exist would be refused.
 fn plans() -> BTreeMap<String, Plan> {
+    plans_of(&layout())
+}
+
+/// The plans as `weir compare` reads them: a subject that does not exist would be refused.
+pub(crate) fn plans_of(layout: &Layout) -> BTreeMap<String, Plan> {
     let defaults = Defaults {
         load: "weir load {url} -c {connections} -d {seconds} --json".parse::<CommandLine>().expect("a command"),
         pinning: Pinning { server: CpuSet::one(0).ok(), load: CpuSet::one(1).ok(), beside: None },
@@ -38,7 +42,7 @@ fn plans() -> BTreeMap<String, Plan> {
         let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
         (name.clone(), read_plan(&text, &file, &defaults).unwrap_or_else(|error| panic!("{error}")))
     };
-    layout().plans.iter().map(read).collect()
+    layout.plans.iter().map(read).collect()
 }
 
 /// What a slice of this subject in this block of this case is made to have measured; all differ.
@@ -83,9 +87,13 @@ fn shares(subject: usize) -> Fairness {
     }
 }
 
-/// Results as an experiment writes them.
 fn measured(folder: &Path) -> Measured {
-    for (name, plan) in plans() {
+    measured_of(folder, &layout())
+}
+
+/// Results as an experiment writes them.
+pub(crate) fn measured_of(folder: &Path, layout: &Layout) -> Measured {
+    for (name, plan) in plans_of(layout) {
         let mut results = Results::create(&folder.join(&name), &plan).expect("a folder");
         let mut schedule = Schedule::new(&plan);
         for number in 0..plan.repetitions.blocks {
@@ -102,13 +110,15 @@ fn measured(folder: &Path) -> Measured {
             }
         }
     }
-    Measured::read(folder, &layout().plans).expect("the results")
+    Measured::read(folder, &layout.plans).expect("the results")
 }
 
 #[test]
 fn the_plans_can_be_carried_out_in_less_than_half_an_hour() {
     let plans = plans();
     let files = std::fs::read_dir(study().join("plans")).expect("the plans").flatten();
+    let of_scripts = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().starts_with("scripts-");
+    let files = files.filter(|file| !of_scripts(file));
     let files = files.filter(|file| file.path().extension().is_some_and(|ending| ending == "toml")).count();
     assert_eq!(files, plans.len(), "a plan is not in page.toml");
     let budgets: f64 = plans.values().map(|plan| plan.repetitions.budget_s.expect("a budget")).sum();
