@@ -37,7 +37,6 @@ const LONGER: &[(&str, &str, usize, &str)] = &[
     ("crates/server/src/telemetry/access_log/line.rs", "begin", 72, HOT),
     ("crates/cli/src/load/find_max.rs", "search", 72, NOT_YET),
     ("crates/compat/src/httperf/report.rs", "report", 71, TABLE),
-    ("studies/wasd/src/page.rs", "write", 72, TABLE),
 ];
 
 /// The functions of a file that rustfmt has laid out, but for those of its tests, with their lines.
