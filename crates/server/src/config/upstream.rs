@@ -175,6 +175,7 @@ fn one(
     if speaks == Speaks::Http1 {
         upstream_protocol::read(table.as_ref(), &to, &mut rules);
     } else {
+        upstream_protocol::read_gateway(table.as_ref(), &to, &mut rules);
         rules.gateway = Some(gateway(value, table.as_ref(), speaks, around));
     }
     table.iter().for_each(Table::finish);
@@ -230,7 +231,7 @@ fn servers(to: &Value<'_, '_>, speaks: Speaks, around: &Around<'_>) -> (Vec<Upst
         if leads_back(&place, around.options) {
             value.doubt(format!("{place} is this server itself"), "give the address of the application");
         }
-        let tls_name = address.host.filter(|_| address.scheme == Scheme::Https);
+        let tls_name = address.host.filter(|_| matches!(address.scheme, Scheme::Https | Scheme::Tls));
         servers.push(UpstreamServer { place, weight, tls_name });
     }
     (servers, path.flatten())
@@ -298,7 +299,11 @@ fn doubts(to: &Value<'_, '_>, rules: &UpstreamRules, around: &Around<'_>) {
     if let Some(server) = far.filter(|_| has_tls) {
         to.doubt(
             format!("what clients send over TLS, passwords included, goes to {} in the clear", server.place),
-            "write https://, or reach it through a private network",
+            match rules.speaks {
+                Speaks::FastCgi => "write tls:HOST:PORT, or reach it through a private network",
+                Speaks::Scgi | Speaks::Uwsgi => "reach it through a private network",
+                _ => "write https://, or reach it through a private network",
+            },
         );
     }
     if rules.servers.len() == 1 && !matches!(rules.balance, Balance::Waiting) {
@@ -706,6 +711,9 @@ mod tests {
         assert_eq!(speaks("{ to = \"https://a\", send_proxy_protocol = 2 }"), Speaks::Http1);
         let named = only("[[host]]\nproxy = { to = \"https://127.0.0.1:1\", server_name = \"A.org\", streams = 7 }");
         assert_eq!((named.servers[0].tls_name.as_deref(), named.streams_max), (Some("a.org"), 7));
+        let fastcgi = "fastcgi = { to = \"tls:[::1]:1\", root = \"www\", server_name = \"b.org\", keep = 0 }";
+        let fastcgi = only(&format!("[[host]]\n{fastcgi}"));
+        assert_eq!((fastcgi.servers[0].tls_name.as_deref(), fastcgi.speaks), (Some("b.org"), Speaks::FastCgi));
         let proxied = only("[[host]]\nproxy = { to = \"http://a\", send_proxy_protocol = true }");
         assert_eq!(proxied.proxy_header, Some(crate::upstream::settings::ProxyHeader::V1));
     }
@@ -796,6 +804,11 @@ mod tests {
             ("proxy = { to = \"http://a\", host = \"a b\" }", "is no value of Host"),
             ("proxy = \"http://a\"\nfastcgi = \"a:1\"", "`fastcgi` and `proxy` do not go together"),
             ("proxy = \"http://a\"\nstatus = 404", "a redirect or status leaves nothing for an upstream"),
+            ("fastcgi = { to = \"a:1\", root = \"x\", ca = \"b\" }", "`ca` is of TLS, which is not spoken here; write tls:"),
+            ("fastcgi = { to = [\"tls:a:1\", \"b:1\"], root = \"x\" }", "tls: and other addresses do not go together"),
+            ("scgi = \"tls:a:1\"", "TLS is spoken with HTTP and FastCGI"),
+            ("scgi = { to = \"a:1\", ca = \"b\" }", "`ca` is not known in scgi"),
+            ("fastcgi = { to = \"tls:a:1\", root = \"x\", ca = \"none.pem\" }", "/nonexistent/none.pem cannot be read"),
             ("fastcgi = \"127.0.0.1:9000\"", "it does not say where the scripts lie"),
             ("fastcgi = { to = \"a:1\", root = \"x\", params = { \"a b\" = \"x\" } }", "is no name of a parameter"),
             ("[[host.path]]\nglob = \"**\"\nproxy = \"http://a/x\"", "stands for a prefix"),

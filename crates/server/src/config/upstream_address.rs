@@ -16,6 +16,8 @@ pub(super) enum Scheme {
     Http,
     /// HTTP over TLS: `https://`.
     Https,
+    /// FastCGI over TLS: `tls:`.
+    Tls,
     /// HTTP/2 in the clear: `h2c://`.
     H2c,
     /// None, where none is written.
@@ -45,10 +47,15 @@ pub(super) fn read(text: &str, speaks: Speaks) -> Result<Address, &'static str> 
         };
     }
     if !is_http {
-        if text.contains("://") || text.contains('/') {
+        let (scheme, rest) = match text.strip_prefix("tls:") {
+            Some(rest) if speaks == Speaks::FastCgi => (Scheme::Tls, rest.strip_prefix("//").unwrap_or(rest)),
+            Some(_) => return Err("TLS is spoken with HTTP and FastCGI: write ADDRESS:PORT, or use `fastcgi`"),
+            None => (Scheme::Bare, text),
+        };
+        if rest.contains('/') {
             return Err("write ADDRESS:PORT or unix:PATH, without a scheme and a path");
         }
-        return of_authority(text, Scheme::Bare, None);
+        return of_authority(rest, scheme, None);
     }
     let lower = text.to_ascii_lowercase();
     let schemes = [("http://", Scheme::Http), ("https://", Scheme::Https), ("h2c://", Scheme::H2c)];
@@ -96,7 +103,7 @@ fn of_authority(text: &str, scheme: Scheme, path: Option<&str>) -> Result<Addres
         (Some(port), _) => port,
         (None, Scheme::Http | Scheme::H2c) => 80,
         (None, Scheme::Https) => 443,
-        (None, Scheme::Bare) => return Err("give a port, as in 127.0.0.1:9000"),
+        (None, Scheme::Bare | Scheme::Tls) => return Err("give a port, as in 127.0.0.1:9000"),
     };
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let (place, host) = match bare.parse::<IpAddr>() {
@@ -162,6 +169,17 @@ mod tests {
         assert_eq!(bare("127.0.0.1:9000").as_deref(), Ok("127.0.0.1:9000"));
         assert_eq!(bare("unix:/run/php.sock").as_deref(), Ok("unix:/run/php.sock"));
         for bad in ["http://127.0.0.1:9000", "127.0.0.1", "app", "a:1/x", "/run/php.sock"] {
+            assert!(bare(bad).is_err(), "{bad}");
+        }
+        let tls = |text: &str, speaks| read(text, speaks).map(|read| (read.scheme, read.place.to_string(), read.host));
+        for (text, place, host) in [
+            ("tls:scripts.internal:9443", "scripts.internal:9443", "scripts.internal"),
+            ("tls://[::1]:9443", "[::1]:9443", "::1"),
+        ] {
+            assert_eq!(tls(text, Speaks::FastCgi), Ok((Scheme::Tls, place.to_owned(), Some(host.to_owned()))), "{text}");
+            assert!(tls(text, Speaks::Scgi).is_err() && tls(text, Speaks::Http1).is_err(), "{text}");
+        }
+        for bad in ["tls:", "tls:a", "tls:a:1/x", "tls:unix:/run/a.sock", "tls:tls:a:1"] {
             assert!(bare(bad).is_err(), "{bad}");
         }
         assert!(bare(&format!("unix:/{}", "a".repeat(UNIX_BYTES_MAX))).is_err());

@@ -36,6 +36,17 @@ pub(super) fn read(table: Option<&Table<'_, '_>>, to: &Value<'_, '_>, rules: &mu
     }
 }
 
+/// The same of what speaks FastCGI, SCGI or uwsgi.
+pub(super) fn read_gateway(table: Option<&Table<'_, '_>>, to: &Value<'_, '_>, rules: &mut UpstreamRules) {
+    let secure = rules.servers.iter().filter(|server| server.tls_name.is_some()).count();
+    if secure > 0 && secure < rules.servers.len() {
+        to.wrong("tls: and other addresses do not go together", "write tls: before all servers, or before none");
+    }
+    if let Some(table) = table.filter(|_| rules.speaks == Speaks::FastCgi) {
+        read_files(table, secure > 0, rules);
+    }
+}
+
 fn protocol(value: &Value<'_, '_>, is_secure: bool, rules: &mut UpstreamRules) {
     match value.string() {
         Some("1.1") if rules.speaks == Speaks::Http2 => {
@@ -56,9 +67,11 @@ fn protocol(value: &Value<'_, '_>, is_secure: bool, rules: &mut UpstreamRules) {
 
 /// What TLS is checked with, and what is shown of this server.
 fn read_files(table: &Table<'_, '_>, is_secure: bool, rules: &mut UpstreamRules) {
+    let scheme = if rules.speaks == Speaks::FastCgi { "tls:HOST:PORT" } else { "https://" };
     for key in FILES.into_iter().chain(["server_name"]) {
         if let Some(value) = table.get(key).filter(|_| !is_secure) {
-            value.wrong(format!("`{key}` is of TLS, which is not spoken here"), "write https://, or leave it away");
+            let remedy = format!("write {scheme}, or leave it away");
+            value.wrong(format!("`{key}` is of TLS, which is not spoken here"), remedy);
         }
     }
     if !is_secure {

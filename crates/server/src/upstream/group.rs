@@ -275,6 +275,7 @@ impl Upstream {
     fn session(&self, server: usize, offer: Offer) -> io::Result<Option<Session>> {
         let server = &self.common.rules.servers[server];
         let (Some(name), Some(trust)) = (&server.tls_name, &self.common.trust) else { return Ok(None) };
+        let offer = if self.common.rules.speaks == Speaks::FastCgi { Offer::Nothing } else { offer };
         let name = trust::server_name(name).ok_or(io::ErrorKind::InvalidInput)?;
         let session = Session::new(trust, name, server.place.to_string(), offer);
         session.map(Some).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))

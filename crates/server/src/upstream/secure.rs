@@ -21,6 +21,8 @@ pub(super) enum Offer {
     Both,
     Http1,
     Http2,
+    /// Nothing: what speaks FastCGI has no name of a protocol there.
+    Nothing,
 }
 
 /// Why TLS with a server failed.
@@ -144,6 +146,7 @@ impl Session {
             Offer::Both => &[b"h2", b"http/1.1"],
             Offer::Http1 => &[b"http/1.1"],
             Offer::Http2 => &[b"h2"],
+            Offer::Nothing => &[],
         };
         let offered = offered.iter().map(|protocol| protocol.to_vec()).collect();
         let mut tls = ClientConnection::new_with_alpn(Arc::clone(&trust.config), name.clone(), offered)?;
