@@ -1,9 +1,9 @@
 //! Records of FastCGI 1.0, as a program reads and writes them that answers requests (section 3.3 of its specification).
 
 /// Bytes of a record's head.
-pub(crate) const HEAD_BYTES: usize = 8;
+pub const HEAD_BYTES: usize = 8;
 /// Content of a record that a runner writes: a multiple of the padding, so that full records have none.
-pub(crate) const CONTENT_BYTES_MAX: usize = 65_528;
+pub const CONTENT_BYTES_MAX: usize = 65_528;
 const VERSION: u8 = 1;
 /// The role of a program that answers requests (section 6.2).
 const RESPONDER: u16 = 1;
@@ -11,14 +11,21 @@ const RESPONDER: u16 = 1;
 const KEEP_CONNECTION: u8 = 1;
 
 /// Kinds of records (section 8).
-pub(crate) mod kind {
-    pub(crate) const BEGIN_REQUEST: u8 = 1;
-    pub(crate) const ABORT_REQUEST: u8 = 2;
-    pub(crate) const END_REQUEST: u8 = 3;
-    pub(crate) const PARAMS: u8 = 4;
-    pub(crate) const STDIN: u8 = 5;
-    pub(crate) const STDOUT: u8 = 6;
-    pub(crate) const STDERR: u8 = 7;
+pub mod kind {
+    /// A request begins.
+    pub const BEGIN_REQUEST: u8 = 1;
+    /// The answer is not wanted any more.
+    pub const ABORT_REQUEST: u8 = 2;
+    /// The answer is whole.
+    pub const END_REQUEST: u8 = 3;
+    /// Variables; without content, they are whole.
+    pub const PARAMS: u8 = 4;
+    /// The request's body; without content, it is whole.
+    pub const STDIN: u8 = 5;
+    /// The response.
+    pub const STDOUT: u8 = 6;
+    /// What is for the log.
+    pub const STDERR: u8 = 7;
 }
 
 /// A record that has come whole.
@@ -62,7 +69,7 @@ pub fn next_record(bytes: &[u8]) -> Result<Option<Record<'_>>, NoRecord> {
 }
 
 /// Whether a request that begins is for a responder, and whether the connection is kept behind it.
-pub(crate) fn beginning(content: &[u8]) -> Option<(bool, bool)> {
+pub fn beginning(content: &[u8]) -> Option<(bool, bool)> {
     let &[role_high, role_low, flags, ..] = content else { return None };
     Some((u16::from_be_bytes([role_high, role_low]) == RESPONDER, flags & KEEP_CONNECTION != 0))
 }
@@ -104,19 +111,19 @@ fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
 
 /// The head of a record with its padding, by the number of its request. The content has at most
 /// [`CONTENT_BYTES_MAX`] bytes.
-pub(crate) fn head(kind: u8, request: u16, content: usize) -> [u8; HEAD_BYTES] {
+pub fn head(kind: u8, request: u16, content: usize) -> [u8; HEAD_BYTES] {
     debug_assert!(content <= CONTENT_BYTES_MAX);
     let ([request_high, request_low], [high, low]) = (request.to_be_bytes(), (content as u16).to_be_bytes());
     [VERSION, kind, request_high, request_low, high, low, padding(content) as u8, 0]
 }
 
 /// Bytes of padding behind a content.
-pub(crate) fn padding(content: usize) -> usize {
+pub fn padding(content: usize) -> usize {
     content.next_multiple_of(8) - content
 }
 
 /// Appends records with a content of any length.
-pub(crate) fn push(kind: u8, request: u16, content: &[u8], out: &mut Vec<u8>) {
+pub fn push(kind: u8, request: u16, content: &[u8], out: &mut Vec<u8>) {
     for piece in content.chunks(CONTENT_BYTES_MAX) {
         out.extend_from_slice(&head(kind, request, piece.len()));
         out.extend_from_slice(piece);
@@ -125,7 +132,7 @@ pub(crate) fn push(kind: u8, request: u16, content: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends the end of a request (section 5.5).
-pub(crate) fn push_end(request: u16, status: u32, out: &mut Vec<u8>) {
+pub fn push_end(request: u16, status: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&head(kind::END_REQUEST, request, 8));
     out.extend_from_slice(&status.to_be_bytes());
     out.extend_from_slice(&[0; 4]);

@@ -14,7 +14,7 @@ mod descriptor;
 mod engine;
 mod environment;
 mod exchange;
-mod fastcgi;
+pub mod fastcgi;
 mod input;
 mod limits;
 mod marks;

@@ -110,7 +110,8 @@ pub use certificates::settings::{CertificateFiles, ObtainBy, ObtainOptions};
 pub use config::explanation::{RouteQuestion, RouteQuestionError, explain_route};
 pub use config::options::Options;
 pub use config::{
-    ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, parse_configuration, read_configuration,
+    ConfigurationError, EXAMPLE as EXAMPLE_CONFIGURATION, HostRules, ScriptMount, ScriptServerOptions, ScriptServerTls,
+    parse_configuration, parse_script_server, read_configuration, read_script_server,
 };
 pub use counters::php_watch::{PhpPoolStatus, PhpWatch, StuckWorker};
 pub use counters::waits::Waits;

@@ -22,6 +22,7 @@ mod route_doubts;
 mod routes;
 mod said;
 mod script_doubts;
+mod script_server;
 mod scripts;
 mod site;
 mod table;
@@ -35,6 +36,9 @@ mod users;
 mod workers;
 
 pub use host_rules::HostRules;
+pub use script_server::{
+    ScriptMount, ScriptServerOptions, ScriptServerTls, parse_script_server, read_script_server,
+};
 pub use reading::{ConfigurationError, parse_configuration, read_configuration};
 
 /// An example of everything, with its defaults and what it is for.

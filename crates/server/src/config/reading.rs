@@ -43,6 +43,16 @@ pub enum ConfigurationError {
 ///
 /// The file cannot be read, or it has mistakes: the error lists all of them.
 pub fn read_configuration(path: &Path) -> Result<Options, ConfigurationError> {
+    let text = text_of(path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut options = parse_configuration(&text, folder)
+        .map_err(|mistakes| ConfigurationError::Mistaken { path: path.to_owned(), mistakes })?;
+    options.read_again.push(path.to_owned());
+    Ok(options)
+}
+
+/// The text of a configuration file.
+pub(super) fn text_of(path: &Path) -> Result<String, ConfigurationError> {
     let unreadable = |source| ConfigurationError::Unreadable { path: path.to_owned(), source };
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(unreadable)?;
@@ -51,11 +61,7 @@ pub fn read_configuration(path: &Path) -> Result<Options, ConfigurationError> {
         // What is cut off could be a rule that keeps clients away.
         return Err(unreadable(std::io::Error::other(format!("it has more than {} MiB", FILE_BYTES_MAX >> 20))));
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut options = parse_configuration(&text, folder)
-        .map_err(|mistakes| ConfigurationError::Mistaken { path: path.to_owned(), mistakes })?;
-    options.read_again.push(path.to_owned());
-    Ok(options)
+    Ok(text)
 }
 
 /// The same of a text whose relative paths start at `folder`.

@@ -543,7 +543,14 @@ impl Reading {
     }
 }
 
-fn is_of_requests(name: &str) -> bool {
+/// The pool and the endings of scripts that stand for themselves, below a root of their own: those of a script server.
+pub(super) fn alone(way: ScriptWay, value: &Value<'_, '_>, root: &Path) -> Option<(ScriptPool, Vec<String>)> {
+    let read = Reading::of(way, value, root)?;
+    script_doubts::look(value, &read.pool, root, &read.endings);
+    Some((read.pool, read.endings))
+}
+
+pub(super) fn is_of_requests(name: &str) -> bool {
     OF_REQUESTS.contains(&name) || OF_REQUESTS_BEGIN.iter().any(|beginning| name.starts_with(beginning))
 }
 

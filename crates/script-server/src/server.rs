@@ -1,0 +1,223 @@
+//! Listens, and gives each connection a thread.
+
+use crate::connection::Connection;
+use crate::counts::Counts;
+use crate::journal::Journal;
+use crate::mounts::Mounts;
+use crate::relay::{END_PATIENCE, poll};
+use crate::settings::Settings;
+use crate::trust::{Trust, TrustError};
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the program is to end.
+const TURN: Duration = Duration::from_millis(100);
+/// How much longer than its requests a connection may take to end.
+const END_MARGIN: Duration = Duration::from_secs(3);
+/// A peer that is silent for so long is asked whether it is there, and so often, until it counts as gone (tcp(7)).
+const KEEPALIVE: Duration = Duration::from_secs(15);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
+const KEEPALIVE_TRIES: u32 = 3;
+/// Bytes of the stack of a thread: nothing in it is deep.
+const STACK_BYTES: usize = 512 << 10;
+
+/// A script server cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// It cannot listen.
+    #[error("cannot listen on {0}: {1}; name another address by `listen`, or end what listens there")]
+    Listen(SocketAddr, io::Error),
+    /// TLS cannot be spoken.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// The system has no descriptors.
+    #[error("no sockets: {0}; have the system give more descriptors")]
+    System(#[from] io::Error),
+}
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) trust: Option<Trust>,
+    pub(crate) mounts: Mounts,
+    pub(crate) places: Vec<Arc<Place>>,
+    pub(crate) accept: Vec<String>,
+    pub(crate) idle: Duration,
+    pub(crate) counts: Arc<Counts>,
+    journal: Journal,
+    /// At its end when the program is to end.
+    stop: UnixStream,
+}
+
+impl Shared {
+    pub(crate) fn tell(&self, line: &str) {
+        self.journal.tell(&self.counts, line);
+    }
+
+    pub(crate) fn stop_fd(&self) -> RawFd {
+        self.stop.as_raw_fd()
+    }
+}
+
+/// Where the runners of a pool are asked, and how many requests are there.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) socket: PathBuf,
+    requests_max: usize,
+    requests: AtomicUsize,
+}
+
+/// A place of a request, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit(Arc<Place>);
+
+impl Place {
+    /// Takes a place if one is free.
+    pub(crate) fn enter(place: &Arc<Self>) -> Option<Permit> {
+        let before = place.requests.fetch_add(1, Ordering::AcqRel);
+        let permit = Permit(Arc::clone(place));
+        (before < place.requests_max).then_some(permit)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A script server that listens.
+#[derive(Debug)]
+pub struct Running {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    stopper: UnixStream,
+    connections: Arc<AtomicUsize>,
+    connections_max: usize,
+}
+
+impl Running {
+    /// Reads the files of TLS and listens; connections wait until [`Self::run`]. `notice` writes lines of the log.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used, or the address is taken.
+    pub fn bind(settings: &Settings, notice: fn(&str)) -> Result<Self, ServerError> {
+        let trust = settings.tls.as_ref().map(Trust::load).transpose()?;
+        let of_listen = |error| ServerError::Listen(settings.listen, error);
+        let listener = TcpListener::bind(settings.listen).map_err(of_listen)?;
+        listener.set_nonblocking(true)?;
+        let (stopper, stop) = UnixStream::pair()?;
+        let place = |mount: &crate::settings::Mount| {
+            let (socket, requests_max) = (mount.socket.clone(), mount.requests_max);
+            Arc::new(Place { socket, requests_max, requests: AtomicUsize::new(0) })
+        };
+        let shared = Shared {
+            trust,
+            mounts: Mounts::new(&settings.mounts),
+            places: settings.mounts.iter().map(place).collect(),
+            accept: settings.accept.clone(),
+            idle: settings.idle,
+            counts: Arc::default(),
+            journal: Journal::new(notice),
+            stop,
+        };
+        Ok(Self {
+            listener,
+            shared: Arc::new(shared),
+            stopper,
+            connections: Arc::default(),
+            connections_max: settings.connections_max,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    ///
+    /// The system does not say it.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Answers until `stop` is set; requests under way may go on for some seconds then.
+    pub fn run(self, stop: &AtomicBool) -> Arc<Counts> {
+        while !stop.load(Ordering::Acquire) {
+            let mut fds = [libc::pollfd { fd: self.listener.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
+            poll(&mut fds, Some(Instant::now() + TURN));
+            if fds[0].revents == 0 {
+                continue;
+            }
+            match self.listener.accept() {
+                Ok((socket, peer)) => self.take(socket, peer),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(error) => {
+                    // A lack of descriptors passes, and the connection waits meanwhile.
+                    self.shared.tell(&format!("a connection cannot be accepted: {error}"));
+                    std::thread::sleep(TURN);
+                }
+            }
+        }
+        let Self { listener, shared, stopper, connections, .. } = self;
+        drop((listener, stopper));
+        let until = Instant::now() + END_PATIENCE + END_MARGIN;
+        while connections.load(Ordering::Acquire) > 0 && Instant::now() < until {
+            std::thread::sleep(TURN / 10);
+        }
+        Arc::clone(&shared.counts)
+    }
+
+    /// Gives a connection a thread, if there is room.
+    fn take(&self, socket: TcpStream, peer: SocketAddr) {
+        let counts = &self.shared.counts;
+        Counts::add(&counts.connections);
+        let refuse = |why: &str| {
+            Counts::add(&counts.refused);
+            self.shared.tell(&format!("connection from {peer} was closed: {why}"));
+        };
+        if self.connections.load(Ordering::Acquire) >= self.connections_max {
+            return refuse("there are as many as `connections` allows");
+        }
+        if let Err(error) = prepare(&socket) {
+            return refuse(&error.to_string());
+        }
+        self.connections.fetch_add(1, Ordering::AcqRel);
+        let guard = Guard(Arc::clone(&self.connections));
+        let shared = Arc::clone(&self.shared);
+        let body = move || {
+            let _guard = guard;
+            if let Some(connection) = Connection::new(socket, peer, shared) {
+                connection.serve();
+            }
+        };
+        let builder = std::thread::Builder::new().name("weir-peer".to_owned()).stack_size(STACK_BYTES);
+        if let Err(error) = builder.spawn(body) {
+            refuse(&format!("there is no thread for it: {error}"));
+        }
+    }
+}
+
+/// Counts a connection as long as it lives.
+struct Guard(Arc<AtomicUsize>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn prepare(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    socket.set_nodelay(true)?;
+    // A host that loses its power says nothing, and its script would run on.
+    let keepalive =
+        TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE_EVERY).with_retries(KEEPALIVE_TRIES);
+    SockRef::from(socket).set_tcp_keepalive(&keepalive)
+}
