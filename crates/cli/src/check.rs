@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weir_adapt::Policy;
 use weir_diagnostic::Mistake;
-use weir_server::{ArmRules, ConfigurationError, LogTarget, read_configuration};
+use weir_server::{ArmRules, ConfigurationError, LogTarget, read_configuration, read_script_server};
 use weir_terminal::output;
 use weir_terminal::text_file;
 
@@ -30,7 +30,8 @@ Each mistake is printed with FILE:LINE:COLUMN, what is wrong and the remedy.
 What a configuration names must exist: directories, pages, users, logs. The
 server must be able to carry out its rules.
 A file whose name ends in .arm has ARM directives, in .policy or .weir-policy
-rules; any other file is a configuration.
+rules; any other file is a configuration, with [[scripts]] one of a script
+server.
 It also warns of what is seldom intended, such as a redirect to itself, a
 certificate for no host, or passwords in the clear. A warning is no mistake.
 
@@ -110,7 +111,26 @@ fn check(path: &Path) -> Vec<Checked> {
     match Kind::of(path) {
         Kind::Policy => vec![policy(path, file, None)],
         Kind::Arm => vec![of_mistakes(file, "ARM directives", arm(path))],
+        Kind::Configuration if is_of_script_server(path) => vec![script_server(path, file)],
         Kind::Configuration => configuration(path, file),
+    }
+}
+
+/// Whether it has a table that only a script server has.
+fn is_of_script_server(path: &Path) -> bool {
+    read_policy(path).is_ok_and(|text| text.lines().any(|line| line.trim_start().starts_with("[[scripts]]")))
+}
+
+fn script_server(path: &Path, file: String) -> Checked {
+    let kind = "script server";
+    match read_script_server(path) {
+        Ok(options) => {
+            Checked { file, kind, unreadable: None, mistakes: Vec::new(), warnings: options.warnings }
+        }
+        Err(ConfigurationError::Mistaken { mistakes, .. }) => of_mistakes(file, kind, (None, mistakes)),
+        Err(ConfigurationError::Unreadable { source, .. }) => {
+            of_mistakes(file, kind, (Some(source.to_string()), Vec::new()))
+        }
     }
 }
 

@@ -25,6 +25,7 @@ mod record_session;
 mod replay;
 mod route;
 mod rung;
+mod script_server;
 mod serve;
 mod serve_acme;
 mod serve_php;
@@ -85,6 +86,7 @@ enum Command {
     Serve(Box<serve::Args>),
     Check(check::Args),
     Route(route::Args),
+    ScriptServer(script_server::Args),
     Import(import::Args),
     Env(environment::Args),
     Replay(replay::Args),
@@ -138,6 +140,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(*args),
         Command::Check(args) => check::run(&args),
         Command::Route(args) => route::run(&args),
+        Command::ScriptServer(args) => script_server::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Env(args) => environment::run(&args),
         Command::Replay(args) => replay::run(&args),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use weir_scripts::{Pool, ToSupervisor, Wanted, Way};
-use weir_server::{Options, ScriptPool, ScriptWay};
+use weir_server::{Options, PhpWatch, ScriptPool, ScriptWay};
 
 /// The processes that run scripts for a server.
 pub(crate) type ScriptProcesses = SidePools<Pool>;
@@ -38,22 +38,25 @@ pub(crate) fn prepare(options: &Options) -> anyhow::Result<Option<ScriptProcesse
         return Ok(None);
     }
     let ids = options.user.as_deref().map(ids).transpose()?;
+    begin(pools, (options.user.clone(), ids), (options.scripts.clone(), options.notice)).map(Some)
+}
+
+/// Starts the supervisor for some pools, and waits until all listen, for a server of this user.
+pub(crate) fn begin(
+    pools: Vec<Pool>,
+    (user, ids): (Option<String>, Option<(libc::uid_t, libc::gid_t)>),
+    (watch, notice): (PhpWatch, fn(&str)),
+) -> anyhow::Result<ScriptProcesses> {
     let longest = pools.iter().map(|pool| &pool.socket).max_by_key(|path| path.as_os_str().len());
     // Scripts read their engines there, as users of their own; only the server may connect to the sockets.
     side_pools::make_folder(folder(), ids, longest.unwrap_or(&Default::default()), 0o755)?;
     let is_root = side_pools::is_root();
     if let Some(user) = pools.iter().find_map(|pool| pool.user.as_deref()).filter(|_| !is_root) {
-        (options.notice)(&format!("scripts run as the server does and not as {user}: only root could"));
+        notice(&format!("scripts run as the server does and not as {user}: only root could"));
     }
-    let wanted = Wanted { user: options.user.clone().filter(|_| is_root), pools: pools.clone() };
-    SidePools::begin(
-        ("serve-scripts", "scripts"),
-        &ToSupervisor::Begin(Box::new(wanted)),
-        pools,
-        (options.scripts.clone(), options.notice),
-    )
-    .context("scripts")
-    .map(Some)
+    let wanted = Wanted { user: user.filter(|_| is_root), pools: pools.clone() };
+    let message = ToSupervisor::Begin(Box::new(wanted));
+    SidePools::begin(("serve-scripts", "scripts"), &message, pools, (watch, notice)).context("scripts")
 }
 
 /// Has the pools run that another configuration wants, before the server takes that up.
@@ -66,7 +69,7 @@ fn pools(options: &Options) -> Vec<Pool> {
 }
 
 /// A pool as its supervisor knows it.
-fn pool(of: &ScriptPool) -> Pool {
+pub(crate) fn pool(of: &ScriptPool) -> Pool {
     Pool {
         name: of.name(),
         socket: of.socket(folder()),

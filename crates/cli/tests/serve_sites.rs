@@ -5,6 +5,8 @@
 mod names;
 #[path = "sites/php.rs"]
 mod php;
+#[path = "sites/remote.rs"]
+mod remote;
 #[path = "sites/scripts.rs"]
 mod scripts;
 mod support;

@@ -104,6 +104,16 @@ pub struct Running {
 }
 
 impl Running {
+    /// Looks whether the files of TLS can be used.
+    ///
+    /// # Errors
+    ///
+    /// One of them cannot.
+    pub fn check(settings: &Settings) -> Result<(), ServerError> {
+        settings.tls.as_ref().map(Trust::load).transpose()?;
+        Ok(())
+    }
+
     /// Reads the files of TLS and listens; connections wait until [`Self::run`]. `notice` writes lines of the log.
     ///
     /// # Errors

@@ -126,6 +126,7 @@ pub use http::limits::{Limits, Timeouts};
 pub use http::media_type::is_media_type;
 pub use http::response::{Digest, Part, Piece, ResourceId, Response, Variant};
 pub use io::listen::{ListenAddr, Local, LocalAddr};
+pub use io::user::become_user;
 pub use io::way::{Io, UnknownIo};
 pub use policy::advice::{Advice, Adviser, Link, Names, Question};
 pub use policy::control::Control;

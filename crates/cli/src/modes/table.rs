@@ -336,6 +336,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             words: "standard output overwrites no file; leave it out",
         }],
     },
+    Usage { path: &["script-server"], options: &[&["file", "check"]], modes: &[] },
     Usage { path: &["route"], options: &[&["file", "url", "header", "method", "from", "at", "json"]], modes: &[] },
     Usage {
         path: &["env"],

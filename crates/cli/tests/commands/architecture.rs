@@ -38,6 +38,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("import", &[]),
     ("isapi", &[]),
     ("scripts", &[]),
+    // It hands requests to runners, in their own form.
+    ("script-server", &["scripts"]),
     ("compat", &["load", "terminal"]),
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
     ("explain", &["adapt", "capture", "measure", "policy-runtime", "report", "terminal", "timeline", "trace", "wire"]),
@@ -66,6 +68,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "plan",
             "record",
             "report",
+            "script-server",
             "scripts",
             "server",
             "session",
@@ -96,6 +99,8 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("isapi", &["std::net", "std::process::Command", "httparse", "clap"]),
     // It speaks FastCGI to a server, and does not know which.
     ("scripts", &["std::net::Tcp", "httparse", "weir_server", "clap"]),
+    // It speaks FastCGI with whom it trusts, and starts nothing.
+    ("script-server", &["std::process::Command", "httparse", "weir_server", "clap"]),
     ("measure", &["std::fs", "std::net", "std::time::Instant", "SystemTime", "libc::"]),
     ("timeline", &["std::fs", "std::time::Instant", "SystemTime", "hdrhistogram"]),
     ("report", &["std::fs", "std::net", "std::time::Instant"]),

@@ -70,6 +70,15 @@ impl User {
     }
 }
 
+/// Has this process and all its threads become a user, with its groups and no others.
+///
+/// # Errors
+///
+/// There is no such user, or the system refuses it, as it does for every user but root.
+pub fn become_user(name: &str) -> io::Result<()> {
+    User::named(name)?.become_it()
+}
+
 /// Has the access log belong to the user who will write it, where root has opened it.
 pub(crate) fn give_to(file: &File, user: &User) -> io::Result<()> {
     std::os::unix::fs::fchown(file, Some(user.uid), Some(user.gid))

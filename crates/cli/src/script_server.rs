@@ -1,0 +1,170 @@
+//! The `weir script-server` command: runs scripts for web servers of other hosts.
+
+use crate::serve_policy::ids;
+use crate::{serve_scripts, side_pools};
+use anyhow::Context;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use weir_script_server::{Mount, Running, Settings, TlsFiles};
+use weir_server::{ConfigurationError, PhpWatch, ScriptMount, ScriptServerOptions, ScriptServerTls, read_script_server};
+use weir_terminal::stop::Stop;
+
+const EXAMPLES: &str = "\
+Examples:
+  weir script-server scripts.toml
+      run the scripts of this host for the web servers that show a certificate
+  weir script-server --check scripts.toml
+      look for mistakes, certificates included, and run nothing
+  kill -TERM $(pidof weir)
+      end; requests under way may go on for five seconds
+
+scripts.toml:
+  listen = \"0.0.0.0:9443\"
+  certificate = \"scripts.pem\"   # and key: what this host shows
+  key = \"scripts.key\"
+  ca = \"ca.pem\"                 # the authorities of the web servers' certificates
+  names = [\"web.example.org\"]   # whose certificates are taken; all without it
+
+  [[scripts]]
+  prefix = \"/cgi-bin/\"
+  root = \"/srv/cgi-bin\"
+  cgi = true                    # or cgiplus, rte, isapi; as in weir serve
+
+weir.toml of the web server:
+  [[host.path]]
+  prefix = \"/cgi-bin/\"
+  fastcgi = { to = \"tls:scripts.example.org:9443\", endings = [],
+    ca = \"ca.pem\", client_certificate = \"web.pem\", client_key = \"web.key\" }
+
+The path that a client asks for is looked up below root on this host; files
+that the web server names are not believed.
+
+Exit status: 0 if it was asked to stop, 1 if it cannot listen, run the scripts
+or use its configuration, 2 for wrong usage.";
+
+/// Descriptors besides those of connections.
+const OTHER_DESCRIPTORS: u64 = 64;
+/// The user of a script server that root has started, as Debian names that of web servers.
+const USER: &str = "www-data";
+
+/// Run scripts for web servers of other hosts, by FastCGI over mutual TLS
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The configuration of the script server
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Look for mistakes and run nothing
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let options = match read_script_server(&args.file) {
+        Ok(options) => options,
+        Err(error) => {
+            match &error {
+                ConfigurationError::Mistaken { .. } => eprintln!("{error}"),
+                ConfigurationError::Unreadable { .. } => eprintln!("weir script-server: {error}"),
+            }
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    for warning in &options.warnings {
+        eprintln!("{}:{}:{}: warning: {}; {}", args.file.display(), warning.line, warning.column, warning.what, warning.remedy);
+    }
+    let user = user(&options);
+    let owner = user.as_deref().map(ids).transpose()?;
+    let settings = settings(&options);
+    if args.check {
+        Running::check(&settings)?;
+        println!("{}: script server without mistakes", args.file.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    serve(&options, &settings, (user, owner))
+}
+
+/// Listens and answers until it is asked to end.
+fn serve(
+    options: &ScriptServerOptions,
+    settings: &Settings,
+    (user, owner): (Option<String>, Option<(libc::uid_t, libc::gid_t)>),
+) -> anyhow::Result<ExitCode> {
+    let stop = Stop::on_signals()?;
+    let mut pools = Vec::new();
+    for mount in &options.mounts {
+        let pool = serve_scripts::pool(&mount.pool);
+        if !pools.contains(&pool) {
+            pools.push(pool);
+        }
+    }
+    // It listens first: a mistake there shows before any script could run.
+    let running = Running::bind(settings, notice)?;
+    let mut processes = serve_scripts::begin(pools, (user.clone(), owner), (PhpWatch::default(), notice))?;
+    let missing = need_descriptors(options.connections as u64 * 2 + OTHER_DESCRIPTORS);
+    if let Some(limit) = missing {
+        notice(&format!("only {limit} descriptors are allowed, fewer than `connections` may need; raise RLIMIT_NOFILE"));
+    }
+    if let Some(user) = user.as_deref() {
+        weir_server::become_user(user).with_context(|| format!("becoming the user {user}"))?;
+    }
+    processes.start();
+    let how = if settings.tls.is_some() { "TLS, certificates wanted" } else { "in the clear" };
+    notice(&format!("listens on {} ({how})", running.address()?));
+    let counts = running.run(stop.flag());
+    processes.finish();
+    // The sockets are gone with the runners; the engines of languages may be left.
+    let _ = std::fs::remove_dir_all(serve_scripts::folder());
+    notice(&format!("ended: {counts}"));
+    let cut = counts.cut.load(Ordering::Relaxed);
+    tracing::info!(cut, "script server ended");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn notice(line: &str) {
+    eprintln!("weir script-server: {line}");
+}
+
+/// Whose rights it has while it serves; none for those that it was started with.
+fn user(options: &ScriptServerOptions) -> Option<String> {
+    side_pools::is_root().then(|| options.user.clone().unwrap_or_else(|| USER.to_owned()))
+}
+
+fn settings(options: &ScriptServerOptions) -> Settings {
+    let tls = |ScriptServerTls { certificate, key, ca, names }: &ScriptServerTls| TlsFiles {
+        certificate: certificate.clone(),
+        key: key.clone(),
+        ca: ca.clone(),
+        names: names.clone(),
+    };
+    let mount = |ScriptMount { prefix, endings, pool }: &ScriptMount| Mount {
+        prefix: prefix.clone(),
+        root: pool.root.clone(),
+        endings: endings.clone(),
+        socket: pool.socket(serve_scripts::folder()),
+        requests_max: pool.workers as usize + usize::try_from(pool.queue).unwrap_or(usize::MAX / 2),
+    };
+    Settings {
+        listen: options.listen,
+        tls: options.tls.as_ref().map(tls),
+        connections_max: options.connections,
+        idle: options.idle,
+        accept: options.accept.clone(),
+        mounts: options.mounts.iter().map(mount).collect(),
+    }
+}
+
+/// Has the system give so many descriptors; how many there are if it does not.
+fn need_descriptors(wanted: u64) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a structure of ours that lives over the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 || limit.rlim_cur >= wanted {
+        return None;
+    }
+    limit.rlim_cur = wanted.min(limit.rlim_max);
+    // SAFETY: likewise, and the call only reads it.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
+    (limit.rlim_cur < wanted).then_some(limit.rlim_cur)
+}
