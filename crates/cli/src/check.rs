@@ -124,9 +124,7 @@ fn is_of_script_server(path: &Path) -> bool {
 fn script_server(path: &Path, file: String) -> Checked {
     let kind = "script server";
     match read_script_server(path) {
-        Ok(options) => {
-            Checked { file, kind, unreadable: None, mistakes: Vec::new(), warnings: options.warnings }
-        }
+        Ok(options) => Checked { file, kind, unreadable: None, mistakes: Vec::new(), warnings: options.warnings },
         Err(ConfigurationError::Mistaken { mistakes, .. }) => of_mistakes(file, kind, (None, mistakes)),
         Err(ConfigurationError::Unreadable { source, .. }) => {
             of_mistakes(file, kind, (Some(source.to_string()), Vec::new()))

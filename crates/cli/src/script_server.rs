@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use weir_script_server::{Mount, Running, Settings, TlsFiles};
-use weir_server::{ConfigurationError, PhpWatch, ScriptMount, ScriptServerOptions, ScriptServerTls, read_script_server};
+use weir_server::{
+    ConfigurationError, PhpWatch, ScriptMount, ScriptServerOptions, ScriptServerTls, read_script_server,
+};
 use weir_terminal::stop::Stop;
 
 const EXAMPLES: &str = "\
@@ -73,7 +75,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     for warning in &options.warnings {
-        eprintln!("{}:{}:{}: warning: {}; {}", args.file.display(), warning.line, warning.column, warning.what, warning.remedy);
+        eprintln!(
+            "{}:{}:{}: warning: {}; {}",
+            args.file.display(),
+            warning.line,
+            warning.column,
+            warning.what,
+            warning.remedy
+        );
     }
     let user = user(&options);
     let owner = user.as_deref().map(ids).transpose()?;
@@ -105,7 +114,9 @@ fn serve(
     let mut processes = serve_scripts::begin(pools, (user.clone(), owner), (PhpWatch::default(), notice))?;
     let missing = need_descriptors(options.connections as u64 * 2 + OTHER_DESCRIPTORS);
     if let Some(limit) = missing {
-        notice(&format!("only {limit} descriptors are allowed, fewer than `connections` may need; raise RLIMIT_NOFILE"));
+        notice(&format!(
+            "only {limit} descriptors are allowed, fewer than `connections` may need; raise RLIMIT_NOFILE"
+        ));
     }
     if let Some(user) = user.as_deref() {
         weir_server::become_user(user).with_context(|| format!("becoming the user {user}"))?;

@@ -549,6 +549,7 @@ pages_run! {
     variants_runs: "docs/how-to/variants.md",
     hand_on_transactions_runs: "docs/how-to/hand-on-transactions.md",
     cgi_runs: "docs/how-to/cgi.md",
+    remote_scripts_runs: "docs/how-to/remote-scripts.md",
     arm_in_php_runs: "docs/how-to/arm-in-php.md",
     run_format_runs: "docs/reference/run-format.md",
     which_kernel_runs: "docs/reference/which-kernel.md",

@@ -43,7 +43,13 @@ impl Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        write!(out, "{} connections, {} requests, {} answered", of(&self.connections), of(&self.requests), of(&self.answered))?;
+        write!(
+            out,
+            "{} connections, {} requests, {} answered",
+            of(&self.connections),
+            of(&self.requests),
+            of(&self.answered)
+        )?;
         let others = [
             (&self.refused, "connections refused (`connections`)"),
             (&self.untrusted, "connections without trust"),
@@ -56,7 +62,10 @@ impl fmt::Display for Counts {
             (&self.cut, "requests cut off at the end"),
             (&self.lines_lost, "lines of the log left out"),
         ];
-        others.iter().filter(|(counter, _)| of(counter) > 0).try_for_each(|(counter, what)| write!(out, ", {} {what}", of(counter)))
+        others
+            .iter()
+            .filter(|(counter, _)| of(counter) > 0)
+            .try_for_each(|(counter, what)| write!(out, ", {} {what}", of(counter)))
     }
 }
 

@@ -95,7 +95,10 @@ impl Mounts {
             let metadata = file.metadata().map_err(|_| missing())?;
             if metadata.is_file() {
                 let is_script = entry.endings.is_empty()
-                    || entry.endings.iter().any(|ending| part.ends_with(ending.as_bytes()) && part.len() > ending.len());
+                    || entry
+                        .endings
+                        .iter()
+                        .any(|ending| part.ends_with(ending.as_bytes()) && part.len() > ending.len());
                 if !is_script {
                     return Err(missing());
                 }
@@ -164,9 +167,25 @@ mod tests {
             assert_eq!(find(path), Some((file.to_owned(), info.to_owned())), "{path}");
         }
         for path in [
-            "", "/", "cgi-bin/a", "/cgi-bin", "/cgi-bin/", "/cgi-bin//a", "/cgi-bin/sub", "/cgi-bin/none",
-            "/cgi-bin/.hidden", "/cgi-bin/../secret", "/cgi-bin/a/../../secret", "/cgi-bin/./a", "/cgi-bin/a/..",
-            "/cgi-bin/link", "/cgi-bin/pl/d.txt", "/cgi-bin/pl/.pl", "/cgi-bin/a\0", "/other/a", "/cgi-bin/pl/a",
+            "",
+            "/",
+            "cgi-bin/a",
+            "/cgi-bin",
+            "/cgi-bin/",
+            "/cgi-bin//a",
+            "/cgi-bin/sub",
+            "/cgi-bin/none",
+            "/cgi-bin/.hidden",
+            "/cgi-bin/../secret",
+            "/cgi-bin/a/../../secret",
+            "/cgi-bin/./a",
+            "/cgi-bin/a/..",
+            "/cgi-bin/link",
+            "/cgi-bin/pl/d.txt",
+            "/cgi-bin/pl/.pl",
+            "/cgi-bin/a\0",
+            "/other/a",
+            "/cgi-bin/pl/a",
         ] {
             assert_eq!(find(path), None, "{path}");
         }

@@ -168,8 +168,9 @@ mod tests {
         ]);
         let got = rewrite(&asked, &mounts, &["APP_ENV".to_owned()]).expect("a script");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let got: BTreeMap<_, _> =
-            Pairs(&got.pairs).map(|pair| pair.map(|(name, value)| (text(name), text(value))).expect("a pair")).collect();
+        let got: BTreeMap<_, _> = Pairs(&got.pairs)
+            .map(|pair| pair.map(|(name, value)| (text(name), text(value))).expect("a pair"))
+            .collect();
         let root = folder.path().to_string_lossy().into_owned();
         let expected = [
             ("APP_ENV", "test"),

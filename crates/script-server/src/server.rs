@@ -25,6 +25,9 @@ const END_MARGIN: Duration = Duration::from_secs(3);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
 const KEEPALIVE_TRIES: u32 = 3;
+/// How long it may take to acknowledge bytes or probes, or to open its window (TCP_USER_TIMEOUT of tcp(7)): this bound
+/// holds in place of the number of tries, where the kernel has it.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Bytes of the stack of a thread: nothing in it is deep.
 const STACK_BYTES: usize = 512 << 10;
 
@@ -229,5 +232,7 @@ fn prepare(socket: &TcpStream) -> io::Result<()> {
     // A host that loses its power says nothing, and its script would run on.
     let keepalive =
         TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE_EVERY).with_retries(KEEPALIVE_TRIES);
-    SockRef::from(socket).set_tcp_keepalive(&keepalive)
+    let socket = SockRef::from(socket);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(SILENCE_MAX))
 }

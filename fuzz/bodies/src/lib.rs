@@ -52,7 +52,7 @@ pub use requests::{
     http2_frames, page_template, ranges, url, url_file,
 };
 pub use routing::route;
-pub use scripts::{scripts_fastcgi, scripts_marks};
+pub use scripts::{scripts_fastcgi, scripts_marks, scripts_remote};
 pub use server_http2::server_http2;
 pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};

@@ -1,5 +1,8 @@
 //! What the processes that run scripts read: records of the server, and marks in the output of a script.
 
+use std::sync::OnceLock;
+use weir_script_server::Mount;
+use weir_script_server::fuzzing::{Mounts, rewrite};
 use weir_scripts::fuzzing::{Marks, Pairs, Said, Sifted, next_record};
 
 /// Bytes of output that are tried: fewer than a callout may have, as one that comes whole may be longer.
@@ -64,4 +67,27 @@ fn sift(pieces: &[&[u8]]) -> (Vec<u8>, bool, Said) {
     }
     marks.restore(&mut output);
     (output, false, marks.take_said())
+}
+
+/// Reads any bytes as the variables that a web server of another host sends: a script that they lead to lies below the
+/// root, though they say another file, and what is passed on says each of these variables once.
+pub fn scripts_remote(input: &[u8]) {
+    static MOUNTS: OnceLock<Mounts> = OnceLock::new();
+    let mounts = MOUNTS.get_or_init(|| {
+        let mount = Mount {
+            prefix: "/".to_owned(),
+            root: "/etc".into(),
+            endings: Vec::new(),
+            socket: "/nonexistent".into(),
+            requests_max: 1,
+        };
+        Mounts::new(&[mount])
+    });
+    let Ok(written) = rewrite(input, mounts, &[]) else { return };
+    let pairs: Vec<_> = Pairs(&written.pairs).map(|pair| pair.expect("a whole pair")).collect();
+    for name in [&b"SCRIPT_FILENAME"[..], b"SCRIPT_NAME", b"PATH_INFO", b"DOCUMENT_ROOT"] {
+        assert_eq!(pairs.iter().filter(|(own, _)| *own == name).count(), 1);
+    }
+    let (_, file) = pairs.iter().find(|(name, _)| *name == b"SCRIPT_FILENAME").expect("a file");
+    assert!(file.starts_with(b"/etc/") && !file.split(|&byte| byte == b'/').any(|part| part == b".."));
 }

@@ -24,7 +24,9 @@ const LONG: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n'\nhe
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a directory");
     fs::create_dir(folder.path().join("bin")).expect("creates");
-    for (name, content) in [("bin/hello.sh", HELLO), ("bin/stuck.sh", STUCK), ("bin/long.sh", LONG), ("secret.sh", HELLO)] {
+    for (name, content) in
+        [("bin/hello.sh", HELLO), ("bin/stuck.sh", STUCK), ("bin/long.sh", LONG), ("secret.sh", HELLO)]
+    {
         let path = folder.path().join(name);
         fs::write(&path, content).expect("writes");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("sets");
@@ -122,7 +124,8 @@ fn web(folder: &Path, port: u16, settings: &str) -> Served {
     Served::start(folder, &["--loops", "1"], "weir.toml")
 }
 
-const TRUSTED: &str = "ca = \"ca.pem\"\nclient_certificate = \"web.pem\"\nclient_key = \"web.key\"\nserver_name = \"scripts.test\"\n";
+const TRUSTED: &str =
+    "ca = \"ca.pem\"\nclient_certificate = \"web.pem\"\nclient_key = \"web.key\"\nserver_name = \"scripts.test\"\n";
 
 /// Status and body of an answer, whose end is that of the connection.
 fn ask(served: &Served, method: &str, path: &str, body: &str) -> (u16, String) {
@@ -181,15 +184,29 @@ fn peers_that_are_not_believed_get_no_script_and_both_logs_say_why() {
     let folder = folder();
     let scripts = ScriptServer::secure(folder.path(), "names = [\"web.test\"]\n");
     let of = |certificate: &str| {
-        format!("ca = \"ca.pem\"\nserver_name = \"scripts.test\"\nclient_certificate = \"{certificate}.pem\"\nclient_key = \"{certificate}.key\"\n")
+        format!(
+            "ca = \"ca.pem\"\nserver_name = \"scripts.test\"\nclient_certificate = \"{certificate}.pem\"\nclient_key = \"{certificate}.key\"\n"
+        )
     };
     for (settings, of_web, of_scripts) in [
-        ("ca = \"ca.pem\"\nserver_name = \"scripts.test\"\n".to_owned(), "it wants a client certificate", "it shows no certificate"),
+        (
+            "ca = \"ca.pem\"\nserver_name = \"scripts.test\"\n".to_owned(),
+            "it wants a client certificate",
+            "it shows no certificate",
+        ),
         (of("stranger"), "it wants a client certificate", "of an authority that `ca` does not hold"),
         // The certificate is good, and is not the one of a web server.
         (of("scripts"), "127.0.0.1", "its certificate is for none of `names`"),
-        (TRUSTED.replace("ca.pem", "none.pem"), "of an authority that is not trusted", "it does not believe this server's certificate"),
-        (TRUSTED.replace("scripts.test", "other.test"), "not for the name other.test", "it does not believe this server's certificate"),
+        (
+            TRUSTED.replace("ca.pem", "none.pem"),
+            "of an authority that is not trusted",
+            "it does not believe this server's certificate",
+        ),
+        (
+            TRUSTED.replace("scripts.test", "other.test"),
+            "not for the name other.test",
+            "it does not believe this server's certificate",
+        ),
     ] {
         let web = web(folder.path(), scripts.port, &settings);
         assert_eq!(ask(&web, "GET", "/cgi-bin/hello.sh", "").0, 502, "{settings}");
@@ -266,7 +283,9 @@ fn connections_and_requests_have_bounds_and_files_of_a_peer_are_not_believed() {
         String::from_utf8_lossy(&reply).into_owned()
     };
     let secret = folder.path().join("secret.sh").to_string_lossy().into_owned();
-    let asked = |name| request(&[("SCRIPT_FILENAME", &secret), ("SCRIPT_NAME", name), ("LD_BIND_NOW", "1"), ("QUERY_STRING", "q")]);
+    let asked = |name| {
+        request(&[("SCRIPT_FILENAME", &secret), ("SCRIPT_NAME", name), ("LD_BIND_NOW", "1"), ("QUERY_STRING", "q")])
+    };
     let told = answer(&asked("/cgi-bin/hello.sh"));
     assert!(told.contains("/cgi-bin/hello.sh||q|||"), "{told}");
     for name in ["/cgi-bin/../secret.sh", "/secret.sh", ""] {
@@ -303,7 +322,9 @@ fn connections_and_requests_have_bounds_and_files_of_a_peer_are_not_believed() {
 fn a_script_server_without_trust_or_with_mistakes_does_not_begin() {
     let folder = folder();
     let scripts = "[[scripts]]\nprefix = \"/cgi-bin/\"\nroot = \"bin\"\ncgi = true\n";
-    let tls = |key: &str| format!("listen = \"127.0.0.1:0\"\ncertificate = \"scripts.pem\"\nkey = \"{key}\"\nca = \"ca.pem\"\n{scripts}");
+    let tls = |key: &str| {
+        format!("listen = \"127.0.0.1:0\"\ncertificate = \"scripts.pem\"\nkey = \"{key}\"\nca = \"ca.pem\"\n{scripts}")
+    };
     for (text, command, code, expected) in [
         (format!("listen = \"0.0.0.0:0\"\n{scripts}"), "script-server", 1, "could run the scripts"),
         (tls("web.key"), "script-server", 1, "cannot be used with its certificate"),
@@ -318,6 +339,7 @@ fn a_script_server_without_trust_or_with_mistakes_does_not_begin() {
         assert!(output.status.code() == Some(code) && told.contains(expected), "{told}");
     }
     fs::write(folder.path().join("s.toml"), tls("scripts.key")).expect("writes");
-    let output = weir().args(["script-server", "--check", "s.toml"]).current_dir(folder.path()).output().expect("it runs");
+    let output =
+        weir().args(["script-server", "--check", "s.toml"]).current_dir(folder.path()).output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

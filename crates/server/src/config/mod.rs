@@ -36,10 +36,8 @@ mod users;
 mod workers;
 
 pub use host_rules::HostRules;
-pub use script_server::{
-    ScriptMount, ScriptServerOptions, ScriptServerTls, parse_script_server, read_script_server,
-};
 pub use reading::{ConfigurationError, parse_configuration, read_configuration};
+pub use script_server::{ScriptMount, ScriptServerOptions, ScriptServerTls, parse_script_server, read_script_server};
 
 /// An example of everything, with its defaults and what it is for.
 pub const EXAMPLE: &str = include_str!("example.toml");

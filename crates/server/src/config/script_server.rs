@@ -143,7 +143,8 @@ fn tls(table: &Table<'_, '_>, listen: Option<SocketAddr>) -> Option<ScriptServer
         let is_here = listen.is_some_and(|address| address.ip().is_loopback());
         if !is_clear && !is_here && listen.is_some() {
             let what = "everyone who reaches this address could run the scripts, and read what they are told";
-            table.wrong(what, "add certificate, key and ca; or clear = true where the network itself keeps others away");
+            table
+                .wrong(what, "add certificate, key and ca; or clear = true where the network itself keeps others away");
         }
         if let Some(value) = clear.filter(|_| is_clear && is_here) {
             value.wrong("`clear` means nothing for an address of this host", "leave it away");
@@ -194,7 +195,10 @@ fn accept(table: &Table<'_, '_>) -> Vec<String> {
 
 fn mounts(table: &Table<'_, '_>) -> Vec<ScriptMount> {
     let Some(value) = table.get("scripts") else {
-        table.wrong("there are no scripts", "add [[scripts]] with prefix = \"/cgi-bin/\", root = \"DIRECTORY\" and cgi = true");
+        table.wrong(
+            "there are no scripts",
+            "add [[scripts]] with prefix = \"/cgi-bin/\", root = \"DIRECTORY\" and cgi = true",
+        );
         return Vec::new();
     };
     let mut mounts = Vec::<ScriptMount>::new();
@@ -227,7 +231,8 @@ fn mount(table: &Table<'_, '_>) -> Option<ScriptMount> {
         Some(path)
     });
     let [(way, value)] = given.as_slice() else {
-        let what = if given.is_empty() { "it does not say how scripts are run" } else { "it says twice how scripts are run" };
+        let what =
+            if given.is_empty() { "it does not say how scripts are run" } else { "it says twice how scripts are run" };
         table.wrong(what, "write one of cgi, cgiplus, rte and isapi, such as cgi = true");
         return None;
     };
@@ -251,7 +256,8 @@ fn mount(table: &Table<'_, '_>) -> Option<ScriptMount> {
 fn prefix(value: &Value<'_, '_>) -> Option<String> {
     let text = value.string()?;
     let is_plain = |part: &str| !matches!(part, "." | "..") && !part.contains('\0');
-    let is_prefix = text.starts_with('/') && text.ends_with('/') && !text.contains("//") && text.split('/').all(is_plain);
+    let is_prefix =
+        text.starts_with('/') && text.ends_with('/') && !text.contains("//") && text.split('/').all(is_plain);
     if !is_prefix {
         value.wrong(format!("\"{text}\" is no prefix"), "write one with a slash at both ends, such as \"/cgi-bin/\"");
     }
@@ -307,10 +313,22 @@ mod tests {
             (format!("listen = \"10.0.0.1:9000\"\n{SCRIPTS}cgi = true"), "could run the scripts"),
             (format!("{here}clear = true\n{SCRIPTS}cgi = true"), "2:9: `clear` means nothing"),
             (format!("{here}key = \"a\"\ncertificate = \"b\"\n{SCRIPTS}cgi = true"), "there is no `ca`"),
-            (format!("{here}key = \"a\"\ncertificate = \"b\"\nca = \"c\"\nclear = true\n{SCRIPTS}cgi = true"), "do not go together"),
-            (format!("{here}names = [\"a b\"]\nkey = \"a\"\ncertificate = \"b\"\nca = \"c\"\n{SCRIPTS}cgi = true"), "is no name of a certificate"),
-            (format!("{here}names = []\nkey = \"a\"\ncertificate = \"b\"\nca = \"c\"\n{SCRIPTS}cgi = true"), "there are 0 names"),
-            (format!("{here}accept = [\"SCRIPT_NAME\"]\n{SCRIPTS}cgi = true"), "2:11: SCRIPT_NAME says something of a request"),
+            (
+                format!("{here}key = \"a\"\ncertificate = \"b\"\nca = \"c\"\nclear = true\n{SCRIPTS}cgi = true"),
+                "do not go together",
+            ),
+            (
+                format!("{here}names = [\"a b\"]\nkey = \"a\"\ncertificate = \"b\"\nca = \"c\"\n{SCRIPTS}cgi = true"),
+                "is no name of a certificate",
+            ),
+            (
+                format!("{here}names = []\nkey = \"a\"\ncertificate = \"b\"\nca = \"c\"\n{SCRIPTS}cgi = true"),
+                "there are 0 names",
+            ),
+            (
+                format!("{here}accept = [\"SCRIPT_NAME\"]\n{SCRIPTS}cgi = true"),
+                "2:11: SCRIPT_NAME says something of a request",
+            ),
             (format!("{here}accept = [\"A=B\"]\n{SCRIPTS}cgi = true"), "is no name of a variable"),
             (format!("{here}{SCRIPTS}"), "it does not say how scripts are run"),
             (format!("{here}{SCRIPTS}cgi = true\nrte = true"), "it says twice how scripts are run"),

@@ -804,7 +804,10 @@ mod tests {
             ("proxy = { to = \"http://a\", host = \"a b\" }", "is no value of Host"),
             ("proxy = \"http://a\"\nfastcgi = \"a:1\"", "`fastcgi` and `proxy` do not go together"),
             ("proxy = \"http://a\"\nstatus = 404", "a redirect or status leaves nothing for an upstream"),
-            ("fastcgi = { to = \"a:1\", root = \"x\", ca = \"b\" }", "`ca` is of TLS, which is not spoken here; write tls:"),
+            (
+                "fastcgi = { to = \"a:1\", root = \"x\", ca = \"b\" }",
+                "`ca` is of TLS, which is not spoken here; write tls:",
+            ),
             ("fastcgi = { to = [\"tls:a:1\", \"b:1\"], root = \"x\" }", "tls: and other addresses do not go together"),
             ("scgi = \"tls:a:1\"", "TLS is spoken with HTTP and FastCGI"),
             ("scgi = { to = \"a:1\", ca = \"b\" }", "`ca` is not known in scgi"),

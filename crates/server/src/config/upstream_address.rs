@@ -176,7 +176,11 @@ mod tests {
             ("tls:scripts.internal:9443", "scripts.internal:9443", "scripts.internal"),
             ("tls://[::1]:9443", "[::1]:9443", "::1"),
         ] {
-            assert_eq!(tls(text, Speaks::FastCgi), Ok((Scheme::Tls, place.to_owned(), Some(host.to_owned()))), "{text}");
+            assert_eq!(
+                tls(text, Speaks::FastCgi),
+                Ok((Scheme::Tls, place.to_owned(), Some(host.to_owned()))),
+                "{text}"
+            );
             assert!(tls(text, Speaks::Scgi).is_err() && tls(text, Speaks::Http1).is_err(), "{text}");
         }
         for bad in ["tls:", "tls:a", "tls:a:1/x", "tls:unix:/run/a.sock", "tls:tls:a:1"] {

@@ -570,6 +570,11 @@ const KEYS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "fastcgi",
+        "[[host]]\n[host.fastcgi]\nto = \"tls:127.0.0.1:9\"\nroot = \"site\"\n{}\n",
+        &["ca = \"a.pem\"", "server_name = \"b.org\"", "client_certificate = \"a.pem\"", "client_key = \"a.key\""],
+    ),
+    (
+        "fastcgi",
         "[[host]]\n[host.fastcgi]\nto = \"127.0.0.1:9\"\nroot = \"site\"\naccel = true\n{}\n",
         &["send_from = [\"other\"]"],
     ),
