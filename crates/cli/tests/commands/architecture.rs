@@ -99,7 +99,7 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("isapi", &["std::net", "std::process::Command", "httparse", "clap"]),
     // It speaks FastCGI to a server, and does not know which.
     ("scripts", &["std::net::Tcp", "httparse", "weir_server", "clap"]),
-    // It speaks FastCGI with whom it trusts, and starts nothing.
+    // It takes FastCGI from any server that it trusts, and starts nothing.
     ("script-server", &["std::process::Command", "httparse", "weir_server", "clap"]),
     ("measure", &["std::fs", "std::net", "std::time::Instant", "SystemTime", "libc::"]),
     ("timeline", &["std::fs", "std::time::Instant", "SystemTime", "hdrhistogram"]),
