@@ -41,6 +41,7 @@ my ($had, $mark, @places) = ('');              # the last request's variables, %
 my $is_sure;                                   # whether %ENV is as the last request set it
 my $pending = '';
 my $plain = 0;                                # the last script, if it was plain
+my $compiling;                                # the script that is compiled
 my @STD;                                      # the three standard handles, see state_of
 my $ENGINE = __FILE__ =~ m{^/} ? __FILE__ : readlink('/proc/self/cwd') . '/' . __FILE__;
 
@@ -492,6 +493,7 @@ sub compile {
     my $code = do {
         local ($/, $\, $,, $_) = ("\n");
         local $SIG{__WARN__} = \&warn_at_compiling;
+        $compiling = $script;
         # A named sub, as subs within an anonymous one have no variables of it at all.
         my $text = "package main; sub Weir::RTE::Script::run {\n#line 1 \"$name\"\n$script->{source}}\n"
             . 'my $code = \&Weir::RTE::Script::run; delete $Weir::RTE::Script::{run}; $code';
@@ -521,9 +523,11 @@ sub signals {
     return %set ? \%set : undef;
 }
 
-# Perl's words on variables that named subs do not share are left out: they are shared, see shared_variables.
+# Perl's words on variables that named subs do not share are left out: they are shared, see shared_variables. A script
+# that is compiled for each request says each other one only once until its file changes.
 sub warn_at_compiling {
-    print {$ERR} $_[0] if $_[0] !~ /^Variable "\S+" (?:is not available|will not stay shared) at/;
+    return if $_[0] =~ /^Variable "\S+" (?:is not available|will not stay shared) at/;
+    print {$ERR} $_[0] if !$compiling->{warned}{ $_[0] }++;
 }
 
 # What `use` and BEGIN blocks have set for the script is set again before each run.

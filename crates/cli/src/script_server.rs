@@ -85,21 +85,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     let user = user(&options);
-    let owner = user.as_deref().map(ids).transpose()?;
+    // A user that is not there is told before anything starts.
+    user.as_deref().map(ids).transpose()?;
     let settings = settings(&options);
     if args.check {
         Running::check(&settings)?;
         println!("{}: script server without mistakes", args.file.display());
         return Ok(ExitCode::SUCCESS);
     }
-    serve(&options, &settings, (user, owner))
+    serve(&options, &settings, user)
 }
 
 /// Listens and answers until it is asked to end.
 fn serve(
     options: &ScriptServerOptions,
     settings: &Settings,
-    (user, owner): (Option<String>, Option<(libc::uid_t, libc::gid_t)>),
+    user: Option<String>,
 ) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let mut pools = Vec::new();
@@ -111,7 +112,7 @@ fn serve(
     }
     // It listens first: a mistake there shows before any script could run.
     let running = Running::bind(settings, notice)?;
-    let mut processes = serve_scripts::begin(pools, (user.clone(), owner), (PhpWatch::default(), notice))?;
+    let mut processes = serve_scripts::begin(pools, user.clone(), (PhpWatch::default(), notice))?;
     let missing = need_descriptors(options.connections as u64 * 2 + OTHER_DESCRIPTORS);
     if let Some(limit) = missing {
         notice(&format!(

@@ -1,6 +1,5 @@
 //! `weir serve` with scripts: a process beside the server runs them, as a confined server can start nothing.
 
-use crate::serve_policy::ids;
 use crate::side_pools::{self, SidePools};
 use crate::side_process;
 use anyhow::Context;
@@ -37,19 +36,19 @@ pub(crate) fn prepare(options: &Options) -> anyhow::Result<Option<ScriptProcesse
     if pools.is_empty() {
         return Ok(None);
     }
-    let ids = options.user.as_deref().map(ids).transpose()?;
-    begin(pools, (options.user.clone(), ids), (options.scripts.clone(), options.notice)).map(Some)
+    begin(pools, options.user.clone(), (options.scripts.clone(), options.notice)).map(Some)
 }
 
 /// Starts the supervisor for some pools, and waits until all listen, for a server of this user.
 pub(crate) fn begin(
     pools: Vec<Pool>,
-    (user, ids): (Option<String>, Option<(libc::uid_t, libc::gid_t)>),
+    user: Option<String>,
     (watch, notice): (PhpWatch, fn(&str)),
 ) -> anyhow::Result<ScriptProcesses> {
     let longest = pools.iter().map(|pool| &pool.socket).max_by_key(|path| path.as_os_str().len());
-    // Scripts read their engines there, as users of their own; only the server may connect to the sockets.
-    side_pools::make_folder(folder(), ids, longest.unwrap_or(&Default::default()), 0o755)?;
+    // Scripts read their engines there, as users of their own; only the server may connect to the sockets. It stays
+    // root's: else the server's user could have scripts of other users run within another engine.
+    side_pools::make_folder(folder(), None, longest.unwrap_or(&Default::default()), 0o755)?;
     let is_root = side_pools::is_root();
     if let Some(user) = pools.iter().find_map(|pool| pool.user.as_deref()).filter(|_| !is_root) {
         notice(&format!("scripts run as the server does and not as {user}: only root could"));
@@ -82,6 +81,8 @@ pub(crate) fn pool(of: &ScriptPool) -> Pool {
         workers: of.workers_max,
         root: of.root.clone(),
         user: of.user.clone(),
+        as_owner: of.as_owner,
+        home: of.home.clone(),
         timeout: of.timeout,
         slow: of.slow,
         interpreters: of.interpreters.clone(),

@@ -8,6 +8,8 @@ mod php;
 #[path = "sites/remote.rs"]
 mod remote;
 #[path = "sites/scripts.rs"]
+mod script_owners;
+#[path = "sites/scripts.rs"]
 mod scripts;
 mod support;
 

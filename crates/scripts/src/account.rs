@@ -1,5 +1,6 @@
 //! The user that scripts run as.
 
+use crate::fork;
 use std::ffi::CString;
 use std::io;
 
@@ -17,6 +18,23 @@ pub(crate) fn find(name: &str) -> Option<Account> {
     // SAFETY: the function gives a structure that lives until its next call; this process has one thread.
     let entry = unsafe { libc::getpwnam(name.as_ptr()).as_ref() }?;
     Some(Account { name, uid: entry.pw_uid, gid: entry.pw_gid })
+}
+
+/// Makes this process one of that user, which may still become another user and end processes of others, and nothing
+/// else of root's rights (capabilities(7)).
+pub(crate) fn become_one_that_changes(account: &Account) -> io::Result<()> {
+    const KILL: u32 = 5;
+    const SETGID: u32 = 6;
+    const SETUID: u32 = 7;
+    // SAFETY: the call takes no memory of ours.
+    if unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    become_one(account)?;
+    fork::keep_capabilities(1 << KILL | 1 << SETGID | 1 << SETUID)?;
+    // SAFETY: the call takes no memory of ours.
+    unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 0, 0, 0, 0) };
+    Ok(())
 }
 
 /// Makes this process one of that user, for good.

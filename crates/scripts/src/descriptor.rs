@@ -6,6 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 /// Numbers below this are for scripts: a descriptor with one would be in the way when it is put there.
 const FIRST: libc::c_int = 10;
 
+/// Modes of pipes that processes of other users may open anew: their end of it alone.
+pub(crate) const WRITTEN_BY_ALL: libc::mode_t = 0o622;
+pub(crate) const READ_BY_ALL: libc::mode_t = 0o644;
+
 /// A pipe whose ends are closed in programs that are started: first the end that is read.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
@@ -39,6 +43,15 @@ pub(crate) fn above(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         -1 => Err(io::Error::last_os_error()),
         // SAFETY: it is open, and of no one else.
         number => Ok(unsafe { OwnedFd::from_raw_fd(number) }),
+    }
+}
+
+/// Lets processes of other users open this end anew by its name in /proc, as scripts do with /dev/stderr.
+pub(crate) fn open_to_others(fd: &impl AsRawFd, mode: libc::mode_t) -> io::Result<()> {
+    // SAFETY: the call takes no memory of ours.
+    match unsafe { libc::fchmod(fd.as_raw_fd(), mode) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -9,7 +9,8 @@ pub(crate) fn set(pool: &Pool) -> io::Result<()> {
     let cpu = pool.cpu.as_secs() + u64::from(pool.cpu.subsec_nanos() > 0);
     for (resource, bound) in [
         (libc::RLIMIT_CPU, cpu),
-        (libc::RLIMIT_NPROC, pool.processes),
+        // Of scripts of several users each has its own count (`fork.rs`).
+        (libc::RLIMIT_NPROC, if pool.as_owner { 0 } else { pool.processes }),
         (libc::RLIMIT_FSIZE, pool.files),
         (libc::RLIMIT_CORE, 0),
     ] {

@@ -4,6 +4,7 @@ use crate::children;
 use crate::descriptor::{self, Moved};
 use crate::environment::Environment;
 use crate::marks::{Marks, Said, Sifted};
+use crate::owner::Owner;
 use crate::pool::Pool;
 use crate::program::{NotRun, Program, Stamp};
 use crate::signals;
@@ -12,6 +13,7 @@ use crate::telling::{Told, short};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Processes that one runner keeps.
@@ -32,6 +34,8 @@ pub(crate) struct Kept {
     /// What it runs.
     key: Vec<u8>,
     stamp: Stamp,
+    /// As whom it runs, if that is the owner of its file.
+    owner: Option<Rc<Owner>>,
     /// For bodies; for variables; its output.
     pub(crate) stdin: OwnedFd,
     pub(crate) tells: OwnedFd,
@@ -115,9 +119,10 @@ impl Processes {
         pool: &Pool,
         (spawner, stderr): (&mut Spawner, RawFd),
     ) -> Result<Kept, NotRun> {
+        let owner = program.owned.as_ref().map(|owned| &owned.owner);
         if let Some(at) = self.kept.iter().position(|kept| kept.key == key) {
             let mut kept = self.kept.swap_remove(at);
-            if kept.stamp == program.stamp {
+            if kept.stamp == program.stamp && kept.owner.as_ref() == owner {
                 match kept.condition() {
                     Condition::Good => return Ok(kept),
                     Condition::Ended => {}
@@ -263,6 +268,11 @@ fn start((program, key): (&Program, &[u8]), pool: &Pool, (spawner, stderr): (&mu
         descriptor::set_nonblocking(end)?;
     }
     descriptor::widen(&stdout, OUTPUT_BYTES);
+    if pool.as_owner {
+        descriptor::open_to_others(&of_body, descriptor::READ_BY_ALL)?;
+        descriptor::open_to_others(&of_variables, descriptor::READ_BY_ALL)?;
+        descriptor::open_to_others(&of_output, descriptor::WRITTEN_BY_ALL)?;
+    }
     let mut environment = Environment::of_pool(pool);
     environment.add(b"CGIPLUSIN", STREAM.as_bytes());
     for (name, text) in marks.variables() {
@@ -276,11 +286,14 @@ fn start((program, key): (&Program, &[u8]), pool: &Pool, (spawner, stderr): (&mu
         environment: environment.pointers(),
         descriptors: &descriptors,
         memory: pool.memory,
+        owned: program.owned.as_ref(),
+        is_own_program: program.is_own(),
     })?;
     Ok(Kept {
         pid,
         key: key.to_owned(),
         stamp: program.stamp,
+        owner: program.owned.as_ref().map(|owned| Rc::clone(&owned.owner)),
         stdin,
         tells,
         stdout,

@@ -45,6 +45,10 @@ pub struct Pool {
     pub root: PathBuf,
     /// The user that scripts run as, if the supervisor is root.
     pub user: Option<String>,
+    /// Whether each script runs as the owner of its file, which takes root's rights; `user` is only the runner's then.
+    pub as_owner: bool,
+    /// With `as_owner`: the directory in the home of each owner below which scripts lie, in place of `root`.
+    pub home: Option<PathBuf>,
     /// How long a request may take until its script is killed.
     pub timeout: Duration,
     /// How long a request may take until its script counts as stuck.
@@ -82,6 +86,8 @@ impl Default for Pool {
             workers: 8,
             root: PathBuf::from("/"),
             user: None,
+            as_owner: false,
+            home: None,
             timeout: Duration::from_secs(60),
             slow: Duration::from_secs(5),
             interpreters: Vec::new(),

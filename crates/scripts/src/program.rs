@@ -1,5 +1,6 @@
 //! Which program runs a script.
 
+use crate::owner::{NotOwned, Owned};
 use crate::pool::Pool;
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -19,6 +20,15 @@ pub(crate) struct Program {
     pub(crate) arguments: Vec<CString>,
     pub(crate) folder: CString,
     pub(crate) stamp: Stamp,
+    /// As whom it runs, if that is the owner of its file.
+    pub(crate) owned: Option<Owned>,
+}
+
+impl Program {
+    /// Whether the script's file is the program.
+    pub(crate) fn is_own(&self) -> bool {
+        self.file.as_bytes() == self.name.as_bytes()
+    }
 }
 
 /// A script cannot be run.
@@ -48,6 +58,9 @@ pub(crate) enum NotRun {
     /// The kernel gives a program less (execve(2): 128 KiB for a variable, and a part of the stack's bound for all).
     #[error("the variables of a request to {0} are longer than the system gives programs")]
     TooLong(String),
+    /// Its owner is none as whom scripts run, or others could change it.
+    #[error("{0} is not run as its owner: {1}")]
+    NotOwned(String, NotOwned),
     /// Another error.
     #[error("{0} cannot be started: {1}")]
     Failed(String, io::Error),
@@ -58,7 +71,7 @@ impl NotRun {
     pub(crate) fn status(&self) -> u16 {
         match self {
             Self::Unnamed | Self::Elsewhere(_) | Self::NoFile(_) => 404,
-            Self::NotExecutable(_) => 403,
+            Self::NotExecutable(_) | Self::NotOwned(..) => 403,
             Self::NoInterpreter(_) | Self::NoFormat(_) | Self::NoEngine(_) => 500,
             Self::TooLong(_) => 431,
             Self::Failed(..) => 503,
@@ -103,7 +116,7 @@ pub(crate) fn of_script(pool: &Pool, script: &[u8]) -> Result<Program, NotRun> {
         }
         None => (file.clone(), vec![file]),
     };
-    Ok(Program { name, file, arguments, folder, stamp })
+    Ok(Program { name, file, arguments, folder, stamp, owned: None })
 }
 
 /// The stamp of a regular file.

@@ -8,6 +8,7 @@ use crate::exchange::{Body, Exchange, Feed, Outcome, Pace, Times};
 use crate::fastcgi::{self, Pairs, kind};
 use crate::input::{Begun, Heard, Input, Opening};
 use crate::messages::StuckTold;
+use crate::owner::{self, Owners};
 use crate::persistent::{Kept, Processes};
 use crate::pool::{Pool, Way};
 use crate::program::{self, NotRun, Program, Stamp};
@@ -47,6 +48,7 @@ pub(crate) struct Runner {
     stderr: (OwnedFd, OwnedFd),
     spawner: Spawner,
     environment: Environment,
+    owners: Owners,
     processes: Processes,
     input: Input,
     out: Vec<u8>,
@@ -88,8 +90,12 @@ impl Runner {
         let (errors, of_scripts) = descriptor::pipe()?;
         let stderr = (descriptor::above(errors.as_fd())?, descriptor::above(of_scripts.as_fd())?);
         descriptor::set_nonblocking(&stderr.0)?;
+        if pool.as_owner {
+            descriptor::open_to_others(&stderr.1, descriptor::WRITTEN_BY_ALL)?;
+        }
         Ok(Self {
             environment: Environment::of_pool(&pool),
+            owners: Owners::default(),
             null: descriptor::above(null.as_fd())?,
             listener: descriptor::above(listener)?,
             telling: Telling::new(descriptor::above(telling)?),
@@ -182,6 +188,9 @@ impl Runner {
         };
         self.out.clear();
         self.body = Body::Coming;
+        if self.pool.as_owner {
+            owner::keep_harmless(&mut self.pairs);
+        }
         let asked = Asked::of(&self.pairs);
         self.body_left = asked.length;
         let mut behind = match self.pool.way {
@@ -240,15 +249,21 @@ impl Runner {
         let is_same = |found: &Found| {
             found.script == script && program::stamp(Path::new(OsStr::from_bytes(script))) == Some(found.stamp)
         };
-        if let Some(found) = self.found.take().filter(is_same) {
+        // Whether an owner may run it is asked anew each time.
+        if let Some(found) = self.found.take().filter(|found| !self.pool.as_owner && is_same(found)) {
             return Ok(found);
         }
         let program = program::of_script(&self.pool, script)?;
         let stamp = program.stamp;
-        let (program, key) = match self.pool.way {
+        let (program, mut key) = match self.pool.way {
             Way::Cgi | Way::Cgiplus => (program, script.to_owned()),
             way => engine::of_script(way, &self.pool, program, script)?,
         };
+        let program = self.as_owner(program, script)?;
+        if let Some(owned) = program.owned.as_ref().filter(|_| self.pool.way == Way::Rte) {
+            // An engine runs the scripts of one owner.
+            key.extend_from_slice(format!(" of user {}", owned.owner.uid).as_bytes());
+        }
         Ok(Found { script: script.to_owned(), stamp, program, key })
     }
 
@@ -289,6 +304,12 @@ impl Runner {
                 return behind;
             }
         }
+    }
+
+    /// Has a script run as the owner of its file, where that is wanted.
+    fn as_owner(&mut self, program: Program, script: &[u8]) -> Result<Program, NotRun> {
+        let owned = if self.pool.as_owner { Some(self.owners.of(&self.pool, script)?) } else { None };
+        Ok(Program { owned, ..program })
     }
 
     /// Has a kept process answer; `None` for one that has ended by itself before it took notice of the request.
@@ -397,6 +418,12 @@ impl Runner {
         if let Some((_, to_script)) = &body {
             descriptor::set_nonblocking(to_script)?;
         }
+        if self.pool.as_owner {
+            descriptor::open_to_others(&of_script, descriptor::WRITTEN_BY_ALL)?;
+            if let Some((from, _)) = &body {
+                descriptor::open_to_others(from, descriptor::READ_BY_ALL)?;
+            }
+        }
         let stdin = body.as_ref().map_or(self.null.as_raw_fd(), |(from, _)| from.as_raw_fd());
         let pid = self.spawner.start(&Start {
             file: &program.file,
@@ -405,6 +432,8 @@ impl Runner {
             environment: self.environment.pointers(),
             descriptors: &[stdin, of_script.as_raw_fd(), self.stderr.1.as_raw_fd()],
             memory: self.pool.memory,
+            owned: program.owned.as_ref(),
+            is_own_program: program.is_own(),
         })?;
         Ok((pid, stdout, body.map(|(_, to_script)| to_script)))
     }

@@ -1,6 +1,8 @@
 //! Starts programs without a copy of this process's memory: clone(2) with CLONE_VM and CLONE_VFORK, as posix_spawn(3)
 //! does it, which has no way to set bounds of the new process.
 
+use crate::fork;
+use crate::owner::Owned;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::RawFd;
@@ -30,6 +32,10 @@ pub(crate) struct Start<'s> {
     pub(crate) descriptors: &'s [RawFd],
     /// Bytes of its address space (RLIMIT_AS); 0 = no bound.
     pub(crate) memory: u64,
+    /// As whom it runs, if that is not the user of this process.
+    pub(crate) owned: Option<&'s Owned>,
+    /// Whether the file is the script, and no program that runs it.
+    pub(crate) is_own_program: bool,
 }
 
 /// What the new process reads and writes while it shares the memory of this one.
@@ -52,6 +58,9 @@ impl Spawner {
     pub(crate) fn start(&mut self, start: &Start<'_>) -> io::Result<libc::pid_t> {
         let mut arguments: Vec<*const c_char> = start.arguments.iter().map(|text| text.as_ptr()).collect();
         arguments.push(std::ptr::null());
+        if let Some(owned) = start.owned {
+            return fork::start(start, owned, &arguments);
+        }
         let mut shared = Shared { start, arguments, error: 0 };
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         // SAFETY: the stack grows downwards from its end. The new process runs `become_program` on it, and this one
@@ -82,17 +91,11 @@ extern "C" fn become_program(shared: *mut c_void) -> c_int {
     // the directory are its own, as they are not among what is shared.
     unsafe {
         let ok = libc::setpgid(0, 0) == 0
-            && bound_memory(start.memory)
+            && bound(libc::RLIMIT_AS, start.memory)
             && (0..).zip(start.descriptors).all(|(number, &fd)| put(fd, number))
             && libc::chdir(start.folder.as_ptr()) == 0;
         if ok {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = libc::SIG_DFL;
-            for signal in SIGNALS {
-                libc::sigaction(signal, &raw const action, std::ptr::null_mut());
-            }
-            libc::sigemptyset(&raw mut action.sa_mask);
-            libc::sigprocmask(libc::SIG_SETMASK, &raw const action.sa_mask, std::ptr::null_mut());
+            reset_signals();
             libc::execve(start.file.as_ptr(), shared.arguments.as_ptr(), start.environment);
         }
         shared.error = *libc::__errno_location();
@@ -100,23 +103,38 @@ extern "C" fn become_program(shared: *mut c_void) -> c_int {
     }
 }
 
+/// Has signals come as programs expect it.
+pub(crate) unsafe fn reset_signals() {
+    // SAFETY: the structures are plain data that these calls fill, and that the kernel reads.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = libc::SIG_DFL;
+        for signal in SIGNALS {
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+        libc::sigemptyset(&raw mut action.sa_mask);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const action.sa_mask, std::ptr::null_mut());
+    }
+}
+
 /// Gives a descriptor a number, under which it stays open in the program.
-unsafe fn put(fd: RawFd, number: c_int) -> bool {
+pub(crate) unsafe fn put(fd: RawFd, number: c_int) -> bool {
     // SAFETY: the calls take no memory.
     unsafe { if fd == number { libc::fcntl(fd, libc::F_SETFD, 0) == 0 } else { libc::dup2(fd, number) >= 0 } }
 }
 
-unsafe fn bound_memory(bytes: u64) -> bool {
-    if bytes == 0 {
+/// Lowers a bound of this process, unless it is 0; whether it holds.
+pub(crate) unsafe fn bound(resource: libc::__rlimit_resource_t, most: u64) -> bool {
+    if most == 0 {
         return true;
     }
-    let mut bound = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut held = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel writes and reads one structure.
     unsafe {
-        libc::getrlimit(libc::RLIMIT_AS, &raw mut bound) == 0 && {
-            bound.rlim_max = bound.rlim_max.min(bytes);
-            bound.rlim_cur = bound.rlim_max;
-            libc::setrlimit(libc::RLIMIT_AS, &raw const bound) == 0
+        libc::getrlimit(resource, &raw mut held) == 0 && {
+            held.rlim_max = held.rlim_max.min(most);
+            held.rlim_cur = held.rlim_max;
+            libc::setrlimit(resource, &raw const held) == 0
         }
     }
 }
@@ -137,6 +155,8 @@ mod tests {
                 environment: none.as_ptr(),
                 descriptors: &[],
                 memory: 0,
+                owned: None,
+                is_own_program: true,
             })
         };
         let code = |result: io::Result<libc::pid_t>| result.err().and_then(|error| error.raw_os_error());

@@ -39,6 +39,11 @@ enum NoStart {
     NoUser(String),
     #[error("the scripts of {0} would run as root; name another `user`")]
     Root(String),
+    #[error(
+        "the scripts of {0} cannot run as the owners of their files: only root may change users; start the server as \
+         root, or leave `as_owner` away"
+    )]
+    Owner(String),
     #[error("{0} cannot listen: {1}")]
     Listen(String, io::Error),
     #[error("{0} cannot be started: {1}")]
@@ -270,6 +275,9 @@ impl Group {
     fn start(pool: Pool, server: Option<&str>, of_runners: BorrowedFd<'_>) -> Result<Self, NoStart> {
         // SAFETY: the call takes nothing, and cannot fail.
         let is_root = unsafe { libc::geteuid() } == 0;
+        if pool.as_owner && !is_root {
+            return Err(NoStart::Owner(pool.name));
+        }
         let account = if is_root {
             let name = pool.user.as_deref().or(server.filter(|user| *user != "root")).unwrap_or(USER);
             let account = account::find(name).ok_or_else(|| NoStart::NoUser(name.to_owned()))?;
@@ -336,7 +344,10 @@ impl Group {
         }
         drop(null);
         if let Some(account) = &self.account {
-            account::become_one(account)?;
+            match self.pool.as_owner {
+                true => account::become_one_that_changes(account)?,
+                false => account::become_one(account)?,
+            }
         }
         // SAFETY: the call takes no memory of ours. A change of the user takes the setting back, so it comes behind.
         // Scripts have the same user: they shall not look into this process, which sees all requests.

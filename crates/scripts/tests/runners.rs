@@ -8,6 +8,7 @@ mod runners {
     mod client;
     mod costs;
     mod faults;
+    mod owners;
     mod rte;
     mod runtimes;
 }

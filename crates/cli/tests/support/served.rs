@@ -19,8 +19,13 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start(folder: &Path, args: &[&str], what: impl AsRef<Path>) -> Self {
+        Self::start_by(Command::new(env!("CARGO_BIN_EXE_weir")), folder, args, what)
+    }
+
+    /// The same by a command that ends with the program, such as one that makes a namespace for it.
+    pub(crate) fn start_by(mut command: Command, folder: &Path, args: &[&str], what: impl AsRef<Path>) -> Self {
         let port = free_port();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_weir"))
+        let mut child = command
             .args(["serve", "--listen", &format!("127.0.0.1:{port}")])
             .args(args)
             .arg(what.as_ref())

@@ -47,6 +47,15 @@ impl Response {
 
 impl Stand {
     pub(crate) fn new(way: Way, change: impl FnOnce(&mut Pool)) -> Self {
+        Self::begun(way, change, |program, _| Command::new(program))
+    }
+
+    /// With a supervisor that `command` starts, which knows its program and the folder of the stand.
+    pub(crate) fn begun(
+        way: Way,
+        change: impl FnOnce(&mut Pool),
+        command: impl FnOnce(&Path, &Path) -> Command,
+    ) -> Self {
         let folder =
             tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o755)).tempdir().expect("a directory");
         let root = folder.path().join("scripts");
@@ -56,7 +65,8 @@ impl Stand {
         let (link, of_supervisor) = UnixStream::pair().expect("a pair");
         let program = std::env::current_exe().expect("this program");
         let program = program.parent().and_then(Path::parent).expect("its folders").join("examples/supervise");
-        let supervisor = Command::new(program).stdin(OwnedFd::from(of_supervisor)).spawn().expect("the supervisor");
+        let supervisor =
+            command(&program, folder.path()).stdin(OwnedFd::from(of_supervisor)).spawn().expect("the supervisor");
         let begin = ToSupervisor::Begin(Box::new(Wanted { user: None, pools: vec![pool.clone()] }));
         let mut line = serde_json::to_vec(&begin).expect("JSON");
         line.push(b'\n');

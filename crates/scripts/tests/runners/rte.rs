@@ -141,6 +141,21 @@ fn a_changed_script_and_a_changed_module_are_compiled_anew() {
 }
 
 #[test]
+fn what_perl_warns_of_at_compiling_is_told_once_for_each_change() {
+    let stand = Stand::new(Way::Rte, |pool| (pool.workers, pool.is_struct) = (1, true));
+    let mut conn = stand.connect();
+    // With such a match it is compiled for each request.
+    let text = "use warnings;\nmy $twice = 1;\nmy $twice = 2;\nmy $m = 'a' =~ m?a?;\nprint \"A: b\\n\\n$m\";\n";
+    for text in [text.to_owned(), format!("{text}# changed\n")] {
+        let path = stand.script("warns.pl", &text);
+        let answers: Vec<_> = (0..3).map(|_| conn.ask(&path, &[], b"")).collect();
+        assert!(answers.iter().all(|answer| answer.text() == "A: b\n\n1"), "{answers:?}");
+        let count = |answer: &Response| answer.log.matches("masks earlier declaration").count();
+        assert_eq!(answers.iter().map(count).collect::<Vec<_>>(), [1, 0, 0], "{answers:?}");
+    }
+}
+
+#[test]
 fn large_bodies_reach_a_script_whole_and_no_other() {
     let stand = Stand::new(Way::Rte, |pool| (pool.workers, pool.is_struct) = (1, true));
     let mut conn = stand.connect();

@@ -106,17 +106,8 @@ impl Scripts {
             self.add(prefix, &Action::Status(404));
             return;
         }
-        let (root, alias_bytes) = match (own_root, around.root) {
-            (Some(root), _) if prefix.ends_with('/') => (root, prefix.len() - 1),
-            (Some(_), _) => {
-                value.wrong("the prefix of scripts with a root of their own is a directory", "end it with a slash");
-                return;
-            }
-            (None, Some(root)) => (root.to_owned(), 0),
-            (None, None) => {
-                value.wrong("`php` runs scripts below a root, and there is none", "add root = \"DIRECTORY\"");
-                return;
-            }
+        let Some((root, alias_bytes)) = workers::root_of(("php", &value), prefix, (own_root, around.root)) else {
+            return;
         };
         if let Some((number, _)) = one(&value, (&root, alias_bytes), false, rules) {
             self.add(prefix, &Action::Upstream(number));

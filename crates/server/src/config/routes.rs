@@ -14,6 +14,7 @@ use crate::routing::routes::route::{Act, Candidate, ROUTES_MAX, Route};
 use crate::routing::rules::Rules;
 use crate::routing::settings::Said;
 use crate::site::settings::SiteKind;
+use crate::upstream::script_pool::ScriptWay;
 
 /// Files that one route tries.
 const CANDIDATES_MAX: usize = 16;
@@ -104,6 +105,14 @@ fn act(
         return None;
     }
     let (key, value) = given.first()?;
+    if *key != "user" {
+        for way in ScriptWay::ALL {
+            if let Some(scripts) = table.misplaced(way.key()) {
+                let what = format!("`{}` in a route is for the directories of users", way.key());
+                scripts.wrong(what, "write it in a [[host.path]] with prefix = \"/...\", or add `user` to the route");
+            }
+        }
+    }
     let status = table.get("status").filter(|status| !status.is_list());
     if let Some(status) = status.as_ref().filter(|_| !["redirect", "https"].contains(key)) {
         status.wrong("a number is the status of a redirect", "write fail = NUMBER, or status = [NUMBER] for fields");
@@ -137,7 +146,7 @@ fn act(
             }
             Some(Act::Fail(number))
         }
-        "user" => user_directories::read(value, kind, rules),
+        "user" => user_directories::read(table, value, kind, rules),
         "try_files" => candidates(value, path).map(Act::Try),
         _ => Some(Act::Https { status: status(308)?, port: https_port(value, options)? }),
     }

@@ -5,7 +5,7 @@ use crate::upstream::script_pool::{ScriptPool, ScriptWay};
 use std::fs::{self, File, Metadata};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Files and directories that are looked at for one table.
@@ -14,6 +14,12 @@ const LOOKS_MAX: usize = 1_000;
 const LINE_BYTES_MAX: u64 = 256;
 /// Where `/usr/bin/env` looks for a program unless a table says another PATH.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The least number of a user as whom scripts run (suEXEC's AP_UID_MIN).
+const UID_MIN: u32 = 100;
+/// Bits of a mode: set-user-ID and set-group-ID; write by group and others.
+const SET_ID: u32 = 0o6000;
+const WRITE_BY_OTHERS: u32 = 0o022;
 
 /// What keeps a script from being run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +30,17 @@ enum Hindrance {
     Interpreter(PathBuf),
     /// It has no line with an interpreter, and is no program.
     NoInterpreter,
+    /// It does not run as its owner: why, and what helps.
+    Owner(&'static str, &'static str),
+}
+
+/// Doubts that scripts can run as their owners where this process could not change users.
+pub(super) fn look_at_rights(value: &Value<'_, '_>) {
+    // SAFETY: the call takes nothing, and cannot fail.
+    if unsafe { libc::geteuid() } != 0 {
+        let what = "only a server that root starts can run scripts as the owners of their files, and this is not root";
+        value.doubt(what, "start the server as root, and check as root; or leave `as_owner` away");
+    }
 }
 
 /// Looks at the scripts in a directory, and at the programs that run them.
@@ -33,6 +50,9 @@ pub(super) fn look(value: &Value<'_, '_>, pool: &ScriptPool, directory: &Path, e
             let what = format!("{} is no program that could run {ending}", program.display());
             value.doubt(what, "install it, or mend the path in `run`");
         }
+    }
+    if pool.as_owner {
+        look_at_rights(value);
     }
     if !directory.is_dir() {
         let what = format!("there is no directory {}, in which scripts are to lie", directory.display());
@@ -46,10 +66,13 @@ pub(super) fn look(value: &Value<'_, '_>, pool: &ScriptPool, directory: &Path, e
     let mut found: Vec<(Hindrance, PathBuf, usize)> = Vec::new();
     for file in scripts(directory, endings) {
         let runs = |(ending, _): &(String, PathBuf)| file.as_os_str().as_bytes().ends_with(ending.as_bytes());
-        if pool.interpreters.iter().any(runs) {
-            continue;
-        }
-        let Some(hindrance) = hindrance(&file, pool.way, path) else { continue };
+        let of_owner = if pool.as_owner { not_of_owner(&file, &pool.root) } else { None };
+        let found_one = match of_owner {
+            None if pool.interpreters.iter().any(runs) => None,
+            None => hindrance(&file, pool.way, path),
+            of_owner => of_owner,
+        };
+        let Some(hindrance) = found_one else { continue };
         match found.iter_mut().find(|(known, ..)| *known == hindrance) {
             Some((_, _, count)) => *count += 1,
             None => found.push((hindrance, file, 1)),
@@ -73,6 +96,9 @@ fn told(hindrance: &Hindrance, file: &Path) -> (String, String) {
             format!("the script {file} needs {}, which is not there", program.display()),
             "install it, mend the first line of the script, or name a program for it in `run`".to_owned(),
         ),
+        Hindrance::Owner(why, remedy) => {
+            (format!("the script {file} does not run as its owner: {why}"), (*remedy).to_owned())
+        }
         Hindrance::NoInterpreter => (
             format!("the script {file} is no program, and has no first line such as #!/bin/sh"),
             "add one, or name a program for it in `run`".to_owned(),
@@ -105,6 +131,39 @@ fn scripts(directory: &Path, endings: &[String]) -> Vec<PathBuf> {
         }
     }
     scripts
+}
+
+/// What keeps a file below a root from being run as its owner, as far as file and directories say it; the process that
+/// runs scripts looks at the owner's groups besides.
+fn not_of_owner(file: &Path, root: &Path) -> Option<Hindrance> {
+    let metadata = file.symlink_metadata().ok()?;
+    let uid = metadata.uid();
+    if metadata.file_type().is_symlink() {
+        return Some(Hindrance::Owner("it is a symbolic link", "put the file itself there"));
+    }
+    if uid < UID_MIN {
+        return Some(Hindrance::Owner("that is a user of the system (below 100)", "chown it to a person"));
+    }
+    if metadata.mode() & SET_ID != 0 {
+        return Some(Hindrance::Owner("it is set-user-ID or set-group-ID", "chmod ug-s"));
+    }
+    if metadata.mode() & WRITE_BY_OTHERS != 0 {
+        return Some(Hindrance::Owner("its group or others can write it", "chmod go-w"));
+    }
+    for folder in file.ancestors().skip(1).take_while(|folder| folder.starts_with(root)) {
+        let of_folder = folder.symlink_metadata().ok()?;
+        if of_folder.uid() != 0 && of_folder.uid() != uid {
+            let why = "a directory above it belongs to another user";
+            return Some(Hindrance::Owner(why, "chown it to the same user or to root"));
+        }
+        if folder != root && of_folder.file_type().is_symlink() {
+            return Some(Hindrance::Owner("a directory above it is a symbolic link", "put the directory itself there"));
+        }
+        if !of_folder.file_type().is_symlink() && of_folder.mode() & WRITE_BY_OTHERS != 0 {
+            return Some(Hindrance::Owner("its group or others can write a directory above it", "chmod go-w"));
+        }
+    }
+    None
 }
 
 /// What keeps a file from being run.

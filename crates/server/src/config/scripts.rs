@@ -6,6 +6,7 @@ use super::table::{Table, Value};
 use super::upstream::{self, Around};
 use super::workers::{self, PoolServer};
 use crate::http::pattern::Pattern;
+use crate::routing::routes::route::SCRIPTS_IN_HOMES;
 use crate::routing::rules::Rules;
 use crate::routing::settings::{Action, Said};
 use crate::upstream::script_pool::{ScriptPool, ScriptWay};
@@ -169,18 +170,8 @@ impl ScriptTables {
             self.close(prefix);
             return;
         }
-        let (root, alias_bytes) = match (own_root, around.root) {
-            (Some(root), _) if prefix.ends_with('/') => (root, prefix.len() - 1),
-            (Some(_), _) => {
-                value.wrong("the prefix of scripts with a root of their own is a directory", "end it with a slash");
-                return;
-            }
-            (None, Some(root)) => (root.to_owned(), 0),
-            (None, None) => {
-                let what = format!("`{key}` runs scripts below a root, and there is none");
-                value.wrong(what, "add root = \"DIRECTORY\"");
-                return;
-            }
+        let Some((root, alias_bytes)) = workers::root_of((key, &value), prefix, (own_root, around.root)) else {
+            return;
         };
         if let Some(read) = Reading::of(way, &value, &root) {
             if read.endings.is_empty() && prefix == "/" && self.served.iter().any(|served| served.mount.is_empty()) {
@@ -306,6 +297,52 @@ fn globs(prefix: &str, endings: &[String]) -> impl Iterator<Item = String> {
     endings.iter().flat_map(move |ending| ["", "/**"].map(|behind| format!("{prefix}**{ending}{behind}")))
 }
 
+/// Scripts in the directories of users, which run as these.
+#[derive(Debug)]
+pub(super) struct HomeScripts<'r, 't> {
+    read: Reading,
+    value: Value<'r, 't>,
+}
+
+impl<'r, 't> HomeScripts<'r, 't> {
+    /// What a route says of scripts in directories of this name, if it does.
+    pub(super) fn of(table: &Table<'r, 't>, folder: &str) -> Option<Self> {
+        if let Some(value) = table.misplaced(ScriptWay::Isapi.key()) {
+            value.wrong("`isapi` is not for the directories of users", "write cgi, cgiplus or rte, or leave it away");
+        }
+        let ways = [ScriptWay::Cgi, ScriptWay::Cgiplus, ScriptWay::Rte];
+        let mut given = ways.into_iter().filter_map(|way| Some((way, table.get(way.key())?)));
+        let (way, value) = given.next()?;
+        let key = way.key();
+        for (other, value) in given {
+            value.wrong(format!("`{}` and `{key}` do not go together", other.key()), "keep one of them");
+        }
+        if value.is_false() {
+            value.wrong(format!("`{key} = false` takes nothing back in a route"), "leave it away");
+            return None;
+        }
+        let of_table = if value.is_table() { value.table(key) } else { None };
+        for name in ["as_owner", "user"] {
+            if let Some(value) = of_table.as_ref().and_then(|table| table.misplaced(name)) {
+                let what = format!("`{name}` means nothing here: scripts run as the owners of the directories");
+                value.wrong(what, "leave it away");
+                return None;
+            }
+        }
+        let mut read = Reading::of(way, &value, Path::new("/"))?;
+        (read.pool.as_owner, read.pool.home) = (true, Some(Path::new(folder).join(SCRIPTS_IN_HOMES.trim_matches('/'))));
+        script_doubts::look_at_rights(&value);
+        Some(Self { read, value })
+    }
+
+    /// The number of the upstream for the scripts of one user, whose directory `/~NAME` stands for.
+    pub(super) fn enter(&self, name: &str, root: &Path, rules: &mut Rules) -> Option<usize> {
+        let alias_bytes = "/~".len() + name.len();
+        let mount = format!("/~{name}{SCRIPTS_IN_HOMES}");
+        self.read.clone().enter_below(&self.value, (root.to_owned(), alias_bytes, mount), rules)
+    }
+}
+
 /// A directory by the name that all links to it lead to.
 fn real(directory: &Path) -> PathBuf {
     let absolute = || std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
@@ -313,7 +350,8 @@ fn real(directory: &Path) -> PathBuf {
 }
 
 /// What one table of scripts says.
-struct Reading {
+#[derive(Debug, Clone)]
+pub(super) struct Reading {
     pool: ScriptPool,
     /// How names of scripts end; none if each file is one.
     endings: Vec<String>,
@@ -361,11 +399,22 @@ impl Reading {
         (alias_bytes, mount, directory): (usize, String, &Path),
         rules: &mut Rules,
     ) -> Option<usize> {
+        script_doubts::look(value, &self.pool, directory, &self.endings);
+        let root = self.pool.root.clone();
+        self.enter_below(value, (root, alias_bytes, mount), rules)
+    }
+
+    /// The same for scripts below a root that is not that of all scripts of the pool.
+    fn enter_below(
+        self,
+        value: &Value<'_, '_>,
+        (root, alias_bytes, mount): (PathBuf, usize, String),
+        rules: &mut Rules,
+    ) -> Option<usize> {
         let Self { pool, endings, passes_authorization, handover } = self;
-        script_doubts::look(value, &pool, directory, &endings);
         let is_any = endings.is_empty();
         let gateway = Gateway {
-            root: Some(pool.root.clone()),
+            root: Some(root),
             endings,
             is_any,
             mount: if is_any { mount } else { String::new() },
@@ -404,6 +453,17 @@ impl Reading {
         let pool = &mut self.pool;
         (pool.workers, pool.workers_max, pool.queue) = (read.workers, read.workers_max, read.queue);
         (pool.called, pool.user) = (read.called, read.user);
+        if pool.way == ScriptWay::Isapi {
+            if let Some(value) = table.misplaced("as_owner") {
+                let what = "`as_owner` means nothing for `isapi`, whose libraries run in one process";
+                value.wrong(what, "leave it away, or serve scripts by cgi, cgiplus or rte");
+            }
+            return;
+        }
+        pool.as_owner = table.get("as_owner").and_then(|value| value.boolean()).unwrap_or(pool.as_owner);
+        if let Some(value) = table.get("user").filter(|_| pool.as_owner) {
+            value.wrong("`user` means nothing where each script runs as its owner", "keep either `user` or `as_owner`");
+        }
     }
 
     fn read_times(&mut self, table: &Table<'_, '_>) {
@@ -643,6 +703,8 @@ mod tests {
             renew: 7,
             idle: seconds(60),
             is_struct: true,
+            as_owner: false,
+            home: None,
         };
         assert_eq!(pools[1], expected);
         assert!(options.php_upstreams().contains(&("shop".to_owned(), 9)), "{:?}", options.php_upstreams());
@@ -673,6 +735,7 @@ mod tests {
         let folder = folder();
         let host = "root = \"www\"\n";
         let path = "root = \"www\"\n[[host.path]]\nprefix = \"/cgi-bin/\"\n";
+        let user = "root = \"www\"\n[[host.route]]\nuser = \"public_html\"\n";
         for (text, expected) in [
             (format!("{host}cgi = 3"), "`cgi` is a number"),
             (format!("{host}cgi = true"), "would run every file of the site"),
@@ -709,6 +772,14 @@ mod tests {
             (format!("{path}cgi = {{ env = {{ A = \"x\" }}, pass = [\"A\"] }}"), "`env` says the value of A"),
             (format!("{path}cgi = {{ params = {{ A = \"x\" }} }}"), "write env ="),
             (format!("{path}cgi = {{ user = \"-x\" }}"), "is no user"),
+            (format!("{path}cgi = {{ user = \"web\", as_owner = true }}"), "`user` means nothing where each script"),
+            (format!("{host}[[host.route]]\npass = true\ncgi = true"), "in a route is for the directories of users"),
+            (format!("{user}isapi = true"), "`isapi` is not for the directories of users"),
+            (format!("{user}cgi = true\nrte = true"), "`rte` and `cgi` do not go together"),
+            (format!("{user}cgi = false"), "takes nothing back in a route"),
+            (format!("{user}cgi = {{ as_owner = true }}"), "`as_owner` means nothing here"),
+            (format!("{user}rte = {{ user = \"web\" }}"), "`user` means nothing here"),
+            (format!("{path}isapi = {{ as_owner = true }}"), "`as_owner` means nothing for `isapi`"),
             (format!("{path}cgi = {{ accel = false, send_from = [\"www\"] }}"), "`send_from` means nothing"),
             (format!("{path}cgi = {{ worker = 3 }}"), "did you mean `workers`"),
         ] {
@@ -832,6 +903,11 @@ mod tests {
             std::fs::write(directory.join(name), text).expect("writes");
             std::fs::set_permissions(directory.join(name), std::fs::Permissions::from_mode(mode)).expect("sets it");
         };
+        let told = doubts("cgi = { as_owner = true }").join("\n");
+        // SAFETY: the call takes nothing.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        let expected = if is_root { "does not run as its owner: that is a user" } else { "only a server that root" };
+        assert!(told.contains(expected), "{told}");
         write("x.pl", "#!/bin/sh\n", 0o644);
         write("y.pl", "#!/bin/sh\n", 0o600);
         let told = doubts("cgi = true");

@@ -1,10 +1,11 @@
 //! Directories of the users of this machine, which `/~NAME` stands for.
 
 use super::plain_file::read_file;
-use super::table::Value;
+use super::scripts::HomeScripts;
+use super::table::{Table, Value};
 use crate::files::root::place::Place;
 use crate::files::settings::Symlinks;
-use crate::routing::routes::route::Act;
+use crate::routing::routes::route::{Act, UserSite};
 use crate::routing::rules::{Rules, SiteRules};
 use crate::site::settings::SiteKind;
 use std::collections::HashMap;
@@ -30,12 +31,13 @@ struct Person<'t> {
 }
 
 /// Opens the directories of all users that have one with this name in their home.
-pub(super) fn read(value: &Value<'_, '_>, kind: &SiteKind, rules: &mut Rules) -> Option<Act> {
+pub(super) fn read(table: &Table<'_, '_>, value: &Value<'_, '_>, kind: &SiteKind, rules: &mut Rules) -> Option<Act> {
     let folder = value.string()?;
     if folder.is_empty() || folder.contains(['/', '\0']) || folder.starts_with('.') {
         value.wrong(format!("\"{folder}\" is no name of a directory in a home"), "such as public_html");
         return None;
     }
+    let scripts = HomeScripts::of(table, folder);
     let text = read_file(Path::new(PASSWD), PASSWD_BYTES_MAX).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let text = text.unwrap_or_default();
     let mut sites = HashMap::new();
@@ -59,7 +61,11 @@ pub(super) fn read(value: &Value<'_, '_>, kind: &SiteKind, rules: &mut Rules) ->
             );
             return None;
         }
-        sites.insert(person.name.as_bytes().to_vec(), rules.sites.len());
+        let scripts = match &scripts {
+            Some(scripts) => Some(scripts.enter(person.name, &how.root, rules)?),
+            None => None,
+        };
+        sites.insert(person.name.as_bytes().to_vec(), UserSite { site: rules.sites.len(), scripts });
         rules.sites.push(SiteRules { how, place });
     }
     if sites.is_empty() {

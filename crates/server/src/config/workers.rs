@@ -1,12 +1,12 @@
 //! What pools of processes beside the server have in common: how many there are, who they are, and how they are asked.
 
-use super::table::Table;
+use super::table::{Table, Value};
 use super::upstream;
 use crate::upstream::settings::{
     Balance, ForwardingFields, Gateway, HealthRules, PathRule, Place, PoolBounds, RetryRules, Speaks, UpstreamRules,
     UpstreamServer, UpstreamTimeouts, UpstreamTls,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Workers of one pool.
@@ -64,6 +64,26 @@ pub(super) fn read(table: &Table<'_, '_>) -> Workers {
         read.user = Some(name.to_owned());
     }
     read
+}
+
+/// Where the scripts of a path lie: the root, and how many bytes of a path it stands for; none where that is not said.
+pub(super) fn root_of(
+    (key, value): (&str, &Value<'_, '_>),
+    prefix: &str,
+    (own, of_host): (Option<PathBuf>, Option<&Path>),
+) -> Option<(PathBuf, usize)> {
+    match (own, of_host) {
+        (Some(root), _) if prefix.ends_with('/') => return Some((root, prefix.len() - 1)),
+        (Some(_), _) => {
+            value.wrong("the prefix of scripts with a root of their own is a directory", "end it with a slash");
+        }
+        (None, Some(root)) => return Some((root.to_owned(), 0)),
+        (None, None) => {
+            let what = format!("`{key}` runs scripts below a root, and there is none");
+            value.wrong(what, "add root = \"DIRECTORY\"");
+        }
+    }
+    None
 }
 
 /// How a pool is asked.

@@ -74,8 +74,14 @@ impl Hosts {
                     None => of_path,
                 };
                 // The directory of a user takes the place of a root, and of nothing that closes it.
-                if let (Via::User(site, mount_bytes, _), Action::Files { .. }) = (via, &settings.action) {
-                    settings.action = Action::Files { site, mount_bytes };
+                match (via, &settings.action) {
+                    (Via::User(site, mount_bytes, _), Action::Files { .. }) => {
+                        settings.action = Action::Files { site, mount_bytes };
+                    }
+                    (Via::UserScript(upstream, _), Action::Files { .. }) => {
+                        settings.action = Action::Upstream(upstream);
+                    }
+                    _ => {}
                 }
                 settings
             }

@@ -71,6 +71,10 @@ impl Hosts {
                 via = Via::User(site, mount_bytes, asked);
                 None
             }
+            End::UserScript { upstream } => {
+                via = Via::UserScript(upstream, asked);
+                None
+            }
             End::Redirect(status, line) => ending(status, line, true),
             End::Https(status, line) => ending(status, line, false),
             End::Fail(status) => ending(status, Vec::new(), false),

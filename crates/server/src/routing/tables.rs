@@ -27,6 +27,8 @@ pub(super) enum Via {
     /// A site of a user takes the place of the root, by its number, and so many bytes of the path stand for it. Where
     /// a route has mapped the path before, with the tables of the path that was asked for.
     User(usize, usize, Option<u128>),
+    /// The upstream for a user's scripts does likewise, by its number.
+    UserScript(usize, Option<u128>),
 }
 
 impl Via {
@@ -35,7 +37,7 @@ impl Via {
         match self {
             Self::Nothing => None,
             Self::Mapped(asked) => Some(asked),
-            Self::User(_, _, asked) => asked,
+            Self::User(_, _, asked) | Self::UserScript(_, asked) => asked,
         }
     }
 }

@@ -72,6 +72,10 @@ pub struct ScriptPool {
     pub queue: u64,
     /// The user of the scripts if the server was started as root; `None` for the server's own, or else `www-data`.
     pub user: Option<String>,
+    /// Whether each script runs as the owner of its file; the server must have been started as root.
+    pub as_owner: bool,
+    /// With `as_owner`: the directory in the home of each owner below which scripts lie, in place of `root`.
+    pub home: Option<PathBuf>,
     /// How long a request may run until its script is killed; zero = for ever.
     pub timeout: Duration,
     /// How long a request may run until its script counts as stuck; zero = never.
@@ -113,6 +117,8 @@ impl ScriptPool {
             workers_max: 8,
             queue: 1024,
             user: None,
+            as_owner: false,
+            home: None,
             timeout: Duration::from_secs(60),
             slow: Duration::from_secs(5),
             root,

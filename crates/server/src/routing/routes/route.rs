@@ -42,12 +42,32 @@ pub(crate) enum Act {
     Fail(u16),
     /// Sets fields at most, and goes on.
     Set,
-    /// Serves the directories of users: `/~NAME`, by the name the number of the site.
-    User { sites: HashMap<Vec<u8>, usize> },
+    /// Serves the directories of users: `/~NAME`, by the name.
+    User { sites: HashMap<Vec<u8>, UserSite> },
     /// Serves the first of several files that exists.
     Try(Vec<Candidate>),
     /// Sends the client to the same address over TLS, at this port if it is not the usual one.
     Https { status: u16, port: Option<u16> },
+}
+
+/// The directory of a user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UserSite {
+    /// The number of the site.
+    pub(crate) site: usize,
+    /// The number of the upstream for the scripts in its directory of scripts, if there are any.
+    pub(crate) scripts: Option<usize>,
+}
+
+/// Where scripts lie in the directory of a user, behind `/~NAME`.
+pub(crate) const SCRIPTS_IN_HOMES: &str = "/cgi-bin/";
+
+impl UserSite {
+    /// The upstream for a path, of which so many bytes stand for the directory.
+    pub(super) fn upstream(self, path: &[u8], mount_bytes: usize) -> Option<usize> {
+        self.scripts
+            .filter(|_| path.get(mount_bytes..).is_some_and(|below| below.starts_with(SCRIPTS_IN_HOMES.as_bytes())))
+    }
 }
 
 /// One of several files, or what is answered if there was none before.

@@ -45,6 +45,8 @@ pub(crate) enum End {
     Fail(u16),
     /// The directory of a user answers: the number of its site, and the bytes of the path that stand for it.
     User { site: usize, mount_bytes: usize },
+    /// A script in the directory of a user answers, by the number of its upstream.
+    UserScript { upstream: usize },
     /// One of several files answers; which is not known yet.
     Try,
 }
@@ -140,7 +142,13 @@ fn end(route: &Route, scene: &Scene<'_>, asked: &Target<'_>, now: &Target<'_>) -
         Act::User { sites } => {
             let end = now.path.iter().skip(1).position(|byte| *byte == b'/').map_or(now.path.len(), |at| at + 1);
             let name = now.path.get(2..end).unwrap_or_default();
-            sites.get(name).map_or(End::Fail(404), |site| End::User { site: *site, mount_bytes: end })
+            match sites.get(name) {
+                None => End::Fail(404),
+                Some(user) => match user.upstream(now.path, end) {
+                    Some(upstream) => End::UserScript { upstream },
+                    None => End::User { site: user.site, mount_bytes: end },
+                },
+            }
         }
     })
 }
@@ -159,6 +167,7 @@ mod tests {
     use super::super::location::Location;
     use super::super::mapping::Mapping;
     use super::super::path_test::PathTest;
+    use super::super::route::UserSite;
     use super::super::text_glob::TextGlob;
     use super::*;
     use crate::http::limits::Limits;
@@ -268,11 +277,18 @@ mod tests {
 
     #[test]
     fn users_have_directories() {
-        let sites = HashMap::from([(b"anna".to_vec(), 7)]);
+        let user = |site, scripts| UserSite { site, scripts };
+        let sites = HashMap::from([(b"anna".to_vec(), user(7, None)), (b"bert".to_vec(), user(8, Some(9)))]);
         let routes = [route(None, Vec::new(), Act::User { sites })];
         for (target, end) in [
             ("/~anna/x", End::User { site: 7, mount_bytes: 6 }),
             ("/~anna", End::User { site: 7, mount_bytes: 6 }),
+            ("/~anna/cgi-bin/x", End::User { site: 7, mount_bytes: 6 }),
+            ("/~bert/x", End::User { site: 8, mount_bytes: 6 }),
+            ("/~bert/cgi-bin", End::User { site: 8, mount_bytes: 6 }),
+            ("/~bert/cgi-binx/y", End::User { site: 8, mount_bytes: 6 }),
+            ("/~bert/cgi-bin/x", End::UserScript { upstream: 9 }),
+            ("/~bert/cgi%2Dbin//x", End::UserScript { upstream: 9 }),
             ("/~root/x", End::Fail(404)),
             ("/~", End::Fail(404)),
             ("/anna", End::Tables),
