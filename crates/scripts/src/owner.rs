@@ -122,26 +122,21 @@ impl Owners {
 
     fn checked(&mut self, pool: &Pool, path: &Path) -> Result<Owned, NotOwned> {
         let Some(folder) = &pool.home else {
-            let (walk, owner) = self.walked(&pool.root, 0, path)?;
+            let walk = Walk::to(&pool.root, path)?;
+            walk.check(path)?;
+            let owner = self.find(walk.uid)?;
             return Ok(walk.into_owned(owner, pool));
         };
-        // Which home it is says the file's owner; the path has to be below it, by what the directories themselves are.
-        let uid = Walk::look(path)?;
-        let owner = self.find(uid)?;
-        let root = owner.home.join(folder);
-        if !path.starts_with(&root) {
-            return Err(NotOwned::Home(root));
+        // Whose home it has to be says the file's owner; all of the way from the home down to the file is looked at.
+        let owner = self.find(Walk::look(path)?)?;
+        let below = owner.home.join(folder);
+        if !path.starts_with(&below) {
+            return Err(NotOwned::Home(below));
         }
-        let (walk, found) = self.walked(&root, libc::O_NOFOLLOW, path)?;
-        // Another file has come into its place since.
-        if found.uid != uid { Err(NotOwned::Home(root)) } else { Ok(walk.into_owned(found, pool)) }
-    }
-
-    fn walked(&mut self, root: &Path, flags: libc::c_int, path: &Path) -> Result<(Walk, Rc<Owner>), NotOwned> {
-        let walk = Walk::to(root, flags, path)?;
+        let walk = Walk::to(&owner.home, path)?;
         walk.check(path)?;
-        let owner = self.find(walk.uid)?;
-        Ok((walk, owner))
+        // Another file may have come into its place since.
+        if walk.uid == owner.uid { Ok(walk.into_owned(owner, pool)) } else { Err(NotOwned::Home(below)) }
     }
 
     /// A user who may run scripts.
@@ -188,11 +183,10 @@ impl Walk {
         Ok(std::os::unix::fs::MetadataExt::uid(&metadata))
     }
 
-    fn to(root: &Path, flags: libc::c_int, path: &Path) -> Result<Self, NotOwned> {
+    fn to(root: &Path, path: &Path) -> Result<Self, NotOwned> {
         let below = path.strip_prefix(root).map_err(|_| NotOwned::Kind)?;
         let mut name = root.to_owned();
-        let mut folder =
-            open(libc::AT_FDCWD, root.as_os_str(), flags).map_err(|why| NotOwned::Look(name.clone(), why))?;
+        let mut folder = open(libc::AT_FDCWD, root.as_os_str(), 0).map_err(|why| NotOwned::Look(name.clone(), why))?;
         let (mut uid, mut mode) = status(&folder).map_err(|why| NotOwned::Look(name.clone(), why))?;
         let mut directories = Vec::new();
         let mut parts = below.iter().peekable();
@@ -368,7 +362,7 @@ mod tests {
             fs::set_permissions(root.join(path), fs::Permissions::from_mode(0o755)).expect("sets");
         }
         let uid = script.metadata().expect("is there").uid();
-        let walk = |path: &Path| Walk::to(&root, 0, path);
+        let walk = |path: &Path| Walk::to(&root, path);
         let found = walk(&script).expect("is found");
         assert_eq!((found.directories.len(), found.uid), (3, uid));
         // The rules need an owner who is a person.

@@ -329,5 +329,18 @@ fn scripts_in_homes_lie_below_one_directory_there() {
     is_answer(&conn.ask(&foreign, &[], b""), &format!("{BOB} {BOB} {BOB}\n"));
     chown(&foreign, Some(ANN), Some(ANN)).expect("gives it away");
     conn.ask(&foreign, &[], b"").is_refusal(403);
+    let refused = |stand: &Stand, words: &str| {
+        let response = stand.connect().ask(&good, &[], b"");
+        response.is_refusal(403);
+        assert!(response.log.contains(words), "{response:?}");
+    };
+    drop(conn);
+    mode(&home.join("ann/public_html"), 0o777);
+    refused(&stand, "ann/public_html can be written by its group");
+    mode(&home.join("ann/public_html"), 0o755);
+    fs::rename(home.join("ann/public_html"), home.join("ann/other")).expect("renames");
+    symlink("other", home.join("ann/public_html")).expect("links");
+    refused(&stand, "ann/public_html is a symbolic link");
+    let mut conn = stand.connect();
     conn.ask(Path::new("/etc/passwd"), &[], b"").is_refusal(403);
 }
