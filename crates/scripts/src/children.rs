@@ -95,7 +95,19 @@ fn of_this_process() -> Vec<(libc::pid_t, libc::pid_t)> {
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<libc::pid_t>().ok());
-    pids.filter_map(|pid| parent_of(pid).filter(|(parent, _)| *parent == own).map(|(_, group)| (pid, group))).collect()
+    let mut found: Vec<_> = pids
+        .filter_map(|pid| parent_of(pid).filter(|(parent, _)| *parent == own).map(|(_, group)| (pid, group)))
+        .collect();
+    // Where /proc hides processes of other users (hidepid of proc(5)), the list of this one's own children has them. By
+    // itself that list may lack some while they end.
+    let listed = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).unwrap_or_default();
+    for pid in listed.split_ascii_whitespace().filter_map(|pid| pid.parse::<libc::pid_t>().ok()) {
+        if found.iter().all(|(known, _)| *known != pid) {
+            // SAFETY: the call takes no memory of ours.
+            found.push((pid, unsafe { libc::getpgid(pid) }));
+        }
+    }
+    found
 }
 
 /// The parent and the group of a process: the fields behind its name and its state. The name is in parentheses and may hold some itself.
