@@ -10,7 +10,7 @@ use crate::routes::hours::Hours;
 use crate::routes::location::Location;
 use crate::routes::mapping::{Mapped, Mapping};
 use crate::routes::path_test::PathTest;
-use crate::routes::route::{Act, Failed, Route};
+use crate::routes::route::{Act, Failed, Route, UserSite};
 use crate::routes::scan::{End, NoTrace, Trace, scan};
 use crate::routes::text_glob::TextGlob;
 use std::collections::HashMap;
@@ -42,7 +42,7 @@ fn routes() -> Vec<Route> {
         map(PathTest::regex("^/([^/]*)\\.(.*)$").ok(), "/$2/$1"),
         map(PathTest::glob("/*/~**"), "/~$2?of=$1&$args"),
         map(prefix("/a"), "/$rest"),
-        (None, Vec::new(), Act::User { sites: HashMap::from([(b"anna".to_vec(), 1)]) }),
+        (None, Vec::new(), Act::User { sites: HashMap::from([(b"anna".to_vec(), UserSite { site: 1, scripts: Some(9) })]) }),
         redirect(PathTest::regex("(?s-u)^/r(.*)$").ok(), "/$1"),
         redirect(prefix("/s"), "https://$host/$1?x=$1$args#$path"),
         (prefix("/t"), Vec::new(), Act::Https { status: 308, port: Some(8443) }),
@@ -106,6 +106,10 @@ pub fn route(input: &[u8]) {
                 assert!(!address.iter().any(u8::is_ascii_control) && !address.starts_with(b"//"));
             }
             End::User { mount_bytes, .. } => assert!(mount_bytes == b"/~anna".len()),
+            End::UserScript { upstream } => {
+                let path = if scanned.is_mapped { &*mapped.path } else { asked.path };
+                assert!(upstream == 9 && path.starts_with(b"/~anna/cgi-bin/"));
+            }
             End::Tables | End::Fail(_) | End::Try => {}
         }
     });
