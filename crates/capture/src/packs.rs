@@ -12,6 +12,7 @@ mod nginx;
 mod pack;
 mod php;
 mod postgresql;
+mod scripts;
 mod weir;
 
 pub use choice::{PACKS, PackChoice};

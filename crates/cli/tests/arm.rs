@@ -5,6 +5,8 @@
 mod explained;
 #[path = "arm/hosts.rs"]
 mod hosts;
+#[path = "arm/script_runs.rs"]
+mod script_runs;
 #[path = "arm/serve_cost.rs"]
 mod serve_cost;
 mod support;

@@ -1,6 +1,8 @@
 //! Phases of real servers' work are within their responses and in their order, and queries are named without their
 //! values.
 
+#[path = "phases/scripts.rs"]
+mod scripts;
 mod support;
 
 use serde_json::Value;

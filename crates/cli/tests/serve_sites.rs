@@ -7,8 +7,10 @@ mod names;
 mod php;
 #[path = "sites/remote.rs"]
 mod remote;
-#[path = "sites/scripts.rs"]
+#[path = "sites/script_owners.rs"]
 mod script_owners;
+#[path = "sites/script_steps.rs"]
+mod script_steps;
 #[path = "sites/scripts.rs"]
 mod scripts;
 mod support;

@@ -15,7 +15,8 @@ const OWN: [&[u8]; 7] = [
     b"REDIRECT_STATUS",
 ];
 /// Variables that say something of a request (RFC 3875 section 4.1, and what servers say besides).
-const OF_REQUESTS: [&[u8]; 19] = [
+const OF_REQUESTS: [&[u8]; 20] = [
+    b"ARM_CORRELATOR",
     b"AUTH_TYPE",
     b"CONTENT_LENGTH",
     b"CONTENT_TYPE",

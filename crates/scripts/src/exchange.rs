@@ -6,7 +6,9 @@ use crate::fastcgi::{self, HEAD_BYTES, kind};
 use crate::input::{Begun, Heard, Input};
 use crate::marks::{Marks, Sifted};
 use crate::signals;
+use crate::steps;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Output of one read: what a pipe holds, in one record.
@@ -158,6 +160,8 @@ pub(crate) struct Exchange<'r> {
     pub(crate) has_heard_all: bool,
     /// How output came.
     pub(crate) pace: Pace,
+    /// The request's number where its steps are told.
+    pub(crate) told: Option<Rc<str>>,
 }
 
 /// How the output of a script comes. One that writes piece after piece wakes this process by each of them: so the
@@ -434,6 +438,9 @@ impl Exchange<'_> {
         if is_early {
             self.out.truncate(head_at);
             return Some(Outcome::Early);
+        }
+        if self.output == 0 {
+            steps::output_begins(self.told.as_ref(), &self.out[at..]);
         }
         self.output += content as u64;
         self.out[head_at..at].copy_from_slice(&fastcgi::head(kind::STDOUT, self.begun.number, content));

@@ -31,9 +31,10 @@ const GROUPS_MAX: usize = 65_536;
 const SET_ID: u32 = 0o6000;
 const WRITE_BY_OTHERS: u32 = 0o022;
 
-/// Variables of a request that scripts get besides `HTTP_`: those of RFC 3875 and those that the server makes. Others,
+/// Variables of a request that scripts get besides `HTTP_` and `SSL_CLIENT_`: those of RFC 3875 and those that the server makes. Others,
 /// such as LD_PRELOAD, would have the owner run what another user says.
-const PASSED: [&[u8]; 25] = [
+const PASSED: [&[u8]; 26] = [
+    b"ARM_CORRELATOR",
     b"AUTH_TYPE",
     b"CONTENT_LENGTH",
     b"CONTENT_TYPE",
@@ -311,7 +312,7 @@ pub(crate) fn keep_harmless(pairs: &mut Vec<u8>) {
 }
 
 fn is_harmless(name: &[u8]) -> bool {
-    PASSED.contains(&name) || (name.starts_with(b"HTTP_") && name != b"HTTP_PROXY")
+    PASSED.contains(&name) || name.starts_with(b"SSL_CLIENT_") || (name.starts_with(b"HTTP_") && name != b"HTTP_PROXY")
 }
 
 #[cfg(test)]

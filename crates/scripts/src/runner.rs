@@ -14,6 +14,7 @@ use crate::pool::{Pool, Way};
 use crate::program::{self, NotRun, Program, Stamp};
 use crate::signals;
 use crate::spawn::{Spawner, Start};
+use crate::steps::Steps;
 use crate::telling::{Telling, Told, short};
 use crate::trouble::Trouble;
 use crate::variables;
@@ -62,6 +63,7 @@ pub(crate) struct Runner {
     /// How much of the request's body has come.
     body: Body,
     body_left: u64,
+    steps: Steps,
 }
 
 /// What a request asks for.
@@ -111,6 +113,7 @@ impl Runner {
             waits: Vec::new(),
             body: Body::Coming,
             body_left: 0,
+            steps: Steps::default(),
         })
     }
 
@@ -193,6 +196,7 @@ impl Runner {
         }
         let asked = Asked::of(&self.pairs);
         self.body_left = asked.length;
+        self.steps.taken(&mut self.pairs, line);
         let mut behind = match self.pool.way {
             Way::Cgi => self.by_new_process(conn, begun, &asked),
             _ => self.by_kept_process(conn, begun, &asked),
@@ -221,6 +225,7 @@ impl Runner {
             Ok(started) => started,
             Err(error) => return self.refuse(conn, begun, &Trouble::NotRun(NotRun::of(&program.name, error))),
         };
+        self.steps.begun(child, &program.name, false, false);
         let (mut out, mut input) = (std::mem::take(&mut self.out), std::mem::take(&mut self.input));
         let mut exchange = Exchange {
             stdin,
@@ -239,6 +244,7 @@ impl Runner {
         }
         let strays = children::end_strays(&[]);
         exchange.read_stderr();
+        self.steps.ended(outcome, exchange.output);
         let behind = finish(&mut exchange, outcome, &program.name, strays);
         (self.out, self.input, self.found) = (out, input, Some(found));
         behind
@@ -280,6 +286,7 @@ impl Runner {
                 Ok(kept) => kept,
                 Err(error) => return self.refuse(conn, begun, &Trouble::NotRun(error)),
             };
+            self.steps.begun(kept.pid, &program.name, true, kept.has_answered());
             let mut told = Feed::default();
             kept.marks.take_answers(&mut told.bytes);
             let written = match kept.is_struct {
@@ -367,6 +374,7 @@ impl Runner {
             strays = children::end_strays(&self.processes.living());
             exchange.read_stderr();
         }
+        self.steps.ended(outcome, exchange.output);
         let behind = finish(&mut exchange, outcome, &program.name, strays);
         (kept.is_behind, kept.pause) = (is_behind, pause);
         (outcome, Some(behind))
@@ -407,6 +415,7 @@ impl Runner {
             heeds: 0,
             has_heard_all: false,
             pace: Pace::default(),
+            told: self.steps.told(),
         }
     }
 
@@ -442,6 +451,7 @@ impl Runner {
     fn refuse(&mut self, conn: RawFd, begun: Begun, trouble: &Trouble) -> Behind {
         let (mut out, mut input) = (std::mem::take(&mut self.out), std::mem::take(&mut self.input));
         let mut exchange = self.exchange(conn, begun, (&mut input, &mut out), -1);
+        self.steps.refused(trouble);
         trouble.write(begun.number, exchange.out);
         exchange.settle();
         let is_whole = exchange.finish() && exchange.is_at_end();

@@ -149,3 +149,5 @@ pub use telemetry::arm_rules::{ArmRules, ArmRulesError};
 pub use upstream::php_pool::PhpPool;
 pub use upstream::script_pool::{ScriptPool, ScriptWay};
 pub use weir_diagnostic::Mistake;
+#[doc(hidden)]
+pub use weir_wire::static_probe;

@@ -14,6 +14,7 @@ use weir_measure::part::{Part, PartTimes};
 use weir_wire::Record;
 use weir_wire::probe::{
     BY_APPLICATION, BY_HAND, END, GOES_ON, INTERLEAVED, LOCK, PHASE, ProbePoint, QUERY, QUERY_END, REMARK, REQUEST,
+    SPANNING,
 };
 
 /// Marks, queries, requests and waits that are remembered of all tasks together: a fast event loop meets some 300,000
@@ -31,6 +32,8 @@ const MOST_ENDED: usize = 1 << 16;
 const KEPT: usize = 16;
 /// Passages of a response that are told apart.
 const MOST_SEEN: usize = 256;
+/// Tasks that wait for each other, each for the one before it, whose phases may span what that one does.
+const MOST_WAITERS: usize = 8;
 /// Tasks of a response that are asked which transaction they began.
 const MOST_ASKED: usize = 16;
 
@@ -402,42 +405,67 @@ impl Phases {
         out.clear();
         let mut seen: Vec<(u32, u64, u32)> = Vec::new();
         for step in steps.iter().filter(|step| !is_queue(step.part)) {
-            let Some(marks) = self.tasks.get(&step.pid) else { continue };
-            let mut servers: Vec<u32> = Vec::new();
-            let end = marks.marks.partition_point(|mark| mark.at_ns < step.to_ns);
-            let own = self.asked_over(step, steps);
-            // From the last mark back to those in force at the step's begin, each until the one after it.
-            let mut until: Vec<u64> = Vec::new();
-            let mut older = 0;
-            for mark in marks.marks.range(..end).rev() {
-                older += usize::from(mark.at_ns <= step.from_ns);
-                if older > KEPT {
+            self.divide(step, step.pid, (steps, socket, arrived_ns), &mut seen, out);
+            let mut waiter = step.waiter;
+            for _ in 0..MOST_WAITERS {
+                if waiter == 0 || waiter == step.pid {
                     break;
                 }
-                let of_response = mark.roles & (INTERLEAVED | BY_HAND) != 0 && mark.at_ns < arrived_ns;
-                let of_another = own != 0 && mark.owner != 0 && mark.owner != own;
-                if of_response || of_another || (mark.roles & INTERLEAVED != 0 && mark.owner != socket) {
-                    continue;
-                }
-                let place = servers.iter().position(|server| *server == mark.server).unwrap_or_else(|| {
-                    servers.push(mark.server);
-                    until.push(step.to_ns);
-                    servers.len() - 1
-                });
-                let (from_ns, to_ns) = (mark.at_ns.max(step.from_ns), until[place]);
-                until[place] = from_ns.min(to_ns);
-                if to_ns <= from_ns || mark.phase == 0 {
-                    continue;
-                }
-                let passage = (step.pid, mark.at_ns, mark.phase);
-                let is_first = !mark.goes_on && !seen.contains(&passage);
-                if is_first && seen.len() < MOST_SEEN {
-                    seen.push(passage);
-                }
-                out.push(PhaseStretch { phase: mark.phase, part: step.part, from_ns, to_ns, is_first });
+                self.divide(step, waiter, (steps, socket, arrived_ns), &mut seen, out);
+                waiter = steps.iter().find(|one| one.pid == waiter).map_or(0, |one| one.waiter);
             }
         }
         out.sort_by_key(|stretch| stretch.from_ns);
+    }
+
+    /// Divides a step by the phases of its task, or by those of one that waits for it: then only phases count that span
+    /// what is done for them.
+    fn divide(
+        &self,
+        step: &Step,
+        pid: u32,
+        (steps, socket, arrived_ns): (&[Step], u32, u64),
+        seen: &mut Vec<(u32, u64, u32)>,
+        out: &mut Vec<PhaseStretch>,
+    ) {
+        let Some(marks) = self.tasks.get(&pid) else { return };
+        let is_waited_for = pid != step.pid;
+        let mut servers: Vec<u32> = Vec::new();
+        let end = marks.marks.partition_point(|mark| mark.at_ns < step.to_ns);
+        let asked = if is_waited_for { steps.iter().find(|one| one.pid == pid) } else { Some(step) };
+        let own = asked.map_or(0, |step| self.asked_over(step, steps));
+        // From the last mark back to those in force at the step's begin, each until the one after it.
+        let mut until: Vec<u64> = Vec::new();
+        let mut older = 0;
+        for mark in marks.marks.range(..end).rev() {
+            older += usize::from(mark.at_ns <= step.from_ns);
+            if older > KEPT {
+                break;
+            }
+            let of_response = mark.roles & (INTERLEAVED | BY_HAND) != 0 && mark.at_ns < arrived_ns;
+            let of_another = own != 0 && mark.owner != 0 && mark.owner != own;
+            let of_itself = is_waited_for && mark.roles & SPANNING == 0;
+            let at_another = mark.roles & INTERLEAVED != 0 && mark.owner != socket;
+            if of_response || of_another || of_itself || at_another {
+                continue;
+            }
+            let place = servers.iter().position(|server| *server == mark.server).unwrap_or_else(|| {
+                servers.push(mark.server);
+                until.push(step.to_ns);
+                servers.len() - 1
+            });
+            let (from_ns, to_ns) = (mark.at_ns.max(step.from_ns), until[place]);
+            until[place] = from_ns.min(to_ns);
+            if to_ns <= from_ns || mark.phase == 0 {
+                continue;
+            }
+            let passage = (pid, mark.at_ns, mark.phase);
+            let is_first = !mark.goes_on && !seen.contains(&passage);
+            if is_first && seen.len() < MOST_SEEN {
+                seen.push(passage);
+            }
+            out.push(PhaseStretch { phase: mark.phase, part: step.part, from_ns, to_ns, is_first });
+        }
     }
 
     /// Over which connection a task was asked for what others wait for in a step: the one that it was at in the end. While

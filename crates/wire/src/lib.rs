@@ -26,6 +26,7 @@ mod ring;
 pub mod schema;
 pub mod socket;
 pub mod stack;
+mod static_probe;
 pub mod task;
 pub mod watched;
 

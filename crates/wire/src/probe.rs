@@ -19,6 +19,8 @@ pub const BY_HAND: u16 = 64;
 pub const LOCK: u16 = 128;
 /// The server tells of something that it does, in the text that follows. It belongs to no request, and no phase begins.
 pub const REMARK: u16 = 256;
+/// The phase lasts also while other tasks work for this one: what they do meanwhile is in it, too.
+pub const SPANNING: u16 = 512;
 
 /// Flag of [`crate::Kind::ProbeHit`]: not the running task is meant but the one whose number is the argument, and its
 /// application has told.
@@ -27,7 +29,8 @@ pub const BY_APPLICATION: u8 = 1;
 pub const GOES_ON: u8 = 2;
 
 /// The names of the roles, by their bits.
-const NAMES: [&str; 9] = ["phase", "end", "query", "query_end", "request", "interleaved", "by_hand", "lock", "remark"];
+const NAMES: [&str; 10] =
+    ["phase", "end", "query", "query_end", "request", "interleaved", "by_hand", "lock", "remark", "spanning"];
 
 /// What a probe stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn points_come_back(server in "[a-z ]{0,9}", name in "[A-Za-z_:. ]{0,30}", roles in 0u16..512) {
+        fn points_come_back(server in "[a-z ]{0,9}", name in "[A-Za-z_:. ]{0,30}", roles in 0u16..1024) {
             let point = ProbePoint { server, name, roles };
             prop_assert_eq!(ProbePoint::read(&point.write()), Some(point));
         }

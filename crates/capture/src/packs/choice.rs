@@ -1,7 +1,7 @@
 //! Which packs are wanted, and which of them fit a server's programs.
 
 use super::pack::Pack;
-use super::{apache, mariadb, nginx, php, postgresql, weir};
+use super::{apache, mariadb, nginx, php, postgresql, scripts, weir};
 use crate::user_probes::{ProbeError, Programs};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub const PACKS: &[&Pack] = &[&apache::PACK, &nginx::PACK, &php::PACK, &postgresql::PACK, &mariadb::PACK, &weir::PACK];
 
 /// What is recorded of a server wherever its programs are probed: it is seldom, and costs nothing in between.
-const ALWAYS: &[&Pack] = &[&weir::DECISIONS];
+const ALWAYS: &[&Pack] = &[&weir::DECISIONS, &scripts::PACK];
 
 /// Which packs are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plan", &["access-log", "measure"]),
     ("python", &["load", "measure"]),
     ("capture", &["trace", "wire"]),
-    ("server", &["arm", "diagnostic", "exposition"]),
+    ("server", &["arm", "diagnostic", "exposition", "wire"]),
     // Rules read figures that are calculated and named like those in reports.
     ("policy-runtime", &["adapt", "exposition", "measure", "server", "store"]),
     ("endpoint", &[]),
@@ -37,7 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("exposition", &[]),
     ("import", &[]),
     ("isapi", &[]),
-    ("scripts", &[]),
+    ("scripts", &["arm", "wire"]),
     // It hands requests to runners, in their own form.
     ("script-server", &["scripts"]),
     ("compat", &["load", "terminal"]),

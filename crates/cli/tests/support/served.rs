@@ -22,6 +22,13 @@ impl Served {
         Self::start_by(Command::new(env!("CARGO_BIN_EXE_weir")), folder, args, what)
     }
 
+    /// The same with variables of its environment.
+    pub(crate) fn start_with(folder: &Path, variables: &[(&str, &str)], args: &[&str], what: impl AsRef<Path>) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.envs(variables.iter().copied());
+        Self::start_by(command, folder, args, what)
+    }
+
     /// The same by a command that ends with the program, such as one that makes a namespace for it.
     pub(crate) fn start_by(mut command: Command, folder: &Path, args: &[&str], what: impl AsRef<Path>) -> Self {
         let port = free_port();

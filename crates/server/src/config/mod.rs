@@ -22,6 +22,7 @@ mod route_doubts;
 mod routes;
 mod said;
 mod script_doubts;
+mod script_rights;
 mod script_server;
 mod scripts;
 mod site;

@@ -1,6 +1,8 @@
 //! Looks at scripts before a request does: what would keep them from being run.
 
+use super::script_rights::{self, EXECUTE, READ};
 use super::table::Value;
+use crate::io::user::User;
 use crate::upstream::script_pool::{ScriptPool, ScriptWay};
 use std::fs::{self, File, Metadata};
 use std::io::Read as _;
@@ -26,6 +28,14 @@ const WRITE_BY_OTHERS: u32 = 0o022;
 enum Hindrance {
     /// No user may execute it.
     Permission,
+    /// The user that scripts run as may not execute it.
+    Execution(String),
+    /// Its interpreter cannot read it as that user.
+    Reading(String),
+    /// The user may not enter its directory, or one above.
+    Directory(String, PathBuf),
+    /// The line with its interpreter ends as on Windows: the kernel takes CR for a part of the name.
+    CarriageReturn,
     /// The interpreter of its first line is not there.
     Interpreter(PathBuf),
     /// It has no line with an interpreter, and is no program.
@@ -62,17 +72,19 @@ pub(super) fn look(value: &Value<'_, '_>, pool: &ScriptPool, directory: &Path, e
     if pool.way == ScriptWay::Isapi {
         return;
     }
+    // Of a user that the table names; otherwise it depends on who starts the server.
+    let user = pool.user.as_deref().and_then(|name| User::named(name).ok());
     let path = pool.env.iter().find(|(name, _)| name == "PATH").map_or(PATH, |(_, path)| path);
     let mut found: Vec<(Hindrance, PathBuf, usize)> = Vec::new();
     for file in scripts(directory, endings) {
         let runs = |(ending, _): &(String, PathBuf)| file.as_os_str().as_bytes().ends_with(ending.as_bytes());
+        let is_run = pool.interpreters.iter().any(runs);
+        let is_read = is_run || pool.way == ScriptWay::Rte;
         let of_owner = if pool.as_owner { not_of_owner(&file, &pool.root) } else { None };
-        let found_one = match of_owner {
-            None if pool.interpreters.iter().any(runs) => None,
-            None => hindrance(&file, pool.way, path),
-            of_owner => of_owner,
-        };
-        let Some(hindrance) = found_one else { continue };
+        let of_file = || if is_run { None } else { hindrance(&file, pool.way, path) };
+        // With `as_owner` each script has a user of its own.
+        let of_user = || user.as_ref().filter(|_| !pool.as_owner).and_then(|user| of_user(&file, user, is_read));
+        let Some(hindrance) = of_owner.or_else(of_file).or_else(of_user) else { continue };
         match found.iter_mut().find(|(known, ..)| *known == hindrance) {
             Some((_, _, count)) => *count += 1,
             None => found.push((hindrance, file, 1)),
@@ -91,6 +103,25 @@ fn told(hindrance: &Hindrance, file: &Path) -> (String, String) {
         Hindrance::Permission => (
             format!("the script {file} may not be executed"),
             format!("chmod +x {file}, or name a program for it in `run`"),
+        ),
+        Hindrance::Execution(user) => (
+            format!("the script {file} may not be executed by {user}, which scripts run as"),
+            format!("chmod a+rx {file}, or name another `user`"),
+        ),
+        Hindrance::Reading(user) => (
+            format!("the script {file} may not be read by {user}, which scripts run as, so its interpreter cannot"),
+            format!("chmod a+r {file}, or name another `user`"),
+        ),
+        Hindrance::Directory(user, directory) => (
+            format!(
+                "the script {file} is out of reach for {user}, which scripts run as: {} is closed",
+                directory.display()
+            ),
+            format!("chmod a+x {}, or name another `user`", directory.display()),
+        ),
+        Hindrance::CarriageReturn => (
+            format!("the first line of the script {file} ends with CR LF, so that its interpreter is not found"),
+            format!("sed -i 's/\\r$//' {file}, or name a program for it in `run`"),
         ),
         Hindrance::Interpreter(program) => (
             format!("the script {file} needs {}, which is not there", program.display()),
@@ -166,6 +197,22 @@ fn not_of_owner(file: &Path, root: &Path) -> Option<Hindrance> {
     None
 }
 
+/// What keeps a user from running a file that could be run; `is_read` says that a program reads it, so that it need not be
+/// executable.
+fn of_user(file: &Path, user: &User, is_read: bool) -> Option<Hindrance> {
+    let name = || user.name.clone();
+    if let Some(directory) = file.parent().and_then(|directory| script_rights::closed(user, directory)) {
+        return Some(Hindrance::Directory(name(), directory));
+    }
+    if !is_read && !script_rights::may(user, file, EXECUTE) {
+        return Some(Hindrance::Execution(name()));
+    }
+    let mut start = [0; 2];
+    let is_text = File::open(file).is_ok_and(|mut file| file.read_exact(&mut start).is_ok()) && &start == b"#!";
+    let needs = is_read || is_text;
+    (needs && !script_rights::may(user, file, READ)).then(|| Hindrance::Reading(name()))
+}
+
 /// What keeps a file from being run.
 fn hindrance(file: &Path, way: ScriptWay, path: &str) -> Option<Hindrance> {
     // An interpreter that stays reads its scripts.
@@ -175,6 +222,7 @@ fn hindrance(file: &Path, way: ScriptWay, path: &str) -> Option<Hindrance> {
     let mut start = Vec::new();
     File::open(file).ok()?.take(LINE_BYTES_MAX).read_to_end(&mut start).ok()?;
     match interpreter(&start) {
+        Some(_) if way != ScriptWay::Rte && ends_with_cr(&start) => Some(Hindrance::CarriageReturn),
         Some(program) => {
             let is_there = if program.starts_with('/') { is_program(program.as_ref()) } else { is_in(path, &program) };
             (!is_there).then(|| Hindrance::Interpreter(program.into()))
@@ -182,6 +230,11 @@ fn hindrance(file: &Path, way: ScriptWay, path: &str) -> Option<Hindrance> {
         None if way == ScriptWay::Rte || start.starts_with(b"\x7fELF") => None,
         None => Some(Hindrance::NoInterpreter),
     }
+}
+
+/// Whether the first line names its program, or that program's last argument, with CR at the end.
+fn ends_with_cr(start: &[u8]) -> bool {
+    start.split(|byte| *byte == b'\n').next().is_some_and(|line| line.len() < start.len() && line.ends_with(b"\r"))
 }
 
 /// The program of a script's first line; for `/usr/bin/env NAME` the name.

@@ -924,8 +924,26 @@ mod tests {
         let told = doubts("cgi = true");
         assert!(told.len() == 1 && told[0].contains("needs no-such-python, which is not there"), "{told:#?}");
         assert_eq!(doubts("rte = true").len(), 1);
-        write("z.py", "#!/nonexistent/python\r\n", 0o755);
+        write("z.py", "#!/nonexistent/python\n", 0o755);
         assert!(doubts("cgi = true")[0].contains("needs /nonexistent/python"));
+        write("z.py", "#!/bin/sh\r\n", 0o755);
+        assert!(doubts("cgi = true")[0].contains("ends with CR LF"));
+        assert_eq!(doubts("cgi = { run = { \".py\" = \"/bin/sh\" } }"), Vec::<String>::new());
+        // The user that scripts run as, where the table names it.
+        let set =
+            |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("sets it");
+        set(folder.path(), 0o700);
+        write("z.py", "#!/bin/sh\n", 0o700);
+        let told = doubts("cgi = { user = \"nobody\" }");
+        assert!(!told.is_empty() && told[0].contains(&format!("{} is closed", folder.path().display())), "{told:#?}");
+        set(folder.path(), 0o755);
+        let told = doubts("cgi = { user = \"nobody\" }");
+        assert!(told.iter().any(|told| told.contains("may not be executed by nobody")), "{told:#?}");
+        write("z.py", "#!/bin/sh\n", 0o711);
+        let told = doubts("cgi = { user = \"nobody\" }");
+        assert!(told.iter().any(|told| told.contains("may not be read by nobody")), "{told:#?}");
+        write("z.py", "#!/bin/sh\n", 0o755);
+        assert_eq!(doubts("cgi = { user = \"nobody\" }"), Vec::<String>::new());
         write("z.py", "print()\n", 0o755);
         assert!(doubts("cgi = true")[0].contains("has no first line such as"));
         std::fs::remove_dir_all(&directory).expect("removes");

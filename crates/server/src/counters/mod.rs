@@ -5,7 +5,6 @@ pub(crate) mod counter;
 pub(crate) mod host_counts;
 pub(crate) mod php_watch;
 pub(crate) mod rounds;
-pub(crate) mod static_probe;
 pub(crate) mod upstream_counts;
 pub(crate) mod waits;
 

@@ -82,7 +82,8 @@ impl Exchange {
         let request = target.as_deref().map(|target| Request { target, ..*head.request });
         let head = request.as_ref().map_or(*head, |request| RequestHead { request, ..*head });
         let user = self.record.log.user.clone();
-        let head = RequestHead { user: Some(user.as_str()).filter(|user| !user.is_empty()), ..head };
+        let arm = self.record.arm.identity(head.request);
+        let head = RequestHead { user: Some(user.as_str()).filter(|user| !user.is_empty()), arm, ..head };
         if let Some(certified) = certified {
             return self.begin_certified(&certified, &head, caller, manner);
         }

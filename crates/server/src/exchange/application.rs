@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use weir_arm::Identity;
 
 /// Answers the requests for some paths by code; see [`crate::HostRules::with_application`].
 ///
@@ -142,6 +143,8 @@ pub struct RequestHead<'r> {
     pub(crate) ends: Option<&'r OnceCell<Box<Ends>>>,
     /// The user whose password was checked, if one was.
     pub(crate) user: Option<&'r str>,
+    /// The business transaction that it is reported as, for those that answer it.
+    pub(crate) arm: Option<Identity>,
 }
 
 impl<'r> RequestHead<'r> {

@@ -9,7 +9,6 @@ mod ends;
 mod streaming;
 
 use crate::counters::census::State;
-use crate::counters::static_probe::static_probe;
 use crate::exchange::drain::Drain;
 use crate::exchange::goaway::GRACE_MS;
 use crate::exchange::life::Exchange;
@@ -30,6 +29,7 @@ use std::cell::OnceCell;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
+use weir_wire::static_probe;
 
 /// Rounds of receiving and answering before other connections have their turn.
 const ROUNDS_MAX: usize = 16;
@@ -472,7 +472,8 @@ impl Connection {
                     if let Some(arm) = arm {
                         received.since(&mut self.saved_since_ns);
                         let client = if is_told { peer.address(self.peer) } else { self.peer };
-                        exchange.record.arm = arm.begin(&request, exchange.status, client, &mut received);
+                        let answered = (exchange.status, exchange.is_awaited());
+                        exchange.record.arm = arm.begin(&request, answered, client, &mut received);
                         counts.arm_told.add(u64::from(exchange.record.arm.is_told()));
                     }
                     batch += 1;

@@ -9,7 +9,6 @@ mod phase;
 
 use super::stream::{Step, Stream, WINDOW_BYTES};
 use crate::counters::census::State;
-use crate::counters::static_probe::static_probe;
 use crate::exchange::eviction::Yields;
 use crate::exchange::goaway::{Goaway, Word};
 use crate::exchange::life::Exchange;
@@ -29,6 +28,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
+use weir_wire::static_probe;
 
 /// Rounds of receiving and answering before other connections have their turn.
 const ROUNDS_MAX: usize = 16;

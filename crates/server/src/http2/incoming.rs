@@ -4,7 +4,6 @@ use super::connection::{Connection, GOAWAY_PING};
 use super::message::{self, FIELDS_MAX, Unfit};
 use super::parked::Parked;
 use super::stream::{Stream, UNACKNOWLEDGED_BYTES_MAX, WINDOW_BYTES};
-use crate::counters::static_probe::static_probe;
 use crate::exchange::life::Exchange;
 use crate::http::fields::{Bounds, Fields};
 use crate::http::frames::allowance::cost;
@@ -14,6 +13,7 @@ use crate::http::preface::{self, PREFACE};
 use crate::http::request::{AllFields, Request};
 use crate::http2::continued::Continued;
 use crate::loop_state::{LoopState, applications};
+use weir_wire::static_probe;
 
 impl Connection {
     /// Takes up the frames that `input` begins with; returns the bytes of them. After an error nothing is left.

@@ -9,7 +9,6 @@ use super::inbound::{Inbound, Opened};
 use super::stream::{Input, Output, Step, Stream};
 use crate::certificates::presented::PresentedEntry;
 use crate::counters::census::State;
-use crate::counters::static_probe::static_probe;
 use crate::exchange::goaway::{Goaway, Word};
 use crate::exchange::life::Exchange;
 use crate::http::fields::Fields;
@@ -22,6 +21,7 @@ use bytes::Bytes;
 use quinn_proto::{Dir, StreamId, VarInt};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use weir_wire::static_probe;
 
 /// Bytes given to one connection before the others have their turn.
 const TURN_BYTES_MAX: usize = 512 << 10;

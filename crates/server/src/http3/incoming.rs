@@ -6,7 +6,6 @@ use super::inbound::{Inbound, Taken};
 use super::qpack;
 use super::stream::{Input, Output, Stream};
 use crate::certificates::presented::Presented;
-use crate::counters::static_probe::static_probe;
 use crate::http::fields::{Bounds, Fields};
 use crate::http::frames::allowance::cost;
 use crate::http::framing::Framing;
@@ -18,6 +17,7 @@ use bytes::Bytes;
 use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{ConnectionError, Dir, Event, ReadError, StreamEvent, StreamId, VarInt};
 use rustls_pki_types::CertificateDer;
+use weir_wire::static_probe;
 
 /// What a stream has for us.
 enum Read {

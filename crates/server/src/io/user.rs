@@ -2,8 +2,9 @@
 
 use crate::io::epoll::check;
 use std::ffi::{CStr, CString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 
 /// Bytes for an entry of the list of users; no entry has more.
 const ENTRY_BYTES: usize = 64 << 10;
@@ -42,6 +43,24 @@ impl User {
         }
         let groups = groups(&text, entry.pw_gid)?;
         Ok(Self { name: name.to_owned(), uid: entry.pw_uid, gid: entry.pw_gid, groups })
+    }
+
+    /// Whether it may do something with a file (a bit of one class of chmod(2): 4 read, 2 write, 1 execute or enter), by
+    /// the file's mode; root may read all, enter all directories, and execute what anyone may.
+    pub(crate) fn may(&self, metadata: &Metadata, bit: u32) -> bool {
+        let mode = metadata.mode();
+        if self.uid == 0 {
+            return bit != 1 || metadata.is_dir() || mode & 0o111 != 0;
+        }
+        let is_in_group = self.gid == metadata.gid() || self.groups.contains(&metadata.gid());
+        let shift = if self.uid == metadata.uid() {
+            6
+        } else if is_in_group {
+            3
+        } else {
+            0
+        };
+        mode >> shift & bit == bit
     }
 
     /// Becomes this user in all threads, with its groups and no others, and makes sure that there is no way back.

@@ -24,8 +24,16 @@ pub(crate) fn begin(
     let mut seen = *peer;
     state.router.see(request, &mut seen);
     let (client, is_secure) = (seen.client, seen.is_secure);
-    let head =
-        RequestHead { request, client, peer: peer.client, is_secure, socket: peer.socket, ends: None, user: None };
+    let head = RequestHead {
+        request,
+        client,
+        peer: peer.client,
+        is_secure,
+        socket: peer.socket,
+        ends: None,
+        user: None,
+        arm: None,
+    };
     if let Some(streamed) = exchange.streamed() {
         early.into_iter().for_each(|early| streamed.body.take_over(*early));
         if is_received {

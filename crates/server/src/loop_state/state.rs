@@ -1,7 +1,6 @@
 //! What the connections of a loop share: the sites, the counters, the log, and memory that is used again.
 
 use crate::config::options::Options;
-use crate::counters::static_probe::static_probe;
 use crate::counters::{Counters, LoopCounters};
 use crate::exchange::application::Applications;
 use crate::exchange::error_page::{self, Extra};
@@ -26,6 +25,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use weir_wire::static_probe;
 
 /// Pipelined responses that go out together.
 pub(crate) const BATCH_MAX: usize = 16;
@@ -240,7 +240,7 @@ impl LoopState {
             log.begin(&mut exchange.record.log, Some(request), address.ip(), exchange.status, clock);
         }
         if let Some(arm) = arm {
-            exchange.record.arm = arm.begin(request, exchange.status, address, received);
+            exchange.record.arm = arm.begin(request, (exchange.status, exchange.is_awaited()), address, received);
             counts.arm_told.add(u64::from(exchange.record.arm.is_told()));
         }
         true

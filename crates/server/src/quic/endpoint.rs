@@ -5,7 +5,6 @@ use super::handover::{Former, HandedOn};
 use super::ids::LoopIds;
 use super::socket::{QuicSocket, RECEPTION_BYTES, RECEPTIONS};
 use crate::counters::census::Census;
-use crate::counters::static_probe::static_probe;
 use crate::http3;
 use crate::io::epoll::Interest;
 use crate::io::open::{Entry, Open};
@@ -19,6 +18,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
+use weir_wire::static_probe;
 
 /// Calls for datagrams before other sockets have their turn.
 const CALLS_MAX: usize = 4;

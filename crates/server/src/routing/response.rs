@@ -329,7 +329,16 @@ impl Hosts {
         let is_chosen = allowed.variant.is_some();
         if let Some(front) = front.filter(|_| !is_chosen) {
             let Asker { request, client, clock, .. } = *asker;
-            let head = RequestHead { request, client, peer: client, is_secure, socket: None, ends: None, user: None };
+            let head = RequestHead {
+                request,
+                client,
+                peer: client,
+                is_secure,
+                socket: None,
+                ends: None,
+                user: None,
+                arm: None,
+            };
             if cached_hit::answer(&mut front.borrow_mut(), (&head, allowed.stale_max_s), clock, persistence, out) {
                 return None;
             }

@@ -2,7 +2,6 @@
 
 use super::asked::Asked;
 use crate::counters::LoopCounters;
-use crate::counters::static_probe::static_probe;
 use crate::exchange::error_page::{self, Extra};
 use crate::exchange::life::{Exchange, Source};
 use crate::files::cache::{Found, TOLD_MS, UNTOLD_MS};
@@ -30,6 +29,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::rc::Rc;
 use std::time::Duration;
+use weir_wire::static_probe;
 
 /// The Allow field, the same for everything that is served.
 const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";

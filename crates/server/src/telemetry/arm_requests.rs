@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
-use weir_arm::{Begin, DefinitionWriter, Field, Handle, Identity, Pieces, Sort};
+use weir_arm::{Begin, CORRELATED, DefinitionWriter, Field, Handle, Identity, Pieces, Sort};
 
 /// Names of transactions that paths give; all further ones are reported under one name.
 const NAMES_MOST: usize = 1000;
@@ -82,6 +82,11 @@ impl Default for Told {
 impl Told {
     pub(crate) fn is_told(&self) -> bool {
         self.handle.0 != 0
+    }
+
+    /// What those get to know of the transaction that answer its request elsewhere: theirs are its children.
+    pub(crate) fn identity(&self, request: &Request<'_>) -> Option<Identity> {
+        self.is_told().then(|| weir_arm::identity(self.handle, parent_of(request), false))
     }
 
     /// Some of it went out, and some did not.
@@ -162,11 +167,12 @@ impl ArmRequests {
         Some(requests)
     }
 
-    /// Tells that a request began, if its place, its client and the samples want it.
+    /// Tells that a request began, if its place, its client and the samples want it; `asks` says that it is answered
+    /// elsewhere, where it may have children.
     pub(crate) fn begin(
         &mut self,
         request: &Request<'_>,
-        status: u16,
+        (status, asks): (u16, bool),
         peer: SocketAddr,
         received: &mut Received,
     ) -> Told {
@@ -179,21 +185,28 @@ impl ArmRequests {
             received.ns = weir_arm::now_ns();
         }
         if let Some(known) = self.known.get(request.target.as_bytes()) {
-            return self.begin_named(request, *known, request.target.as_bytes(), peer, [begun_ns, received.ns]);
+            let times_ns = [begun_ns, received.ns];
+            return self.begin_named(request, (*known, asks), request.target.as_bytes(), peer, times_ns);
         }
-        self.begin_resolved(request, status, peer, [begun_ns, received.ns])
+        self.begin_resolved(request, (status, asks), peer, [begun_ns, received.ns])
     }
 
     /// The same for a path that is not known, or not written as it is.
     #[cold]
     #[inline(never)]
-    fn begin_resolved(&mut self, request: &Request<'_>, status: u16, peer: SocketAddr, times_ns: [u64; 2]) -> Told {
+    fn begin_resolved(
+        &mut self,
+        request: &Request<'_>,
+        (status, asks): (u16, bool),
+        peer: SocketAddr,
+        times_ns: [u64; 2],
+    ) -> Told {
         let mut decoded = std::mem::take(&mut self.decoded);
         let found = target::resolve(request.target, true, &mut decoded);
         // What leads nowhere belongs to the server as a whole.
         let (path, query) = found.map_or((&b""[..], &b""[..]), |found| (found.path, found.query));
         let named = self.named(path, query, status);
-        let told = self.begin_named(request, named, path, peer, times_ns);
+        let told = self.begin_named(request, (named, asks), path, peer, times_ns);
         self.decoded = decoded;
         told
     }
@@ -202,7 +215,7 @@ impl ArmRequests {
     fn begin_named(
         &mut self,
         request: &Request<'_>,
-        (number, transaction): (usize, u16),
+        ((number, transaction), asks): ((usize, u16), bool),
         path: &[u8],
         peer: SocketAddr,
         [begun_ns, received_ns]: [u64; 2],
@@ -217,7 +230,9 @@ impl ArmRequests {
         }
         numbers.since_last = 0;
         let parent = parent_of(request);
-        let begin = Begin { transaction, instance: numbers.instance, parent, arrival_ns: begun_ns, ..Begin::default() };
+        let flags = if asks { CORRELATED } else { 0 };
+        let instance = numbers.instance;
+        let begin = Begin { transaction, instance, flags, parent, arrival_ns: begun_ns };
         let told = Beginning { request, path, peer, user: &place.user };
         let handle = weir_arm::start_request_at(
             &begin,

@@ -9,6 +9,7 @@ use crate::http::limits::Limits;
 use crate::http::parse;
 use crate::http::request::{AllFields, Parsed, Request};
 use std::net::IpAddr;
+use weir_arm::Identity;
 
 /// A head in memory of its own.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(crate) struct OwnedHead {
     user: Option<Box<str>>,
     request_id: Option<u64>,
     certificate: Option<Box<ToldCertificate>>,
+    arm: Option<Identity>,
 }
 
 impl OwnedHead {
@@ -65,6 +67,7 @@ impl OwnedHead {
             user: head.user.map(Box::from),
             request_id,
             certificate: head.request.certificate.cloned().map(Box::new),
+            arm: head.arm,
         }
     }
 
@@ -119,8 +122,16 @@ impl OwnedHead {
         request.all = AllFields::Head(text);
         request.certificate = self.certificate.as_deref();
         let (client, peer, user) = (self.client, self.peer, self.user.as_deref());
-        let head =
-            RequestHead { request: &request, client, peer, is_secure: self.is_secure, socket: None, ends: None, user };
+        let head = RequestHead {
+            request: &request,
+            client,
+            peer,
+            is_secure: self.is_secure,
+            socket: None,
+            ends: None,
+            user,
+            arm: self.arm,
+        };
         let Endpoints { client_port, local } = self.endpoints;
         let (target, request_id) = (&*self.target, self.request_id);
         Some(what(&Outgoing { head, target, client, client_port, local, user, request_id }))

@@ -59,6 +59,39 @@ fn a_phase_lasts_until_the_next_mark() {
 }
 
 #[test]
+fn a_phase_that_spans_goes_on_while_others_work_for_its_task() {
+    let (tasks, mut phases) = (running(), Phases::default());
+    for (at_ns, name, roles) in [
+        (10, "activation", PHASE | SPANNING),
+        (30, "run", PHASE | SPANNING),
+        (60, "output", PHASE | SPANNING),
+        (80, "end", END | SPANNING),
+    ] {
+        phases.hit(0, at_ns, 0, &told("scripts", name, roles), &tasks);
+    }
+    phases.hit(0, 15, 0, &told("other", "own", PHASE), &tasks);
+    // 5 asks 7, which has 8 run a script, which has 9 run a program.
+    let of = |from_ns, to_ns, pid, waiter| Step { pid, waiter, ..step(from_ns, to_ns, Part::Run) };
+    let steps =
+        [of(5, 20, 7, 5), of(20, 40, 8, 7), of(40, 70, 9, 8), of(70, 75, 8, 7), of(75, 90, 7, 5), of(90, 95, 5, 0)];
+    let expected = [
+        ("activation", 10, 20, true),
+        ("own", 15, 20, true),
+        ("activation", 20, 30, false),
+        ("run", 30, 40, true),
+        ("run", 40, 60, false),
+        ("output", 60, 70, true),
+        ("output", 70, 75, false),
+        ("output", 75, 80, false),
+        ("own", 75, 90, false),
+    ];
+    assert_eq!(stretches(&phases, &steps, 5), owned(&expected));
+    // A circle of tasks ends.
+    let steps = [of(20, 25, 8, 9), of(25, 30, 9, 8)];
+    assert_eq!(stretches(&phases, &steps, 5), owned(&[]));
+}
+
+#[test]
 fn an_event_loops_marks_are_for_the_request_that_it_is_at() {
     let (mut tasks, mut phases) = (running(), Phases::default());
     let mark = told("loop", "handle", PHASE | INTERLEAVED);

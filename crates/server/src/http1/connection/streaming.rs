@@ -36,7 +36,8 @@ impl Connection {
         let manner = Manner { minor: request.minor, persistence, patience_ms: applications.patience_ms };
         let (client, is_secure) = (peer.client, peer.is_secure);
         let (socket, ends) = (peer.socket, Some(&self.ends));
-        let head = RequestHead { request, client, peer: self.peer.ip(), is_secure, socket, ends, user: None };
+        let head =
+            RequestHead { request, client, peer: self.peer.ip(), is_secure, socket, ends, user: None, arm: None };
         if let Some(streamed) = exchange.streamed().filter(|_| self.drain.is_done()) {
             streamed.body.end();
         }

@@ -156,6 +156,10 @@ impl<V: Variables> Writer<'_, V> {
         if let Some(id) = outgoing.request_id {
             self.add(b"REQUEST_ID", id_text(id).as_bytes());
         }
+        if let Some(identity) = head.arm {
+            // As mod_arm has it: the correlator in hexadecimal digits.
+            self.add_with(b"ARM_CORRELATOR", |out| digits::of_bytes(&identity.correlator(), out));
+        }
     }
 
     fn of_connection(&mut self, outgoing: &Outgoing<'_>) {
@@ -287,8 +291,16 @@ pub(crate) mod samples {
     /// The request of a client that is none of the network.
     pub(crate) fn outgoing<'r>(request: &'r Request<'r>) -> Outgoing<'r> {
         let client = IpAddr::from([192, 0, 2, 1]);
-        let head =
-            RequestHead { request, client, peer: client, is_secure: false, socket: None, ends: None, user: None };
+        let head = RequestHead {
+            request,
+            client,
+            peer: client,
+            is_secure: false,
+            socket: None,
+            ends: None,
+            user: None,
+            arm: None,
+        };
         let local = Some(std::net::SocketAddr::from(([127, 0, 0, 1], 8080)));
         Outgoing { head, target: request.target, client, client_port: 4711, local, user: None, request_id: None }
     }
@@ -407,6 +419,22 @@ mod tests {
         for name in ["HTTP_AUTHORIZATION", "SCRIPT_FILENAME", "PATH_TRANSLATED", "SERVER_ADDR", "REDIRECT_STATUS"] {
             assert_eq!(variables.get(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_program_gets_the_correlator_of_the_server_and_not_that_of_a_client() {
+        let request = request(b"GET / HTTP/1.1\r\nHost: a\r\nARM-Correlator: 00ff\r\nARM_CORRELATOR: 00fe\r\n\r\n");
+        let mut outgoing = outgoing(&request);
+        let gateway = Gateway::application("/".into(), "/dir".to_owned());
+        assert_eq!(variables(&outgoing, &gateway).get("ARM_CORRELATOR"), None);
+        let format = weir_arm::Identity::FORMAT;
+        outgoing.head.arm = Some(weir_arm::Identity { trace: [1, 2], span: 0xab, flags: 1, format });
+        let found = variables(&outgoing, &gateway);
+        let digits = found.get("ARM_CORRELATOR").expect("it is there");
+        assert!(
+            digits.len() == 56 && digits.starts_with("001cd740") && digits.ends_with("00000000000000ab"),
+            "{digits}"
+        );
     }
 
     #[test]

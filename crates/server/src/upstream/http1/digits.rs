@@ -33,6 +33,12 @@ pub(super) fn hexadecimal(mut number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
+/// Two hexadecimal digits for each byte.
+pub(crate) fn of_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+    out.extend(bytes.iter().flat_map(|&byte| [digit(byte >> 4), digit(byte)]));
+}
+
 /// An address without brackets; one of IPv4 that a socket of IPv6 has accepted is written as what it is.
 pub(crate) fn address(address: IpAddr, out: &mut Vec<u8>) {
     match address.to_canonical() {

@@ -107,7 +107,8 @@ fn unchunked(input: &mut &[u8]) -> Vec<u8> {
 
 fn outgoing<'r>(request: &'r Request<'r>, is_secure: bool) -> Outgoing<'r> {
     let client = [192, 0, 2, 7].into();
-    let head = RequestHead { request, client, peer: client, is_secure, socket: None, ends: None, user: None };
+    let head =
+        RequestHead { request, client, peer: client, is_secure, socket: None, ends: None, user: None, arm: None };
     let local = "198.51.100.1:8080".parse().ok();
     Outgoing { head, target: request.target, client, client_port: 40_000, local, user: None, request_id: None }
 }

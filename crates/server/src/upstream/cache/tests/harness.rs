@@ -84,6 +84,7 @@ impl Bench {
                 socket: None,
                 ends: None,
                 user: None,
+                arm: None,
             },
             &wake,
             now,

@@ -1,12 +1,12 @@
-//! Static probes at which a tracer can observe the server from outside, as `sys/sdt.h` makes them.
+//! Static probes at which a tracer can observe weir's own processes from outside, as `sys/sdt.h` makes them.
 //!
 //! A probe is two nops and a note in the program's file that tells where they are: one nop of one byte, which the
 //! uprobes of every kernel replay cheaply, and one of five bytes, which Linux 6.18 and later turn into a call. Without
 //! a tracer they cost nothing that can be measured. On processors other than x86-64 there are none.
 
-/// A static probe of the provider `weir`: `read`, `route`, `cache`, `file`, `send` and `done` without an argument,
-/// `decision` (of the policy runtime) with a pointer to a text that a zero ends.
-#[doc(hidden)]
+/// A static probe of the provider `weir`: `read`, `route`, `cache`, `file`, `send` and `done` (of the server),
+/// `script_activation`, `script_run`, `script_output` and `script_end` (of the processes that run scripts) without an
+/// argument, `decision` (of the policy runtime) with a pointer to a text that a zero ends.
 #[macro_export]
 macro_rules! static_probe {
     ($name:literal) => {
@@ -50,5 +50,3 @@ macro_rules! static_probe {
         }
     };
 }
-
-pub(crate) use static_probe;
