@@ -4,6 +4,7 @@ use weir_load::Protocol;
 
 /// The options that say so.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub(super) struct Args {
     /// Speak HTTP/2: with https:// agreed on in the TLS handshake, with http:// with prior knowledge
     #[arg(long, alias = "http2-prior-knowledge", conflicts_with = "pipeline", help_heading = "Load")]

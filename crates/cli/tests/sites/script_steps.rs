@@ -48,7 +48,7 @@ fn the_steps_of_a_scripts_request_are_told_where_they_are_asked_for() {
     let head = served.says("head comes");
     assert_eq!(field(&head, "status"), "203");
     let ended = served.says("ended");
-    assert!(ended.contains("with status 7") && field(&ended, "output_bytes") == "23", "{ended}");
+    assert!(ended.contains("with status 7") && field(&ended, "output_bytes") == "22", "{ended}");
     let number = |name: &str| field(&ended, name).parse::<u64>().expect("a number");
     assert!(number("cpu_us") > 0 && number("cpu_us") < 20_000_000 && number("time_us") > 0, "{ended}");
     for line in [&begun, &head, &ended] {

@@ -61,15 +61,15 @@ fn a_phase_lasts_until_the_next_mark() {
 #[test]
 fn a_phase_that_spans_goes_on_while_others_work_for_its_task() {
     let (tasks, mut phases) = (running(), Phases::default());
-    for (at_ns, name, roles) in [
-        (10, "activation", PHASE | SPANNING),
-        (30, "run", PHASE | SPANNING),
-        (60, "output", PHASE | SPANNING),
-        (80, "end", END | SPANNING),
+    for (at_ns, server, name, roles) in [
+        (10, "scripts", "activation", PHASE | SPANNING),
+        (15, "other", "own", PHASE),
+        (30, "scripts", "run", PHASE | SPANNING),
+        (60, "scripts", "output", PHASE | SPANNING),
+        (80, "scripts", "end", END | SPANNING),
     ] {
-        phases.hit(0, at_ns, 0, &told("scripts", name, roles), &tasks);
+        phases.hit(0, at_ns, 0, &told(server, name, roles), &tasks);
     }
-    phases.hit(0, 15, 0, &told("other", "own", PHASE), &tasks);
     // 5 asks 7, which has 8 run a script, which has 9 run a program.
     let of = |from_ns, to_ns, pid, waiter| Step { pid, waiter, ..step(from_ns, to_ns, Part::Run) };
     let steps =
