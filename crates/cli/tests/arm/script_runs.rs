@@ -3,9 +3,10 @@
 use super::{Place, Running, alone, wait_for};
 use serde_json::Value;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
-use weir_testkit::client::Connection;
 use weir_testkit::{free_port, require};
 
 const CGI: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s' \"$ARM_CORRELATOR\"\n";
@@ -34,6 +35,16 @@ fn site(folder: &std::path::Path) {
     fs::write(folder.join("rules"), "Arm On\nArmApplication shop\nArmMatch ^/ page\n").expect("writes");
 }
 
+/// Status and body of an answer, whose end is that of the connection.
+fn get(port: u16, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: a\r\n\r\n").as_bytes()).expect("asks");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("an answer");
+    let status = reply.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, reply.split_once("\r\n\r\n").expect("a head").1.to_owned())
+}
+
 /// The id of a transaction by the digits of its correlator: trace and span.
 fn id(correlator: &str) -> String {
     assert_eq!(correlator.len(), 56, "{correlator}");
@@ -54,13 +65,12 @@ fn a_scripts_run_is_a_child_of_its_request_and_the_parent_of_what_it_reports() {
     let mut command =
         place.command(&["serve", "--listen", &format!("127.0.0.1:{port}"), "--arm", "rules", "weir.toml"]);
     let server = Running(command.current_dir(folder).stderr(Stdio::null()).spawn().expect("it starts"));
-    let mut connection = wait_for(|| Connection::open(port).ok());
+    wait_for(|| TcpStream::connect(("127.0.0.1", port)).ok());
     for (path, kind) in [("/cgi/a.sh", "CGI"), ("/plus/a.sh", "CGIplus"), ("/rte/a.pl", "RTE")] {
         // The request is reported once the agent listens to the server, the run once it listens to the runner.
         let shown = wait_for(|| {
-            let reply = connection.get(path).expect("an answer");
-            let correlator = String::from_utf8_lossy(&reply.body).trim().to_owned();
-            assert_eq!(reply.status, 200, "{kind}: {correlator}");
+            let (status, correlator) = get(port, path);
+            assert_eq!(status, 200, "{kind}: {correlator}");
             let shown = place.run(&["arm", "show", &id(Some(&*correlator).filter(|text| !text.is_empty())?), "--json"]);
             let shown: Value = serde_json::from_slice(&shown.stdout).ok()?;
             let found = shown.as_array()?.iter().find(|one| one["id"] == id(&correlator).as_str())?;
@@ -74,13 +84,12 @@ fn a_scripts_run_is_a_child_of_its_request_and_the_parent_of_what_it_reports() {
     }
     // A run that fails is told as one, and begins a trace of its own no more than others.
     let failed = wait_for(|| {
-        assert_eq!(connection.get("/cgi/fails.sh").expect("an answer").status, 502);
+        assert_eq!(get(port, "/cgi/fails.sh").0, 502);
         let list = place.json(&["arm", "top", "--json"]);
         let rows = list["rows"].as_array()?.clone();
         rows.into_iter().find(|row| row["transaction"] == "/cgi/fails.sh")
     });
     assert_eq!(failed["failed"], failed["transactions"], "{failed:#}");
-    drop(connection);
     server.end();
     agent.end();
 }

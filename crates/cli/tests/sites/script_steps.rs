@@ -1,7 +1,7 @@
 //! What a server's scripts show of themselves: steps of their requests by `WEIR_LOG`, with the number of the request.
 
+use super::scripts::get;
 use super::support::served::Served;
-use super::{body, status};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -37,7 +37,7 @@ fn the_steps_of_a_scripts_request_are_told_where_they_are_asked_for() {
     fs::write(folder.path().join("weir.toml"), text).expect("writes");
     let log = [("WEIR_LOG", "weir_scripts=debug")];
     let served = Served::start_with(folder.path(), &log, &["--loops", "1"], "weir.toml");
-    assert_eq!(body(&served, "/cgi-bin/sum.sh?a=1"), "12345");
+    assert_eq!(get(&served, "/cgi-bin/sum.sh?a=1"), (203, "12345".to_owned()));
     let taken = served.says("taken");
     assert!(taken.contains("GET /cgi-bin/sum.sh?a=1"), "{taken}");
     let id = field(&taken, "request").to_owned();
@@ -56,14 +56,14 @@ fn the_steps_of_a_scripts_request_are_told_where_they_are_asked_for() {
     }
     assert_eq!(field(&ended, "pid"), pid);
     // What cannot be run is refused, and that is told.
-    assert_eq!(status(&served, "/cgi-bin/none.sh"), 500);
+    assert_eq!(get(&served, "/cgi-bin/none.sh").0, 500);
     let refused = served.says("refused");
     assert!(refused.contains("/www/cgi-bin/none.sh"), "{refused}");
     assert_ne!(field(&refused, "request"), id);
     // A process that is kept begins once.
     let mut pids = Vec::new();
     for step in ["process begun", "process chosen"] {
-        assert_eq!(status(&served, "/plus/kept.sh"), 202);
+        assert_eq!(get(&served, "/plus/kept.sh").0, 202);
         pids.push(field(&served.says(step), "pid").to_owned());
         assert_eq!(field(&served.says("head comes"), "status"), "202");
         let ended = served.says("ended");
@@ -73,8 +73,8 @@ fn the_steps_of_a_scripts_request_are_told_where_they_are_asked_for() {
     // Without the filter nothing is told of requests.
     drop(served);
     let served = Served::start(folder.path(), &["--loops", "1"], "weir.toml");
-    assert_eq!(status(&served, "/cgi-bin/sum.sh"), 203);
-    assert_eq!(status(&served, "/cgi-bin/none.sh"), 500);
+    assert_eq!(get(&served, "/cgi-bin/sum.sh").0, 203);
+    assert_eq!(get(&served, "/cgi-bin/none.sh").0, 500);
     let until = served.says("none.sh");
     assert!(!until.contains("refused: "), "{until}");
 }

@@ -72,7 +72,7 @@ fn ask(served: &Served, method: &str, path: &str, body: &str) -> (u16, String) {
     (status, reply.split_once("\r\n\r\n").expect("a head").1.to_owned())
 }
 
-fn get(served: &Served, path: &str) -> (u16, String) {
+pub(super) fn get(served: &Served, path: &str) -> (u16, String) {
     ask(served, "GET", path, "")
 }
 
