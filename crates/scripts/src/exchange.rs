@@ -3,10 +3,10 @@
 use crate::children;
 use crate::descriptor::{self, Moved};
 use crate::fastcgi::{self, HEAD_BYTES, kind};
+use crate::first_output;
 use crate::input::{Begun, Heard, Input};
 use crate::marks::{Marks, Sifted};
 use crate::signals;
-use crate::steps;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -440,7 +440,7 @@ impl Exchange<'_> {
             return Some(Outcome::Early);
         }
         if self.output == 0 {
-            steps::output_begins(self.told.as_ref(), &self.out[at..]);
+            first_output::output_begins(self.told.as_ref(), &self.out[at..]);
         }
         self.output += content as u64;
         self.out[head_at..at].copy_from_slice(&fastcgi::head(kind::STDOUT, self.begun.number, content));

@@ -15,6 +15,7 @@ mod engine;
 mod environment;
 mod exchange;
 pub mod fastcgi;
+mod first_output;
 mod fork;
 mod input;
 mod limits;

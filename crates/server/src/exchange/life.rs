@@ -165,6 +165,11 @@ impl Exchange {
         matches!(&self.source, Source::Application(by) if !by.streamed.is_over())
     }
 
+    /// The status as far as it is known, and whether an application is still to answer.
+    pub(crate) fn answered(&self) -> (u16, bool) {
+        (self.status, self.is_awaited())
+    }
+
     /// Whether an application has given all of its response, of which nothing was sent, and the connection stays behind it.
     pub(crate) fn is_whole_application(&self) -> bool {
         let Source::Application(by) = &self.source else { return false };
