@@ -79,6 +79,15 @@ impl Channel {
         Ok(true)
     }
 
+    /// Appends what came in the same records as the end of the handshake: no event tells of it later.
+    pub(crate) fn take_early(&mut self, into: &mut Vec<u8>) -> io::Result<()> {
+        let Layer::Tls(tls) = &mut self.layer else { return Ok(()) };
+        let state = tls.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let start = into.len();
+        into.resize(start + state.plaintext_bytes_to_read(), 0);
+        tls.reader().read_exact(&mut into[start..])
+    }
+
     /// Reads once, and appends what has come.
     pub(crate) fn receive(&mut self, into: &mut Vec<u8>) -> io::Result<Received> {
         let tls = match &mut self.layer {

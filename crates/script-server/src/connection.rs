@@ -60,6 +60,10 @@ impl Connection {
             self.shared.tell(&format!("connection from {}: TLS: {error}", self.peer));
             return self.close();
         }
+        if let Err(error) = self.channel.take_early(self.intake.space()) {
+            self.end_with(&error.to_string());
+            return self.close();
+        }
         while let Some(begun) = self.request() {
             if self.answer(begun) == Behind::Closed {
                 break;
