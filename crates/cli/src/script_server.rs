@@ -93,15 +93,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         println!("{}: script server without mistakes", args.file.display());
         return Ok(ExitCode::SUCCESS);
     }
-    serve(&options, &settings, user)
+    serve(&options, &settings, user.as_deref())
 }
 
 /// Listens and answers until it is asked to end.
-fn serve(
-    options: &ScriptServerOptions,
-    settings: &Settings,
-    user: Option<String>,
-) -> anyhow::Result<ExitCode> {
+fn serve(options: &ScriptServerOptions, settings: &Settings, user: Option<&str>) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let mut pools = Vec::new();
     for mount in &options.mounts {
@@ -112,14 +108,14 @@ fn serve(
     }
     // It listens first: a mistake there shows before any script could run.
     let running = Running::bind(settings, notice)?;
-    let mut processes = serve_scripts::begin(pools, user.clone(), (PhpWatch::default(), notice))?;
+    let mut processes = serve_scripts::begin(pools, user.map(str::to_owned), (PhpWatch::default(), notice))?;
     let missing = need_descriptors(options.connections as u64 * 2 + OTHER_DESCRIPTORS);
     if let Some(limit) = missing {
         notice(&format!(
             "only {limit} descriptors are allowed, fewer than `connections` may need; raise RLIMIT_NOFILE"
         ));
     }
-    if let Some(user) = user.as_deref() {
+    if let Some(user) = user {
         weir_server::become_user(user).with_context(|| format!("becoming the user {user}"))?;
     }
     processes.start();

@@ -65,7 +65,7 @@ impl Connection {
             return self.close();
         }
         while let Some(begun) = self.request() {
-            if self.answer(begun) == Behind::Closed {
+            if self.answer(&begun) == Behind::Closed {
                 break;
             }
         }
@@ -133,7 +133,7 @@ impl Connection {
         None
     }
 
-    fn answer(&mut self, begun: Begun) -> Behind {
+    fn answer(&mut self, begun: &Begun) -> Behind {
         let shared = Arc::clone(&self.shared);
         let counts = &shared.counts;
         Counts::add(&counts.requests);
@@ -147,20 +147,20 @@ impl Connection {
                     }
                     _ => (400, "Bad Request"),
                 };
-                return self.refuse(&begun, status, &error.to_string());
+                return self.refuse(begun, status, &error.to_string());
             }
         };
         let place = &shared.places[rewritten.mount];
         let Some(_permit) = Place::enter(place) else {
             Counts::add(&counts.crowded);
             let line = "all workers are busy, and `queue` is full";
-            return self.refuse(&begun, (503, "Service Unavailable"), line);
+            return self.refuse(begun, (503, "Service Unavailable"), line);
         };
         let runner = match connect(&place.socket) {
             Ok(runner) => runner,
             Err(error) => {
                 Counts::add(&counts.broken);
-                return self.refuse(&begun, (502, "Bad Gateway"), &format!("no runner can be asked: {error}"));
+                return self.refuse(begun, (502, "Bad Gateway"), &format!("no runner can be asked: {error}"));
             }
         };
         let ways = (&mut self.channel, &mut self.intake);
@@ -168,9 +168,9 @@ impl Connection {
         match relay.run() {
             Ok(is_body_whole) => {
                 Counts::add(&counts.answered);
-                self.behind(&begun, is_body_whole)
+                self.behind(begun, is_body_whole)
             }
-            Err(broken) => self.broken(&begun, &broken),
+            Err(broken) => self.broken(begun, &broken),
         }
     }
 

@@ -42,7 +42,11 @@ fn routes() -> Vec<Route> {
         map(PathTest::regex("^/([^/]*)\\.(.*)$").ok(), "/$2/$1"),
         map(PathTest::glob("/*/~**"), "/~$2?of=$1&$args"),
         map(prefix("/a"), "/$rest"),
-        (None, Vec::new(), Act::User { sites: HashMap::from([(b"anna".to_vec(), UserSite { site: 1, scripts: Some(9) })]) }),
+        (
+            None,
+            Vec::new(),
+            Act::User { sites: HashMap::from([(b"anna".to_vec(), UserSite { site: 1, scripts: Some(9) })]) },
+        ),
         redirect(PathTest::regex("(?s-u)^/r(.*)$").ok(), "/$1"),
         redirect(prefix("/s"), "https://$host/$1?x=$1$args#$path"),
         (prefix("/t"), Vec::new(), Act::Https { status: 308, port: Some(8443) }),

@@ -125,7 +125,10 @@ fn only_root_runs_scripts_as_their_owners() {
             run.uid(NOBODY).gid(NOBODY);
         }
         let output = run.output().expect("it runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout))
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout),
+        )
     };
     let (code, told) = run("check");
     assert!(code == Some(0) && told.contains("only a server that root starts can run scripts as the owners"), "{told}");

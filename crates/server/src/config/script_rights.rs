@@ -33,7 +33,7 @@ mod tests {
         let inner = folder.path().join("a/b");
         fs::create_dir_all(&inner).expect("creates");
         let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("sets it");
-        // The directory itself has mode 0700.
+        set(folder.path(), 0o700);
         assert_eq!(closed(&user, &inner).as_deref(), Some(folder.path()));
         set(folder.path(), 0o711);
         assert_eq!(closed(&user, &inner), None);

@@ -423,7 +423,8 @@ mod tests {
 
     #[test]
     fn a_program_gets_the_correlator_of_the_server_and_not_that_of_a_client() {
-        let request = request(b"GET / HTTP/1.1\r\nHost: a\r\nARM-Correlator: 00ff\r\nARM_CORRELATOR: 00fe\r\n\r\n");
+        let request =
+            request(b"GET /dir/a HTTP/1.1\r\nHost: a\r\nARM-Correlator: 00ff\r\nARM_CORRELATOR: 00fe\r\n\r\n");
         let mut outgoing = outgoing(&request);
         let gateway = Gateway::application("/".into(), "/dir".to_owned());
         assert_eq!(variables(&outgoing, &gateway).get("ARM_CORRELATOR"), None);
