@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-wasd-scripts study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites
+.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-wasd-scripts study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites wasm
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ test-upstreams: deps ## Sends published smuggling vectors through weir to Apache
 test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the server in Chromium; SITES="flask chat" chooses.
 	@scripts/deps test sites
 	@scripts/test-sites --pictures $(TARGET)/sites $(SITES)
+
+wasm: ## Builds weir-wasm, which runs WebAssembly components, into wasm/target, and tests it; needs Rust 1.95, and some 800 CPU seconds.
+	@scripts/wasm
 
 lint: deps ## Checks the format, the lints, the documentation of the crates, the generated pages and the dependencies; a warning is an error.
 	$(CARGO) fmt --all --check
