@@ -102,6 +102,31 @@ impl Failed {
     }
 }
 
+/// Whether an instance has ended without finishing its response.
+///
+/// A body whose instance has trapped ends like a finished one, so that its reader asks here.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Breakage(Arc<AtomicBool>);
+
+impl Breakage {
+    /// Whether the instance has trapped or was ended.
+    pub(crate) fn has_happened(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Stands for an instance that runs; dropped before its store, it says that the instance broke off.
+struct Running {
+    breakage: Breakage,
+    has_returned: bool,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.breakage.0.store(!self.has_returned, Ordering::SeqCst);
+    }
+}
+
 /// A request, and what its instance is made of.
 pub(crate) struct Job {
     /// The component.
@@ -116,6 +141,8 @@ pub(crate) struct Job {
     pub(crate) origin: String,
     /// When the request came.
     pub(crate) came: Instant,
+    /// Where it says that it broke off.
+    pub(crate) breakage: Breakage,
 }
 
 impl Job {
@@ -135,6 +162,8 @@ impl Job {
     ) -> Result<(), Failed> {
         let start = |error: wasmtime::Error| Failed::Start(format!("{error:#}"));
         let mut store = self.store(cpu).map_err(start)?;
+        // Locals are dropped in reverse order: this one before the store, which ends the body.
+        let mut running = Running { breakage: self.breakage.clone(), has_returned: false };
         let scheme = scheme(&request);
         let request = store.data_mut().http().new_incoming_request(scheme, request).map_err(start)?;
         let is_set = Arc::new(AtomicBool::new(false));
@@ -149,7 +178,9 @@ impl Job {
             Ok(proxy) => proxy,
             Err(error) => return Err(failed(&error, &store).unwrap_or_else(|| start(error))),
         };
-        match proxy.wasi_http_incoming_handler().call_handle(&mut store, request, out).await {
+        let handled = proxy.wasi_http_incoming_handler().call_handle(&mut store, request, out).await;
+        running.has_returned = handled.is_ok();
+        match handled {
             Ok(()) if is_set.load(Ordering::Relaxed) => Ok(()),
             Ok(()) => Err(Failed::Silent),
             Err(error) => Err(failed(&error, &store).unwrap_or_else(|| trapped(&error, &store))),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// What `--help` prints.
 const HELP: &str = "\
-Answers HTTP/1.1 requests on a Unix socket by WebAssembly components (wasi:http).
+Answers HTTP requests on a Unix socket by WebAssembly components of wasi:http.
 
 Usage: weir-wasm --socket PATH [OPTIONS] COMPONENT.wasm
        weir-wasm --socket PATH [OPTIONS] DIRECTORY
@@ -34,7 +34,7 @@ Grants:
   --env NAME=VALUE     an environment variable
   --dir PATH           a directory, for reading, by the same name
   --dir-write PATH     a directory, for reading and writing
-  --allow-host HOST[:PORT]  requests to this host (ports 80 and 443 without PORT)
+  --allow-host HOST[:PORT]  requests to this host; without PORT at 80 and 443
 
   --help, --version
 ";

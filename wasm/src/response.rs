@@ -1,5 +1,6 @@
 //! Responses: the body of a component as it comes, and short texts of our own.
 
+use crate::instance::Breakage;
 use crate::log::Log;
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
@@ -33,6 +34,7 @@ pub(crate) fn streamed(
     response: Response<HyperOutgoingBody>,
     method: &Method,
     instance: Instance,
+    breakage: Breakage,
     (log, name): (Log, String),
 ) -> Response<ResponseBody> {
     let length = response.headers().get(http::header::CONTENT_LENGTH);
@@ -40,7 +42,7 @@ pub(crate) fn streamed(
     let is_bodiless =
         method == Method::HEAD || matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let left = if is_bodiless { Some(0) } else { left };
-    response.map(|inner| Streamed { inner, instance: Some(instance), left, log, name }.boxed_unsync())
+    response.map(|inner| Streamed { inner, instance: Some(instance), left, breakage, log, name }.boxed_unsync())
 }
 
 /// The task that runs an instance, which ends with this value unless it is let go.
@@ -70,6 +72,7 @@ struct Streamed {
     instance: Option<Instance>,
     /// Bytes until the end, where Content-Length says so.
     left: Option<u64>,
+    breakage: Breakage,
     log: Log,
     /// Component and request, for the log.
     name: String,
@@ -88,7 +91,10 @@ impl Body for Streamed {
     type Error = Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
+        let mut frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
+        if frame.is_none() && self.left != Some(0) && self.breakage.has_happened() {
+            frame = Some(Err(Error::HttpResponseIncomplete));
+        }
         match &frame {
             None => self.let_go(),
             Some(Ok(frame)) => {

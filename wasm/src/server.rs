@@ -2,7 +2,7 @@
 
 use crate::components::Components;
 use crate::grants::Grants;
-use crate::instance::Job;
+use crate::instance::{Breakage, Job};
 use crate::limits::{Closed, Gate, Limits, Ticker};
 use crate::log::Log;
 use crate::options::Options;
@@ -215,7 +215,7 @@ impl Server {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let origin = format!("{} request {number}", served.name);
         let name = format!("{origin} ({})", shown(&request));
-        let method = request.method().clone();
+        let (method, breakage) = (request.method().clone(), Breakage::default());
         let job = Job {
             served,
             grants: self.grants.clone(),
@@ -223,6 +223,7 @@ impl Server {
             log: self.log.clone(),
             origin,
             came,
+            breakage: breakage.clone(),
         };
         let (send, receive) = oneshot::channel();
         let (log, ticking, told) = (self.log.clone(), self.ticker.begin(), name.clone());
@@ -237,7 +238,7 @@ impl Server {
         let instance = Instance::new(task.abort_handle());
         let wrong = match receive.await {
             Ok(Ok(response)) if !response.status().is_informational() => {
-                return response::streamed(response, &method, instance, (self.log.clone(), name));
+                return response::streamed(response, &method, instance, breakage, (self.log.clone(), name));
             }
             Ok(Ok(response)) => format!("its response has the status {}", response.status().as_u16()),
             Ok(Err(error)) => format!("it gives no response: {error:?}"),
