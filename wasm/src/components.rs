@@ -9,7 +9,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
 use wasmtime_wasi_http::p2::bindings::ProxyPre;
@@ -90,6 +90,9 @@ impl Look {
     }
 }
 
+/// How each file looked when it was compiled or refused, and how at the last look.
+type Looks = BTreeMap<PathBuf, (Option<Look>, Option<Look>)>;
+
 /// All components of a command line.
 pub(crate) struct Components {
     engine: Engine,
@@ -98,8 +101,7 @@ pub(crate) struct Components {
     is_directory: bool,
     log: Log,
     served: RwLock<BTreeMap<PathBuf, Arc<Served>>>,
-    /// How each file looked when it was compiled or refused, and how at the last look.
-    looks: Mutex<BTreeMap<PathBuf, (Option<Look>, Option<Look>)>>,
+    looks: Mutex<Looks>,
 }
 
 impl Components {
@@ -165,7 +167,7 @@ impl Components {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<PathBuf, (Option<Look>, Option<Look>)>> {
+    fn lock(&self) -> MutexGuard<'_, Looks> {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
