@@ -107,6 +107,7 @@ unsafe fn become_program(start: &Start<'_>, owned: &Owned, arguments: &[*const c
     unsafe {
         let is_ready = libc::setpgid(0, 0) == 0
             && spawn::bound(libc::RLIMIT_AS, start.memory)
+            && spawn::bound(libc::RLIMIT_CPU, start.cpu_s)
             // Before the user changes: only then the kernel counts the processes of the new one.
             && spawn::bound(libc::RLIMIT_NPROC, owned.processes)
             && (0..).zip(start.descriptors).all(|(number, &fd)| spawn::put(fd, number))

@@ -1,14 +1,12 @@
-//! Bounds of a runner's scripts, which they inherit from it (setrlimit(2)), but for that of memory: the runner's own
-//! would count.
+//! Bounds of a runner's scripts, which they inherit from it (setrlimit(2)), but for those of memory and of CPU time: the
+//! runner's own would count.
 
 use crate::pool::Pool;
 use std::io;
 
 /// Sets them for this process and all that it starts. A bound above the hard one of the server is set to that.
 pub(crate) fn set(pool: &Pool) -> io::Result<()> {
-    let cpu = pool.cpu.as_secs() + u64::from(pool.cpu.subsec_nanos() > 0);
     for (resource, bound) in [
-        (libc::RLIMIT_CPU, cpu),
         // Of scripts of several users each has its own count (`fork.rs`).
         (libc::RLIMIT_NPROC, if pool.as_owner { 0 } else { pool.processes }),
         (libc::RLIMIT_FSIZE, pool.files),

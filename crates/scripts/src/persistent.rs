@@ -286,6 +286,7 @@ fn start((program, key): (&Program, &[u8]), pool: &Pool, (spawner, stderr): (&mu
         environment: environment.pointers(),
         descriptors: &descriptors,
         memory: pool.memory,
+        cpu_s: pool.cpu_s(),
         owned: program.owned.as_ref(),
         is_own_program: program.is_own(),
     })?;

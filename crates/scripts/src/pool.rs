@@ -77,6 +77,13 @@ pub struct Pool {
     pub is_struct: bool,
 }
 
+impl Pool {
+    /// The bound of each process's CPU time in whole seconds (RLIMIT_CPU), rounded up; 0 = none.
+    pub(crate) fn cpu_s(&self) -> u64 {
+        self.cpu.as_secs() + u64::from(self.cpu.subsec_nanos() > 0)
+    }
+}
+
 impl Default for Pool {
     fn default() -> Self {
         Self {

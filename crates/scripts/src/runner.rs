@@ -441,6 +441,7 @@ impl Runner {
             environment: self.environment.pointers(),
             descriptors: &[stdin, of_script.as_raw_fd(), self.stderr.1.as_raw_fd()],
             memory: self.pool.memory,
+            cpu_s: self.pool.cpu_s(),
             owned: program.owned.as_ref(),
             is_own_program: program.is_own(),
         })?;

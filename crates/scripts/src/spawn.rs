@@ -32,6 +32,8 @@ pub(crate) struct Start<'s> {
     pub(crate) descriptors: &'s [RawFd],
     /// Bytes of its address space (RLIMIT_AS); 0 = no bound.
     pub(crate) memory: u64,
+    /// Seconds of its CPU time (RLIMIT_CPU); 0 = no bound.
+    pub(crate) cpu_s: u64,
     /// As whom it runs, if that is not the user of this process.
     pub(crate) owned: Option<&'s Owned>,
     /// Whether the file is the script, and no program that runs it.
@@ -92,6 +94,7 @@ extern "C" fn become_program(shared: *mut c_void) -> c_int {
     unsafe {
         let ok = libc::setpgid(0, 0) == 0
             && bound(libc::RLIMIT_AS, start.memory)
+            && bound(libc::RLIMIT_CPU, start.cpu_s)
             && (0..).zip(start.descriptors).all(|(number, &fd)| put(fd, number))
             && libc::chdir(start.folder.as_ptr()) == 0;
         if ok {
@@ -155,6 +158,7 @@ mod tests {
                 environment: none.as_ptr(),
                 descriptors: &[],
                 memory: 0,
+                cpu_s: 0,
                 owned: None,
                 is_own_program: true,
             })
