@@ -25,8 +25,8 @@ scripts.toml:
   listen = \"0.0.0.0:9443\"
   certificate = \"scripts.pem\"   # and key: what this host shows
   key = \"scripts.key\"
-  ca = \"ca.pem\"                 # the authorities of the web servers' certificates
-  names = [\"web.example.org\"]   # whose certificates are taken; all without it
+  ca = \"ca.pem\"                 # the authorities of web servers' certificates
+  names = [\"web.example.org\"]   # whose certificates are taken; else all
 
   [[scripts]]
   prefix = \"/cgi-bin/\"
@@ -36,8 +36,12 @@ scripts.toml:
 weir.toml of the web server:
   [[host.path]]
   prefix = \"/cgi-bin/\"
-  fastcgi = { to = \"tls:scripts.example.org:9443\", endings = [],
-    ca = \"ca.pem\", client_certificate = \"web.pem\", client_key = \"web.key\" }
+  [host.path.fastcgi]
+  to = \"tls:scripts.example.org:9443\"
+  endings = []
+  ca = \"ca.pem\"
+  client_certificate = \"web.pem\"
+  client_key = \"web.key\"
 
 The path that a client asks for is looked up below root on this host; files
 that the web server names are not believed.

@@ -166,6 +166,8 @@ fn words(line: &str) -> Vec<String> {
 fn commands_and_options_exist() {
     let options = options();
     let all: BTreeSet<&String> = options.values().flatten().collect();
+    // A program of its own, which the tests do not build, has its options there.
+    let wasm = fs::read_to_string(repository().join("wasm/src/options.rs")).expect("it is there");
     let mut wrong = Vec::new();
     let mut seen = 0;
     for page in pages() {
@@ -180,7 +182,8 @@ fn commands_and_options_exist() {
         for (line, span) in page.spans() {
             if span.starts_with("--") && span.len() > 2 {
                 let name = words(span).first().cloned().unwrap_or_default();
-                if !all.contains(&name) {
+                let is_of_wasm = page.name() == "docs/how-to/wasm.md" && wasm.contains(&format!("\"{name}\""));
+                if !all.contains(&name) && !is_of_wasm {
                     wrong.push(format!("{}:{line}: no command has {name}", page.name()));
                 }
             } else {

@@ -7,7 +7,7 @@ use crate::mounts::NoScript;
 use crate::parameters::{self, NoRequest};
 use crate::refusal;
 use crate::relay::{Broken, Relay, poll};
-use crate::server::{Place, Shared};
+use crate::shared::{Place, Shared};
 use crate::trust::Untrusted;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;

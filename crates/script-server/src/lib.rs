@@ -18,6 +18,7 @@ mod refusal;
 mod relay;
 mod server;
 mod settings;
+mod shared;
 mod trust;
 
 pub use counts::Counts;

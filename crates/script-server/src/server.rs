@@ -6,13 +6,13 @@ use crate::journal::Journal;
 use crate::mounts::Mounts;
 use crate::relay::{END_PATIENCE, poll};
 use crate::settings::Settings;
+use crate::shared::{Place, Shared};
 use crate::trust::{Trust, TrustError};
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -43,57 +43,6 @@ pub enum ServerError {
     /// The system has no descriptors.
     #[error("no sockets: {0}; have the system give more descriptors")]
     System(#[from] io::Error),
-}
-
-/// What all connections share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) trust: Option<Trust>,
-    pub(crate) mounts: Mounts,
-    pub(crate) places: Vec<Arc<Place>>,
-    pub(crate) accept: Vec<String>,
-    pub(crate) idle: Duration,
-    pub(crate) counts: Arc<Counts>,
-    journal: Journal,
-    /// At its end when the program is to end.
-    stop: UnixStream,
-}
-
-impl Shared {
-    pub(crate) fn tell(&self, line: &str) {
-        self.journal.tell(&self.counts, line);
-    }
-
-    pub(crate) fn stop_fd(&self) -> RawFd {
-        self.stop.as_raw_fd()
-    }
-}
-
-/// Where the runners of a pool are asked, and how many requests are there.
-#[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) socket: PathBuf,
-    requests_max: usize,
-    requests: AtomicUsize,
-}
-
-/// A place of a request, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Permit(Arc<Place>);
-
-impl Place {
-    /// Takes a place if one is free.
-    pub(crate) fn enter(place: &Arc<Self>) -> Option<Permit> {
-        let before = place.requests.fetch_add(1, Ordering::AcqRel);
-        let permit = Permit(Arc::clone(place));
-        (before < place.requests_max).then_some(permit)
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.requests.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 /// A script server that listens.

@@ -5,7 +5,7 @@
 
 use crate::descriptor;
 use crate::owner::Owned;
-use crate::spawn::{self, Start};
+use crate::start::{self, Start};
 use std::ffi::{c_char, c_int};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -49,7 +49,7 @@ pub(crate) fn keep_capabilities(bits: u32) -> io::Result<()> {
 /// # Errors
 ///
 /// Those of execve(2) and of the change of the user.
-pub(crate) fn start(start: &Start<'_>, owned: &Owned, arguments: &[*const c_char]) -> io::Result<libc::pid_t> {
+pub(crate) fn start(program: &Start<'_>, owned: &Owned, arguments: &[*const c_char]) -> io::Result<libc::pid_t> {
     let (heard, tells) = descriptor::pipe()?;
     let tells = {
         let low = tells;
@@ -61,7 +61,7 @@ pub(crate) fn start(start: &Start<'_>, owned: &Owned, arguments: &[*const c_char
         -1 => Err(io::Error::last_os_error()),
         0 => {
             // SAFETY: this is a process of its own, and `arguments` ends with a null pointer.
-            let error = unsafe { become_program(start, owned, arguments) };
+            let error = unsafe { become_program(program, owned, arguments) };
             descriptor::write(tells.as_raw_fd(), &error.to_ne_bytes());
             // SAFETY: the call does not return.
             unsafe { libc::_exit(127) }
@@ -106,11 +106,11 @@ unsafe fn become_program(start: &Start<'_>, owned: &Owned, arguments: &[*const c
     // SAFETY: the calls read what lives on in this process, which is of this thread alone.
     unsafe {
         let is_ready = libc::setpgid(0, 0) == 0
-            && spawn::bound(libc::RLIMIT_AS, start.memory)
-            && spawn::bound(libc::RLIMIT_CPU, start.cpu_s)
+            && start::bound(libc::RLIMIT_AS, start.memory)
+            && start::bound(libc::RLIMIT_CPU, start.cpu_s)
             // Before the user changes: only then the kernel counts the processes of the new one.
-            && spawn::bound(libc::RLIMIT_NPROC, owned.processes)
-            && (0..).zip(start.descriptors).all(|(number, &fd)| spawn::put(fd, number))
+            && start::bound(libc::RLIMIT_NPROC, owned.processes)
+            && (0..).zip(start.descriptors).all(|(number, &fd)| start::put(fd, number))
             && libc::setgroups(owner.groups.len(), owner.groups.as_ptr()) == 0
             && libc::setresgid(owner.gid, owner.gid, owner.gid) == 0
             && libc::setresuid(owner.uid, owner.uid, owner.uid) == 0
@@ -120,7 +120,7 @@ unsafe fn become_program(start: &Start<'_>, owned: &Owned, arguments: &[*const c
                 None => libc::chdir(start.folder.as_ptr()) == 0,
             };
         if is_ready {
-            spawn::reset_signals();
+            start::reset_signals();
             if let Some((file, _)) = place.filter(|_| start.is_own_program) {
                 let (file, empty) = (file.as_raw_fd(), c"".as_ptr());
                 let (arguments, environment) = (arguments.as_ptr(), start.environment);

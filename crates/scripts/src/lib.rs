@@ -30,6 +30,7 @@ mod runs;
 mod sentinel;
 mod signals;
 mod spawn;
+mod start;
 mod steps;
 mod supervisor;
 mod telling;

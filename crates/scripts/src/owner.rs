@@ -7,7 +7,6 @@
 use crate::descriptor;
 use crate::fastcgi::Pairs;
 use crate::pool::{Pool, Way};
-use crate::program::NotRun;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -115,13 +114,7 @@ pub(crate) struct Owners(HashMap<libc::uid_t, (Instant, Rc<Owner>)>);
 
 impl Owners {
     /// The owner of a script below the root of a pool.
-    pub(crate) fn of(&mut self, pool: &Pool, script: &[u8]) -> Result<Owned, NotRun> {
-        let path = Path::new(OsStr::from_bytes(script));
-        let refused = |why| NotRun::NotOwned(path.to_string_lossy().into_owned(), why);
-        self.checked(pool, path).map_err(refused)
-    }
-
-    fn checked(&mut self, pool: &Pool, path: &Path) -> Result<Owned, NotOwned> {
+    pub(crate) fn of(&mut self, pool: &Pool, path: &Path) -> Result<Owned, NotOwned> {
         let Some(folder) = &pool.home else {
             let walk = Walk::to(&pool.root, path)?;
             walk.check(path)?;

@@ -13,7 +13,8 @@ use crate::persistent::{Kept, Processes};
 use crate::pool::{Pool, Way};
 use crate::program::{self, NotRun, Program, Stamp};
 use crate::signals;
-use crate::spawn::{Spawner, Start};
+use crate::spawn::Spawner;
+use crate::start::Start;
 use crate::steps::Steps;
 use crate::telling::{Telling, Told, short};
 use crate::trouble::Trouble;
@@ -315,8 +316,13 @@ impl Runner {
 
     /// Has a script run as the owner of its file, where that is wanted.
     fn as_owner(&mut self, program: Program, script: &[u8]) -> Result<Program, NotRun> {
-        let owned = if self.pool.as_owner { Some(self.owners.of(&self.pool, script)?) } else { None };
-        Ok(Program { owned, ..program })
+        if !self.pool.as_owner {
+            return Ok(program);
+        }
+        let path = Path::new(OsStr::from_bytes(script));
+        let refused = |why| NotRun::NotOwned(path.to_string_lossy().into_owned(), why);
+        let owned = self.owners.of(&self.pool, path).map_err(refused)?;
+        Ok(Program { owned: Some(owned), ..program })
     }
 
     /// Has a kept process answer; `None` for one that has ended by itself before it took notice of the request.

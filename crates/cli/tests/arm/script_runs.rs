@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
+use std::time::Duration;
 use weir_testkit::{free_port, require};
 
 const CGI: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s' \"$ARM_CORRELATOR\"\n";
@@ -51,6 +52,15 @@ fn id(correlator: &str) -> String {
     format!("{}-{}", &correlator[8..40], &correlator[40..])
 }
 
+/// A run, and all of its trace, if the agent knows both of them.
+fn shown(place: &Place, own: &str, path: &str) -> Option<(Value, Value)> {
+    std::thread::sleep(Duration::from_millis(20));
+    let shown = place.run(&["arm", "show", own, "--json"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).ok()?;
+    let found = shown.as_array()?.iter().find(|one| one["id"] == own)?;
+    (found["name"] == path && shown.as_array()?.len() == 2).then(|| (found.clone(), shown.clone()))
+}
+
 #[test]
 fn a_scripts_run_is_a_child_of_its_request_and_the_parent_of_what_it_reports() {
     let _turn = alone();
@@ -71,10 +81,9 @@ fn a_scripts_run_is_a_child_of_its_request_and_the_parent_of_what_it_reports() {
         let shown = wait_for(|| {
             let (status, correlator) = get(port, path);
             assert_eq!(status, 200, "{kind}: {correlator}");
-            let shown = place.run(&["arm", "show", &id(Some(&*correlator).filter(|text| !text.is_empty())?), "--json"]);
-            let shown: Value = serde_json::from_slice(&shown.stdout).ok()?;
-            let found = shown.as_array()?.iter().find(|one| one["id"] == id(&correlator).as_str())?;
-            (found["name"] == path && shown.as_array()?.len() == 2).then(|| (found.clone(), shown.clone()))
+            let own = id(Some(&*correlator).filter(|text| !text.is_empty())?);
+            // The agent takes it in some time later.
+            (0..50).find_map(|_| shown(&place, &own, path))
         });
         let (run, all) = shown;
         assert_eq!((&run["application"], &run["status"]), (&"weir scripts".into(), &"good".into()), "{kind}: {run:#}");

@@ -70,6 +70,9 @@ pub(super) fn read(table: &Table<'_, '_>, value: &Value<'_, '_>, kind: &SiteKind
     }
     if sites.is_empty() {
         value.doubt(format!("no user has a directory {folder} in the home"), "make one, and reload the configuration");
+        if scripts.is_some() {
+            value.doubt(format!("no script of a user runs without a directory {folder}"), "make one, and reload");
+        }
     }
     Some(Act::User { sites })
 }

@@ -472,7 +472,7 @@ impl Connection {
                     if let Some(arm) = arm {
                         received.since(&mut self.saved_since_ns);
                         let client = if is_told { peer.address(self.peer) } else { self.peer };
-                        exchange.record.arm = arm.begin(&request, exchange.answered(), client, &mut received);
+                        exchange.record.arm = arm.begin(&request, || exchange.answered(), client, &mut received);
                         counts.arm_told.add(u64::from(exchange.record.arm.is_told()));
                     }
                     batch += 1;

@@ -240,7 +240,7 @@ impl LoopState {
             log.begin(&mut exchange.record.log, Some(request), address.ip(), exchange.status, clock);
         }
         if let Some(arm) = arm {
-            exchange.record.arm = arm.begin(request, exchange.answered(), address, received);
+            exchange.record.arm = arm.begin(request, || exchange.answered(), address, received);
             counts.arm_told.add(u64::from(exchange.record.arm.is_told()));
         }
         true

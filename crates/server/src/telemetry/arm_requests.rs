@@ -167,12 +167,12 @@ impl ArmRequests {
         Some(requests)
     }
 
-    /// Tells that a request began, if its place, its client and the samples want it; `asks` says that it is answered
-    /// elsewhere, where it may have children.
+    /// Tells that a request began, if its place, its client and the samples want it; `answered` says its status as far as
+    /// it is known, and whether it is answered elsewhere, where it may have children.
     pub(crate) fn begin(
         &mut self,
         request: &Request<'_>,
-        (status, asks): (u16, bool),
+        answered: impl FnOnce() -> (u16, bool),
         peer: SocketAddr,
         received: &mut Received,
     ) -> Told {
@@ -181,6 +181,7 @@ impl ArmRequests {
         if !weir_arm::listening() {
             return Told::default();
         }
+        let (status, asks) = answered();
         if received.ns == 0 {
             received.ns = weir_arm::now_ns();
         }
