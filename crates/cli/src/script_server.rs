@@ -89,6 +89,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     let user = user(&options);
+    if let (None, Some(named)) = (&user, &options.user) {
+        notice(&format!("it stays the user that started it, and does not become {named}: only root could"));
+    }
     // A user that is not there is told before anything starts.
     user.as_deref().map(ids).transpose()?;
     let settings = settings(&options);
