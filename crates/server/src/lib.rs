@@ -22,7 +22,7 @@
 //! | `site/` | what answers for a path below a root |
 //! | `routing/` | hosts, tables of paths, access, passwords, rates, redirects, rewrites |
 //! | `config/` | the file of configuration; it puts together what each room lets a caller choose |
-//! | `process/` | confinement, reload, responses that another process goes on with |
+//! | `process/` | confinement, reload, responses and sessions that another process goes on with |
 //! | `loop_state/` | what all connections of a loop share |
 //! | `http1/`, `http2/`, `http3/`, `quic/` | the protocols |
 //! | `event_loop/` | drives all of it on one core; the server that starts the loops |
@@ -133,6 +133,7 @@ pub use policy::control::Control;
 pub use policy::insight::{Described, Insight, UpstreamNow};
 pub use policy::lease::{Lease, LeaseClock, LeaseCounts};
 pub use policy::link_prior::{Expected, ExpectedOf};
+pub use policy::sessions::{AdoptError, SessionSummary, TakeError, TakenSession};
 pub use policy::settings::{Placed, PolicyOptions};
 pub use policy::throttle::Throttle;
 pub use policy::throttle_law::{Stages, StagesError};

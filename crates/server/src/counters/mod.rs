@@ -119,6 +119,12 @@ counters! {
     applications_failed,
     /// Those of them whose client went away, or did not do its part, before the response was over.
     applications_cancelled,
+    /// Connections given to other servers in the middle of what they were about.
+    sessions_given,
+    /// Those of them that came back, as they had not moved.
+    sessions_given_back,
+    /// Connections taken in from other servers.
+    sessions_adopted,
     /// Connections lost to an error, or closed by the client in the middle of a response.
     connections_broken,
     /// Connections closed at the end of the stop timeout with their response unfinished.

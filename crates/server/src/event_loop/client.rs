@@ -1,5 +1,7 @@
 //! A client's connection over TCP or a Unix socket: HTTP/1 or HTTP/2.
 
+mod moving;
+
 use crate::counters::census::Census;
 use crate::event_loop::passed_on::{Began, PassedOn};
 use crate::exchange::eviction::Yields;

@@ -9,6 +9,8 @@ use crate::counters::rounds::Rounds;
 use crate::event_loop::client::Client;
 use crate::event_loop::passed_on::PassedOn;
 use crate::event_loop::role::LoopRole;
+use crate::event_loop::session_turns::AdoptedContents;
+use crate::event_loop::sessions::Sessions;
 use crate::event_loop::slab::Slab;
 use crate::event_loop::tokens::{HANDED, LISTENERS, QUIC, RESERVED, WAKER, WATCHES, listener_index, listener_token};
 use crate::exchange::wakes::Address;
@@ -69,7 +71,7 @@ pub(crate) struct EventLoop {
     /// only that it is for, however many there are.
     waiting: HashMap<u64, u64>,
     /// The connections of all loops.
-    open: Arc<Open>,
+    pub(super) open: Arc<Open>,
     pub(super) eviction: Eviction,
     paused_until_ms: Option<u64>,
     next_sweep_ms: u64,
@@ -85,6 +87,9 @@ pub(crate) struct EventLoop {
     pub(super) role: LoopRole,
     /// How long requests wait for a turn; only with an adviser.
     rounds: Option<Rounds>,
+    /// Orders about sessions, and what those are sent of that have come here.
+    pub(super) sessions: Arc<Sessions>,
+    pub(super) adopted: AdoptedContents,
 }
 
 impl EventLoop {
@@ -93,9 +98,9 @@ impl EventLoop {
         listeners: Vec<Listener>,
         quic: Vec<quic::Endpoint>,
         tls: Option<Arc<rustls::ServerConfig>>,
-        state: LoopState,
-        open: Arc<Open>,
+        (state, open): (LoopState, Arc<Open>),
         (role, rounds): (LoopRole, Option<Rounds>),
+        sessions: Arc<Sessions>,
     ) -> Self {
         Self {
             epoll,
@@ -119,6 +124,8 @@ impl EventLoop {
             keeps_tunnels: false,
             role,
             rounds,
+            sessions,
+            adopted: AdoptedContents::default(),
         }
     }
 
@@ -239,6 +246,7 @@ impl EventLoop {
     /// Takes up what other threads have for this loop.
     fn drain_mailbox(&mut self) {
         self.is_waked = true;
+        self.move_sessions();
         let is_told = self.state.drain_mailbox();
         self.change_role();
         self.resume_waiting();

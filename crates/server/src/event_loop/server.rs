@@ -1,6 +1,7 @@
 //! A server. It is bound first, so that all errors of set-up are reported, and then run.
 
 use super::binding::{self, LoopParts};
+use super::sessions::Sessions;
 use super::start::Start;
 use super::supervision::{RunningLoops, Supervision};
 use crate::certificates::Certificates;
@@ -56,6 +57,7 @@ pub struct Server {
     is_followed: Arc<AtomicBool>,
     reloader: Reloader,
     controls: Arc<Controls>,
+    sessions: Arc<Sessions>,
     insight: Insight,
     connections_max: usize,
     files_max: usize,
@@ -92,10 +94,13 @@ impl Server {
             key: RandomState::new(),
             upstreams: Arc::<Reloads>::clone(&reloader.0),
         };
+        let controls: Arc<Controls> = Arc::default();
+        let sessions = Arc::new(Sessions::new(parts.len(), Arc::clone(&controls)));
         Ok(Self {
             insight,
             reloader,
-            controls: Arc::default(),
+            controls,
+            sessions,
             options,
             locals: sockets.locals,
             parts,
@@ -185,7 +190,8 @@ impl Server {
 
     /// What gives orders to the server while it runs.
     pub fn control(&self) -> Control {
-        Control(Arc::clone(&self.controls), Arc::<Reloads>::clone(&self.reloader.0))
+        let sessions = Arc::<Sessions>::clone(&self.sessions);
+        Control(Arc::clone(&self.controls), Arc::<Reloads>::clone(&self.reloader.0), sessions)
     }
 
     /// A look into the server while it runs.
@@ -366,6 +372,7 @@ impl Server {
             role: part.role,
             controls: Arc::clone(&self.controls),
             upstreams: Arc::clone(upstreams),
+            sessions: Arc::clone(&self.sessions),
         };
         std::mem::take(&mut self.parts).into_iter().enumerate().map(start).collect()
     }

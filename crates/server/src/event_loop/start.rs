@@ -5,6 +5,7 @@ use crate::counters::Counters;
 use crate::counters::host_counts::HostLedger;
 use crate::counters::rounds::Rounds;
 
+use crate::event_loop::sessions::Sessions;
 use crate::event_loop::stopping::Stopping;
 use crate::event_loop::{EventLoop, LoopRole};
 use crate::exchange::wakes::Wakes;
@@ -62,6 +63,7 @@ pub(super) struct Start {
     pub(super) role: LoopRole,
     pub(super) controls: Arc<Controls>,
     pub(super) upstreams: Arc<UpstreamContext>,
+    pub(super) sessions: Arc<Sessions>,
 }
 
 impl Start {
@@ -113,7 +115,11 @@ impl Start {
         let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, &former);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
         let role = (self.role, options.adviser.is_some().then(Rounds::default));
-        let event_loop = EventLoop::new((epoll, links), self.listeners, quic, self.tls, state, Arc::clone(open), role);
-        event_loop.run(&self.waker, stopping)
+        let (open, sessions) = (Arc::clone(open), Arc::clone(&self.sessions));
+        let event_loop =
+            EventLoop::new((epoll, links), self.listeners, quic, self.tls, (state, open), role, sessions);
+        let outcome = event_loop.run(&self.waker, stopping);
+        self.sessions.end(index);
+        outcome
     }
 }

@@ -243,6 +243,16 @@ impl Exchange {
         }
     }
 
+    /// It goes on at another server: its rules and its place within a bound are over here, without a failure, and its
+    /// business transaction is not counted, as it would be of half a response.
+    #[cold]
+    pub(crate) fn move_on(&mut self) {
+        self.record.arm.discard();
+        let sent_bytes = self.sent_bytes();
+        self.record.finish_advised(sent_bytes, true);
+        self.record.again.iter_mut().for_each(|again| again.finish(true));
+    }
+
     /// Ends the business transaction that it is.
     #[inline]
     pub(crate) fn end_told(&mut self) {

@@ -6,6 +6,7 @@ pub(crate) mod conditional;
 pub(crate) mod digest;
 pub(crate) mod encodings;
 pub(crate) mod head;
+pub(crate) mod held;
 pub(crate) mod resource;
 pub(crate) mod root;
 pub(crate) mod settings;

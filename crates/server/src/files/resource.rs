@@ -146,7 +146,13 @@ impl Resource {
     }
 
     /// Describes content of which the digest says which one it is.
-    fn describe(stamp: Stamp, digest: Digest, content: Content, shared: Arc<Shared>, of: &Description) -> Self {
+    pub(super) fn describe(
+        stamp: Stamp,
+        digest: Digest,
+        content: Content,
+        shared: Arc<Shared>,
+        of: &Description,
+    ) -> Self {
         let id = stamp.id;
         // Forms of one content have tags of their own (RFC 9110 section 8.8.3.3).
         let coding = of.variant.coding().map(|coding| format!("-{coding}")).unwrap_or_default();
@@ -327,7 +333,7 @@ pub(crate) fn read_some(file: &File, start: u64, len: u64, out: &mut Vec<u8>) ->
 impl ResourceId {
     /// The identity of what is open, by `fstat` itself: what the libraries call in its place looks for a path first,
     /// and it is asked each time that a piece is sent.
-    fn of(file: &File) -> io::Result<Self> {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
         // SAFETY: all zeros is a valid value of this plain structure.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
         // SAFETY: the kernel fills the structure, which is its own on machines of 64 bits and lives over the call.

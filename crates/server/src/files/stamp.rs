@@ -33,6 +33,11 @@ impl Stamp {
         self.id.size
     }
 
+    /// Whether it is of content of this identity.
+    pub(crate) fn is_of(self, id: ResourceId) -> bool {
+        self.id == id
+    }
+
     pub(crate) fn ctime_ns(self) -> i64 {
         self.ctime_ns
     }

@@ -41,6 +41,12 @@ impl Open {
         entry
     }
 
+    /// Counts one that was counted before it was taken out for a while, whether there is room or not.
+    pub(crate) fn enter_again(&self, peer: IpAddr) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.per_address.enter_again(peer);
+    }
+
     /// One that was counted has ended.
     pub(crate) fn leave(&self, peer: IpAddr) {
         self.count.fetch_sub(1, Ordering::Relaxed);

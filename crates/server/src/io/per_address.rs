@@ -51,6 +51,13 @@ impl PerAddress {
         may_stay
     }
 
+    /// Counts one that was counted before, whether there is room or not.
+    pub(crate) fn enter_again(&self, addr: IpAddr) {
+        if !self.is_spared(addr) {
+            *self.open.lock().unwrap_or_else(PoisonError::into_inner).entry(client(addr)).or_default() += 1;
+        }
+    }
+
     /// One that was counted has ended.
     pub(crate) fn leave(&self, addr: IpAddr) {
         if self.is_spared(addr) {

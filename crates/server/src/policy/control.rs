@@ -6,7 +6,10 @@
 use crate::http::pattern::Pattern;
 use crate::io::epoll::Waker;
 use crate::policy::insight::UpstreamAccess;
+use crate::policy::sessions::{AdoptError, SessionAccess, TakeError, TakenSession};
 use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,7 +20,11 @@ const WARMS_MAX: usize = 64;
 
 /// Gives orders to a running server; see [`crate::Server::control`].
 #[derive(Debug, Clone)]
-pub struct Control(pub(crate) Arc<Controls>, pub(crate) Arc<dyn UpstreamAccess>);
+pub struct Control(
+    pub(crate) Arc<Controls>,
+    pub(crate) Arc<dyn UpstreamAccess>,
+    pub(crate) Arc<dyn SessionAccess>,
+);
 
 /// The orders that hold.
 #[derive(Debug, Default)]
@@ -92,6 +99,44 @@ impl Control {
     /// said again.
     pub fn workers(&self, upstream: &str, workers: Option<u32>) {
         self.1.order_workers(upstream, workers);
+    }
+
+    /// Stops the connection between these two addresses, which are those of its socket, and takes it out of the server:
+    /// nothing is read from it or written to it any more. It waits until the loop that has the connection answers, and
+    /// reads files for their digests before that, so it is not for a loop's thread.
+    ///
+    /// # Errors
+    ///
+    /// Everything in [`TakeError`]; the connection goes on here then.
+    pub fn take_session(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError> {
+        self.2.take(peer, local)
+    }
+
+    /// Goes on with a connection that was taken from this server and has not moved. It does so also where all places
+    /// are taken and while the server stops; only a server that has ended closes the connection.
+    pub fn give_session_back(&self, taken: TakenSession) {
+        self.2.give_back(taken);
+    }
+
+    /// `len` bytes of what a session's server gave to the kernel last, from the byte `from` on, where byte 0 is the first
+    /// of the session's `known_bytes`: made of this server's own files. Whether all files of the session are here with the
+    /// same content is found out first, also with a `len` of 0. It reads files, so it is not for a loop's thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`AdoptError`] that concern the session and its files; never are other bytes the answer.
+    pub fn session_bytes(&self, session: &[u8], from: u64, len: u64) -> Result<Vec<u8>, AdoptError> {
+        self.2.bytes(session, from, len)
+    }
+
+    /// Goes on with a connection that another server has given away; `peer` is the client's end of the socket. The server
+    /// waits with its first call while the socket is in repair mode (TCP_REPAIR, tcp(7)).
+    ///
+    /// # Errors
+    ///
+    /// Everything in [`AdoptError`]. The socket is closed then, and nothing was written to it.
+    pub fn adopt_session(&self, session: Vec<u8>, fd: OwnedFd, peer: SocketAddr) -> Result<(), AdoptError> {
+        self.2.adopt(&session, fd, peer)
     }
 }
 
@@ -175,9 +220,25 @@ mod tests {
         fn order_workers(&self, _: &str, _: Option<u32>) {}
     }
 
+    impl SessionAccess for NoUpstreams {
+        fn take(&self, _: SocketAddr, _: SocketAddr) -> Result<TakenSession, TakeError> {
+            Err(TakeError::NoAnswer)
+        }
+
+        fn give_back(&self, _: TakenSession) {}
+
+        fn bytes(&self, _: &[u8], _: u64, _: u64) -> Result<Vec<u8>, AdoptError> {
+            Err(AdoptError::NoAnswer)
+        }
+
+        fn adopt(&self, _: &[u8], _: OwnedFd, _: SocketAddr) -> Result<(), AdoptError> {
+            Err(AdoptError::NoAnswer)
+        }
+    }
+
     #[test]
     fn orders_hold_until_others_do_and_words_are_heard_once() {
-        let control = Control(Arc::default(), Arc::new(NoUpstreams));
+        let control = Control(Arc::default(), Arc::new(NoUpstreams), Arc::new(NoUpstreams));
         let mut generation = 0;
         assert!(control.0.newer(&mut generation).is_none());
         assert!(control.pin("/a/*") && control.pin("/a/*") && control.warm("/b"));

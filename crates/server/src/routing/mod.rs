@@ -16,6 +16,7 @@ mod inside;
 mod judge;
 mod known_user;
 mod mount;
+mod moved;
 mod parts;
 pub(crate) mod rate;
 pub(crate) mod redirect;

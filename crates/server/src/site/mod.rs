@@ -11,6 +11,7 @@ pub(crate) mod kept_pages;
 pub(crate) mod listing;
 mod listings;
 pub(crate) mod looked_up;
+mod moved;
 mod part;
 mod response;
 pub(crate) mod settings;

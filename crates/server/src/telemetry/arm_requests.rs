@@ -89,6 +89,14 @@ impl Told {
         self.is_told().then(|| weir_arm::identity(self.handle, parent_of(request), false))
     }
 
+    /// It is not counted: it ends elsewhere.
+    pub(crate) fn discard(&mut self) {
+        let handle = std::mem::take(self).handle;
+        if handle.0 != 0 {
+            weir_arm::discard(handle);
+        }
+    }
+
     /// Some of it went out, and some did not.
     pub(crate) fn sent_some(&mut self) {
         if self.is_told() && self.first_sent_ns == 0 {

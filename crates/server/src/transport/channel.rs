@@ -42,6 +42,31 @@ impl Transport {
         Self { socket, session, lane: Lane::Socket, staged_in: 0, token: 0, kept: None }
     }
 
+    /// One in the clear that came from elsewhere, with input and output that it holds.
+    pub(crate) fn moved(socket: OwnedFd, input: &[u8], output: &[u8]) -> Self {
+        let mut transport = Self::new(socket, None);
+        if !input.is_empty() {
+            transport.keep_input(input);
+        }
+        if !output.is_empty() {
+            transport.keep_output(output);
+        }
+        transport
+    }
+
+    /// The socket, input that was not taken and output that was not sent, of one in the clear that is by no ring. The
+    /// ends of responses that this output is of are told: they were logged already.
+    pub(crate) fn into_parts(self) -> (OwnedFd, Vec<u8>, Vec<u8>) {
+        let kept = self.kept.map(|kept| *kept).unwrap_or_default();
+        kept.owed.into_iter().for_each(Owed::tell);
+        (self.socket, kept.input, kept.output)
+    }
+
+    /// How much of both it holds.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.kept.as_ref().map_or(0, |kept| kept.input.len() + kept.output.len())
+    }
+
     #[inline]
     pub(crate) fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()

@@ -7,6 +7,8 @@ mod connections;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod pages;
+mod sessions;
+mod sessions_refused;
 mod slow_clients;
 mod smuggling;
 mod stop_under_load;

@@ -98,6 +98,15 @@ pub(crate) enum Late {
     Seconds,
 }
 
+impl Late {
+    /// The one of this place in the order above.
+    pub(crate) fn of_number(number: u8) -> Option<Self> {
+        const ALL: [Late; 6] =
+            [Late::BodyOrDash, Late::Body, Late::All, Late::Microseconds, Late::Milliseconds, Late::Seconds];
+        ALL.get(usize::from(number)).copied()
+    }
+}
+
 /// Places in a line for what is known only at the end.
 pub(crate) const LATE_MAX: usize = 8;
 

@@ -106,7 +106,54 @@ pub(crate) struct LogLine {
     pub(crate) host: Option<Arc<HostCounts>>,
 }
 
+/// A line that another server completes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct LineText {
+    /// With its line end.
+    pub(crate) text: Vec<u8>,
+    /// Where something is to be put in that is known at the end only, and what: the places ascend.
+    pub(crate) late: Vec<(u32, u8)>,
+    /// Since the request was read.
+    pub(crate) took_us: u64,
+}
+
+impl LineText {
+    /// Whether it is one line, or none, that can be completed: it may come from elsewhere.
+    pub(crate) fn is_sound(&self) -> bool {
+        let Some((&end, line)) = self.text.split_last() else { return self.late.is_empty() };
+        let is_line = end == b'\n' && line.iter().all(|&byte| byte == b'\t' || byte >= b' ');
+        let places = self.late.iter().map(|&(at, _)| at as usize);
+        is_line
+            && self.late.len() <= LATE_MAX
+            && places.clone().is_sorted()
+            && places.max().is_none_or(|last| last <= line.len())
+            && self.late.iter().all(|&(_, what)| Late::of_number(what).is_some())
+    }
+}
+
 impl LogLine {
+    /// The line as another server completes it.
+    pub(crate) fn to_text(&self) -> LineText {
+        if self.used == 0 {
+            return LineText::default();
+        }
+        let late = self.late.iter().take(usize::from(self.late_count)).map(|&(at, what)| (at, what as u8)).collect();
+        // Half a million years fit.
+        LineText { text: self.text[..self.used].to_vec(), late, took_us: self.took().as_micros() as u64 }
+    }
+
+    /// A line that another server has begun, and that is sound.
+    pub(crate) fn of_text(line: LineText) -> Self {
+        let mut late = [(0, Late::default()); LATE_MAX];
+        let mut late_count = 0;
+        for (place, (at, what)) in late.iter_mut().zip(line.late) {
+            *place = (at, Late::of_number(what).unwrap_or_default());
+            late_count += 1;
+        }
+        let began = Instant::now().checked_sub(Duration::from_micros(line.took_us));
+        Self { used: line.text.len(), text: line.text, late, late_count, began, ..Self::default() }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.used = 0;
         self.status_at.clear();
@@ -235,7 +282,7 @@ impl LogLine {
     }
 
     /// Bytes of it so far.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.used
     }
 

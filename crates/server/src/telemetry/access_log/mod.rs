@@ -11,5 +11,5 @@ pub(crate) mod settings;
 mod writer;
 
 pub(crate) use buffer::LogBuffer;
-pub(crate) use line::LogLine;
+pub(crate) use line::{LineText, LogLine};
 pub(crate) use writer::LogWriter;

@@ -1,0 +1,74 @@
+//! A client's connection that moves to another server, or comes from one.
+
+use super::{Client, Protocol};
+use crate::files::resource::Resource;
+use crate::http1::connection::Connection;
+use crate::io::ends::Ends;
+use crate::loop_state::LoopState;
+use crate::policy::sessions::{AdoptError, TakeError};
+use crate::process::session::{ContentName, Session};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::rc::Rc;
+
+impl Client {
+    /// Whether its socket is between these addresses.
+    pub(crate) fn is_between(&self, peer: SocketAddr, local: SocketAddr) -> bool {
+        let own = self.proxy.as_ref().map_or(self.peer, |proxy| **proxy);
+        let same = |one: SocketAddr, other: SocketAddr| {
+            (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())
+        };
+        same(own, peer) && Ends::of(self.fd).local.is_some_and(|own| same(own, local))
+    }
+
+    /// As [`Connection::check_movable`].
+    pub(crate) fn check_movable(&self) -> Result<(), TakeError> {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.check_movable(),
+            Protocol::Http2(_) => Err(TakeError::Protocol { protocol: "HTTP/2" }),
+            Protocol::PassedOn(_) => Err(TakeError::Beginning),
+            Protocol::Changing => Err(TakeError::Ending),
+        }
+    }
+
+    /// The contents of its responses, in their order.
+    pub(crate) fn contents(&self) -> Vec<Rc<Resource>> {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.contents().map(Rc::clone).collect(),
+            Protocol::Http2(_) | Protocol::PassedOn(_) | Protocol::Changing => Vec::new(),
+        }
+    }
+
+    /// As [`Connection::into_session`]; none for what cannot move.
+    pub(crate) fn into_session(
+        self,
+        names: impl IntoIterator<Item = ContentName>,
+        state: &LoopState,
+    ) -> Option<(OwnedFd, Session)> {
+        let (peer, client) = match self.proxy {
+            Some(proxy) => (*proxy, Some(self.peer)),
+            None => (self.peer, None),
+        };
+        match self.protocol {
+            Protocol::Http1(connection) => Some(connection.into_session((peer, client), names, state)),
+            Protocol::Http2(_) | Protocol::PassedOn(_) | Protocol::Changing => None,
+        }
+    }
+
+    /// One that goes on with a session; its contents are in the order of its responses.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Connection::of_session`].
+    pub(crate) fn of_session(
+        socket: OwnedFd,
+        session: Session,
+        contents: impl IntoIterator<Item = Rc<Resource>>,
+        state: &LoopState,
+    ) -> Result<Self, AdoptError> {
+        let (fd, peer) = (socket.as_raw_fd(), session.client.unwrap_or(session.peer));
+        let proxy = session.client.map(|_| Box::new(session.peer));
+        let connection = Connection::of_session(socket, peer, session, contents, state)?;
+        Ok(Self { protocol: Protocol::Http1(connection), fd, peer, proxy, registered: None, before_joining: 0 })
+    }
+}

@@ -1,0 +1,190 @@
+//! A connection that moves: whether it can, what it is as a value, and how it goes on elsewhere.
+
+use super::{After, Connection, Phase, SavedFor};
+use crate::exchange::drain::Drain;
+use crate::exchange::life::{Exchange, Source};
+use crate::files::resource::Resource;
+use crate::http::response::Response;
+use crate::io::epoll::Readiness;
+use crate::loop_state::LoopState;
+use crate::policy::sessions::{AdoptError, BODY_BYTES_MAX, SESSION_BYTES_MAX, TakeError};
+use crate::process::session::{ContentName, Ending, PARTS_MAX, Pending, RESPONSES_MAX, Session, Wait};
+use crate::telemetry::access_log::LogLine;
+use crate::transport::Transport;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// Bytes that the numbers and lengths of a response take in a session, and more than that.
+const FRAME_BYTES: usize = 256;
+
+impl Connection {
+    /// Whether it can move as it is; it need not be off the ring yet.
+    pub(crate) fn check_movable(&self) -> Result<(), TakeError> {
+        if self.transport.is_secure() {
+            return Err(TakeError::Protocol { protocol: "TLS" });
+        }
+        match (self.after, self.phase, self.saved_for) {
+            (After::Upgrade, ..) => return Err(TakeError::Protocol { protocol: "HTTP/2" }),
+            (_, Phase::Linger, _) => return Err(TakeError::Ending),
+            (After::Close | After::Linger, ..) if !self.is_sending() => return Err(TakeError::Ending),
+            (_, _, SavedFor::Password) => return Err(TakeError::Password),
+            (_, _, SavedFor::Bound) => return Err(TakeError::Waiting),
+            _ => {}
+        }
+        self.queue.iter().try_for_each(check_exchange)?;
+        match self.drain {
+            Drain::Done => {}
+            Drain::Length(bytes) if bytes <= BODY_BYTES_MAX => {}
+            Drain::Length(_) | Drain::Chunked { .. } => return Err(TakeError::Body),
+            Drain::Raw => return Err(TakeError::Tunnel),
+        }
+        let bytes_of = |exchange: &Exchange| {
+            let path = if let Source::Content(resource) = &exchange.source { resource.path.len() } else { 0 };
+            let parts = exchange.response.parts.len() * 24;
+            exchange.response.head.len() + exchange.record.log.len() + path + parts + FRAME_BYTES
+        };
+        let bytes = self.saved.len() + self.transport.held_bytes() + self.queue.iter().map(bytes_of).sum::<usize>();
+        if bytes + FRAME_BYTES > SESSION_BYTES_MAX || self.queue.len() > RESPONSES_MAX {
+            return Err(TakeError::TooLarge);
+        }
+        Ok(())
+    }
+
+    /// The contents of its responses, in their order.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = &Rc<Resource>> {
+        self.queue.iter().filter_map(|exchange| match &exchange.source {
+            Source::Content(resource) => Some(resource),
+            Source::Head | Source::Stored(_) | Source::Application(_) => None,
+        })
+    }
+
+    /// Ends here as what goes on elsewhere: it can move, and no ring has to do with it. The digests of the contents,
+    /// which have these names, are still to be put in.
+    pub(crate) fn into_session(
+        self,
+        (peer, client): (SocketAddr, Option<SocketAddr>),
+        names: impl IntoIterator<Item = ContentName>,
+        state: &LoopState,
+    ) -> (OwnedFd, Session) {
+        let mut names = names.into_iter();
+        let (socket, input, output) = self.transport.into_parts();
+        let responses = self.queue.into_iter().map(|exchange| pending(exchange, &mut names)).collect();
+        let session = Session {
+            peer,
+            client,
+            ending: match self.after {
+                After::Close => Ending::Closes,
+                After::Linger => Ending::Lingers,
+                After::Continue | After::Upgrade => Ending::Stays,
+            },
+            wait: match self.phase {
+                Phase::Head => Wait::Head,
+                Phase::Idle => Wait::Idle,
+                Phase::Body => Wait::Body,
+                Phase::Stall | Phase::Linger | Phase::Parked | Phase::Application => Wait::Room,
+            },
+            left_ms: match self.deadline_ms {
+                u64::MAX => u64::MAX,
+                at => at.saturating_sub(state.clock.now_ms),
+            },
+            body_bytes: if let Drain::Length(bytes) = self.drain { bytes } else { 0 },
+            saved: self.saved,
+            input,
+            output,
+            responses,
+        };
+        (socket, session)
+    }
+
+    /// One that goes on with a session; its contents are in the order of its responses.
+    ///
+    /// # Errors
+    ///
+    /// `Malformed` if this server takes no head as long as what has come of one.
+    pub(crate) fn of_session(
+        socket: OwnedFd,
+        peer: SocketAddr,
+        session: Session,
+        contents: impl IntoIterator<Item = Rc<Resource>>,
+        state: &LoopState,
+    ) -> Result<Self, AdoptError> {
+        if session.saved.len() >= state.input.len() {
+            return Err(AdoptError::Malformed { part: "the head of a request" });
+        }
+        let transport = Transport::moved(socket, &session.input, &session.output);
+        let mut connection = Self::new(transport, peer, state);
+        let mut contents = contents.into_iter();
+        connection.queue = session.responses.into_iter().map(|one| exchange(one, &mut contents, state)).collect();
+        connection.after = match session.ending {
+            Ending::Stays => After::Continue,
+            Ending::Closes => After::Close,
+            Ending::Lingers => After::Linger,
+        };
+        if session.body_bytes > 0 {
+            connection.drain = Drain::Length(session.body_bytes);
+        }
+        if !session.saved.is_empty() {
+            (connection.saved, connection.saved_for) = (session.saved, SavedFor::Turn);
+            if state.arm.is_some() {
+                connection.saved_since_ns = weir_arm::now_ns();
+            }
+        }
+        connection.phase = match session.wait {
+            Wait::Head => Phase::Head,
+            Wait::Idle => Phase::Idle,
+            Wait::Body => Phase::Body,
+            Wait::Room => Phase::Stall,
+        };
+        // What it waits for has its time from where it began to wait, and no more here.
+        connection.deadline_ms = state.clock.now_ms.saturating_add(session.left_ms);
+        connection.socket.add(Readiness::INPUT);
+        Ok(connection)
+    }
+}
+
+/// Whether a response can move.
+fn check_exchange(exchange: &Exchange) -> Result<(), TakeError> {
+    match &exchange.source {
+        Source::Application(_) if exchange.is_tunnel() => return Err(TakeError::Tunnel),
+        Source::Application(_) | Source::Stored(_) => return Err(TakeError::Application),
+        Source::Head | Source::Content(_) => {}
+    }
+    if exchange.record.advised.as_ref().is_some_and(|advised| advised.stream.is_some()) {
+        return Err(TakeError::Streamed);
+    }
+    let is_sound = exchange.status != 0 && !exchange.response.is_finished();
+    if !is_sound || exchange.response.parts.len() > PARTS_MAX {
+        return Err(TakeError::TooLarge);
+    }
+    Ok(())
+}
+
+/// The response as a value.
+fn pending(mut exchange: Exchange, names: &mut impl Iterator<Item = ContentName>) -> Pending {
+    exchange.move_on();
+    let content = if matches!(exchange.source, Source::Content(_)) { names.next() } else { None };
+    Pending {
+        status: exchange.status,
+        head_bytes: exchange.head_bytes,
+        content,
+        line: exchange.record.log.to_text(),
+        host: exchange.record.log.host.as_ref().map(|host| host.name.to_string()),
+        response: std::mem::take(&mut exchange.response),
+    }
+}
+
+/// The response as a value that is sent from here.
+fn exchange(pending: Pending, contents: &mut impl Iterator<Item = Rc<Resource>>, state: &LoopState) -> Exchange {
+    let resource = pending.content.and_then(|_| contents.next());
+    let mut exchange = Exchange {
+        response: Response { resource: resource.as_ref().map(|resource| resource.id), ..pending.response },
+        source: resource.map_or(Source::Head, Source::Content),
+        status: pending.status,
+        head_bytes: pending.head_bytes,
+        ..Exchange::default()
+    };
+    exchange.record.log = LogLine::of_text(pending.line);
+    exchange.record.log.host = pending.host.and_then(|name| state.router.host_counts(&name));
+    exchange
+}

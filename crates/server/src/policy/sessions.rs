@@ -1,0 +1,178 @@
+//! A live connection given to another server, or taken in from one: what the caller gets, and why it is refused.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use thiserror::Error;
+
+/// Bytes of a request's body that may still be to come when a connection moves.
+pub(crate) const BODY_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of a session.
+pub(crate) const SESSION_BYTES_MAX: usize = 4 << 20;
+
+/// A connection that was stopped and taken out of a server: [`crate::Control::take_session`].
+///
+/// Nothing is written to the connection any more. Dropping this closes the connection.
+#[derive(Debug)]
+pub struct TakenSession {
+    /// The connected socket, which does not block.
+    pub fd: OwnedFd,
+    /// What another server needs to go on, in a versioned form of this crate's own; see [`SessionSummary::read`].
+    pub session: Vec<u8>,
+    /// How many of the bytes that were given to the kernel last the session can make again
+    /// ([`crate::Control::session_bytes`]): those of the response under way, its head included; 0 between responses.
+    pub known_bytes: u64,
+}
+
+/// What a session says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionSummary {
+    /// The version of its form.
+    pub version: u8,
+    /// Responses that are not sent to their end.
+    pub responses: usize,
+    /// Bytes of these responses that are still to be sent.
+    pub bytes_to_go: u64,
+    /// As in [`TakenSession`].
+    pub known_bytes: u64,
+}
+
+/// Why a connection is not given away. It goes on where it was.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TakeError {
+    /// No loop has such a connection.
+    #[error("no connection of {peer} with {local} is open here: name both addresses as the server's socket has them")]
+    NoConnection {
+        /// The client's end.
+        peer: SocketAddr,
+        /// The server's end.
+        local: SocketAddr,
+    },
+    /// It speaks a protocol that does not move yet.
+    #[error("the connection speaks {protocol}, and only HTTP/1 in the clear moves: let it end here")]
+    Protocol {
+        /// `TLS` or `HTTP/2`.
+        protocol: &'static str,
+    },
+    /// A proxy's header says whose connection it is, and has not come.
+    #[error("the PROXY header of the connection has not come: ask again when its first request has")]
+    Beginning,
+    /// A request's body is under way.
+    #[error(
+        "a request body is under way that is larger than {BODY_BYTES_MAX} bytes or of unknown length: ask again when \
+         it is over"
+    )]
+    Body,
+    /// It is a tunnel, such as a WebSocket.
+    #[error("the connection is a tunnel, both ends of which this server does not know: let it end here")]
+    Tunnel,
+    /// An application, an upstream or its cache answers.
+    #[error("an application or an upstream answers the request under way: ask again when it has")]
+    Application,
+    /// The response is made piece by piece as rules say.
+    #[error("the response under way may go on in another variant: ask again when it is over")]
+    Streamed,
+    /// The password of a request is checked.
+    #[error("the password of a request is being checked: ask again in some milliseconds")]
+    Password,
+    /// A request waits for others.
+    #[error("a request waits for others to be over: ask again when it is answered")]
+    Waiting,
+    /// The connection ends.
+    #[error("the connection is about to end: let it end here")]
+    Ending,
+    /// The file of a response is not found by its path any more.
+    #[error("the file of the response under way was changed or removed meanwhile: let the response end here")]
+    Content,
+    /// There is too much of it.
+    #[error("the session would have more than {SESSION_BYTES_MAX} bytes: let its responses end here")]
+    TooLarge,
+    /// The server does not run, or its loops are kept from their work.
+    #[error("the server does not answer: start it, or ask again when it is less busy")]
+    NoAnswer,
+    /// The system refuses a descriptor or a read.
+    #[error("the content of the response under way cannot be opened: {source}")]
+    System {
+        /// What it says.
+        source: io::Error,
+    },
+}
+
+/// Why a connection is not taken in.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AdoptError {
+    /// The session's form has another version.
+    #[error("the session has the form {version}, and this server knows {known}: let both nodes run the same program")]
+    Version {
+        /// That of the session.
+        version: u8,
+        /// That of this server.
+        known: u8,
+    },
+    /// It is no session.
+    #[error("the session is damaged ({part}): it was not made by take_session, or was cut on its way")]
+    Malformed {
+        /// What of it cannot be right.
+        part: &'static str,
+    },
+    /// It names a file by a path that leads out of the root, or is none.
+    #[error("the session names a file outside of its root: it was not made by take_session")]
+    Path,
+    /// This server has no such file.
+    #[error("{path} of site {site} cannot be opened: {source}; put the same files and configuration on both nodes")]
+    NoContent {
+        /// From the root of its site.
+        path: String,
+        /// The place of the site in the configuration, from 0.
+        site: u32,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// This server has another file there.
+    #[error("{path} of site {site} has other content here: put the same version of it on both nodes")]
+    OtherContent {
+        /// From the root of its site.
+        path: String,
+        /// The place of the site in the configuration, from 0.
+        site: u32,
+    },
+    /// Bytes are wanted that the session does not know.
+    #[error("the session knows {known_bytes} bytes, and not those from {from} on, {len} of them")]
+    Range {
+        /// How many it knows.
+        known_bytes: u64,
+        /// The first that was wanted.
+        from: u64,
+        /// How many.
+        len: u64,
+    },
+    /// All places are taken.
+    #[error("this server has as many connections as it may have, in all or of the client's address")]
+    Full,
+    /// It stops.
+    #[error("this server is about to stop: choose another node")]
+    Stopping,
+    /// The server does not run, or its loops are kept from their work.
+    #[error("the server does not answer: start it, or choose another node")]
+    NoAnswer,
+    /// The socket is no socket, or the system refuses something of it.
+    #[error("the connection's socket cannot be used: {source}")]
+    Socket {
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// What moves sessions, for orders of other threads.
+pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
+    fn take(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError>;
+
+    fn give_back(&self, taken: TakenSession);
+
+    fn bytes(&self, session: &[u8], from: u64, len: u64) -> Result<Vec<u8>, AdoptError>;
+
+    fn adopt(&self, session: &[u8], fd: OwnedFd, peer: SocketAddr) -> Result<(), AdoptError>;
+}

@@ -1,0 +1,115 @@
+//! A live connection as a value: what one server gives away and another one goes on with.
+//!
+//! It moves in these steps, of which the callers of `Control` carry the value and the socket:
+//!
+//! 1. *asked*: files of the responses under way are digested while the connection goes on;
+//! 2. *stopped*: its loop takes it off the ring or out of epoll and makes a [`Session`] of it;
+//! 3. *prepared*: the other server finds the same files by their paths and digests;
+//! 4. *adopted*: a loop there makes a connection of it and goes on; or *given back*, the same where it was.
+
+mod reading;
+mod writing;
+
+use crate::http::response::{Digest, Response};
+use crate::telemetry::access_log::LineText;
+use std::net::SocketAddr;
+
+/// The version of the form.
+pub(crate) const VERSION: u8 = 1;
+/// The protocol: HTTP/1 in the clear.
+const HTTP1: u8 = 1;
+/// Responses under way: as many as one round answers, and some.
+pub(crate) const RESPONSES_MAX: usize = 64;
+/// Parts of one response.
+pub(crate) const PARTS_MAX: usize = 1024;
+/// Bytes of a path.
+const PATH_BYTES_MAX: usize = 4096;
+/// Bytes of a line of the log.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// A live connection as a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// The client's end of the socket.
+    pub(crate) peer: SocketAddr,
+    /// The client, where a proxy has passed the connection on.
+    pub(crate) client: Option<SocketAddr>,
+    pub(crate) ending: Ending,
+    pub(crate) wait: Wait,
+    /// How long it waits for that at most, in milliseconds; the largest number = without end.
+    pub(crate) left_ms: u64,
+    /// Bytes of a request's body that are still to be discarded.
+    pub(crate) body_bytes: u64,
+    /// Input that is not used up.
+    pub(crate) saved: Vec<u8>,
+    /// Input behind that.
+    pub(crate) input: Vec<u8>,
+    /// Output that no response holds any more and that was not sent.
+    pub(crate) output: Vec<u8>,
+    /// In the order of their requests.
+    pub(crate) responses: Vec<Pending>,
+}
+
+/// What the connection does once its responses are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Stays,
+    Closes,
+    /// It closes once the client has, or has had time to.
+    Lingers,
+}
+
+/// What it waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Head,
+    Idle,
+    Body,
+    Room,
+}
+
+/// A response that is not sent to its end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) response: Response,
+    pub(crate) status: u16,
+    /// Bytes of the head proper.
+    pub(crate) head_bytes: u64,
+    /// Where its parts are taken from; none only without parts.
+    pub(crate) content: Option<ContentName>,
+    pub(crate) line: LineText,
+    /// The name of the host that answers, for its counts.
+    pub(crate) host: Option<String>,
+}
+
+/// Content by its place and its digest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ContentName {
+    /// The place of its site in the configuration.
+    pub(crate) site: u32,
+    /// From the root of that site.
+    pub(crate) path: Vec<u8>,
+    pub(crate) digest: Digest,
+    /// Whether the form was made of the file.
+    pub(crate) is_made: bool,
+}
+
+impl Session {
+    /// How many of the bytes that were given to the kernel last it can make again.
+    pub(crate) fn known_bytes(&self) -> u64 {
+        // Behind what the responses know something else is still to be sent.
+        if !self.output.is_empty() {
+            return 0;
+        }
+        self.responses.first().map_or(0, |first| first.response.offset)
+    }
+
+    /// Bytes that are still to be sent.
+    pub(crate) fn bytes_to_go(&self) -> u64 {
+        let of = |pending: &Pending| pending.response.len().saturating_sub(pending.response.offset);
+        self.output.len() as u64 + self.responses.iter().map(of).sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests;

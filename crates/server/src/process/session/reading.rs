@@ -1,0 +1,199 @@
+//! Reads a session that came from another server: nothing of it is believed before it was checked.
+
+use super::{
+    ContentName, Ending, HTTP1, LINE_BYTES_MAX, PARTS_MAX, PATH_BYTES_MAX, Pending, RESPONSES_MAX, Session, VERSION,
+    Wait,
+};
+use crate::http::response::{Digest, Part, Response, Variant};
+use crate::policy::sessions::{AdoptError, BODY_BYTES_MAX, SESSION_BYTES_MAX, SessionSummary};
+use crate::telemetry::access_log::LineText;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// A file's end is below this, so that sums of parts are no matter.
+const CONTENT_BYTES_MAX: u64 = 1 << 52;
+
+/// What is still to be read.
+struct Reader<'b>(&'b [u8]);
+
+type Read<T> = Result<T, AdoptError>;
+
+impl SessionSummary {
+    /// Reads the bytes of [`crate::TakenSession::session`], of this server or another one.
+    ///
+    /// # Errors
+    ///
+    /// [`AdoptError::Version`], [`AdoptError::Malformed`] and [`AdoptError::Path`].
+    pub fn read(session: &[u8]) -> Result<Self, AdoptError> {
+        let read = Session::read(session)?;
+        Ok(Self {
+            version: VERSION,
+            responses: read.responses.len(),
+            bytes_to_go: read.bytes_to_go(),
+            known_bytes: read.known_bytes(),
+        })
+    }
+}
+
+const fn malformed(part: &'static str) -> AdoptError {
+    AdoptError::Malformed { part }
+}
+
+/// An error unless it is so.
+fn holds(is_so: bool, part: &'static str) -> Read<()> {
+    if is_so { Ok(()) } else { Err(malformed(part)) }
+}
+
+impl Session {
+    /// Reads bytes that may come from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`AdoptError`] that concern the bytes alone.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, AdoptError> {
+        holds(bytes.len() <= SESSION_BYTES_MAX, "its length")?;
+        let mut from = Reader(bytes);
+        let version = from.byte()?;
+        if version != VERSION {
+            return Err(AdoptError::Version { version, known: VERSION });
+        }
+        holds(from.byte()? == HTTP1, "the protocol")?;
+        let (peer, client) = (from.address()?, from.option(Reader::address)?);
+        let ending = match from.byte()? {
+            0 => Ending::Stays,
+            1 => Ending::Closes,
+            2 => Ending::Lingers,
+            _ => return Err(malformed("how it ends")),
+        };
+        let wait = match from.byte()? {
+            0 => Wait::Head,
+            1 => Wait::Idle,
+            2 => Wait::Body,
+            3 => Wait::Room,
+            _ => return Err(malformed("what it waits for")),
+        };
+        let (left_ms, body_bytes) = (from.number()?, from.number()?);
+        holds(body_bytes <= BODY_BYTES_MAX, "the body of a request")?;
+        let [saved, input, output] = [from.text()?, from.text()?, from.text()?].map(<[u8]>::to_vec);
+        let count = from.length()?;
+        holds(count <= RESPONSES_MAX, "the number of responses")?;
+        let responses = (0..count).map(|_| from.pending()).collect::<Read<Vec<Pending>>>()?;
+        // What stands behind another one is not begun.
+        let is_in_order = responses.iter().skip(1).all(|later| later.response.offset == 0);
+        holds(is_in_order && from.0.is_empty(), "its end")?;
+        Ok(Self { peer, client, ending, wait, left_ms, body_bytes, saved, input, output, responses })
+    }
+}
+
+impl<'b> Reader<'b> {
+    fn bytes(&mut self, len: usize) -> Read<&'b [u8]> {
+        let (bytes, rest) = self.0.split_at_checked(len).ok_or(malformed("its length"))?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    fn array<const N: usize>(&mut self) -> Read<[u8; N]> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.bytes(N)?);
+        Ok(array)
+    }
+
+    fn byte(&mut self) -> Read<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn truth(&mut self) -> Read<bool> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(malformed("a yes or no")),
+        }
+    }
+
+    fn number(&mut self) -> Read<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn length(&mut self) -> Read<usize> {
+        Ok(u32::from_le_bytes(self.array()?) as usize)
+    }
+
+    fn text(&mut self) -> Read<&'b [u8]> {
+        let length = self.length()?;
+        self.bytes(length)
+    }
+
+    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<Option<T>> {
+        self.truth()?.then(|| read(self)).transpose()
+    }
+
+    fn address(&mut self) -> Read<SocketAddr> {
+        let ip: IpAddr = match self.byte()? {
+            4 => Ipv4Addr::from(self.array::<4>()?).into(),
+            6 => Ipv6Addr::from(self.array::<16>()?).into(),
+            _ => return Err(malformed("an address")),
+        };
+        Ok(SocketAddr::new(ip, u16::from_le_bytes(self.array()?)))
+    }
+
+    fn pending(&mut self) -> Read<Pending> {
+        let head = self.text()?.to_vec();
+        let variant = match self.byte()? {
+            0 => Variant::Identity,
+            1 => Variant::Gzip,
+            2 => Variant::Brotli,
+            3 => Variant::Zstd,
+            _ => return Err(malformed("a coding")),
+        };
+        let count = self.length()?;
+        holds(count <= PARTS_MAX, "the number of parts")?;
+        let mut parts = Vec::new();
+        for _ in 0..count {
+            parts.push(Part { head_end: self.number()?, start: self.number()?, end: self.number()? });
+        }
+        let ends = parts.iter().map(|part| part.head_end);
+        let are_in_head = ends.clone().is_sorted() && ends.max().is_none_or(|last| last <= head.len() as u64);
+        let are_ranges = parts.iter().all(|part| part.start < part.end && part.end <= CONTENT_BYTES_MAX);
+        holds(are_in_head && are_ranges, "the parts of a response")?;
+        let offset = self.number()?;
+        let response = Response { head, resource: None, variant, parts, offset };
+        holds(offset < response.len(), "how far a response came")?;
+        let status = u16::try_from(self.number()?).ok().filter(|status| (100..1000).contains(status));
+        let status = status.ok_or(malformed("a status"))?;
+        let head_bytes = self.number()?;
+        holds(head_bytes <= response.head.len() as u64, "the head of a response")?;
+        let content = self.option(Self::content)?;
+        holds(content.is_some() != response.parts.is_empty(), "the content of a response")?;
+        let is_plain = content.as_ref().is_none_or(|content| !content.is_made || variant != Variant::Identity);
+        holds(is_plain, "the form of a content")?;
+        let line = self.line()?;
+        let host = self.option(|from| {
+            let name = std::str::from_utf8(from.text()?).map_err(|_| malformed("the name of a host"))?;
+            Ok(name.to_owned())
+        })?;
+        Ok(Pending { response, status, head_bytes, content, line, host })
+    }
+
+    fn content(&mut self) -> Read<ContentName> {
+        let site = u32::from_le_bytes(self.array()?);
+        let path = self.text()?.to_vec();
+        let leads_out = path.split(|&byte| byte == b'/').any(|segment| segment == b"..");
+        if path.first() != Some(&b'/') || leads_out || path.contains(&0) || path.len() > PATH_BYTES_MAX {
+            return Err(AdoptError::Path);
+        }
+        let (digest, is_made) = (Digest(self.array()?), self.truth()?);
+        Ok(ContentName { site, path, digest, is_made })
+    }
+
+    fn line(&mut self) -> Read<LineText> {
+        let text = self.text()?.to_vec();
+        let count = self.length()?;
+        holds(text.len() <= LINE_BYTES_MAX && count <= LINE_BYTES_MAX, "a line of the log")?;
+        let mut late = Vec::new();
+        for _ in 0..count {
+            late.push((u32::from_le_bytes(self.array()?), self.byte()?));
+        }
+        let line = LineText { text, late, took_us: self.number()? };
+        holds(line.is_sound(), "a line of the log")?;
+        Ok(line)
+    }
+}
