@@ -31,6 +31,9 @@ pub struct Options {
     /// A process whose listening sockets at these addresses are taken over; once this server runs, it is asked to end
     /// (SIGTERM). Default: none.
     pub take_over: Option<u32>,
+    /// Whether live sessions may move to other processes, which takes the keys of TLS sessions out of rustls for them.
+    /// Default: no.
+    pub moves_sessions: bool,
     /// The directory that is served; nothing outside it is ever opened.
     pub root: PathBuf,
     /// Event loops, each a thread with its own listening sockets, cache and log buffer; at least 1 is run.
@@ -228,6 +231,7 @@ impl Options {
         Self {
             listen: vec![ListenAddr::default()],
             take_over: None,
+            moves_sessions: false,
             root: root.into(),
             loops: std::thread::available_parallelism().map_or(1, usize::from),
             reserve_loops: 0,

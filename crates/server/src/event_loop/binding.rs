@@ -17,6 +17,7 @@ use crate::quic::predecessor::Predecessor;
 use crate::quic::{self, Former, Opened, QuicSocket};
 use crate::telemetry::access_log::LogWriter;
 use crate::telemetry::admin::AdminServer;
+use crate::tls::TrafficSecrets;
 use crate::transport::ring::{self, Ring};
 use std::io;
 use std::sync::Arc;
@@ -107,9 +108,13 @@ pub(super) fn load_certificates(options: &Options) -> Result<Keys, BindError> {
     if let Some(certificates) = &certificates {
         certificates.keys().ask(options.hosts.as_ref().and_then(|hosts| hosts.0.asked_hosts()));
     }
-    let tls = certificates.as_ref().map(|certificates| certificates.config().map(Arc::new)).transpose();
-    let tls = tls.map_err(|source| TlsError::Setup { source })?;
-    Ok((certificates, tls))
+    let tls = certificates.as_ref().map(Certificates::config).transpose();
+    let mut tls = tls.map_err(|source| TlsError::Setup { source })?;
+    if let Some(tls) = tls.as_mut().filter(|_| options.moves_sessions) {
+        tls.enable_secret_extraction = true;
+        tls.key_log = Arc::new(TrafficSecrets);
+    }
+    Ok((certificates, tls.map(Arc::new)))
 }
 
 /// Opens all sockets, or takes those of the server that is to end.

@@ -142,6 +142,9 @@ impl EventLoop {
             return Ok(Halt::NotYet);
         }
         let contents = self.look_at(token)?;
+        if let Some(client) = self.connections.get(token) {
+            client.make_movable()?;
+        }
         let Some(client) = self.connections.remove(token) else { return Err(TakeError::Ending) };
         if client.registered.is_some() {
             // The socket stays open elsewhere, and epoll would tell of it as long as that is so.

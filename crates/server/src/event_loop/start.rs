@@ -116,8 +116,7 @@ impl Start {
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
         let role = (self.role, options.adviser.is_some().then(Rounds::default));
         let (open, sessions) = (Arc::clone(open), Arc::clone(&self.sessions));
-        let event_loop =
-            EventLoop::new((epoll, links), self.listeners, quic, self.tls, (state, open), role, sessions);
+        let event_loop = EventLoop::new((epoll, links), self.listeners, quic, self.tls, (state, open), role, sessions);
         let outcome = event_loop.run(&self.waker, stopping);
         self.sessions.end(index);
         outcome

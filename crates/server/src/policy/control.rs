@@ -20,11 +20,7 @@ const WARMS_MAX: usize = 64;
 
 /// Gives orders to a running server; see [`crate::Server::control`].
 #[derive(Debug, Clone)]
-pub struct Control(
-    pub(crate) Arc<Controls>,
-    pub(crate) Arc<dyn UpstreamAccess>,
-    pub(crate) Arc<dyn SessionAccess>,
-);
+pub struct Control(pub(crate) Arc<Controls>, pub(crate) Arc<dyn UpstreamAccess>, pub(crate) Arc<dyn SessionAccess>);
 
 /// The orders that hold.
 #[derive(Debug, Default)]
@@ -135,8 +131,8 @@ impl Control {
     /// # Errors
     ///
     /// Everything in [`AdoptError`]. The socket is closed then, and nothing was written to it.
-    pub fn adopt_session(&self, session: Vec<u8>, fd: OwnedFd, peer: SocketAddr) -> Result<(), AdoptError> {
-        self.2.adopt(&session, fd, peer)
+    pub fn adopt_session(&self, session: &[u8], fd: OwnedFd, peer: SocketAddr) -> Result<(), AdoptError> {
+        self.2.adopt(session, fd, peer)
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use thiserror::Error;
+use zeroize::Zeroizing;
 
 /// Bytes of a request's body that may still be to come when a connection moves.
 pub(crate) const BODY_BYTES_MAX: u64 = 64 << 10;
@@ -14,15 +15,24 @@ pub(crate) const SESSION_BYTES_MAX: usize = 4 << 20;
 /// A connection that was stopped and taken out of a server: [`crate::Control::take_session`].
 ///
 /// Nothing is written to the connection any more. Dropping this closes the connection.
-#[derive(Debug)]
 pub struct TakenSession {
     /// The connected socket, which does not block.
     pub fd: OwnedFd,
-    /// What another server needs to go on, in a versioned form of this crate's own; see [`SessionSummary::read`].
-    pub session: Vec<u8>,
+    /// What another server needs to go on, in a versioned form of this crate's own; see [`SessionSummary::read`]. The keys
+    /// of a TLS session are in it: it is wiped when it is dropped, and is to be kept and sent as a key is.
+    pub session: Zeroizing<Vec<u8>>,
     /// How many of the bytes that were given to the kernel last the session can make again
     /// ([`crate::Control::session_bytes`]): those of the response under way, its head included; 0 between responses.
     pub known_bytes: u64,
+}
+
+impl fmt::Debug for TakenSession {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the session's bytes, which may have keys.
+        let bytes = self.session.len();
+        let mut shown = formatter.debug_struct("TakenSession");
+        shown.field("fd", &self.fd).field("session_bytes", &bytes).field("known_bytes", &self.known_bytes).finish()
+    }
 }
 
 /// What a session says of itself.
@@ -51,10 +61,16 @@ pub enum TakeError {
         local: SocketAddr,
     },
     /// It speaks a protocol that does not move yet.
-    #[error("the connection speaks {protocol}, and only HTTP/1 in the clear moves: let it end here")]
+    #[error("the connection speaks {protocol}, and only HTTP/1 moves: let it end here")]
     Protocol {
-        /// `TLS` or `HTTP/2`.
+        /// `HTTP/2`.
         protocol: &'static str,
+    },
+    /// Its TLS session cannot move.
+    #[error("{why}; let the connection end here")]
+    Tls {
+        /// Why, such as a handshake that is not over.
+        why: &'static str,
     },
     /// A proxy's header says whose connection it is, and has not come.
     #[error("the PROXY header of the connection has not come: ask again when its first request has")]

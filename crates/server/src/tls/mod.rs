@@ -1,4 +1,13 @@
-//! TLS by rustls: sessions of connections here, certificates and their reload in `certificates/`.
+//! TLS by rustls: sessions of connections here, certificates and their reload in `certificates/`. A session that moves
+//! to another process leaves rustls, which cannot take one in, and goes on by records of its own.
+
+mod moving;
+mod own_records;
+mod records;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use moving::{Stays, TlsSession, TrafficSecrets};
 
 use crate::certificates::challenges::ACME_TLS;
 use crate::certificates::client_asking;
@@ -7,6 +16,8 @@ use crate::counters::Counters;
 use crate::exchange::send::{PIECES_MAX, Sink};
 use crate::files::resource;
 use crate::io::epoll;
+use moving::Kept;
+use own_records::OwnRecords;
 use rustls::{HandshakeKind, ServerConnection};
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -26,10 +37,15 @@ const NO_CERTIFICATE: &str = "no server certificate chain resolved";
 /// anything is encrypted.
 const UNRECOGNIZED_NAME: &[u8] = &[21, 3, 3, 0, 2, 2, 112];
 
+/// Bytes that a session which moves may hold in one place: what was sealed and not sent.
+pub(crate) const MOVED_BYTES_MAX: usize = 1 << 20;
+
 /// The TLS of one connection.
 #[derive(Debug)]
 pub(crate) struct Session {
-    tls: ServerConnection,
+    engine: Engine,
+    /// What lets it leave rustls, where sessions may move.
+    kept: Option<Box<Kept>>,
     counters: Counters,
     /// Which of the counters are this loop's.
     index: usize,
@@ -39,6 +55,17 @@ pub(crate) struct Session {
     is_read_out: bool,
     /// What it has shown, where clients are asked for certificates.
     entry: Option<PresentedEntry>,
+}
+
+/// What makes records of bytes, and bytes of records.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are of rustls, and the session itself is in a box")]
+enum Engine {
+    Rustls(ServerConnection),
+    /// Since it was moved, or was to be.
+    Own(OwnRecords),
+    /// Its keys could not be taken out of rustls, nor put back.
+    Lost,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,12 +93,71 @@ impl Session {
         let mut tls = ServerConnection::new(Arc::clone(config))?;
         // The writer bounds it: it adds nothing beyond SEALED_BYTES_MAX while anything is held.
         tls.set_buffer_limit(None);
-        let (state, counters) = (State::Handshake, counters.clone());
-        Ok(Self { tls, counters, index, state, first_byte: None, is_read_out: false, entry: None })
+        let kept = config.enable_secret_extraction.then(Box::default);
+        let (state, engine) = (State::Handshake, Engine::Rustls(tls));
+        Ok(Self { kept, ..Self::with(engine, state, counters, index) })
     }
 
+    fn with(engine: Engine, state: State, counters: &Counters, index: usize) -> Self {
+        let counters = counters.clone();
+        Self { engine, kept: None, counters, index, state, first_byte: None, is_read_out: false, entry: None }
+    }
+
+    /// Why it cannot leave rustls now; none if it can.
+    pub(crate) fn stays(&self) -> Option<Stays> {
+        match (&self.engine, self.state) {
+            (Engine::Own(own), _) => own.has_ended().then_some(Stays::Ended),
+            (Engine::Lost, _) => Some(Stays::Keys),
+            (Engine::Rustls(_), State::Handshake) => Some(Stays::Handshake),
+            (Engine::Rustls(_), State::Ended | State::Clear) => Some(Stays::Ended),
+            (Engine::Rustls(tls), State::Open) if tls.peer_certificates().is_some() => Some(Stays::ClientCertificate),
+            (Engine::Rustls(_), State::Open) => self.kept.is_none().then_some(Stays::NotKept),
+        }
+    }
+
+    /// Leaves rustls, after which it can be written down.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot; it goes on as before, unless its keys were lost on the way ([`Stays::Keys`]).
+    pub(crate) fn leave_rustls(&mut self) -> Result<(), Stays> {
+        if let Some(stays) = self.stays() {
+            return Err(stays);
+        }
+        if matches!(self.engine, Engine::Own(_)) {
+            return Ok(());
+        }
+        let kept = self.kept.take().ok_or(Stays::NotKept)?;
+        let Engine::Rustls(tls) = std::mem::replace(&mut self.engine, Engine::Lost) else { return Err(Stays::Keys) };
+        self.engine = Engine::Own(kept.take_over(tls)?);
+        Ok(())
+    }
+
+    /// Writes down a session that has left rustls: the bytes hold its keys. None if it has not.
+    pub(crate) fn write_down(&self) -> Option<TlsSession> {
+        match &self.engine {
+            Engine::Own(own) => Some(TlsSession(own.write_down())),
+            Engine::Rustls(_) | Engine::Lost => None,
+        }
+    }
+
+    /// Goes on with a session that was written down; none if the bytes are none.
+    pub(crate) fn read_back(TlsSession(bytes): &TlsSession, counters: &Counters, index: usize) -> Option<Self> {
+        let own = OwnRecords::read_back(bytes)?;
+        Some(Self::with(Engine::Own(own), State::Open, counters, index))
+    }
+
+    /// What rustls has; an error where the session has left it.
+    fn rustls(&mut self) -> io::Result<&mut ServerConnection> {
+        match &mut self.engine {
+            Engine::Rustls(tls) => Ok(tls),
+            Engine::Own(_) | Engine::Lost => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Of a session that was moved only what speaks HTTP/1 asks it.
     pub(crate) fn agreed_on_http2(&self) -> bool {
-        self.tls.alpn_protocol() == Some(b"h2")
+        matches!(&self.engine, Engine::Rustls(tls) if tls.alpn_protocol() == Some(b"h2"))
     }
 
     /// Has others know what the client of a connection has shown, once its handshake is over.
@@ -80,8 +166,9 @@ impl Session {
         if is_known || self.state == State::Handshake {
             return;
         }
-        let chain = self.tls.peer_certificates().unwrap_or_default().to_vec();
-        let presented = Presented::new(self.tls.server_name().map(str::to_owned), chain);
+        let Engine::Rustls(tls) = &self.engine else { return };
+        let chain = tls.peer_certificates().unwrap_or_default().to_vec();
+        let presented = Presented::new(tls.server_name().map(str::to_owned), chain);
         self.entry = Some(clients.enter(connection, presented));
     }
 
@@ -91,15 +178,24 @@ impl Session {
     }
 
     pub(crate) fn holds_output(&self) -> bool {
-        self.state != State::Clear && self.tls.wants_write()
+        match &self.engine {
+            Engine::Rustls(tls) => self.state != State::Clear && tls.wants_write(),
+            Engine::Own(own) => own.holds_output(),
+            Engine::Lost => false,
+        }
     }
 
     /// Receives and decrypts until nothing more is there or `buffer` is full; 0 is the end.
     pub(crate) fn receive(&mut self, fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Engine::Own(own) = &mut self.engine {
+            let received = own.receive(fd, buffer);
+            self.is_read_out = own.is_read_out();
+            return received;
+        }
         let mut filled = 0;
         let mut is_drained = false;
         loop {
-            match self.tls.reader().read(&mut buffer[filled..]) {
+            match self.rustls()?.reader().read(&mut buffer[filled..]) {
                 Ok(0) => {
                     self.is_read_out = true;
                     return Ok(filled);
@@ -121,8 +217,10 @@ impl Session {
             if is_drained {
                 return if filled > 0 { Ok(filled) } else { Err(io::ErrorKind::WouldBlock.into()) };
             }
-            let mut input = Input { fd, asked: 0, got: 0, first_byte: &mut self.first_byte };
-            match self.tls.read_tls(&mut input) {
+            let Engine::Rustls(tls) = &mut self.engine else { return Err(io::ErrorKind::BrokenPipe.into()) };
+            let kept = self.kept.as_deref_mut();
+            let mut input = Input { fd, asked: 0, got: 0, first_byte: &mut self.first_byte, kept };
+            match tls.read_tls(&mut input) {
                 Ok(0) => self.state = State::Ended,
                 // As with a socket in the clear: what does not fill the memory was all there is.
                 Ok(_) => is_drained = input.got < input.asked,
@@ -136,7 +234,14 @@ impl Session {
 
     fn open_records(&mut self, fd: RawFd) -> io::Result<()> {
         let counts = &self.counters.0[self.index];
-        if let Err(error) = self.tls.process_new_packets() {
+        let Engine::Rustls(tls) = &mut self.engine else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let processed = tls.process_new_packets();
+        if self.state == State::Handshake
+            && let Some(kept) = &mut self.kept
+        {
+            kept.take_secrets();
+        }
+        if let Err(error) = processed {
             if self.state == State::Handshake {
                 counts.tls_failed.add(1);
                 tracing::debug!(%error, "TLS handshake failed");
@@ -156,16 +261,16 @@ impl Session {
             let _ = self.push(fd);
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
-        if self.state == State::Handshake && !self.tls.is_handshaking() {
+        if self.state == State::Handshake && !tls.is_handshaking() {
             self.state = State::Open;
             counts.tls_handshakes.add(1);
-            if self.tls.handshake_kind() == Some(HandshakeKind::Resumed) {
+            if tls.handshake_kind() == Some(HandshakeKind::Resumed) {
                 counts.tls_resumed.add(1);
             }
-            if self.tls.alpn_protocol() == Some(ACME_TLS) {
+            if tls.alpn_protocol() == Some(ACME_TLS) {
                 // The handshake was the challenge, and nothing is said over it (RFC 8737 section 4).
                 self.state = State::Ended;
-                self.tls.send_close_notify();
+                tls.send_close_notify();
             }
         }
         match self.push(fd) {
@@ -176,8 +281,11 @@ impl Session {
 
     /// Hands records to the socket, all or until it is full.
     pub(crate) fn push(&mut self, fd: RawFd) -> io::Result<()> {
+        if let Engine::Own(own) = &mut self.engine {
+            return own.push(fd);
+        }
         while self.holds_output() {
-            match self.tls.write_tls(&mut Output { fd }) {
+            match self.rustls()?.write_tls(&mut Output { fd }) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -188,8 +296,10 @@ impl Session {
     }
 
     pub(crate) fn say_goodbye(&mut self, fd: RawFd) {
-        if self.state == State::Open {
-            self.tls.send_close_notify();
+        match &mut self.engine {
+            Engine::Rustls(tls) if self.state == State::Open => tls.send_close_notify(),
+            Engine::Own(own) => own.say_goodbye(),
+            Engine::Rustls(_) | Engine::Lost => {}
         }
         let _ = self.push(fd);
     }
@@ -209,7 +319,11 @@ pub(crate) struct Sealing<'s> {
 
 impl Sealing<'_> {
     fn seal(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let taken = self.session.tls.writer().write_vectored(pieces)?;
+        let taken = match &mut self.session.engine {
+            Engine::Rustls(tls) => tls.writer().write_vectored(pieces)?,
+            Engine::Own(own) => own.seal(pieces)?,
+            Engine::Lost => return Err(io::ErrorKind::BrokenPipe.into()),
+        };
         match self.session.push(self.fd) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             _ => Ok(taken),
@@ -266,6 +380,7 @@ struct Input<'f> {
     asked: usize,
     got: usize,
     first_byte: &'f mut Option<u8>,
+    kept: Option<&'f mut Kept>,
 }
 
 impl Read for Input<'_> {
@@ -274,6 +389,9 @@ impl Read for Input<'_> {
         self.got = epoll::receive(self.fd, buffer)?;
         if self.first_byte.is_none() {
             *self.first_byte = buffer[..self.got].first().copied();
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.pass(&buffer[..self.got]);
         }
         Ok(self.got)
     }

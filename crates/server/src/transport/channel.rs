@@ -5,7 +5,7 @@ use crate::exchange::life::Exchange;
 use crate::exchange::send::{self, Sent, Sink, Socket};
 use crate::io::epoll;
 use crate::telemetry::arm_requests::Owed;
-use crate::tls::Session;
+use crate::tls::{Session, Stays, TlsSession};
 use crate::transport::lane::Lane;
 use crate::transport::ring::Ring;
 use crate::transport::staging::{RingSink, Staging};
@@ -42,9 +42,9 @@ impl Transport {
         Self { socket, session, lane: Lane::Socket, staged_in: 0, token: 0, kept: None }
     }
 
-    /// One in the clear that came from elsewhere, with input and output that it holds.
-    pub(crate) fn moved(socket: OwnedFd, input: &[u8], output: &[u8]) -> Self {
-        let mut transport = Self::new(socket, None);
+    /// One that came from elsewhere, with input and output that it holds in the clear, or with its session of TLS.
+    pub(crate) fn moved(socket: OwnedFd, (input, output): (&[u8], &[u8]), session: Option<Box<Session>>) -> Self {
+        let mut transport = Self::new(socket, session);
         if !input.is_empty() {
             transport.keep_input(input);
         }
@@ -54,12 +54,22 @@ impl Transport {
         transport
     }
 
-    /// The socket, input that was not taken and output that was not sent, of one in the clear that is by no ring. The
-    /// ends of responses that this output is of are told: they were logged already.
-    pub(crate) fn into_parts(self) -> (OwnedFd, Vec<u8>, Vec<u8>) {
+    /// Why TLS keeps it here; none if it can move, or is in the clear.
+    pub(crate) fn stays(&self) -> Option<Stays> {
+        self.session.as_ref().and_then(|session| session.stays())
+    }
+
+    /// Has its session, where it has one, leave rustls, so that it can be written down.
+    pub(crate) fn leave_rustls(&mut self) -> Result<(), Stays> {
+        self.session.as_mut().map_or(Ok(()), |session| session.leave_rustls())
+    }
+
+    /// The socket, input that was not taken, output that was not sent, and the session of TLS, of one that is by no ring
+    /// and has left rustls. The ends of responses that this output is of are told: they were logged already.
+    pub(crate) fn into_parts(self) -> (OwnedFd, Vec<u8>, Vec<u8>, Option<TlsSession>) {
         let kept = self.kept.map(|kept| *kept).unwrap_or_default();
         kept.owed.into_iter().for_each(Owed::tell);
-        (self.socket, kept.input, kept.output)
+        (self.socket, kept.input, kept.output, self.session.and_then(|session| session.write_down()))
     }
 
     /// How much of both it holds.

@@ -9,6 +9,7 @@ mod harness;
 mod pages;
 mod sessions;
 mod sessions_refused;
+mod sessions_secure;
 mod slow_clients;
 mod smuggling;
 mod stop_under_load;

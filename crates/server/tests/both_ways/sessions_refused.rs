@@ -75,7 +75,9 @@ fn what_does_not_move_goes_on_where_it_was() {
     let clear = site.addrs[1];
     // No such connection.
     let other = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-    assert!(matches!(site.control.take_session(other, clear), Err(TakeError::NoConnection { peer, .. }) if peer == other));
+    assert!(
+        matches!(site.control.take_session(other, clear), Err(TakeError::NoConnection { peer, .. }) if peer == other)
+    );
     // TLS, of which the handshake is not even begun.
     let secure = connect(site.addr);
     assert!(matches!(refusal(&site, &secure), TakeError::Protocol { protocol: "TLS" }));
@@ -172,7 +174,7 @@ fn another_file_at_the_other_server_is_never_mixed_in() {
     assert!(matches!(&refused, Err(AdoptError::OtherContent { path, site: 0 }) if path == "/x.bin"), "{refused:?}");
     let peer = client.local_addr().expect("an address");
     let again = taken.fd.try_clone().expect("a descriptor");
-    let refused = sites[1].control.adopt_session(taken.session.clone(), again, peer);
+    let refused = sites[1].control.adopt_session(&taken.session, again, peer);
     assert!(matches!(refused, Err(AdoptError::OtherContent { .. })), "{refused:?}");
     std::fs::remove_file(sites[1].directory.path().join("x.bin")).expect("removes");
     let refused = sites[1].control.session_bytes(&taken.session, 0, 0);
@@ -211,7 +213,7 @@ fn a_server_without_a_place_refuses_and_the_connection_goes_on_where_it_was() {
     let taken = take(&sites[0], &client).expect("is given away");
     let peer = client.local_addr().expect("an address");
     let again = taken.fd.try_clone().expect("a descriptor");
-    let refused = sites[1].control.adopt_session(taken.session.clone(), again, peer);
+    let refused = sites[1].control.adopt_session(&taken.session, again, peer);
     assert!(matches!(refused, Err(AdoptError::Full)), "{refused:?}");
     sites[0].control.give_session_back(taken);
     ends_whole(&mut client, &content);
@@ -221,7 +223,7 @@ fn a_server_without_a_place_refuses_and_the_connection_goes_on_where_it_was() {
     drop(other);
     wait_until(|| {
         let again = taken.fd.try_clone().expect("a descriptor");
-        sites[1].control.adopt_session(taken.session.clone(), again, peer).is_ok()
+        sites[1].control.adopt_session(&taken.session, again, peer).is_ok()
     });
     client.write_all(b"GET /x.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
     assert!(read_reply(&mut client, false).body == content);
@@ -238,7 +240,7 @@ fn what_is_no_session_is_refused_and_a_stopping_server_takes_none() {
     let second = &sites[1].control;
     let adopt_bytes = |session: Vec<u8>| {
         let fd = taken.fd.try_clone().expect("a descriptor");
-        second.adopt_session(session, fd, peer).expect_err("is refused")
+        second.adopt_session(&session, fd, peer).expect_err("is refused")
     };
     let other = [&[9], &taken.session[1..]].concat();
     assert!(matches!(adopt_bytes(other), AdoptError::Version { version: 9, known: 1 }));
@@ -246,17 +248,17 @@ fn what_is_no_session_is_refused_and_a_stopping_server_takes_none() {
     assert!(matches!(adopt_bytes(cut), AdoptError::Malformed { .. }));
     // A path of the same length that leads out of the root.
     let at = taken.session.windows(6).position(|window| window == b"/x.bin").expect("its path");
-    let mut outside = taken.session.clone();
+    let mut outside = taken.session.to_vec();
     outside[at..at + 6].copy_from_slice(b"/../xx");
     assert!(matches!(adopt_bytes(outside), AdoptError::Path));
     let not_a_socket = std::fs::File::open("/dev/null").expect("opens");
-    let refused = second.adopt_session(taken.session.clone(), not_a_socket.into(), peer);
+    let refused = second.adopt_session(&taken.session, not_a_socket.into(), peer);
     assert!(matches!(refused, Err(AdoptError::Socket { .. })), "{refused:?}");
     let stopped = sites.pop().expect("two");
     let control = stopped.control.clone();
     stopped.stop();
     let fd = taken.fd.try_clone().expect("a descriptor");
-    let refused = control.adopt_session(taken.session.clone(), fd, peer);
+    let refused = control.adopt_session(&taken.session, fd, peer);
     assert!(matches!(refused, Err(AdoptError::NoAnswer | AdoptError::Stopping)), "{refused:?}");
     assert!(matches!(control.take_session(peer, peer), Err(TakeError::NoConnection { .. } | TakeError::NoAnswer)));
     adopt(&sites[0], taken, &client);

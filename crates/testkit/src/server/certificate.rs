@@ -21,12 +21,22 @@ pub struct Certificate {
 impl Certificate {
     /// Makes one with the `openssl` program: an elliptic-curve key, so that handshakes are quick.
     pub fn self_signed() -> io::Result<Self> {
+        Self::made(&["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
+    }
+
+    /// The same with a key of RSA, which other suites of TLS 1.2 need.
+    pub fn self_signed_by_rsa() -> io::Result<Self> {
+        Self::made(&["-newkey", "rsa:2048"])
+    }
+
+    fn made(key: &[&str]) -> io::Result<Self> {
         let dir = tempfile::Builder::new().prefix("weir-certificate-").tempdir()?;
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755))?;
         let made = Self { dir: Arc::new(dir) };
         let mut command = Command::new("openssl");
         command
-            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+            .args(["req", "-x509", "-nodes"])
+            .args(key)
             .args(["-days", "2", "-subj", "/CN=localhost"])
             .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
             .args(["-addext", "basicConstraints=critical,CA:FALSE"])

@@ -31,6 +31,14 @@ impl Client {
         }
     }
 
+    /// As [`Connection::make_movable`].
+    pub(crate) fn make_movable(&mut self) -> Result<(), TakeError> {
+        match &mut self.protocol {
+            Protocol::Http1(connection) => connection.make_movable(),
+            Protocol::Http2(_) | Protocol::PassedOn(_) | Protocol::Changing => Ok(()),
+        }
+    }
+
     /// The contents of its responses, in their order.
     pub(crate) fn contents(&self) -> Vec<Rc<Resource>> {
         match &self.protocol {

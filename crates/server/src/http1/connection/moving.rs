@@ -10,6 +10,7 @@ use crate::loop_state::LoopState;
 use crate::policy::sessions::{AdoptError, BODY_BYTES_MAX, SESSION_BYTES_MAX, TakeError};
 use crate::process::session::{ContentName, Ending, PARTS_MAX, Pending, RESPONSES_MAX, Session, Wait};
 use crate::telemetry::access_log::LogLine;
+use crate::tls;
 use crate::transport::Transport;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -21,8 +22,8 @@ const FRAME_BYTES: usize = 256;
 impl Connection {
     /// Whether it can move as it is; it need not be off the ring yet.
     pub(crate) fn check_movable(&self) -> Result<(), TakeError> {
-        if self.transport.is_secure() {
-            return Err(TakeError::Protocol { protocol: "TLS" });
+        if let Some(stays) = self.transport.stays() {
+            return Err(stays.into());
         }
         match (self.after, self.phase, self.saved_for) {
             (After::Upgrade, ..) => return Err(TakeError::Protocol { protocol: "HTTP/2" }),
@@ -51,6 +52,15 @@ impl Connection {
         Ok(())
     }
 
+    /// Makes ready what cannot be written down as it is: keys of TLS.
+    ///
+    /// # Errors
+    ///
+    /// [`TakeError::Tls`]; it goes on as before, or ends if its keys are lost.
+    pub(crate) fn make_movable(&mut self) -> Result<(), TakeError> {
+        Ok(self.transport.leave_rustls()?)
+    }
+
     /// The contents of its responses, in their order.
     pub(crate) fn contents(&self) -> impl Iterator<Item = &Rc<Resource>> {
         self.queue.iter().filter_map(|exchange| match &exchange.source {
@@ -68,7 +78,7 @@ impl Connection {
         state: &LoopState,
     ) -> (OwnedFd, Session) {
         let mut names = names.into_iter();
-        let (socket, input, output) = self.transport.into_parts();
+        let (socket, input, output, tls) = self.transport.into_parts();
         let responses = self.queue.into_iter().map(|exchange| pending(exchange, &mut names)).collect();
         let session = Session {
             peer,
@@ -92,6 +102,7 @@ impl Connection {
             saved: self.saved,
             input,
             output,
+            tls,
             responses,
         };
         (socket, session)
@@ -112,7 +123,11 @@ impl Connection {
         if session.saved.len() >= state.input.len() {
             return Err(AdoptError::Malformed { part: "the head of a request" });
         }
-        let transport = Transport::moved(socket, &session.input, &session.output);
+        let tls = session.tls.as_ref().map(|tls| {
+            let read = tls::Session::read_back(tls, &state.counters, state.index);
+            read.map(Box::new).ok_or(AdoptError::Malformed { part: "its TLS" })
+        });
+        let transport = Transport::moved(socket, (&session.input, &session.output), tls.transpose()?);
         let mut connection = Self::new(transport, peer, state);
         let mut contents = contents.into_iter();
         connection.queue = session.responses.into_iter().map(|one| exchange(one, &mut contents, state)).collect();

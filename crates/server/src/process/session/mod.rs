@@ -12,11 +12,12 @@ mod writing;
 
 use crate::http::response::{Digest, Response};
 use crate::telemetry::access_log::LineText;
+use crate::tls::TlsSession;
 use std::net::SocketAddr;
 
 /// The version of the form.
 pub(crate) const VERSION: u8 = 1;
-/// The protocol: HTTP/1 in the clear.
+/// The protocol: HTTP/1, in the clear or not.
 const HTTP1: u8 = 1;
 /// Responses under way: as many as one round answers, and some.
 pub(crate) const RESPONSES_MAX: usize = 64;
@@ -46,6 +47,8 @@ pub(crate) struct Session {
     pub(crate) input: Vec<u8>,
     /// Output that no response holds any more and that was not sent.
     pub(crate) output: Vec<u8>,
+    /// Where it speaks TLS.
+    pub(crate) tls: Option<TlsSession>,
     /// In the order of their requests.
     pub(crate) responses: Vec<Pending>,
 }
@@ -97,8 +100,8 @@ pub(crate) struct ContentName {
 impl Session {
     /// How many of the bytes that were given to the kernel last it can make again.
     pub(crate) fn known_bytes(&self) -> u64 {
-        // Behind what the responses know something else is still to be sent.
-        if !self.output.is_empty() {
+        // Behind what the responses know something else is still to be sent; of records nothing is known.
+        if !self.output.is_empty() || self.tls.is_some() {
             return 0;
         }
         self.responses.first().map_or(0, |first| first.response.offset)

@@ -7,7 +7,9 @@ use super::{
 use crate::http::response::{Digest, Part, Response, Variant};
 use crate::policy::sessions::{AdoptError, BODY_BYTES_MAX, SESSION_BYTES_MAX, SessionSummary};
 use crate::telemetry::access_log::LineText;
+use crate::tls::TlsSession;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use zeroize::Zeroizing;
 
 /// A file's end is below this, so that sums of parts are no matter.
 const CONTENT_BYTES_MAX: u64 = 1 << 52;
@@ -74,13 +76,16 @@ impl Session {
         let (left_ms, body_bytes) = (from.number()?, from.number()?);
         holds(body_bytes <= BODY_BYTES_MAX, "the body of a request")?;
         let [saved, input, output] = [from.text()?, from.text()?, from.text()?].map(<[u8]>::to_vec);
+        let tls = from.option(Reader::text)?.map(|tls| TlsSession(Zeroizing::new(tls.to_vec())));
+        // What a session of TLS holds is in its own bytes.
+        holds(tls.is_none() || (input.is_empty() && output.is_empty()), "what it holds")?;
         let count = from.length()?;
         holds(count <= RESPONSES_MAX, "the number of responses")?;
         let responses = (0..count).map(|_| from.pending()).collect::<Read<Vec<Pending>>>()?;
         // What stands behind another one is not begun.
         let is_in_order = responses.iter().skip(1).all(|later| later.response.offset == 0);
         holds(is_in_order && from.0.is_empty(), "its end")?;
-        Ok(Self { peer, client, ending, wait, left_ms, body_bytes, saved, input, output, responses })
+        Ok(Self { peer, client, ending, wait, left_ms, body_bytes, saved, input, output, tls, responses })
     }
 }
 

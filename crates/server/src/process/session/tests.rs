@@ -33,6 +33,7 @@ fn session() -> Session {
         saved: b"GET / HT".to_vec(),
         input: b"TP/1.1".to_vec(),
         output: Vec::new(),
+        tls: None,
         responses: vec![pending(500), pending(0)],
     }
 }

@@ -4,14 +4,20 @@ use super::{ContentName, Ending, HTTP1, Pending, Session, VERSION, Wait};
 use crate::http::response::Variant;
 use crate::telemetry::access_log::LineText;
 use std::net::{IpAddr, SocketAddr};
+use zeroize::Zeroizing;
+
+/// Room that nearly all sessions fit into, so that no copy of their keys is left behind.
+const WRITTEN_BYTES: usize = 4096;
 
 /// Bytes that are written.
-struct Writer(Vec<u8>);
+struct Writer(Zeroizing<Vec<u8>>);
 
 impl Session {
     /// The session as bytes.
-    pub(crate) fn write(&self) -> Vec<u8> {
-        let mut out = Writer(vec![VERSION, HTTP1]);
+    pub(crate) fn write(&self) -> Zeroizing<Vec<u8>> {
+        let mut out = Writer(Zeroizing::new(Vec::with_capacity(WRITTEN_BYTES)));
+        out.byte(VERSION);
+        out.byte(HTTP1);
         out.address(self.peer);
         out.option(self.client, Writer::address);
         out.byte(match self.ending {
@@ -30,6 +36,7 @@ impl Session {
         out.text(&self.saved);
         out.text(&self.input);
         out.text(&self.output);
+        out.option(self.tls.as_ref(), |out, tls| out.text(&tls.0));
         out.length(self.responses.len());
         self.responses.iter().for_each(|pending| out.pending(pending));
         out.0
