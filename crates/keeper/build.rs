@@ -1,0 +1,25 @@
+//! Compiles the BPF objects and generates their skeletons. clang is needed; `make deps` installs it.
+
+use libbpf_cargo::SkeletonBuilder;
+use std::env;
+use std::path::PathBuf;
+
+/// Each is `src/bpf/NAME.bpf.c` and becomes `NAME.skel.rs`.
+const OBJECTS: &[&str] = &["direct", "hold"];
+
+fn main() {
+    println!("cargo:rerun-if-changed=src/bpf");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    for object in OBJECTS {
+        if let Err(error) = SkeletonBuilder::new()
+            .source(format!("src/bpf/{object}.bpf.c"))
+            .clang_args(["-mcpu=v3", "-O2", "-Wall"])
+            .build_and_generate(out.join(format!("{object}.skel.rs")))
+        {
+            eprintln!(
+                "{object}.bpf.c does not build: {error:#}\nclang and libelf-dev are needed: `make deps` installs them"
+            );
+            std::process::exit(1);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+/* At a node's interface: drops what comes in on connections that stand still, or that have just left. */
+#include "packet.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* `hold.rs` lays it out alike. */
+struct hold {
+	/* CLOCK_MONOTONIC. The hold ends by itself then, also when the keeper is gone. */
+	u64 until_ns;
+	/* Packets dropped. */
+	u64 dropped;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct flow_key);
+	__type(value, struct hold);
+} holds SEC(".maps");
+
+SEC("tc")
+int hold(struct __sk_buff *skb)
+{
+	struct segment segment;
+
+	if (!read_segment(skb, &segment))
+		return TC_ACT_UNSPEC;
+	struct hold *held = bpf_map_lookup_elem(&holds, &segment.key);
+
+	if (!held || held->until_ns <= bpf_ktime_get_ns())
+		return TC_ACT_UNSPEC;
+	__sync_fetch_and_add(&held->dropped, 1);
+	return TC_ACT_SHOT;
+}

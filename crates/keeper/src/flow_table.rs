@@ -1,0 +1,367 @@
+//! The director's table: which node has which connection, and what each client acknowledged last.
+//!
+//! Packets for the service's address come in at the director's interface. The filter there writes the node's Ethernet
+//! address into each and sends it on; nodes answer clients directly. A connection stays with its node, also when nodes
+//! come and go, until it is steered to another one.
+
+use crate::filter::{FilterError, Interface, now_ns, pass_messages_on, refusal, reuse};
+use crate::flow::{Flow, Seen, canonical};
+use crate::flow_key::{KEY_BYTES, key, mapped};
+use crate::maglev::{self, NODES_MAX};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, libbpf_sys};
+use skeleton::DirectSkelBuilder;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+#[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/direct.skel.rs"));
+}
+
+/// Bytes of `struct flow` of `bpf/direct.bpf.c`.
+const FLOW_BYTES: usize = 56;
+/// The field `node` of an entry: not in the list of nodes.
+const NONE: u32 = maglev::NO_NODE as u32;
+
+/// A node, and the way to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodePlace {
+    /// Its number, below [`maglev::NODES_MAX`].
+    pub number: u16,
+    /// The Ethernet address of its interface in the director's network.
+    pub mac: [u8; 6],
+}
+
+/// What the filter has counted since it was attached first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlowCounts {
+    /// Packets sent on to a node.
+    pub packets: u64,
+    /// Connections entered.
+    pub new_flows: u64,
+    /// Packets whose connection found no room in the table: it has a node by its hash alone, and cannot be moved.
+    pub table_full: u64,
+    /// Packets dropped, as there was no node.
+    pub no_node: u64,
+}
+
+/// After which times [`FlowTable::sweep`] removes a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct IdleTimes {
+    /// The client has closed or reset it.
+    pub finished: Duration,
+    /// Nothing was seen of it.
+    pub idle: Duration,
+    /// The same for one that was steered: without its entry, packets would come to another node.
+    pub steered: Duration,
+}
+
+/// The filter at the director's interface, with its table.
+#[derive(Debug)]
+pub struct FlowTable {
+    service: SocketAddr,
+    interface: Interface,
+    handle: u32,
+    direct: OwnedFd,
+    steer: OwnedFd,
+    flows: MapHandle,
+    places: MapHandle,
+    choices: MapHandle,
+    counts: MapHandle,
+    /// Also the lock of changes.
+    newest_epoch: Mutex<u64>,
+}
+
+/// `struct steering` of `bpf/direct.bpf.c`.
+#[repr(C)]
+#[derive(Default)]
+struct Steering {
+    client: [u32; 4],
+    service: [u32; 4],
+    ports: u32,
+    node: u32,
+    has_ack: u32,
+    sequence_end: u32,
+    ack_and_window: u64,
+    timestamps: u64,
+    seen_ns: u64,
+    now_ns: u64,
+}
+
+/// `struct flow` of `bpf/direct.bpf.c`, as far as it is read here.
+struct Entry {
+    ack_and_window: u64,
+    timestamps: u64,
+    seen_ns: u64,
+    sequence_end: u32,
+    node: u32,
+    has_ack: bool,
+    finished: bool,
+    steered: bool,
+}
+
+impl FlowTable {
+    /// Attaches the filter of a service's address to an interface of the thread's network namespace.
+    ///
+    /// It stays there when the process ends. A successor for the same service takes its table over, if it has
+    /// CAP_SYS_ADMIN besides CAP_BPF and CAP_NET_ADMIN; otherwise each connection goes to the node of its hash.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn attach(interface: &str, service: SocketAddr, nodes: &[NodePlace]) -> Result<Self, FilterError> {
+        pass_messages_on();
+        let service = canonical(service);
+        let interface = Interface::find(interface)?;
+        let handle = handle(service);
+        let old = interface.maps(handle);
+        let mut object = MaybeUninit::uninit();
+        let loading = |error: libbpf_rs::Error| refusal("loading the director's filter", &error);
+        let mut open = DirectSkelBuilder::default().open(&mut object).map_err(loading)?;
+        for map in [&mut open.maps.flows, &mut open.maps.places, &mut open.maps.choices, &mut open.maps.counts] {
+            reuse(map, &old)?;
+        }
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            constants.service_address = words(service);
+            constants.service_port = service.port().to_be();
+            constants.own_mac = interface.mac;
+        }
+        let loaded = open.load().map_err(loading)?;
+        let owned = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().map_err(|error| loading(error.into()));
+        let table = Self {
+            service,
+            interface,
+            handle,
+            direct: owned(loaded.progs.direct.as_fd())?,
+            steer: owned(loaded.progs.steer.as_fd())?,
+            flows: MapHandle::try_from(&loaded.maps.flows).map_err(loading)?,
+            places: MapHandle::try_from(&loaded.maps.places).map_err(loading)?,
+            choices: MapHandle::try_from(&loaded.maps.choices).map_err(loading)?,
+            counts: MapHandle::try_from(&loaded.maps.counts).map_err(loading)?,
+            newest_epoch: Mutex::new(0),
+        };
+        table.set_nodes(nodes)?;
+        table.interface.attach(table.direct.as_fd(), handle)?;
+        tracing::info!(%service, nodes = nodes.len(), "the director's filter is attached");
+        Ok(table)
+    }
+
+    /// Spreads new connections over these nodes from now on. Those that exist stay where they are, also at a node that
+    /// is no longer named; its address stays known for them.
+    ///
+    /// # Errors
+    /// [`FilterError`]; the nodes are as before for [`FilterError::NodeNumber`].
+    pub fn set_nodes(&self, nodes: &[NodePlace]) -> Result<(), FilterError> {
+        if let Some(node) = nodes.iter().find(|node| node.number >= NODES_MAX) {
+            return Err(FilterError::NodeNumber(node.number));
+        }
+        let _changes = self.changes();
+        let failed = |error: libbpf_rs::Error| refusal("changing the director's nodes", &error);
+        for node in nodes {
+            let mut place = [0; 8];
+            place[..6].copy_from_slice(&node.mac);
+            place[6..].copy_from_slice(&1u16.to_ne_bytes());
+            let number = u32::from(node.number).to_ne_bytes();
+            self.places.update(&number, &place, MapFlags::ANY).map_err(failed)?;
+        }
+        let numbers: Vec<u16> = nodes.iter().map(|node| node.number).collect();
+        let entries = maglev::table(&numbers);
+        // The filter's table has one entry more, which fills it to whole words.
+        let bytes: Vec<u8> = entries.iter().chain(&[maglev::NO_NODE]).flat_map(|entry| entry.to_ne_bytes()).collect();
+        self.choices.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY).map_err(failed)
+    }
+
+    /// Sends the connection to a node from now on; what was seen of its client so far, if it has acknowledged anything.
+    ///
+    /// A connection that is not known is entered. Each packet is either counted in what is returned or goes to the node.
+    ///
+    /// # Errors
+    /// [`FilterError`]; nothing changed then.
+    pub fn steer(&self, flow: &Flow, node: u16, epoch: u64) -> Result<Option<Seen>, FilterError> {
+        let flow = self.of_service(flow)?;
+        let mut newest = self.changes();
+        if epoch < *newest {
+            return Err(FilterError::OldEpoch { asked: epoch, newest: *newest });
+        }
+        let failed = |error: libbpf_rs::Error| refusal("steering a connection", &error);
+        let number = u32::from(node).to_ne_bytes();
+        let place = if node < NODES_MAX { self.places.lookup(&number, MapFlags::ANY).map_err(failed)? } else { None };
+        if place.is_none_or(|place| place.get(6..) == Some(&[0, 0])) {
+            return Err(FilterError::UnknownNode(node));
+        }
+        *newest = epoch;
+        let mut asked = Steering {
+            client: words(flow.client),
+            service: words(flow.service),
+            ports: ports(&flow),
+            node: u32::from(node),
+            ..Steering::default()
+        };
+        if self.run_steer(&mut asked)? != 0 {
+            return Err(FilterError::TableFull);
+        }
+        let age = Duration::from_nanos(asked.now_ns.saturating_sub(asked.seen_ns));
+        let seen = seen(asked.ack_and_window, asked.timestamps, asked.sequence_end, age);
+        Ok((asked.has_ack != 0).then_some(seen))
+    }
+
+    /// What was seen last of the connection's client, if it has acknowledged anything.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn seen(&self, flow: &Flow) -> Result<Option<Seen>, FilterError> {
+        let entry = self.entry(&self.of_service(flow)?)?.filter(|entry| entry.has_ack);
+        Ok(entry.map(|entry| {
+            let age = Duration::from_nanos(now_ns().saturating_sub(entry.seen_ns));
+            seen(entry.ack_and_window, entry.timestamps, entry.sequence_end, age)
+        }))
+    }
+
+    /// The node that has the connection, if the table knows it.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn node(&self, flow: &Flow) -> Result<Option<u16>, FilterError> {
+        let entry = self.entry(&self.of_service(flow)?)?.filter(|entry| entry.node != NONE);
+        Ok(entry.and_then(|entry| u16::try_from(entry.node).ok()))
+    }
+
+    /// Removes connections that are over or idle; how many. It reads the whole table: call it each few seconds.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn sweep(&self, times: &IdleTimes) -> Result<usize, FilterError> {
+        let failed = |error: libbpf_rs::Error| refusal("removing connections", &error);
+        let now = now_ns();
+        let mut old = Vec::new();
+        // The walk ends with the table's size at the latest: keys that are entered meanwhile may make it longer.
+        for key in self.flows.keys().take(self.flows.max_entries() as usize * 2) {
+            let Some(value) = self.flows.lookup(&key, MapFlags::ANY).map_err(failed)? else { continue };
+            let Some(entry) = Entry::read(&value) else { continue };
+            let time = match (entry.finished, entry.steered) {
+                (true, _) => times.finished,
+                (false, true) => times.steered,
+                (false, false) => times.idle,
+            };
+            if Duration::from_nanos(now.saturating_sub(entry.seen_ns)) >= time {
+                old.push(key);
+            }
+        }
+        Ok(old.iter().filter(|key| self.flows.delete(key).is_ok()).count())
+    }
+
+    /// What the filter has counted.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn counts(&self) -> Result<FlowCounts, FilterError> {
+        let failed = |error: libbpf_rs::Error| refusal("reading the director's counts", &error);
+        let of_cpus = self.counts.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
+        let mut sum = FlowCounts::default();
+        for cpu in of_cpus.unwrap_or_default() {
+            let number = |at: usize| number(&cpu, at * 8);
+            sum.packets += number(0);
+            sum.new_flows += number(1);
+            sum.table_full += number(2);
+            sum.no_node += number(3);
+        }
+        Ok(sum)
+    }
+
+    /// Takes the filter away; from within the interface's network namespace. Packets for the service then come to the
+    /// director's own stack, which refuses them.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn detach(self) -> Result<(), FilterError> {
+        self.interface.detach(self.direct.as_fd(), self.handle)
+    }
+
+    fn changes(&self) -> MutexGuard<'_, u64> {
+        // A number is whole also where another thread panicked.
+        self.newest_epoch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of_service(&self, flow: &Flow) -> Result<Flow, FilterError> {
+        let flow = flow.canonical();
+        if flow.service == self.service { Ok(flow) } else { Err(FilterError::OtherService(flow)) }
+    }
+
+    fn entry(&self, flow: &Flow) -> Result<Option<Entry>, FilterError> {
+        let value = self.flows.lookup(&key(flow), MapFlags::ANY);
+        let value = value.map_err(|error| refusal("reading the flow table", &error))?;
+        Ok(value.as_deref().and_then(Entry::read))
+    }
+
+    /// Runs `steer` of `bpf/direct.bpf.c` in the kernel; what it returns.
+    fn run_steer(&self, asked: &mut Steering) -> Result<u32, FilterError> {
+        // SAFETY: plain numbers, for which zeros are valid.
+        let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+        options.sz = size_of_val(&options) as _;
+        options.ctx_in = (&raw mut *asked).cast_const().cast();
+        options.ctx_size_in = size_of::<Steering>() as u32;
+        // SAFETY: for a program of this type the kernel reads the context and writes it back, within its size; it lives
+        // through the call.
+        let answer = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.steer.as_raw_fd(), &raw mut options) };
+        if answer < 0 {
+            let error = std::io::Error::last_os_error();
+            return Err(refusal("steering a connection", &error.into()));
+        }
+        Ok(options.retval)
+    }
+}
+
+impl Entry {
+    fn read(value: &[u8]) -> Option<Self> {
+        let half = |at: usize| {
+            value.get(at..at + 4).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+        };
+        (value.len() == FLOW_BYTES).then(|| Self {
+            ack_and_window: number(value, 0),
+            timestamps: number(value, 8),
+            seen_ns: number(value, 16),
+            sequence_end: half(32),
+            node: half(36),
+            has_ack: half(40) != 0,
+            finished: half(44) != 0,
+            steered: half(48) != 0,
+        })
+    }
+}
+
+fn seen(ack_and_window: u64, timestamps: u64, sequence_end: u32, age: Duration) -> Seen {
+    let halves = |both: u64| ((both >> 32) as u32, both as u32);
+    let (ack, window) = halves(ack_and_window);
+    let (ts_value, ts_echo) = halves(timestamps);
+    Seen { ack, sequence_end, window, ts_value, ts_echo, age }
+}
+
+/// A number of eight bytes of a map's value; 0 behind its end.
+fn number(value: &[u8], at: usize) -> u64 {
+    value.get(at..at + 8).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+}
+
+/// An address as the filter has it: four words in network order.
+fn words(address: SocketAddr) -> [u32; 4] {
+    let octets = mapped(address).octets();
+    [0, 4, 8, 12].map(|at| u32::from_ne_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]]))
+}
+
+/// Both ports as the end of a key has them.
+fn ports(flow: &Flow) -> u32 {
+    let key = key(flow);
+    u32::from_ne_bytes([key[KEY_BYTES - 4], key[KEY_BYTES - 3], key[KEY_BYTES - 2], key[KEY_BYTES - 1]])
+}
+
+/// A service's filter has a handle of its own, so that one interface can have several.
+fn handle(service: SocketAddr) -> u32 {
+    let hash = key(&Flow { client: service, service }).iter().fold(0x811c_9dc5u32, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    // The kernel takes zero as "choose one", and filters of other programs begin with one.
+    (hash >> 1).max(0x100)
+}

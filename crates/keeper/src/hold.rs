@@ -1,0 +1,103 @@
+//! The filter of a node: drops what comes in on connections that stand still, or that have just left.
+//!
+//! A hold ends by itself when its time is over, also if the process that began it is gone.
+
+use crate::filter::{FilterError, Interface, now_ns, pass_messages_on, refusal, reuse};
+use crate::flow::Flow;
+use crate::flow_key;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use skeleton::HoldSkelBuilder;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+#[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/hold.skel.rs"));
+}
+
+/// The filter's handle at each interface.
+const HANDLE: u32 = 1;
+
+/// The filter at a node's interfaces, with the connections that it holds.
+#[derive(Debug)]
+pub struct HoldFilter {
+    program: OwnedFd,
+    holds: MapHandle,
+    interfaces: Vec<Interface>,
+}
+
+impl HoldFilter {
+    /// Attaches it to what comes in at these interfaces of the thread's network namespace. It stays there when the
+    /// process ends; a successor takes over what it holds.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn attach(interfaces: &[String]) -> Result<Self, FilterError> {
+        pass_messages_on();
+        let interfaces: Vec<_> = interfaces.iter().map(|name| Interface::find(name)).collect::<Result<_, _>>()?;
+        let old = interfaces.first().map(|first| first.maps(HANDLE)).unwrap_or_default();
+        let mut object = MaybeUninit::uninit();
+        let opening = |error: libbpf_rs::Error| refusal("loading the filter of held connections", &error);
+        let mut open = HoldSkelBuilder::default().open(&mut object).map_err(opening)?;
+        reuse(&mut open.maps.holds, &old)?;
+        let loaded = open.load().map_err(opening)?;
+        let program = loaded.progs.hold.as_fd().try_clone_to_owned();
+        let program = program.map_err(|error| opening(error.into()))?;
+        let holds = MapHandle::try_from(&loaded.maps.holds).map_err(opening)?;
+        for interface in &interfaces {
+            interface.attach(program.as_fd(), HANDLE)?;
+        }
+        Ok(Self { program, holds, interfaces })
+    }
+
+    /// Drops what comes in on the connection from now on, for so long at most.
+    ///
+    /// # Errors
+    /// [`FilterError`]; the table is full, or may not be changed.
+    pub fn hold(&self, flow: &Flow, time: Duration) -> Result<(), FilterError> {
+        let until = now_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        let mut value = [0; 16];
+        value[..8].copy_from_slice(&until.to_ne_bytes());
+        let done = self.holds.update(&flow_key::key(flow), &value, MapFlags::ANY);
+        done.map_err(|error| refusal("holding a connection", &error))
+    }
+
+    /// Lets what comes in on the connection pass again; the packets that were dropped meanwhile.
+    ///
+    /// # Errors
+    /// [`FilterError`]; the table may not be changed.
+    pub fn release(&self, flow: &Flow) -> Result<u64, FilterError> {
+        let key = flow_key::key(flow);
+        let failed = |error: libbpf_rs::Error| refusal("releasing a connection", &error);
+        let dropped = self.dropped(&key).map_err(failed)?;
+        match self.holds.delete(&key) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => Err(failed(error)),
+            _ => Ok(dropped),
+        }
+    }
+
+    /// Checks that this process may still use the table, after it has dropped privileges.
+    ///
+    /// # Errors
+    /// [`FilterError::NoPrivilege`].
+    pub(crate) fn check(&self) -> Result<(), FilterError> {
+        let none = self.dropped(&[0; flow_key::KEY_BYTES]);
+        none.map(drop).map_err(|error| refusal("using the table of held connections", &error))
+    }
+
+    /// Takes it away from its interfaces; from within their network namespace.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn detach(self) -> Result<(), FilterError> {
+        self.interfaces.iter().try_for_each(|interface| interface.detach(self.program.as_fd(), HANDLE))
+    }
+
+    fn dropped(&self, key: &[u8]) -> Result<u64, libbpf_rs::Error> {
+        let value = self.holds.lookup(key, MapFlags::ANY)?;
+        Ok(value.as_deref().and_then(|value| value.last_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
+    }
+}
