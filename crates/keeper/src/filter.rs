@@ -103,7 +103,7 @@ impl Interface {
         }
         let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::UNSPECIFIED, 0)).map_err(missing)?;
         // SAFETY: the kernel reads and writes the structure, which lives through the call.
-        if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR as _, &raw mut request) } < 0 {
+        if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) } < 0 {
             return Err(missing(io::Error::last_os_error()));
         }
         // SAFETY: the kernel has filled in this variant, which is plain numbers.

@@ -44,6 +44,9 @@ const READS_MAX: usize = 20;
 const SEGMENT_BYTES_MAX: usize = 1 << 16;
 /// Up to this, what a new socket's buffers hold anyway.
 const BUFFER_BYTES: usize = 32 << 10;
+/// A new connection's send buffer, from which the kernel lets it grow: twice its first window of 10 segments, with what
+/// the kernel needs besides.
+const SEND_BUFFER_BYTES: i32 = 87_040;
 /// Appended to a queue at once.
 const PIECE_BYTES: usize = 1 << 16;
 const PIECE_BYTES_MIN: usize = 512;
@@ -229,7 +232,9 @@ pub fn activate(socket: BorrowedFd<'_>, unsent: &[u8]) -> Result<(), RepairError
     require_frozen(socket)?;
     leave(socket, REPAIR_OFF)?;
     let written = fill(socket, unsent);
-    // Else the buffers would never grow or shrink again. Before Linux 5.14 they stay so.
+    // Else a program that fills its buffer would have a larger one after each move. The kernel doubles what is given.
+    let _ = set(socket, SOL_SOCKET, libc::SO_SNDBUF, SEND_BUFFER_BYTES / 2);
+    // Else the buffers would never grow again. Before Linux 5.14 they stay so.
     let _ = set(socket, SOL_SOCKET, SO_BUF_LOCK, 0);
     written.map_err(|error| Step::WriteUnsent.failed(&error))
 }
@@ -385,12 +390,13 @@ fn fill_sent(socket: BorrowedFd<'_>, flying: &[u8], unsent_bytes: usize) -> io::
     fill_queue(socket, SEND_QUEUE, flying)
 }
 
-/// Makes a socket's buffer larger than is allowed otherwise; the kernel doubles what is given, for its own needs.
+/// Makes a socket's buffer larger than is allowed otherwise. The kernel doubles what is given; pieces as large as ours
+/// need a hundredth more than their bytes.
 fn enlarge(socket: BorrowedFd<'_>, option: i32, bytes: usize) -> io::Result<()> {
     if bytes <= BUFFER_BYTES {
         return Ok(());
     }
-    set(socket, SOL_SOCKET, option, i32::try_from(bytes + BUFFER_BYTES).unwrap_or(i32::MAX / 2))
+    set(socket, SOL_SOCKET, option, i32::try_from(bytes / 2 + bytes / 16 + BUFFER_BYTES).unwrap_or(i32::MAX / 2))
 }
 
 fn fill_queue(socket: BorrowedFd<'_>, queue: i32, bytes: &[u8]) -> io::Result<()> {

@@ -84,6 +84,15 @@ impl TcpState {
         advance
     }
 
+    /// Takes the bytes that were never sent out of the state; how many. The next node's program writes them again, which
+    /// costs less than to carry megabytes through a move.
+    pub fn leave_unsent(&mut self) -> u32 {
+        let unsent = std::mem::take(&mut self.unsent_bytes);
+        self.send_next = self.send_next.wrapping_sub(unsent);
+        self.unacknowledged_bytes = self.unacknowledged_bytes.saturating_sub(unsent);
+        unsent
+    }
+
     /// Appends its encoding.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_address(self.local, out);
@@ -186,6 +195,15 @@ mod tests {
             assert_eq!(tcp.acknowledge(&seen(ack, 1)), 0);
             assert_eq!(tcp, state(), "{ack}");
         }
+    }
+
+    #[test]
+    fn what_was_never_sent_can_be_left() {
+        let mut tcp = state();
+        let first = tcp.first_unacknowledged();
+        assert_eq!(tcp.leave_unsent(), 200);
+        assert_eq!((tcp.send_next, tcp.unacknowledged_bytes, tcp.unsent_bytes), (300, 800, 0));
+        assert_eq!((tcp.first_unacknowledged(), tcp.leave_unsent()), (first, 0));
     }
 
     #[test]

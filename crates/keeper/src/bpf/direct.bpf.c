@@ -104,6 +104,8 @@ static __always_inline u32 choose(const struct flow_key *key)
 	hash = mix(hash ^ bpf_ntohs(key->client_port));
 	u32 index = hash % CHOICES;
 
+	/* The kernel's verifier follows no division, and the compiler would leave the comparison out. */
+	asm volatile("" : "+r"(index));
 	return index < CHOICES ? choice->node[index] : NO_NODE;
 }
 
