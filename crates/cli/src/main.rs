@@ -6,6 +6,7 @@ mod agent;
 mod always;
 mod arm;
 mod check;
+mod cluster;
 mod compare;
 mod developer_log;
 mod dropin;
@@ -14,6 +15,7 @@ mod explain;
 mod forecast_method;
 mod given_files;
 mod import;
+mod keeper;
 mod load;
 mod manual;
 mod modes;
@@ -28,6 +30,7 @@ mod rung;
 mod script_server;
 mod serve;
 mod serve_acme;
+mod serve_cluster;
 mod serve_php;
 mod serve_policy;
 mod serve_scripts;
@@ -87,6 +90,8 @@ enum Command {
     Check(check::Args),
     Route(route::Args),
     ScriptServer(script_server::Args),
+    Cluster(cluster::Args),
+    Keeper(keeper::Args),
     Import(import::Args),
     Env(environment::Args),
     Replay(replay::Args),
@@ -96,6 +101,9 @@ enum Command {
     /// Obtain and renew certificates for a confined server
     #[command(hide = true)]
     ServeCertificates,
+    /// Move sessions for a confined server
+    #[command(hide = true)]
+    ServeNode,
     /// Run php-fpm for a confined server
     #[command(hide = true)]
     ServePhp,
@@ -141,11 +149,14 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Route(args) => route::run(&args),
         Command::ScriptServer(args) => script_server::run(&args),
+        Command::Cluster(args) => cluster::run(args),
+        Command::Keeper(args) => keeper::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Env(args) => environment::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::ServePersister(args) => serve_policy::persister(&args),
         Command::ServeCertificates => serve_acme::certifier(),
+        Command::ServeNode => serve_cluster::node(),
         Command::ServePhp => serve_php::supervise(),
         Command::ServeScripts => serve_scripts::supervise(),
         Command::ServeIsapi => Ok(serve_scripts::isapi()),

@@ -4,6 +4,8 @@ mod beside;
 mod said;
 
 use crate::given_files::ARM_BYTES_MAX;
+use crate::keeper;
+use crate::serve_cluster::ClusterNode;
 use crate::serve_php;
 use crate::serve_policy::{Adapting, PolicyArgs};
 use crate::serve_scripts;
@@ -60,6 +62,8 @@ Examples:
   weir serve --cgi /srv/www
       files of /srv/www; those below /srv/www/cgi-bin are run, one process for
       each request
+  weir serve --listen 10.0.0.80:80 --cluster /etc/weir/cluster /srv/www
+      as a node of a cluster, between whose nodes sessions move: weir cluster
   weir serve --arm shop.arm site
       report requests to `weir agent` as business transactions, by directives
       in shop.arm: Arm On, ArmApplication shop, ArmMatch ^/order/ order, ...
@@ -189,6 +193,15 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "php")]
     cgi: bool,
 
+    /// Be a node of the cluster whose keys and members are in DIR (weir cluster init): live sessions then move to other
+    /// nodes and come from them
+    #[arg(long, value_name = "DIR")]
+    cluster: Option<PathBuf>,
+
+    /// The socket of this node's weir keeper [default: /run/weir-keeper.sock]
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    keeper: Option<PathBuf>,
+
     /// Directory for further releases of DIR, which a confined server can then reach; repeatable
     #[arg(long, value_name = "DIR", conflicts_with = "no_sandbox")]
     releases: Vec<PathBuf>,
@@ -310,6 +323,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         adapting.prepare(&server, user.as_deref())?;
     }
     let mut beside = Beside::prepare(&for_obtaining)?;
+    let node = |folder: &PathBuf| {
+        let keeper = keeper::socket(read_again.keeper.as_deref());
+        ClusterNode::prepare(folder, keeper, server.control(), &for_obtaining)
+    };
+    let mut node = read_again.cluster.as_ref().map(node).transpose()?;
     begins(&server, log_is_stdout);
     let (reloader, is_followed) = (server.reloader(), server.followed_flag());
     let counts = server.run_with(stop.flag(), || {
@@ -320,6 +338,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         // The server is confined by now, and so are the threads that start here.
         adapting.iter_mut().for_each(Adapting::start);
         beside.start();
+        node.iter_mut().for_each(ClusterNode::start);
         if hung_up.swap(false, Ordering::Relaxed) {
             let options = if is_file {
                 read_again_and_tell(&read_again, &own, (&reloader, &mut beside))
@@ -475,6 +494,7 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     }
     options.http3 |= args.http3;
     options.take_over = args.take_over;
+    options.moves_sessions = args.cluster.is_some();
     if !args.tls_cert.is_empty() {
         options.certificates = certificates((args.tls_cert, args.tls_key), options.certificates);
         if !is_file {

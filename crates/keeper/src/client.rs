@@ -31,7 +31,9 @@ pub enum KeeperError {
         source: io::Error,
     },
     /// The connection to it broke. What was asked may be done.
-    #[error("the keeper's connection broke ({0}); what was asked may be done: look at the connection before more is asked")]
+    #[error(
+        "the keeper's connection broke ({0}); what was asked may be done: look at the connection before more is asked"
+    )]
     Lost(io::Error),
     /// The message is longer than the keeper takes.
     #[error("the connection has more bytes under way than the keeper takes (16 MiB); let it go on here")]

@@ -161,9 +161,7 @@ fn map_ids(program: &OwnedFd) -> Vec<u32> {
     let mut bytes = size_of::<libbpf_sys::bpf_prog_info>() as u32;
     // SAFETY: the kernel writes at most `bytes` to `info`, and at most `nr_map_ids` numbers to `ids`; both are that long
     // and live through the call.
-    let answer = unsafe {
-        libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut bytes)
-    };
+    let answer = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut bytes) };
     ids.truncate(if answer == 0 { info.nr_map_ids as usize } else { 0 });
     ids
 }

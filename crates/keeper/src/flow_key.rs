@@ -30,8 +30,10 @@ mod tests {
 
     #[test]
     fn a_key_has_the_layout_of_the_filters() {
-        let flow =
-            Flow { client: "10.1.2.3:258".parse().expect("valid"), service: "[2001:db8::1]:80".parse().expect("valid") };
+        let flow = Flow {
+            client: "10.1.2.3:258".parse().expect("valid"),
+            service: "[2001:db8::1]:80".parse().expect("valid"),
+        };
         let key = key(&flow);
         assert_eq!(&key[..16], b"\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\x01\x02\x03");
         assert_eq!(&key[16..32], b"\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01");

@@ -359,9 +359,9 @@ fn ports(flow: &Flow) -> u32 {
 
 /// A service's filter has a handle of its own, so that one interface can have several.
 fn handle(service: SocketAddr) -> u32 {
-    let hash = key(&Flow { client: service, service }).iter().fold(0x811c_9dc5u32, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    });
+    let hash = key(&Flow { client: service, service })
+        .iter()
+        .fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     // The kernel takes zero as "choose one", and filters of other programs begin with one.
     (hash >> 1).max(0x100)
 }

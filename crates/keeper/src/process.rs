@@ -91,7 +91,9 @@ pub enum KeeperStartError {
     #[error(transparent)]
     Filter(#[from] FilterError),
     /// The socket cannot be made.
-    #[error("the keeper's socket {path} cannot be made ({source}); name a path in a directory that exists, where nothing else stands")]
+    #[error(
+        "the keeper's socket {path} cannot be made ({source}); name a path in a directory that exists, where nothing else stands"
+    )]
     Socket {
         /// Its path.
         path: PathBuf,
@@ -442,7 +444,6 @@ fn uid_of(client: &Socket) -> Option<u32> {
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
     let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
     // SAFETY: the kernel writes at most `bytes` to the structure, which is that long and lives through the call.
-    let told =
-        unsafe { libc::getsockopt(client.as_raw_fd(), level, option, (&raw mut peer).cast(), &raw mut bytes) };
+    let told = unsafe { libc::getsockopt(client.as_raw_fd(), level, option, (&raw mut peer).cast(), &raw mut bytes) };
     (told == 0).then_some(peer.uid)
 }

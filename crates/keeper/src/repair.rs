@@ -213,7 +213,8 @@ pub fn restore(tcp: &TcpState, unread: &[u8], sent: &[u8], mark: u32) -> Result<
     check_length(tcp.unread_bytes, unread)?;
     check_length(tcp.unacknowledged_bytes, sent)?;
     let in_flight = tcp.unacknowledged_bytes.checked_sub(tcp.unsent_bytes);
-    let in_flight = in_flight.ok_or(RepairError::Length { expected: tcp.unsent_bytes, got: tcp.unacknowledged_bytes })?;
+    let in_flight =
+        in_flight.ok_or(RepairError::Length { expected: tcp.unsent_bytes, got: tcp.unacknowledged_bytes })?;
     let (flying, unsent) = sent.split_at(in_flight as usize);
     let socket = open(tcp, mark)?;
     set_options(socket.as_fd(), tcp).map_err(|error| Step::Set.failed(&error))?;

@@ -40,6 +40,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("scripts", &["arm", "wire"]),
     // It hands requests to runners, in their own form.
     ("script-server", &["scripts"]),
+    ("keeper", &[]),
+    ("cluster", &["keeper"]),
     ("compat", &["load", "terminal"]),
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
     ("explain", &["adapt", "capture", "measure", "policy-runtime", "report", "terminal", "timeline", "trace", "wire"]),
@@ -101,6 +103,8 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("scripts", &["std::net::Tcp", "httparse", "weir_server", "clap"]),
     // It takes FastCGI from any server that it trusts, and starts nothing.
     ("script-server", &["std::process::Command", "httparse", "weir_server", "clap"]),
+    // It moves sessions whose content it does not know.
+    ("cluster", &["httparse", "tokio", "weir_server", "clap"]),
     ("measure", &["std::fs", "std::net", "std::time::Instant", "SystemTime", "libc::"]),
     ("timeline", &["std::fs", "std::time::Instant", "SystemTime", "hdrhistogram"]),
     ("report", &["std::fs", "std::net", "std::time::Instant"]),

@@ -1,0 +1,146 @@
+//! The socket of a node in its cluster's directory, by which `weir cluster` asks it: a line of JSON for each question
+//! and each answer. Only its user may open it.
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Its name in the directory.
+const NAME: &str = "node.sock";
+/// Bytes of a line.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+/// How long either side waits for the other; a move that the director does not decide takes longer and goes on.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a node is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Asked {
+    /// Move the session of a client.
+    Move { client: SocketAddr, service: Option<SocketAddr>, to: String },
+    /// What have you counted?
+    Status,
+}
+
+/// What it answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Told {
+    Moved {
+        freeze_us: u64,
+        total_us: u64,
+        remade_bytes: u64,
+    },
+    Status {
+        node: String,
+        given: u64,
+        taken: u64,
+        not_begun: u64,
+        came_back: u64,
+        refused: u64,
+        lost: u64,
+        undecided: u64,
+        reasons: Vec<String>,
+    },
+    Refused(String),
+}
+
+/// The socket of a node.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Listening {
+    /// Makes it; one that a node has left behind is replaced.
+    ///
+    /// # Errors
+    /// If a node answers there already, or the directory cannot be written.
+    pub(crate) fn at(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(NAME);
+        if UnixStream::connect(&path).is_ok() {
+            bail!("a node answers at {} already; end it first", path.display());
+        }
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| path.display().to_string());
+            }
+            _ => {}
+        }
+        // The directory is its user's alone, so nobody else comes in before the rights are set.
+        let listener = UnixListener::bind(&path).with_context(|| path.display().to_string())?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).with_context(|| path.display().to_string())?;
+        Ok(Self { listener, path })
+    }
+
+    /// Answers, each connection by a thread of its own, until the process ends.
+    pub(crate) fn serve(&self, answer: impl Fn(Asked) -> Told + Sync) {
+        std::thread::scope(|scope| {
+            for link in self.listener.incoming() {
+                let Ok(link) = link else {
+                    std::thread::sleep(Duration::from_millis(100));
+                    continue;
+                };
+                let answer = &answer;
+                let serve = move || {
+                    if let Err(error) = serve_one(&link, answer) {
+                        tracing::debug!(%error, "a question was not answered");
+                    }
+                };
+                if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, serve) {
+                    tracing::warn!(%error, "no thread for a question");
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // Another node replaces what is left.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn serve_one(link: &UnixStream, answer: &(impl Fn(Asked) -> Told + Sync)) -> anyhow::Result<()> {
+    link.set_read_timeout(Some(PATIENCE))?;
+    link.set_write_timeout(Some(PATIENCE))?;
+    let told = match receive(link)? {
+        Some(asked) => answer(asked),
+        None => return Ok(()),
+    };
+    send(link, &told)
+}
+
+/// Asks the node of a directory.
+///
+/// # Errors
+/// If no node answers there.
+pub(crate) fn ask(folder: &Path, asked: &Asked) -> anyhow::Result<Told> {
+    let path = folder.join(NAME);
+    let link = UnixStream::connect(&path).with_context(|| {
+        format!("no node answers at {}; start it by weir serve SITE --cluster {}", path.display(), folder.display())
+    })?;
+    link.set_read_timeout(Some(PATIENCE))?;
+    send(&link, asked)?;
+    receive(&link)?.context("the node ended before it answered")
+}
+
+fn send(mut link: &UnixStream, what: &impl Serialize) -> anyhow::Result<()> {
+    let mut line = serde_json::to_vec(what)?;
+    line.push(b'\n');
+    Ok(link.write_all(&line)?)
+}
+
+fn receive<T: for<'d> Deserialize<'d>>(link: &UnixStream) -> anyhow::Result<Option<T>> {
+    let mut line = Vec::new();
+    BufReader::new(link).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    if line.is_empty() { Ok(None) } else { Ok(Some(serde_json::from_slice(&line)?)) }
+}

@@ -1,0 +1,163 @@
+//! `weir cluster director`: it sends the packets of each connection to a node, and decides which node has a session that
+//! moves.
+
+use super::keys;
+use super::members::{DIRECTOR, MembersFile};
+use anyhow::Context;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_cluster::{
+    Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, LinkCounts, LinkServer,
+    LinkSettings, NodeNumber, Numbers, Role, Steering, TableFault, Trust,
+};
+use weir_keeper::{Flow, FlowTable, IdleTimes, NodePlace, Seen};
+use weir_terminal::stop::Stop;
+
+/// How often connections that are over are removed from the table, and whether it is to end is looked at.
+const SWEEP: Duration = Duration::from_secs(1);
+/// After which connections leave the table. One that was steered stays longer than TCP keeps trying: without its entry
+/// its packets would come to another node.
+const IDLE: IdleTimes = IdleTimes {
+    finished: Duration::from_secs(60),
+    idle: Duration::from_secs(3600),
+    steered: Duration::from_secs(86_400),
+};
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Send each connection to a node, and where it moves.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The cluster's directory
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// The network interface that has the addresses of the service
+    #[arg(long, value_name = "NAME")]
+    interface: String,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let identity = keys::identity(&args.folder, Role::Director)?;
+    let members = MembersFile::read(&args.folder)?;
+    let address = members.director.address;
+    let places: Vec<NodePlace> = members.nodes.values().map(|(_, place)| *place).collect();
+    let tables = members.services.iter().map(|service| {
+        let table = FlowTable::attach(&args.interface, *service, &places);
+        Ok((*service, table.with_context(|| format!("the flow table of {service}"))?))
+    });
+    let tables = Arc::new(Tables(tables.collect::<anyhow::Result<_>>()?));
+    let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let epoch = u64::try_from(epoch).unwrap_or(u64::MAX);
+    let control = Control::new(epoch, members.nodes.keys().copied());
+    let director = Arc::new(Director::new(control, Box::new(OfDirector(Arc::clone(&tables)))));
+    let numbers = Numbers::default();
+    members.nodes.iter().for_each(|(number, (reached, _))| numbers.set(reached.member.name.clone(), *number));
+    let stop = Stop::on_signals().context("handling signals")?;
+    let listener = TcpListener::bind(address).with_context(|| address.to_string())?;
+    let answers = Arc::new(DirectorAnswers::new(Arc::clone(&director), Arc::new(numbers)));
+    let trust = Trust::new(&identity, Arc::default())?;
+    let _links = LinkServer::start(listener, trust, LinkSettings::default(), Arc::<LinkCounts>::default(), answers)?;
+    let socket = UdpSocket::bind(address).with_context(|| address.to_string())?;
+    let peers: BTreeMap<NodeNumber, SocketAddr> =
+        members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
+    let mut choice = Choice { tables: Arc::clone(&tables), members: members.clone(), down: BTreeSet::new() };
+    let heartbeats = Heartbeats::start(socket, DIRECTOR, &identity.secret, &peers, DetectorSettings::default(), {
+        move |change| choice.changed(change)
+    })?;
+    heartbeats.set_epoch(epoch);
+    let services: Vec<String> = members.services.iter().map(SocketAddr::to_string).collect();
+    eprintln!(
+        "weir cluster director: {} at {} of {} nodes; members ask at {address}",
+        services.join(" and "),
+        args.interface,
+        members.nodes.len()
+    );
+    let mut pauses = 0;
+    while !stop.flag().load(Ordering::Relaxed) {
+        std::thread::sleep(PAUSE);
+        pauses += 1;
+        if SWEEP <= PAUSE * pauses {
+            pauses = 0;
+            tables.sweep();
+        }
+    }
+    let counts = director.with(|control, _| control.counts());
+    eprintln!(
+        "weir cluster director: ends; {} flows were steered, {} moves confirmed, {} taken back. Connections go on to \
+         their nodes, and new ones by the table, until the filter is removed (tc filter del dev {} ingress)",
+        counts.steered, counts.confirmed, counts.reclaimed, args.interface
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The flow tables, one for each address of the service.
+struct Tables(Vec<(SocketAddr, FlowTable)>);
+
+impl Tables {
+    fn of(&self, flow: &Flow) -> Result<&FlowTable, TableFault> {
+        let found = self.0.iter().find(|(service, _)| *service == flow.service);
+        found
+            .map(|(_, table)| table)
+            .ok_or_else(|| TableFault(format!("{} is no address of the service", flow.service)))
+    }
+
+    fn sweep(&self) {
+        for (service, table) in &self.0 {
+            if let Err(error) = table.sweep(&IDLE) {
+                tracing::warn!(%service, %error, "the flow table was not swept");
+            }
+        }
+    }
+
+    fn set_nodes(&self, places: &[NodePlace]) {
+        for (service, table) in &self.0 {
+            if let Err(error) = table.set_nodes(places) {
+                eprintln!("weir cluster director: the nodes of {service} stay as they were: {error}");
+            }
+        }
+    }
+}
+
+/// The same for the decisions of the director.
+struct OfDirector(Arc<Tables>);
+
+impl Steering for OfDirector {
+    fn steer(&mut self, flow: &Flow, node: NodeNumber, epoch: u64) -> Result<Option<Seen>, TableFault> {
+        self.0.of(flow)?.steer(flow, node, epoch).map_err(|error| TableFault(error.to_string()))
+    }
+
+    fn owner(&self, flow: &Flow) -> Option<NodeNumber> {
+        self.0.of(flow).ok()?.node(flow).ok()?
+    }
+}
+
+/// Which nodes get new connections: those that are alive.
+struct Choice {
+    tables: Arc<Tables>,
+    members: MembersFile,
+    down: BTreeSet<NodeNumber>,
+}
+
+impl Choice {
+    fn changed(&mut self, change: Change) {
+        let is_down = change.health == Health::Down;
+        let has_changed = if is_down { self.down.insert(change.node) } else { self.down.remove(&change.node) };
+        if !has_changed {
+            return;
+        }
+        let alive = self.members.nodes.iter().filter(|(number, _)| !self.down.contains(number));
+        let alive: Vec<NodePlace> = alive.map(|(_, (_, place))| *place).collect();
+        let name = self.members.nodes.get(&change.node).map_or("", |(reached, _)| reached.member.name.as_str());
+        let what = if is_down { "is down: new connections go to the others" } else { "is alive" };
+        eprintln!("weir cluster director: node {name} {what}");
+        // With none left, connections go where they went: a node that comes back still has them.
+        if !alive.is_empty() {
+            self.tables.set_nodes(&alive);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! `members.toml`: who takes part in a cluster and at which address clients reach it. The file is the same on all
+//! members.
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use weir_cluster::{Member, NodeName, NodeNumber, Role};
+use weir_keeper::NodePlace;
+use weir_terminal::text_file;
+
+/// The name of the file in a cluster's directory.
+pub(crate) const FILE: &str = "members.toml";
+/// Bytes of the file: thousands of nodes.
+const BYTES_MAX: u64 = 1 << 20;
+/// The number of the director in heartbeats; nodes count from 1.
+pub(crate) const DIRECTOR: NodeNumber = 0;
+
+/// What `weir cluster init` writes; the lines are to be filled in.
+pub(crate) const EXAMPLE: &str = r#"# The members of the cluster. Fill this in, and copy it to all of them.
+
+# The addresses that clients know: on the director's interface, and on the
+# loopback interface of each node (with arp_ignore = 1 and arp_announce = 2).
+service = ["10.0.0.80:80", "10.0.0.80:443"]
+
+# It sends each connection's packets to a node.
+[director]
+name = "front"
+# TCP for what members ask, UDP for heartbeats.
+address = "10.0.0.1:7700"
+
+# The nodes, numbered from 1; mac is that of the interface in the director's
+# network (ip link show).
+[[node]]
+name = "n1"
+number = 1
+address = "10.0.0.11:7700"
+mac = "02:00:00:00:00:11"
+"#;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    service: Vec<SocketAddr>,
+    director: Place,
+    #[serde(default)]
+    node: Vec<WrittenNode>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    name: String,
+    address: SocketAddr,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenNode {
+    name: String,
+    number: NodeNumber,
+    address: SocketAddr,
+    mac: String,
+}
+
+/// A member and where it is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reached {
+    pub(crate) member: Member,
+    /// TCP for links, UDP for heartbeats.
+    pub(crate) address: SocketAddr,
+}
+
+/// The members of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MembersFile {
+    pub(crate) services: Vec<SocketAddr>,
+    pub(crate) director: Reached,
+    pub(crate) nodes: BTreeMap<NodeNumber, (Reached, NodePlace)>,
+}
+
+impl MembersFile {
+    /// Reads the file of a cluster's directory.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(FILE);
+        let text = text_file::read(&path, BYTES_MAX)
+            .with_context(|| format!("{}: write it as `weir cluster init` shows", path.display()))?;
+        Self::parse(&text).with_context(|| path.display().to_string())
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let written: Written = toml::from_str(text)?;
+        ensure!(!written.service.is_empty(), "service is empty; name the address that clients know");
+        let reached = |name: &str, role, address| -> anyhow::Result<Reached> {
+            Ok(Reached { member: Member { name: name.parse::<NodeName>()?, role }, address })
+        };
+        let director = reached(&written.director.name, Role::Director, written.director.address)?;
+        let mut nodes = BTreeMap::new();
+        for node in &written.node {
+            let WrittenNode { name, number, address, mac } = node;
+            ensure!(*number != DIRECTOR, "node {name} has the number 0; number the nodes from 1");
+            let place = NodePlace { number: *number, mac: mac_of(mac).with_context(|| format!("node {name}"))? };
+            let entry = (reached(name, Role::Node, *address)?, place);
+            let is_doubled = nodes.values().any(|(known, _): &(Reached, NodePlace)| {
+                known.member.name == entry.0.member.name || known.address == entry.0.address
+            });
+            if is_doubled || nodes.insert(*number, entry).is_some() {
+                bail!("node {name} has the number, name or address of another one; give it its own");
+            }
+        }
+        ensure!(!nodes.is_empty(), "there is no [[node]]; name at least one");
+        Ok(Self { services: written.service, director, nodes })
+    }
+
+    /// The node of this name.
+    pub(crate) fn number(&self, name: &NodeName) -> anyhow::Result<NodeNumber> {
+        let found = self.nodes.iter().find(|(_, (reached, _))| reached.member.name == *name);
+        found.map(|(number, _)| *number).with_context(|| {
+            let known: Vec<&str> = self.nodes.values().map(|(reached, _)| reached.member.name.as_str()).collect();
+            format!("there is no node {name} in {FILE}, which has {}", known.join(", "))
+        })
+    }
+}
+
+/// The six bytes of an Ethernet address.
+fn mac_of(text: &str) -> anyhow::Result<[u8; 6]> {
+    let bytes: Option<Vec<u8>> = text
+        .split(':')
+        .map(|part| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2 && !part.starts_with('+')))
+        .collect();
+    let bytes = bytes.and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
+    bytes.with_context(|| format!("{text:?} is no Ethernet address; write six bytes such as 02:00:00:00:00:11"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_can_be_read() {
+        let read = MembersFile::parse(EXAMPLE).expect("is right");
+        assert_eq!((read.services.len(), read.nodes.len()), (2, 1));
+        assert_eq!(read.nodes[&1].1.mac, [2, 0, 0, 0, 0, 0x11]);
+        assert_eq!(read.number(&"n1".parse().expect("a name")).expect("is there"), 1);
+        assert!(read.number(&"n2".parse().expect("a name")).expect_err("is not").to_string().contains("which has n1"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let changed = |from: &str, to: &str| {
+            assert!(EXAMPLE.contains(from), "{from}");
+            format!("{:#}", MembersFile::parse(&EXAMPLE.replace(from, to)).expect_err("is wrong"))
+        };
+        assert!(changed("number = 1", "number = 0").contains("number the nodes from 1"));
+        assert!(changed("02:00:00:00:00:11", "02:00:00:00:11").contains("no Ethernet address"));
+        assert!(changed("name = \"n1\"", "name = \"N1\"").contains("is no name of a node"));
+        assert!(changed("[\"10.0.0.80:80\", \"10.0.0.80:443\"]", "[]").contains("service is empty"));
+        assert!(changed("number = 1", "nmber = 1").contains("line 20"));
+        let twice = format!(
+            "{EXAMPLE}\n[[node]]\nname = \"n2\"\nnumber = 1\naddress = \"10.0.0.12:7700\"\nmac = \"02:00:00:00:00:12\"\n"
+        );
+        assert!(format!("{:#}", MembersFile::parse(&twice).expect_err("is wrong")).contains("give it its own"));
+    }
+}

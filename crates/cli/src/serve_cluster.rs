@@ -1,0 +1,101 @@
+//! `weir serve --cluster`: a server that is a node of a cluster, and the node process, which speaks with the other nodes
+//! for it: the confined server gives sessions away and takes them in, and knows no more of the cluster.
+
+mod gate;
+mod node;
+
+use crate::serve_policy::ids;
+use crate::side_process;
+use anyhow::Context;
+use gate::{Answer, Ask, Begin, Frame, Refusal};
+pub(crate) use node::node;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use weir_server::{AdoptError, Control, Options, TakeError, TakenSession};
+
+/// The server's side of its node process.
+pub(crate) struct ClusterNode {
+    link: Option<UnixStream>,
+    control: Control,
+    notice: fn(&str),
+}
+
+impl ClusterNode {
+    /// Starts the node process for the cluster's directory, as the user that the server will run as.
+    pub(crate) fn prepare(folder: &Path, keeper: PathBuf, control: Control, options: &Options) -> anyhow::Result<Self> {
+        let folder = folder.canonicalize().with_context(|| {
+            format!("cannot read {}; make it by `weir cluster init` or `weir cluster join`", folder.display())
+        })?;
+        let ids = options.user.as_deref().map(ids).transpose()?;
+        let link = side_process::start("serve-node", ids).context("starting the node process")?;
+        // A session may have megabytes that no frame's time-out may cut.
+        link.set_write_timeout(None).context("the socket to the node process")?;
+        gate::send(&link, &Begin { folder, keeper }, &[], None).context("the settings of the node process")?;
+        Ok(Self { link: Some(link), control, notice: options.notice })
+    }
+
+    /// Starts to do as the node process asks, once: from the server's thread, so that it is confined as that is.
+    pub(crate) fn start(&mut self) {
+        let Some(link) = self.link.take() else { return };
+        let (control, notice) = (self.control.clone(), self.notice);
+        let body = move || {
+            let ended = serve(&link, &control, notice);
+            let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
+            notice(&format!("the node process has ended{why}; sessions do not move until a restart"));
+        };
+        if let Err(error) = std::thread::Builder::new().name("weir-node".to_owned()).spawn(body) {
+            notice(&format!("no session moves: there is no thread for it: {error}"));
+        }
+    }
+}
+
+/// Does what the node process asks until that ends.
+fn serve(link: &UnixStream, control: &Control, notice: fn(&str)) -> io::Result<()> {
+    while let Some(Frame { header, bytes, fd }) = gate::receive::<Ask>(link)? {
+        match header {
+            Ask::Take { client, service } => match control.take_session(client, service) {
+                Ok(taken) => {
+                    let answer = Answer::Taken { known_bytes: taken.known_bytes };
+                    gate::send(link, &answer, &taken.session, Some(taken.fd.as_fd()))?;
+                }
+                Err(error) => gate::send(link, &Answer::Refused(not_taken(&error), error.to_string()), &[], None)?,
+            },
+            Ask::GiveBack { known_bytes } => {
+                if let Some(fd) = fd {
+                    control.give_session_back(TakenSession { fd, session: bytes.into(), known_bytes });
+                }
+                gate::send(link, &Answer::Done, &[], None)?;
+            }
+            Ask::Sent { from, length } => match control.session_bytes(&bytes, from, length) {
+                Ok(sent) => gate::send(link, &Answer::Bytes, &sent, None)?,
+                Err(error) => gate::send(link, &Answer::Refused(not_adopted(&error), error.to_string()), &[], None)?,
+            },
+            Ask::Adopt { client } => {
+                let missing = || AdoptError::Socket { source: io::ErrorKind::NotConnected.into() };
+                let adopted = fd.ok_or_else(missing).and_then(|fd| control.adopt_session(&bytes, fd, client));
+                match adopted {
+                    Ok(()) => gate::send(link, &Answer::Done, &[], None)?,
+                    Err(error) => {
+                        gate::send(link, &Answer::Refused(not_adopted(&error), error.to_string()), &[], None)?;
+                    }
+                }
+            }
+            Ask::Tell(what) => notice(&what),
+        }
+    }
+    Ok(())
+}
+
+fn not_taken(error: &TakeError) -> Refusal {
+    if matches!(error, TakeError::NoConnection { .. }) { Refusal::NoSession } else { Refusal::NotMovable }
+}
+
+fn not_adopted(error: &AdoptError) -> Refusal {
+    match error {
+        AdoptError::OtherContent { .. } | AdoptError::NoContent { .. } => Refusal::OtherContent,
+        AdoptError::Full | AdoptError::Stopping | AdoptError::NoAnswer => Refusal::Full,
+        _ => Refusal::NotUnderstood,
+    }
+}

@@ -1,0 +1,217 @@
+//! The socket between a server and its node process: frames of a header in JSON, bytes, and perhaps a descriptor.
+//!
+//! A frame is `u32 header length, u32 byte count, header, bytes`, in little endian; the descriptor comes by
+//! `SCM_RIGHTS` (unix(7)) with the first byte.
+
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+/// Bytes of a header, at most: an address and a reason.
+const HEADER_BYTES_MAX: u32 = 16 << 10;
+/// Bytes behind it, at most: what a socket's send buffer can hold, and a session.
+const BYTES_MAX: u32 = 64 << 20;
+const LENGTHS: usize = 8;
+/// Room for the control message of one descriptor, aligned as `cmsghdr` is.
+const CONTROL_WORDS: usize = 4;
+
+/// What the node process asks of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ask {
+    /// Stop the session of these two addresses, and give it away.
+    Take { client: SocketAddr, service: SocketAddr },
+    /// It was not moved: the server goes on with it. With its bytes and its descriptor.
+    GiveBack { known_bytes: u64 },
+    /// Bytes of what a session, which comes with this, has sent.
+    Sent { from: u64, length: u64 },
+    /// Go on with a session of another node. With its bytes and its descriptor.
+    Adopt { client: SocketAddr },
+    /// Say this on standard error. Nothing is answered.
+    Tell(String),
+}
+
+/// The first frame, from the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Begin {
+    /// The directory of the cluster.
+    pub(crate) folder: PathBuf,
+    /// The socket of the keeper.
+    pub(crate) keeper: PathBuf,
+}
+
+/// What the server answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// With the session's bytes and its descriptor.
+    Taken {
+        known_bytes: u64,
+    },
+    /// With the bytes that were asked for.
+    Bytes,
+    Done,
+    /// Nothing was changed; why, and in words.
+    Refused(Refusal, String),
+}
+
+/// Why the server does not do it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Refusal {
+    NoSession,
+    NotMovable,
+    OtherContent,
+    NotUnderstood,
+    Full,
+}
+
+/// A frame that was received.
+#[derive(Debug)]
+pub(crate) struct Frame<T> {
+    pub(crate) header: T,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) fd: Option<OwnedFd>,
+}
+
+/// Sends a frame.
+///
+/// # Errors
+///
+/// What the socket answers; `InvalidInput` if it is too large.
+pub(crate) fn send(
+    link: &UnixStream,
+    header: &impl Serialize,
+    bytes: &[u8],
+    fd: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let header = serde_json::to_vec(header)?;
+    let too_large = || io::Error::from(io::ErrorKind::InvalidInput);
+    let header_bytes = u32::try_from(header.len()).ok().filter(|length| *length <= HEADER_BYTES_MAX);
+    let byte_count = u32::try_from(bytes.len()).ok().filter(|length| *length <= BYTES_MAX);
+    let (header_bytes, byte_count) = (header_bytes.ok_or_else(too_large)?, byte_count.ok_or_else(too_large)?);
+    let mut head = Vec::with_capacity(LENGTHS + header.len());
+    head.extend_from_slice(&header_bytes.to_le_bytes());
+    head.extend_from_slice(&byte_count.to_le_bytes());
+    head.extend_from_slice(&header);
+    let sent = match fd {
+        Some(fd) => send_with(link, &head, fd)?,
+        None => 0,
+    };
+    let mut link = link;
+    link.write_all(&head[sent..])?;
+    link.write_all(bytes)
+}
+
+/// Receives a frame; none at the end of the stream.
+///
+/// # Errors
+///
+/// What the socket answers; `InvalidData` if the other side does not keep to the form.
+pub(crate) fn receive<T: for<'d> Deserialize<'d>>(link: &UnixStream) -> io::Result<Option<Frame<T>>> {
+    let mut lengths = [0; LENGTHS];
+    let (received, fd) = receive_with(link, &mut lengths)?;
+    if received == 0 {
+        return Ok(None);
+    }
+    let mut link = link;
+    link.read_exact(&mut lengths[received..])?;
+    let number = |at: usize| u32::from_le_bytes([lengths[at], lengths[at + 1], lengths[at + 2], lengths[at + 3]]);
+    let (header_bytes, byte_count) = (number(0), number(4));
+    if header_bytes > HEADER_BYTES_MAX || byte_count > BYTES_MAX {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut header = vec![0; header_bytes as usize];
+    link.read_exact(&mut header)?;
+    let mut bytes = vec![0; byte_count as usize];
+    link.read_exact(&mut bytes)?;
+    Ok(Some(Frame { header: serde_json::from_slice(&header)?, bytes, fd }))
+}
+
+/// Sends the first bytes with a descriptor; how many went.
+fn send_with(link: &UnixStream, bytes: &[u8], fd: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut control = [0_u64; CONTROL_WORDS];
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let fd_bytes = u32::try_from(size_of::<RawFd>()).unwrap_or(4);
+    // SAFETY: a header of zeros is a valid one; all that it points to lives over the call, and the control message is
+    // written within its room, which `CMSG_SPACE` of one descriptor fits into.
+    let sent = unsafe {
+        let mut message = MaybeUninit::<libc::msghdr>::zeroed().assume_init();
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = libc::CMSG_SPACE(fd_bytes) as _;
+        let head = libc::CMSG_FIRSTHDR(&raw const message);
+        ((*head).cmsg_level, (*head).cmsg_type) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+        (*head).cmsg_len = libc::CMSG_LEN(fd_bytes) as _;
+        libc::CMSG_DATA(head).cast::<RawFd>().write_unaligned(fd.as_raw_fd());
+        libc::sendmsg(link.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
+    };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Receives bytes and perhaps a descriptor.
+fn receive_with(link: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+    let mut control = [0_u64; CONTROL_WORDS];
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: as above; a descriptor that the kernel puts into the control message is new and has no other owner.
+    unsafe {
+        let mut message = MaybeUninit::<libc::msghdr>::zeroed().assume_init();
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
+        let received = loop {
+            let received = libc::recvmsg(link.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC);
+            if received >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                break received;
+            }
+        };
+        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        let head = libc::CMSG_FIRSTHDR(&raw const message);
+        let has_fd = !head.is_null() && ((*head).cmsg_level, (*head).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+        let fd = has_fd.then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(head).cast::<RawFd>().read_unaligned()));
+        Ok((received, fd))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Seek;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_frame_arrives_with_its_bytes_and_its_descriptor() {
+        let (one, other) = UnixStream::pair().expect("a pair");
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(b"content").expect("writes");
+        let bytes = vec![7; 3 << 20];
+        let expected = bytes.clone();
+        let sender = std::thread::spawn(move || {
+            send(&one, &Ask::GiveBack { known_bytes: 5 }, &bytes, Some(file.as_fd())).expect("sends");
+            send(&one, &Answer::Done, b"", None).expect("sends");
+        });
+        let frame = receive::<Ask>(&other).expect("receives").expect("a frame");
+        assert_eq!((frame.header, frame.bytes), (Ask::GiveBack { known_bytes: 5 }, expected));
+        let mut came = File::from(frame.fd.expect("a descriptor"));
+        let mut text = String::new();
+        came.rewind().expect("seeks");
+        came.read_to_string(&mut text).expect("reads");
+        assert_eq!(text, "content");
+        let frame = receive::<Answer>(&other).expect("receives").expect("a frame");
+        assert!(frame.header == Answer::Done && frame.fd.is_none());
+        sender.join().expect("has sent");
+        assert!(receive::<Answer>(&other).expect("reads").is_none(), "the end is no frame");
+    }
+
+    #[test]
+    fn lengths_that_are_too_large_are_refused_before_memory_is_taken() {
+        let (one, other) = UnixStream::pair().expect("a pair");
+        (&one).write_all(&[0xff; LENGTHS]).expect("writes");
+        let refused = receive::<Ask>(&other).expect_err("is refused");
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+    }
+}

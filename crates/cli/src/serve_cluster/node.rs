@@ -1,0 +1,258 @@
+//! The node process: it has the keys and links of the cluster, and moves sessions of the server beside which it runs.
+
+use super::gate::{self, Answer, Ask, Begin, Frame, Refusal};
+use crate::cluster::control_socket::{self, Asked, Told};
+use crate::cluster::members::{DIRECTOR, MembersFile, Reached};
+use crate::side_process;
+use anyhow::{Context, bail};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_cluster::{
+    DetectorSettings, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer, LinkSettings, Mover, MoverSettings,
+    NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector, RemoteNodes, SessionError, Sessions, Span, Taken,
+    Trust,
+};
+use weir_keeper::{Flow, KeeperClient};
+
+/// How long the director has for an answer.
+const DIRECTOR_PATIENCE: Duration = Duration::from_millis(500);
+/// How long another node has to take a session in.
+const NODE_PATIENCE: Duration = Duration::from_secs(2);
+/// How often the director's epoch is looked at.
+const EPOCH_PAUSE: Duration = Duration::from_millis(20);
+/// Moves that wait to be told.
+const EVENTS_MAX: usize = 1024;
+
+/// Runs beside a server until that ends.
+pub(crate) fn node() -> anyhow::Result<ExitCode> {
+    let link = side_process::link().context("the socket to the server")?;
+    let Some(Frame { header: begin, .. }) = gate::receive::<Begin>(&link).context("the socket to the server")? else {
+        bail!("weir serve starts this command for itself");
+    };
+    let ends = link.try_clone().context("the socket to the server")?;
+    let gate = Arc::new(Gate(Mutex::new(link)));
+    let running = Running::start(&begin, &gate);
+    let running = match running {
+        Ok(running) => running,
+        Err(error) => {
+            gate.tell(&format!("sessions do not move: {error:#}"));
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    std::thread::Builder::new()
+        .name("weir-node-ends".to_owned())
+        .spawn(move || {
+            wait_for_end(&ends);
+            tracing::info!("the server has ended");
+            std::process::exit(0);
+        })
+        .context("a thread that waits for the server's end")?;
+    gate.tell(&format!("this is node {} of the cluster; sessions move", running.name));
+    running.serve()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits until the other side has closed its socket.
+fn wait_for_end(link: &UnixStream) {
+    let mut polled = libc::pollfd { fd: link.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
+    loop {
+        polled.revents = 0;
+        // SAFETY: the structure lives over the call, which fills it.
+        let ready = unsafe { libc::poll(&raw mut polled, 1, -1) };
+        if ready > 0 && polled.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0 {
+            return;
+        }
+    }
+}
+
+/// The parts of a node.
+struct Running {
+    name: String,
+    members: MembersFile,
+    mover: Arc<Mover>,
+    director: Arc<RemoteDirector>,
+    heartbeats: Heartbeats,
+    control: control_socket::Listening,
+    _links: LinkServer,
+}
+
+impl Running {
+    fn start(begin: &Begin, gate: &Arc<Gate>) -> anyhow::Result<Self> {
+        let identity = Identity::load(&begin.folder)?;
+        let members = MembersFile::read(&begin.folder)?;
+        let number = members.number(&identity.member.name)?;
+        let own = &members.nodes[&number].0;
+        let keeper = KeeperClient::connect(&begin.keeper)?;
+        let trust = Trust::new(&identity, Arc::default())?;
+        let (settings, counts) = (LinkSettings::default(), Arc::<LinkCounts>::default());
+        let link_to = |to: &Reached| {
+            LinkClient::new(to.member.clone(), to.address, trust.clone(), settings.clone(), Arc::clone(&counts))
+        };
+        let director = Arc::new(RemoteDirector::new(link_to(&members.director), DIRECTOR_PATIENCE, 0));
+        let (nodes, numbers) = (RemoteNodes::new(NODE_PATIENCE), Numbers::default());
+        for (other, (reached, _)) in &members.nodes {
+            numbers.set(reached.member.name.clone(), *other);
+            if *other != number {
+                nodes.set(*other, link_to(reached));
+            }
+        }
+        let (registry, events) = Registry::new(EVENTS_MAX);
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let first_move = u64::try_from(since_1970.as_micros()).unwrap_or(1);
+        let mover = Arc::new(Mover::new(
+            MoverSettings::new(number, first_move),
+            Arc::new(keeper),
+            Arc::<Gate>::clone(gate),
+            Arc::<RemoteDirector>::clone(&director),
+            Arc::new(nodes),
+            registry,
+        ));
+        let listening = |error: io::Error| {
+            anyhow::Error::new(error)
+                .context(format!("{} cannot be listened on; see its address in members.toml", own.address))
+        };
+        let listener = TcpListener::bind(own.address).map_err(listening)?;
+        let answers = Arc::new(NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers)));
+        let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
+        let socket = UdpSocket::bind(own.address).map_err(listening)?;
+        let peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
+        let heartbeats =
+            Heartbeats::start(socket, number, &identity.secret, &peers, DetectorSettings::default(), |_| {})?;
+        let control = control_socket::Listening::at(&begin.folder)?;
+        let told = Arc::clone(gate);
+        std::thread::Builder::new().name("weir-node-told".to_owned()).spawn(move || {
+            events.iter().for_each(|event| {
+                let (client, freeze, total) = (event.flow.client, event.freeze, event.total);
+                told.tell(&format!(
+                    "the session of {client} moved to node {} in {total:.1?} ({freeze:.1?} of which it stood still)",
+                    event.to
+                ));
+            });
+        })?;
+        let name = identity.member.name.to_string();
+        Ok(Self { name, members, mover, director, heartbeats, control, _links: links })
+    }
+
+    /// Answers what `weir cluster` asks of this node.
+    fn serve(self) -> anyhow::Result<()> {
+        let Self { members, mover, director, heartbeats, control, name, _links } = self;
+        let epochs = Arc::clone(&director);
+        std::thread::Builder::new().name("weir-node-epoch".to_owned()).spawn(move || {
+            loop {
+                epochs.set_epoch(heartbeats.epoch());
+                std::thread::sleep(EPOCH_PAUSE);
+            }
+        })?;
+        control.serve(|asked| answer(&name, &members, &mover, asked));
+        Ok(())
+    }
+}
+
+fn answer(name: &str, members: &MembersFile, mover: &Mover, asked: Asked) -> Told {
+    let moved = |asked: Asked| -> anyhow::Result<Told> {
+        Ok(match asked {
+            Asked::Move { client, service, to } => {
+                let to: NodeNumber = members.number(&to.parse()?)?;
+                let [only] = members.services[..] else {
+                    let service = service.context("the cluster has several services; say which by --service")?;
+                    return moved_to(mover, Flow { client, service }, to);
+                };
+                return moved_to(mover, Flow { client, service: service.unwrap_or(only) }, to);
+            }
+            Asked::Status => {
+                let counts = mover.registry().counts();
+                Told::Status {
+                    node: name.to_owned(),
+                    given: counts.given,
+                    taken: counts.taken,
+                    not_begun: counts.not_begun,
+                    came_back: counts.came_back,
+                    refused: counts.refused,
+                    lost: counts.lost,
+                    undecided: counts.undecided,
+                    reasons: counts.reasons,
+                }
+            }
+        })
+    };
+    moved(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}")))
+}
+
+fn moved_to(mover: &Mover, flow: Flow, to: NodeNumber) -> anyhow::Result<Told> {
+    let event = mover.give(&flow, to)?;
+    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    Ok(Told::Moved { freeze_us: us(event.freeze), total_us: us(event.total), remade_bytes: event.remade_bytes })
+}
+
+/// The server's sessions, through the socket to it.
+#[derive(Debug)]
+pub(super) struct Gate(Mutex<UnixStream>);
+
+impl Gate {
+    /// Asks the server; an error is one of the socket, or its refusal.
+    fn ask(&self, ask: &Ask, bytes: &[u8], fd: Option<&OwnedFd>) -> Result<Frame<Answer>, SessionError> {
+        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = |error: io::Error| SessionError::Full(format!("the server does not answer: {error}"));
+        gate::send(&link, ask, bytes, fd.map(AsFd::as_fd)).map_err(gone)?;
+        let answer = gate::receive::<Answer>(&link).map_err(gone)?;
+        let answer = answer.ok_or_else(|| gone(io::ErrorKind::UnexpectedEof.into()))?;
+        match answer.header {
+            Answer::Refused(Refusal::NoSession, _) => Err(SessionError::NoSession),
+            Answer::Refused(Refusal::NotMovable, why) => Err(SessionError::NotMovable(why)),
+            Answer::Refused(Refusal::OtherContent, _) => Err(SessionError::OtherContent),
+            Answer::Refused(Refusal::NotUnderstood, why) => Err(SessionError::NotUnderstood(why)),
+            Answer::Refused(Refusal::Full, why) => Err(SessionError::Full(why)),
+            _ => Ok(answer),
+        }
+    }
+
+    /// Has the server say something to its operator.
+    fn tell(&self, what: &str) {
+        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A server that has ended says nothing more.
+        let _ = gate::send(&link, &Ask::Tell(what.to_owned()), &[], None);
+    }
+}
+
+impl Sessions for Gate {
+    fn take(&self, flow: &Flow) -> Result<Taken, SessionError> {
+        let answer = self.ask(&Ask::Take { client: flow.client, service: flow.service }, &[], None)?;
+        match (answer.header, answer.fd) {
+            (Answer::Taken { known_bytes }, Some(fd)) => Ok(Taken { fd, session: answer.bytes, known_bytes }),
+            _ => Err(SessionError::NotMovable("the server gave no socket; report this".to_owned())),
+        }
+    }
+
+    fn give_back(&self, taken: Taken) {
+        let ask = Ask::GiveBack { known_bytes: taken.known_bytes };
+        if let Err(error) = self.ask(&ask, &taken.session, Some(&taken.fd)) {
+            tracing::warn!(%error, "a session was not taken back");
+        }
+    }
+
+    fn prepare(&self, session: &[u8], spans: &[Span]) -> Result<Vec<u8>, SessionError> {
+        // Also where nothing is to be made again: the server says whether it has the same files.
+        self.ask(&Ask::Sent { from: 0, length: 0 }, session, None)?;
+        let mut sent = Vec::new();
+        for span in spans {
+            match span {
+                Span::Raw(bytes) => sent.extend_from_slice(bytes),
+                Span::Session { from, len } => {
+                    let ask = Ask::Sent { from: *from, length: *len };
+                    sent.extend_from_slice(&self.ask(&ask, session, None)?.bytes);
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    fn adopt(&self, session: Vec<u8>, fd: OwnedFd, peer: std::net::SocketAddr) -> Result<(), SessionError> {
+        self.ask(&Ask::Adopt { client: peer }, &session, Some(&fd)).map(drop)
+    }
+}

@@ -1,0 +1,219 @@
+//! Sends a member's heartbeats and takes those of its peers: one thread over a UDP socket.
+
+use super::detector::{Change, Detector, DetectorSettings};
+use super::sealed::{Beat, BeatRefusal, DATAGRAM_BYTES, Opened, Opener, Sealer, StartId};
+use crate::identity::{ClusterSecret, KeyError};
+use crate::name::NodeNumber;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Datagrams that are taken in between two looks at the clock.
+const BURST: usize = 1_024;
+
+/// What was counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BeatCounts {
+    /// Heartbeats that were sent.
+    pub sent: u64,
+    /// Heartbeats that could not be sent.
+    pub send_failed: u64,
+    /// Signs of life.
+    pub alive: u64,
+    /// Good ones of peers that did not know this start yet.
+    pub greetings: u64,
+    /// Forged ones.
+    pub forged: u64,
+    /// Replayed ones, and those that came too late.
+    pub replayed: u64,
+    /// Datagrams of another form, or of members that are not known.
+    pub other: u64,
+    /// How often this side itself stood still.
+    pub pauses: u64,
+}
+
+/// Sends and takes heartbeats until it is dropped.
+pub struct Heartbeats {
+    stops: Arc<AtomicBool>,
+    counts: Arc<Mutex<BeatCounts>>,
+    epoch: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Heartbeats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Heartbeats").field(&self.counts()).finish()
+    }
+}
+
+/// Heartbeats cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum HeartbeatError {
+    /// A key cannot be made.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// The socket or the thread fails.
+    #[error("heartbeats cannot be sent: {0}; see to the address of this member")]
+    Socket(#[from] io::Error),
+}
+
+impl Heartbeats {
+    /// Begins. `changed` is called by the thread, and must not take long.
+    ///
+    /// # Errors
+    /// [`HeartbeatError`], if the socket or the system's random bytes fail.
+    pub fn start(
+        socket: UdpSocket,
+        own: NodeNumber,
+        secret: &ClusterSecret,
+        peers: &BTreeMap<NodeNumber, SocketAddr>,
+        settings: DetectorSettings,
+        changed: impl FnMut(Change) + Send + 'static,
+    ) -> Result<Self, HeartbeatError> {
+        let start = StartId::draw()?;
+        let mut detector = Detector::new(settings);
+        detector.set_nodes(&peers.keys().copied().collect::<Vec<_>>());
+        let mut known = BTreeMap::new();
+        for (&node, &address) in peers {
+            let sealer = Sealer::new(secret, own, node, start)?;
+            known.insert(node, Peer { address, sealer, opener: Opener::new(secret, node, own, start) });
+        }
+        let mut this = Self { stops: Arc::default(), counts: Arc::default(), epoch: Arc::default(), thread: None };
+        let pulse = Pulse {
+            socket,
+            peers: known,
+            detector,
+            interval: settings.interval.max(Duration::from_millis(1)),
+            begun: Instant::now(),
+            stops: Arc::clone(&this.stops),
+            shown: Arc::clone(&this.counts),
+            counts: BeatCounts::default(),
+            epoch: Arc::clone(&this.epoch),
+            changed: Box::new(changed),
+        };
+        let thread = std::thread::Builder::new().name("weir-heartbeat".to_owned()).spawn(move || pulse.run())?;
+        this.thread = Some(thread);
+        Ok(this)
+    }
+
+    /// What was counted until now.
+    pub fn counts(&self) -> BeatCounts {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The largest epoch that this member was told, by [`Heartbeats::set_epoch`] or a peer.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Tells peers an epoch from now on.
+    pub fn set_epoch(&self, epoch: u64) {
+        self.epoch.fetch_max(epoch, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Heartbeats {
+    fn drop(&mut self) {
+        self.stops.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Peer {
+    address: SocketAddr,
+    sealer: Sealer,
+    opener: Opener,
+}
+
+struct Pulse {
+    socket: UdpSocket,
+    peers: BTreeMap<NodeNumber, Peer>,
+    detector: Detector,
+    interval: Duration,
+    begun: Instant,
+    stops: Arc<AtomicBool>,
+    shown: Arc<Mutex<BeatCounts>>,
+    counts: BeatCounts,
+    epoch: Arc<AtomicU64>,
+    changed: Box<dyn FnMut(Change) + Send>,
+}
+
+impl Pulse {
+    fn run(mut self) {
+        let mut next = Instant::now();
+        while !self.stops.load(Ordering::Relaxed) {
+            let wait = next.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                // What has come is taken in before anyone is judged.
+                self.take_all();
+                self.beat();
+                next = (next + self.interval).max(Instant::now());
+                continue;
+            }
+            let mut datagram = [0; DATAGRAM_BYTES + 1];
+            // A wait of zero would be one without an end; it was excluded above.
+            if self.socket.set_read_timeout(Some(wait)).is_err() {
+                std::thread::sleep(wait);
+            } else if let Ok((bytes, _)) = self.socket.recv_from(&mut datagram) {
+                self.take(&datagram[..bytes]);
+            }
+        }
+    }
+
+    fn take_all(&mut self) {
+        if self.socket.set_nonblocking(true).is_err() {
+            return;
+        }
+        let mut datagram = [0; DATAGRAM_BYTES + 1];
+        for _ in 0..BURST {
+            let Ok((bytes, _)) = self.socket.recv_from(&mut datagram) else { break };
+            self.take(&datagram[..bytes]);
+        }
+        // Where it fails, the next waits end at once, and heartbeats still go out in time.
+        let _ = self.socket.set_nonblocking(false);
+    }
+
+    fn take(&mut self, datagram: &[u8]) {
+        let from = datagram.get(1..3).map_or(0, |from| u16::from_be_bytes([from[0], from[1]]));
+        let Some(peer) = self.peers.get_mut(&from) else {
+            self.counts.other += 1;
+            return;
+        };
+        match peer.opener.open(datagram) {
+            Ok(Opened::Alive(beat)) => {
+                self.counts.alive += 1;
+                self.epoch.fetch_max(beat.epoch, Ordering::AcqRel);
+                if let Some(change) = self.detector.heard(from, self.begun.elapsed()) {
+                    (self.changed)(change);
+                }
+            }
+            Ok(Opened::Greeting) => self.counts.greetings += 1,
+            Err(BeatRefusal::Forged) => self.counts.forged += 1,
+            Err(BeatRefusal::Replayed) => self.counts.replayed += 1,
+            Err(BeatRefusal::OtherForm | BeatRefusal::OtherMember) => self.counts.other += 1,
+        }
+    }
+
+    fn beat(&mut self) {
+        let beat = Beat { epoch: self.epoch.load(Ordering::Acquire) };
+        for peer in self.peers.values_mut() {
+            let datagram = peer.sealer.seal(beat, peer.opener.heard());
+            match self.socket.send_to(&datagram, peer.address) {
+                Ok(_) => self.counts.sent += 1,
+                Err(_) => self.counts.send_failed += 1,
+            }
+        }
+        for change in self.detector.check(self.begun.elapsed()) {
+            (self.changed)(change);
+        }
+        self.counts.pauses = self.detector.pauses();
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = self.counts;
+    }
+}

@@ -1,0 +1,113 @@
+//! The authority of a cluster, which signs the certificates of its members.
+
+use super::files::{self, Identity, IdentityError};
+use super::key::{MemberKey, PublicKey};
+use super::secret::ClusterSecret;
+use crate::name::{Member, NodeName, Role};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyUsagePurpose, PublicKeyData,
+};
+use ring::digest::{SHA256, digest};
+use rustls_pki_types::CertificateDer;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long certificates are valid. A member that must go is removed by its name, not by time.
+const VALID: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// How far the clock of another node may be behind.
+const CLOCK_SKEW: Duration = Duration::from_secs(86_400);
+
+/// The authority's certificate and key. They stay on the node that made them.
+#[derive(Debug)]
+pub struct Authority {
+    certificate: CertificateDer<'static>,
+    key: MemberKey,
+}
+
+impl Authority {
+    /// Makes the authority of a new cluster and the identity of its first member, and keeps both in a directory.
+    ///
+    /// # Errors
+    /// [`IdentityError`], if the directory holds a cluster already or cannot be written.
+    pub fn init(directory: &Path, first: &NodeName, now: SystemTime) -> Result<(Self, Identity), IdentityError> {
+        files::refuse_existing(directory)?;
+        let key = MemberKey::generate()?;
+        let mut params = params_of(&key);
+        set_validity(&mut params, now);
+        let certificate = params.self_signed(&key)?.der().clone();
+        let authority = Self { certificate, key };
+        let member = MemberKey::generate()?;
+        let named = Member { name: first.clone(), role: Role::Node };
+        let identity = Identity {
+            certificate: authority.issue(&named, &member.public(), now)?,
+            authority: authority.certificate.clone(),
+            secret: ClusterSecret::generate()?,
+            member: named,
+            key: member,
+        };
+        files::save_authority(directory, &authority.key)?;
+        identity.save(directory)?;
+        files::enter(directory, &identity.member, &identity.certificate)?;
+        Ok((authority, identity))
+    }
+
+    /// Reads the authority from the directory of the node that made it.
+    ///
+    /// # Errors
+    /// [`IdentityError`], if this node has no authority, or a file cannot be used.
+    pub fn load(directory: &Path) -> Result<Self, IdentityError> {
+        let key = files::load_authority(directory)?;
+        Ok(Self { certificate: files::load_authority_certificate(directory)?, key })
+    }
+
+    /// Signs a certificate for a member's key.
+    ///
+    /// # Errors
+    /// [`IdentityError::Certificate`], if it cannot be made.
+    pub fn issue(
+        &self,
+        member: &Member,
+        key: &PublicKey,
+        now: SystemTime,
+    ) -> Result<CertificateDer<'static>, IdentityError> {
+        let names = vec![member.name.in_certificate(), member.role.in_certificate()];
+        let mut params = CertificateParams::new(names)?;
+        params.distinguished_name = named(member.name.as_str());
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.use_authority_key_identifier_extension = true;
+        set_validity(&mut params, now);
+        let issuer = Issuer::new(params_of(&self.key), &self.key);
+        Ok(params.signed_by(key, &issuer)?.der().clone())
+    }
+
+    /// The certificate of the authority.
+    pub fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+}
+
+/// The authority's parameters follow from its key, so that only certificate and key are kept.
+fn params_of(key: &MemberKey) -> CertificateParams {
+    let digest = digest(&SHA256, key.der_bytes());
+    let id: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let mut params = CertificateParams::default();
+    params.distinguished_name = named(&format!("weir cluster {id}"));
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut names = DistinguishedName::new();
+    names.push(DnType::CommonName, name);
+    names
+}
+
+fn set_validity(params: &mut CertificateParams, now: SystemTime) {
+    let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    params.not_before = epoch + since_1970.saturating_sub(CLOCK_SKEW);
+    params.not_after = epoch + since_1970 + VALID;
+}

@@ -1,0 +1,363 @@
+//! How a machine becomes a member: it makes its key itself, and asks the node with the authority to sign it, over TLS
+//! that is pinned to the authority of its token.
+
+use super::authority::Authority;
+use super::files::{self, Identity, IdentityError};
+use super::fingerprint::fingerprint;
+use super::key::{KeyError, MemberKey, PUBLIC_KEY_BYTES, PublicKey};
+use super::secret::ClusterSecret;
+use super::token::{SECRET_BYTES, Token, TokenError, Tokens};
+use crate::fields::{FieldError, Reader, put_bytes};
+use crate::name::{Member, NodeName, Role};
+use ring::digest::{SHA256, digest};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::default_provider;
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, ServerConfig,
+    ServerConnection, SignatureScheme, StreamOwned,
+};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use zeroize::Zeroizing;
+
+const VERSION: u8 = 1;
+/// Bytes of a request or an answer.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
+const TEXT_BYTES_MAX: usize = 1 << 10;
+const SIGNATURE_BYTES_MAX: usize = 80;
+/// How long the other side may let us wait.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A machine could not join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The token cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The identity cannot be made or kept.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The node does not answer.
+    #[error("{address}: {source}; give the address on which the node of the token admits members")]
+    Connection {
+        /// The node's address.
+        address: SocketAddr,
+        /// What the system or TLS said.
+        source: io::Error,
+    },
+    /// The node refused.
+    #[error("the node refuses: {0}")]
+    Refused(String),
+    /// The other side says something else.
+    #[error(transparent)]
+    Message(#[from] FieldError),
+    /// The certificate is not the one that was asked for.
+    #[error("the node has signed another certificate than was asked for; see which node answers at this address")]
+    OtherCertificate,
+    /// TLS cannot be set up.
+    #[error("TLS cannot be set up: {0}; report this")]
+    Tls(#[from] rustls::Error),
+}
+
+impl From<KeyError> for JoinError {
+    fn from(error: KeyError) -> Self {
+        Self::Identity(error.into())
+    }
+}
+
+/// What a new member asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SigningRequest {
+    name: NodeName,
+    role: Role,
+    secret: Zeroizing<[u8; SECRET_BYTES]>,
+    point: Vec<u8>,
+    signature: Vec<u8>,
+}
+
+impl SigningRequest {
+    fn new(member: &Member, token: &Token, key: &MemberKey) -> Result<Self, JoinError> {
+        let public = key.public();
+        let mut request = Self {
+            name: member.name.clone(),
+            role: member.role,
+            secret: token.secret.clone(),
+            point: public.as_bytes().to_vec(),
+            signature: Vec::new(),
+        };
+        request.signature = key.signature(&request.signed())?;
+        Ok(request)
+    }
+
+    /// What the new member signs: it has the key, and asks for just this.
+    fn signed(&self) -> Vec<u8> {
+        let mut bytes = b"weir cluster join 1\0".to_vec();
+        bytes.extend(digest(&SHA256, &self.secret[..]).as_ref());
+        bytes.push(self.role as u8);
+        put_bytes(self.name.as_str().as_bytes(), &mut bytes);
+        bytes.extend(&self.point);
+        bytes
+    }
+
+    /// Its bytes; they are zeroed when they are dropped.
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let mut out = Zeroizing::new(Vec::with_capacity(512));
+        out.push(VERSION);
+        out.extend(*self.secret);
+        out.push(self.role as u8);
+        put_bytes(self.name.as_str().as_bytes(), &mut out);
+        put_bytes(&self.point, &mut out);
+        put_bytes(&self.signature, &mut out);
+        out
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// [`FieldError`], if the bytes are none.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FieldError> {
+        let mut reader = Reader(bytes);
+        reader.version("request to join", VERSION)?;
+        let secret = Zeroizing::new(reader.array()?);
+        let role = reader.u8()?;
+        let role = Role::ALL.into_iter().find(|known| *known as u8 == role).ok_or(FieldError::Unknown("role"))?;
+        let name = reader.text("name", TEXT_BYTES_MAX)?.parse().map_err(|_| FieldError::Unknown("name"))?;
+        let point = reader.bytes("public key", PUBLIC_KEY_BYTES)?.to_vec();
+        let signature = reader.bytes("signature", SIGNATURE_BYTES_MAX)?.to_vec();
+        reader.end()?;
+        Ok(Self { name, role, secret, point, signature })
+    }
+}
+
+/// Makes a key, has it signed by the node of the token, and keeps the identity in a directory.
+///
+/// # Errors
+/// [`JoinError`], if the token is over, the node cannot be reached or refuses, or the directory cannot be used.
+pub fn join(
+    address: SocketAddr,
+    token: &Token,
+    name: &NodeName,
+    directory: &Path,
+    now: SystemTime,
+) -> Result<Identity, JoinError> {
+    files::refuse_existing(directory)?;
+    if token.is_over(now) {
+        return Err(TokenError::Expired.into());
+    }
+    let key = MemberKey::generate()?;
+    let member = Member { name: name.clone(), role: token.role };
+    let request = SigningRequest::new(&member, token, &key)?;
+    let failed = |source| JoinError::Connection { address, source };
+    let answer = ask(address, token, &request)?.map_err(failed)?;
+    let mut reader = Reader(&answer);
+    reader.version("answer to a request to join", VERSION)?;
+    if !reader.flag("answer")? {
+        return Err(JoinError::Refused(reader.text("reason", TEXT_BYTES_MAX)?));
+    }
+    let certificate = CertificateDer::from(reader.bytes("certificate", CERTIFICATE_BYTES_MAX)?.to_vec());
+    let authority = CertificateDer::from(reader.bytes("authority", CERTIFICATE_BYTES_MAX)?.to_vec());
+    let secret = Zeroizing::new(reader.array::<32>()?);
+    reader.end()?;
+    let is_asked = files::member_of(&certificate).as_ref() == Some(&member);
+    if !is_asked || fingerprint(&authority) != token.authority_fingerprint {
+        return Err(JoinError::OtherCertificate);
+    }
+    let secret = ClusterSecret::from_bytes(&secret[..]).ok_or(FieldError::Short)?;
+    let identity = Identity { member, certificate, authority, key, secret };
+    identity.save(directory)?;
+    Ok(identity)
+}
+
+fn ask(
+    address: SocketAddr,
+    token: &Token,
+    request: &SigningRequest,
+) -> Result<io::Result<Zeroizing<Vec<u8>>>, JoinError> {
+    let provider = Arc::new(default_provider());
+    let verifier = Pinned { fingerprint: token.authority_fingerprint, provider: Arc::clone(&provider) };
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.resumption = rustls::client::Resumption::disabled();
+    let name = token.issuer.in_certificate();
+    // A name of a member below the domain is always a name of DNS.
+    let name = ServerName::try_from(name).map_err(|_| TokenError::NoToken)?;
+    let tls = ClientConnection::new(Arc::new(config), name)?;
+    Ok(exchange(address, tls, request))
+}
+
+fn exchange(address: SocketAddr, tls: ClientConnection, request: &SigningRequest) -> io::Result<Zeroizing<Vec<u8>>> {
+    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
+    prepare(&socket)?;
+    let mut stream = StreamOwned::new(tls, socket);
+    send(&mut stream, &request.encode())?;
+    receive(&mut stream)
+}
+
+fn prepare(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))
+}
+
+fn send(stream: &mut impl Write, message: &[u8]) -> io::Result<()> {
+    stream.write_all(&(message.len() as u32).to_be_bytes())?;
+    stream.write_all(message)?;
+    stream.flush()
+}
+
+fn receive(stream: &mut impl Read) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let bytes = u32::from_be_bytes(length) as usize;
+    if bytes > MESSAGE_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the message is too long"));
+    }
+    let mut message = Zeroizing::new(vec![0; bytes]);
+    stream.read_exact(&mut message)?;
+    Ok(message)
+}
+
+/// The side that admits members, at the node with the authority.
+#[derive(Debug)]
+pub struct Admission {
+    authority: Authority,
+    directory: PathBuf,
+    tokens: Tokens,
+    secret: ClusterSecret,
+    config: Arc<ServerConfig>,
+}
+
+impl Admission {
+    /// Takes the authority and the identity of a directory.
+    ///
+    /// # Errors
+    /// [`JoinError`], if this node has no authority, or a file cannot be used.
+    pub fn open(directory: &Path) -> Result<Self, JoinError> {
+        let authority = Authority::load(directory)?;
+        let identity = Identity::load(directory)?;
+        let chain = vec![identity.certificate.clone(), identity.authority.clone()];
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(chain, identity.key.for_tls())?;
+        config.send_tls13_tickets = 0;
+        let (directory, tokens) = (directory.to_owned(), Tokens::of(directory));
+        Ok(Self { authority, directory, tokens, secret: identity.secret, config: Arc::new(config) })
+    }
+
+    /// The members that have a certificate.
+    ///
+    /// # Errors
+    /// [`JoinError`], if the list cannot be read.
+    pub fn members(&self) -> Result<Vec<Member>, JoinError> {
+        Ok(files::issued(&self.directory)?)
+    }
+
+    /// Answers one machine that connected; returns the member that was admitted.
+    ///
+    /// # Errors
+    /// [`JoinError`], if the machine was refused or went away.
+    pub fn admit(&self, socket: TcpStream, now: SystemTime) -> Result<Member, JoinError> {
+        let address = socket.peer_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
+        let failed = |source| JoinError::Connection { address, source };
+        prepare(&socket).map_err(failed)?;
+        let mut stream = StreamOwned::new(ServerConnection::new(Arc::clone(&self.config))?, socket);
+        let request = receive(&mut stream).map_err(failed)?;
+        let decided = SigningRequest::decode(&request).map_err(JoinError::from).and_then(|it| self.decide(&it, now));
+        let mut answer = Zeroizing::new(Vec::with_capacity(MESSAGE_BYTES_MAX));
+        answer.push(VERSION);
+        answer.push(u8::from(decided.is_ok()));
+        match &decided {
+            Ok((_, certificate)) => {
+                put_bytes(certificate, &mut answer);
+                put_bytes(self.authority.certificate(), &mut answer);
+                answer.extend(self.secret.as_bytes());
+            }
+            Err(error) => put_bytes(error.to_string().as_bytes(), &mut answer),
+        }
+        send(&mut stream, &answer).map_err(failed)?;
+        stream.conn.send_close_notify();
+        stream.flush().map_err(failed)?;
+        decided.map(|(member, _)| member)
+    }
+
+    fn decide(
+        &self,
+        request: &SigningRequest,
+        now: SystemTime,
+    ) -> Result<(Member, CertificateDer<'static>), JoinError> {
+        let role = self.tokens.role(&request.secret[..], now)?;
+        if role != request.role {
+            return Err(TokenError::OtherRole(role).into());
+        }
+        let key = PublicKey::proven(&request.point, &request.signed(), &request.signature)?;
+        let member = Member { name: request.name.clone(), role };
+        if files::is_issued(&self.directory, &member.name) {
+            return Err(IdentityError::NameTaken(member.name).into());
+        }
+        let certificate = self.authority.issue(&member, &key, now)?;
+        // From here on the token is gone, also where the name was taken in the same moment.
+        self.tokens.use_up(&request.secret[..])?;
+        files::enter(&self.directory, &member, &certificate)?;
+        Ok((member, certificate))
+    }
+}
+
+/// Believes a server whose certificate the pinned authority signed. The server sends the authority's along.
+#[derive(Debug)]
+struct Pinned {
+    fingerprint: [u8; 32],
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        let pinned = intermediates.iter().find(|certificate| fingerprint(certificate) == self.fingerprint);
+        let mut roots = RootCertStore::empty();
+        roots.add(pinned.ok_or(unknown.clone())?.clone().into_owned())?;
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&self.provider));
+        verifier.build().map_err(|_| unknown)?.verify_server_cert(end_entity, &[], server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        // Only TLS 1.3 is offered.
+        Err(rustls::Error::PeerIncompatible(rustls::PeerIncompatible::Tls12NotOfferedOrEnabled))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,338 @@
+//! What members say to each other, with its encoding: a version, a kind, and the fields of that kind.
+
+use crate::fields::{FieldError, Reader, put_bytes, put_seen};
+use crate::name::NodeNumber;
+use crate::record::{MoveId, Record};
+use weir_keeper::{Flow, Seen};
+
+/// The version of messages.
+const VERSION: u8 = 1;
+/// Bytes of a message.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+const REASON_BYTES_MAX: usize = 1 << 10;
+
+/// How long the steps of a move took at the new node, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timings {
+    /// Until the unacknowledged bytes were there.
+    pub prepare_us: u32,
+    /// Until the director had steered the flow.
+    pub steer_us: u32,
+    /// Until the socket was restored.
+    pub restore_us: u32,
+    /// Until the director had confirmed.
+    pub confirm_us: u32,
+    /// Until the session went on.
+    pub activate_us: u32,
+    /// Bytes that were made again from the session, not sent along.
+    pub remade_bytes: u64,
+}
+
+/// Who has a flow, by the director's word. It is final: the other one is refused from then on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The node that gave it away: the move did not happen.
+    Giver,
+    /// Another node: the giver may discard it.
+    Taker,
+    /// The director does not know it, as it began after the move did.
+    Unknown,
+}
+
+/// Why the director does not do what it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Decline {
+    /// The epoch is another.
+    #[error("the epoch of the director is {0}; ask again with this one")]
+    Epoch(u64),
+    /// The move is over.
+    #[error("the node that gave the session has taken it back; begin a new move")]
+    Closed,
+    /// The flow is with another node.
+    #[error("node {0} has the flow; move it from there")]
+    OtherOwner(NodeNumber),
+    /// The asking member may not.
+    #[error("this member may not ask for it; nodes ask only for themselves")]
+    NotAllowed,
+    /// It does not know.
+    #[error("the director does not know the move; ask again")]
+    Unknown,
+    /// The flow table fails.
+    #[error("the flow table fails: {0}")]
+    Table(String),
+}
+
+/// What members say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Message {
+    /// The giver to the taker: take this session.
+    Record(Box<Record>),
+    /// The taker to the giver: it goes on here.
+    Done {
+        /// The move.
+        id: MoveId,
+        /// How long it took.
+        timings: Timings,
+    },
+    /// The taker to the giver: it does not go on here, and never will.
+    Refused {
+        /// The move.
+        id: MoveId,
+        /// Whether packets go to the giver for certain; else the giver asks the director.
+        is_settled: bool,
+        /// Why.
+        why: String,
+    },
+    /// The taker to the director: send me the packets of this flow.
+    Steer {
+        /// The move.
+        id: MoveId,
+        /// The flow.
+        flow: Flow,
+        /// The epoch of the record.
+        epoch: u64,
+    },
+    /// The director: they come to you.
+    Steered {
+        /// The move.
+        id: MoveId,
+        /// What was seen last of the client.
+        seen: Option<Seen>,
+    },
+    /// The taker to the director: I can go on; may I?
+    Confirm {
+        /// The move.
+        id: MoveId,
+        /// The flow.
+        flow: Flow,
+    },
+    /// The director: you may. From now on the giver may discard.
+    Confirmed {
+        /// The move.
+        id: MoveId,
+    },
+    /// The giver, or a taker that failed, to the director: the flow is to be the giver's, unless it was confirmed.
+    Reclaim {
+        /// The move.
+        id: MoveId,
+        /// The flow.
+        flow: Flow,
+        /// The epoch of the record.
+        epoch: u64,
+    },
+    /// The director: this one has it.
+    Owned {
+        /// The move.
+        id: MoveId,
+        /// Who.
+        owner: Owner,
+    },
+    /// The director does not do it.
+    Declined {
+        /// The move.
+        id: MoveId,
+        /// Why.
+        why: Decline,
+    },
+    /// Which node has a flow?
+    Who {
+        /// The flow.
+        flow: Flow,
+    },
+    /// This one.
+    Has {
+        /// The flow.
+        flow: Flow,
+        /// The node, if there is an entry.
+        node: Option<NodeNumber>,
+    },
+    /// The request cannot be answered.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Decline {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Epoch(newest) => {
+                out.push(0);
+                out.extend(newest.to_be_bytes());
+            }
+            Self::Closed => out.push(1),
+            Self::OtherOwner(node) => {
+                out.push(2);
+                out.extend(node.to_be_bytes());
+            }
+            Self::NotAllowed => out.push(3),
+            Self::Unknown => out.push(4),
+            Self::Table(why) => {
+                out.push(5);
+                put_bytes(bounded(why).as_bytes(), out);
+            }
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, FieldError> {
+        Ok(match reader.u8()? {
+            0 => Self::Epoch(reader.u64()?),
+            1 => Self::Closed,
+            2 => Self::OtherOwner(reader.u16()?),
+            3 => Self::NotAllowed,
+            4 => Self::Unknown,
+            5 => Self::Table(reader.text("reason", REASON_BYTES_MAX)?),
+            _ => return Err(FieldError::Unknown("reason")),
+        })
+    }
+}
+
+impl Timings {
+    fn put(&self, out: &mut Vec<u8>) {
+        let steps = [self.prepare_us, self.steer_us, self.restore_us, self.confirm_us, self.activate_us];
+        steps.iter().for_each(|us| out.extend(us.to_be_bytes()));
+        out.extend(self.remade_bytes.to_be_bytes());
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, FieldError> {
+        Ok(Self {
+            prepare_us: reader.u32()?,
+            steer_us: reader.u32()?,
+            restore_us: reader.u32()?,
+            confirm_us: reader.u32()?,
+            activate_us: reader.u32()?,
+            remade_bytes: reader.u64()?,
+        })
+    }
+}
+
+/// The front of a reason that is too long.
+fn bounded(text: &str) -> &str {
+    let mut end = text.len().min(REASON_BYTES_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+impl Message {
+    /// The number of its kind, which stands behind the version.
+    fn kind(&self) -> u8 {
+        match self {
+            Self::Record(_) => 1,
+            Self::Done { .. } => 2,
+            Self::Refused { .. } => 3,
+            Self::Steer { .. } => 4,
+            Self::Steered { .. } => 5,
+            Self::Confirm { .. } => 6,
+            Self::Confirmed { .. } => 7,
+            Self::Reclaim { .. } => 8,
+            Self::Owned { .. } => 9,
+            Self::Declined { .. } => 10,
+            Self::Who { .. } => 11,
+            Self::Has { .. } => 12,
+            Self::Failed { .. } => 13,
+        }
+    }
+
+    /// Appends its encoding.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend([VERSION, self.kind()]);
+        match self {
+            Self::Record(record) => record.encode(out),
+            Self::Done { id, timings } => {
+                id.put(out);
+                timings.put(out);
+            }
+            Self::Refused { id, is_settled, why } => {
+                id.put(out);
+                out.push(u8::from(*is_settled));
+                put_bytes(bounded(why).as_bytes(), out);
+            }
+            Self::Steer { id, flow, epoch } | Self::Reclaim { id, flow, epoch } => {
+                id.put(out);
+                flow.encode(out);
+                out.extend(epoch.to_be_bytes());
+            }
+            Self::Steered { id, seen } => {
+                id.put(out);
+                put_seen(seen.as_ref(), out);
+            }
+            Self::Confirm { id, flow } => {
+                id.put(out);
+                flow.encode(out);
+            }
+            Self::Confirmed { id } => id.put(out),
+            Self::Owned { id, owner } => {
+                id.put(out);
+                out.push(*owner as u8);
+            }
+            Self::Declined { id, why } => {
+                id.put(out);
+                why.put(out);
+            }
+            Self::Who { flow } => flow.encode(out),
+            Self::Has { flow, node } => {
+                flow.encode(out);
+                out.push(u8::from(node.is_some()));
+                out.extend(node.unwrap_or_default().to_be_bytes());
+            }
+            Self::Failed { why } => put_bytes(bounded(why).as_bytes(), out),
+        }
+    }
+
+    /// Reads a message of which nothing is missing or left over.
+    ///
+    /// # Errors
+    /// [`FieldError`], if the bytes are none, or of another version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FieldError> {
+        let mut reader = Reader(bytes);
+        reader.version("message", VERSION)?;
+        let message = match reader.u8()? {
+            1 => Self::Record(Box::new(Record::take(&mut reader)?)),
+            11 => Self::Who { flow: reader.flow()? },
+            12 => Self::take_has(&mut reader)?,
+            13 => Self::Failed { why: reader.text("reason", REASON_BYTES_MAX)? },
+            kind => Self::take_of_move(kind, &mut reader)?,
+        };
+        reader.end()?;
+        Ok(message)
+    }
+
+    fn take_of_move(kind: u8, reader: &mut Reader<'_>) -> Result<Self, FieldError> {
+        if !(2..=10).contains(&kind) {
+            return Err(FieldError::Unknown("kind of the message"));
+        }
+        let id = MoveId::take(reader)?;
+        Ok(match kind {
+            2 => Self::Done { id, timings: Timings::take(reader)? },
+            3 => {
+                let is_settled = reader.flag("settled")?;
+                Self::Refused { id, is_settled, why: reader.text("reason", REASON_BYTES_MAX)? }
+            }
+            4 => Self::Steer { id, flow: reader.flow()?, epoch: reader.u64()? },
+            5 => Self::Steered { id, seen: reader.seen()? },
+            6 => Self::Confirm { id, flow: reader.flow()? },
+            7 => Self::Confirmed { id },
+            8 => Self::Reclaim { id, flow: reader.flow()?, epoch: reader.u64()? },
+            9 => Self::Owned { id, owner: take_owner(reader)? },
+            _ => Self::Declined { id, why: Decline::take(reader)? },
+        })
+    }
+
+    fn take_has(reader: &mut Reader<'_>) -> Result<Self, FieldError> {
+        let flow = reader.flow()?;
+        let is_known = reader.flag("node")?;
+        let node = reader.u16()?;
+        if !is_known && node != 0 {
+            return Err(FieldError::Unknown("node"));
+        }
+        Ok(Self::Has { flow, node: is_known.then_some(node) })
+    }
+}
+
+fn take_owner(reader: &mut Reader<'_>) -> Result<Owner, FieldError> {
+    let owner = reader.u8()?;
+    let known = [Owner::Giver, Owner::Taker, Owner::Unknown];
+    known.into_iter().find(|known| *known as u8 == owner).ok_or(FieldError::Unknown("owner"))
+}

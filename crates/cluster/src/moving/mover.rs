@@ -1,0 +1,505 @@
+//! Drives both sides of moves: it calls the keeper, the server, the director and the other node as the state machines say.
+
+use super::catching_up::catch_up;
+use super::giving::{Giving, GivingStep, Heard};
+use super::parts::{
+    Directing, DirectingError, Keeper, KeeperFault, SessionError, Sessions, Taken, Transport, TransportError,
+};
+use super::registry::{Event, Registry, us};
+use super::taking::{Answer, Taking, TakingInput, TakingStep};
+use crate::message::{Decline, MESSAGE_BYTES_MAX, Message, Timings};
+use crate::name::NodeNumber;
+use crate::record::{MoveId, Record, Span};
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use weir_keeper::Flow;
+use zeroize::Zeroizing;
+
+/// Answers to moves that are over, for a record that arrives twice.
+const ANSWERS_MAX: usize = 1_024;
+/// Flows whose last move is remembered.
+const FLOWS_MAX: usize = 65_536;
+
+/// A session was not moved.
+#[derive(Debug, thiserror::Error)]
+pub enum MoveError {
+    /// The flow is being moved.
+    #[error("the session is being moved; wait for the end of that move")]
+    UnderWay,
+    /// It was moved a moment ago.
+    #[error("the session was moved less than {} ms ago; ask again later", .0.as_millis())]
+    TooSoon(Duration),
+    /// Too many are under way.
+    #[error("{0} sessions are being moved; ask again when some have arrived")]
+    TooMany(usize),
+    /// The new node is the old one.
+    #[error("node {0} has the session already; name another node")]
+    Itself(NodeNumber),
+    /// The record is too large.
+    #[error("the session needs {0} bytes to move, and {MESSAGE_BYTES_MAX} are allowed; move it when less is under way")]
+    TooLarge(usize),
+    /// The server does not give it.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The keeper fails.
+    #[error(transparent)]
+    Keeper(#[from] KeeperFault),
+    /// It went on at the old node.
+    #[error("the session goes on at its old node: {0}")]
+    CameBack(String),
+    /// This node stops, and the director has not said who has it.
+    #[error("nothing is known of the session: {0}; see that the director can be reached")]
+    Undecided(String),
+}
+
+/// How a node moves sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MoverSettings {
+    /// This node.
+    pub node: NodeNumber,
+    /// The number of its first move: above all that it gave before a restart, such as microseconds since 1970.
+    pub first_move: u64,
+    /// A flow rests so long between two moves.
+    pub rest: Duration,
+    /// Moves under way at a time, both ways together.
+    pub under_way_max: usize,
+}
+
+impl MoverSettings {
+    /// The usual ones.
+    pub fn new(node: NodeNumber, first_move: u64) -> Self {
+        Self { node, first_move, rest: Duration::from_millis(500), under_way_max: 64 }
+    }
+}
+
+#[derive(Default)]
+struct Flows {
+    under_way: HashMap<Flow, MoveId>,
+    moved: HashMap<Flow, Instant>,
+    order: VecDeque<(Flow, Instant)>,
+    answers: VecDeque<(MoveId, Message)>,
+}
+
+/// Moves sessions of one node, to it and from it.
+pub struct Mover {
+    settings: MoverSettings,
+    keeper: Arc<dyn Keeper>,
+    sessions: Arc<dyn Sessions>,
+    directing: Arc<dyn Directing>,
+    transport: Arc<dyn Transport>,
+    registry: Registry,
+    flows: Mutex<Flows>,
+    next: AtomicU64,
+    epoch: AtomicU64,
+    stops: AtomicBool,
+}
+
+impl fmt::Debug for Mover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mover").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Mover {
+    /// Puts the parts together.
+    pub fn new(
+        settings: MoverSettings,
+        keeper: Arc<dyn Keeper>,
+        sessions: Arc<dyn Sessions>,
+        directing: Arc<dyn Directing>,
+        transport: Arc<dyn Transport>,
+        registry: Registry,
+    ) -> Self {
+        let next = AtomicU64::new(settings.first_move);
+        let (epoch, stops) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { settings, keeper, sessions, directing, transport, registry, flows: Mutex::default(), next, epoch, stops }
+    }
+
+    /// What it has counted.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Ends the waiting of moves that the director does not decide.
+    pub fn stop(&self) {
+        self.stops.store(true, Ordering::Relaxed);
+    }
+
+    /// Moves the session on a flow to another node, and waits until it is there or goes on here.
+    ///
+    /// # Errors
+    /// [`MoveError`]; but for `Undecided` the session goes on here then.
+    pub fn give(&self, flow: &Flow, to: NodeNumber) -> Result<Event, MoveError> {
+        let begun = Instant::now();
+        let id = MoveId { giver: self.settings.node, number: self.next.fetch_add(1, Ordering::Relaxed) };
+        let begin = || if to == self.settings.node { Err(MoveError::Itself(to)) } else { self.begin(flow, id) };
+        let not_begun = |error: &MoveError| self.registry.count(|it| &mut it.not_begun, Some(error.to_string()));
+        let _under_way = begin().inspect_err(not_begun)?;
+        let taken = self.sessions.take(flow).map_err(MoveError::from).inspect_err(not_begun)?;
+        let frozen_at = Instant::now();
+        let record = match self.record(id, flow, &taken) {
+            Ok(record) => record,
+            Err(error) => {
+                not_begun(&error);
+                self.sessions.give_back(taken);
+                return Err(error);
+            }
+        };
+        let epoch = record.epoch;
+        let heard = heard(self.transport.send(to, record));
+        let timings = match self.decide(id, flow, epoch, taken, heard)? {
+            Decision::Given(timings) => timings,
+            Decision::Back(why) => {
+                self.registry.count(|it| &mut it.came_back, Some(why.clone()));
+                return Err(MoveError::CameBack(why));
+            }
+        };
+        let event = Event {
+            flow: *flow,
+            from: self.settings.node,
+            to,
+            at: SystemTime::now(),
+            freeze: frozen_at.elapsed(),
+            total: begun.elapsed(),
+            remade_bytes: timings.remade_bytes,
+        };
+        tracing::debug!(from = event.from, to, freeze_us = us(event.freeze), "a session has moved");
+        self.registry.given(event.clone());
+        Ok(event)
+    }
+
+    /// Freezes the connection and writes its record; the connection goes on if that fails.
+    fn record(&self, id: MoveId, flow: &Flow, taken: &Taken) -> Result<Record, MoveError> {
+        let epoch = self.directing.epoch();
+        let frozen = self.keeper.freeze(taken.fd.as_fd(), epoch)?;
+        let written = || {
+            let unacknowledged = frozen.tcp.unacknowledged_bytes;
+            let known = u64::from(unacknowledged).min(taken.known_bytes);
+            // Not above the unacknowledged bytes, which are a u32.
+            let raw = unacknowledged - known as u32;
+            let mut spans = Vec::new();
+            if raw > 0 {
+                spans.push(Span::Raw(self.keeper.send_queue(taken.fd.as_fd(), raw)?));
+            }
+            if known > 0 {
+                spans.push(Span::Session { from: taken.known_bytes - known, len: known });
+            }
+            let (tcp, unread) = (frozen.tcp.clone(), frozen.unread.clone());
+            let session = Zeroizing::new(taken.session.clone());
+            let record = Record { id, epoch, flow: *flow, tcp, unread, spans, session };
+            let bytes = record.encoded_bytes();
+            if bytes > MESSAGE_BYTES_MAX { Err(MoveError::TooLarge(bytes)) } else { Ok(record) }
+        };
+        written().inspect_err(|_| {
+            // Where the keeper is gone, the server finds out at its next write.
+            let _ = self.keeper.thaw(taken.fd.as_fd());
+        })
+    }
+
+    /// Waits for the word of the new node or of the director, and acts on it.
+    fn decide(
+        &self,
+        id: MoveId,
+        flow: &Flow,
+        epoch: u64,
+        taken: Taken,
+        first: (Heard, String),
+    ) -> Result<Decision, MoveError> {
+        let mut giving = Giving::new();
+        let (mut heard, mut why) = first;
+        loop {
+            match giving.hear(&heard) {
+                GivingStep::Ask(after) => {
+                    if self.stops.load(Ordering::Relaxed) {
+                        self.registry.count(|it| &mut it.undecided, Some(why.clone()));
+                        return Err(MoveError::Undecided(why));
+                    }
+                    std::thread::sleep(after);
+                    if !after.is_zero() {
+                        // The keeper ends holds that are not renewed.
+                        let _ = self.keeper.hold(flow, epoch);
+                    }
+                    self.registry.count(|it| &mut it.asked, None);
+                    heard = match self.directing.reclaim(id, flow, epoch) {
+                        Ok(owner) => Heard::Owner(owner),
+                        Err(error) => {
+                            why = error.to_string();
+                            Heard::DirectorSilent
+                        }
+                    };
+                }
+                GivingStep::Discard => {
+                    self.keeper.discard(taken.fd.as_fd())?;
+                    let timings = if let Heard::Done(timings) = heard { timings } else { Timings::default() };
+                    return Ok(Decision::Given(timings));
+                }
+                GivingStep::GoOn => {
+                    let thawed = self.keeper.thaw(taken.fd.as_fd());
+                    self.sessions.give_back(taken);
+                    thawed?;
+                    return Ok(Decision::Back(why));
+                }
+                // Each pass hears one thing, and the steps above end the loop.
+                GivingStep::Rest => return Ok(Decision::Back(why)),
+            }
+        }
+    }
+
+    /// Takes in a session; the answer is `Done`, `Refused`, or `Failed` where the director is to be asked.
+    pub fn take(&self, record: Record) -> Message {
+        let id = record.id;
+        if let Some(answer) = self.answered(id) {
+            return answer;
+        }
+        let settled = |why: String| {
+            self.registry.count(|it| &mut it.refused, Some(why.clone()));
+            Message::Refused { id, is_settled: true, why }
+        };
+        let newest = self.epoch.fetch_max(record.epoch.max(self.directing.epoch()), Ordering::AcqRel);
+        if record.epoch < newest.max(self.directing.epoch()) {
+            return settled(format!("{}", Decline::Epoch(newest.max(self.directing.epoch()))));
+        }
+        let _under_way = match self.begin(&record.flow, id) {
+            Ok(under_way) => under_way,
+            // The first of two equal records decides.
+            Err(MoveError::UnderWay) if self.flows().under_way.get(&record.flow) == Some(&id) => {
+                return Message::Failed { why: MoveError::UnderWay.to_string() };
+            }
+            Err(error) => return settled(error.to_string()),
+        };
+        // It may have ended since the first look.
+        if let Some(answer) = self.answered(id) {
+            return answer;
+        }
+        let answer = Intake { mover: self, record, sent: Vec::new(), socket: None, timings: Timings::default() }.run();
+        let mut flows = self.flows();
+        if flows.answers.len() == ANSWERS_MAX {
+            flows.answers.pop_front();
+        }
+        flows.answers.push_back((id, answer.clone()));
+        answer
+    }
+
+    fn answered(&self, id: MoveId) -> Option<Message> {
+        self.flows().answers.iter().rev().find(|(other, _)| *other == id).map(|(_, answer)| answer.clone())
+    }
+
+    fn begin(&self, flow: &Flow, id: MoveId) -> Result<UnderWay<'_>, MoveError> {
+        let mut flows = self.flows();
+        if flows.under_way.contains_key(flow) {
+            return Err(MoveError::UnderWay);
+        }
+        if flows.under_way.len() >= self.settings.under_way_max {
+            return Err(MoveError::TooMany(flows.under_way.len()));
+        }
+        // A session that just came rests here; one that left may come back at once.
+        if id.giver == self.settings.node
+            && flows.moved.get(flow).is_some_and(|moved| moved.elapsed() < self.settings.rest)
+        {
+            return Err(MoveError::TooSoon(self.settings.rest));
+        }
+        flows.under_way.insert(*flow, id);
+        Ok(UnderWay { mover: self, flow: *flow })
+    }
+
+    fn flows(&self) -> MutexGuard<'_, Flows> {
+        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A move under way; its end is noted when it is dropped.
+struct UnderWay<'m> {
+    mover: &'m Mover,
+    flow: Flow,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let mut flows = self.mover.flows();
+        flows.under_way.remove(&self.flow);
+        flows.moved.insert(self.flow, now);
+        flows.order.push_back((self.flow, now));
+        let rest = self.mover.settings.rest;
+        while flows.order.len() > FLOWS_MAX || flows.order.front().is_some_and(|(_, at)| now.duration_since(*at) > rest)
+        {
+            let Some((flow, at)) = flows.order.pop_front() else { break };
+            if flows.moved.get(&flow) == Some(&at) {
+                flows.moved.remove(&flow);
+            }
+        }
+    }
+}
+
+/// How a move ended for the old node.
+enum Decision {
+    /// The other node has the session.
+    Given(Timings),
+    /// It goes on here, and why.
+    Back(String),
+}
+
+/// What the transport brought, for the old node's side.
+fn heard(answer: Result<Message, TransportError>) -> (Heard, String) {
+    match answer {
+        Ok(Message::Done { timings, .. }) => (Heard::Done(timings), String::new()),
+        Ok(Message::Refused { is_settled, why, .. }) => (Heard::Refused { is_settled }, why),
+        Ok(Message::Failed { why }) => (Heard::Nothing, why),
+        Ok(_) => (Heard::Nothing, "the node answers something else".to_owned()),
+        Err(error @ TransportError::NotSent { .. }) => (Heard::NotSent, error.to_string()),
+        Err(error @ TransportError::NoAnswer { .. }) => (Heard::Nothing, error.to_string()),
+    }
+}
+
+/// A step of taking a session in fails.
+#[derive(Debug, thiserror::Error)]
+enum IntakeError {
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error(transparent)]
+    Keeper(#[from] KeeperFault),
+    #[error("the server made {made} of {wanted} unacknowledged bytes; report this")]
+    OtherLength { made: usize, wanted: u32 },
+    #[error("there is no socket; report this")]
+    NoSocket,
+}
+
+/// A session that is taken in.
+struct Intake<'m> {
+    mover: &'m Mover,
+    record: Record,
+    sent: Vec<u8>,
+    socket: Option<OwnedFd>,
+    timings: Timings,
+}
+
+impl Intake<'_> {
+    fn run(mut self) -> Message {
+        let mut taking = Taking::new();
+        let mut step = TakingStep::Prepare;
+        let mut holds = false;
+        loop {
+            let begun = Instant::now();
+            let input = match step {
+                TakingStep::Prepare => done(self.prepare(), TakingInput::Prepared),
+                TakingStep::Hold => {
+                    holds = true;
+                    let held = self.mover.keeper.hold(&self.record.flow, self.record.epoch);
+                    done(held.map_err(IntakeError::from), TakingInput::Held)
+                }
+                TakingStep::Steer => {
+                    let (id, epoch) = (self.record.id, self.record.epoch);
+                    TakingInput::Steered(answered(self.mover.directing.steer(id, &self.record.flow, epoch)))
+                }
+                TakingStep::Restore(seen) => done(self.restore(seen.as_ref()), TakingInput::Restored),
+                TakingStep::Confirm(after) => {
+                    if self.mover.stops.load(Ordering::Relaxed) && taking.is_unsure() {
+                        return self.end(Answer::Lost { why: "this node stops".to_owned() }, holds);
+                    }
+                    std::thread::sleep(after);
+                    if !after.is_zero() {
+                        // The keeper ends holds that are not renewed.
+                        let _ = self.mover.keeper.hold(&self.record.flow, self.record.epoch);
+                    }
+                    TakingInput::Confirmed(answered(self.mover.directing.confirm(self.record.id, &self.record.flow)))
+                }
+                TakingStep::Activate => done(self.activate(), TakingInput::Activated),
+                TakingStep::Reclaim => {
+                    let (id, epoch) = (self.record.id, self.record.epoch);
+                    TakingInput::Reclaimed(self.mover.directing.reclaim(id, &self.record.flow, epoch).ok())
+                }
+                TakingStep::End(answer) => return self.end(answer, holds),
+            };
+            self.note(&input, begun.elapsed());
+            // Each step is answered with its own input.
+            let Some(next) = taking.learn(input) else { unreachable!("the step has another input") };
+            step = next;
+        }
+    }
+
+    fn note(&mut self, input: &TakingInput, took: Duration) {
+        let took = u32::try_from(us(took)).unwrap_or(u32::MAX);
+        match input {
+            TakingInput::Prepared => self.timings.prepare_us = took,
+            TakingInput::Steered(_) => self.timings.steer_us = took,
+            TakingInput::Restored => self.timings.restore_us = took,
+            TakingInput::Confirmed(_) => self.timings.confirm_us = took,
+            TakingInput::Activated => self.timings.activate_us = took,
+            TakingInput::Held | TakingInput::Failed(_) | TakingInput::Reclaimed(_) => {}
+        }
+    }
+
+    fn prepare(&mut self) -> Result<(), IntakeError> {
+        let record = &self.record;
+        let sent = self.mover.sessions.prepare(&record.session, &record.spans)?;
+        let wanted = record.tcp.unacknowledged_bytes;
+        if sent.len() as u64 != u64::from(wanted) {
+            return Err(IntakeError::OtherLength { made: sent.len(), wanted });
+        }
+        let of_session = record.spans.iter().filter(|span| matches!(span, Span::Session { .. }));
+        self.timings.remade_bytes = of_session.map(Span::len).sum();
+        self.sent = sent;
+        Ok(())
+    }
+
+    fn restore(&mut self, seen: Option<&weir_keeper::Seen>) -> Result<(), IntakeError> {
+        if let Some(seen) = seen {
+            catch_up(&mut self.record.tcp, &mut self.sent, seen);
+        }
+        let Record { tcp, unread, epoch, .. } = &self.record;
+        self.socket = Some(self.mover.keeper.restore(tcp, unread, &self.sent, *epoch)?);
+        Ok(())
+    }
+
+    /// The socket leaves repair mode first: the server could not write to it before.
+    fn activate(&mut self) -> Result<(), IntakeError> {
+        let socket = self.socket.take().ok_or(IntakeError::NoSocket)?;
+        self.mover.keeper.activate(socket.as_fd())?;
+        let session = std::mem::take(&mut *self.record.session);
+        Ok(self.mover.sessions.adopt(session, socket, self.record.tcp.peer)?)
+    }
+
+    fn end(self, answer: Answer, holds: bool) -> Message {
+        let id = self.record.id;
+        let registry = &self.mover.registry;
+        let (is_settled, why) = match answer {
+            Answer::Done => {
+                registry.count(|it| &mut it.taken, None);
+                return Message::Done { id, timings: self.timings };
+            }
+            Answer::Refused { is_settled, why } => {
+                registry.count(|it| &mut it.refused, Some(why.clone()));
+                (is_settled, why)
+            }
+            Answer::Lost { why } => {
+                registry.count(|it| &mut it.lost, Some(why.clone()));
+                (false, why)
+            }
+        };
+        match &self.socket {
+            // The client hears nothing: the old node goes on with it.
+            Some(socket) => drop(self.mover.keeper.discard(socket.as_fd())),
+            // Where packets may still come here, the hold stays until the keeper ends it: without it, the kernel would
+            // reset the connection.
+            None if holds && is_settled => drop(self.mover.keeper.release(&self.record.flow)),
+            None => {}
+        }
+        Message::Refused { id, is_settled, why }
+    }
+}
+
+fn done(result: Result<(), IntakeError>, input: TakingInput) -> TakingInput {
+    result.map_or_else(|error| TakingInput::Failed(error.to_string()), |()| input)
+}
+
+/// What the director answered, for the new node's side.
+fn answered<T>(answer: Result<T, DirectingError>) -> Result<T, Option<Decline>> {
+    answer.map_err(|error| match error {
+        DirectingError::Declined(decline) => Some(decline),
+        DirectingError::Silent(_) => None,
+    })
+}

@@ -1,0 +1,200 @@
+//! What a move needs of others: the keeper of sockets, the server's sessions, the director, and a way to the other node.
+
+use crate::message::{Decline, Message, Owner};
+use crate::name::NodeNumber;
+use crate::record::{MoveId, Record, Span};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use weir_keeper::{Flow, Seen, TcpState};
+
+/// The keeper does not do what it is asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum KeeperFault {
+    /// It refuses, in its own words.
+    #[error("the keeper refuses: {0}")]
+    Refused(String),
+    /// It cannot be reached.
+    #[error("the keeper does not answer: {0}; see that `weir keeper` runs")]
+    Gone(#[from] io::Error),
+}
+
+/// A connection that stands still.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frozen {
+    /// Its state.
+    pub tcp: TcpState,
+    /// Input that the server has not read.
+    pub unread: Vec<u8>,
+}
+
+/// Reads, holds and restores sockets; the keeper process of this node.
+pub trait Keeper: Send + Sync {
+    /// Holds the flow, then reads the connection, which stands still from now on.
+    ///
+    /// # Errors
+    /// [`KeeperFault`]; the connection goes on then.
+    fn freeze(&self, socket: BorrowedFd<'_>, epoch: u64) -> Result<Frozen, KeeperFault>;
+
+    /// The first `bytes` unacknowledged bytes of a frozen connection.
+    ///
+    /// # Errors
+    /// [`KeeperFault`].
+    fn send_queue(&self, socket: BorrowedFd<'_>, bytes: u32) -> Result<Vec<u8>, KeeperFault>;
+
+    /// Lets a frozen connection go on here.
+    ///
+    /// # Errors
+    /// [`KeeperFault`].
+    fn thaw(&self, socket: BorrowedFd<'_>) -> Result<(), KeeperFault>;
+
+    /// Closes a connection that stands still; the client sees nothing of it.
+    ///
+    /// # Errors
+    /// [`KeeperFault`].
+    fn discard(&self, socket: BorrowedFd<'_>) -> Result<(), KeeperFault>;
+
+    /// Holds packets of a flow that is to come.
+    ///
+    /// # Errors
+    /// [`KeeperFault`].
+    fn hold(&self, flow: &Flow, epoch: u64) -> Result<(), KeeperFault>;
+
+    /// Ends a hold.
+    ///
+    /// # Errors
+    /// [`KeeperFault`].
+    fn release(&self, flow: &Flow) -> Result<(), KeeperFault>;
+
+    /// Makes a connection that stands still.
+    ///
+    /// # Errors
+    /// [`KeeperFault`]; there is no connection then.
+    fn restore(&self, tcp: &TcpState, unread: &[u8], sent: &[u8], epoch: u64) -> Result<OwnedFd, KeeperFault>;
+
+    /// Lets a restored connection go on, and ends its hold.
+    ///
+    /// # Errors
+    /// [`KeeperFault`].
+    fn activate(&self, socket: BorrowedFd<'_>) -> Result<(), KeeperFault>;
+}
+
+/// The server does not give or take a session.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// It has none on this flow.
+    #[error("the server has no session on this flow; see `weir cluster top` for which it has")]
+    NoSession,
+    /// The session cannot be moved now.
+    #[error("the session cannot be moved: {0}")]
+    NotMovable(String),
+    /// The other node's content differs.
+    #[error("this node has other content at the session's path; publish one version to all nodes")]
+    OtherContent,
+    /// The bytes are no session.
+    #[error("the session's bytes cannot be understood: {0}; run the same version of weir on all nodes")]
+    NotUnderstood(String),
+    /// There are too many.
+    #[error("the server takes no more sessions: {0}")]
+    Full(String),
+}
+
+/// A session that stands still.
+#[derive(Debug)]
+pub struct Taken {
+    /// Its socket.
+    pub fd: OwnedFd,
+    /// What another server needs to go on with it.
+    pub session: Vec<u8>,
+    /// So many of the bytes last given to the kernel the session can make again.
+    pub known_bytes: u64,
+}
+
+/// What the server is to the cluster; a session's bytes are not understood here.
+pub trait Sessions: Send + Sync {
+    /// Stops the session on a flow: nothing is written any more.
+    ///
+    /// # Errors
+    /// [`SessionError`]; the session goes on then.
+    fn take(&self, flow: &Flow) -> Result<Taken, SessionError>;
+
+    /// The move did not happen: the session goes on here.
+    fn give_back(&self, taken: Taken);
+
+    /// The bytes of the spans, from this node's own content; refuses if that is not the session's.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    fn prepare(&self, session: &[u8], spans: &[Span]) -> Result<Vec<u8>, SessionError>;
+
+    /// Goes on with a session of another node.
+    ///
+    /// # Errors
+    /// [`SessionError`]; the session is lost then.
+    fn adopt(&self, session: Vec<u8>, socket: OwnedFd, peer: SocketAddr) -> Result<(), SessionError>;
+}
+
+/// The director does not say what it is asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DirectingError {
+    /// It declines.
+    #[error("the director declines: {0}")]
+    Declined(#[from] Decline),
+    /// It does not answer, so it may have done it or not.
+    #[error("the director does not answer: {0}")]
+    Silent(String),
+}
+
+/// The director, as nodes ask it.
+pub trait Directing: Send + Sync {
+    /// Asks for the packets of a flow.
+    ///
+    /// # Errors
+    /// [`DirectingError`].
+    fn steer(&self, id: MoveId, flow: &Flow, epoch: u64) -> Result<Option<Seen>, DirectingError>;
+
+    /// Asks to go on with the flow.
+    ///
+    /// # Errors
+    /// [`DirectingError`].
+    fn confirm(&self, id: MoveId, flow: &Flow) -> Result<(), DirectingError>;
+
+    /// Asks that the giver has the flow again, unless it was confirmed.
+    ///
+    /// # Errors
+    /// [`DirectingError`].
+    fn reclaim(&self, id: MoveId, flow: &Flow, epoch: u64) -> Result<Owner, DirectingError>;
+
+    /// The epoch that is known here.
+    fn epoch(&self) -> u64;
+}
+
+/// Nothing was heard from the other node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TransportError {
+    /// The record was not sent at all.
+    #[error("node {node} cannot be reached: {why}")]
+    NotSent {
+        /// The node.
+        node: NodeNumber,
+        /// Why.
+        why: String,
+    },
+    /// It may have arrived.
+    #[error("node {node} does not answer: {why}")]
+    NoAnswer {
+        /// The node.
+        node: NodeNumber,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The way to other nodes.
+pub trait Transport: Send + Sync {
+    /// Sends a record and waits for `Done` or `Refused`, for a bounded time.
+    ///
+    /// # Errors
+    /// [`TransportError`].
+    fn send(&self, to: NodeNumber, record: Record) -> Result<Message, TransportError>;
+}

@@ -1,0 +1,199 @@
+//! The director and other nodes over links, and what a member answers on them.
+
+use crate::director::Director;
+use crate::link::{Answering, LinkClient, LinkError};
+use crate::message::{Decline, Message, Owner};
+use crate::moving::{Directing, DirectingError, Mover, Transport, TransportError};
+use crate::name::{Member, NodeName, NodeNumber, Role};
+use crate::record::{MoveId, Record};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use weir_keeper::{Flow, Seen};
+
+/// The director over a link.
+#[derive(Debug)]
+pub struct RemoteDirector {
+    link: LinkClient,
+    patience: Duration,
+    epoch: AtomicU64,
+}
+
+impl RemoteDirector {
+    /// Asks over this link, and waits so long for each answer.
+    pub fn new(link: LinkClient, patience: Duration, epoch: u64) -> Self {
+        Self { link, patience, epoch: AtomicU64::new(epoch) }
+    }
+
+    /// A newer epoch is known, as from a heartbeat.
+    pub fn set_epoch(&self, epoch: u64) {
+        self.epoch.fetch_max(epoch, Ordering::AcqRel);
+    }
+
+    fn ask(&self, request: &Message) -> Result<Message, DirectingError> {
+        let answer = self.link.ask(request, self.patience);
+        match answer.map_err(|error| DirectingError::Silent(error.to_string()))? {
+            Message::Declined { why, .. } => {
+                if let Decline::Epoch(epoch) = why {
+                    self.set_epoch(epoch);
+                }
+                Err(DirectingError::Declined(why))
+            }
+            Message::Failed { why } => Err(DirectingError::Silent(why)),
+            answer => Ok(answer),
+        }
+    }
+}
+
+fn other_answer<T>(_: Message) -> Result<T, DirectingError> {
+    Err(DirectingError::Silent("it answers something else".to_owned()))
+}
+
+impl Directing for RemoteDirector {
+    fn steer(&self, id: MoveId, flow: &Flow, epoch: u64) -> Result<Option<Seen>, DirectingError> {
+        match self.ask(&Message::Steer { id, flow: *flow, epoch })? {
+            Message::Steered { id: of, seen } if of == id => Ok(seen),
+            other => other_answer(other),
+        }
+    }
+
+    fn confirm(&self, id: MoveId, flow: &Flow) -> Result<(), DirectingError> {
+        match self.ask(&Message::Confirm { id, flow: *flow })? {
+            Message::Confirmed { id: of } if of == id => Ok(()),
+            other => other_answer(other),
+        }
+    }
+
+    fn reclaim(&self, id: MoveId, flow: &Flow, epoch: u64) -> Result<Owner, DirectingError> {
+        match self.ask(&Message::Reclaim { id, flow: *flow, epoch })? {
+            Message::Owned { id: of, owner } if of == id => Ok(owner),
+            other => other_answer(other),
+        }
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+}
+
+/// Other nodes over links.
+#[derive(Debug)]
+pub struct RemoteNodes {
+    links: RwLock<HashMap<NodeNumber, Arc<LinkClient>>>,
+    patience: Duration,
+}
+
+impl RemoteNodes {
+    /// Waits so long for the end of a move.
+    pub fn new(patience: Duration) -> Self {
+        Self { links: RwLock::default(), patience }
+    }
+
+    /// Sets the link to a node.
+    pub fn set(&self, node: NodeNumber, link: LinkClient) {
+        self.links.write().unwrap_or_else(PoisonError::into_inner).insert(node, Arc::new(link));
+    }
+
+    /// Removes the link to a node.
+    pub fn remove(&self, node: NodeNumber) {
+        self.links.write().unwrap_or_else(PoisonError::into_inner).remove(&node);
+    }
+}
+
+impl Transport for RemoteNodes {
+    fn send(&self, to: NodeNumber, record: Record) -> Result<Message, TransportError> {
+        let link = self.links.read().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
+        let Some(link) = link else {
+            let why = "no address of it is known; see `weir cluster nodes`".to_owned();
+            return Err(TransportError::NotSent { node: to, why });
+        };
+        let id = record.id;
+        match link.ask(&Message::Record(Box::new(record)), self.patience) {
+            Ok(answer @ (Message::Done { id: of, .. } | Message::Refused { id: of, .. })) if of == id => Ok(answer),
+            Ok(answer @ Message::Failed { .. }) => Ok(answer),
+            Ok(_) => Err(TransportError::NoAnswer { node: to, why: "it answers something else".to_owned() }),
+            Err(error) => Err(unanswered(to, &error)),
+        }
+    }
+}
+
+fn unanswered(node: NodeNumber, error: &LinkError) -> TransportError {
+    let why = error.to_string();
+    if error.is_unsent() { TransportError::NotSent { node, why } } else { TransportError::NoAnswer { node, why } }
+}
+
+/// The numbers of members by name, as the directory says.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    by_name: RwLock<HashMap<NodeName, NodeNumber>>,
+}
+
+impl Numbers {
+    /// Sets the number of a member.
+    pub fn set(&self, name: NodeName, number: NodeNumber) {
+        self.by_name.write().unwrap_or_else(PoisonError::into_inner).insert(name, number);
+    }
+
+    /// The number of a node; `None` for directors, and for nodes that are not known.
+    pub fn of_node(&self, member: &Member) -> Option<NodeNumber> {
+        let by_name = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
+        by_name.get(&member.name).copied().filter(|_| member.role == Role::Node)
+    }
+}
+
+/// What a node answers: it takes sessions of other nodes.
+pub struct NodeAnswers {
+    mover: Arc<Mover>,
+    numbers: Arc<Numbers>,
+}
+
+impl NodeAnswers {
+    /// Answers by a node's mover.
+    pub fn new(mover: Arc<Mover>, numbers: Arc<Numbers>) -> Self {
+        Self { mover, numbers }
+    }
+}
+
+impl fmt::Debug for NodeAnswers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NodeAnswers").field(&self.mover).finish()
+    }
+}
+
+impl Answering for NodeAnswers {
+    fn answer(&self, peer: &Member, request: Message) -> Message {
+        match request {
+            Message::Record(record) if self.numbers.of_node(peer) == Some(record.id.giver) => self.mover.take(*record),
+            Message::Record(record) => {
+                let why = format!("{} is not node {}; give its own sessions only", peer.name, record.id.giver);
+                Message::Refused { id: record.id, is_settled: true, why }
+            }
+            _ => Message::Failed { why: "a node takes no such message; ask the director".to_owned() },
+        }
+    }
+}
+
+/// What the director answers.
+#[derive(Debug)]
+pub struct DirectorAnswers {
+    director: Arc<Director>,
+    numbers: Arc<Numbers>,
+}
+
+impl DirectorAnswers {
+    /// Answers by the control side.
+    pub fn new(director: Arc<Director>, numbers: Arc<Numbers>) -> Self {
+        Self { director, numbers }
+    }
+}
+
+impl Answering for DirectorAnswers {
+    fn answer(&self, peer: &Member, request: Message) -> Message {
+        match self.numbers.of_node(peer) {
+            Some(node) => self.director.answer(node, &request),
+            None => Message::Failed { why: format!("{} is no node that the director knows", peer.name) },
+        }
+    }
+}
