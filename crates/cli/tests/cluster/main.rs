@@ -1,0 +1,85 @@
+//! A cluster of real nodes: live sessions of an unmodified client move between them. As root, with eBPF.
+// scripts/test: waits
+
+mod stand;
+
+use stand::{PATIENCE, SERVICE, Stand};
+use std::fs;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+const CONTENT_BYTES: usize = 40 << 20;
+
+fn content() -> Vec<u8> {
+    (0..CONTENT_BYTES as u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// Moves the session of a port to and fro until the client has ended; how often it moved.
+fn move_until_over(stand: &Stand, client: &mut Child, (port, service_port): (u16, u16)) -> u32 {
+    let mut at = stand.holder(port, service_port);
+    let (mut moves, deadline) = (0, Instant::now() + PATIENCE);
+    while client.try_wait().expect("is ours").is_none() {
+        assert!(Instant::now() < deadline, "the client does not end");
+        let to = 3 - at;
+        let output = stand.shift(at, to, port, service_port);
+        if output.status.success() {
+            (at, moves) = (to, moves + 1);
+        } else {
+            // The response is over, or this was too soon after the move before.
+            let why = String::from_utf8_lossy(&output.stderr).into_owned();
+            let is_known = ["no session", "less than 500 ms ago", "about to end"].iter().any(|word| why.contains(word));
+            assert!(is_known, "{why}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    moves
+}
+
+#[test]
+fn downloads_move_between_nodes_and_their_clients_notice_nothing() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let content = content();
+    let stand = Stand::new(2, &[("large.bin", &content), ("a.txt", b"hello")]);
+    let ways = [("http", 80, 41_001, "--http1.1"), ("https", 443, 41_002, "--http1.1")];
+    std::thread::scope(|scope| {
+        for (scheme, service_port, port, version) in ways {
+            let (stand, content) = (&stand, &content);
+            scope.spawn(move || {
+                let got = stand.path(&format!("got-{scheme}"));
+                let (url, next) = (format!("{scheme}://{SERVICE}/large.bin"), format!("{scheme}://{SERVICE}/a.txt"));
+                // The second request goes over the same connection, at the node to which that has moved last.
+                let options = [version, "--limit-rate", "12M", "-o", got.to_str().expect("is text"), &url, &next];
+                let mut client = stand.curl(port, &options);
+                let moves = move_until_over(stand, &mut client, (port, service_port));
+                let output = client.wait_with_output().expect("is ours");
+                assert!(output.status.success(), "{scheme}: {}", String::from_utf8_lossy(&output.stderr));
+                assert_eq!(String::from_utf8_lossy(&output.stdout), "hello", "{scheme}");
+                let received = fs::read(&got).expect("is there");
+                assert!(received == *content, "{scheme}: {} bytes, {moves} moves", received.len());
+                assert!(moves >= 3, "{scheme}: {moves} moves only");
+                eprintln!("{scheme}: {moves} moves");
+            });
+        }
+    });
+    // Each request is logged once, by the node that ended it; a line waits for others for a second at most.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let logs = (1..=2).map(|node| fs::read_to_string(stand.path(&format!("access{node}.log"))).unwrap_or_default());
+        let logs: String = logs.collect();
+        let counts = ["GET /large.bin", "GET /a.txt"].map(|request| logs.matches(request).count());
+        if counts == [2, 2] {
+            break;
+        }
+        assert!(counts.iter().all(|count| *count <= 2) && Instant::now() < deadline, "{logs}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(stand.said("serve1").contains("moved to node 2"));
+    // A session that is not there is refused in words, and nothing changes.
+    let output = stand.shift(1, 2, 41_999, 80);
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && why.contains("no session"), "{why}");
+    let status = stand::weir(&["cluster", "status", stand.path("n1").to_str().expect("is text"), "--json"], None);
+    assert!(status.contains("\"lost\": 0") && status.contains("\"undecided\": 0"), "{status}");
+}

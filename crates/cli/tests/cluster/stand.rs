@@ -1,0 +1,275 @@
+//! A cluster in network namespaces: a client, a director and nodes at one switch, all with the real programs.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use weir_testkit::Certificate;
+use weir_testkit::namespace::{Namespace, ip};
+
+const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+/// How long anything may take that is waited for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Where clients reach the service.
+pub(crate) const SERVICE: &str = "10.79.0.80";
+const CLIENT: &str = "10.79.0.2";
+/// The kernel answers for an address of the loopback device otherwise, and all nodes have the service's.
+const QUIET: [&str; 4] = [
+    "net.ipv4.conf.all.arp_ignore=1",
+    "net.ipv4.conf.e0.arp_ignore=1",
+    "net.ipv4.conf.all.arp_announce=2",
+    "net.ipv4.conf.e0.arp_announce=2",
+];
+
+/// A cluster that serves files, ended and removed with the value.
+pub(crate) struct Stand {
+    pub(crate) client: Namespace,
+    director: Namespace,
+    pub(crate) nodes: Vec<Namespace>,
+    processes: Vec<(String, Child)>,
+    pub(crate) folder: TempDir,
+    certificate: Certificate,
+    /// It ends last: the others are plugged in here.
+    _switch: Namespace,
+}
+
+impl Stand {
+    /// One of so many nodes, which serve these files.
+    pub(crate) fn new(nodes: usize, files: &[(&str, &[u8])]) -> Self {
+        let switch = Namespace::new("cluster-switch");
+        ip(&["-n", switch.name(), "link", "add", "br0", "type", "bridge", "forward_delay", "0"]);
+        ip(&["-n", switch.name(), "link", "set", "br0", "up"]);
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, bytes) in files {
+            let path = folder.path().join("site").join(name);
+            fs::create_dir_all(path.parent().expect("has one")).expect("makes");
+            fs::write(path, bytes).expect("writes");
+        }
+        let client = member(&switch, "cluster-client", CLIENT, 2);
+        let director = member(&switch, "cluster-director", "10.79.0.1", 1);
+        ip(&["-n", director.name(), "addr", "add", &format!("{SERVICE}/32"), "dev", "e0"]);
+        let members = (1..=nodes).map(|number| {
+            let node = member(&switch, &format!("cluster-n{number}"), &address_of(number), 10 + number);
+            node.within(|| {
+                let set = Command::new("sysctl").arg("-qw").args(QUIET).status().expect("procps is there");
+                assert!(set.success());
+            });
+            ip(&["-n", node.name(), "addr", "add", &format!("{SERVICE}/32"), "dev", "lo"]);
+            node
+        });
+        let nodes = members.collect();
+        let certificate = Certificate::self_signed().expect("openssl makes one");
+        let mut stand = Self { client, director, nodes, processes: Vec::new(), folder, certificate, _switch: switch };
+        stand.make_keys();
+        stand.start_all();
+        stand
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn make_keys(&self) {
+        let n1 = self.path("n1");
+        weir(&["cluster", "init", text(&n1), "--name", "n1"], None);
+        let port = weir_testkit::free_port();
+        let at = format!("127.0.0.1:{port}");
+        let count = self.nodes.len().to_string();
+        let mut admit = Command::new(WEIR)
+            .args(["cluster", "admit", text(&n1), "--listen", &at, "--count", &count])
+            .stdout(Stdio::null())
+            .stderr(File::create(self.path("admit.log")).expect("a file"))
+            .spawn()
+            .expect("weir starts");
+        wait_for(&self.path("admit.log"), "can join at");
+        for number in 2..=self.nodes.len() {
+            let name = format!("n{number}");
+            let token = weir(&["cluster", "token", text(&n1)], None);
+            weir(&["cluster", "join", text(&self.path(&name)), "--name", &name, "--at", &at], Some(&token));
+        }
+        let token = weir(&["cluster", "token", text(&n1), "--director"], None);
+        weir(&["cluster", "join", text(&self.path("front")), "--name", "front", "--at", &at], Some(&token));
+        assert!(admit.wait().expect("is ours").success(), "all have joined");
+        let mut members = format!(
+            "service = [\"{SERVICE}:80\", \"{SERVICE}:443\"]\n[director]\nname = \"front\"\naddress = \"10.79.0.1:7700\"\n"
+        );
+        for number in 1..=self.nodes.len() {
+            let (address, mac) = (address_of(number), mac_of(10 + number));
+            members += &format!(
+                "[[node]]\nname = \"n{number}\"\nnumber = {number}\naddress = \"{address}:7700\"\nmac = \"{mac}\"\n"
+            );
+        }
+        let names = (1..=self.nodes.len()).map(|number| format!("n{number}")).chain(["front".to_owned()]);
+        names.for_each(|name| fs::write(self.path(&name).join("members.toml"), &members).expect("writes"));
+    }
+
+    fn start_all(&mut self) {
+        let front = text(&self.path("front")).to_owned();
+        self.start(None, "director", &["cluster", "director", &front, "--interface", "e0"]);
+        for number in 1..=self.nodes.len() {
+            self.start_keeper(number);
+        }
+        wait_for(&self.path("director.log"), "members ask at");
+        for number in 1..=self.nodes.len() {
+            self.start_server(number);
+        }
+        for number in 1..=self.nodes.len() {
+            wait_for(&self.path(&format!("serve{number}.log")), "sessions move");
+        }
+    }
+
+    fn start_keeper(&mut self, number: usize) {
+        let (folder, socket) = (self.path(&format!("n{number}")), self.path(&format!("keeper{number}.sock")));
+        let options = ["keeper", "--cluster", text(&folder), "--interface", "e0", "--socket", text(&socket)];
+        self.start(Some(number), &format!("keeper{number}"), &options);
+        wait_for(&self.path(&format!("keeper{number}.log")), "ready at");
+    }
+
+    fn start_server(&mut self, number: usize) {
+        let [folder, socket, log, site] =
+            [&format!("n{number}"), &format!("keeper{number}.sock"), &format!("access{number}.log"), "site"]
+                .map(|name| text(&self.path(name)).to_owned());
+        let (clear, secure) = (format!("{SERVICE}:80"), format!("{SERVICE}:443"));
+        let [certificate, key] =
+            [self.certificate.certificate(), self.certificate.key()].map(|path| text(&path).to_owned());
+        let options = [
+            "serve",
+            &site,
+            "--listen",
+            &secure,
+            "--tls-cert",
+            &certificate,
+            "--tls-key",
+            &key,
+            "--listen-clear",
+            &clear,
+            "--cluster",
+            &folder,
+            "--keeper",
+            &socket,
+            "--access-log",
+            &log,
+        ];
+        self.start(Some(number), &format!("serve{number}"), &options);
+    }
+
+    /// Starts weir at a node, or at the director, with its output in a file of this name.
+    fn start(&mut self, node: Option<usize>, name: &str, options: &[&str]) {
+        let log = File::create(self.path(&format!("{name}.log"))).expect("a file");
+        let namespace = node.map_or(&self.director, |number| &self.nodes[number - 1]);
+        let mut command = Command::new(WEIR);
+        command.args(options).stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
+        let child = namespace.within(move || command.spawn().expect("weir starts"));
+        self.processes.push((name.to_owned(), child));
+    }
+
+    /// Starts curl at the client, from this port.
+    pub(crate) fn curl(&self, port: u16, options: &[&str]) -> Child {
+        let mut command = Command::new("curl");
+        command.args(["-sS", "-k", "--local-port", &port.to_string()]).args(options);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.client.within(move || command.spawn().expect("curl starts"))
+    }
+
+    /// Asks a node to move the session of the client's port.
+    pub(crate) fn shift(&self, from: usize, to: usize, port: u16, service_port: u16) -> Output {
+        let (folder, client, to) = (self.path(&format!("n{from}")), format!("{CLIENT}:{port}"), format!("n{to}"));
+        let service = format!("{SERVICE}:{service_port}");
+        Command::new(WEIR)
+            .args(["cluster", "move", text(&folder), &client, "--to", &to, "--service", &service])
+            .output()
+            .expect("weir starts")
+    }
+
+    /// The node that has the session of the client's port, which is asked to move to itself.
+    pub(crate) fn holder(&self, port: u16, service_port: u16) -> usize {
+        let service: SocketAddr = format!("{SERVICE}:{service_port}").parse().expect("an address");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            for number in 1..=self.nodes.len() {
+                let found = self.nodes[number - 1].within(|| connections(service));
+                if found.contains(&format!("{CLIENT}:{port}")) {
+                    return number;
+                }
+            }
+            assert!(Instant::now() < deadline, "no node has a connection of port {port}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What a process has said.
+    pub(crate) fn said(&self, name: &str) -> String {
+        fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
+    }
+}
+
+impl Drop for Stand {
+    fn drop(&mut self) {
+        for (name, child) in &mut self.processes {
+            let _ = child.kill();
+            let _ = child.wait();
+            if std::thread::panicking() {
+                let log = fs::read_to_string(self.folder.path().join(format!("{name}.log"))).unwrap_or_default();
+                eprintln!("--- {name}\n{log}");
+            }
+        }
+    }
+}
+
+/// The clients whose connections with a service are established here, as ss(8) shows them.
+fn connections(service: SocketAddr) -> Vec<String> {
+    let filter = format!("src {service}");
+    let output =
+        Command::new("ss").args(["-Htn", "state", "established", &filter]).output().expect("iproute2 is there");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().filter_map(|line| line.split_whitespace().last().map(str::to_owned)).collect()
+}
+
+fn member(switch: &Namespace, name: &str, address: &str, number: usize) -> Namespace {
+    let namespace = Namespace::new(name);
+    let (own, plug) = (namespace.name(), format!("p{number}"));
+    let link = ["link", "add", "e0", "netns", own, "address", &mac_of(number), "type", "veth", "peer", "name", &plug];
+    ip(&[&link[..], &["netns", switch.name()]].concat());
+    ip(&["-n", switch.name(), "link", "set", &plug, "master", "br0", "up"]);
+    ip(&["-n", own, "addr", "add", &format!("{address}/24"), "dev", "e0"]);
+    ip(&["-n", own, "link", "set", "e0", "up"]);
+    namespace
+}
+
+fn address_of(node: usize) -> String {
+    format!("10.79.0.{}", 10 + node)
+}
+
+fn mac_of(number: usize) -> String {
+    format!("02:79:00:00:00:{number:02x}")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("is text")
+}
+
+/// Runs weir to its end; what it printed.
+pub(crate) fn weir(options: &[&str], input: Option<&str>) -> String {
+    use std::io::Write;
+    let mut command = Command::new(WEIR);
+    command.args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("weir starts");
+    let mut stdin = child.stdin.take().expect("piped");
+    stdin.write_all(input.unwrap_or_default().as_bytes()).expect("writes");
+    drop(stdin);
+    let output = child.wait_with_output().expect("is ours");
+    assert!(output.status.success(), "{options:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("is text")
+}
+
+/// Waits until a file has this text.
+pub(crate) fn wait_for(file: &Path, wanted: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    while !fs::read_to_string(file).unwrap_or_default().contains(wanted) {
+        let there = fs::read_to_string(file).unwrap_or_default();
+        assert!(Instant::now() < deadline, "{} does not say {wanted:?}: {there}", file.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
