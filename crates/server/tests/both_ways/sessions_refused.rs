@@ -1,7 +1,7 @@
 //! Connections that do not move: each goes on where it was, and says why.
 
 use crate::harness;
-use crate::sessions::{adopt, narrow, noise, pair, take};
+use crate::sessions::{adopt, begun, ends_whole, noise, pair, take};
 
 use harness::{Site, certificate, connect, read_reply, wait_until};
 use std::io::{Read, Write};
@@ -140,26 +140,6 @@ fn a_password_that_is_checked_is_waited_for() {
     }
     assert!(matches!(seen, None | Some(TakeError::Password)), "{seen:?}");
     assert_eq!(read_reply(&mut client, false).status, 401);
-}
-
-/// A download that has begun and that the client does not read.
-fn begun(site: &Site) -> TcpStream {
-    let mut client = narrow(site.addr);
-    client.write_all(b"GET /x.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
-    client.read_exact(&mut [0]).expect("it has begun");
-    client
-}
-
-fn ends_whole(client: &mut TcpStream, content: &[u8]) {
-    let mut head = vec![0];
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        client.read_exact(&mut byte).expect("a head");
-        head.push(byte[0]);
-    }
-    let mut body = vec![0; content.len()];
-    client.read_exact(&mut body).expect("a body");
-    assert!(body == content);
 }
 
 #[test]

@@ -51,6 +51,23 @@ fn what_was_written_is_read_and_says_what_it_knows() {
     assert_eq!((held.known_bytes(), held.bytes_to_go()), (0, bytes_to_go + 4));
 }
 
+/// The form does not change without another version: sessions move between two programs while one replaces the other.
+#[test]
+fn the_form_is_that_of_its_version() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/moved_session");
+    let idle = Session { client: None, wait: Wait::Idle, saved: Vec::new(), input: Vec::new(), ..session() };
+    let idle = Session { ending: Ending::Stays, body_bytes: 0, responses: Vec::new(), ..idle };
+    for (name, session) in [("download", session()), ("idle", idle)] {
+        let path = folder.join(name);
+        if std::env::var_os("WEIR_BLESS").is_some() {
+            std::fs::create_dir_all(&folder).expect("a folder");
+            std::fs::write(&path, session.write()).expect("writes");
+        }
+        let known = std::fs::read(&path).expect("a seed");
+        assert_eq!((session.write(), Session::read(&known).ok()), (known, Some(session)), "{name}");
+    }
+}
+
 #[test]
 fn no_cut_of_it_is_taken_for_a_session() {
     let bytes = session().write();

@@ -1,0 +1,20 @@
+//! Sessions that come from another server.
+
+use weir_server::{AdoptError, SessionSummary};
+
+/// Bytes that are to be a session: what is read has its bounds, and what is refused has a reason.
+pub fn moved_session(input: &[u8]) {
+    match SessionSummary::read(input) {
+        Ok(read) => {
+            assert_eq!((read.version, SessionSummary::read(input).ok()), (1, Some(read)));
+            assert!(read.responses <= input.len() && read.responses <= 64);
+            assert!(read.known_bytes == 0 || read.responses > 0, "what it knows is of a response");
+            assert!(read.bytes_to_go >= read.responses as u64, "a finished response does not move");
+        }
+        Err(error) => {
+            let is_of_bytes =
+                matches!(error, AdoptError::Version { .. } | AdoptError::Malformed { .. } | AdoptError::Path);
+            assert!(is_of_bytes && !error.to_string().is_empty(), "{error}");
+        }
+    }
+}
