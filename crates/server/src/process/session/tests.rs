@@ -92,7 +92,8 @@ fn a_session_that_names_what_is_outside_or_cannot_be_is_refused() {
         };
         assert!(matches!(changed(&named), Err(AdoptError::Path)), "{path:?}");
     }
-    let wrong: [(&str, &dyn Fn(&mut Pending)); 8] = [
+    type Change = &'static dyn Fn(&mut Pending);
+    let wrong: [(&str, Change); 8] = [
         ("parts without content", &|pending| pending.content = None),
         ("content without parts", &|pending| pending.response.parts.clear()),
         ("a range that ends before it begins", &|pending| pending.response.parts[0].end = 3),
