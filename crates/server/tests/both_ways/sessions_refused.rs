@@ -80,7 +80,7 @@ fn what_does_not_move_goes_on_where_it_was() {
     );
     // TLS, of which the handshake is not even begun.
     let secure = connect(site.addr);
-    assert!(matches!(refusal(&site, &secure), TakeError::Protocol { protocol: "TLS" }));
+    assert!(matches!(refusal(&site, &secure), TakeError::Tls { .. }));
     // HTTP/2, with its preface and an empty SETTINGS frame.
     let mut http2 = connect(clear);
     http2.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").expect("sends");

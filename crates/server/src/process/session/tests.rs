@@ -3,6 +3,7 @@
 use super::*;
 use crate::http::response::{Part, Variant};
 use crate::policy::sessions::{AdoptError, SessionSummary};
+use crate::tls::TlsSession;
 use proptest::prelude::*;
 
 fn pending(offset: u64) -> Pending {
@@ -57,14 +58,16 @@ fn the_form_is_that_of_its_version() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/moved_session");
     let idle = Session { client: None, wait: Wait::Idle, saved: Vec::new(), input: Vec::new(), ..session() };
     let idle = Session { ending: Ending::Stays, body_bytes: 0, responses: Vec::new(), ..idle };
-    for (name, session) in [("download", session()), ("idle", idle)] {
+    let tls = Some(TlsSession(vec![1, 0x13, 1].into()));
+    let secure = Session { input: Vec::new(), tls, ..session() };
+    for (name, session) in [("download", session()), ("idle", idle), ("secure", secure)] {
         let path = folder.join(name);
         if std::env::var_os("WEIR_BLESS").is_some() {
             std::fs::create_dir_all(&folder).expect("a folder");
             std::fs::write(&path, session.write()).expect("writes");
         }
         let known = std::fs::read(&path).expect("a seed");
-        assert_eq!((session.write(), Session::read(&known).ok()), (known, Some(session)), "{name}");
+        assert_eq!((session.write().to_vec(), Session::read(&known).ok()), (known, Some(session)), "{name}");
     }
 }
 
