@@ -1,5 +1,6 @@
 //! The loop of one core: waits for readiness and gives each connection its turn.
 
+mod adopted_contents;
 mod binding;
 pub(crate) mod client;
 mod driver;

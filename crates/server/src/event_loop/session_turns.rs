@@ -6,7 +6,7 @@ use crate::event_loop::driver::EventLoop;
 use crate::event_loop::sessions::{Adopted, Order, Refused, SocketEnds, Stopped};
 use crate::files::held::Held;
 use crate::files::resource::Resource;
-use crate::http::response::{Digest, Variant};
+use crate::http::response::Digest;
 use crate::io::epoll::Readiness;
 use crate::io::open::Entry;
 use crate::policy::sessions::{AdoptError, TakeError};
@@ -14,31 +14,11 @@ use crate::process::session::ContentName;
 use crate::transport::Lane;
 use std::io;
 use std::os::fd::RawFd;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How long a connection that came may stay in repair mode.
 const REPAIR_MAX: Duration = Duration::from_secs(2);
-
-/// What connections that came are sent of, so that many of one file share a descriptor.
-#[derive(Debug, Default)]
-pub(super) struct AdoptedContents(Vec<(Digest, Variant, Weak<Resource>)>);
-
-impl AdoptedContents {
-    fn resource(&mut self, held: &Held, digest: Option<Digest>) -> io::Result<Rc<Resource>> {
-        let Some(digest) = digest else { return held.resource(Digest([0; 32])) };
-        self.0.retain(|(.., resource)| resource.strong_count() > 0);
-        let variant = held.key.variant;
-        let is_it = |resource: &Rc<Resource>| *resource.path == *held.key.path && resource.is_unchanged();
-        let known = self.0.iter().filter(|(of, form, _)| (*of, *form) == (digest, variant));
-        if let Some(resource) = known.filter_map(|(.., resource)| resource.upgrade()).find(is_it) {
-            return Ok(resource);
-        }
-        let resource = held.resource(digest)?;
-        self.0.push((digest, variant, Rc::downgrade(&resource)));
-        Ok(resource)
-    }
-}
 
 /// What became of an order.
 enum Done {
