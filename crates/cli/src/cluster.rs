@@ -10,6 +10,8 @@ use control_socket::{Asked, Told};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
+use weir_terminal::units;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,6 +31,8 @@ Examples:
       on each node: serve, and give and take sessions
   weir cluster move /etc/weir/cluster 198.51.100.7:50123 --to n2
       on the node that has it: move the session of this client
+  weir cluster drain /etc/weir/cluster --within 10s
+      before this node ends: move all of its sessions, send new ones elsewhere
   weir cluster status /etc/weir/cluster
       what this node has moved
 
@@ -56,6 +60,10 @@ enum Command {
     Director(director::Args),
     /// Move the session of a client from this node to another
     Move(MoveArgs),
+    /// Show the connections that this node has
+    Sessions(StatusArgs),
+    /// Send new connections elsewhere, and move those of this node
+    Drain(DrainArgs),
     /// Show what this node has moved
     Status(StatusArgs),
 }
@@ -80,7 +88,27 @@ struct MoveArgs {
     service: Option<SocketAddr>,
 }
 
-/// Show what this node has moved.
+/// Send new connections elsewhere, and move those of this node.
+#[derive(Debug, clap::Args)]
+struct DrainArgs {
+    /// The cluster's directory
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// The node that is to go on with all of them [default: all others, in turn]
+    #[arg(long, value_name = "NODE")]
+    to: Option<String>,
+
+    /// How long it is tried [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    within: Option<Duration>,
+
+    /// Take new connections again
+    #[arg(long, conflicts_with_all = ["to", "within"])]
+    undo: bool,
+}
+
+/// Show what this node knows.
 #[derive(Debug, clap::Args)]
 struct StatusArgs {
     /// The cluster's directory
@@ -101,6 +129,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Join(args) => keys::join(&args),
         Command::Director(args) => director::run(&args),
         Command::Move(args) => move_session(args),
+        Command::Sessions(args) => sessions(&args),
+        Command::Drain(args) => drain(args),
         Command::Status(args) => status(&args),
     }
 }
@@ -122,7 +152,57 @@ fn move_session(args: MoveArgs) -> anyhow::Result<ExitCode> {
             eprintln!("weir cluster move: {why}");
             Ok(ExitCode::FAILURE)
         }
-        Told::Status { .. } => anyhow::bail!("the node answers something else; run the same weir everywhere"),
+        _ => other_answer(),
+    }
+}
+
+fn other_answer<T>() -> anyhow::Result<T> {
+    anyhow::bail!("the node answers something else; run the same weir everywhere")
+}
+
+fn sessions(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let open = match control_socket::ask(&args.folder, &Asked::Sessions)? {
+        Told::Sessions(open) => open,
+        Told::Refused(why) => anyhow::bail!(why),
+        _ => return other_answer(),
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&open).context("JSON")?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for one in &open {
+        println!("{:<46} {:<30} {}", one.client, one.service, if one.is_sending { "sending" } else { "waiting" });
+    }
+    println!("{}", units::counted(open.len() as u64, "connection"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn drain(args: DrainArgs) -> anyhow::Result<ExitCode> {
+    let DrainArgs { folder, to, within, undo } = args;
+    let within = within.unwrap_or(Duration::from_secs(30));
+    let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+    let asked = if undo { Asked::Undrain } else { Asked::Drain { to, within_ms } };
+    match control_socket::ask(&folder, &asked)? {
+        Told::Undrained => {
+            println!("the node takes new connections again");
+            Ok(ExitCode::SUCCESS)
+        }
+        Told::Drained { moved, left, took_ms, reasons } => {
+            let took = took_ms as f64 / 1e3;
+            println!(
+                "{} moved in {took:.2} s, {left} left; new connections go to other nodes",
+                units::counted(moved, "session")
+            );
+            for (reason, count) in &reasons {
+                println!("{count:>8}  {reason}");
+            }
+            Ok(if left == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Told::Refused(why) => {
+            eprintln!("weir cluster drain: {why}");
+            Ok(ExitCode::FAILURE)
+        }
+        _ => other_answer(),
     }
 }
 
@@ -134,7 +214,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Told::Status { node, given, taken, not_begun, came_back, refused, lost, undecided, reasons } = told else {
-        anyhow::bail!("the node answers something else; run the same weir everywhere");
+        return other_answer();
     };
     println!("node {node}");
     for (count, what) in [

@@ -1,19 +1,21 @@
 //! `weir serve --cluster`: a server that is a node of a cluster, and the node process, which speaks with the other nodes
 //! for it: the confined server gives sessions away and takes them in, and knows no more of the cluster.
 
+mod drain;
 mod gate;
 mod node;
 
 use crate::serve_policy::ids;
 use crate::side_process;
 use anyhow::Context;
+pub(crate) use gate::Open;
 use gate::{Answer, Ask, Begin, Frame, Refusal};
 pub(crate) use node::node;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use weir_server::{AdoptError, Control, Options, TakeError, TakenSession};
+use weir_server::{AdoptError, Control, OpenSession, Options, TakeError, TakenSession};
 
 /// The server's side of its node process.
 pub(crate) struct ClusterNode {
@@ -81,6 +83,16 @@ fn serve(link: &UnixStream, control: &Control, notice: fn(&str)) -> io::Result<(
                         gate::send(link, &Answer::Refused(not_adopted(&error), error.to_string()), &[], None)?;
                     }
                 }
+            }
+            Ask::Sessions => {
+                let open = control.sessions();
+                let open = open.iter().map(|&OpenSession { peer: client, local: service, is_sending }| Open {
+                    client,
+                    service,
+                    is_sending,
+                });
+                let open = serde_json::to_vec(&open.collect::<Vec<_>>())?;
+                gate::send(link, &Answer::Sessions, &open, None)?;
             }
             Ask::Tell(what) => notice(&what),
         }

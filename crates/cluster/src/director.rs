@@ -2,7 +2,7 @@
 //!
 //! It has no clock and no socket. Its epoch is given from outside; an order of another epoch does not steer.
 
-use crate::message::{Decline, Message, Owner};
+use crate::message::{Claim, Decline, Message, Owner};
 use crate::name::NodeNumber;
 use crate::record::MoveId;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -60,6 +60,8 @@ pub struct DirectorCounts {
 pub struct Control {
     epoch: u64,
     nodes: BTreeSet<NodeNumber>,
+    /// Those that want no new connections.
+    draining: BTreeSet<NodeNumber>,
     moves: HashMap<MoveId, Decided>,
     order: VecDeque<MoveId>,
     /// By giver: moves up to this number are forgotten.
@@ -74,6 +76,7 @@ impl Control {
         Self {
             epoch,
             nodes: nodes.into_iter().collect(),
+            draining: BTreeSet::new(),
             moves: HashMap::new(),
             order: VecDeque::new(),
             forgotten: HashMap::new(),
@@ -97,6 +100,20 @@ impl Control {
         self.nodes = nodes.into_iter().collect();
     }
 
+    /// The nodes that want no new connections.
+    pub fn draining(&self) -> &BTreeSet<NodeNumber> {
+        &self.draining
+    }
+
+    /// A node says whether it wants new connections. Sessions may move to it all the same.
+    pub fn drain(&mut self, node: NodeNumber, is_draining: bool) {
+        if is_draining {
+            self.draining.insert(node)
+        } else {
+            self.draining.remove(&node)
+        };
+    }
+
     /// A taker asks for the packets of a flow.
     ///
     /// # Errors
@@ -114,8 +131,9 @@ impl Control {
             _ if epoch != self.epoch => Err(Decline::Epoch(self.epoch)),
             _ if asker == id.giver || !self.nodes.contains(&asker) => Err(Decline::NotAllowed),
             Some(Decided::Steered(to) | Decided::Confirmed(to)) if to != asker => Err(Decline::OtherOwner(to)),
-            Some(Decided::Steered(_) | Decided::Confirmed(_)) => Ok(()),
-            Some(Decided::Closed) => Err(Decline::Closed),
+            Some(Decided::Steered(_)) => Ok(()),
+            // One that comes late, or twice: the flow may have moved on since.
+            Some(Decided::Confirmed(_) | Decided::Closed) => Err(Decline::Closed),
             None if self.is_forgotten(id) => Err(Decline::Closed),
             None => match table.owner(flow) {
                 Some(owner) if owner != id.giver => Err(Decline::OtherOwner(owner)),
@@ -165,50 +183,48 @@ impl Control {
     ///
     /// # Errors
     /// [`Decline::NotAllowed`], if another member asks.
-    pub fn reclaim(
-        &mut self,
-        asker: NodeNumber,
-        id: MoveId,
-        flow: &Flow,
-        epoch: u64,
-        table: &mut dyn Steering,
-    ) -> Result<Owner, Decline> {
-        let decided = self.moves.get(&id).copied();
-        let is_party = asker == id.giver || decided == Some(Decided::Steered(asker));
-        let owner = match decided {
-            Some(Decided::Confirmed(_)) if asker == id.giver => Owner::Taker,
-            Some(Decided::Closed) => Owner::Giver,
-            _ if !is_party && decided.is_some() => {
-                self.counts.declined += 1;
-                return Err(Decline::NotAllowed);
-            }
-            Some(Decided::Confirmed(_)) => Owner::Taker,
-            Some(Decided::Steered(_)) => match table.steer(flow, id.giver, self.epoch) {
-                Ok(_) => Owner::Giver,
-                Err(_) => Owner::Unknown,
-            },
-            None => self.owner_of_unknown(id, flow, epoch, table),
+    pub fn reclaim(&mut self, asker: NodeNumber, claim: &Claim, table: &mut dyn Steering) -> Result<Owner, Decline> {
+        let Claim { id, taker, .. } = *claim;
+        let is_refused = claim.is_refused || asker == taker;
+        let is_party = asker == id.giver || asker == taker;
+        let owner = match self.moves.get(&id).copied() {
+            Some(Decided::Steered(to) | Decided::Confirmed(to)) if !is_party || to != taker => None,
+            _ if !is_party => None,
+            Some(Decided::Confirmed(_)) => Some(Owner::Taker),
+            Some(Decided::Closed) => Some(Owner::Giver),
+            Some(Decided::Steered(_)) => Some(self.steer_back(claim, table)),
+            None => Some(match self.owner_of_unknown(claim, table) {
+                // The taker has not gone on, and says that it never will.
+                Owner::Unknown if is_refused => self.steer_back(claim, table),
+                owner => owner,
+            }),
         };
         match owner {
-            Owner::Giver => {
+            Some(Owner::Giver) => {
                 self.counts.reclaimed += 1;
                 self.remember(id, Decided::Closed);
             }
-            Owner::Unknown => self.counts.unknown += 1,
-            Owner::Taker => {}
+            Some(Owner::Unknown) => self.counts.unknown += 1,
+            Some(Owner::Taker) => {}
+            None => self.counts.declined += 1,
         }
-        Ok(owner)
+        owner.ok_or(Decline::NotAllowed)
+    }
+
+    fn steer_back(&self, claim: &Claim, table: &mut dyn Steering) -> Owner {
+        if table.steer(&claim.flow, claim.id.giver, self.epoch).is_ok() { Owner::Giver } else { Owner::Unknown }
     }
 
     /// A move of which nothing is known: it was not steered in this epoch, unless it is forgotten.
-    fn owner_of_unknown(&self, id: MoveId, flow: &Flow, epoch: u64, table: &dyn Steering) -> Owner {
-        let is_of_now = epoch == self.epoch && !self.is_forgotten(id);
-        match table.owner(flow) {
+    fn owner_of_unknown(&self, claim: &Claim, table: &dyn Steering) -> Owner {
+        let is_of_now = claim.epoch == self.epoch && !self.is_forgotten(claim.id);
+        match table.owner(&claim.flow) {
             // Orders of earlier epochs do not steer any more, so it stays there.
-            Some(owner) if owner == id.giver => Owner::Giver,
+            Some(owner) if owner == claim.id.giver => Owner::Giver,
             None if is_of_now => Owner::Giver,
-            Some(_) if is_of_now => Owner::Taker,
-            // The taker may have been allowed to go on, or not; it will ask again.
+            // It went on from the taker, or was taken over.
+            Some(owner) if is_of_now || owner != claim.taker => Owner::Taker,
+            // The taker may have been allowed to go on, or not; the taker knows.
             Some(_) | None => Owner::Unknown,
         }
     }
@@ -266,11 +282,15 @@ impl Director {
                 Ok(()) => Message::Confirmed { id: *id },
                 Err(why) => Message::Declined { id: *id, why },
             },
-            Message::Reclaim { id, flow, epoch } => match control.reclaim(asker, *id, flow, *epoch, table) {
-                Ok(owner) => Message::Owned { id: *id, owner },
-                Err(why) => Message::Declined { id: *id, why },
+            Message::Reclaim(claim) => match control.reclaim(asker, claim, table) {
+                Ok(owner) => Message::Owned { id: claim.id, owner, epoch: control.epoch },
+                Err(why) => Message::Declined { id: claim.id, why },
             },
             Message::Who { flow } => Message::Has { flow: *flow, node: table.owner(flow) },
+            Message::Draining { is_draining } => {
+                control.drain(asker, *is_draining);
+                Message::Noted
+            }
             _ => Message::Failed { why: "the director takes no such message; ask a node".to_owned() },
         })
     }
@@ -308,21 +328,26 @@ mod tests {
         MoveId { giver: 1, number }
     }
 
+    fn claim(number: u64, flow: Flow, epoch: u64) -> Claim {
+        Claim { id: id(number), flow, epoch, taker: 2, is_refused: false }
+    }
+
     #[test]
     fn the_first_of_confirm_and_reclaim_wins() {
         let (mut control, mut table) = (Control::new(7, [1, 2, 3]), Table::default());
         let (one, two) = (flow(1), flow(2));
         assert_eq!(control.steer(2, id(1), &one, 7, &mut table), Ok(None));
         assert_eq!(control.confirm(2, id(1), &one, &table), Ok(()));
-        assert_eq!(control.reclaim(1, id(1), &one, 7, &mut table), Ok(Owner::Taker));
+        assert_eq!(control.reclaim(1, &claim(1, one, 7), &mut table), Ok(Owner::Taker));
+        assert_eq!(control.steer(2, id(1), &one, 7, &mut table), Err(Decline::Closed));
         assert_eq!(table.owner(&one), Some(2));
         assert_eq!(control.steer(2, id(2), &two, 7, &mut table), Ok(None));
-        assert_eq!(control.reclaim(1, id(2), &two, 7, &mut table), Ok(Owner::Giver));
+        assert_eq!(control.reclaim(1, &claim(2, two, 7), &mut table), Ok(Owner::Giver));
         assert_eq!(control.confirm(2, id(2), &two, &table), Err(Decline::Closed));
         assert_eq!(control.steer(2, id(2), &two, 7, &mut table), Err(Decline::Closed));
         assert_eq!(table.owner(&two), Some(1));
         // Reclaimed before the taker has asked: it comes too late.
-        assert_eq!(control.reclaim(1, id(3), &two, 7, &mut table), Ok(Owner::Giver));
+        assert_eq!(control.reclaim(1, &claim(3, two, 7), &mut table), Ok(Owner::Giver));
         assert_eq!(control.steer(2, id(3), &two, 7, &mut table), Err(Decline::Closed));
     }
 
@@ -336,7 +361,7 @@ mod tests {
         assert_eq!(control.steer(2, id(1), &flow(1), 7, &mut table), Ok(None));
         assert_eq!(control.steer(3, id(1), &flow(1), 7, &mut table), Err(Decline::OtherOwner(2)));
         assert_eq!(control.confirm(3, id(1), &flow(1), &table), Err(Decline::OtherOwner(2)));
-        assert_eq!(control.reclaim(3, id(1), &flow(1), 7, &mut table), Err(Decline::NotAllowed));
+        assert_eq!(control.reclaim(3, &claim(1, flow(1), 7), &mut table), Err(Decline::NotAllowed));
         assert_eq!(control.counts().declined, 7);
     }
 
@@ -347,12 +372,22 @@ mod tests {
         assert_eq!(old.steer(2, id(1), &flow(1), 7, &mut table), Ok(None));
         let mut new = Control::new(8, [1, 2]);
         // The old one may have confirmed it.
-        assert_eq!(new.reclaim(1, id(1), &flow(1), 7, &mut table), Ok(Owner::Unknown));
+        assert_eq!(new.reclaim(1, &claim(1, flow(1), 7), &mut table), Ok(Owner::Unknown));
         assert_eq!(new.confirm(2, id(1), &flow(1), &table), Ok(()));
-        assert_eq!(new.reclaim(1, id(1), &flow(1), 7, &mut table), Ok(Owner::Taker));
+        assert_eq!(new.reclaim(1, &claim(1, flow(1), 7), &mut table), Ok(Owner::Taker));
+        // One that the taker has refused goes back, unless it was confirmed.
+        table.0.insert(flow(3), 2);
+        assert_eq!(new.reclaim(1, &claim(3, flow(3), 7), &mut table), Ok(Owner::Unknown));
+        let refused = |number, port| Claim { is_refused: true, ..claim(number, flow(port), 7) };
+        assert_eq!(new.reclaim(1, &refused(3, 3), &mut table), Ok(Owner::Giver));
+        assert_eq!(table.owner(&flow(3)), Some(1));
+        assert_eq!(new.reclaim(1, &refused(1, 1), &mut table), Ok(Owner::Taker));
+        // A third node has it, as one that took it over.
+        table.0.insert(flow(4), 3);
+        assert_eq!(new.reclaim(1, &refused(4, 4), &mut table), Ok(Owner::Taker));
         // One that was never steered is the giver's.
         table.0.insert(flow(2), 1);
-        assert_eq!(new.reclaim(1, id(2), &flow(2), 7, &mut table), Ok(Owner::Giver));
+        assert_eq!(new.reclaim(1, &claim(2, flow(2), 7), &mut table), Ok(Owner::Giver));
     }
 
     #[test]
@@ -360,7 +395,7 @@ mod tests {
         let (mut control, mut table) = (Control::new(7, [1, 2]), Table::default());
         control.moves_max = 10;
         for number in 1..=30 {
-            assert_eq!(control.reclaim(1, id(number), &flow(number as u16), 7, &mut table), Ok(Owner::Giver));
+            assert_eq!(control.reclaim(1, &claim(number, flow(number as u16), 7), &mut table), Ok(Owner::Giver));
         }
         assert_eq!(control.moves.len(), 10);
         for number in 1..=30 {

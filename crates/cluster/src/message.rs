@@ -3,6 +3,7 @@
 use crate::fields::{FieldError, Reader, put_bytes, put_seen};
 use crate::name::NodeNumber;
 use crate::record::{MoveId, Record};
+use std::sync::Arc;
 use weir_keeper::{Flow, Seen};
 
 /// The version of messages.
@@ -26,6 +27,21 @@ pub struct Timings {
     pub activate_us: u32,
     /// Bytes that were made again from the session, not sent along.
     pub remade_bytes: u64,
+}
+
+/// A flow is to be its giver's again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// The move.
+    pub id: MoveId,
+    /// The flow.
+    pub flow: Flow,
+    /// The epoch of the record.
+    pub epoch: u64,
+    /// The node that was to have it.
+    pub taker: NodeNumber,
+    /// Whether the taker has said that it never goes on with it.
+    pub is_refused: bool,
 }
 
 /// Who has a flow, by the director's word. It is final: the other one is refused from then on.
@@ -66,7 +82,7 @@ pub enum Decline {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// The giver to the taker: take this session.
-    Record(Box<Record>),
+    Record(Arc<Record>),
     /// The taker to the giver: it goes on here.
     Done {
         /// The move.
@@ -112,20 +128,15 @@ pub enum Message {
         id: MoveId,
     },
     /// The giver, or a taker that failed, to the director: the flow is to be the giver's, unless it was confirmed.
-    Reclaim {
-        /// The move.
-        id: MoveId,
-        /// The flow.
-        flow: Flow,
-        /// The epoch of the record.
-        epoch: u64,
-    },
+    Reclaim(Claim),
     /// The director: this one has it.
     Owned {
         /// The move.
         id: MoveId,
         /// Who.
         owner: Owner,
+        /// The epoch of the director.
+        epoch: u64,
     },
     /// The director does not do it.
     Declined {
@@ -151,6 +162,13 @@ pub enum Message {
         /// Why.
         why: String,
     },
+    /// A node to the director: give me no new connections, or give me some again.
+    Draining {
+        /// Whether it wants none.
+        is_draining: bool,
+    },
+    /// The director: so it is from now on.
+    Noted,
 }
 
 impl Decline {
@@ -184,6 +202,16 @@ impl Decline {
             5 => Self::Table(reader.text("reason", REASON_BYTES_MAX)?),
             _ => return Err(FieldError::Unknown("reason")),
         })
+    }
+}
+
+impl Claim {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.id.put(out);
+        self.flow.encode(out);
+        out.extend(self.epoch.to_be_bytes());
+        out.extend(self.taker.to_be_bytes());
+        out.push(u8::from(self.is_refused));
     }
 }
 
@@ -226,12 +254,14 @@ impl Message {
             Self::Steered { .. } => 5,
             Self::Confirm { .. } => 6,
             Self::Confirmed { .. } => 7,
-            Self::Reclaim { .. } => 8,
+            Self::Reclaim(_) => 8,
             Self::Owned { .. } => 9,
             Self::Declined { .. } => 10,
             Self::Who { .. } => 11,
             Self::Has { .. } => 12,
             Self::Failed { .. } => 13,
+            Self::Draining { .. } => 14,
+            Self::Noted => 15,
         }
     }
 
@@ -249,11 +279,12 @@ impl Message {
                 out.push(u8::from(*is_settled));
                 put_bytes(bounded(why).as_bytes(), out);
             }
-            Self::Steer { id, flow, epoch } | Self::Reclaim { id, flow, epoch } => {
+            Self::Steer { id, flow, epoch } => {
                 id.put(out);
                 flow.encode(out);
                 out.extend(epoch.to_be_bytes());
             }
+            Self::Reclaim(claim) => claim.put(out),
             Self::Steered { id, seen } => {
                 id.put(out);
                 put_seen(seen.as_ref(), out);
@@ -263,9 +294,10 @@ impl Message {
                 flow.encode(out);
             }
             Self::Confirmed { id } => id.put(out),
-            Self::Owned { id, owner } => {
+            Self::Owned { id, owner, epoch } => {
                 id.put(out);
                 out.push(*owner as u8);
+                out.extend(epoch.to_be_bytes());
             }
             Self::Declined { id, why } => {
                 id.put(out);
@@ -278,6 +310,8 @@ impl Message {
                 out.extend(node.unwrap_or_default().to_be_bytes());
             }
             Self::Failed { why } => put_bytes(bounded(why).as_bytes(), out),
+            Self::Draining { is_draining } => out.push(u8::from(*is_draining)),
+            Self::Noted => {}
         }
     }
 
@@ -289,10 +323,12 @@ impl Message {
         let mut reader = Reader(bytes);
         reader.version("message", VERSION)?;
         let message = match reader.u8()? {
-            1 => Self::Record(Box::new(Record::take(&mut reader)?)),
+            1 => Self::Record(Arc::new(Record::take(&mut reader)?)),
             11 => Self::Who { flow: reader.flow()? },
             12 => Self::take_has(&mut reader)?,
             13 => Self::Failed { why: reader.text("reason", REASON_BYTES_MAX)? },
+            14 => Self::Draining { is_draining: reader.flag("draining")? },
+            15 => Self::Noted,
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;
@@ -314,8 +350,14 @@ impl Message {
             5 => Self::Steered { id, seen: reader.seen()? },
             6 => Self::Confirm { id, flow: reader.flow()? },
             7 => Self::Confirmed { id },
-            8 => Self::Reclaim { id, flow: reader.flow()?, epoch: reader.u64()? },
-            9 => Self::Owned { id, owner: take_owner(reader)? },
+            8 => Self::Reclaim(Claim {
+                id,
+                flow: reader.flow()?,
+                epoch: reader.u64()?,
+                taker: reader.u16()?,
+                is_refused: reader.flag("refused")?,
+            }),
+            9 => Self::Owned { id, owner: take_owner(reader)?, epoch: reader.u64()? },
             _ => Self::Declined { id, why: Decline::take(reader)? },
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::director::Director;
 use crate::link::{Answering, LinkClient, LinkError};
-use crate::message::{Decline, Message, Owner};
+use crate::message::{Claim, Decline, Message, Owner};
 use crate::moving::{Directing, DirectingError, Mover, Transport, TransportError};
 use crate::name::{Member, NodeName, NodeNumber, Role};
 use crate::record::{MoveId, Record};
@@ -47,6 +47,19 @@ impl RemoteDirector {
     }
 }
 
+impl RemoteDirector {
+    /// Says whether this node wants new connections.
+    ///
+    /// # Errors
+    /// [`DirectingError`], if the director does not say that it knows.
+    pub fn drain(&self, is_draining: bool) -> Result<(), DirectingError> {
+        match self.ask(&Message::Draining { is_draining })? {
+            Message::Noted => Ok(()),
+            other => other_answer(other),
+        }
+    }
+}
+
 fn other_answer<T>(_: Message) -> Result<T, DirectingError> {
     Err(DirectingError::Silent("it answers something else".to_owned()))
 }
@@ -66,9 +79,12 @@ impl Directing for RemoteDirector {
         }
     }
 
-    fn reclaim(&self, id: MoveId, flow: &Flow, epoch: u64) -> Result<Owner, DirectingError> {
-        match self.ask(&Message::Reclaim { id, flow: *flow, epoch })? {
-            Message::Owned { id: of, owner } if of == id => Ok(owner),
+    fn reclaim(&self, claim: Claim) -> Result<Owner, DirectingError> {
+        match self.ask(&Message::Reclaim(claim))? {
+            Message::Owned { id: of, owner, epoch } if of == claim.id => {
+                self.set_epoch(epoch);
+                Ok(owner)
+            }
             other => other_answer(other),
         }
     }
@@ -103,14 +119,14 @@ impl RemoteNodes {
 }
 
 impl Transport for RemoteNodes {
-    fn send(&self, to: NodeNumber, record: Record) -> Result<Message, TransportError> {
+    fn send(&self, to: NodeNumber, record: &Arc<Record>) -> Result<Message, TransportError> {
         let link = self.links.read().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
         let Some(link) = link else {
             let why = "no address of it is known; see `weir cluster nodes`".to_owned();
             return Err(TransportError::NotSent { node: to, why });
         };
         let id = record.id;
-        match link.ask(&Message::Record(Box::new(record)), self.patience) {
+        match link.ask(&Message::Record(Arc::clone(record)), self.patience) {
             Ok(answer @ (Message::Done { id: of, .. } | Message::Refused { id: of, .. })) if of == id => Ok(answer),
             Ok(answer @ Message::Failed { .. }) => Ok(answer),
             Ok(_) => Err(TransportError::NoAnswer { node: to, why: "it answers something else".to_owned() }),
@@ -165,7 +181,10 @@ impl fmt::Debug for NodeAnswers {
 impl Answering for NodeAnswers {
     fn answer(&self, peer: &Member, request: Message) -> Message {
         match request {
-            Message::Record(record) if self.numbers.of_node(peer) == Some(record.id.giver) => self.mover.take(*record),
+            Message::Record(record) if self.numbers.of_node(peer) == Some(record.id.giver) => {
+                // Only a message within this process could still be held elsewhere.
+                self.mover.take(Arc::unwrap_or_clone(record))
+            }
             Message::Record(record) => {
                 let why = format!("{} is not node {}; give its own sessions only", peer.name, record.id.giver);
                 Message::Refused { id: record.id, is_settled: true, why }

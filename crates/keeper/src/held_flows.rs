@@ -19,7 +19,13 @@ pub(crate) enum Held {
     /// It will be restored here.
     Expected,
     /// It stands still here. The descriptor keeps it from telling its client of its end, should the server be killed.
-    Frozen(#[expect(dead_code, reason = "it is kept open")] Arc<OwnedFd>),
+    Frozen {
+        /// Its descriptor.
+        #[expect(dead_code, reason = "it is kept open")]
+        socket: Arc<OwnedFd>,
+        /// The window with which it goes on, once it was read.
+        window: Option<[u32; 5]>,
+    },
     /// It is restored here, and has not gone on yet.
     Restored {
         /// Its descriptor.
@@ -68,7 +74,7 @@ impl HeldFlows {
     /// Begins a hold, or goes on with one from which nothing was made yet.
     pub(crate) fn begin(&mut self, flow: Flow, held: Held, until: Instant) -> Result<(), Refusal> {
         let is_counted = match self.flows.get(&flow) {
-            Some((Held::Frozen(_) | Held::Restored { .. }, _)) => return Err(Refusal::Busy(flow)),
+            Some((Held::Frozen { .. } | Held::Restored { .. }, _)) => return Err(Refusal::Busy(flow)),
             Some((Held::Expected, _)) => true,
             Some((Held::Tombstone, _)) | None => false,
         };
@@ -77,6 +83,14 @@ impl HeldFlows {
         }
         self.put(flow, held, until);
         Ok(())
+    }
+
+    /// Notes the window of a connection that stands still.
+    pub(crate) fn frozen(&mut self, flow: &Flow, read: [u32; 5]) {
+        if let Some((Held::Frozen { window, .. }, _)) = self.flows.get_mut(flow) {
+            *window = Some(read);
+        }
+        self.counts.frozen += 1;
     }
 
     /// Notes what was restored of an expected connection.
@@ -115,7 +129,7 @@ impl HeldFlows {
         match &held {
             Held::Tombstone => self.tombstones -= 1,
             Held::Restored { unsent, .. } => self.unsent_bytes -= unsent.len() as u64,
-            Held::Expected | Held::Frozen(_) => {}
+            Held::Expected | Held::Frozen { .. } => {}
         }
         Some(held)
     }
@@ -153,7 +167,7 @@ impl HeldFlows {
         match &held {
             Held::Tombstone => self.tombstones += 1,
             Held::Restored { unsent, .. } => self.unsent_bytes += unsent.len() as u64,
-            Held::Expected | Held::Frozen(_) => {}
+            Held::Expected | Held::Frozen { .. } => {}
         }
         self.flows.insert(flow, (held, until));
     }
@@ -185,7 +199,8 @@ mod tests {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let mut held = HeldFlows::new(2, 0);
         held.begin(flow(1), Held::Expected, now + second).expect("room");
-        held.begin(flow(2), Held::Frozen(Arc::new(descriptor())), now + 2 * second).expect("room");
+        held.begin(flow(2), Held::Frozen { socket: Arc::new(descriptor()), window: None }, now + 2 * second)
+            .expect("room");
         assert_eq!(held.begin(flow(3), Held::Expected, now + second), Err(Refusal::HoldsFull(2)));
         assert_eq!(held.begin(flow(2), Held::Expected, now + second), Err(Refusal::Busy(flow(2))));
         // One that has not begun yet may be told again, and one that has left takes no room of the others.

@@ -5,6 +5,7 @@
 use crate::filter::{FilterError, Interface, now_ns, pass_messages_on, refusal, reuse};
 use crate::flow::Flow;
 use crate::flow_key;
+use crate::repair::Heard;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use skeleton::HoldSkelBuilder;
@@ -20,6 +21,18 @@ mod skeleton {
 
 /// The filter's handle at each interface.
 const HANDLE: u32 = 1;
+
+/// What came in on a connection while it was held, and was dropped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Packets.
+    pub packets: u64,
+    /// The client's newest acknowledgement among them.
+    pub heard: Option<Heard>,
+}
+
+/// `struct hold` of `bpf/hold.bpf.c`.
+const HOLD_BYTES: usize = 32;
 
 /// The filter at a node's interfaces, with the connections that it holds.
 #[derive(Debug)]
@@ -59,24 +72,20 @@ impl HoldFilter {
     /// [`FilterError`]; the table is full, or may not be changed.
     pub fn hold(&self, flow: &Flow, time: Duration) -> Result<(), FilterError> {
         let until = now_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-        let mut value = [0; 16];
+        let mut value = [0; HOLD_BYTES];
         value[..8].copy_from_slice(&until.to_ne_bytes());
         let done = self.holds.update(&flow_key::key(flow), &value, MapFlags::ANY);
         done.map_err(|error| refusal("holding a connection", &error))
     }
 
-    /// Lets what comes in on the connection pass again; the packets that were dropped meanwhile.
+    /// Lets what comes in on the connection pass again; what was dropped meanwhile.
     ///
     /// # Errors
     /// [`FilterError`]; the table may not be changed.
-    pub fn release(&self, flow: &Flow) -> Result<u64, FilterError> {
-        let key = flow_key::key(flow);
-        let failed = |error: libbpf_rs::Error| refusal("releasing a connection", &error);
-        let dropped = self.dropped(&key).map_err(failed)?;
-        match self.holds.delete(&key) {
-            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => Err(failed(error)),
-            _ => Ok(dropped),
-        }
+    pub fn release(&self, flow: &Flow) -> Result<Dropped, FilterError> {
+        let value = self.holds.lookup_and_delete(&flow_key::key(flow));
+        let value = value.map_err(|error| refusal("releasing a connection", &error))?;
+        Ok(value.as_deref().map(Dropped::read).unwrap_or_default())
     }
 
     /// Checks that this process may still use the table, after it has dropped privileges.
@@ -84,7 +93,7 @@ impl HoldFilter {
     /// # Errors
     /// [`FilterError::NoPrivilege`].
     pub(crate) fn check(&self) -> Result<(), FilterError> {
-        let none = self.dropped(&[0; flow_key::KEY_BYTES]);
+        let none = self.holds.lookup(&[0; flow_key::KEY_BYTES], MapFlags::ANY);
         none.map(drop).map_err(|error| refusal("using the table of held connections", &error))
     }
 
@@ -95,9 +104,15 @@ impl HoldFilter {
     pub fn detach(self) -> Result<(), FilterError> {
         self.interfaces.iter().try_for_each(|interface| interface.detach(self.program.as_fd(), HANDLE))
     }
+}
 
-    fn dropped(&self, key: &[u8]) -> Result<u64, libbpf_rs::Error> {
-        let value = self.holds.lookup(key, MapFlags::ANY)?;
-        Ok(value.as_deref().and_then(|value| value.last_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
+impl Dropped {
+    fn read(value: &[u8]) -> Self {
+        let number = |at: usize| {
+            value.get(at..at + 8).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+        };
+        let (both, has_ack) = (number(16), number(24) != 0);
+        let heard = Heard { ack: (both >> 32) as u32, window: both as u32 };
+        Self { packets: number(8), heard: has_ack.then_some(heard) }
     }
 }

@@ -38,7 +38,7 @@ pub use filter::FilterError;
 pub use flow::{Flow, Seen};
 pub use flow_table::{FlowCounts, FlowTable, IdleTimes, NodePlace};
 
-pub use hold::HoldFilter;
+pub use hold::{Dropped, HoldFilter};
 pub use process::{KeeperOptions, KeeperProcess, KeeperStartError};
-pub use repair::RepairError;
+pub use repair::{Heard, RepairError};
 pub use tcp_state::{Frozen, TcpState};

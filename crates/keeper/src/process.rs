@@ -9,6 +9,7 @@ use crate::held_flows::{Held, HeldFlows};
 use crate::hold::HoldFilter;
 use crate::packets::{self, Message};
 use crate::protocol::{Refusal, Reply, Request};
+use crate::repair::Heard;
 use crate::tcp_state::TcpState;
 use crate::{privileges, repair, socket_calls};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -274,13 +275,13 @@ impl Shared {
         {
             let mut held = self.held();
             held.check_epoch(epoch)?;
-            self.begin(&mut held, flow, Held::Frozen(Arc::clone(&fd)))?;
+            self.begin(&mut held, flow, Held::Frozen { socket: Arc::clone(&fd), window: None })?;
         }
         let frozen = repair::freeze(fd.as_fd());
         let mut held = self.held();
         match frozen {
             Ok(frozen) => {
-                held.counts.frozen += 1;
+                held.frozen(&flow, frozen.tcp.window);
                 Ok(Reply::Frozen(frozen))
             }
             Err(error) => {
@@ -292,11 +293,15 @@ impl Shared {
 
     fn thaw(&self, fd: BorrowedFd<'_>) -> Result<Reply, Refusal> {
         let flow = self.flow_of(fd)?;
-        repair::require_frozen(fd)?;
-        // Before it goes on: it asks the client for an answer.
-        self.end(&mut self.held(), &flow);
-        repair::thaw(fd)?;
-        self.held().counts.thawed += 1;
+        let window = match self.held().get(&flow) {
+            Some(Held::Frozen { window, .. }) => *window,
+            _ => None,
+        };
+        repair::thaw(fd, window, || {
+            let mut held = self.held();
+            held.counts.thawed += 1;
+            self.end(&mut held, &flow)
+        })?;
         Ok(Reply::Done)
     }
 
@@ -329,9 +334,11 @@ impl Shared {
         let mut held = self.held();
         match held.get(flow) {
             // Its server asks for it to be thawed or discarded; a tombstone ends by itself.
-            Some(Held::Frozen(_)) => return Err(Refusal::Busy(*flow)),
+            Some(Held::Frozen { .. }) => return Err(Refusal::Busy(*flow)),
             Some(Held::Tombstone) | None => {}
-            Some(Held::Expected | Held::Restored { .. }) => self.end(&mut held, flow),
+            Some(Held::Expected | Held::Restored { .. }) => {
+                self.end(&mut held, flow);
+            }
         }
         Ok(Reply::Done)
     }
@@ -363,16 +370,13 @@ impl Shared {
             if !matches!(held.get(&flow), Some(Held::Restored { .. })) {
                 return Err(Refusal::HoldIsOver(flow));
             }
-            let removed = held.remove(&flow);
-            // Before it goes on: it asks the client for an answer.
-            self.let_pass(&mut held, &flow);
             held.counts.activated += 1;
-            match removed {
+            match held.remove(&flow) {
                 Some(Held::Restored { unsent, .. }) => unsent,
                 _ => Vec::new(),
             }
         };
-        repair::activate(fd, &unsent)?;
+        repair::activate(fd, &unsent, || self.let_pass(&mut self.held(), &flow))?;
         Ok(Reply::Done)
     }
 
@@ -388,16 +392,22 @@ impl Shared {
         Ok(())
     }
 
-    fn end(&self, held: &mut HeldFlows, flow: &Flow) {
+    fn end(&self, held: &mut HeldFlows, flow: &Flow) -> Option<Heard> {
         held.remove(flow);
-        self.let_pass(held, flow);
+        self.let_pass(held, flow)
     }
 
     /// Ends a hold in the filter, where it ends by itself if that should fail.
-    fn let_pass(&self, held: &mut HeldFlows, flow: &Flow) {
+    fn let_pass(&self, held: &mut HeldFlows, flow: &Flow) -> Option<Heard> {
         match self.filter.release(flow) {
-            Ok(dropped) => held.counts.dropped_packets += dropped,
-            Err(error) => tracing::warn!("a hold is not released: {error}"),
+            Ok(dropped) => {
+                held.counts.dropped_packets += dropped.packets;
+                dropped.heard
+            }
+            Err(error) => {
+                tracing::warn!("a hold is not released: {error}");
+                None
+            }
         }
     }
 

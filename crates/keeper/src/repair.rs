@@ -4,6 +4,11 @@
 //! acknowledged by this host and missing at the next one. All of it needs CAP_NET_ADMIN in the socket's network
 //! namespace, and CAP_NET_BIND_SERVICE to restore a connection of a port below `ip_unprivileged_port_start`.
 //!
+//! A connection that stands still sends nothing: its send window is closed here, and opened again when it goes on. The
+//! repair mode alone does not stop it. Without a chosen queue timers go on sending; and with that of sending
+//! (`TCP_REPAIR_QUEUE`) each of them has the kernel take all that is unsent for sent, however small the client's window,
+//! which the connection gets over by time-outs only. So that queue is chosen for one reading.
+//!
 //! What is lost in a move, as no call of the kernel gives it: congestion window, round-trip time, ECN, segments that came
 //! out of order, and the options that the program has set on the socket.
 
@@ -36,6 +41,8 @@ const OPTION_SACK_PERMITTED: u32 = 4;
 const OPTION_TIMESTAMP: u32 = 8;
 /// `SO_BUF_LOCK` of asm-generic/socket.h (Linux 5.14): which of a socket's buffers keep their size.
 const SO_BUF_LOCK: i32 = 72;
+/// The index of `snd_wnd` in `struct tcp_repair_window`.
+const SEND_WINDOW: usize = 1;
 /// `TCP_ESTABLISHED` of linux/tcp.h.
 const ESTABLISHED: u8 = 1;
 /// A segment that was being taken in when the hold began may still change the state.
@@ -109,6 +116,15 @@ pub enum RepairError {
     },
 }
 
+/// What a client said last while what came in from it was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heard {
+    /// Its acknowledgement number.
+    pub ack: u32,
+    /// The window in bytes as it stands in the segment: not scaled.
+    pub window: u32,
+}
+
 /// A socket in repair mode with the state of a connection.
 #[derive(Debug)]
 pub struct Restored {
@@ -158,9 +174,12 @@ pub fn freeze(socket: BorrowedFd<'_>) -> Result<Frozen, RepairError> {
         return Err(RepairError::AlreadyFrozen);
     }
     set(socket, IPPROTO_TCP, libc::TCP_REPAIR, REPAIR_ON).map_err(|error| Step::Repair.failed(&error))?;
-    read(socket).inspect_err(|_| {
+    let mut send_window = 0;
+    read(socket, &mut send_window).inspect_err(|_| {
         // What was asked fails for another reason, which is told.
+        let _ = open_window(socket, send_window);
         let _ = leave(socket, REPAIR_OFF_SILENTLY);
+        let _ = push(socket);
     })
 }
 
@@ -175,9 +194,12 @@ pub fn send_queue(socket: BorrowedFd<'_>, bytes: u32) -> Result<Vec<u8>, RepairE
     if bytes > queued {
         return Err(RepairError::Length { expected: bytes, got: queued });
     }
-    set(socket, IPPROTO_TCP, libc::TCP_REPAIR_QUEUE, SEND_QUEUE).map_err(failed)?;
     // The kernel copies whole segments and refuses where they do not fit, so all of them are asked for.
-    let mut all = peek(socket, if queued == 0 { 0 } else { queued as usize + SEGMENT_BYTES_MAX }).map_err(failed)?;
+    let bytes_max = if queued == 0 { 0 } else { queued as usize + SEGMENT_BYTES_MAX };
+    set(socket, IPPROTO_TCP, libc::TCP_REPAIR_QUEUE, SEND_QUEUE).map_err(failed)?;
+    let all = peek(socket, bytes_max);
+    set(socket, IPPROTO_TCP, libc::TCP_REPAIR_QUEUE, NO_QUEUE).map_err(failed)?;
+    let mut all = all.map_err(failed)?;
     let acknowledged = all.len().checked_sub(queued as usize).ok_or(RepairError::Unsettled)?;
     all.drain(..acknowledged);
     all.truncate(bytes as usize);
@@ -186,11 +208,23 @@ pub fn send_queue(socket: BorrowedFd<'_>, bytes: u32) -> Result<Vec<u8>, RepairE
 
 /// Has a connection that stands still go on here, as its program left it.
 ///
+/// `window` is that of the state that [`freeze`] returned; without it the connection goes on when the client has told its
+/// window. `release` ends the hold, and says what the client said meanwhile. It is called before the connection goes on,
+/// as that asks the client for an answer.
+///
 /// # Errors
-/// [`RepairError`].
-pub fn thaw(socket: BorrowedFd<'_>) -> Result<(), RepairError> {
+/// [`RepairError`]; `release` was not called for [`RepairError::NotFrozen`].
+pub fn thaw(
+    socket: BorrowedFd<'_>,
+    window: Option<[u32; 5]>,
+    release: impl FnOnce() -> Option<Heard>,
+) -> Result<(), RepairError> {
     require_frozen(socket)?;
-    leave(socket, REPAIR_OFF)
+    let opened = open_window(socket, window.map_or(0, |window| window[SEND_WINDOW]));
+    opened.map_err(|error| Step::Set.failed(&error))?;
+    take_in(socket, release)?;
+    leave(socket, REPAIR_OFF)?;
+    push(socket).map_err(|error| Step::WriteUnsent.failed(&error))
 }
 
 /// Ends a connection that stands still, without a word to the client; its descriptors are to be closed.
@@ -225,12 +259,17 @@ pub fn restore(tcp: &TcpState, unread: &[u8], sent: &[u8], mark: u32) -> Result<
     Ok(Restored { socket, unsent: unsent.to_vec() })
 }
 
-/// Has a restored connection go on, and writes what was not sent yet.
+/// Has a restored connection go on, and writes what was not sent yet. `release` is that of [`thaw`].
 ///
 /// # Errors
 /// [`RepairError`]: the connection cannot go on and is to be closed.
-pub fn activate(socket: BorrowedFd<'_>, unsent: &[u8]) -> Result<(), RepairError> {
+pub fn activate(
+    socket: BorrowedFd<'_>,
+    unsent: &[u8],
+    release: impl FnOnce() -> Option<Heard>,
+) -> Result<(), RepairError> {
     require_frozen(socket)?;
+    take_in(socket, release)?;
     leave(socket, REPAIR_OFF)?;
     let written = fill(socket, unsent);
     // Else a program that fills its buffer would have a larger one after each move. The kernel doubles what is given.
@@ -266,10 +305,11 @@ fn check_length(expected: u32, bytes: &[u8]) -> Result<(), RepairError> {
     if got == expected { Ok(()) } else { Err(RepairError::Length { expected, got }) }
 }
 
-fn read(socket: BorrowedFd<'_>) -> Result<Frozen, RepairError> {
+/// Reads until the state is settled. `send_window` is the last one that was closed.
+fn read(socket: BorrowedFd<'_>, send_window: &mut u32) -> Result<Frozen, RepairError> {
     for _ in 0..READS_MAX {
         check_established(socket)?;
-        if let Some(frozen) = read_once(socket).map_err(|error| Step::Read.failed(&error))? {
+        if let Some(frozen) = read_once(socket, send_window).map_err(|error| Step::Read.failed(&error))? {
             return Ok(frozen);
         }
     }
@@ -277,20 +317,18 @@ fn read(socket: BorrowedFd<'_>) -> Result<Frozen, RepairError> {
 }
 
 /// One reading, or nothing if the state changed meanwhile.
-fn read_once(socket: BorrowedFd<'_>) -> io::Result<Option<Frozen>> {
+fn read_once(socket: BorrowedFd<'_>, send_window: &mut u32) -> io::Result<Option<Frozen>> {
     let unread_bytes = queue_bytes(socket, UNREAD_BYTES)?;
     let info: [u8; 8] = get(socket, libc::TCP_INFO)?;
-    let window: [u32; 5] = get(socket, TCP_REPAIR_WINDOW)?;
+    let window = close_window(socket, send_window)?;
     let mss = get(socket, libc::TCP_MAXSEG)?;
     set(socket, IPPROTO_TCP, libc::TCP_REPAIR_QUEUE, RECEIVE_QUEUE)?;
     let receive_next = get(socket, libc::TCP_QUEUE_SEQ)?;
     let unread = peek(socket, unread_bytes as usize)?;
-    // From here nothing new reaches the wire: otherwise a timer of pacing would go on sending, and the state would be
-    // too old (seen with BBR: the client acknowledges bytes that the next node never sent, and the flow stands for good).
-    set(socket, IPPROTO_TCP, libc::TCP_REPAIR_QUEUE, SEND_QUEUE)?;
+    // Before the other queue is chosen: see the head of this file.
     let unsent_bytes = queue_bytes(socket, UNSENT_BYTES)?;
     let unacknowledged_bytes = queue_bytes(socket, UNACKNOWLEDGED_BYTES)?;
-    let send_next = get(socket, libc::TCP_QUEUE_SEQ)?;
+    let send_next = written(socket)?;
     let again: [u32; 5] = get(socket, TCP_REPAIR_WINDOW)?;
     let is_settled = unread.len() == unread_bytes as usize
         && unread_bytes == queue_bytes(socket, UNREAD_BYTES)?
@@ -314,10 +352,81 @@ fn read_once(socket: BorrowedFd<'_>) -> io::Result<Option<Frozen>> {
         send_next,
         unacknowledged_bytes,
         unsent_bytes,
-        window,
+        window: with_send_window(window, *send_window),
         timestamp: get(socket, libc::TCP_TIMESTAMP)?,
     };
     Ok(Some(Frozen { tcp, unread }))
+}
+
+/// The sequence number behind the last byte written. Only while the queue of sending is chosen does the kernel tell it.
+fn written(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    set(socket, IPPROTO_TCP, libc::TCP_REPAIR_QUEUE, SEND_QUEUE)?;
+    let number = get(socket, libc::TCP_QUEUE_SEQ);
+    set(socket, IPPROTO_TCP, libc::TCP_REPAIR_QUEUE, NO_QUEUE)?;
+    number
+}
+
+/// Closes the send window, so that no timer sends what is unsent; the window as it stands then.
+fn close_window(socket: BorrowedFd<'_>, send_window: &mut u32) -> io::Result<[u32; 5]> {
+    let window: [u32; 5] = get(socket, TCP_REPAIR_WINDOW)?;
+    // One that is closed was closed here, or by the client, whose later word comes by the director.
+    if window[SEND_WINDOW] == 0 {
+        return Ok(window);
+    }
+    *send_window = window[SEND_WINDOW];
+    let closed = with_send_window(window, 0);
+    set(socket, IPPROTO_TCP, TCP_REPAIR_WINDOW, closed)?;
+    Ok(closed)
+}
+
+/// Opens the window that [`close_window`] closed, unless the client has opened it since.
+fn open_window(socket: BorrowedFd<'_>, send_window: u32) -> io::Result<()> {
+    let window: [u32; 5] = get(socket, TCP_REPAIR_WINDOW)?;
+    if window[SEND_WINDOW] != 0 || send_window == 0 {
+        return Ok(());
+    }
+    set(socket, IPPROTO_TCP, TCP_REPAIR_WINDOW, with_send_window(window, send_window))
+}
+
+fn with_send_window([update, _, largest, ours, ours_from]: [u32; 5], send_window: u32) -> [u32; 5] {
+    [update, send_window, largest, ours, ours_from]
+}
+
+/// Sends what the window allows. The kernel does that where `TCP_CORK` is taken away, also if it was not set; with it the
+/// program does not want it yet.
+fn push(socket: BorrowedFd<'_>) -> io::Result<()> {
+    match get::<i32>(socket, libc::TCP_CORK)? {
+        0 => set(socket, IPPROTO_TCP, libc::TCP_CORK, 0),
+        _ => Ok(()),
+    }
+}
+
+/// Ends a hold and takes in what the client said meanwhile, unless the socket has heard more of it since.
+///
+/// Without it a window that was opened meanwhile would stay unknown for a second: the client answers the window probe of
+/// a connection that goes on at most each 500 ms, and may have answered another one just before.
+fn take_in(socket: BorrowedFd<'_>, release: impl FnOnce() -> Option<Heard>) -> Result<(), RepairError> {
+    let failed = |error: io::Error| Step::Set.failed(&error);
+    let before: [u32; 5] = get(socket, TCP_REPAIR_WINDOW).map_err(failed)?;
+    let info: [u8; 8] = get(socket, libc::TCP_INFO).map_err(failed)?;
+    let unacknowledged = queue_bytes(socket, UNACKNOWLEDGED_BYTES).map_err(failed)?;
+    let first = written(socket).map_err(failed)?.wrapping_sub(unacknowledged);
+    let Some(heard) = release() else { return Ok(()) };
+    let Some(window) = window_with(before, heard, first, unacknowledged, info[6] & 15) else { return Ok(()) };
+    let now: [u32; 5] = get(socket, TCP_REPAIR_WINDOW).map_err(failed)?;
+    if now == before { set(socket, IPPROTO_TCP, TCP_REPAIR_WINDOW, window).map_err(failed) } else { Ok(()) }
+}
+
+/// The window that ends where the client said, seen from the first byte that the socket takes for unacknowledged. Nothing
+/// for what is older, or acknowledges bytes that were never written.
+fn window_with(window: [u32; 5], heard: Heard, first: u32, unacknowledged: u32, scale: u8) -> Option<[u32; 5]> {
+    let advance = heard.ack.wrapping_sub(first);
+    if advance > unacknowledged {
+        return None;
+    }
+    let [update, _, largest, ours, ours_from] = window;
+    let bytes = advance.saturating_add(heard.window << scale.min(14));
+    Some([update, bytes, largest.max(bytes), ours, ours_from])
 }
 
 /// Leaves repair mode. Doing so takes `SO_REUSEADDR` away, without which a listener could not start again beside it.
@@ -494,5 +603,23 @@ impl RepairError {
             }
             _ => return Err(DecodeError::Unknown("error of a repair")),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_heard_meanwhile_ends_where_the_client_said() {
+        let before = [7, 0, 60_000, 65_535, 9];
+        let heard = |ack, window| Heard { ack, window };
+        assert_eq!(window_with(before, heard(1000, 10), 1000, 0, 3), Some([7, 80, 60_000, 65_535, 9]));
+        // The kernel learns of 500 bytes only later that they are acknowledged.
+        assert_eq!(window_with(before, heard(100, 10_000), 100u32.wrapping_sub(500), 600, 3), {
+            Some([7, 80_500, 80_500, 65_535, 9])
+        });
+        assert_eq!(window_with(before, heard(999, 10), 1000, 0, 3), None);
+        assert_eq!(window_with(before, heard(1001, 10), 1000, 0, 3), None);
     }
 }

@@ -133,7 +133,7 @@ pub use policy::control::Control;
 pub use policy::insight::{Described, Insight, UpstreamNow};
 pub use policy::lease::{Lease, LeaseClock, LeaseCounts};
 pub use policy::link_prior::{Expected, ExpectedOf};
-pub use policy::sessions::{AdoptError, SessionSummary, TakeError, TakenSession};
+pub use policy::sessions::{AdoptError, OpenSession, SessionSummary, TakeError, TakenSession};
 pub use policy::settings::{Placed, PolicyOptions};
 pub use policy::throttle::Throttle;
 pub use policy::throttle_law::{Stages, StagesError};

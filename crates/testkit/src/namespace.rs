@@ -3,20 +3,25 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A network namespace, in which the loopback device is up; it ends with the value, and its devices with it.
 #[derive(Debug)]
 pub struct Namespace(String);
 
 impl Namespace {
-    /// Makes one whose name has this in it and the number of the process.
+    /// Makes one whose name has this in it, the number of the process, and one of its own.
     ///
     /// # Panics
     ///
     /// Without root or iproute2.
     pub fn new(name: &str) -> Self {
-        let own = Self(format!("weir-{name}-{}", std::process::id()));
-        ip(&["netns", "add", &own.0]);
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-{name}-{}-{number}", std::process::id());
+        // One that cannot be made is another's, and is not to be removed.
+        ip(&["netns", "add", &name]);
+        let own = Self(name);
         ip(&["-n", &own.0, "link", "set", "lo", "up"]);
         own
     }

@@ -1,8 +1,10 @@
 //! The socket of a node in its cluster's directory, by which `weir cluster` asks it: a line of JSON for each question
 //! and each answer. Only its user may open it.
 
+use crate::serve_cluster::Open;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -24,6 +26,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) enum Asked {
     /// Move the session of a client.
     Move { client: SocketAddr, service: Option<SocketAddr>, to: String },
+    /// Which connections have you?
+    Sessions,
+    /// Take no new connections, and move those that are here, to one node or to all others.
+    Drain { to: Option<String>, within_ms: u64 },
+    /// Take new connections again.
+    Undrain,
     /// What have you counted?
     Status,
 }
@@ -37,6 +45,14 @@ pub(crate) enum Told {
         total_us: u64,
         remade_bytes: u64,
     },
+    Sessions(Vec<Open>),
+    Drained {
+        moved: u64,
+        left: u64,
+        took_ms: u64,
+        reasons: BTreeMap<String, u64>,
+    },
+    Undrained,
     Status {
         node: String,
         given: u64,
@@ -128,7 +144,8 @@ pub(crate) fn ask(folder: &Path, asked: &Asked) -> anyhow::Result<Told> {
     let link = UnixStream::connect(&path).with_context(|| {
         format!("no node answers at {}; start it by weir serve SITE --cluster {}", path.display(), folder.display())
     })?;
-    link.set_read_timeout(Some(PATIENCE))?;
+    let own_time = if let Asked::Drain { within_ms, .. } = asked { *within_ms } else { 0 };
+    link.set_read_timeout(Some(PATIENCE + Duration::from_millis(own_time)))?;
     send(&link, asked)?;
     receive(&link)?.context("the node ended before it answered")
 }

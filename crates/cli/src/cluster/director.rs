@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
     Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, LinkCounts, LinkServer,
@@ -65,10 +65,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let socket = UdpSocket::bind(address).with_context(|| address.to_string())?;
     let peers: BTreeMap<NodeNumber, SocketAddr> =
         members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
-    let mut choice = Choice { tables: Arc::clone(&tables), members: members.clone(), down: BTreeSet::new() };
-    let heartbeats = Heartbeats::start(socket, DIRECTOR, &identity.secret, &peers, DetectorSettings::default(), {
-        move |change| choice.changed(change)
-    })?;
+    let choice = Choice { tables: Arc::clone(&tables), members: members.clone(), away: BTreeMap::new() };
+    let choice = Arc::new(Mutex::new(choice));
+    let of_heartbeats = Arc::clone(&choice);
+    let changed = move |change: Change| {
+        lock(&of_heartbeats).set(change.node, Away::Down, change.health == Health::Down);
+    };
+    let heartbeats =
+        Heartbeats::start(socket, DIRECTOR, &identity.secret, &peers, DetectorSettings::default(), changed)?;
     heartbeats.set_epoch(epoch);
     let services: Vec<String> = members.services.iter().map(SocketAddr::to_string).collect();
     eprintln!(
@@ -80,6 +84,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut pauses = 0;
     while !stop.flag().load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
+        let draining = director.with(|control, _| control.draining().clone());
+        for node in members.nodes.keys() {
+            lock(&choice).set(*node, Away::Draining, draining.contains(node));
+        }
         pauses += 1;
         if SWEEP <= PAUSE * pauses {
             pauses = 0;
@@ -136,28 +144,46 @@ impl Steering for OfDirector {
     }
 }
 
-/// Which nodes get new connections: those that are alive.
+/// Why a node gets no new connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Away {
+    Down,
+    Draining,
+}
+
+/// Which nodes get new connections.
 struct Choice {
     tables: Arc<Tables>,
     members: MembersFile,
-    down: BTreeSet<NodeNumber>,
+    away: BTreeMap<NodeNumber, BTreeSet<Away>>,
 }
 
 impl Choice {
-    fn changed(&mut self, change: Change) {
-        let is_down = change.health == Health::Down;
-        let has_changed = if is_down { self.down.insert(change.node) } else { self.down.remove(&change.node) };
+    /// Notes whether a node is away for a reason.
+    fn set(&mut self, node: NodeNumber, why: Away, is_so: bool) {
+        let reasons = self.away.entry(node).or_default();
+        let has_changed = if is_so { reasons.insert(why) } else { reasons.remove(&why) };
         if !has_changed {
             return;
         }
-        let alive = self.members.nodes.iter().filter(|(number, _)| !self.down.contains(number));
-        let alive: Vec<NodePlace> = alive.map(|(_, (_, place))| *place).collect();
-        let name = self.members.nodes.get(&change.node).map_or("", |(reached, _)| reached.member.name.as_str());
-        let what = if is_down { "is down: new connections go to the others" } else { "is alive" };
+        let is_there = |number: &NodeNumber| self.away.get(number).is_none_or(BTreeSet::is_empty);
+        let there = self.members.nodes.iter().filter(|(number, _)| is_there(number));
+        let there: Vec<NodePlace> = there.map(|(_, (_, place))| *place).collect();
+        let name = self.members.nodes.get(&node).map_or("", |(reached, _)| reached.member.name.as_str());
+        let what = match (why, is_so) {
+            (Away::Down, true) => "is down: new connections go to the others",
+            (Away::Down, false) => "is alive",
+            (Away::Draining, true) => "is drained: new connections go to the others",
+            (Away::Draining, false) => "takes new connections again",
+        };
         eprintln!("weir cluster director: node {name} {what}");
         // With none left, connections go where they went: a node that comes back still has them.
-        if !alive.is_empty() {
-            self.tables.set_nodes(&alive);
+        if !there.is_empty() {
+            self.tables.set_nodes(&there);
         }
     }
+}
+
+fn lock(choice: &Mutex<Choice>) -> MutexGuard<'_, Choice> {
+    choice.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -343,6 +343,8 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["cluster", "join"], options: &[&["folder", "name", "at"]], modes: &[] },
     Usage { path: &["cluster", "director"], options: &[&["folder", "interface"]], modes: &[] },
     Usage { path: &["cluster", "move"], options: &[&["folder", "client", "to", "service"]], modes: &[] },
+    Usage { path: &["cluster", "sessions"], options: &[&["folder", "json"]], modes: &[] },
+    Usage { path: &["cluster", "drain"], options: &[&["folder", "to", "within", "undo"]], modes: &[] },
     Usage { path: &["cluster", "status"], options: &[&["folder", "json"]], modes: &[] },
     Usage { path: &["keeper"], options: &[&["cluster", "service", "interface", "socket", "user", "mark"]], modes: &[] },
     Usage { path: &["route"], options: &[&["file", "url", "header", "method", "from", "at", "json"]], modes: &[] },

@@ -31,6 +31,8 @@ pub(crate) enum Ask {
     Sent { from: u64, length: u64 },
     /// Go on with a session of another node. With its bytes and its descriptor.
     Adopt { client: SocketAddr },
+    /// Which connections are open?
+    Sessions,
     /// Say this on standard error. Nothing is answered.
     Tell(String),
 }
@@ -54,9 +56,20 @@ pub(crate) enum Answer {
     },
     /// With the bytes that were asked for.
     Bytes,
+    /// With a list of [`Open`] in JSON as bytes.
+    Sessions,
     Done,
     /// Nothing was changed; why, and in words.
     Refused(Refusal, String),
+}
+
+/// A connection that is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Open {
+    pub(crate) client: SocketAddr,
+    pub(crate) service: SocketAddr,
+    /// Whether a response is being sent.
+    pub(crate) is_sending: bool,
 }
 
 /// Why the server does not do it.

@@ -1,22 +1,22 @@
 //! The node process: it has the keys and links of the cluster, and moves sessions of the server beside which it runs.
 
-use super::gate::{self, Answer, Ask, Begin, Frame, Refusal};
+use super::gate::{self, Answer, Ask, Begin, Frame, Open, Refusal};
 use crate::cluster::control_socket::{self, Asked, Told};
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached};
 use crate::side_process;
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    DetectorSettings, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer, LinkSettings, Mover, MoverSettings,
-    NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector, RemoteNodes, SessionError, Sessions, Span, Taken,
-    Trust,
+    Counts, DetectorSettings, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer, LinkSettings, Mover,
+    MoverSettings, NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector, RemoteNodes, SessionError, Sessions,
+    Span, Taken, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
 
@@ -74,9 +74,11 @@ fn wait_for_end(link: &UnixStream) {
 /// The parts of a node.
 struct Running {
     name: String,
+    number: NodeNumber,
     members: MembersFile,
     mover: Arc<Mover>,
     director: Arc<RemoteDirector>,
+    gate: Arc<Gate>,
     heartbeats: Heartbeats,
     control: control_socket::Listening,
     _links: LinkServer,
@@ -136,12 +138,12 @@ impl Running {
             });
         })?;
         let name = identity.member.name.to_string();
-        Ok(Self { name, members, mover, director, heartbeats, control, _links: links })
+        Ok(Self { name, number, members, mover, director, gate: Arc::clone(gate), heartbeats, control, _links: links })
     }
 
     /// Answers what `weir cluster` asks of this node.
     fn serve(self) -> anyhow::Result<()> {
-        let Self { members, mover, director, heartbeats, control, name, _links } = self;
+        let Self { members, mover, director, heartbeats, control, name, number, gate, _links } = self;
         let epochs = Arc::clone(&director);
         std::thread::Builder::new().name("weir-node-epoch".to_owned()).spawn(move || {
             loop {
@@ -149,45 +151,51 @@ impl Running {
                 std::thread::sleep(EPOCH_PAUSE);
             }
         })?;
-        control.serve(|asked| answer(&name, &members, &mover, asked));
+        let own = Own { name, number, members, mover, director, gate };
+        control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
         Ok(())
     }
 }
 
-fn answer(name: &str, members: &MembersFile, mover: &Mover, asked: Asked) -> Told {
-    let moved = |asked: Asked| -> anyhow::Result<Told> {
-        Ok(match asked {
-            Asked::Move { client, service, to } => {
-                let to: NodeNumber = members.number(&to.parse()?)?;
-                let [only] = members.services[..] else {
-                    let service = service.context("the cluster has several services; say which by --service")?;
-                    return moved_to(mover, Flow { client, service }, to);
-                };
-                return moved_to(mover, Flow { client, service: service.unwrap_or(only) }, to);
-            }
-            Asked::Status => {
-                let counts = mover.registry().counts();
-                Told::Status {
-                    node: name.to_owned(),
-                    given: counts.given,
-                    taken: counts.taken,
-                    not_begun: counts.not_begun,
-                    came_back: counts.came_back,
-                    refused: counts.refused,
-                    lost: counts.lost,
-                    undecided: counts.undecided,
-                    reasons: counts.reasons,
-                }
-            }
-        })
-    };
-    moved(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}")))
+/// What answers `weir cluster`.
+pub(super) struct Own {
+    name: String,
+    pub(super) number: NodeNumber,
+    pub(super) members: MembersFile,
+    pub(super) mover: Arc<Mover>,
+    pub(super) director: Arc<RemoteDirector>,
+    pub(super) gate: Arc<Gate>,
 }
 
-fn moved_to(mover: &Mover, flow: Flow, to: NodeNumber) -> anyhow::Result<Told> {
-    let event = mover.give(&flow, to)?;
-    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    Ok(Told::Moved { freeze_us: us(event.freeze), total_us: us(event.total), remade_bytes: event.remade_bytes })
+impl Own {
+    fn answer(&self, asked: Asked) -> anyhow::Result<Told> {
+        match asked {
+            Asked::Move { client, service, to } => self.move_one(client, service, &to),
+            Asked::Sessions => Ok(Told::Sessions(self.gate.sessions()?)),
+            Asked::Drain { to, within_ms } => self.drain(to.as_deref(), Duration::from_millis(within_ms)),
+            Asked::Undrain => {
+                self.director.drain(false)?;
+                Ok(Told::Undrained)
+            }
+            Asked::Status => {
+                let Counts { given, taken, not_begun, came_back, refused, lost, undecided, reasons, .. } =
+                    self.mover.registry().counts();
+                let node = self.name.clone();
+                Ok(Told::Status { node, given, taken, not_begun, came_back, refused, lost, undecided, reasons })
+            }
+        }
+    }
+
+    fn move_one(&self, client: SocketAddr, service: Option<SocketAddr>, to: &str) -> anyhow::Result<Told> {
+        let to = self.members.number(&to.parse()?)?;
+        let service = match (service, &self.members.services[..]) {
+            (Some(service), _) | (None, &[service]) => service,
+            (None, _) => bail!("the cluster has several services; say which by --service"),
+        };
+        let event = self.mover.give(&Flow { client, service }, to)?;
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Ok(Told::Moved { freeze_us: us(event.freeze), total_us: us(event.total), remade_bytes: event.remade_bytes })
+    }
 }
 
 /// The server's sessions, through the socket to it.
@@ -210,6 +218,11 @@ impl Gate {
             Answer::Refused(Refusal::Full, why) => Err(SessionError::Full(why)),
             _ => Ok(answer),
         }
+    }
+
+    /// The connections that are open.
+    pub(super) fn sessions(&self) -> anyhow::Result<Vec<Open>> {
+        Ok(serde_json::from_slice(&self.ask(&Ask::Sessions, &[], None)?.bytes)?)
     }
 
     /// Has the server say something to its operator.
@@ -252,7 +265,7 @@ impl Sessions for Gate {
         Ok(sent)
     }
 
-    fn adopt(&self, session: Vec<u8>, fd: OwnedFd, peer: std::net::SocketAddr) -> Result<(), SessionError> {
+    fn adopt(&self, session: Vec<u8>, fd: OwnedFd, peer: SocketAddr) -> Result<(), SessionError> {
         self.ask(&Ask::Adopt { client: peer }, &session, Some(&fd)).map(drop)
     }
 }

@@ -83,3 +83,63 @@ fn downloads_move_between_nodes_and_their_clients_notice_nothing() {
     let status = stand::weir(&["cluster", "status", stand.path("n1").to_str().expect("is text"), "--json"], None);
     assert!(status.contains("\"lost\": 0") && status.contains("\"undecided\": 0"), "{status}");
 }
+
+/// Whether all of the content came, and nothing else.
+fn is_whole(stand: &Stand, name: &str, content: &[u8]) -> bool {
+    fs::read(stand.path(name)).is_ok_and(|received| received == content)
+}
+
+#[test]
+fn a_node_is_drained_without_an_error_and_gets_no_new_connections() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    const CLIENTS: u16 = 12;
+    let content = &content()[..24 << 20];
+    let stand = Stand::new(2, &[("large.bin", content), ("a.txt", b"hello")]);
+    let start = |number: u16| {
+        let got = stand.path(&format!("got-{number}"));
+        let (scheme, service_port) = if number.is_multiple_of(2) { ("http", 80) } else { ("https", 443) };
+        let (port, url) = (42_000 + number, format!("{scheme}://{SERVICE}/large.bin"));
+        let client = stand.curl(port, &["--http1.1", "--limit-rate", "4M", "-o", got.to_str().expect("is text"), &url]);
+        (client, port, service_port)
+    };
+    let clients: Vec<_> = (0..CLIENTS).map(start).collect();
+    let deadline = Instant::now() + PATIENCE;
+    let at_first = loop {
+        let there = [1, 2].map(|node| stand.connected(node));
+        if there.iter().sum::<usize>() == usize::from(CLIENTS) {
+            break there[0];
+        }
+        assert!(Instant::now() < deadline, "{there:?} of {CLIENTS}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!((1..usize::from(CLIENTS)).contains(&at_first), "connections are spread by their hash: {at_first}");
+    let n1 = stand.path("n1");
+    let n1 = n1.to_str().expect("is text");
+    let told = stand::weir(&["cluster", "drain", n1, "--within", "20s"], None);
+    assert!(told.starts_with(&format!("{at_first} session")) && told.contains(" 0 left"), "{told}, {at_first}");
+    assert!(stand::weir(&["cluster", "sessions", n1], None).contains("0 connections"));
+    for (number, (client, ..)) in clients.into_iter().enumerate() {
+        let output = client.wait_with_output().expect("is ours");
+        assert!(output.status.success(), "{number}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(is_whole(&stand, &format!("got-{number}"), content), "client {number}");
+    }
+    stand::wait_for(&stand.path("director.log"), "node n1 is drained");
+    let ask = |port: u16| {
+        let client = stand.curl(port, &[&format!("http://{SERVICE}/a.txt")]);
+        let output = client.wait_with_output().expect("is ours");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "hello", "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let requests_at_first = || stand.logged(1, "GET /a.txt");
+    (0..30).for_each(|number| ask(43_000 + number));
+    assert_eq!(requests_at_first(), 0, "new connections go to the other node");
+    stand::weir(&["cluster", "drain", n1, "--undo"], None);
+    stand::wait_for(&stand.path("director.log"), "node n1 takes new connections again");
+    (0..30).for_each(|number| ask(44_000 + number));
+    let deadline = Instant::now() + PATIENCE;
+    while requests_at_first() == 0 {
+        assert!(Instant::now() < deadline, "no new connection comes to the node again");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}

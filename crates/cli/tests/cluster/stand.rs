@@ -199,6 +199,18 @@ impl Stand {
         }
     }
 
+    /// How many connections a node has.
+    pub(crate) fn connected(&self, node: usize) -> usize {
+        let folder = self.path(&format!("n{node}"));
+        weir(&["cluster", "sessions", text(&folder)], None).matches(&format!(" {SERVICE}:")).count()
+    }
+
+    /// How often a node has logged this.
+    pub(crate) fn logged(&self, node: usize, what: &str) -> usize {
+        let log = fs::read_to_string(self.path(&format!("access{node}.log"))).unwrap_or_default();
+        log.matches(what).count()
+    }
+
     /// What a process has said.
     pub(crate) fn said(&self, name: &str) -> String {
         fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()

@@ -227,14 +227,12 @@ impl Opener {
 
     /// A peer that has started anew takes the place of its earlier start, which is refused from then on.
     fn prove(&mut self, start: StartId) {
-        if let Some(candidate) = self.candidate.take_if(|candidate| candidate.start == start) {
-            if let Some(before) = self.proven.replace(candidate) {
-                if self.retired.len() == RETIRED_MAX {
-                    self.retired.pop_front();
-                }
-                self.retired.push_back(before.start);
-            }
+        let Some(candidate) = self.candidate.take_if(|candidate| candidate.start == start) else { return };
+        let Some(before) = self.proven.replace(candidate) else { return };
+        if self.retired.len() == RETIRED_MAX {
+            self.retired.pop_front();
         }
+        self.retired.push_back(before.start);
     }
 }
 
@@ -310,7 +308,8 @@ mod tests {
         let mut stranger = Side::new(&ClusterSecret::from_bytes(&[8; 32]).unwrap(), 1, 2);
         assert_eq!(two.opener.open(&stranger.beat(1)), Err(BeatRefusal::Forged));
         // Sent back to its sender.
-        assert_eq!(one.opener.open(&one.beat(1)), Err(BeatRefusal::OtherMember));
+        let own = one.beat(1);
+        assert_eq!(one.opener.open(&own), Err(BeatRefusal::OtherMember));
         let good = one.beat(2);
         for at in 0..good.len() {
             let mut changed = good.clone();
@@ -322,6 +321,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn any_bytes_are_refused(mut datagram in proptest::collection::vec(any::<u8>(), 0..120), fit: bool) {
             if fit {

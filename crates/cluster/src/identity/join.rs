@@ -33,7 +33,7 @@ const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 const TEXT_BYTES_MAX: usize = 1 << 10;
 const SIGNATURE_BYTES_MAX: usize = 80;
 /// How long the other side may let us wait.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A machine could not join.
 #[derive(Debug, thiserror::Error)]

@@ -137,12 +137,12 @@ impl Channel {
                 return false;
             }
         }
-        let bytes = sealed.len();
-        let is_queued = bytes == 0 || lock(&self.queue).as_ref().is_some_and(|queue| queue.send(sealed).is_ok());
-        if is_queued {
-            self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if sealed.is_empty() {
+            return true;
         }
-        is_queued
+        // Before the writing thread takes them off again.
+        self.queued_bytes.fetch_add(sealed.len(), Ordering::Relaxed);
+        lock(&self.queue).as_ref().is_some_and(|queue| queue.send(sealed).is_ok())
     }
 
     fn write(&self, mut socket: TcpStream, queue: &Receiver<Vec<u8>>) {
@@ -150,10 +150,7 @@ impl Channel {
             if let Err(error) = socket.write_all(&sealed) {
                 return self.close(Closed::Broken(error.kind()));
             }
-            // It may not have been added yet.
-            let _ = self
-                .queued_bytes
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |bytes| Some(bytes.saturating_sub(sealed.len())));
+            self.queued_bytes.fetch_sub(sealed.len(), Ordering::Relaxed);
         }
     }
 
@@ -161,16 +158,18 @@ impl Channel {
     pub(super) fn read(&self, mut take: impl FnMut(Numbered) -> Result<(), Closed>) -> Closed {
         let mut buffer = vec![0; READ_BYTES];
         let mut plain = Zeroizing::new(Vec::new());
+        // The first messages may have come with the end of the handshake.
+        let mut bytes = 0;
         let closed = loop {
-            let bytes = match (&self.socket).read(&mut buffer) {
-                Ok(0) => break Closed::There,
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => break Closed::Broken(error.kind()),
-            };
             if let Err(closed) = self.open(&buffer[..bytes], &mut plain).and_then(|()| split(&mut plain, &mut take)) {
                 break closed;
             }
+            bytes = match (&self.socket).read(&mut buffer) {
+                Ok(0) => break Closed::There,
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                Err(error) => break Closed::Broken(error.kind()),
+            };
         };
         if matches!(closed, Closed::Message(_)) {
             add(&self.counts.bad_messages);
@@ -181,8 +180,11 @@ impl Channel {
 
     fn open(&self, mut sealed: &[u8], plain: &mut Vec<u8>) -> Result<(), Closed> {
         let mut tls = lock(&self.tls);
-        while !sealed.is_empty() {
-            tls.read_tls(&mut sealed).map_err(|error| Closed::Broken(error.kind()))?;
+        loop {
+            // Of nothing it would take the end of the connection.
+            if !sealed.is_empty() {
+                tls.read_tls(&mut sealed).map_err(|error| Closed::Broken(error.kind()))?;
+            }
             let processed = tls.process_new_packets();
             // Alerts and updated keys go out as well.
             self.queue_sealed(&mut tls);
@@ -193,8 +195,10 @@ impl Channel {
             if processed?.peer_has_closed() {
                 return Err(Closed::There);
             }
+            if sealed.is_empty() {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Ends the link; the first reason stays.

@@ -111,19 +111,13 @@ fn accept(shared: &Arc<Shared>, listener: &TcpListener) {
             std::thread::sleep(ACCEPT_PAUSE);
             continue;
         };
-        if shared.open.fetch_add(1, Ordering::Relaxed) >= shared.settings.links_max {
-            shared.open.fetch_sub(1, Ordering::Relaxed);
+        let Some(place) = Place::take(shared, |shared| (&shared.open, shared.settings.links_max)) else {
             add(&shared.counts.refused_too_many);
             continue;
-        }
-        number += 1;
-        let own = Arc::clone(shared);
-        let serve = move || {
-            serve(&own, number, socket);
-            own.open.fetch_sub(1, Ordering::Relaxed);
         };
+        number += 1;
+        let serve = move || serve(&place.shared, number, socket);
         if std::thread::Builder::new().name("weir-link-read".to_owned()).spawn(serve).is_err() {
-            shared.open.fetch_sub(1, Ordering::Relaxed);
             add(&shared.counts.refused_too_many);
         }
     }
@@ -180,20 +174,38 @@ fn answer(shared: &Arc<Shared>, channel: &Arc<Channel>, peer: &Arc<Member>, numb
         // Where it cannot be queued, the peer's own time ends its waiting.
         let _ = channel.send(number, true, &Message::Failed { why });
     };
-    if shared.requests.fetch_add(1, Ordering::Relaxed) >= shared.settings.requests_max {
-        shared.requests.fetch_sub(1, Ordering::Relaxed);
+    let Some(place) = Place::take(shared, |shared| (&shared.requests, shared.settings.requests_max)) else {
         return busy(channel);
-    }
+    };
     add(&shared.counts.requests);
-    let (own, answered, peer) = (Arc::clone(shared), Arc::clone(channel), Arc::clone(peer));
+    let (answered, peer) = (Arc::clone(channel), Arc::clone(peer));
     let run = move || {
-        let answer = own.answering.answer(&peer, request);
-        own.requests.fetch_sub(1, Ordering::Relaxed);
+        let answer = place.shared.answering.answer(&peer, request);
+        drop(place);
         // A link that ended meanwhile needs no answer.
         let _ = answered.send(number, true, &answer);
     };
     if std::thread::Builder::new().name("weir-link-answer".to_owned()).spawn(run).is_err() {
-        shared.requests.fetch_sub(1, Ordering::Relaxed);
         busy(channel);
+    }
+}
+
+/// One of a bounded number, given back when it is dropped, also by a panic.
+struct Place {
+    shared: Arc<Shared>,
+    of: fn(&Shared) -> (&AtomicUsize, usize),
+}
+
+impl Place {
+    fn take(shared: &Arc<Shared>, of: fn(&Shared) -> (&AtomicUsize, usize)) -> Option<Self> {
+        let (taken, max) = of(shared);
+        let place = Self { shared: Arc::clone(shared), of };
+        (taken.fetch_add(1, Ordering::Relaxed) < max).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        (self.of)(&self.shared).0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -31,6 +31,8 @@ pub enum Heard {
 pub enum GivingStep {
     /// It asks the director for the flow, after this time.
     Ask(Duration),
+    /// It sends the record to the new node again, after this time: the director does not know, and the new node does.
+    SendAgain(Duration),
     /// The other node has the session: it closes the socket without a word to the client.
     Discard,
     /// The move did not happen: it goes on.
@@ -56,13 +58,14 @@ enum State {
 #[derive(Debug)]
 pub struct Giving {
     state: State,
+    is_refused: bool,
 }
 
 impl Giving {
     /// The record is about to be sent.
     #[must_use]
     pub fn new() -> Self {
-        Self { state: State::Sent }
+        Self { state: State::Sent, is_refused: false }
     }
 
     /// Takes in what was heard.
@@ -72,21 +75,27 @@ impl Giving {
             State::Sent => 0,
             State::Asking { times } => times,
         };
+        self.is_refused |= matches!(heard, Heard::Refused { .. });
         match heard {
             Heard::Done(_) | Heard::Owner(Owner::Taker) => {
                 self.state = State::Given;
                 GivingStep::Discard
             }
-            Heard::NotSent | Heard::Refused { is_settled: true } | Heard::Owner(Owner::Giver) => {
+            Heard::Refused { is_settled: true } | Heard::Owner(Owner::Giver) => {
                 self.state = State::Back;
                 GivingStep::GoOn
             }
-            Heard::Refused { is_settled: false }
-            | Heard::Nothing
-            | Heard::DirectorSilent
-            | Heard::Owner(Owner::Unknown) => {
+            Heard::NotSent if self.state == State::Sent => {
+                self.state = State::Back;
+                GivingStep::GoOn
+            }
+            Heard::Refused { is_settled: false } | Heard::NotSent | Heard::Nothing | Heard::DirectorSilent => {
                 self.state = State::Asking { times: times.saturating_add(1) };
                 GivingStep::Ask(backoff(times))
+            }
+            Heard::Owner(Owner::Unknown) => {
+                self.state = State::Asking { times: times.saturating_add(1) };
+                GivingStep::SendAgain(backoff(times))
             }
         }
     }
@@ -94,6 +103,11 @@ impl Giving {
     /// How often the director was asked.
     pub fn asked(&self) -> u32 {
         if let State::Asking { times } = self.state { times } else { 0 }
+    }
+
+    /// Whether the new node has said that it never goes on.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// Whether the other node has the session for certain.
@@ -125,7 +139,8 @@ mod tests {
             assert!(matches!(giving.hear(&heard), GivingStep::Ask(after) if after <= ASK_MAX));
         }
         assert_eq!(giving.asked(), 1_000);
-        assert_eq!(giving.hear(&Heard::Owner(Owner::Unknown)), GivingStep::Ask(ASK_MAX));
+        assert_eq!(giving.hear(&Heard::Owner(Owner::Unknown)), GivingStep::SendAgain(ASK_MAX));
+        assert_eq!(giving.hear(&Heard::NotSent), GivingStep::Ask(ASK_MAX));
         assert_eq!(giving.hear(&Heard::Owner(Owner::Taker)), GivingStep::Discard);
         assert_eq!(giving.hear(&Heard::Refused { is_settled: true }), GivingStep::Rest);
         assert!(giving.is_given());

@@ -7,7 +7,7 @@ use super::parts::{
 };
 use super::registry::{Event, Registry, us};
 use super::taking::{Answer, Taking, TakingInput, TakingStep};
-use crate::message::{Decline, MESSAGE_BYTES_MAX, Message, Timings};
+use crate::message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Timings};
 use crate::name::NodeNumber;
 use crate::record::{MoveId, Record, Span};
 use std::collections::{HashMap, VecDeque};
@@ -149,9 +149,8 @@ impl Mover {
                 return Err(error);
             }
         };
-        let epoch = record.epoch;
-        let heard = heard(self.transport.send(to, record));
-        let timings = match self.decide(id, flow, epoch, taken, heard)? {
+        let record = Arc::new(record);
+        let timings = match self.decide(to, &record, taken)? {
             Decision::Given(timings) => timings,
             Decision::Back(why) => {
                 self.registry.count(|it| &mut it.came_back, Some(why.clone()));
@@ -200,20 +199,14 @@ impl Mover {
         })
     }
 
-    /// Waits for the word of the new node or of the director, and acts on it.
-    fn decide(
-        &self,
-        id: MoveId,
-        flow: &Flow,
-        epoch: u64,
-        taken: Taken,
-        first: (Heard, String),
-    ) -> Result<Decision, MoveError> {
+    /// Sends the record, waits for the word of the new node or of the director, and acts on it.
+    fn decide(&self, to: NodeNumber, record: &Arc<Record>, taken: Taken) -> Result<Decision, MoveError> {
         let mut giving = Giving::new();
-        let (mut heard, mut why) = first;
+        let (mut heard, mut why) = heard(self.transport.send(to, record));
         loop {
-            match giving.hear(&heard) {
-                GivingStep::Ask(after) => {
+            let step = giving.hear(&heard);
+            match step {
+                GivingStep::Ask(after) | GivingStep::SendAgain(after) => {
                     if self.stops.load(Ordering::Relaxed) {
                         self.registry.count(|it| &mut it.undecided, Some(why.clone()));
                         return Err(MoveError::Undecided(why));
@@ -221,16 +214,17 @@ impl Mover {
                     std::thread::sleep(after);
                     if !after.is_zero() {
                         // The keeper ends holds that are not renewed.
-                        let _ = self.keeper.hold(flow, epoch);
+                        let _ = self.keeper.hold(&record.flow, record.epoch);
                     }
-                    self.registry.count(|it| &mut it.asked, None);
-                    heard = match self.directing.reclaim(id, flow, epoch) {
-                        Ok(owner) => Heard::Owner(owner),
-                        Err(error) => {
-                            why = error.to_string();
-                            Heard::DirectorSilent
-                        }
+                    let (next, said) = if matches!(step, GivingStep::Ask(_)) {
+                        self.reclaim(to, record, giving.is_refused())
+                    } else {
+                        self::heard(self.transport.send(to, record))
                     };
+                    heard = next;
+                    if !said.is_empty() {
+                        why = said;
+                    }
                 }
                 GivingStep::Discard => {
                     self.keeper.discard(taken.fd.as_fd())?;
@@ -249,6 +243,16 @@ impl Mover {
         }
     }
 
+    fn reclaim(&self, taker: NodeNumber, record: &Record, is_refused: bool) -> (Heard, String) {
+        self.registry.count(|it| &mut it.asked, None);
+        let Record { id, flow, epoch, .. } = record;
+        let claim = Claim { id: *id, flow: *flow, epoch: *epoch, taker, is_refused };
+        match self.directing.reclaim(claim) {
+            Ok(owner) => (Heard::Owner(owner), String::new()),
+            Err(error) => (Heard::DirectorSilent, error.to_string()),
+        }
+    }
+
     /// Takes in a session; the answer is `Done`, `Refused`, or `Failed` where the director is to be asked.
     pub fn take(&self, record: Record) -> Message {
         let id = record.id;
@@ -260,8 +264,12 @@ impl Mover {
             Message::Refused { id, is_settled: true, why }
         };
         let newest = self.epoch.fetch_max(record.epoch.max(self.directing.epoch()), Ordering::AcqRel);
-        if record.epoch < newest.max(self.directing.epoch()) {
-            return settled(format!("{}", Decline::Epoch(newest.max(self.directing.epoch()))));
+        let newest = newest.max(self.directing.epoch());
+        if record.epoch < newest {
+            // The giver learns the epoch from the director, which it asks then.
+            let why = Decline::Epoch(newest).to_string();
+            self.registry.count(|it| &mut it.refused, Some(why.clone()));
+            return Message::Refused { id, is_settled: false, why };
         }
         let _under_way = match self.begin(&record.flow, id) {
             Ok(under_way) => under_way,
@@ -409,8 +417,9 @@ impl Intake<'_> {
                 }
                 TakingStep::Activate => done(self.activate(), TakingInput::Activated),
                 TakingStep::Reclaim => {
-                    let (id, epoch) = (self.record.id, self.record.epoch);
-                    TakingInput::Reclaimed(self.mover.directing.reclaim(id, &self.record.flow, epoch).ok())
+                    let Record { id, flow, epoch, .. } = self.record;
+                    let claim = Claim { id, flow, epoch, taker: self.mover.settings.node, is_refused: true };
+                    TakingInput::Reclaimed(self.mover.directing.reclaim(claim).ok())
                 }
                 TakingStep::End(answer) => return self.end(answer, holds),
             };

@@ -1,11 +1,12 @@
 //! What a move needs of others: the keeper of sockets, the server's sessions, the director, and a way to the other node.
 
-use crate::message::{Decline, Message, Owner};
+use crate::message::{Claim, Decline, Message, Owner};
 use crate::name::NodeNumber;
 use crate::record::{MoveId, Record, Span};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use weir_keeper::{Flow, Seen, TcpState};
 
 /// The keeper does not do what it is asked for.
@@ -163,7 +164,7 @@ pub trait Directing: Send + Sync {
     ///
     /// # Errors
     /// [`DirectingError`].
-    fn reclaim(&self, id: MoveId, flow: &Flow, epoch: u64) -> Result<Owner, DirectingError>;
+    fn reclaim(&self, claim: Claim) -> Result<Owner, DirectingError>;
 
     /// The epoch that is known here.
     fn epoch(&self) -> u64;
@@ -192,9 +193,9 @@ pub enum TransportError {
 
 /// The way to other nodes.
 pub trait Transport: Send + Sync {
-    /// Sends a record and waits for `Done` or `Refused`, for a bounded time.
+    /// Sends a record and waits for `Done` or `Refused`, for a bounded time. A record may be sent again.
     ///
     /// # Errors
     /// [`TransportError`].
-    fn send(&self, to: NodeNumber, record: Record) -> Result<Message, TransportError>;
+    fn send(&self, to: NodeNumber, record: &Arc<Record>) -> Result<Message, TransportError>;
 }

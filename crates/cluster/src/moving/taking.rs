@@ -136,7 +136,11 @@ fn end(answer: Answer) -> (State, TakingStep) {
 fn after_steering(steered: Result<Option<Seen>, Option<Decline>>) -> (State, TakingStep) {
     match steered {
         Ok(seen) => (State::Restoring, TakingStep::Restore(seen)),
-        Err(Some(decline)) => end(Answer::Refused { is_settled: true, why: decline.to_string() }),
+        // Others leave open what an earlier director did, so that the giver asks this one.
+        Err(Some(decline)) => {
+            let is_settled = decline == Decline::Closed;
+            end(Answer::Refused { is_settled, why: decline.to_string() })
+        }
         // The director may have done it.
         Err(None) => {
             let why = "the director does not answer; see that it runs and can be reached".to_owned();

@@ -11,7 +11,9 @@ mod simulation;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use weir_cluster::{Authority, ClusterSecret, Identity, Member, MemberKey, Members, NodeName, Role, Trust};
+use weir_cluster::{
+    Authority, ClusterSecret, Identity, LinkSettings, Member, MemberKey, Members, NodeName, Role, Trust,
+};
 
 /// How long a test waits for a state, under any load.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -39,6 +41,11 @@ fn identity(authority: &Authority, member: Member) -> Identity {
 
 fn trust(authority: &Authority, member: Member, members: &Arc<Members>) -> Trust {
     Trust::new(&identity(authority, member), Arc::clone(members)).expect("TLS")
+}
+
+/// Bounds of links on a machine under any load.
+fn patient() -> LinkSettings {
+    LinkSettings { connect_ms: 30_000, handshake_ms: 30_000, write_ms: 30_000, ..LinkSettings::default() }
 }
 
 /// Waits until a state is reached.

@@ -9,8 +9,8 @@ use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use weir_cluster::{
-    Answer, Control, Decline, Director, Giving, GivingStep, Heard, Message, MoveId, NodeNumber, Owner, Steering,
-    TableFault, Taking, TakingInput, TakingStep, Timings,
+    Answer, Claim, Control, Director, Giving, GivingStep, Heard, Message, MoveId, NodeNumber, Steering, TableFault,
+    Taking, TakingInput, TakingStep, Timings,
 };
 use weir_keeper::{Flow, Seen};
 use weir_testkit::seeded::Choice;
@@ -18,7 +18,9 @@ use weir_testkit::seeded::Choice;
 const NODES: NodeNumber = 3;
 /// How long a member waits for an answer, milliseconds.
 const TIME_OUT_MS: u64 = 20;
-const EVENTS_MAX: usize = 20_000;
+/// Faults end behind so many events, so that the end can be looked at.
+const FAULTS_MAX: usize = 600;
+const EVENTS_MAX: usize = 3_000;
 
 #[derive(Clone, Default)]
 struct Table(Arc<Mutex<Option<NodeNumber>>>);
@@ -53,12 +55,33 @@ struct Node {
 #[derive(Debug, Clone)]
 enum Event {
     /// A request or an answer between nodes.
-    ToNode { to: NodeNumber, from: NodeNumber, message: Message },
+    ToNode {
+        to: NodeNumber,
+        from: NodeNumber,
+        message: Message,
+    },
     /// The record's content is not needed here.
-    Record { to: NodeNumber, id: MoveId, epoch: u64 },
-    ToDirector { from: NodeNumber, serial: u64, message: Message },
-    FromDirector { to: NodeNumber, serial: u64, message: Message },
-    Timer { node: NodeNumber, serial: u64 },
+    Record {
+        to: NodeNumber,
+        id: MoveId,
+        epoch: u64,
+    },
+    /// To the director of an epoch: links end with it.
+    ToDirector {
+        from: NodeNumber,
+        serial: u64,
+        epoch: u64,
+        message: Message,
+    },
+    FromDirector {
+        to: NodeNumber,
+        serial: u64,
+        message: Message,
+    },
+    Timer {
+        node: NodeNumber,
+        serial: u64,
+    },
 }
 
 struct Faults {
@@ -161,7 +184,8 @@ impl World {
 
     fn ask_director(&mut self, node: NodeNumber, message: Message) {
         let serial = self.wait(node, TIME_OUT_MS);
-        self.send(&Event::ToDirector { from: node, serial, message });
+        let epoch = self.epoch;
+        self.send(&Event::ToDirector { from: node, serial, epoch, message });
     }
 
     fn begin_move(&mut self) {
@@ -177,12 +201,17 @@ impl World {
     }
 
     fn giver_hears(&mut self, node: NodeNumber, heard: &Heard) {
-        let Has::Giving { machine, id, asks, .. } = &mut self.node(node).has else { return };
+        let Has::Giving { machine, id, to, epoch, asks } = &mut self.node(node).has else { return };
         let id = *id;
         match machine.hear(heard) {
             GivingStep::Ask(after) => {
                 *asks = true;
                 self.wait(node, after.as_millis() as u64);
+            }
+            GivingStep::SendAgain(after) => {
+                let (to, epoch) = (*to, *epoch);
+                self.wait(node, after.as_millis() as u64 + TIME_OUT_MS * 2);
+                self.send(&Event::Record { to, id, epoch });
             }
             GivingStep::Discard => {
                 assert!(self.confirmed.contains_key(&id), "{id:?} is discarded, and no other node was confirmed");
@@ -190,7 +219,9 @@ impl World {
                 self.node(node).serial += 1;
             }
             GivingStep::GoOn => {
-                assert!(!self.confirmed.contains_key(&id), "{id:?} goes on, and another node was confirmed");
+                // A node that was confirmed and could not go on may say so to a director that does not know of it.
+                let is_elsewhere = self.confirmed.contains_key(&id) && !self.is_lost;
+                assert!(!is_elsewhere, "{id:?} goes on, and another node was confirmed");
                 self.node(node).has = Has::Active;
                 self.node(node).serial += 1;
             }
@@ -211,7 +242,10 @@ impl World {
                 TakingStep::Restore(_) => outcome(TakingInput::Restored),
                 TakingStep::Activate => outcome(TakingInput::Activated),
                 TakingStep::Steer => return self.ask_director(node, Message::Steer { id, flow: flow(), epoch }),
-                TakingStep::Reclaim => return self.ask_director(node, Message::Reclaim { id, flow: flow(), epoch }),
+                TakingStep::Reclaim => {
+                    let claim = Claim { id, flow: flow(), epoch, taker: node, is_refused: true };
+                    return self.ask_director(node, Message::Reclaim(claim));
+                }
                 TakingStep::Confirm(after) if after.is_zero() => {
                     return self.ask_director(node, Message::Confirm { id, flow: flow() });
                 }
@@ -276,7 +310,6 @@ impl World {
     }
 
     fn director_answers(&mut self, to: NodeNumber, message: Message) {
-        let said = |why: Decline| Err(Some(why));
         match (&self.node(to).has, message) {
             (Has::Giving { .. }, Message::Owned { owner, .. }) => self.giver_hears(to, &Heard::Owner(owner)),
             (Has::Giving { .. }, _) => self.giver_hears(to, &Heard::DirectorSilent),
@@ -289,8 +322,8 @@ impl World {
             }
             (Has::Taking { machine, .. }, Message::Declined { why, .. }) => {
                 let input = match format!("{machine:?}") {
-                    state if state.contains("Steering") => TakingInput::Steered(said(why)),
-                    state if state.contains("Confirming") => TakingInput::Confirmed(said(why)),
+                    state if state.contains("Steering") => TakingInput::Steered(Err(Some(why))),
+                    state if state.contains("Confirming") => TakingInput::Confirmed(Err(Some(why))),
                     _ => TakingInput::Reclaimed(None),
                 };
                 self.taker_learns(to, input);
@@ -301,10 +334,11 @@ impl World {
 
     fn time_is_over(&mut self, node: NodeNumber) {
         match &mut self.node(node).has {
-            Has::Giving { id, epoch, asks, .. } => {
-                let (id, epoch) = (*id, *epoch);
+            Has::Giving { machine, id, to, epoch, asks } => {
+                let is_refused = machine.is_refused();
+                let claim = Claim { id: *id, flow: flow(), epoch: *epoch, taker: *to, is_refused };
                 if std::mem::take(asks) {
-                    self.ask_director(node, Message::Reclaim { id, flow: flow(), epoch });
+                    self.ask_director(node, Message::Reclaim(claim));
                 } else if matches!(&self.node(node).has, Has::Giving { machine, .. } if machine.asked() > 0) {
                     self.giver_hears(node, &Heard::DirectorSilent);
                 } else {
@@ -368,12 +402,14 @@ impl World {
         match event {
             Event::Record { to, id, epoch } => self.record_comes(to, id, epoch),
             Event::ToNode { to, from, message } => self.node_hears(to, from, &message),
-            Event::ToDirector { from, serial, message } => self.director_hears(from, serial, &message),
+            Event::ToDirector { from, serial, epoch, message } if epoch == self.epoch => {
+                self.director_hears(from, serial, &message);
+            }
             Event::FromDirector { to, serial, message } if self.node(to).serial == serial => {
                 self.director_answers(to, message);
             }
             Event::Timer { node, serial } if self.node(node).serial == serial => self.time_is_over(node),
-            Event::FromDirector { .. } | Event::Timer { .. } => {}
+            Event::ToDirector { .. } | Event::FromDirector { .. } | Event::Timer { .. } => {}
         }
         true
     }
@@ -394,6 +430,12 @@ impl World {
         self.nodes.iter().filter(|node| matches!(node.has, Has::Active)).count()
     }
 
+    /// Without a director nothing is decided. And an earlier one may have allowed a node to go on that is dead now; the
+    /// new one does not know.
+    fn is_open(&self) -> bool {
+        self.director.is_none() || self.faults.replaced.is_some() && self.nodes.iter().any(|node| node.is_dead)
+    }
+
     /// Runs to the end; returns how many events there were.
     fn run(mut self) -> u64 {
         for count in 0.. {
@@ -403,9 +445,8 @@ impl World {
                 self.moves_left -= 1;
                 self.begin_move();
             }
-            // Faults end, so that the end can be looked at.
-            self.is_quiet |= count > EVENTS_MAX / 4;
-            if self.director.is_none() && self.is_quiet {
+            self.is_quiet |= count > FAULTS_MAX;
+            if self.is_quiet && self.is_open() {
                 return self.handled;
             }
             if !self.step() {
@@ -413,7 +454,7 @@ impl World {
             }
         }
         let states: Vec<_> = self.nodes.iter().map(|node| &node.has).collect();
-        if !self.is_lost && self.director.is_some() {
+        if !self.is_lost && !self.is_open() {
             assert_eq!(self.active(), 1, "no node goes on: {states:?}, {:?}", self.table.owner(&flow()));
             let owner = self.table.owner(&flow()).expect("an entry");
             assert!(matches!(self.node(owner).has, Has::Active), "packets go to node {owner}");
@@ -436,7 +477,7 @@ fn moves_without_faults_end_where_they_should() {
 
 #[test]
 fn a_member_may_die_before_each_event() {
-    for seed in 0..20 {
+    for seed in 0..10 {
         let most = World::new(seed, faults(None)).run();
         for who in 0..=NODES {
             for before in 1..=most {
@@ -461,7 +502,7 @@ fn a_director_may_be_replaced_before_each_event() {
 #[test]
 fn every_mix_of_faults_keeps_the_flow_at_one_node() {
     let first = Choice::from_environment().seed();
-    for seed in (0..4_000).map(|round| first.wrapping_add(round)) {
+    for seed in (0..2_000).map(|round| first.wrapping_add(round)) {
         let mut choice = Choice::from_seed(seed);
         let dies = (choice.below(3) == 0).then(|| (choice.below(4) as NodeNumber, 1 + choice.below(60)));
         let replaced = (choice.below(4) == 0).then(|| 1 + choice.below(60));
@@ -498,6 +539,4 @@ fn a_giver_that_goes_on_by_time_would_be_found() {
         .is_err()
     });
     assert!(found);
-    // The name is used here only.
-    let _ = Owner::Unknown;
 }

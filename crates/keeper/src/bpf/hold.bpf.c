@@ -9,6 +9,10 @@ struct hold {
 	u64 until_ns;
 	/* Packets dropped. */
 	u64 dropped;
+	/* The newest acknowledgement among them (upper half) with its window, for when the connection goes on: the client
+	 * does not say it again, and answers a question about it at most each 500 ms (net.ipv4.tcp_invalid_ratelimit). */
+	u64 ack_and_window;
+	u64 has_ack;
 };
 
 struct {
@@ -29,6 +33,11 @@ int hold(struct __sk_buff *skb)
 
 	if (!held || held->until_ns <= bpf_ktime_get_ns())
 		return TC_ACT_UNSPEC;
+	if (segment.flags & TCP_ACK &&
+	    (!held->has_ack || (__s32)(segment.ack - (u32)(held->ack_and_window >> 32)) >= 0)) {
+		held->ack_and_window = (u64)segment.ack << 32 | segment.window;
+		held->has_ack = 1;
+	}
 	__sync_fetch_and_add(&held->dropped, 1);
 	return TC_ACT_SHOT;
 }

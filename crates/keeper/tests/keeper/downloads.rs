@@ -4,6 +4,7 @@ use crate::network::{Family, KeeperTimes, Network, PATIENCE};
 use crate::session::{MoveTimes, Order, Session, bytes_at, read_paced, serve};
 use std::io::{Read, Write};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_testkit::require;
 
@@ -37,9 +38,10 @@ fn download(name: &str, family: Family, length: u64, moves: usize, bytes_per_s: 
     let session = Mutex::new(Session::new(served, length, 1));
     let clients = keepers.each_ref().map(|keeper| keeper.client());
     let mut times = Vec::new();
+    let moves_are_over = AtomicBool::new(false);
     let gap = std::thread::scope(|scope| {
         let reader = scope.spawn(|| read_paced(&mut client, length, bytes_per_s));
-        let writer = scope.spawn(|| serve(&session, Duration::from_millis(2)));
+        let writer = scope.spawn(|| serve(&session, &moves_are_over));
         for turn in 0..moves {
             std::thread::sleep(BETWEEN_MOVES);
             let mut session = session.lock().expect("no panic");
@@ -49,6 +51,7 @@ fn download(name: &str, family: Family, length: u64, moves: usize, bytes_per_s: 
             let order = Order { node: number, epoch: turn as u64 + 1, carries_unsent: turn % 2 == 1 };
             times.push(session.fly(&clients[from], &clients[to], &table, order));
         }
+        moves_are_over.store(true, Ordering::Release);
         writer.join().expect("it is written");
         reader.join().expect("each byte is right")
     });

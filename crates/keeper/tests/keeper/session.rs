@@ -4,6 +4,7 @@ use crate::network::PATIENCE;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use weir_keeper::{FlowTable, KeeperClient};
@@ -119,12 +120,16 @@ impl Session {
     }
 }
 
-/// Writes a session to its end, between moves.
-pub(crate) fn serve(session: &Mutex<Session>, pause: Duration) {
+/// Writes a session to its end, between moves, until there are no more of these: one may take back what was written.
+pub(crate) fn serve(session: &Mutex<Session>, moves_are_over: &AtomicBool) {
     let begun = Instant::now();
-    while session.lock().expect("no panic").write_some(1 << 18) {
+    loop {
+        let is_last = moves_are_over.load(Ordering::Acquire);
+        if !session.lock().expect("no panic").write_some(1 << 18) && is_last {
+            return;
+        }
         assert!(begun.elapsed() < 3 * PATIENCE, "it is not written to its end");
-        std::thread::sleep(pause);
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -9,7 +9,7 @@ use crate::files::resource::Resource;
 use crate::http::response::Digest;
 use crate::io::epoll::Readiness;
 use crate::io::open::Entry;
-use crate::policy::sessions::{AdoptError, TakeError};
+use crate::policy::sessions::{AdoptError, OpenSession, TakeError};
 use crate::process::session::ContentName;
 use crate::transport::Lane;
 use std::io;
@@ -59,6 +59,7 @@ impl EventLoop {
 
     fn carry_out_session(&mut self, order: Order) -> Done {
         match order {
+            Order::List(answer) => drop(answer.give(self.open_sessions())),
             Order::Look(ends, answer) => match self.find(ends) {
                 None => answer.pass(Err(no_connection(ends))),
                 Some(token) => drop(answer.give(self.look_at(token))),
@@ -94,6 +95,10 @@ impl EventLoop {
             Order::Begin { token, until } => return self.begin_adopted(token, until),
         }
         Done::Yes
+    }
+
+    fn open_sessions(&self) -> Vec<OpenSession> {
+        self.connections.each(Client::open_session).into_iter().map(|(session, _)| session).collect()
     }
 
     fn find(&self, ends: SocketEnds) -> Option<u64> {

@@ -9,7 +9,7 @@ use crate::files::held::{ContentKey, Held, KnownContents, Opened};
 use crate::http::response::{Digest, Piece};
 use crate::io::ends::Ends;
 use crate::policy::control::Controls;
-use crate::policy::sessions::{AdoptError, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenSession};
+use crate::policy::sessions::{AdoptError, OpenSession, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenSession};
 use crate::process::session::{ContentName, Pending, Session};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -63,6 +63,8 @@ pub(super) struct SocketEnds {
 /// An order to a loop.
 #[derive(Debug)]
 pub(super) enum Order {
+    /// Says which connections are open.
+    List(Answer<Vec<OpenSession>>),
     /// Says what a connection's responses are taken from, and lets it go on.
     Look(SocketEnds, Answer<Result<Vec<Held>, TakeError>>),
     /// Stops a connection and gives it away.
@@ -256,6 +258,7 @@ impl Order {
     /// The loop that it is for says nothing.
     pub(super) fn pass(self) {
         match self {
+            Self::List(answer) => answer.pass(Vec::new()),
             Self::Look(_, answer) => answer.pass(Err(TakeError::NoAnswer)),
             Self::Take(_, answer) => answer.pass(Err(TakeError::NoAnswer)),
             Self::Open(_, answer) => answer.pass(Err(AdoptError::NoAnswer)),
@@ -268,6 +271,15 @@ impl Order {
 }
 
 impl SessionAccess for Sessions {
+    fn list(&self) -> Vec<OpenSession> {
+        let of_loop = |index| {
+            let answer = Answer::of(1);
+            let posted = self.post(index, Order::List(answer.clone())).is_none();
+            posted.then(|| answer.wait(PATIENCE)).flatten().unwrap_or_default()
+        };
+        (0..self.mailboxes.len()).flat_map(of_loop).collect()
+    }
+
     fn take(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError> {
         let ends = SocketEnds { peer, local };
         let nothing = || TakeError::NoConnection { peer, local };

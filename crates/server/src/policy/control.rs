@@ -6,7 +6,7 @@
 use crate::http::pattern::Pattern;
 use crate::io::epoll::Waker;
 use crate::policy::insight::UpstreamAccess;
-use crate::policy::sessions::{AdoptError, SessionAccess, TakeError, TakenSession};
+use crate::policy::sessions::{AdoptError, OpenSession, SessionAccess, TakeError, TakenSession};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -95,6 +95,12 @@ impl Control {
     /// said again.
     pub fn workers(&self, upstream: &str, workers: Option<u32>) {
         self.1.order_workers(upstream, workers);
+    }
+
+    /// The connections over TCP that are open now, those of all loops; it waits until the loops answer, so it is not for a
+    /// loop's thread. What a loop does not say within five seconds is missing.
+    pub fn sessions(&self) -> Vec<OpenSession> {
+        self.2.list()
     }
 
     /// Stops the connection between these two addresses, which are those of its socket, and takes it out of the server:
@@ -217,6 +223,10 @@ mod tests {
     }
 
     impl SessionAccess for NoUpstreams {
+        fn list(&self) -> Vec<OpenSession> {
+            Vec::new()
+        }
+
         fn take(&self, _: SocketAddr, _: SocketAddr) -> Result<TakenSession, TakeError> {
             Err(TakeError::NoAnswer)
         }

@@ -182,8 +182,21 @@ pub enum AdoptError {
     },
 }
 
+/// A live connection of a server; see [`crate::Control::sessions`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenSession {
+    /// The client's end of the socket.
+    pub peer: SocketAddr,
+    /// The server's end.
+    pub local: SocketAddr,
+    /// Whether a response is being sent.
+    pub is_sending: bool,
+}
+
 /// What moves sessions, for orders of other threads.
 pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
+    fn list(&self) -> Vec<OpenSession>;
+
     fn take(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError>;
 
     fn give_back(&self, taken: TakenSession);

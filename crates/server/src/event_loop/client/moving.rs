@@ -5,7 +5,7 @@ use crate::files::resource::Resource;
 use crate::http1::connection::Connection;
 use crate::io::ends::Ends;
 use crate::loop_state::LoopState;
-use crate::policy::sessions::{AdoptError, TakeError};
+use crate::policy::sessions::{AdoptError, OpenSession, TakeError};
 use crate::process::session::{ContentName, Session};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -19,6 +19,12 @@ impl Client {
             (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())
         };
         same(own, peer) && Ends::of(self.fd).local.is_some_and(|own| same(own, local))
+    }
+
+    /// What is to be known of it from outside; none where its socket has no address.
+    pub(crate) fn open_session(&self) -> Option<OpenSession> {
+        let peer = self.proxy.as_ref().map_or(self.peer, |proxy| **proxy);
+        Some(OpenSession { peer, local: Ends::of(self.fd).local?, is_sending: self.is_sending() })
     }
 
     /// As [`Connection::check_movable`].

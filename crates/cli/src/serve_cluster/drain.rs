@@ -1,0 +1,114 @@
+//! A node that gives all of its sessions away, because it is to end or to rest.
+
+use super::gate::Open;
+use super::node::Own;
+use crate::cluster::control_socket::Told;
+use anyhow::bail;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use weir_cluster::{MoveError, NodeNumber};
+use weir_keeper::Flow;
+
+/// Sessions that move at a time.
+const AT_A_TIME: usize = 16;
+/// What could not move is tried again after this.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What has become of the sessions.
+#[derive(Default)]
+struct Tally {
+    moved: AtomicU64,
+    /// Why sessions did not move, and how many for that reason in the last round.
+    reasons: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Own {
+    /// Has the director send new connections elsewhere, and moves those that are here until none is left or the time is
+    /// over.
+    pub(super) fn drain(&self, to: Option<&str>, within: Duration) -> anyhow::Result<Told> {
+        let begun = Instant::now();
+        let targets = self.targets(to)?;
+        self.director.drain(true)?;
+        let tally = Tally::default();
+        loop {
+            let open = self.gate.sessions()?;
+            let open: Vec<Open> =
+                open.into_iter().filter(|open| self.members.services.contains(&open.service)).collect();
+            let is_late = begun.elapsed() >= within;
+            if open.is_empty() || is_late {
+                let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+                let reasons = if open.is_empty() { BTreeMap::new() } else { tally.reasons() };
+                let moved = tally.moved.load(Ordering::Relaxed);
+                return Ok(Told::Drained { moved, left: open.len() as u64, took_ms, reasons });
+            }
+            let before = tally.moved.load(Ordering::Relaxed);
+            *tally.reasons.lock().unwrap_or_else(PoisonError::into_inner) = BTreeMap::new();
+            self.move_all(&open, &targets, &tally);
+            if tally.moved.load(Ordering::Relaxed) - before < open.len() as u64 {
+                std::thread::sleep(PAUSE.min(within.saturating_sub(begun.elapsed())));
+            }
+        }
+    }
+
+    fn targets(&self, to: Option<&str>) -> anyhow::Result<Vec<NodeNumber>> {
+        if let Some(to) = to {
+            let to = self.members.number(&to.parse()?)?;
+            if to == self.number {
+                bail!("the sessions are at this node; name another one");
+            }
+            return Ok(vec![to]);
+        }
+        let others: Vec<NodeNumber> = self.members.nodes.keys().copied().filter(|node| *node != self.number).collect();
+        if others.is_empty() {
+            bail!("the cluster has no other node; its sessions end here");
+        }
+        Ok(others)
+    }
+
+    /// Moves each of these once, to the nodes in turn; one that cannot be reached leaves its sessions to the next.
+    fn move_all(&self, open: &[Open], targets: &[NodeNumber], tally: &Tally) {
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..AT_A_TIME.min(open.len()) {
+                scope.spawn(|| {
+                    while let Some(one) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let first = usize::from(one.client.port()) % targets.len();
+                        let (before, after) = targets.split_at(first);
+                        self.move_to_first(one, after.iter().chain(before).copied(), tally);
+                    }
+                });
+            }
+        });
+    }
+
+    fn move_to_first(&self, one: &Open, targets: impl Iterator<Item = NodeNumber>, tally: &Tally) {
+        let flow = Flow { client: one.client, service: one.service };
+        for target in targets {
+            match self.mover.give(&flow, target) {
+                Ok(_) => {
+                    tally.moved.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                Err(error) => {
+                    tally.count(&error);
+                    if !matches!(error, MoveError::CameBack(_)) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Tally {
+    fn count(&self, error: &MoveError) {
+        let mut reasons = self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        *reasons.entry(error.to_string()).or_default() += 1;
+    }
+
+    fn reasons(&self) -> BTreeMap<String, u64> {
+        self.reasons.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,212 @@
+//! Messages and records are read as they were written; other bytes and other versions are refused in words.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use weir_cluster::{Claim, Decline, FieldError, Message, MoveId, Owner, Record, Span, Timings};
+use weir_keeper::{Flow, Seen, TcpState};
+use zeroize::Zeroizing;
+
+/// A record with so many raw bytes.
+pub(crate) fn record(raw: usize) -> Record {
+    let (client, service) = (SocketAddr::from(([10, 0, 0, 9], 999)), SocketAddr::from(([10, 0, 0, 1], 80)));
+    let tcp = TcpState {
+        local: service,
+        peer: client,
+        options: 7,
+        send_scale: 7,
+        receive_scale: 7,
+        mss: 1_460,
+        receive_next: 5,
+        unread_bytes: 2,
+        send_next: 9,
+        unacknowledged_bytes: raw as u32 + 7,
+        unsent_bytes: 3,
+        window: [1, 2, 3, 4, 5],
+        timestamp: 77,
+    };
+    Record {
+        id: MoveId { giver: 1, number: 2 },
+        epoch: 3,
+        flow: Flow { client, service },
+        tcp,
+        unread: vec![1, 2],
+        spans: vec![Span::Raw(vec![9; raw]), Span::Session { from: 100, len: 7 }],
+        session: Zeroizing::new(b"session".to_vec()),
+    }
+}
+
+fn address() -> impl Strategy<Value = SocketAddr> {
+    (any::<IpAddr>(), any::<u16>()).prop_map(|(ip, port)| SocketAddr::new(ip, port))
+}
+
+fn flow() -> impl Strategy<Value = Flow> {
+    (address(), address()).prop_map(|(client, service)| Flow { client, service })
+}
+
+fn id() -> impl Strategy<Value = MoveId> {
+    (any::<u16>(), any::<u64>()).prop_map(|(giver, number)| MoveId { giver, number })
+}
+
+fn span() -> impl Strategy<Value = Span> {
+    prop_oneof![
+        vec(any::<u8>(), 0..200).prop_map(Span::Raw),
+        (any::<u64>(), 0..100_000_u64).prop_map(|(from, len)| Span::Session { from, len }),
+    ]
+}
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let bytes = (vec(any::<u8>(), 0..300), vec(any::<u8>(), 0..300), vec(span(), 0..8));
+    (id(), any::<u64>(), flow(), bytes, any::<[u32; 10]>(), any::<[u8; 3]>()).prop_map(
+        |(id, epoch, flow, (unread, session, spans), numbers, small)| {
+            let unacknowledged = spans.iter().map(Span::len).sum::<u64>() as u32;
+            let tcp = TcpState {
+                local: flow.service,
+                peer: flow.client,
+                options: small[0],
+                send_scale: small[1],
+                receive_scale: small[2],
+                mss: numbers[0],
+                receive_next: numbers[1],
+                unread_bytes: unread.len() as u32,
+                send_next: numbers[2],
+                unacknowledged_bytes: unacknowledged,
+                unsent_bytes: unacknowledged / 2,
+                window: [numbers[3], numbers[4], numbers[5], numbers[6], numbers[7]],
+                timestamp: numbers[8],
+            };
+            Record { id, epoch, flow, tcp, unread, spans, session: Zeroizing::new(session) }
+        },
+    )
+}
+
+fn seen() -> impl Strategy<Value = Seen> {
+    (any::<[u32; 5]>(), any::<u64>()).prop_map(|([ack, sequence_end, window, ts_value, ts_echo], age)| Seen {
+        ack,
+        sequence_end,
+        window,
+        ts_value,
+        ts_echo,
+        age: Duration::from_nanos(age),
+    })
+}
+
+fn decline() -> impl Strategy<Value = Decline> {
+    prop_oneof![
+        any::<u64>().prop_map(Decline::Epoch),
+        Just(Decline::Closed),
+        any::<u16>().prop_map(Decline::OtherOwner),
+        Just(Decline::NotAllowed),
+        Just(Decline::Unknown),
+        ".{0,80}".prop_map(Decline::Table),
+    ]
+}
+
+fn timings() -> impl Strategy<Value = Timings> {
+    (any::<[u32; 5]>(), any::<u64>()).prop_map(|(us, remade_bytes)| Timings {
+        prepare_us: us[0],
+        steer_us: us[1],
+        restore_us: us[2],
+        confirm_us: us[3],
+        activate_us: us[4],
+        remade_bytes,
+    })
+}
+
+fn claim() -> impl Strategy<Value = Claim> {
+    (id(), flow(), any::<u64>(), any::<u16>(), any::<bool>()).prop_map(|(id, flow, epoch, taker, is_refused)| Claim {
+        id,
+        flow,
+        epoch,
+        taker,
+        is_refused,
+    })
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let owner = prop_oneof![Just(Owner::Giver), Just(Owner::Taker), Just(Owner::Unknown)];
+    prop_oneof![
+        any_record().prop_map(|record| Message::Record(Arc::new(record))),
+        (id(), timings()).prop_map(|(id, timings)| Message::Done { id, timings }),
+        (id(), any::<bool>(), ".{0,80}").prop_map(|(id, is_settled, why)| Message::Refused { id, is_settled, why }),
+        (id(), flow(), any::<u64>()).prop_map(|(id, flow, epoch)| Message::Steer { id, flow, epoch }),
+        (id(), proptest::option::of(seen())).prop_map(|(id, seen)| Message::Steered { id, seen }),
+        (id(), flow()).prop_map(|(id, flow)| Message::Confirm { id, flow }),
+        id().prop_map(|id| Message::Confirmed { id }),
+        claim().prop_map(Message::Reclaim),
+        (id(), owner, any::<u64>()).prop_map(|(id, owner, epoch)| Message::Owned { id, owner, epoch }),
+        (id(), decline()).prop_map(|(id, why)| Message::Declined { id, why }),
+        flow().prop_map(|flow| Message::Who { flow }),
+        (flow(), proptest::option::of(any::<u16>())).prop_map(|(flow, node)| Message::Has { flow, node }),
+        ".{0,80}".prop_map(|why| Message::Failed { why }),
+        any::<bool>().prop_map(|is_draining| Message::Draining { is_draining }),
+        Just(Message::Noted),
+    ]
+}
+
+fn encoded(message: &Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(message in message()) {
+        let bytes = encoded(&message);
+        if let Message::Record(record) = &message {
+            prop_assert!(bytes.len() <= record.encoded_bytes() + 2);
+        }
+        prop_assert_eq!(Message::decode(&bytes), Ok(message));
+    }
+
+    #[test]
+    fn parts_and_additions_are_refused(message in message(), cut: prop::sample::Index) {
+        let mut bytes = encoded(&message);
+        prop_assert!(Message::decode(&bytes[..cut.index(bytes.len())]).is_err());
+        bytes.push(0);
+        prop_assert_eq!(Message::decode(&bytes), Err(FieldError::TooLong(1)));
+    }
+
+    #[test]
+    fn any_bytes_are_read_or_refused(mut bytes in vec(any::<u8>(), 0..400), kind in 0..16_u8, fit: bool) {
+        if fit && bytes.len() > 2 {
+            bytes[..2].copy_from_slice(&[1, kind]);
+        }
+        if let Ok(message) = Message::decode(&bytes) {
+            prop_assert_eq!(encoded(&message), bytes);
+        }
+    }
+
+    #[test]
+    fn other_versions_are_refused_in_words(message in message(), version: u8) {
+        prop_assume!(version != 1);
+        let mut bytes = encoded(&message);
+        bytes[0] = version;
+        let refused = Message::decode(&bytes).map_err(|error| error.to_string());
+        let words = format!("the message has version {version}, and this weir knows 1");
+        prop_assert!(refused.is_err_and(|why| why.starts_with(&words)));
+        if matches!(message, Message::Record(_)) {
+            bytes[..3].copy_from_slice(&[1, 1, version]);
+            let refused = Message::decode(&bytes).map_err(|error| error.to_string());
+            prop_assert!(refused.is_err_and(|why| why.contains("record of a session has version")));
+        }
+    }
+}
+
+#[test]
+fn records_that_contradict_themselves_are_refused() {
+    let refused = |change: fn(&mut Record)| {
+        let mut record = record(10);
+        change(&mut record);
+        let refused = Message::decode(&encoded(&Message::Record(Arc::new(record))));
+        assert!(matches!(refused, Err(FieldError::Unknown(_))), "{refused:?}");
+    };
+    refused(|record| record.tcp.unacknowledged_bytes += 1);
+    refused(|record| record.tcp.unsent_bytes = record.tcp.unacknowledged_bytes + 1);
+    refused(|record| record.unread.push(1));
+    refused(|record| record.flow.client.set_port(1));
+    refused(|record| record.spans.push(Span::Session { from: 0, len: u64::MAX }));
+}

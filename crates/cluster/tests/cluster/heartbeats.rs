@@ -1,0 +1,60 @@
+//! Heartbeats over UDP on loopback: two members find each other, one that ends is down, forged ones are counted.
+
+use crate::wait_for;
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use weir_cluster::{ClusterSecret, DetectorSettings, Health, Heartbeats, NodeNumber};
+
+fn secret() -> ClusterSecret {
+    ClusterSecret::from_bytes(&[3; 32]).expect("32 bytes")
+}
+
+/// Slow enough for a machine under load.
+fn settings() -> DetectorSettings {
+    DetectorSettings { interval: Duration::from_millis(20), misses: 25, returns: 2 }
+}
+
+fn start(
+    socket: UdpSocket,
+    own: NodeNumber,
+    peer: (NodeNumber, SocketAddr),
+) -> (Heartbeats, Receiver<(NodeNumber, Health)>) {
+    let (sender, receiver) = channel();
+    let changed = move |change: weir_cluster::Change| {
+        // The test may be over.
+        let _ = sender.send((change.node, change.health));
+    };
+    let peers = BTreeMap::from([peer]);
+    (Heartbeats::start(socket, own, &secret(), &peers, settings(), changed).expect("heartbeats"), receiver)
+}
+
+#[test]
+fn members_find_each_other_and_miss_one_that_ends() {
+    let (one, two) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    let (at_one, at_two) = (one.local_addr().unwrap(), two.local_addr().unwrap());
+    let (first, seen) = start(one, 1, (2, at_two));
+    let patience = crate::PATIENCE;
+    for round in 0..2 {
+        // At the second round the peer has another start.
+        let (second, _) = start(two.try_clone().unwrap(), 2, (1, at_one));
+        assert_eq!(seen.recv_timeout(patience), Ok((2, Health::Up)), "round {round}");
+        second.set_epoch(7 + round);
+        wait_for("the epoch", || first.epoch() == 7 + round);
+        drop(second);
+        if round == 0 {
+            // Forged: right in form, with another key.
+            let mut forged = [0; 85];
+            forged[..5].copy_from_slice(&[1, 0, 2, 0, 1]);
+            for _ in 0..10 {
+                two.send_to(&forged, at_one).unwrap();
+            }
+            two.send_to(b"hello", at_one).unwrap();
+            wait_for("forged ones are counted", || first.counts().forged == 10 && first.counts().other == 1);
+        }
+        assert_eq!(seen.recv_timeout(patience), Ok((2, Health::Down)), "round {round}");
+    }
+    let counts = first.counts();
+    assert!(counts.alive > 0 && counts.sent > 0, "{counts:?}");
+}
