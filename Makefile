@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-wasd-scripts study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites wasm
+.PHONY: help check deps build-deps build demo demo-apache demo-cluster python arm-clients test test-acme test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-wasd-scripts study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites wasm
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ demo: build ## Loads our own server with a sample site and explains where its re
 demo-php: build ## The same with a page of PHP that asks PostgreSQL, down to the statement; installs both.
 	@scripts/deps build demo-php
 	@scripts/demo-php
+
+demo-cluster: build ## A cluster on this machine: a download moves between nodes, one is drained, one killed. As root, under a minute.
+	@scripts/deps build demo-cluster
+	@scripts/demo-cluster
 
 demo-apache: build ## The same with Debian's Apache, which it installs, in a configuration of its own.
 	@scripts/deps build demo
