@@ -112,6 +112,9 @@ pub enum KeeperStartError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The thread that ends holds cannot be started.
+    #[error("no thread can be started ({0}); raise the limit of the keeper's tasks")]
+    Thread(io::Error),
     /// Without privileges the table cannot be used.
     #[error(
         "the keeper may not use the filter's table once it has dropped CAP_BPF: use Linux 5.19 or later, or set kernel.unprivileged_bpf_disabled to 0"
@@ -171,11 +174,11 @@ impl KeeperProcess {
     /// Serves clients until the process ends. The filter stays: holds end by themselves, and a successor takes it over.
     ///
     /// # Errors
-    /// [`KeeperStartError::Privileges`], if no thread can be started.
+    /// [`KeeperStartError::Thread`].
     pub fn serve(&self) -> Result<(), KeeperStartError> {
-        let spawned = |source| KeeperStartError::Privileges { doing: "starting a thread", source };
         let sweeper = Arc::clone(&self.shared);
-        std::thread::Builder::new().name("keeper-sweep".to_owned()).spawn(move || sweeper.sweep()).map_err(spawned)?;
+        let started = std::thread::Builder::new().name("keeper-sweep".to_owned()).spawn(move || sweeper.sweep());
+        started.map_err(KeeperStartError::Thread)?;
         loop {
             let Ok((client, _)) = self.listener.accept() else {
                 std::thread::sleep(PAUSE);
@@ -190,7 +193,11 @@ impl KeeperProcess {
                 shared.serve(&client);
                 shared.clients.fetch_sub(1, Ordering::Relaxed);
             };
-            std::thread::Builder::new().name("keeper-client".to_owned()).spawn(serve).map_err(spawned)?;
+            if let Err(error) = std::thread::Builder::new().name("keeper-client".to_owned()).spawn(serve) {
+                // The client sees its socket closed.
+                self.shared.clients.fetch_sub(1, Ordering::Relaxed);
+                tracing::warn!("no thread for a client of the keeper: {error}");
+            }
         }
     }
 }

@@ -458,6 +458,9 @@ fn open(tcp: &TcpState, mark: u32) -> Result<OwnedFd, RepairError> {
         numbered.map_err(|error| Step::Set.failed(&error))?;
     }
     set(fd, IPPROTO_TCP, libc::TCP_REPAIR_QUEUE, NO_QUEUE).map_err(failed)?;
+    // The kernel calculates the size of its segments here, and not again when the options are set: without this they
+    // would be of 524 bytes (IPv4). It takes no larger ones than 32,767, which only the loopback interface has.
+    let _ = set(fd, IPPROTO_TCP, libc::TCP_MAXSEG, tcp.mss);
     // In repair mode nothing is sent: the socket is established at once.
     socket.connect(&SockAddr::from(tcp.peer)).map_err(failed)?;
     Ok(socket.into())

@@ -145,6 +145,12 @@ impl Network {
             });
             add(node, family, 0x80, "lo", whole);
         }
+        for (namespace, interface) in [(&client, "e0"), (&director, "e0"), (&nodes[0], "e0"), (&nodes[1], "e0")]
+            .into_iter()
+            .chain(["pc", "pd", "p1", "p2", "br0"].map(|port| (&segment, port)))
+        {
+            wait_until_up(namespace, interface);
+        }
         let folder = tempfile::tempdir().expect("a directory");
         // Keepers that are no root reach their socket's place by it only when they start, which they do as root.
         Self { client, director, nodes, _segment: segment, folder, family }
@@ -223,6 +229,22 @@ fn mac(number: u8) -> [u8; 6] {
 
 fn text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+/// The kernel notices a link a while after it is there; what is sent before is lost.
+fn wait_until_up(namespace: &Namespace, interface: &str) {
+    let begun = Instant::now();
+    let mut command = Command::new("ip");
+    command.args(["-n", namespace.name(), "-oneline", "link", "show", "dev", interface]);
+    loop {
+        let output = command.output().expect("iproute2 is there");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if text.contains(" state UP ") {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{interface} does not come up: {text}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn add(namespace: &Namespace, family: Family, number: u8, interface: &str, bits: u8) {

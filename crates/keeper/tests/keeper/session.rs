@@ -81,6 +81,19 @@ impl Session {
         self.written < self.length
     }
 
+    /// Brings it to a stand and has it go on where it is.
+    pub(crate) fn stand(&self, at: &KeeperClient, epoch: u64, pause: Duration) {
+        let frozen = at.freeze(self.stream.as_fd(), epoch).expect("it is established");
+        assert!(frozen.tcp.window[1] > 0 || frozen.tcp.unsent_bytes > 0, "{:?}", frozen.tcp);
+        std::thread::sleep(pause);
+        at.thaw(self.stream.as_fd()).expect("it is frozen");
+    }
+
+    /// The size of its segments, bytes.
+    pub(crate) fn segment_bytes(&self) -> u32 {
+        socket2::SockRef::from(&self.stream).tcp_mss().expect("a TCP socket")
+    }
+
     /// Moves it to another node.
     pub(crate) fn fly(&mut self, from: &KeeperClient, to: &KeeperClient, table: &FlowTable, order: Order) -> MoveTimes {
         let Order { node, epoch, carries_unsent } = order;
@@ -121,12 +134,18 @@ impl Session {
 }
 
 /// Writes a session to its end, between moves, until there are no more of these: one may take back what was written.
-pub(crate) fn serve(session: &Mutex<Session>, moves_are_over: &AtomicBool) {
+/// At a rate, or as fast as the kernel takes it.
+pub(crate) fn serve(session: &Mutex<Session>, bytes_per_s: Option<f64>, moves_are_over: &AtomicBool) {
     let begun = Instant::now();
     loop {
         let is_last = moves_are_over.load(Ordering::Acquire);
-        if !session.lock().expect("no panic").write_some(1 << 18) && is_last {
-            return;
+        {
+            let mut session = session.lock().expect("no panic");
+            let due = bytes_per_s.map(|rate| (begun.elapsed().as_secs_f64() * rate) as u64);
+            let bytes = due.map_or(1 << 18, |due| due.saturating_sub(session.written).min(1 << 18));
+            if !session.write_some(bytes as usize) && is_last {
+                return;
+            }
         }
         assert!(begun.elapsed() < 3 * PATIENCE, "it is not written to its end");
         std::thread::sleep(Duration::from_millis(2));

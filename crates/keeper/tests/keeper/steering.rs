@@ -29,6 +29,14 @@ fn seen(table: &FlowTable, flow: &Flow) -> weir_keeper::Seen {
 }
 
 #[test]
+fn threads_share_a_table_and_a_client() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<FlowTable>();
+    is_shared::<weir_keeper::KeeperClient>();
+    is_shared::<weir_keeper::HoldFilter>();
+}
+
+#[test]
 fn new_connections_are_spread_and_old_ones_stay() {
     if require::root_and_bpf().is_none() {
         return;
