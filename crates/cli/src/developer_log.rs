@@ -12,11 +12,12 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub(crate) const VARIABLE: &str = "WEIR_LOG";
 
 /// The parts that tell of events, by the names of their crates; `quinn_proto` is the library for QUIC.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     "weir",
     "weir_acme",
     "weir_agent",
     "weir_capture",
+    "weir_keeper",
     "weir_load",
     "weir_policy_runtime",
     "weir_scripts",

@@ -37,10 +37,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("exposition", &[]),
     ("import", &[]),
     ("isapi", &[]),
+    ("keeper", &[]),
     ("scripts", &["arm", "wire"]),
     // It hands requests to runners, in their own form.
     ("script-server", &["scripts"]),
-    ("keeper", &[]),
     ("cluster", &["keeper"]),
     ("compat", &["load", "terminal"]),
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
@@ -99,6 +99,8 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("import", &["std::fs", "std::net::Tcp", "std::env", "std::process", "std::time", "weir_server", "clap"]),
     // It knows descriptors and an interface, not the server or the runner that starts it.
     ("isapi", &["std::net", "std::process::Command", "httparse", "clap"]),
+    // It knows connections, not what they carry or who decides.
+    ("keeper", &["httparse", "rustls", "weir_server", "weir_cluster", "clap"]),
     // It speaks FastCGI to a server, and does not know which.
     ("scripts", &["std::net::Tcp", "httparse", "weir_server", "clap"]),
     // It takes FastCGI from any server that it trusts, and starts nothing.
