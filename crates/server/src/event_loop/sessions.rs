@@ -6,7 +6,7 @@
 
 use super::session_answer::Answer;
 use crate::files::held::{ContentKey, Held, KnownContents, Opened};
-use crate::http::response::{Digest, Piece};
+use crate::http::response::{Digest, Piece, Variant};
 use crate::io::ends::Ends;
 use crate::policy::control::Controls;
 use crate::policy::sessions::{AdoptError, OpenSession, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenSession};
@@ -198,6 +198,19 @@ impl Sessions {
         Ok((held, Some(name.digest)))
     }
 
+    /// What the responses of a connection are taken from, with its digests, while it goes on.
+    fn look(&self, ends: SocketEnds) -> Result<Vec<(Variant, ContentName)>, TakeError> {
+        let SocketEnds { peer, local } = ends;
+        let nothing = || Err(TakeError::NoConnection { peer, local });
+        let looked = self.ask_all(nothing, |answer| Order::Look(ends, answer));
+        let name = |held: &Held| {
+            let ContentKey { site, path, variant, is_made } = held.key.clone();
+            let digest = self.digest(held).ok_or(TakeError::Content)?;
+            Ok((variant, ContentName { site, path, digest, is_made }))
+        };
+        looked.unwrap_or(Err(TakeError::NoAnswer))?.iter().map(name).collect()
+    }
+
     /// The digest of content that is held.
     fn digest(&self, held: &Held) -> Option<Digest> {
         let digest = held.digest()?;
@@ -280,14 +293,16 @@ impl SessionAccess for Sessions {
         (0..self.mailboxes.len()).flat_map(of_loop).collect()
     }
 
+    fn preview(&self, peer: SocketAddr, local: SocketAddr) -> Result<Vec<u8>, TakeError> {
+        let names = self.look(SocketEnds { peer, local })?;
+        Ok(Session::preview(peer, names).write().to_vec())
+    }
+
     fn take(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError> {
         let ends = SocketEnds { peer, local };
         let nothing = || TakeError::NoConnection { peer, local };
-        let looked = self.ask_all(|| Err(nothing()), |answer| Order::Look(ends, answer));
         // While it goes on: a file may be large.
-        for held in looked.unwrap_or(Err(TakeError::NoAnswer))? {
-            self.digest(&held).ok_or(TakeError::Content)?;
-        }
+        self.look(ends)?;
         let taken = self.ask_all(|| Err(nothing()), |answer| Order::Take(ends, answer));
         let mut stopped = taken.unwrap_or(Err(TakeError::NoAnswer))?;
         let digests: Option<Vec<Digest>> = stopped.contents.iter().map(|held| self.digest(held)).collect();

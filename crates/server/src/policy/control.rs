@@ -103,6 +103,17 @@ impl Control {
         self.2.list()
     }
 
+    /// What the connection between these two addresses has under way, while it goes on: a session without its keys and its
+    /// input. Given to [`Control::session_bytes`] of another server, with a length of 0, it has that one look for the files
+    /// and make their digests before the connection is stopped.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Control::take_session`].
+    pub fn session_preview(&self, peer: SocketAddr, local: SocketAddr) -> Result<Vec<u8>, TakeError> {
+        self.2.preview(peer, local)
+    }
+
     /// Stops the connection between these two addresses, which are those of its socket, and takes it out of the server:
     /// nothing is read from it or written to it any more. It waits until the loop that has the connection answers, and
     /// reads files for their digests before that, so it is not for a loop's thread.
@@ -225,6 +236,10 @@ mod tests {
     impl SessionAccess for NoUpstreams {
         fn list(&self) -> Vec<OpenSession> {
             Vec::new()
+        }
+
+        fn preview(&self, _: SocketAddr, _: SocketAddr) -> Result<Vec<u8>, TakeError> {
+            Err(TakeError::NoAnswer)
         }
 
         fn take(&self, _: SocketAddr, _: SocketAddr) -> Result<TakenSession, TakeError> {

@@ -197,6 +197,8 @@ pub struct OpenSession {
 pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
     fn list(&self) -> Vec<OpenSession>;
 
+    fn preview(&self, peer: SocketAddr, local: SocketAddr) -> Result<Vec<u8>, TakeError>;
+
     fn take(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError>;
 
     fn give_back(&self, taken: TakenSession);

@@ -149,6 +149,12 @@ fn another_file_at_the_other_server_is_never_mixed_in() {
     changed[5_999_999] ^= 1;
     let sites = [&content, &changed].map(|bytes| Site::start(&[("x.bin", bytes)], |_| {}));
     let mut client = begun(&sites[0]);
+    // Both can know it before the connection is stopped.
+    let ends = (client.local_addr().expect("an address"), client.peer_addr().expect("an address"));
+    let preview = sites[0].control.session_preview(ends.0, ends.1).expect("is open");
+    assert_eq!(sites[0].control.session_bytes(&preview, 0, 0).expect("it has the same file"), b"");
+    let refused = sites[1].control.session_bytes(&preview, 0, 0);
+    assert!(matches!(&refused, Err(AdoptError::OtherContent { path, site: 0 }) if path == "/x.bin"), "{refused:?}");
     let taken = take(&sites[0], &client).expect("is given away");
     let refused = sites[1].control.session_bytes(&taken.session, 0, 0);
     assert!(matches!(&refused, Err(AdoptError::OtherContent { path, site: 0 }) if path == "/x.bin"), "{refused:?}");

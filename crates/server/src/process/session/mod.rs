@@ -10,7 +10,7 @@
 mod reading;
 mod writing;
 
-use crate::http::response::{Digest, Response};
+use crate::http::response::{Digest, Part, Response, Variant};
 use crate::telemetry::access_log::LineText;
 use crate::tls::TlsSession;
 use std::net::SocketAddr;
@@ -98,6 +98,30 @@ pub(crate) struct ContentName {
 }
 
 impl Session {
+    /// One that has nothing but these contents, to be looked for.
+    pub(crate) fn preview(peer: SocketAddr, contents: Vec<(Variant, ContentName)>) -> Self {
+        let pending = |(variant, content)| Pending {
+            // One byte of it: none would be no content.
+            response: Response { variant, parts: vec![Part { head_end: 0, start: 0, end: 1 }], ..Response::default() },
+            status: 200,
+            content: Some(content),
+            ..Pending::default()
+        };
+        Self {
+            peer,
+            client: None,
+            ending: Ending::Closes,
+            wait: Wait::Idle,
+            left_ms: 0,
+            body_bytes: 0,
+            saved: Vec::new(),
+            input: Vec::new(),
+            output: Vec::new(),
+            tls: None,
+            responses: contents.into_iter().map(pending).collect(),
+        }
+    }
+
     /// How many of the bytes that were given to the kernel last it can make again.
     pub(crate) fn known_bytes(&self) -> u64 {
         // Behind what the responses know something else is still to be sent; of records nothing is known.
