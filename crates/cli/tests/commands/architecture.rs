@@ -34,6 +34,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("store", &["measure"]),
     ("testkit", &[]),
     ("diagnostic", &[]),
+    ("directory", &[]),
     ("exposition", &[]),
     ("import", &[]),
     ("isapi", &[]),
@@ -88,6 +89,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Words that a crate's sources must not hold: what it must not know.
 const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("diagnostic", &["std::fs", "std::net", "std::io"]),
+    // It knows what nodes agree on, not how they serve or move sessions.
+    ("directory", &["weir_server", "weir_cluster", "weir_keeper", "httparse", "clap", "tokio"]),
     // Options are the command's.
     ("advise", &["clap"]),
     ("compat", &["clap"]),

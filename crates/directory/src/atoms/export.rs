@@ -1,0 +1,122 @@
+//! Trees of files: what a manifest names, from the store, for a server to serve.
+//!
+//! A tree is a folder named by the manifest's digest. Beside the trees a symbolic link named `current` leads to one;
+//! it is replaced in one step, so that a server that opens files through it sees one version or the other.
+
+use super::digest::Digest;
+use super::error::{AtomError, at};
+use super::manifest::{File, Manifest};
+use super::store::ContentStore;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// The name of the link.
+pub const CURRENT: &str = "current";
+/// What a tree is called while it is made.
+const PARTIAL: &str = ".partial-";
+/// Exported files are read-only: a program that wrote to one would change what the store keeps.
+const READ_ONLY: u32 = 0o555;
+/// The mode of files in the store.
+const OF_STORE: u32 = 0o444;
+
+/// Makes the tree of a manifest below `folder`, and lets `current` lead to it; returns the tree.
+///
+/// All trees but this one and the one that was current before are removed. Files have the permissions of the manifest
+/// without those to write.
+///
+/// # Errors
+///
+/// [`AtomError::Missing`] where the store lacks some content; then `current` leads where it led.
+pub fn export(manifest: &Manifest, store: &ContentStore, folder: &Path) -> Result<PathBuf, AtomError> {
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    let name = manifest.digest().to_string();
+    let tree = folder.join(&name);
+    if !tree.exists() {
+        let partial = folder.join(format!("{PARTIAL}{name}"));
+        remove(&partial)?;
+        let made = fill(manifest, store, &partial).and_then(|()| fs::rename(&partial, &tree).map_err(at(&tree)));
+        if let Err(error) = made {
+            let _ = fs::remove_dir_all(&partial);
+            return Err(error);
+        }
+    }
+    let before = fs::read_link(folder.join(CURRENT)).ok();
+    let link = folder.join(format!("{PARTIAL}link"));
+    remove(&link)?;
+    symlink(&name, &link).map_err(at(&link))?;
+    let current = folder.join(CURRENT);
+    fs::rename(&link, &current).map_err(at(&current))?;
+    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(at(folder))?;
+    // Requests that began before may still open files of the tree before.
+    retire(folder, &[Path::new(&name), before.as_deref().unwrap_or(Path::new(&name))])?;
+    Ok(tree)
+}
+
+/// Makes a tree, and flushes it to the disk: one that is there under its name is whole, also after a loss of power.
+fn fill(manifest: &Manifest, store: &ContentStore, tree: &Path) -> Result<(), AtomError> {
+    fs::create_dir_all(tree).map_err(at(tree))?;
+    let mut folders = BTreeSet::from([tree.to_owned()]);
+    for file in manifest.entries() {
+        let path = tree.join(&file.path);
+        let parent = path.parent().unwrap_or(tree);
+        fs::create_dir_all(parent).map_err(at(parent))?;
+        folders.extend(parent.ancestors().take_while(|folder| *folder != tree).map(Path::to_owned));
+        place(file, store, &path)?;
+    }
+    for folder in folders {
+        fs::File::open(&folder).and_then(|folder| folder.sync_all()).map_err(at(&folder))?;
+    }
+    Ok(())
+}
+
+/// Places one file: by a hard link where its mode allows it, else by sharing its blocks, else by a copy.
+fn place(file: &File, store: &ContentStore, path: &Path) -> Result<(), AtomError> {
+    let mut content = store.open_content(&file.digest)?;
+    let bytes = content.metadata().map_err(at(path))?.len();
+    if bytes != file.bytes {
+        return Err(AtomError::Length { digest: file.digest, expected: file.bytes, found: bytes });
+    }
+    let mode = file.mode & READ_ONLY;
+    // Another file system, or more links than it allows, is no reason to fail.
+    if mode == OF_STORE && fs::hard_link(store.path(&file.digest), path).is_ok() {
+        return Ok(());
+    }
+    let mut made = fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(at(path))?;
+    if !shares_blocks(&content, &made) {
+        io::copy(&mut content, &mut made).map_err(at(path))?;
+    }
+    made.set_permissions(fs::Permissions::from_mode(mode)).and_then(|()| made.sync_all()).map_err(at(path))
+}
+
+/// Lets one file have the blocks of another (ioctl_ficlone(2)); few file systems can do it.
+fn shares_blocks(from: &fs::File, to: &fs::File) -> bool {
+    // SAFETY: both descriptors are open through the call, which touches no memory of ours.
+    unsafe { libc::ioctl(to.as_raw_fd(), libc::FICLONE, from.as_raw_fd()) == 0 }
+}
+
+/// Removes all trees but those to keep, and what earlier exports left half made.
+fn retire(folder: &Path, keep: &[&Path]) -> Result<(), AtomError> {
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let entry = entry.map_err(at(folder))?;
+        let name = entry.file_name();
+        let Some(text) = name.to_str() else { continue };
+        let is_ours = text.parse::<Digest>().is_ok() || text.starts_with(PARTIAL);
+        if is_ours && !keep.iter().any(|kept| kept.as_os_str() == name) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> Result<(), AtomError> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(_) => return Ok(()),
+    };
+    removed.map_err(at(path))
+}

@@ -1,0 +1,9 @@
+//! The directory over SQLite and over real etcd servers, with their faults, and content by digest.
+// scripts/test: waits
+
+mod atoms;
+mod cases;
+mod engines;
+mod faults;
+mod supervised;
+mod support;
