@@ -12,11 +12,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub(crate) const VARIABLE: &str = "WEIR_LOG";
 
 /// The parts that tell of events, by the names of their crates; `quinn_proto` is the library for QUIC.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 12] = [
     "weir",
     "weir_acme",
     "weir_agent",
     "weir_capture",
+    "weir_cluster",
+    "weir_directory",
     "weir_keeper",
     "weir_load",
     "weir_policy_runtime",

@@ -57,6 +57,10 @@ impl ClusterNode {
 fn serve(link: &UnixStream, control: &Control, notice: fn(&str)) -> io::Result<()> {
     while let Some(Frame { header, bytes, fd }) = gate::receive::<Ask>(link)? {
         match header {
+            Ask::Preview { client, service } => match control.session_preview(client, service) {
+                Ok(preview) => gate::send(link, &Answer::Bytes, &preview, None)?,
+                Err(error) => gate::send(link, &Answer::Refused(not_taken(&error), error.to_string()), &[], None)?,
+            },
             Ask::Take { client, service } => match control.take_session(client, service) {
                 Ok(taken) => {
                     let answer = Answer::Taken { known_bytes: taken.known_bytes };

@@ -63,7 +63,9 @@ pub struct Control {
     /// Those that want no new connections.
     draining: BTreeSet<NodeNumber>,
     moves: HashMap<MoveId, Decided>,
-    order: VecDeque<MoveId>,
+    order: VecDeque<(MoveId, Flow)>,
+    /// By flow: the move of which something was decided last.
+    newest: HashMap<Flow, MoveId>,
     /// By giver: moves up to this number are forgotten.
     forgotten: HashMap<NodeNumber, u64>,
     moves_max: usize,
@@ -79,6 +81,7 @@ impl Control {
             draining: BTreeSet::new(),
             moves: HashMap::new(),
             order: VecDeque::new(),
+            newest: HashMap::new(),
             forgotten: HashMap::new(),
             moves_max: MOVES_MAX,
             counts: DirectorCounts::default(),
@@ -145,7 +148,7 @@ impl Control {
             Ok(_) => {
                 self.counts.steered += 1;
                 if decided.is_none() {
-                    self.remember(id, Decided::Steered(asker));
+                    self.remember(id, flow, Decided::Steered(asker));
                 }
             }
             Err(_) => self.counts.declined += 1,
@@ -172,7 +175,7 @@ impl Control {
         match may {
             Ok(()) => {
                 self.counts.confirmed += 1;
-                self.remember(id, Decided::Confirmed(asker));
+                self.remember(id, flow, Decided::Confirmed(asker));
             }
             Err(_) => self.counts.declined += 1,
         }
@@ -202,7 +205,7 @@ impl Control {
         match owner {
             Some(Owner::Giver) => {
                 self.counts.reclaimed += 1;
-                self.remember(id, Decided::Closed);
+                self.remember(id, &claim.flow, Decided::Closed);
             }
             Some(Owner::Unknown) => self.counts.unknown += 1,
             Some(Owner::Taker) => {}
@@ -218,12 +221,14 @@ impl Control {
     /// A move of which nothing is known: it was not steered in this epoch, unless it is forgotten.
     fn owner_of_unknown(&self, claim: &Claim, table: &dyn Steering) -> Owner {
         let is_of_now = claim.epoch == self.epoch && !self.is_forgotten(claim.id);
+        // A flow moves on only once the move before is decided: this claim comes late, and steers nothing any more.
+        let is_late = self.newest.get(&claim.flow).is_some_and(|newest| *newest != claim.id);
         match table.owner(&claim.flow) {
             // Orders of earlier epochs do not steer any more, so it stays there.
             Some(owner) if owner == claim.id.giver => Owner::Giver,
             None if is_of_now => Owner::Giver,
             // It went on from the taker, or was taken over.
-            Some(owner) if is_of_now || owner != claim.taker => Owner::Taker,
+            Some(owner) if is_of_now || is_late || owner != claim.taker => Owner::Taker,
             // The taker may have been allowed to go on, or not; the taker knows.
             Some(_) | None => Owner::Unknown,
         }
@@ -233,14 +238,18 @@ impl Control {
         self.forgotten.get(&id.giver).is_some_and(|last| id.number <= *last)
     }
 
-    fn remember(&mut self, id: MoveId, decided: Decided) {
+    fn remember(&mut self, id: MoveId, flow: &Flow, decided: Decided) {
+        self.newest.insert(*flow, id);
         if self.moves.insert(id, decided).is_some() {
             return;
         }
-        self.order.push_back(id);
+        self.order.push_back((id, *flow));
         while self.order.len() > self.moves_max {
-            let Some(oldest) = self.order.pop_front() else { break };
+            let Some((oldest, flow)) = self.order.pop_front() else { break };
             self.moves.remove(&oldest);
+            if self.newest.get(&flow) == Some(&oldest) {
+                self.newest.remove(&flow);
+            }
             let last = self.forgotten.entry(oldest.giver).or_default();
             *last = oldest.number.max(*last);
         }
@@ -382,6 +391,11 @@ mod tests {
         assert_eq!(new.reclaim(1, &refused(3, 3), &mut table), Ok(Owner::Giver));
         assert_eq!(table.owner(&flow(3)), Some(1));
         assert_eq!(new.reclaim(1, &refused(1, 1), &mut table), Ok(Owner::Taker));
+        // It has moved on since, and the claim comes late.
+        table.0.insert(flow(5), 1);
+        assert_eq!(new.steer(2, id(6), &flow(5), 8, &mut table), Ok(None));
+        assert_eq!(new.reclaim(1, &refused(5, 5), &mut table), Ok(Owner::Taker));
+        assert_eq!(table.owner(&flow(5)), Some(2));
         // A third node has it, as one that took it over.
         table.0.insert(flow(4), 3);
         assert_eq!(new.reclaim(1, &refused(4, 4), &mut table), Ok(Owner::Taker));

@@ -40,10 +40,8 @@ impl From<DecodeError> for FieldError {
     fn from(error: DecodeError) -> Self {
         match error {
             DecodeError::Short => Self::Short,
-            #[allow(unreachable_patterns, reason = "the keeper may know other mistakes")]
+            DecodeError::Long => Self::Unknown("state of the connection"),
             DecodeError::Unknown(what) => Self::Unknown(what),
-            #[allow(unreachable_patterns, reason = "the keeper may know other mistakes")]
-            _ => Self::Unknown("state of the connection"),
         }
     }
 }

@@ -10,6 +10,8 @@ use weir_keeper::{Flow, Seen};
 const VERSION: u8 = 1;
 /// Bytes of a message.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of what a session has under way.
+const PREVIEW_BYTES_MAX: usize = 4 << 20;
 const REASON_BYTES_MAX: usize = 1 << 10;
 
 /// How long the steps of a move took at the new node, in microseconds.
@@ -167,8 +169,13 @@ pub enum Message {
         /// Whether it wants none.
         is_draining: bool,
     },
-    /// The director: so it is from now on.
+    /// The director: so it is from now on. A node: I have it.
     Noted,
+    /// The giver to the taker: a session is to come that has this under way; look for it.
+    Expect {
+        /// What the server of the giver says of it.
+        preview: Vec<u8>,
+    },
 }
 
 impl Decline {
@@ -262,6 +269,7 @@ impl Message {
             Self::Failed { .. } => 13,
             Self::Draining { .. } => 14,
             Self::Noted => 15,
+            Self::Expect { .. } => 16,
         }
     }
 
@@ -312,6 +320,7 @@ impl Message {
             Self::Failed { why } => put_bytes(bounded(why).as_bytes(), out),
             Self::Draining { is_draining } => out.push(u8::from(*is_draining)),
             Self::Noted => {}
+            Self::Expect { preview } => put_bytes(preview, out),
         }
     }
 
@@ -329,6 +338,7 @@ impl Message {
             13 => Self::Failed { why: reader.text("reason", REASON_BYTES_MAX)? },
             14 => Self::Draining { is_draining: reader.flag("draining")? },
             15 => Self::Noted,
+            16 => Self::Expect { preview: reader.bytes("preview", PREVIEW_BYTES_MAX)?.to_vec() },
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;

@@ -13,6 +13,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use weir_keeper::{Flow, Seen};
 
+/// How long a node may look for the files of a session that is to come; they may be large.
+const EXPECT_PATIENCE: Duration = Duration::from_secs(30);
+const UNKNOWN_ADDRESS: &str = "no address of it is known; see `weir cluster nodes`";
+
 /// The director over a link.
 #[derive(Debug)]
 pub struct RemoteDirector {
@@ -119,10 +123,22 @@ impl RemoteNodes {
 }
 
 impl Transport for RemoteNodes {
+    fn expect(&self, to: NodeNumber, preview: Vec<u8>) -> Result<(), TransportError> {
+        let not_sent = |why: String| TransportError::NotSent { node: to, why };
+        let link = self.links.read().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
+        let link = link.ok_or_else(|| not_sent(UNKNOWN_ADDRESS.to_owned()))?;
+        match link.ask(&Message::Expect { preview }, EXPECT_PATIENCE) {
+            Ok(Message::Noted) => Ok(()),
+            Ok(Message::Failed { why }) => Err(TransportError::Refused { node: to, why }),
+            Ok(_) => Err(not_sent("it answers something else".to_owned())),
+            Err(error) => Err(not_sent(error.to_string())),
+        }
+    }
+
     fn send(&self, to: NodeNumber, record: &Arc<Record>) -> Result<Message, TransportError> {
         let link = self.links.read().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
         let Some(link) = link else {
-            let why = "no address of it is known; see `weir cluster nodes`".to_owned();
+            let why = UNKNOWN_ADDRESS.to_owned();
             return Err(TransportError::NotSent { node: to, why });
         };
         let id = record.id;
@@ -189,6 +205,10 @@ impl Answering for NodeAnswers {
                 let why = format!("{} is not node {}; give its own sessions only", peer.name, record.id.giver);
                 Message::Refused { id: record.id, is_settled: true, why }
             }
+            Message::Expect { preview } => match self.mover.expect(&preview) {
+                Ok(()) => Message::Noted,
+                Err(error) => Message::Failed { why: error.to_string() },
+            },
             _ => Message::Failed { why: "a node takes no such message; ask the director".to_owned() },
         }
     }
@@ -214,5 +234,10 @@ impl Answering for DirectorAnswers {
             Some(node) => self.director.answer(node, &request),
             None => Message::Failed { why: format!("{} is no node that the director knows", peer.name) },
         }
+    }
+
+    /// It looks into tables only.
+    fn is_quick(&self, _: &Message) -> bool {
+        true
     }
 }

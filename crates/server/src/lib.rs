@@ -139,6 +139,7 @@ pub use policy::throttle::Throttle;
 pub use policy::throttle_law::{Stages, StagesError};
 pub use process::reload::Reloader;
 pub use process::resume::{Resumed, Resumer, Unfinished};
+pub use process::session::rewind_session;
 pub use routing::explanation::{
     RouteAnswer, RouteExplanation, RouteScript, RouteServer, RouteStep, RouteTable, RouteUpstream, RoutedHost,
 };

@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         lock(&of_heartbeats).set(change.node, Away::Down, change.health == Health::Down);
     };
     let heartbeats =
-        Heartbeats::start(socket, DIRECTOR, &identity.secret, &peers, DetectorSettings::default(), changed)?;
+        Heartbeats::start(socket, DIRECTOR, &identity.secret, peers, DetectorSettings::default(), changed)?;
     heartbeats.set_epoch(epoch);
     let services: Vec<String> = members.services.iter().map(SocketAddr::to_string).collect();
     eprintln!(

@@ -93,7 +93,7 @@ impl Own {
                 }
                 Err(error) => {
                     tally.count(&error);
-                    if !matches!(error, MoveError::CameBack(_)) {
+                    if !matches!(error, MoveError::CameBack(_) | MoveError::Transport(_)) {
                         return;
                     }
                 }

@@ -23,6 +23,8 @@ const CONTROL_WORDS: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ask {
+    /// What has the session of these two addresses under way?
+    Preview { client: SocketAddr, service: SocketAddr },
     /// Stop the session of these two addresses, and give it away.
     Take { client: SocketAddr, service: SocketAddr },
     /// It was not moved: the server goes on with it. With its bytes and its descriptor.

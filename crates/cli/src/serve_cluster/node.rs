@@ -125,7 +125,7 @@ impl Running {
         let socket = UdpSocket::bind(own.address).map_err(listening)?;
         let peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
         let heartbeats =
-            Heartbeats::start(socket, number, &identity.secret, &peers, DetectorSettings::default(), |_| {})?;
+            Heartbeats::start(socket, number, &identity.secret, peers, DetectorSettings::default(), |_| {})?;
         let control = control_socket::Listening::at(&begin.folder)?;
         let told = Arc::clone(gate);
         std::thread::Builder::new().name("weir-node-told".to_owned()).spawn(move || {
@@ -194,7 +194,7 @@ impl Own {
         };
         let event = self.mover.give(&Flow { client, service }, to)?;
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        Ok(Told::Moved { freeze_us: us(event.freeze), total_us: us(event.total), remade_bytes: event.remade_bytes })
+        Ok(Told::Moved { freeze_us: us(event.freeze), total_us: us(event.total), remade_bytes: event.timings.remade_bytes })
     }
 }
 
@@ -234,6 +234,15 @@ impl Gate {
 }
 
 impl Sessions for Gate {
+    fn preview(&self, flow: &Flow) -> Result<Vec<u8>, SessionError> {
+        let ask = Ask::Preview { client: flow.client, service: flow.service };
+        Ok(self.ask(&ask, &[], None)?.bytes)
+    }
+
+    fn rewind(&self, session: &[u8], bytes: u64) -> Option<Vec<u8>> {
+        weir_server::rewind_session(session, bytes)
+    }
+
     fn take(&self, flow: &Flow) -> Result<Taken, SessionError> {
         let answer = self.ask(&Ask::Take { client: flow.client, service: flow.service }, &[], None)?;
         match (answer.header, answer.fd) {

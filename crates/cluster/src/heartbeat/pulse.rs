@@ -42,8 +42,12 @@ pub struct Heartbeats {
     stops: Arc<AtomicBool>,
     counts: Arc<Mutex<BeatCounts>>,
     epoch: Arc<AtomicU64>,
+    asked: Arc<Mutex<Option<Peers>>>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// The members that send heartbeats to this one, and where they are.
+type Peers = BTreeMap<NodeNumber, SocketAddr>;
 
 impl fmt::Debug for Heartbeats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,23 +75,26 @@ impl Heartbeats {
         socket: UdpSocket,
         own: NodeNumber,
         secret: &ClusterSecret,
-        peers: &BTreeMap<NodeNumber, SocketAddr>,
+        peers: Peers,
         settings: DetectorSettings,
         changed: impl FnMut(Change) + Send + 'static,
     ) -> Result<Self, HeartbeatError> {
         let start = StartId::draw()?;
-        let mut detector = Detector::new(settings);
-        detector.set_nodes(&peers.keys().copied().collect::<Vec<_>>());
-        let mut known = BTreeMap::new();
-        for (&node, &address) in peers {
-            let sealer = Sealer::new(secret, own, node, start)?;
-            known.insert(node, Peer { address, sealer, opener: Opener::new(secret, node, own, start) });
-        }
-        let mut this = Self { stops: Arc::default(), counts: Arc::default(), epoch: Arc::default(), thread: None };
+        let mut this = Self {
+            stops: Arc::default(),
+            counts: Arc::default(),
+            epoch: Arc::default(),
+            asked: Arc::new(Mutex::new(Some(peers))),
+            thread: None,
+        };
         let pulse = Pulse {
             socket,
-            peers: known,
-            detector,
+            own,
+            start,
+            secret: secret.clone(),
+            asked: Arc::clone(&this.asked),
+            peers: BTreeMap::new(),
+            detector: Detector::new(settings),
             interval: settings.interval.max(Duration::from_millis(1)),
             begun: Instant::now(),
             stops: Arc::clone(&this.stops),
@@ -111,6 +118,11 @@ impl Heartbeats {
         self.epoch.load(Ordering::Acquire)
     }
 
+    /// Sets the peers from the next interval on; a new one is down until it is heard.
+    pub fn set_peers(&self, peers: Peers) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(peers);
+    }
+
     /// Tells peers an epoch from now on.
     pub fn set_epoch(&self, epoch: u64) {
         self.epoch.fetch_max(epoch, Ordering::AcqRel);
@@ -127,13 +139,18 @@ impl Drop for Heartbeats {
 }
 
 struct Peer {
-    address: SocketAddr,
+    /// Without, it is a peer no more. Its sealer stays: another one would use the same numbers under the same key.
+    address: Option<SocketAddr>,
     sealer: Sealer,
     opener: Opener,
 }
 
 struct Pulse {
     socket: UdpSocket,
+    own: NodeNumber,
+    start: StartId,
+    secret: ClusterSecret,
+    asked: Arc<Mutex<Option<Peers>>>,
     peers: BTreeMap<NodeNumber, Peer>,
     detector: Detector,
     interval: Duration,
@@ -151,8 +168,12 @@ impl Pulse {
         while !self.stops.load(Ordering::Relaxed) {
             let wait = next.saturating_duration_since(Instant::now());
             if wait.is_zero() {
-                // What has come is taken in before anyone is judged.
+                // What has come is taken in before a member is judged.
                 self.take_all();
+                let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(peers) = asked {
+                    self.set_peers(&peers);
+                }
                 self.beat();
                 next = (next + self.interval).max(Instant::now());
                 continue;
@@ -165,6 +186,23 @@ impl Pulse {
                 self.take(&datagram[..bytes]);
             }
         }
+    }
+
+    fn set_peers(&mut self, peers: &Peers) {
+        for (node, peer) in &mut self.peers {
+            peer.address = peers.get(node).copied();
+        }
+        for (&node, &address) in peers {
+            if self.peers.contains_key(&node) {
+                continue;
+            }
+            let opener = Opener::new(&self.secret, node, self.own, self.start);
+            match Sealer::new(&self.secret, self.own, node, self.start) {
+                Ok(sealer) => drop(self.peers.insert(node, Peer { address: Some(address), sealer, opener })),
+                Err(error) => tracing::error!(node, %error, "no heartbeats go to a member"),
+            }
+        }
+        self.detector.set_nodes(&peers.keys().copied().collect::<Vec<_>>());
     }
 
     fn take_all(&mut self) {
@@ -182,7 +220,7 @@ impl Pulse {
 
     fn take(&mut self, datagram: &[u8]) {
         let from = datagram.get(1..3).map_or(0, |from| u16::from_be_bytes([from[0], from[1]]));
-        let Some(peer) = self.peers.get_mut(&from) else {
+        let Some(peer) = self.peers.get_mut(&from).filter(|peer| peer.address.is_some()) else {
             self.counts.other += 1;
             return;
         };
@@ -204,8 +242,9 @@ impl Pulse {
     fn beat(&mut self) {
         let beat = Beat { epoch: self.epoch.load(Ordering::Acquire) };
         for peer in self.peers.values_mut() {
+            let Some(address) = peer.address else { continue };
             let datagram = peer.sealer.seal(beat, peer.opener.heard());
-            match self.socket.send_to(&datagram, peer.address) {
+            match self.socket.send_to(&datagram, address) {
                 Ok(_) => self.counts.sent += 1,
                 Err(_) => self.counts.send_failed += 1,
             }

@@ -23,7 +23,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use zeroize::Zeroizing;
 
 const VERSION: u8 = 1;
@@ -32,7 +32,7 @@ const MESSAGE_BYTES_MAX: usize = 16 << 10;
 const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 const TEXT_BYTES_MAX: usize = 1 << 10;
 const SIGNATURE_BYTES_MAX: usize = 80;
-/// How long the other side may let us wait.
+/// How long the whole exchange may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A machine could not join.
@@ -196,17 +196,46 @@ fn ask(
 }
 
 fn exchange(address: SocketAddr, tls: ClientConnection, request: &SigningRequest) -> io::Result<Zeroizing<Vec<u8>>> {
-    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
-    prepare(&socket)?;
+    let socket = Bounded::new(TcpStream::connect_timeout(&address, PATIENCE)?)?;
     let mut stream = StreamOwned::new(tls, socket);
     send(&mut stream, &request.encode())?;
     receive(&mut stream)
 }
 
-fn prepare(socket: &TcpStream) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))
+/// A socket that fails once the exchange has taken too long, however the other side spreads its bytes.
+struct Bounded {
+    socket: TcpStream,
+    end: Instant,
+}
+
+impl Bounded {
+    fn new(socket: TcpStream) -> io::Result<Self> {
+        socket.set_nodelay(true)?;
+        Ok(Self { socket, end: Instant::now() + PATIENCE })
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Bounded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.left()?)?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.left()?)?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
 }
 
 fn send(stream: &mut impl Write, message: &[u8]) -> io::Result<()> {
@@ -270,7 +299,7 @@ impl Admission {
     pub fn admit(&self, socket: TcpStream, now: SystemTime) -> Result<Member, JoinError> {
         let address = socket.peer_addr().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
         let failed = |source| JoinError::Connection { address, source };
-        prepare(&socket).map_err(failed)?;
+        let socket = Bounded::new(socket).map_err(failed)?;
         let mut stream = StreamOwned::new(ServerConnection::new(Arc::clone(&self.config))?, socket);
         let request = receive(&mut stream).map_err(failed)?;
         let decided = SigningRequest::decode(&request).map_err(JoinError::from).and_then(|it| self.decide(&it, now));

@@ -1,19 +1,20 @@
 //! One link after its handshake: a thread reads, another writes, and any thread sends.
 //!
 //! What is sent is sealed under a lock and queued in that order. Sockets are used outside of the lock, so that a peer
-//! which does not read cannot keep this side from reading.
+//! which does not read cannot keep this side from reading; only what the kernel takes at once is sent within it.
 
 use super::counts::{LinkCounts, add};
 use super::settings::LinkSettings;
 use crate::fields::FieldError;
 use crate::message::{MESSAGE_BYTES_MAX, Message};
 use rustls::Connection;
+use socket2::SockRef;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes in front of a message: its length, its number, and whether it is an answer.
 const HEAD_BYTES: usize = 13;
@@ -128,7 +129,7 @@ impl Channel {
         if queued { Ok(()) } else { Err(self.why_closed().into()) }
     }
 
-    /// Queues what TLS has sealed. The caller holds the lock on `tls`, so that records keep their order.
+    /// Sends or queues what TLS has sealed. The caller holds the lock on `tls`, so that records keep their order.
     fn queue_sealed(&self, tls: &mut Connection) -> bool {
         let mut sealed = Vec::new();
         while tls.wants_write() {
@@ -136,6 +137,14 @@ impl Channel {
             if tls.write_tls(&mut sealed).is_err() {
                 return false;
             }
+        }
+        // Nothing waits in front of it: it goes out at once, as far as the kernel takes it without waiting. A message would
+        // arrive later by way of the writing thread.
+        if !sealed.is_empty() && self.queued_bytes.load(Ordering::Acquire) == 0 {
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            // An error comes again to the writing thread, which ends the link.
+            let sent = SockRef::from(&self.socket).send_with_flags(&sealed, flags).unwrap_or(0);
+            sealed.drain(..sent);
         }
         if sealed.is_empty() {
             return true;
@@ -150,14 +159,14 @@ impl Channel {
             if let Err(error) = socket.write_all(&sealed) {
                 return self.close(Closed::Broken(error.kind()));
             }
-            self.queued_bytes.fetch_sub(sealed.len(), Ordering::Relaxed);
+            self.queued_bytes.fetch_sub(sealed.len(), Ordering::Release);
         }
     }
 
     /// Reads messages until the link ends, or `take` says so.
     pub(super) fn read(&self, mut take: impl FnMut(Numbered) -> Result<(), Closed>) -> Closed {
         let mut buffer = vec![0; READ_BYTES];
-        let mut plain = Zeroizing::new(Vec::new());
+        let mut plain = Zeroizing::new(Vec::with_capacity(2 * READ_BYTES));
         // The first messages may have come with the end of the handshake.
         let mut bytes = 0;
         let closed = loop {
@@ -234,12 +243,26 @@ fn split(plain: &mut Vec<u8>, take: &mut impl FnMut(Numbered) -> Result<(), Clos
     }
     if at == plain.len() {
         // A large message leaves no large buffer behind.
-        zeroize::Zeroize::zeroize(plain);
+        plain.zeroize();
         plain.shrink_to(READ_BYTES);
     } else {
         plain.drain(..at);
+        make_room(plain);
     }
     Ok(())
+}
+
+/// Makes room for the whole of a message that has begun: a buffer that grows by itself leaves copies behind, and a
+/// session's bytes may hold keys.
+fn make_room(plain: &mut Vec<u8>) {
+    // The length of a whole head was compared with the bound.
+    let Some([a, b, c, d, ..]) = plain.first_chunk::<HEAD_BYTES>() else { return };
+    let bytes = HEAD_BYTES + u32::from_be_bytes([*a, *b, *c, *d]) as usize + READ_BYTES;
+    if plain.capacity() < bytes {
+        let mut larger = Vec::with_capacity(bytes);
+        larger.extend_from_slice(plain);
+        std::mem::replace(plain, larger).zeroize();
+    }
 }
 
 /// What the locks guard is whole after each statement.

@@ -137,6 +137,14 @@ impl LinkClient {
         answer
     }
 
+    /// Opens the link ahead of the first request, which would wait for the handshake otherwise.
+    ///
+    /// # Errors
+    /// [`LinkError`], if the peer cannot be reached or one does not believe the other.
+    pub fn connect_ahead(&self) -> Result<(), LinkError> {
+        self.open().map(|_| ())
+    }
+
     /// Ends the link; the next request opens it again.
     pub fn close(&self) {
         if let State::Open(open) = &*lock(&self.state) {

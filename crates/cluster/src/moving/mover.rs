@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
-use weir_keeper::Flow;
+use weir_keeper::{Flow, TcpState};
 use zeroize::Zeroizing;
 
 /// Answers to moves that are over, for a record that arrives twice.
@@ -48,6 +48,9 @@ pub enum MoveError {
     /// The keeper fails.
     #[error(transparent)]
     Keeper(#[from] KeeperFault),
+    /// The new node does not take it, or cannot be reached; the session was not stopped.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
     /// It went on at the old node.
     #[error("the session goes on at its old node: {0}")]
     CameBack(String),
@@ -139,9 +142,10 @@ impl Mover {
         let begin = || if to == self.settings.node { Err(MoveError::Itself(to)) } else { self.begin(flow, id) };
         let not_begun = |error: &MoveError| self.registry.count(|it| &mut it.not_begun, Some(error.to_string()));
         let _under_way = begin().inspect_err(not_begun)?;
+        self.have_expected(flow, to).inspect_err(not_begun)?;
         let taken = self.sessions.take(flow).map_err(MoveError::from).inspect_err(not_begun)?;
         let frozen_at = Instant::now();
-        let record = match self.record(id, flow, &taken) {
+        let record = match self.record(id, &taken) {
             Ok(record) => record,
             Err(error) => {
                 not_begun(&error);
@@ -164,20 +168,37 @@ impl Mover {
             at: SystemTime::now(),
             freeze: frozen_at.elapsed(),
             total: begun.elapsed(),
-            remade_bytes: timings.remade_bytes,
+            timings,
         };
         tracing::debug!(from = event.from, to, freeze_us = us(event.freeze), "a session has moved");
         self.registry.given(event.clone());
         Ok(event)
     }
 
+    /// Has the new node look for what the session has under way, while that goes on: files may be large, and one that it
+    /// has not stops nothing.
+    fn have_expected(&self, flow: &Flow, to: NodeNumber) -> Result<(), MoveError> {
+        let preview = self.sessions.preview(flow)?;
+        if preview.is_empty() { Ok(()) } else { Ok(self.transport.expect(to, preview)?) }
+    }
+
+    /// Looks for what a session of another node has under way, before it comes.
+    ///
+    /// # Errors
+    /// [`SessionError`], if this node cannot go on with such a session.
+    pub fn expect(&self, preview: &[u8]) -> Result<(), SessionError> {
+        self.sessions.prepare(preview, &[]).map(drop)
+    }
+
     /// Freezes the connection and writes its record; the connection goes on if that fails.
-    fn record(&self, id: MoveId, flow: &Flow, taken: &Taken) -> Result<Record, MoveError> {
+    fn record(&self, id: MoveId, taken: &Taken) -> Result<Record, MoveError> {
         let epoch = self.directing.epoch();
         let frozen = self.keeper.freeze(taken.fd.as_fd(), epoch)?;
         let written = || {
-            let unacknowledged = frozen.tcp.unacknowledged_bytes;
-            let known = u64::from(unacknowledged).min(taken.known_bytes);
+            let mut tcp = frozen.tcp.clone();
+            let (session, known_bytes) = self.without_unsent(&mut tcp, taken);
+            let unacknowledged = tcp.unacknowledged_bytes;
+            let known = u64::from(unacknowledged).min(known_bytes);
             // Not above the unacknowledged bytes, which are a u32.
             let raw = unacknowledged - known as u32;
             let mut spans = Vec::new();
@@ -185,11 +206,11 @@ impl Mover {
                 spans.push(Span::Raw(self.keeper.send_queue(taken.fd.as_fd(), raw)?));
             }
             if known > 0 {
-                spans.push(Span::Session { from: taken.known_bytes - known, len: known });
+                spans.push(Span::Session { from: known_bytes - known, len: known });
             }
-            let (tcp, unread) = (frozen.tcp.clone(), frozen.unread.clone());
-            let session = Zeroizing::new(taken.session.clone());
-            let record = Record { id, epoch, flow: *flow, tcp, unread, spans, session };
+            // The addresses as the keeper writes them: it knows those of IPv4 within IPv6.
+            let flow = Flow { client: tcp.peer, service: tcp.local };
+            let record = Record { id, epoch, flow, tcp, unread: frozen.unread.clone(), spans, session };
             let bytes = record.encoded_bytes();
             if bytes > MESSAGE_BYTES_MAX { Err(MoveError::TooLarge(bytes)) } else { Ok(record) }
         };
@@ -197,6 +218,21 @@ impl Mover {
             // Where the keeper is gone, the server finds out at its next write.
             let _ = self.keeper.thaw(taken.fd.as_fd());
         })
+    }
+
+    /// The session and its known bytes; what was never sent is taken out of both, if the session can be told so.
+    fn without_unsent(&self, tcp: &mut TcpState, taken: &Taken) -> (Zeroizing<Vec<u8>>, u64) {
+        let unsent = tcp.unsent_bytes.min(tcp.unacknowledged_bytes);
+        let known_bytes = taken.known_bytes.checked_sub(u64::from(unsent)).filter(|_| unsent > 0);
+        let rewound = known_bytes
+            .and_then(|known_bytes| Some((self.sessions.rewind(&taken.session, u64::from(unsent))?, known_bytes)));
+        let Some((session, known_bytes)) = rewound else {
+            return (Zeroizing::new(taken.session.clone()), taken.known_bytes);
+        };
+        tcp.send_next = tcp.send_next.wrapping_sub(unsent);
+        tcp.unacknowledged_bytes -= unsent;
+        tcp.unsent_bytes = 0;
+        (Zeroizing::new(session), known_bytes)
     }
 
     /// Sends the record, waits for the word of the new node or of the director, and acts on it.
@@ -358,7 +394,7 @@ fn heard(answer: Result<Message, TransportError>) -> (Heard, String) {
         Ok(Message::Refused { is_settled, why, .. }) => (Heard::Refused { is_settled }, why),
         Ok(Message::Failed { why }) => (Heard::Nothing, why),
         Ok(_) => (Heard::Nothing, "the node answers something else".to_owned()),
-        Err(error @ TransportError::NotSent { .. }) => (Heard::NotSent, error.to_string()),
+        Err(error @ (TransportError::NotSent { .. } | TransportError::Refused { .. })) => (Heard::NotSent, error.to_string()),
         Err(error @ TransportError::NoAnswer { .. }) => (Heard::Nothing, error.to_string()),
     }
 }
@@ -424,8 +460,10 @@ impl Intake<'_> {
                 TakingStep::End(answer) => return self.end(answer, holds),
             };
             self.note(&input, begun.elapsed());
-            // Each step is answered with its own input.
-            let Some(next) = taking.learn(input) else { unreachable!("the step has another input") };
+            let Some(next) = taking.learn(input) else {
+                let why = "a step of the move was answered by another one; report this".to_owned();
+                return self.end(Answer::Lost { why }, holds);
+            };
             step = next;
         }
     }

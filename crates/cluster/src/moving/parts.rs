@@ -113,6 +113,16 @@ pub struct Taken {
 
 /// What the server is to the cluster; a session's bytes are not understood here.
 pub trait Sessions: Send + Sync {
+    /// What the session on a flow has under way, while it goes on: another node looks for that before the session stops.
+    /// Empty where there is nothing to look for.
+    ///
+    /// # Errors
+    /// [`SessionError`], if the session cannot be moved.
+    fn preview(&self, flow: &Flow) -> Result<Vec<u8>, SessionError> {
+        let _ = flow;
+        Ok(Vec::new())
+    }
+
     /// Stops the session on a flow: nothing is written any more.
     ///
     /// # Errors
@@ -121,6 +131,13 @@ pub trait Sessions: Send + Sync {
 
     /// The move did not happen: the session goes on here.
     fn give_back(&self, taken: Taken);
+
+    /// The session as it was before the last `bytes` bytes were given to the kernel: another node writes them again, which
+    /// costs less than to carry megabytes that were never sent. `None` if it cannot be told, and they are carried.
+    fn rewind(&self, session: &[u8], bytes: u64) -> Option<Vec<u8>> {
+        let _ = (session, bytes);
+        None
+    }
 
     /// The bytes of the spans, from this node's own content; refuses if that is not the session's.
     ///
@@ -181,6 +198,14 @@ pub enum TransportError {
         /// Why.
         why: String,
     },
+    /// It says that it does not take the session; nothing was sent of that.
+    #[error("node {node} does not take the session: {why}")]
+    Refused {
+        /// The node.
+        node: NodeNumber,
+        /// Why.
+        why: String,
+    },
     /// It may have arrived.
     #[error("node {node} does not answer: {why}")]
     NoAnswer {
@@ -193,6 +218,15 @@ pub enum TransportError {
 
 /// The way to other nodes.
 pub trait Transport: Send + Sync {
+    /// Has a node look for what a session has under way, which is to come.
+    ///
+    /// # Errors
+    /// Why the session cannot go there.
+    fn expect(&self, to: NodeNumber, preview: Vec<u8>) -> Result<(), TransportError> {
+        let _ = (to, preview);
+        Ok(())
+    }
+
     /// Sends a record and waits for `Done` or `Refused`, for a bounded time. A record may be sent again.
     ///
     /// # Errors

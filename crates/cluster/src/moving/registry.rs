@@ -1,5 +1,6 @@
 //! Counts moves and why they failed, and tells each that succeeded to a bounded channel.
 
+use crate::message::Timings;
 use crate::name::NodeNumber;
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
@@ -29,8 +30,8 @@ pub struct Event {
     pub freeze: Duration,
     /// From the order to move until then.
     pub total: Duration,
-    /// Bytes that the new node made again.
-    pub remade_bytes: u64,
+    /// How long the steps at the new node took, and how many bytes it made again.
+    pub timings: Timings,
 }
 
 /// What has been counted since the start.

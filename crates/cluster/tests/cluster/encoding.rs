@@ -143,6 +143,7 @@ fn message() -> impl Strategy<Value = Message> {
         ".{0,80}".prop_map(|why| Message::Failed { why }),
         any::<bool>().prop_map(|is_draining| Message::Draining { is_draining }),
         Just(Message::Noted),
+        vec(any::<u8>(), 0..300).prop_map(|preview| Message::Expect { preview }),
     ]
 }
 

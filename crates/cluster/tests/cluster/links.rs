@@ -1,7 +1,8 @@
 //! Links with real TLS on loopback: refused without a certificate, thousands of messages, peers that die or are silent.
 
 use crate::{PATIENCE, cluster, identity, name, node, patient, trust, wait_for};
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -136,6 +137,47 @@ fn peers_without_a_certificate_of_the_cluster_are_refused_and_counted() {
     wait_for("no TLS", || setting.counts.now().handshake_failed >= 2);
     let counts = setting.counts.now();
     assert_eq!((counts.requests, counts.accepted), (0, 0), "{counts:?}");
+}
+
+/// Sends a request in one piece with the last part of its handshake, and reads the first bytes of the answer.
+#[test]
+fn a_request_may_come_with_the_end_of_the_handshake() {
+    let setting = Setting::new(Arc::new(Echo), patient());
+    let keys = tempfile::tempdir().expect("a directory");
+    let own = identity(&setting.authority, node("one"));
+    own.save(keys.path()).expect("kept");
+    let key = PrivateKeyDer::from_pem_file(keys.path().join("member.key")).expect("a key");
+    let mut roots = RootCertStore::empty();
+    roots.add(own.authority.clone()).expect("an authority");
+    let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("TLS 1.3")
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![own.certificate.clone()], key)
+        .expect("a key of the certificate");
+    let name = "two.cluster.weir".try_into().expect("a name");
+    let mut tls = ClientConnection::new(Arc::new(config), name).expect("TLS");
+    let mut socket = TcpStream::connect(setting.address).expect("a connection");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    while tls.is_handshaking() {
+        while tls.wants_write() {
+            tls.write_tls(&mut socket).expect("written");
+        }
+        assert_ne!(tls.read_tls(&mut socket).expect("read"), 0);
+        tls.process_new_packets().expect("believed");
+    }
+    let mut message = Vec::new();
+    text("early").encode(&mut message);
+    let head = [&(message.len() as u32).to_be_bytes()[..], &7_u64.to_be_bytes(), &[0]].concat();
+    tls.writer().write_all(&[head, message].concat()).expect("sealed");
+    let mut piece = Vec::new();
+    while tls.wants_write() {
+        tls.write_tls(&mut piece).expect("in memory");
+    }
+    socket.write_all(&piece).expect("written");
+    let mut answer = [0; 13];
+    StreamOwned::new(tls, socket).read_exact(&mut answer).expect("an answer");
+    assert_eq!(answer[4..], [0, 0, 0, 0, 0, 0, 0, 7, 1]);
 }
 
 #[test]

@@ -118,13 +118,14 @@ impl Keeper for Hands {
 /// A server with at most one session.
 struct Server {
     session: Mutex<Option<OwnedFd>>,
+    rewinds: Mutex<bool>,
     has_other_content: Mutex<bool>,
 }
 
 impl Server {
     fn new(has_session: bool) -> Self {
         let socket = has_session.then(|| OwnedFd::from(File::open("/dev/null").expect("/dev/null")));
-        Self { session: Mutex::new(socket), has_other_content: Mutex::new(false) }
+        Self { session: Mutex::new(socket), rewinds: Mutex::new(false), has_other_content: Mutex::new(false) }
     }
 
     fn has_session(&self) -> bool {
@@ -141,6 +142,11 @@ impl Sessions for Server {
 
     fn give_back(&self, taken: Taken) {
         assert!(self.session.lock().unwrap().replace(taken.fd).is_none());
+    }
+
+    fn rewind(&self, session: &[u8], bytes: u64) -> Option<Vec<u8>> {
+        assert_eq!(bytes, 100);
+        self.rewinds.lock().unwrap().then(|| session.to_vec())
     }
 
     fn prepare(&self, session: &[u8], spans: &[Span]) -> Result<Vec<u8>, SessionError> {
@@ -284,7 +290,7 @@ fn a_session_moves_there_and_back() {
     let cluster = Cluster::new();
     let (one, two) = cluster.pair();
     let event = give(&one, 2).expect("moved");
-    assert_eq!((event.flow, event.from, event.to, event.remade_bytes), (flow(), 1, 2, 800));
+    assert_eq!((event.flow, event.from, event.to, event.timings.remade_bytes), (flow(), 1, 2, 800));
     assert!(event.freeze <= event.total);
     assert_eq!(one.events.lock().unwrap().recv_timeout(PATIENCE), Ok(event));
     assert_eq!((one.server.has_session(), two.server.has_session(), cluster.owner()), (false, true, Some(2)));
@@ -307,6 +313,18 @@ fn a_session_moves_there_and_back() {
         give(&two, 1).expect("moved");
     }
     assert_eq!(one.mover.registry().counts().events_dropped, 1);
+}
+
+#[test]
+fn what_was_never_sent_is_left_to_the_session_if_it_can_be() {
+    let cluster = Cluster::new();
+    let (one, two) = cluster.pair();
+    *one.server.rewinds.lock().unwrap() = true;
+    let event = give(&one, 2).expect("moved");
+    assert_eq!(event.timings.remade_bytes, 700);
+    let (tcp, sent) = two.hands.restored.lock().unwrap().take().expect("restored");
+    assert_eq!((tcp.unacknowledged_bytes, tcp.unsent_bytes, tcp.send_next), (600, 0, SEND_NEXT - 100));
+    assert_eq!(sent, content(100, 600));
 }
 
 #[test]

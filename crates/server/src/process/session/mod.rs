@@ -97,6 +97,18 @@ pub(crate) struct ContentName {
     pub(crate) is_made: bool,
 }
 
+/// The session as it was before the last `bytes` bytes were given to the kernel, so that the server which goes on with it
+/// gives them to the kernel again; none if that cannot be told of it, as for what is sealed by TLS.
+pub fn rewind_session(session: &[u8], bytes: u64) -> Option<Vec<u8>> {
+    let mut session = Session::read(session).ok()?;
+    if bytes > session.known_bytes() {
+        return None;
+    }
+    let first = &mut session.responses.first_mut()?.response;
+    first.offset -= bytes;
+    Some(session.write().to_vec())
+}
+
 impl Session {
     /// One that has nothing but these contents, to be looked for.
     pub(crate) fn preview(peer: SocketAddr, contents: Vec<(Variant, ContentName)>) -> Self {

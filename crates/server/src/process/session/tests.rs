@@ -47,6 +47,10 @@ fn what_was_written_is_read_and_says_what_it_knows() {
     let summary = SessionSummary::read(&bytes).expect("is read");
     let bytes_to_go = 2 * (19 + 995) - 500;
     assert_eq!(summary, SessionSummary { version: VERSION, responses: 2, bytes_to_go, known_bytes: 500 });
+    let rewound = rewind_session(&bytes, 120).expect("is known");
+    let summary = SessionSummary::read(&rewound).expect("is read");
+    assert_eq!((summary.known_bytes, summary.bytes_to_go), (380, bytes_to_go + 120));
+    assert!(rewind_session(&bytes, 501).is_none(), "so much of it was not sent");
     // What is still to be sent comes behind what the response has given away.
     let held = Session { output: b"rest".to_vec(), ..session };
     assert_eq!((held.known_bytes(), held.bytes_to_go()), (0, bytes_to_go + 4));
