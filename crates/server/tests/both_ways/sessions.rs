@@ -3,7 +3,7 @@
 use crate::harness;
 
 use harness::{Reply, Site, connect, read_reply, wait_until};
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -426,4 +426,63 @@ fn a_socket_in_repair_mode_is_waited_for() {
     assert!(set_repair(&socket, OFF));
     ends_whole(&mut client, &content);
     assert!(sites[1].counters.read().bytes_sent > 0);
+}
+
+/// Many requests in a row, whose answers the client takes slowly: a move finds heads cut anywhere, responses begun, and
+/// output that the ring could not send.
+#[test]
+fn a_busy_connection_moves_again_and_again_without_a_response_too_many() {
+    const REQUESTS: usize = 3000;
+    let large = noise(150_000);
+    let files: &[(&str, &[u8])] = &[("a.txt", b"hello"), ("b.txt", &[b'b'; 5000]), ("large.bin", &large)];
+    let sites = pair(files, |_| {});
+    let name_of = |number: usize| match number {
+        _ if number.is_multiple_of(97) => 2,
+        _ if number.is_multiple_of(7) => 1,
+        _ => 0,
+    };
+    let mut client = narrow(sites[0].addr);
+    let (mut writer, mover) = (client.try_clone().expect("a handle"), client.try_clone().expect("a handle"));
+    client.write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    assert_eq!(read_reply(&mut client, false).text(), "hello");
+    let is_over = AtomicBool::new(false);
+    let moves = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..REQUESTS {
+                let request = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", files[name_of(number)].0);
+                writer.write_all(request.as_bytes()).expect("sends");
+            }
+        });
+        let moving = scope.spawn(|| {
+            let mut moves = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                shift(&sites[moves % 2], &sites[(moves + 1) % 2], &mover);
+                moves += 1;
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            moves
+        });
+        let reading = scope.spawn(|| {
+            let mut reader = std::io::BufReader::with_capacity(8000, &client);
+            for number in 0..REQUESTS {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    assert!(reader.read_until(b'\n', &mut head).expect("a line") > 0, "no answer {number}");
+                }
+                let head = Reply::parse_head(&head).0;
+                let mut body = vec![0; files[name_of(number)].1.len()];
+                reader.read_exact(&mut body).expect("a body");
+                assert!(head.status == 200 && body == files[name_of(number)].1, "answer {number}");
+            }
+        });
+        let read = reading.join();
+        is_over.store(true, Ordering::Relaxed);
+        let moves = moving.join().expect("moves");
+        read.expect("reads");
+        moves
+    });
+    assert!(moves > 10, "{moves}");
+    let counts = sites.map(Site::stop);
+    assert_eq!(counts[0].requests + counts[1].requests, 1 + REQUESTS as u64, "{moves} moves");
+    assert_eq!(counts.map(|counts| (counts.connections_broken, counts.timeouts)), [(0, 0); 2]);
 }
