@@ -103,6 +103,7 @@ fn requests_are_told_as_the_directives_say() {
     places_clients_and_samples(&site, &all);
     times(&site, &all);
     outcomes(&site, &all);
+    moved(&site, &all);
     by_the_ring(&site, &all);
 
     let switch = |to| Ask::Switch { application: "shop".to_owned(), transaction: Some("order".to_owned()), to };
@@ -266,6 +267,24 @@ fn outcomes(site: &Site, all: &Subscription) {
     let told = &next(all, 1)[0];
     assert_eq!(told.status, Status::Aborted);
     assert!(metric(told, "bytes").expect("bytes") < 30 << 20, "{told:?}");
+}
+
+/// A response that moves is not told: neither server has all of it. The next request is, over the same connection.
+fn moved(site: &Site, all: &Subscription) {
+    let mut stream = site.connect();
+    stream.write_all(b"GET /big.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    let mut received = vec![0; 1000];
+    stream.read_exact(&mut received).expect("reads");
+    let [peer, local] = [stream.local_addr(), stream.peer_addr()].map(|address| address.expect("an address"));
+    let taken = site.control.take_session(peer, local).expect("is given away");
+    assert!(taken.known_bytes >= 1000, "{}", taken.known_bytes);
+    site.control.give_session_back(taken);
+    let head_bytes = received.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+    stream.read_exact(&mut vec![0; head_bytes + (30 << 20) - received.len()]).expect("its end");
+    stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sends");
+    harness::read_to_end(&mut stream);
+    let told = &next(all, 1)[0];
+    assert_eq!((told.name.as_str(), told.status), ("/a.txt", Status::Good));
 }
 
 /// A transaction of a response by io_uring ends when the socket has taken the response, even if it had little room.
