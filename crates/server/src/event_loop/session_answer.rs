@@ -3,8 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a thread waits for. An answer that is given after it has left comes back to the giver, so that nothing is lost between
-/// the two.
+/// What a thread waits for. An answer that is given after the thread has left comes back to the giver, so that nothing
+/// is lost between the two.
 #[derive(Debug)]
 pub(super) struct Answer<T>(Arc<Place<T>>);
 

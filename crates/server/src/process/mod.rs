@@ -1,5 +1,5 @@
-//! The server as a process: confinement, reload of its configuration, responses and sessions that another process goes on
-//! with.
+//! The server as a process: confinement, reload of its configuration, responses and sessions that another process goes
+//! on with.
 
 mod caches;
 pub(crate) mod confine;
