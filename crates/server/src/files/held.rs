@@ -112,8 +112,8 @@ impl Held {
         }
     }
 
-    /// The digest of the bytes; none if the file is another one by now, or cannot be read. It is made once of each file,
-    /// which may take long.
+    /// The digest of the bytes; none if the file is another one by now, or cannot be read. It is made once of each
+    /// file, which may take long.
     pub(crate) fn digest(&self) -> Option<Digest> {
         match &self.bytes {
             Bytes::Memory(bytes) if self.key.is_made => Some(digest_of(bytes)),

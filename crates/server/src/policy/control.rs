@@ -131,9 +131,10 @@ impl Control {
         self.2.give_back(taken);
     }
 
-    /// `len` bytes of what a session's server gave to the kernel last, from the byte `from` on, where byte 0 is the first
-    /// of the session's `known_bytes`: made of this server's own files. Whether all files of the session are here with the
-    /// same content is found out first, also with a `len` of 0. It reads files, so it is not for a loop's thread.
+    /// `len` bytes of what a session's server gave to the kernel last, from the byte `from` on, where byte 0 is the
+    /// first of the session's `known_bytes`: made of this server's own files. Whether all files of the session are here
+    /// with the same content is found out first, also with a `len` of 0. It reads files, so it is not for a loop's
+    /// thread.
     ///
     /// # Errors
     ///
@@ -142,8 +143,8 @@ impl Control {
         self.2.bytes(session, from, len)
     }
 
-    /// Goes on with a connection that another server has given away; `peer` is the client's end of the socket. The server
-    /// waits with its first call while the socket is in repair mode (TCP_REPAIR, tcp(7)).
+    /// Goes on with a connection that another server has given away; `peer` is the client's end of the socket. The
+    /// server waits with its first call while the socket is in repair mode (TCP_REPAIR, tcp(7)).
     ///
     /// # Errors
     ///
