@@ -1,0 +1,30 @@
+//! Messages between the members of a cluster, requests to join it, and tokens.
+
+use weir_cluster::fuzzing::SigningRequest;
+use weir_cluster::{MESSAGE_BYTES_MAX, Message, Token};
+
+/// Reads any bytes as a message: what is read is written as the same bytes, within the bound that was told before.
+pub fn cluster_message(input: &[u8]) {
+    let Ok(message) = Message::decode(input) else { return };
+    let mut again = Vec::new();
+    message.encode(&mut again);
+    assert_eq!(again, input);
+    if let Message::Record(record) = &message {
+        assert!(input.len() <= record.encoded_bytes() + 2);
+        let spans: u64 = record.spans.iter().map(weir_cluster::Span::len).sum();
+        assert_eq!(spans, u64::from(record.tcp.unacknowledged_bytes));
+        assert!(record.tcp.unsent_bytes <= record.tcp.unacknowledged_bytes);
+        assert!(input.len() <= MESSAGE_BYTES_MAX);
+    }
+}
+
+/// Reads any bytes as a request to join, and as a token: what is read is written as the same.
+pub fn cluster_join(input: &[u8]) {
+    if let Ok(request) = SigningRequest::decode(input) {
+        assert_eq!(*request.encode(), input);
+    }
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Ok(token) = Token::parse(text) {
+        assert_eq!(*token.to_text(), text.trim());
+    }
+}
