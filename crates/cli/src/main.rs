@@ -34,6 +34,7 @@ mod serve_cluster;
 mod serve_php;
 mod serve_policy;
 mod serve_scripts;
+mod side_folder;
 mod side_pools;
 mod side_process;
 mod sources;

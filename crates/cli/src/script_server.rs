@@ -1,14 +1,21 @@
 //! The `weir script-server` command: runs scripts for web servers of other hosts.
 
+mod reloading;
+
 use crate::serve_policy::ids;
 use crate::{serve_scripts, side_pools};
 use anyhow::Context;
-use std::path::PathBuf;
+use reloading::Reloading;
+use signal_hook::consts::SIGHUP;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weir_script_server::{Mount, Running, Settings, TlsFiles};
+use weir_scripts::Pool;
 use weir_server::{
-    ConfigurationError, PhpWatch, ScriptMount, ScriptServerOptions, ScriptServerTls, read_script_server,
+    ConfigurationError, Mistake, PhpWatch, ScriptMount, ScriptServerOptions, ScriptServerTls, read_script_server,
 };
 use weir_terminal::stop::Stop;
 
@@ -18,6 +25,8 @@ Examples:
       run the scripts of this host for the web servers that show a certificate
   weir script-server --check scripts.toml
       look for mistakes, certificates included, and run nothing
+  kill -HUP $(pidof weir)
+      read the file again; with mistakes in it all stays as it is
   kill -TERM $(pidof weir)
       end; requests under way may go on for five seconds
 
@@ -46,8 +55,12 @@ weir.toml of the web server:
 The path that a client asks for is looked up below root on this host; files
 that the web server names are not believed.
 
+It confines itself as weir serve does: scripts alone are started, by a process
+beside it that is not confined.
+
 Exit status: 0 if it was asked to stop, 1 if it cannot listen, run the scripts
-or use its configuration, 2 for wrong usage.";
+or use its configuration, or if the process that runs them is gone, 2 for wrong
+usage.";
 
 /// Descriptors besides those of connections.
 const OTHER_DESCRIPTORS: u64 = 64;
@@ -65,6 +78,10 @@ pub(crate) struct Args {
     /// Look for mistakes and run nothing
     #[arg(long)]
     check: bool,
+
+    /// Do not confine the server to the files and system calls that it needs
+    #[arg(long)]
+    no_sandbox: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -78,16 +95,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    for warning in &options.warnings {
-        eprintln!(
-            "{}:{}:{}: warning: {}; {}",
-            args.file.display(),
-            warning.line,
-            warning.column,
-            warning.what,
-            warning.remedy
-        );
-    }
+    warn(&args.file, &options);
     let user = user(&options);
     if let (None, Some(named)) = (&user, &options.user) {
         notice(&format!("it stays the user that started it, and does not become {named}: only root could"));
@@ -100,12 +108,72 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         println!("{}: script server without mistakes", args.file.display());
         return Ok(ExitCode::SUCCESS);
     }
-    serve(&options, &settings, user.as_deref())
+    serve(args, options, &settings, user.as_deref())
+}
+
+/// Tells what is accepted in a file, and seldom meant.
+fn warn(file: &Path, options: &ScriptServerOptions) {
+    for Mistake { line, column, what, remedy } in &options.warnings {
+        tell(&format!("{}:{line}:{column}: warning: {what}; {remedy}", file.display()));
+    }
 }
 
 /// Listens and answers until it is asked to end.
-fn serve(options: &ScriptServerOptions, settings: &Settings, user: Option<&str>) -> anyhow::Result<ExitCode> {
+fn serve(
+    args: &Args,
+    options: ScriptServerOptions,
+    settings: &Settings,
+    user: Option<&str>,
+) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
+    let hung_up = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGHUP, Arc::clone(&hung_up)).context("handling signals")?;
+    // It listens first: a mistake there shows before any script could run.
+    let running = Running::bind(settings, notice)?;
+    let pools = pools(&options);
+    let mut processes = serve_scripts::begin(pools, user.map(str::to_owned), (PhpWatch::default(), notice))?;
+    need_descriptors(&options);
+    if let Some(user) = user {
+        weir_server::become_user(user).with_context(|| format!("becoming the user {user}"))?;
+    }
+    let is_confined = !args.no_sandbox;
+    notice(&if is_confined {
+        format!("the server {}", weir_server::confine_script_server(&args.file, &options))
+    } else {
+        "the server is not confined (--no-sandbox)".to_owned()
+    });
+    // The threads that start from here on are confined likewise.
+    processes.start();
+    let how = if settings.tls.is_some() { "TLS, certificates wanted" } else { "in the clear" };
+    notice(&format!("listens on {} ({how})", running.address()?));
+    let mut reloading = Reloading { file: &args.file, options, reloader: running.reloader(), is_confined };
+    let mut is_lost = false;
+    let counts = running.run(stop.flag(), || {
+        if hung_up.swap(false, Ordering::Relaxed) {
+            reloading.read_again(&mut processes);
+        }
+        is_lost = processes.is_lost();
+        !is_lost
+    });
+    // The process that runs scripts removes their sockets and engines.
+    processes.finish();
+    notice(&format!("ended: {counts}"));
+    let cut = counts.cut.load(Ordering::Relaxed);
+    tracing::info!(cut, "script server ended");
+    Ok(if is_lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn notice(line: &str) {
+    tell(&format!("weir script-server: {line}"));
+}
+
+/// Writes a line to the log; that it cannot be written, as on a full disk, is no reason to end.
+fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// The pools of all tables.
+fn pools(options: &ScriptServerOptions) -> Vec<Pool> {
     let mut pools = Vec::new();
     for mount in &options.mounts {
         let pool = serve_scripts::pool(&mount.pool);
@@ -113,33 +181,7 @@ fn serve(options: &ScriptServerOptions, settings: &Settings, user: Option<&str>)
             pools.push(pool);
         }
     }
-    // It listens first: a mistake there shows before any script could run.
-    let running = Running::bind(settings, notice)?;
-    let mut processes = serve_scripts::begin(pools, user.map(str::to_owned), (PhpWatch::default(), notice))?;
-    let missing = need_descriptors(options.connections as u64 * 2 + OTHER_DESCRIPTORS);
-    if let Some(limit) = missing {
-        notice(&format!(
-            "only {limit} descriptors are allowed, fewer than `connections` may need; raise RLIMIT_NOFILE"
-        ));
-    }
-    if let Some(user) = user {
-        weir_server::become_user(user).with_context(|| format!("becoming the user {user}"))?;
-    }
-    processes.start();
-    let how = if settings.tls.is_some() { "TLS, certificates wanted" } else { "in the clear" };
-    notice(&format!("listens on {} ({how})", running.address()?));
-    let counts = running.run(stop.flag());
-    processes.finish();
-    // The sockets are gone with the runners; the engines of languages may be left.
-    let _ = std::fs::remove_dir_all(serve_scripts::folder());
-    notice(&format!("ended: {counts}"));
-    let cut = counts.cut.load(Ordering::Relaxed);
-    tracing::info!(cut, "script server ended");
-    Ok(ExitCode::SUCCESS)
-}
-
-fn notice(line: &str) {
-    eprintln!("weir script-server: {line}");
+    pools
 }
 
 /// Whose rights it has while it serves; none for those that it was started with.
@@ -171,15 +213,19 @@ fn settings(options: &ScriptServerOptions) -> Settings {
     }
 }
 
-/// Has the system give so many descriptors; how many there are if it does not.
-fn need_descriptors(wanted: u64) -> Option<u64> {
+/// Has the system give as many descriptors as connections may need, and tells if it does not.
+fn need_descriptors(options: &ScriptServerOptions) {
+    let wanted = options.connections as u64 * 2 + OTHER_DESCRIPTORS;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a structure of ours that lives over the call.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 || limit.rlim_cur >= wanted {
-        return None;
+        return;
     }
     limit.rlim_cur = wanted.min(limit.rlim_max);
     // SAFETY: likewise, and the call only reads it.
     unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    (limit.rlim_cur < wanted).then_some(limit.rlim_cur)
+    if limit.rlim_cur < wanted {
+        let limit = limit.rlim_cur;
+        notice(&format!("only {limit} descriptors are allowed, fewer than `connections` may need; raise RLIMIT_NOFILE"));
+    }
 }

@@ -1,13 +1,16 @@
 //! Pools of processes beside a confined server, which answer its requests: of PHP, and of scripts.
 
+use crate::side_folder;
 use crate::side_process::{self, receive, send};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::fs::{self, DirBuilder};
 use std::io::{self, BufReader};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use weir_scripts::{PoolTold, ToServer};
@@ -60,6 +63,10 @@ pub(crate) struct SidePools<P> {
     notice: fn(&str),
     answers: Receiver<Option<String>>,
     to_answers: Option<Sender<Option<String>>>,
+    /// Whether the process is to end.
+    ends: Arc<AtomicBool>,
+    /// Whether it has ended though it was not to.
+    is_lost: Arc<AtomicBool>,
 }
 
 impl<P: Clone + PartialEq> SidePools<P> {
@@ -77,7 +84,8 @@ impl<P: Clone + PartialEq> SidePools<P> {
             BufReader::new(link.try_clone().with_context(|| format!("the socket to the process that runs {what}"))?);
         let (to_answers, answers) = channel();
         let (from, to_answers) = (Some(from), Some(to_answers));
-        let mut own = Self { link, from, pools, command, what, watch, notice, answers, to_answers };
+        let (ends, is_lost) = (Arc::default(), Arc::default());
+        let mut own = Self { link, from, pools, command, what, watch, notice, answers, to_answers, ends, is_lost };
         own.await_first()?;
         Ok(own)
     }
@@ -101,7 +109,8 @@ impl<P: Clone + PartialEq> SidePools<P> {
     /// Starts to take note of what the supervisor says, once: from the server's thread, so that it is confined as that is.
     pub(crate) fn start(&mut self) {
         let (Some(mut from), Some(answers)) = (self.from.take(), self.to_answers.take()) else { return };
-        let (watch, notice) = (self.watch.clone(), self.notice);
+        let (watch, notice, what) = (self.watch.clone(), self.notice, self.what);
+        let (ends, is_lost) = (Arc::clone(&self.ends), Arc::clone(&self.is_lost));
         let body = move || {
             while let Some(message) = receive(&mut from) {
                 let answer = match message {
@@ -116,10 +125,19 @@ impl<P: Clone + PartialEq> SidePools<P> {
                     break;
                 }
             }
+            if !ends.load(Ordering::Acquire) {
+                is_lost.store(true, Ordering::Release);
+                notice(&format!("the process that runs {what} has ended, and none of them is answered; restart the server"));
+            }
         };
         if let Err(error) = std::thread::Builder::new().name("weir-side".to_owned()).spawn(body) {
             (self.notice)(&format!("nothing is told of {}: there is no thread for it: {error}", self.what));
         }
+    }
+
+    /// Whether the process has ended though it was not to; nothing is answered any more then.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
     }
 
     /// Has other pools run, before the server asks them.
@@ -145,6 +163,7 @@ impl<P: Clone + PartialEq> SidePools<P> {
     pub(crate) fn finish(mut self) {
         // No thread has it if the server has never run.
         self.to_answers = None;
+        self.ends.store(true, Ordering::Release);
         let _ = self.link.shutdown(std::net::Shutdown::Write);
         // The thread that reads ends with the supervisor, and drops its end then.
         loop {
@@ -161,7 +180,8 @@ impl<P: Clone + PartialEq> SidePools<P> {
     }
 }
 
-/// Makes the directory of the pools, which is the server's user's; `longest` is the socket with the longest path.
+/// Makes the directory of the pools, which is the server's user's; `longest` is the socket with the longest path. It
+/// removes those that servers have left which were killed.
 pub(crate) fn make_folder(
     folder: &Path,
     ids: Option<(libc::uid_t, libc::gid_t)>,
@@ -172,6 +192,10 @@ pub(crate) fn make_folder(
         bail!("the path of the directory for sockets, {}, is too long; set TMPDIR to a shorter one", folder.display());
     }
     let told = || format!("cannot keep sockets in {}; set TMPDIR to another directory", folder.display());
+    let removed = side_folder::remove_dead(folder);
+    if removed > 0 {
+        tracing::info!(removed, "directories of servers that were killed");
+    }
     match DirBuilder::new().mode(mode).create(folder) {
         // What a server has left of the same number.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && is_own(folder) => {
@@ -179,6 +203,9 @@ pub(crate) fn make_folder(
         }
         made => made.with_context(told)?,
     }
+    // The umask cuts the mode of creation.
+    fs::set_permissions(folder, fs::Permissions::from_mode(mode)).with_context(told)?;
+    side_folder::hold(folder).with_context(told)?;
     if let Some((uid, gid)) = ids {
         chown(folder, Some(uid), Some(gid)).with_context(told)?;
     }

@@ -37,6 +37,8 @@ fn wrong_usage_is_2_and_says_how_it_is_meant() {
     refused(&output(&["record", "--port", "0"]), 2, &["--port"]);
     refused(&output(&["record", "-d", "5 minutes", "--port", "80"]), 2, &["10s"]);
     refused(&output(&["no-such-command"]), 2, &["--help"]);
+    refused(&output(&["compare", "plan.toml", "--load", "wrk {url}"]), 2, &["--load: a plan says that itself"]);
+    refused(&output(&["compare", "--resume", "folder", "--load", "wrk {url}"]), 2, &["--load: the experiment goes on"]);
     refused(&output(&["explain", "--port", "80", "--slo", "p99=5ms"]), 2, &["'p99<200ms'"]);
 }
 

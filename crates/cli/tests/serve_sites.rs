@@ -7,8 +7,12 @@ mod names;
 mod php;
 #[path = "sites/remote.rs"]
 mod remote;
+#[path = "sites/script_deaths.rs"]
+mod script_deaths;
 #[path = "sites/script_owners.rs"]
 mod script_owners;
+#[path = "sites/script_reloads.rs"]
+mod script_reloads;
 #[path = "sites/script_steps.rs"]
 mod script_steps;
 #[path = "sites/scripts.rs"]

@@ -7,7 +7,7 @@ use crate::mounts::NoScript;
 use crate::parameters::{self, NoRequest};
 use crate::refusal;
 use crate::relay::{Broken, Relay, poll};
-use crate::shared::{Place, Shared};
+use crate::shared::{Configured, Place, Shared};
 use crate::trust::Untrusted;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
@@ -33,6 +33,8 @@ pub(crate) struct Connection {
     intake: Intake,
     peer: SocketAddr,
     shared: Arc<Shared>,
+    /// What held for its handshake, then for its last request.
+    configured: Arc<Configured>,
 }
 
 /// Whether a connection goes on behind a request.
@@ -44,8 +46,9 @@ enum Behind {
 
 impl Connection {
     pub(crate) fn new(socket: TcpStream, peer: SocketAddr, shared: Arc<Shared>) -> Option<Self> {
-        match Channel::new(socket, shared.trust.as_ref()) {
-            Ok(channel) => Some(Self { channel, intake: Intake::default(), peer, shared }),
+        let configured = shared.now();
+        match Channel::new(socket, configured.trust.as_deref()) {
+            Ok(channel) => Some(Self { channel, intake: Intake::default(), peer, shared, configured }),
             Err(error) => {
                 shared.tell(&format!("connection from {peer}: TLS: {error}"));
                 None
@@ -74,7 +77,7 @@ impl Connection {
 
     fn shake_hands(&mut self) -> Result<(), Untrusted> {
         let until = Instant::now() + OPENING_PATIENCE;
-        while !self.channel.shake_hands(self.shared.trust.as_ref())? {
+        while !self.channel.shake_hands(self.configured.trust.as_deref())? {
             if Instant::now() >= until {
                 return Err(Untrusted::Late);
             }
@@ -94,11 +97,36 @@ impl Connection {
         fds[1].revents == 0
     }
 
+    /// Waits for events of the connection, or for another configuration; false if the program is to end.
+    fn wait_for_request(&self, until: Instant) -> bool {
+        let fd = |fd, events| libc::pollfd { fd, events, revents: 0 };
+        let events = if self.channel.holds_output() { libc::POLLIN | libc::POLLOUT } else { libc::POLLIN };
+        let news = fd(self.configured.superseded_fd(), libc::POLLIN);
+        let mut fds = [fd(self.channel.fd(), events), fd(self.shared.stop_fd(), libc::POLLIN), news];
+        poll(&mut fds, Some(until));
+        fds[1].revents == 0
+    }
+
+    /// Goes by what is configured now; false if its peer would have to show anew that it is to be believed.
+    fn take_up(&mut self) -> bool {
+        let now = self.shared.now();
+        let is_believed = now.believes_as(&self.configured);
+        self.configured = now;
+        is_believed
+    }
+
     /// The variables of the next request; none if there is no further one.
     fn request(&mut self) -> Option<Begun> {
-        let mut until = Instant::now() + self.shared.idle;
+        let begun_at = Instant::now();
+        let mut until = begun_at + self.configured.idle;
         let mut is_begun = false;
         loop {
+            if !is_begun {
+                if !self.take_up() {
+                    return None;
+                }
+                until = begun_at + self.configured.idle;
+            }
             match self.intake.open() {
                 Ok(Some(begun)) => return Some(begun),
                 Ok(None) => {}
@@ -110,7 +138,8 @@ impl Connection {
             if Instant::now() >= until {
                 return if is_begun { self.end_with("its request took too long to come") } else { None };
             }
-            if !self.wait(libc::POLLIN, until) {
+            let goes_on = if is_begun { self.wait(libc::POLLIN, until) } else { self.wait_for_request(until) };
+            if !goes_on {
                 return None;
             }
             let heard = self.channel.receive(self.intake.space());
@@ -134,10 +163,10 @@ impl Connection {
     }
 
     fn answer(&mut self, begun: &Begun) -> Behind {
-        let shared = Arc::clone(&self.shared);
+        let (shared, configured) = (Arc::clone(&self.shared), Arc::clone(&self.configured));
         let counts = &shared.counts;
         Counts::add(&counts.requests);
-        let rewritten = match parameters::rewrite(&begun.pairs, &shared.mounts, &shared.accept) {
+        let rewritten = match parameters::rewrite(&begun.pairs, &configured.mounts, &configured.accept) {
             Ok(rewritten) => rewritten,
             Err(error) => {
                 Counts::add(&counts.unfound);
@@ -150,7 +179,7 @@ impl Connection {
                 return self.refuse(begun, status, &error.to_string());
             }
         };
-        let place = &shared.places[rewritten.mount];
+        let place = &configured.places[rewritten.mount];
         let Some(_permit) = Place::enter(place) else {
             Counts::add(&counts.crowded);
             let line = "all workers are busy, and `queue` is full";

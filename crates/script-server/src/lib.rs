@@ -5,11 +5,14 @@
 //! request's variables, finds the script below the directories of this host (`mounts.rs`), writes the variables anew
 //! (`parameters.rs`), and passes body and response between the connection and a runner of `weir-scripts` (`relay.rs`). Nothing that
 //! the peer says of files is believed. Connections, requests and lines of the log have bounds, and what is turned away
-//! is counted (`counts.rs`, `journal.rs`).
+//! is counted (`counts.rs`, `journal.rs`). Another configuration holds from the next request on (`shared.rs`).
 
 mod channel;
 mod connection;
 mod counts;
+mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod intake;
 mod journal;
 mod mounts;
@@ -22,13 +25,7 @@ mod shared;
 mod trust;
 
 pub use counts::Counts;
-pub use server::{Running, ServerError};
+pub use error::ServerError;
+pub use server::{Prepared, Reloader, Running};
 pub use settings::{Mount, Settings, TlsFiles};
 pub use trust::TrustError;
-
-/// Entries for the fuzz targets.
-#[doc(hidden)]
-pub mod fuzzing {
-    pub use crate::mounts::{Mounts, NoScript};
-    pub use crate::parameters::{NoRequest, rewrite};
-}

@@ -2,12 +2,11 @@
 
 use crate::connection::Connection;
 use crate::counts::Counts;
-use crate::journal::Journal;
-use crate::mounts::Mounts;
+use crate::error::ServerError;
 use crate::relay::{END_PATIENCE, poll};
 use crate::settings::Settings;
-use crate::shared::{Place, Shared};
-use crate::trust::{Trust, TrustError};
+use crate::shared::{Next, Shared};
+use crate::trust::Trust;
 use socket2::{SockRef, TcpKeepalive};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -31,20 +30,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Bytes of the stack of a thread: nothing in it is deep.
 const STACK_BYTES: usize = 512 << 10;
 
-/// A script server cannot begin.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// It cannot listen.
-    #[error("cannot listen on {0}: {1}; name another address by `listen`, or end what listens there")]
-    Listen(SocketAddr, io::Error),
-    /// TLS cannot be spoken.
-    #[error(transparent)]
-    Trust(#[from] TrustError),
-    /// The system has no descriptors.
-    #[error("no sockets: {0}; have the system give more descriptors")]
-    System(#[from] io::Error),
-}
-
 /// A script server that listens.
 #[derive(Debug)]
 pub struct Running {
@@ -52,7 +37,38 @@ pub struct Running {
     shared: Arc<Shared>,
     stopper: UnixStream,
     connections: Arc<AtomicUsize>,
-    connections_max: usize,
+}
+
+/// Gives a running script server another configuration.
+#[derive(Debug, Clone)]
+pub struct Reloader(Arc<Shared>);
+
+/// A configuration that a running script server can take up.
+#[derive(Debug)]
+pub struct Prepared(Next);
+
+impl Prepared {
+    /// Whether certificate, key and authorities stay as they were read before, as their files may not be read any more.
+    pub fn keeps_tls(&self) -> bool {
+        self.0.keeps_tls
+    }
+}
+
+impl Reloader {
+    /// Reads the files of TLS of other settings; nothing has changed yet. Where they listen is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used.
+    pub fn prepare(&self, settings: &Settings) -> Result<Prepared, ServerError> {
+        Next::of(settings, Some(&self.0.now())).map(Prepared)
+    }
+
+    /// Has handshakes and requests from now on go by these settings; requests under way go on as they began. A
+    /// connection whose peer other authorities or names have let in ends before its next request.
+    pub fn take_up(&self, prepared: Prepared) {
+        self.0.take_up(prepared.0);
+    }
 }
 
 impl Running {
@@ -72,32 +88,18 @@ impl Running {
     ///
     /// A file cannot be used, or the address is taken.
     pub fn bind(settings: &Settings, notice: fn(&str)) -> Result<Self, ServerError> {
-        let trust = settings.tls.as_ref().map(Trust::load).transpose()?;
+        let next = Next::of(settings, None)?;
         let of_listen = |error| ServerError::Listen(settings.listen, error);
         let listener = TcpListener::bind(settings.listen).map_err(of_listen)?;
         listener.set_nonblocking(true)?;
         let (stopper, stop) = UnixStream::pair()?;
-        let place = |mount: &crate::settings::Mount| {
-            let (socket, requests_max) = (mount.socket.clone(), mount.requests_max);
-            Arc::new(Place { socket, requests_max, requests: AtomicUsize::new(0) })
-        };
-        let shared = Shared {
-            trust,
-            mounts: Mounts::new(&settings.mounts),
-            places: settings.mounts.iter().map(place).collect(),
-            accept: settings.accept.clone(),
-            idle: settings.idle,
-            counts: Arc::default(),
-            journal: Journal::new(notice),
-            stop,
-        };
-        Ok(Self {
-            listener,
-            shared: Arc::new(shared),
-            stopper,
-            connections: Arc::default(),
-            connections_max: settings.connections_max,
-        })
+        let shared = Arc::new(Shared::new(next, notice, stop));
+        Ok(Self { listener, shared, stopper, connections: Arc::default() })
+    }
+
+    /// Gives it another configuration while it runs.
+    pub fn reloader(&self) -> Reloader {
+        Reloader(Arc::clone(&self.shared))
     }
 
     /// Where it listens.
@@ -109,9 +111,10 @@ impl Running {
         self.listener.local_addr()
     }
 
-    /// Answers until `stop` is set; requests under way may go on for some seconds then.
-    pub fn run(self, stop: &AtomicBool) -> Arc<Counts> {
-        while !stop.load(Ordering::Acquire) {
+    /// Answers until `stop` is set, or `goes_on`, which is asked again and again, says no; requests under way may go on
+    /// for some seconds then.
+    pub fn run(self, stop: &AtomicBool, mut goes_on: impl FnMut() -> bool) -> Arc<Counts> {
+        while !stop.load(Ordering::Acquire) && goes_on() {
             let mut fds = [libc::pollfd { fd: self.listener.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
             poll(&mut fds, Some(Instant::now() + TURN));
             if fds[0].revents == 0 {
@@ -144,7 +147,7 @@ impl Running {
             Counts::add(&counts.refused);
             self.shared.tell(&format!("connection from {peer} was closed: {why}"));
         };
-        if self.connections.load(Ordering::Acquire) >= self.connections_max {
+        if self.connections.load(Ordering::Acquire) >= self.shared.now().connections_max {
             return refuse("there are as many as `connections` allows");
         }
         if let Err(error) = prepare(&socket) {
@@ -176,12 +179,13 @@ impl Drop for Guard {
 }
 
 fn prepare(socket: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    // By fcntl(2): the standard library's call, ioctl(2), is none that a confined program makes.
     socket.set_nonblocking(true)?;
-    socket.set_nodelay(true)?;
+    socket.set_tcp_nodelay(true)?;
     // A host that loses its power says nothing, and its script would run on.
     let keepalive =
         TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE_EVERY).with_retries(KEEPALIVE_TRIES);
-    let socket = SockRef::from(socket);
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(SILENCE_MAX))
 }

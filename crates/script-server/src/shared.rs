@@ -1,31 +1,130 @@
 //! What all connections of a script server share: whom they believe, where runners are asked, counts and the log.
 
 use crate::counts::Counts;
+use crate::error::ServerError;
 use crate::journal::Journal;
 use crate::mounts::Mounts;
+use crate::settings::{Mount, Settings};
 use crate::trust::Trust;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// What all connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) trust: Option<Trust>,
-    pub(crate) mounts: Mounts,
-    pub(crate) places: Vec<Arc<Place>>,
-    pub(crate) accept: Vec<String>,
-    pub(crate) idle: Duration,
+    /// What holds for requests from now on.
+    current: Mutex<Current>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) journal: Journal,
     /// At its end when the program is to end.
     pub(crate) stop: UnixStream,
 }
 
+#[derive(Debug)]
+struct Current {
+    configured: Arc<Configured>,
+    /// The other end of its `superseded`.
+    _holds: UnixStream,
+}
+
+/// What a configuration says of connections and requests.
+#[derive(Debug)]
+pub(crate) struct Configured {
+    pub(crate) trust: Option<Arc<Trust>>,
+    pub(crate) mounts: Mounts,
+    pub(crate) places: Vec<Arc<Place>>,
+    pub(crate) accept: Vec<String>,
+    pub(crate) idle: Duration,
+    pub(crate) connections_max: usize,
+    /// At its end when another configuration holds.
+    superseded: UnixStream,
+}
+
+/// A configuration that can be taken up.
+#[derive(Debug)]
+pub(crate) struct Next {
+    current: Current,
+    /// Whether the files of TLS are those of before, as they may not be read any more.
+    pub(crate) keeps_tls: bool,
+}
+
+impl Next {
+    /// Reads the files of TLS. What was read of the same files before stays where this process has no right to read them
+    /// now: it was root then.
+    pub(crate) fn of(settings: &Settings, before: Option<&Configured>) -> Result<Self, ServerError> {
+        let (mut trust, mut keeps_tls) = (None, false);
+        if let Some(files) = &settings.tls {
+            let kept = before.and_then(|before| before.trust.as_ref()).filter(|trust| trust.is_of(files));
+            trust = Some(match (Trust::load(files), kept) {
+                (Err(error), Some(kept)) if error.is_denied() => {
+                    keeps_tls = true;
+                    Arc::clone(kept)
+                }
+                (loaded, _) => Arc::new(loaded?),
+            });
+        }
+        let (holds, superseded) = UnixStream::pair()?;
+        let place = |mount: &Mount| {
+            let (socket, requests_max) = (mount.socket.clone(), mount.requests_max);
+            Arc::new(Place { socket, requests_max, requests: AtomicUsize::new(0) })
+        };
+        let configured = Configured {
+            trust,
+            mounts: Mounts::new(&settings.mounts),
+            places: settings.mounts.iter().map(place).collect(),
+            accept: settings.accept.clone(),
+            idle: settings.idle,
+            connections_max: settings.connections_max,
+            superseded,
+        };
+        Ok(Self { current: Current { configured: Arc::new(configured), _holds: holds }, keeps_tls })
+    }
+}
+
+impl Configured {
+    /// Whether peers that an earlier configuration has believed are believed by this one.
+    pub(crate) fn believes_as(&self, before: &Self) -> bool {
+        match (&self.trust, &before.trust) {
+            (Some(own), Some(before)) => own.believes_as(before),
+            (own, before) => own.is_none() && before.is_none(),
+        }
+    }
+
+    pub(crate) fn superseded_fd(&self) -> RawFd {
+        self.superseded.as_raw_fd()
+    }
+}
+
 impl Shared {
+    pub(crate) fn new(next: Next, notice: fn(&str), stop: UnixStream) -> Self {
+        Self { current: Mutex::new(next.current), counts: Arc::default(), journal: Journal::new(notice), stop }
+    }
+
+    /// What holds now.
+    pub(crate) fn now(&self) -> Arc<Configured> {
+        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner).configured)
+    }
+
+    /// Has another configuration hold for requests from now on. Places that both have keep their count.
+    pub(crate) fn take_up(&self, Next { current: mut next, .. }: Next) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(configured) = Arc::get_mut(&mut next.configured) {
+            for place in &mut configured.places {
+                let is_same = |other: &&Arc<Place>| {
+                    (&other.socket, other.requests_max) == (&place.socket, place.requests_max)
+                };
+                if let Some(same) = current.configured.places.iter().find(is_same) {
+                    *place = Arc::clone(same);
+                }
+            }
+        }
+        *current = next;
+    }
+
     pub(crate) fn tell(&self, line: &str) {
         self.journal.tell(&self.counts, line);
     }

@@ -81,6 +81,13 @@ pub(crate) enum Untrusted {
     Library(rustls::Error),
 }
 
+impl TrustError {
+    /// Whether this process lacks the right to read a file.
+    pub(crate) fn is_denied(&self) -> bool {
+        matches!(self, Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+}
+
 impl Untrusted {
     pub(crate) fn of(error: rustls::Error) -> Self {
         use rustls::Error;
@@ -116,6 +123,9 @@ impl Untrusted {
 pub(crate) struct Trust {
     pub(crate) config: Arc<ServerConfig>,
     names: Vec<ServerName<'static>>,
+    /// The certificates of the authorities.
+    authorities: Vec<CertificateDer<'static>>,
+    files: TlsFiles,
 }
 
 impl Trust {
@@ -124,8 +134,9 @@ impl Trust {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
         let of_roots = |why: String| TrustError::Authorities { path: files.ca.clone(), why };
-        for certificate in certificates(&files.ca)? {
-            roots.add(certificate).map_err(|error| of_roots(error.to_string()))?;
+        let authorities = certificates(&files.ca)?;
+        for certificate in &authorities {
+            roots.add(certificate.clone()).map_err(|error| of_roots(error.to_string()))?;
         }
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build();
         let verifier = verifier.map_err(|error| of_roots(error.to_string()))?;
@@ -140,7 +151,17 @@ impl Trust {
             .map_err(unusable)?;
         let name = |name: &String| ServerName::try_from(name.clone()).map_err(|_| TrustError::Name(name.clone()));
         let names = files.names.iter().map(name).collect::<Result<_, _>>()?;
-        Ok(Self { config: Arc::new(config), names })
+        Ok(Self { config: Arc::new(config), names, authorities, files: files.clone() })
+    }
+
+    /// Whether it was read from these files.
+    pub(crate) fn is_of(&self, files: &TlsFiles) -> bool {
+        self.files == *files
+    }
+
+    /// Whether it believes the peers that another one believes, and no others.
+    pub(crate) fn believes_as(&self, other: &Self) -> bool {
+        (&self.names, &self.authorities) == (&other.names, &other.authorities)
     }
 
     /// Looks whether the peer's certificate has one of the names.

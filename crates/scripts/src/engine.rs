@@ -3,8 +3,10 @@
 use crate::pool::{Pool, Way};
 use crate::program::{NotRun, Program, Stamp};
 use std::ffi::CString;
-use std::io::Read;
+use std::fs;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a script that may hold its first line.
@@ -15,9 +17,32 @@ const ENGINES: [(&str, &str, &str, &str); 2] = [
     ("python", ".py", "rte.py", include_str!("../../../native/cgiplus/rte.py")),
 ];
 
-/// Writes the engines beside the sockets of the pools.
-pub(crate) fn install(folder: &Path) -> std::io::Result<()> {
-    ENGINES.iter().try_for_each(|(_, _, name, text)| std::fs::write(folder.join(name), text))
+/// Writes the engines beside the sockets of the pools. Runners start them whenever they like, so that none is ever there
+/// in part: on a disk without room, those that are there stay as they are.
+pub(crate) fn install(folder: &Path) -> io::Result<()> {
+    ENGINES.iter().try_for_each(|(_, _, name, text)| {
+        let path = folder.join(name);
+        if fs::read(&path).is_ok_and(|found| found == text.as_bytes()) {
+            return Ok(());
+        }
+        let new = folder.join(format!("{name}.new"));
+        let written = fs::write(&new, text)
+            // Scripts of all users read it, also where the umask takes that right away.
+            .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(0o644)))
+            .and_then(|()| fs::rename(&new, &path));
+        if written.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        written
+    })
+}
+
+/// Removes the engines, and the directory itself if nothing else is in it.
+pub(crate) fn remove(folder: &Path) {
+    for (_, _, name, _) in ENGINES {
+        let _ = fs::remove_file(folder.join(name));
+    }
+    let _ = fs::remove_dir(folder);
 }
 
 /// What runs a script in place of its own program, and what that is kept by.
@@ -53,7 +78,7 @@ fn language_of(script: &[u8]) -> Option<&'static (&'static str, &'static str, &'
     if let Some(engine) = ENGINES.iter().find(|(_, ending, ..)| script.ends_with(ending.as_bytes())) {
         return Some(engine);
     }
-    let file = std::fs::File::open(Path::new(std::ffi::OsStr::from_bytes(script))).ok()?;
+    let file = fs::File::open(Path::new(std::ffi::OsStr::from_bytes(script))).ok()?;
     let mut start = Vec::new();
     file.take(FIRST_LINE_BYTES).read_to_end(&mut start).ok()?;
     let line = start.split(|&byte| byte == b'\n').next()?.strip_prefix(b"#!")?;
@@ -64,4 +89,35 @@ fn language_of(script: &[u8]) -> Option<&'static (&'static str, &'static str, &'
 fn text(bytes: &[u8]) -> CString {
     // Paths have no byte 0.
     CString::new(bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines_are_whole_or_stay_as_they_are() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let own = folder.path().join("sockets");
+        fs::create_dir(&own).expect("creates");
+        install(&own).expect("there is room");
+        let perl = own.join("rte.pl");
+        let before = fs::read(&perl).expect("it is there");
+        assert!(before.starts_with(b"#!") || !before.is_empty());
+        assert_eq!(fs::metadata(&perl).expect("it is there").permissions().mode() & 0o777, 0o644);
+        // Where nothing can be written, nothing is touched: a directory stands where the new file would be.
+        fs::write(&perl, "of another version").expect("writes");
+        fs::create_dir(own.join("rte.pl.new")).expect("creates");
+        assert!(install(&own).is_err());
+        assert_eq!(fs::read(&perl).expect("it is there"), b"of another version");
+        fs::remove_dir(own.join("rte.pl.new")).expect("removes");
+        install(&own).expect("there is room");
+        assert_eq!(fs::read(&perl).expect("it is there"), before);
+        fs::write(own.join("other"), "").expect("writes");
+        remove(&own);
+        assert!(own.join("other").exists() && !perl.exists());
+        fs::remove_file(own.join("other")).expect("removes");
+        remove(&own);
+        assert!(!own.exists());
+    }
 }

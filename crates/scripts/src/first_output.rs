@@ -17,7 +17,7 @@ pub(crate) fn output_begins(told: Option<&Rc<str>>, output: &[u8]) {
 
 /// The status that the head of a response names, as far as it has come; 200 if it names none, as RFC 3875 section 6.3.3
 /// has it.
-fn status_of(output: &[u8]) -> u16 {
+pub fn status_of(output: &[u8]) -> u16 {
     let start = &output[..output.len().min(HEAD_BYTES_MAX)];
     let mut lines = start.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).take_while(|line| !line.is_empty());
     let named = lines.find_map(|line| {
@@ -27,7 +27,7 @@ fn status_of(output: &[u8]) -> u16 {
         } else {
             line.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(1..))?
         };
-        let digits = behind.trim_ascii_start().get(..3)?;
+        let digits = behind.trim_ascii_start().get(..3).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
         std::str::from_utf8(digits).ok()?.parse().ok()
     });
     named.unwrap_or(200)
@@ -36,6 +36,7 @@ fn status_of(output: &[u8]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_head_names_its_status() {
@@ -46,9 +47,26 @@ mod tests {
             (b"HTTP/1.1 203 Fine\r\n\r\n", 203),
             (b"HTTP/1.", 200),
             (b"Status: x", 200),
+            (b"Status: +12\n\n", 200),
             (b"", 200),
         ] {
             assert_eq!(status_of(head), status, "{}", String::from_utf8_lossy(head));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_head_has_a_status_and_what_stands_behind_it_has_none(
+            head in "(Status|status|HTTP/1\\.1|A)?:? ?[0-9a+]{0,4}\r?\n", behind in "(Status: 404|[a\r\n]){0,5}",
+        ) {
+            prop_assert!(status_of(head.as_bytes()) <= 999);
+            let whole = format!("{head}\n{behind}");
+            prop_assert_eq!(status_of(whole.as_bytes()), status_of(head.as_bytes()));
+        }
+
+        #[test]
+        fn any_bytes_have_a_status(output in prop::collection::vec(any::<u8>(), 0..100)) {
+            prop_assert!(status_of(&output) <= 999);
         }
     }
 }

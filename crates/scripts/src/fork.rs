@@ -120,6 +120,8 @@ unsafe fn become_program(start: &Start<'_>, owned: &Owned, arguments: &[*const c
                 None => libc::chdir(start.folder.as_ptr()) == 0,
             };
         if is_ready {
+            // A change of the user takes the setting back, so it comes behind.
+            start::end_with_parent();
             start::reset_signals();
             if let Some((file, _)) = place.filter(|_| start.is_own_program) {
                 let (file, empty) = (file.as_raw_fd(), c"".as_ptr());

@@ -57,6 +57,11 @@ impl Input {
         descriptor::read(conn, READ_BYTES, &mut self.bytes)
     }
 
+    /// Takes bytes that came otherwise.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.at = 0;
@@ -116,6 +121,42 @@ impl Input {
             }
             kind::ABORT_REQUEST => Heard::Aborted,
             _ => Heard::Malformed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fastcgi::{head, kind, push};
+    use crate::fuzzing::requests;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn requests_are_read_however_they_are_cut(
+            variables in prop::collection::vec(any::<u8>(), 1..300), body in prop::collection::vec(any::<u8>(), 0..300), step in 1_usize..40
+        ) {
+            let mut bytes = Vec::new();
+            for number in [1, 2] {
+                push(kind::BEGIN_REQUEST, number, &[0, 1, 1, 0, 0, 0, 0, 0], &mut bytes);
+                push(kind::PARAMS, number, &variables, &mut bytes);
+                bytes.extend_from_slice(&head(kind::PARAMS, number, 0));
+                push(kind::STDIN, number, &body, &mut bytes);
+                bytes.extend_from_slice(&head(kind::STDIN, number, 0));
+            }
+            let pieces: Vec<_> = bytes.chunks(step).collect();
+            let (found, is_malformed) = requests(&pieces);
+            prop_assert_eq!((found.len(), is_malformed), (3, false));
+            for (request, number) in found.iter().zip([1, 2]) {
+                prop_assert_eq!(request.begun, Some((number, true)));
+                prop_assert!(request.is_whole && request.variables == variables && request.body == body);
+            }
+            prop_assert_eq!(found[2].begun, None);
+        }
+
+        #[test]
+        fn any_bytes_are_read(bytes in prop::collection::vec(0_u8..8, 0..300)) {
+            let _ = requests(&[&bytes]);
         }
     }
 }

@@ -17,6 +17,8 @@ mod exchange;
 pub mod fastcgi;
 mod first_output;
 mod fork;
+#[doc(hidden)]
+pub mod fuzzing;
 mod input;
 mod limits;
 mod marks;
@@ -40,10 +42,3 @@ mod variables;
 pub use messages::{PoolTold, StuckTold, ToServer, ToSupervisor, Wanted};
 pub use pool::{Pool, Way};
 pub use supervisor::supervise;
-
-/// Entries for the fuzz targets.
-#[doc(hidden)]
-pub mod fuzzing {
-    pub use crate::fastcgi::{NoRecord, Pairs, Record, next_record};
-    pub use crate::marks::{Marks, Said, Sifted};
-}

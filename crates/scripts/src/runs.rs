@@ -110,7 +110,7 @@ fn define() -> (u16, u16) {
 }
 
 /// Where the correlator's digits stand, and how many they are.
-fn place_of_correlator(pairs: &[u8]) -> Option<(usize, usize)> {
+pub fn place_of_correlator(pairs: &[u8]) -> Option<(usize, usize)> {
     let (_, value) = Pairs(pairs).flatten().find(|(name, _)| *name == VARIABLE)?;
     // The value is a part of the pairs.
     let at = (value.as_ptr() as usize).checked_sub(pairs.as_ptr() as usize)?;
@@ -118,7 +118,7 @@ fn place_of_correlator(pairs: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// The identity that a correlator says.
-fn read(digits: &[u8]) -> Option<Identity> {
+pub fn read(digits: &[u8]) -> Option<Identity> {
     if digits.len() > CORRELATOR_BYTES_MAX * 2 || !digits.len().is_multiple_of(2) {
         return None;
     }
@@ -136,6 +136,7 @@ fn digit(value: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn pairs(of: &[(&[u8], &[u8])]) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -175,5 +176,25 @@ mod tests {
         assert!(runs.running.0 != 0 || bytes == before);
         runs.end(Ran::Good);
         assert_eq!(runs.running, Handle(0));
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_correlator_says_is_read_back(trace in any::<[u64; 2]>(), span: u64, before in "[A-Z]{1,9}", cut in 0_usize..56) {
+            let identity = Identity { trace, span, flags: Identity::RECORDED, format: Identity::FORMAT };
+            let hex: String = identity.correlator().iter().map(|byte| format!("{byte:02X}")).collect();
+            let bytes = pairs(&[(before.as_bytes(), b"x"), (b"ARM_CORRELATOR", hex.as_bytes())]);
+            let (at, length) = place_of_correlator(&bytes).expect("it is there");
+            prop_assert_eq!(read(&bytes[at..at + length]), Some(identity));
+            prop_assert_eq!(read(&bytes[at..at + cut]), None, "it says how long it is");
+        }
+
+        #[test]
+        fn any_bytes_are_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read(&bytes);
+            if let Some((at, length)) = place_of_correlator(&bytes) {
+                prop_assert!(at + length <= bytes.len());
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! does it, which has no way to set bounds of the new process.
 
 use crate::fork;
-use crate::start::{Start, bound, put, reset_signals};
+use crate::start::{Start, bound, end_with_parent, put, reset_signals};
 use std::ffi::{c_char, c_int, c_void};
 use std::io;
 
@@ -72,6 +72,7 @@ extern "C" fn become_program(shared: *mut c_void) -> c_int {
             && (0..).zip(start.descriptors).all(|(number, &fd)| put(fd, number))
             && libc::chdir(start.folder.as_ptr()) == 0;
         if ok {
+            end_with_parent();
             reset_signals();
             libc::execve(start.file.as_ptr(), shared.arguments.as_ptr(), start.environment);
         }

@@ -43,6 +43,13 @@ pub(crate) unsafe fn reset_signals() {
     }
 }
 
+/// Has the kernel end this process with the runner that starts it (PR_SET_PDEATHSIG of prctl(2)): else it would run on
+/// where supervisor and runner are killed at once. What it starts itself does not inherit that.
+pub(crate) unsafe fn end_with_parent() {
+    // SAFETY: the call takes no memory.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
 /// Gives a descriptor a number, under which it stays open in the program.
 pub(crate) unsafe fn put(fd: RawFd, number: c_int) -> bool {
     // SAFETY: the calls take no memory.

@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -44,8 +45,10 @@ enum NoStart {
          root, or leave `as_owner` away"
     )]
     Owner(String),
-    #[error("{0} cannot listen: {1}")]
+    #[error("{0} cannot listen: {1}; make room where it is to, or set TMPDIR to another directory")]
     Listen(String, io::Error),
+    #[error("the engines of {0} cannot be written into {folder}: {2}; make room there, or set TMPDIR to another directory", folder = .1.display())]
+    Engines(String, PathBuf, io::Error),
     #[error("{0} cannot be started: {1}")]
     Fork(String, io::Error),
 }
@@ -69,6 +72,7 @@ pub fn supervise(link: UnixStream) -> io::Result<()> {
         heard: Vec::new(),
         told: Vec::new(),
         groups: Vec::new(),
+        folder: None,
         user: None,
         status: Vec::new(),
         ended: 0,
@@ -108,6 +112,8 @@ struct Supervisor {
     heard: Vec<u8>,
     told: Vec<u8>,
     groups: Vec<Group>,
+    /// The directory of the pools' sockets and of the engines.
+    folder: Option<PathBuf>,
     user: Option<String>,
     status: Vec<PoolTold>,
     /// What was known of children that have ended.
@@ -168,6 +174,9 @@ impl Supervisor {
     /// Starts what is wanted and does not run, and has the rest end in a while.
     fn want(&mut self, pools: &[Pool]) {
         let mut added = Vec::new();
+        if let Some(folder) = pools.first().and_then(|pool| pool.socket.parent()) {
+            self.folder = Some(folder.to_owned());
+        }
         for pool in pools {
             if let Some(group) = self.groups.iter_mut().find(|group| group.pool == *pool) {
                 group.retires = None;
@@ -268,6 +277,10 @@ impl Supervisor {
         for group in &self.groups {
             let _ = std::fs::remove_file(&group.pool.socket);
         }
+        // A server that was killed can remove nothing, and a confined one may not.
+        if let Some(folder) = &self.folder {
+            engine::remove(folder);
+        }
     }
 }
 
@@ -288,6 +301,12 @@ impl Group {
         } else {
             None
         };
+        if pool.way == Way::Rte
+            && let Some(folder) = pool.socket.parent()
+        {
+            let told = |error| NoStart::Engines(pool.name.clone(), folder.to_owned(), error);
+            engine::install(folder).map_err(told)?;
+        }
         let listener =
             listen(&pool, server.filter(|_| is_root)).map_err(|error| NoStart::Listen(pool.name.clone(), error))?;
         let now = Instant::now();
@@ -421,11 +440,6 @@ fn listen(pool: &Pool, server: Option<&str>) -> io::Result<OwnedFd> {
     match std::fs::remove_file(&pool.socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
-    }
-    if pool.way == Way::Rte
-        && let Some(folder) = pool.socket.parent()
-    {
-        engine::install(folder)?;
     }
     let listener = UnixListener::bind(&pool.socket)?;
     listener.set_nonblocking(true)?;

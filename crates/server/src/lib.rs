@@ -137,6 +137,7 @@ pub use policy::sessions::{AdoptError, OpenSession, SessionSummary, TakeError, T
 pub use policy::settings::{Placed, PolicyOptions};
 pub use policy::throttle::Throttle;
 pub use policy::throttle_law::{Stages, StagesError};
+pub use process::confine::confine_script_server;
 pub use process::reload::Reloader;
 pub use process::resume::{Resumed, Resumer, Unfinished};
 pub use process::session::rewind_session;

@@ -46,7 +46,7 @@ pub use exporters::exporter_answers;
 pub use gateways::{cgi_response, fastcgi_response};
 pub use handed_on::handed_on;
 pub use imports::{caddyfile, htaccess, nginx_configuration};
-pub use isapi::isapi_variables;
+pub use isapi::{isapi_head, isapi_variables};
 pub use keeper::keeper_messages;
 pub use load::{access_log, flash_crowd, nul_list, rate_profile, session_list, set_cookie, url_list};
 pub use moved_sessions::moved_session;
@@ -60,7 +60,9 @@ pub use requests::{
     http2_frames, page_template, ranges, url, url_file,
 };
 pub use routing::route;
-pub use scripts::{scripts_fastcgi, scripts_marks, scripts_remote};
+pub use scripts::{
+    scripts_correlator, scripts_fastcgi, scripts_marks, scripts_remote, scripts_requests, scripts_status,
+};
 pub use server_http2::server_http2;
 pub use server_http3::server_http3;
 pub use sessions::{http_archive, monkeywrench_sessions, web_page, web_tests};
@@ -273,6 +275,9 @@ mod getopt;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/compat/src/printf.rs"]
 mod printf;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/isapi/src/head.rs"]
+mod isapi_heads;
 #[allow(dead_code, unused_imports, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/advise/src/configuration/mod.rs"]
 mod servers;

@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 use weir_script_server::Mount;
 use weir_script_server::fuzzing::{Mounts, rewrite};
-use weir_scripts::fuzzing::{Marks, Pairs, Said, Sifted, next_record};
+use weir_scripts::fuzzing::{
+    Marks, Pairs, Said, Sifted, next_record, place_of_correlator, read_correlator, status_of,
+};
 
 /// Bytes of output that are tried: fewer than a callout may have, as one that comes whole may be longer.
 const OUTPUT_BYTES_MAX: usize = 4000;
@@ -36,7 +38,13 @@ fn check_pairs(content: &[u8]) {
 /// Reads any output of a script, in one piece and in many, which makes no difference. The first byte is the number of
 /// lengths that follow, which are those of the pieces, again and again.
 pub fn scripts_marks(input: &[u8]) {
-    let Some((&number, rest)) = input.split_first() else { return };
+    let (pieces, output) = pieces(input);
+    assert_eq!(sift(&pieces), sift(&[output]));
+}
+
+/// Pieces of an input, and all of them together.
+fn pieces(input: &[u8]) -> (Vec<&[u8]>, &[u8]) {
+    let Some((&number, rest)) = input.split_first() else { return (Vec::new(), input) };
     let (lengths, output) = rest.split_at(usize::from(number % 16).min(rest.len()));
     let output = &output[..output.len().min(OUTPUT_BYTES_MAX)];
     let mut pieces = Vec::new();
@@ -47,7 +55,7 @@ pub fn scripts_marks(input: &[u8]) {
         pieces.push(piece);
         left = behind;
     }
-    assert_eq!(sift(&pieces), sift(&[output]));
+    (pieces, output)
 }
 
 /// What stands before the end of the response, whether it ended, and what callouts asked for.
@@ -67,6 +75,47 @@ fn sift(pieces: &[&[u8]]) -> (Vec<u8>, bool, Said) {
     }
     marks.restore(&mut output);
     (output, false, marks.take_said())
+}
+
+/// Reads any bytes as records of requests, in one piece and in many, which makes no difference: by a runner, and by a
+/// script server. The pieces are those of [`scripts_marks`].
+pub fn scripts_requests(input: &[u8]) {
+    let (pieces, all) = pieces(input);
+    let of_runner = weir_scripts::fuzzing::requests(&pieces);
+    assert_eq!(of_runner, weir_scripts::fuzzing::requests(&[all]));
+    let of_server = weir_script_server::fuzzing::requests(&pieces);
+    assert_eq!(of_server, weir_script_server::fuzzing::requests(&[all]));
+    // What a script server takes as a whole request is one for a runner as well.
+    for (request, of_runner) in of_server.0.iter().zip(&of_runner.0).filter(|(request, _)| request.is_whole) {
+        let of_runner = of_runner.begun.map(|(number, is_kept)| (number, is_kept, of_runner.variables.clone()));
+        assert_eq!(request.begun, of_runner);
+    }
+}
+
+/// Reads any output of a script for its status, which has three digits; what stands behind the head has none.
+pub fn scripts_status(input: &[u8]) {
+    let status = status_of(input);
+    assert!(status <= 999);
+    if let Some(at) = input.windows(2).position(|two| two == b"\n\n") {
+        assert_eq!(status_of(&input[..at]), status);
+    }
+}
+
+/// Reads any bytes as variables with a correlator: it lies within them, and what one of ours says is what it was made of.
+pub fn scripts_correlator(input: &[u8]) {
+    let digits = match place_of_correlator(input) {
+        Some((at, bytes)) => {
+            let name = b"ARM_CORRELATOR";
+            assert!(at + bytes <= input.len() && input[..at].windows(name.len()).any(|some| some == name));
+            &input[at..at + bytes]
+        }
+        None => input,
+    };
+    let Some(identity) = read_correlator(digits) else { return };
+    assert!(digits.len().is_multiple_of(2) && digits.iter().all(u8::is_ascii_hexdigit));
+    let written: String = identity.correlator().iter().map(|byte| format!("{byte:02x}")).collect();
+    let again = read_correlator(written.as_bytes()).expect("one of ours");
+    assert_eq!((again.trace, again.span, again.flags), (identity.trace, identity.span, identity.flags));
 }
 
 /// Reads any bytes as the variables that a web server of another host sends: a script that they lead to lies below the

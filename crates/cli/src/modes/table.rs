@@ -336,7 +336,16 @@ pub(super) const COMMANDS: &[Usage] = &[
             words: "standard output overwrites no file; leave it out",
         }],
     },
-    Usage { path: &["script-server"], options: &[&["file", "check"]], modes: &[] },
+    Usage {
+        path: &["script-server"],
+        options: &[&["file", "check", "no_sandbox"]],
+        modes: &[Mode {
+            example: "script-server --check scripts.toml",
+            is_on: |matches| given(matches, "check"),
+            idle: &[&["no_sandbox"]],
+            words: "nothing is served here, only looked at; leave it out",
+        }],
+    },
     Usage { path: &["cluster", "init"], options: &[&["folder", "name"]], modes: &[] },
     Usage { path: &["cluster", "token"], options: &[&["folder", "director", "valid"]], modes: &[] },
     Usage { path: &["cluster", "admit"], options: &[&["folder", "listen", "count"]], modes: &[] },
@@ -391,20 +400,32 @@ pub(super) const COMMANDS: &[Usage] = &[
             Mode {
                 example: "compare --subjects",
                 is_on: |matches| any_given(matches, &["subjects", "show_subject"]),
-                idle: &[EXPERIMENT, JUDGED],
+                idle: &[EXPERIMENT, JUDGED, OF_TWO],
                 words: SHOWN_ALONE,
             },
             Mode {
                 example: "compare --show-subject nginx",
                 is_on: |matches| given(matches, "show_subject"),
-                idle: &[EXPERIMENT, JUDGED],
+                idle: &[EXPERIMENT, JUDGED, OF_TWO],
                 words: SHOWN_ALONE,
             },
             Mode {
                 example: "compare --results-of d",
                 is_on: |matches| given(matches, "results_of"),
-                idle: &[EXPERIMENT],
+                idle: &[EXPERIMENT, OF_TWO],
                 words: "the experiment has ended, and nothing is measured; leave it out, or go on by --resume",
+            },
+            Mode {
+                example: "compare plan.toml",
+                is_on: |matches| given(matches, "plan"),
+                idle: &[OF_TWO],
+                words: "a plan says that itself, by keys such as load, site, restart and [cpus]; write it there, or leave it out",
+            },
+            Mode {
+                example: "compare --resume d",
+                is_on: |matches| given(matches, "resume"),
+                idle: &[OF_TWO],
+                words: "the experiment goes on as it was begun; leave it out, or begin another one",
             },
         ],
     },
@@ -518,6 +539,31 @@ pub(super) const COMMANDS: &[Usage] = &[
 /// How an experiment is made.
 const EXPERIMENT: &[&str] =
     &["block_seconds", "blocks", "aa", "warm_up", "until", "budget", "starts", "results", "seed", "parts", "no_parts"];
+/// What two servers are and how they are asked, where no plan says it.
+const OF_TWO: &[&str] = &[
+    "b",
+    "same",
+    "url",
+    "url_a",
+    "url_b",
+    "path",
+    "tls",
+    "site",
+    "connections",
+    "server_cpu",
+    "load_cpu",
+    "beside_cpu",
+    "load",
+    "restart",
+    "beside_a",
+    "beside_b",
+    "generators",
+    "server",
+    "start_timeout",
+    "load_timeout",
+    "smallest_effect",
+    "no_cgroup",
+];
 /// How its outcome is shown and judged.
 const JUDGED: &[&str] =
     &["history", "label", "accept_shift", "json", "markdown", "html", "details", "junit", "fail_if_worse"];

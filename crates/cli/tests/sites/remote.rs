@@ -21,7 +21,7 @@ const LONG: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\n'\nhe
 
 /// Scripts in `bin`, a file beside it, and certificates: those of the script server and of the web server, and of a
 /// stranger. `none.pem` is an authority of none of these.
-fn folder() -> tempfile::TempDir {
+pub(super) fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a directory");
     fs::create_dir(folder.path().join("bin")).expect("creates");
     for (name, content) in
@@ -51,14 +51,14 @@ fn folder() -> tempfile::TempDir {
 }
 
 /// A script server; it ends with the test.
-struct ScriptServer {
-    child: Child,
-    port: u16,
-    said: Receiver<String>,
+pub(super) struct ScriptServer {
+    pub(super) child: Child,
+    pub(super) port: u16,
+    pub(super) said: Receiver<String>,
 }
 
 impl ScriptServer {
-    fn start(folder: &Path, more: &str, of_cgi: &str) -> Self {
+    pub(super) fn start(folder: &Path, more: &str, of_cgi: &str) -> Self {
         let port = free_port();
         let text = format!(
             "listen = \"127.0.0.1:{port}\"\n{more}\n[[scripts]]\nprefix = \"/cgi-bin/\"\nroot = \"bin\"\ncgi = {{ workers = 2, {of_cgi} }}\n"
@@ -80,13 +80,13 @@ impl ScriptServer {
     }
 
     /// With TLS and certificates wanted.
-    fn secure(folder: &Path, more: &str) -> Self {
+    pub(super) fn secure(folder: &Path, more: &str) -> Self {
         let tls = "certificate = \"scripts.pem\"\nkey = \"scripts.key\"\nca = \"ca.pem\"\n";
         Self::start(folder, &format!("{tls}{more}"), "slow = \"0 s\"")
     }
 
     /// The next line with such words in it.
-    fn says(&self, words: &str) -> String {
+    pub(super) fn says(&self, words: &str) -> String {
         loop {
             let line =
                 self.said.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| panic!("no word of {words:?}"));
@@ -98,7 +98,7 @@ impl ScriptServer {
     }
 
     /// Ends it; its report.
-    fn end(mut self) -> String {
+    pub(super) fn end(mut self) -> String {
         // SAFETY: the call takes no pointers.
         assert_eq!(unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGTERM) }, 0);
         let report = self.says("ended: ");
@@ -115,7 +115,7 @@ impl Drop for ScriptServer {
 }
 
 /// A web server that asks a script server with these settings of TLS and connections.
-fn web(folder: &Path, port: u16, settings: &str) -> Served {
+pub(super) fn web(folder: &Path, port: u16, settings: &str) -> Served {
     let text = format!(
         "[[host]]\n[[host.path]]\nprefix = \"/cgi-bin/\"\n[host.path.fastcgi]\nto = \"tls:127.0.0.1:{port}\"\nendings = []\n\
          retries = false\nhealth = false\nparams = {{ APP_ENV = \"test\", LD_BIND_NOW = \"1\" }}\n{settings}\n"
@@ -124,11 +124,11 @@ fn web(folder: &Path, port: u16, settings: &str) -> Served {
     Served::start(folder, &["--loops", "1"], "weir.toml")
 }
 
-const TRUSTED: &str =
+pub(super) const TRUSTED: &str =
     "ca = \"ca.pem\"\nclient_certificate = \"web.pem\"\nclient_key = \"web.key\"\nserver_name = \"scripts.test\"\n";
 
 /// Status and body of an answer, whose end is that of the connection.
-fn ask(served: &Served, method: &str, path: &str, body: &str) -> (u16, String) {
+pub(super) fn ask(served: &Served, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", served.port)).expect("connects");
     let length = body.len();
     let request = format!("{method} {path} HTTP/1.0\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}");
@@ -141,7 +141,7 @@ fn ask(served: &Served, method: &str, path: &str, body: &str) -> (u16, String) {
 }
 
 /// Processes that run a script of the folder.
-fn running(folder: &Path) -> usize {
+pub(super) fn running(folder: &Path) -> usize {
     let all = fs::read_dir("/proc").expect("/proc").flatten();
     let folder = folder.join("bin");
     all.filter(|entry| fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd == folder)).count()
@@ -258,7 +258,7 @@ fn record(kind: u8, content: &[u8]) -> Vec<u8> {
 }
 
 /// A request as a peer writes it that says which file it wants.
-fn request(pairs: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn request(pairs: &[(&str, &str)]) -> Vec<u8> {
     let mut params = Vec::new();
     for (name, value) in pairs {
         params.extend([name.len() as u8, value.len() as u8]);

@@ -107,6 +107,44 @@ fn scripts_in_the_directories_of_users_run_as_these() {
 }
 
 #[test]
+fn weir_check_looks_at_scripts_in_the_directories_of_users() {
+    // SAFETY: the call takes nothing.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let Some(()) = require::or_skip(is_root, "needs root, to give files away") else { return };
+    let can_mount = Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
+    let Some(()) = require::or_skip(can_mount, "needs the right to mount (CAP_SYS_ADMIN)") else { return };
+    let folder = folder();
+    let home = |name: &str| folder.path().join("home").join(name).join("public_html/cgi-bin");
+    for (name, uid) in [("ann", ANN), ("bob", BOB)] {
+        write(&home(name).join("gone"), uid, "#!/usr/bin/no-such-program\n");
+        write(&home(name).join("windows"), uid, "#!/bin/sh\r\necho\r\n");
+        write(&home(name).join("plain"), uid, WHO);
+        write(&home(name).join("writable"), uid, WHO);
+    }
+    fs::set_permissions(home("ann").join("plain"), fs::Permissions::from_mode(0o644)).expect("sets");
+    fs::set_permissions(home("bob").join("writable"), fs::Permissions::from_mode(0o775)).expect("sets");
+    write(&home("bob").join("of-ann"), ANN, WHO);
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", "mount --bind \"$0/passwd\" /etc/passwd && exec \"$@\""]).arg(folder.path());
+    command.args([env!("CARGO_BIN_EXE_weir"), "check", "weir.toml"]).current_dir(folder.path());
+    let output = command.output().expect("it runs");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let lines: Vec<&str> = told.lines().filter(|line| line.contains("public_html")).collect();
+    for words in [
+        "cgi-bin/gone needs /usr/bin/no-such-program, which is not there, as 1 more",
+        "cgi-bin/windows ends with CR LF, so that its interpreter is not found, as 1 more",
+        "ann/public_html/cgi-bin/plain may not be executed; chmod +x",
+        "bob/public_html/cgi-bin/writable does not run as its owner: its group or others can write it",
+        "bob/public_html/cgi-bin/of-ann does not run as its owner: it belongs to another user than the home",
+    ] {
+        assert!(lines.iter().any(|line| line.contains(words)), "{words}: {told}");
+    }
+    assert_eq!(lines.len(), 5, "{told}");
+    assert!(lines.iter().all(|line| line.starts_with("weir.toml:5:")), "{told}");
+}
+
+#[test]
 fn only_root_runs_scripts_as_their_owners() {
     let folder = tempfile::tempdir().expect("a directory");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("sets");

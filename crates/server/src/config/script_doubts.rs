@@ -5,13 +5,18 @@ use super::table::Value;
 use crate::io::user::User;
 use crate::upstream::script_pool::{ScriptPool, ScriptWay};
 use std::fs::{self, File, Metadata};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Files and directories that are looked at for one table.
+/// Files and directories that are looked at for one table, or for one home.
 const LOOKS_MAX: usize = 1_000;
+/// Homes that are looked at for one route, and files and directories in all of them.
+const HOMES_MAX: usize = 1_000;
+const LOOKS_IN_HOMES_MAX: usize = 20_000;
+/// Different doubts that are told of homes.
+const TOLD_OF_HOMES_MAX: usize = 20;
 /// Bytes of a file that are read for the line with its interpreter; the kernel reads no more (execve(2)).
 const LINE_BYTES_MAX: u64 = 256;
 /// Where `/usr/bin/env` looks for a program unless a table says another PATH.
@@ -55,12 +60,7 @@ pub(super) fn look_at_rights(value: &Value<'_, '_>) {
 
 /// Looks at the scripts in a directory, and at the programs that run them.
 pub(super) fn look(value: &Value<'_, '_>, pool: &ScriptPool, directory: &Path, endings: &[String]) {
-    for (ending, program) in &pool.interpreters {
-        if !is_program(program) {
-            let what = format!("{} is no program that could run {ending}", program.display());
-            value.doubt(what, "install it, or mend the path in `run`");
-        }
-    }
+    look_at_programs(value, pool);
     if pool.as_owner {
         look_at_rights(value);
     }
@@ -72,33 +72,118 @@ pub(super) fn look(value: &Value<'_, '_>, pool: &ScriptPool, directory: &Path, e
     if pool.way == ScriptWay::Isapi {
         return;
     }
-    // Of a user that the table names; otherwise it depends on who starts the server.
-    let user = pool.user.as_deref().and_then(|name| User::named(name).ok());
-    let path = pool.env.iter().find(|(name, _)| name == "PATH").map_or(PATH, |(_, path)| path);
-    let mut found: Vec<(Hindrance, PathBuf, usize)> = Vec::new();
-    for file in scripts(directory, endings) {
-        let runs = |(ending, _): &(String, PathBuf)| file.as_os_str().as_bytes().ends_with(ending.as_bytes());
-        let is_run = pool.interpreters.iter().any(runs);
-        let is_read = is_run || pool.way == ScriptWay::Rte;
+    // Of a user that the table names; otherwise it depends on who starts the server. With `as_owner` each script has a
+    // user of its own.
+    let user = pool.user.as_deref().filter(|_| !pool.as_owner).and_then(|name| User::named(name).ok());
+    let mut found = Found::up_to(LOOKS_MAX);
+    for file in scripts(directory, endings, &mut LOOKS_MAX.clone()) {
         let of_owner = if pool.as_owner { not_of_owner(&file, &pool.root) } else { None };
-        let of_file = || if is_run { None } else { hindrance(&file, pool.way, path) };
-        // With `as_owner` each script has a user of its own.
-        let of_user = || user.as_ref().filter(|_| !pool.as_owner).and_then(|user| of_user(&file, user, is_read));
-        let Some(hindrance) = of_owner.or_else(of_file).or_else(of_user) else { continue };
-        match found.iter_mut().find(|(known, ..)| *known == hindrance) {
-            Some((_, _, count)) => *count += 1,
-            None => found.push((hindrance, file, 1)),
-        }
+        found.add(of_owner.or_else(|| of_pool(&file, pool, user.as_ref())), file);
     }
-    for (hindrance, file, count) in found {
-        let (what, remedy) = told(&hindrance, &file);
-        let others = if count > 1 { format!(", as {} more", count - 1) } else { String::new() };
-        value.doubt(format!("{what}{others}"), remedy);
+    found.tell(value, pool.as_owner);
+}
+
+/// A home with scripts of its user.
+#[derive(Debug)]
+pub(super) struct Home<'h> {
+    pub(super) user: &'h str,
+    pub(super) uid: u32,
+    pub(super) home: &'h Path,
+    /// Where scripts lie, which need not be there.
+    pub(super) directory: PathBuf,
+}
+
+/// Looks at the scripts in homes, which run as the users of these.
+pub(super) fn look_in_homes(value: &Value<'_, '_>, pool: &ScriptPool, homes: &[Home<'_>], endings: &[String]) {
+    look_at_programs(value, pool);
+    look_at_rights(value);
+    let (found, looked) = find_in_homes(pool, homes, endings, LOOKS_IN_HOMES_MAX);
+    found.tell(value, true);
+    if looked < homes.len() {
+        let left = homes.len() - looked;
+        let what = format!("the scripts of {looked} homes were looked at, and those of {left} more were not");
+        value.doubt(what, format!("look at these by themselves; at most {HOMES_MAX} homes and {LOOKS_IN_HOMES_MAX} files are"));
     }
 }
 
-fn told(hindrance: &Hindrance, file: &Path) -> (String, String) {
+/// What keeps scripts in homes from being run, and how many homes were looked at.
+fn find_in_homes(pool: &ScriptPool, homes: &[Home<'_>], endings: &[String], mut looks: usize) -> (Found, usize) {
+    let mut found = Found::up_to(TOLD_OF_HOMES_MAX);
+    for (number, home) in homes.iter().enumerate() {
+        if number == HOMES_MAX || looks == 0 {
+            return (found, number);
+        }
+        let mut of_home = looks.min(LOOKS_MAX);
+        let before = of_home;
+        let files = scripts(&home.directory, endings, &mut of_home);
+        looks -= before - of_home;
+        let user = if files.is_empty() { None } else { User::named(home.user).ok() };
+        for file in files {
+            let of_owner = not_of_home(&file, home).or_else(|| not_of_owner(&file, home.home));
+            found.add(of_owner.or_else(|| of_pool(&file, pool, user.as_ref())), file);
+        }
+    }
+    (found, homes.len())
+}
+
+/// Looks at the programs that run scripts in place of these themselves.
+fn look_at_programs(value: &Value<'_, '_>, pool: &ScriptPool) {
+    for (ending, program) in &pool.interpreters {
+        if !is_program(program) {
+            let what = format!("{} is no program that could run {ending}", program.display());
+            value.doubt(what, "install it, or mend the path in `run`");
+        }
+    }
+}
+
+/// What keeps a file from being run in a pool, by a user if that is known.
+fn of_pool(file: &Path, pool: &ScriptPool, user: Option<&User>) -> Option<Hindrance> {
+    let path = pool.env.iter().find(|(name, _)| name == "PATH").map_or(PATH, |(_, path)| path);
+    let runs = |(ending, _): &(String, PathBuf)| file.as_os_str().as_bytes().ends_with(ending.as_bytes());
+    let is_run = pool.interpreters.iter().any(runs);
+    let of_file = if is_run { None } else { hindrance(file, pool.way, path) };
+    of_file.or_else(|| of_user(file, user?, is_run || pool.way == ScriptWay::Rte))
+}
+
+/// What was found: each hindrance with the first script that has it, and how many have it.
+#[derive(Debug)]
+struct Found {
+    all: Vec<(Hindrance, PathBuf, usize)>,
+    most: usize,
+    /// Scripts with others than these.
+    more: usize,
+}
+
+impl Found {
+    /// With so many different hindrances.
+    fn up_to(most: usize) -> Self {
+        Self { all: Vec::new(), most, more: 0 }
+    }
+
+    fn add(&mut self, hindrance: Option<Hindrance>, file: PathBuf) {
+        let Some(hindrance) = hindrance else { return };
+        match self.all.iter().position(|(known, ..)| *known == hindrance) {
+            Some(at) => self.all[at].2 += 1,
+            None if self.all.len() < self.most => self.all.push((hindrance, file, 1)),
+            None => self.more += 1,
+        }
+    }
+
+    fn tell(self, value: &Value<'_, '_>, as_owner: bool) {
+        for (hindrance, file, count) in self.all {
+            let (what, remedy) = told(&hindrance, &file, as_owner);
+            let others = if count > 1 { format!(", as {} more", count - 1) } else { String::new() };
+            value.doubt(format!("{what}{others}"), remedy);
+        }
+        if self.more > 0 {
+            value.doubt(format!("{} more scripts could not be run", self.more), "mend the others, and look again");
+        }
+    }
+}
+
+fn told(hindrance: &Hindrance, file: &Path, as_owner: bool) -> (String, String) {
     let file = file.display();
+    let or_user = if as_owner { "" } else { ", or name another `user`" };
     match hindrance {
         Hindrance::Permission => (
             format!("the script {file} may not be executed"),
@@ -106,18 +191,18 @@ fn told(hindrance: &Hindrance, file: &Path) -> (String, String) {
         ),
         Hindrance::Execution(user) => (
             format!("the script {file} may not be executed by {user}, which scripts run as"),
-            format!("chmod a+rx {file}, or name another `user`"),
+            format!("chmod a+rx {file}{or_user}"),
         ),
         Hindrance::Reading(user) => (
             format!("the script {file} may not be read by {user}, which scripts run as, so its interpreter cannot"),
-            format!("chmod a+r {file}, or name another `user`"),
+            format!("chmod a+r {file}{or_user}"),
         ),
         Hindrance::Directory(user, directory) => (
             format!(
                 "the script {file} is out of reach for {user}, which scripts run as: {} is closed",
                 directory.display()
             ),
-            format!("chmod a+x {}, or name another `user`", directory.display()),
+            format!("chmod a+x {}{or_user}", directory.display()),
         ),
         Hindrance::CarriageReturn => (
             format!("the first line of the script {file} ends with CR LF, so that its interpreter is not found"),
@@ -137,16 +222,16 @@ fn told(hindrance: &Hindrance, file: &Path) -> (String, String) {
     }
 }
 
-/// The scripts in a directory and those below it, of the first entries.
-fn scripts(directory: &Path, endings: &[String]) -> Vec<PathBuf> {
-    let (mut directories, mut scripts, mut looks) = (vec![directory.to_owned()], Vec::new(), 0);
+/// The scripts in a directory and those below it, of as many entries as may be looked at yet.
+fn scripts(directory: &Path, endings: &[String], looks: &mut usize) -> Vec<PathBuf> {
+    let (mut directories, mut scripts) = (vec![directory.to_owned()], Vec::new());
     while let Some(directory) = directories.pop() {
         let Ok(entries) = fs::read_dir(directory) else { continue };
         for entry in entries.flatten() {
-            looks += 1;
-            if looks > LOOKS_MAX {
+            if *looks == 0 {
                 return scripts;
             }
+            *looks -= 1;
             let (name, path) = (entry.file_name(), entry.path());
             if name.as_bytes().starts_with(b".") {
                 continue;
@@ -162,6 +247,12 @@ fn scripts(directory: &Path, endings: &[String]) -> Vec<PathBuf> {
         }
     }
     scripts
+}
+
+/// What keeps a file in a home from being run as the user of that.
+fn not_of_home(file: &Path, home: &Home<'_>) -> Option<Hindrance> {
+    let is_other = file.symlink_metadata().ok()?.uid() != home.uid;
+    is_other.then_some(Hindrance::Owner("it belongs to another user than the home", "chown it to the user of the home"))
 }
 
 /// What keeps a file below a root from being run as its owner, as far as file and directories say it; the process that
@@ -208,7 +299,7 @@ fn of_user(file: &Path, user: &User, is_read: bool) -> Option<Hindrance> {
         return Some(Hindrance::Execution(name()));
     }
     let mut start = [0; 2];
-    let is_text = File::open(file).is_ok_and(|mut file| file.read_exact(&mut start).is_ok()) && &start == b"#!";
+    let is_text = open(file).is_ok_and(|mut file| file.read_exact(&mut start).is_ok()) && &start == b"#!";
     let needs = is_read || is_text;
     (needs && !script_rights::may(user, file, READ)).then(|| Hindrance::Reading(name()))
 }
@@ -220,7 +311,7 @@ fn hindrance(file: &Path, way: ScriptWay, path: &str) -> Option<Hindrance> {
         return Some(Hindrance::Permission);
     }
     let mut start = Vec::new();
-    File::open(file).ok()?.take(LINE_BYTES_MAX).read_to_end(&mut start).ok()?;
+    open(file).ok()?.take(LINE_BYTES_MAX).read_to_end(&mut start).ok()?;
     match interpreter(&start) {
         Some(_) if way != ScriptWay::Rte && ends_with_cr(&start) => Some(Hindrance::CarriageReturn),
         Some(program) => {
@@ -230,6 +321,11 @@ fn hindrance(file: &Path, way: ScriptWay, path: &str) -> Option<Hindrance> {
         None if way == ScriptWay::Rte || start.starts_with(b"\x7fELF") => None,
         None => Some(Hindrance::NoInterpreter),
     }
+}
+
+/// Opens a file without a wait, should its user have put a pipe in its place.
+fn open(file: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_NONBLOCK).open(file)
 }
 
 /// Whether the first line names its program, or that program's last argument, with CR at the end.
@@ -292,8 +388,41 @@ mod tests {
             fs::write(folder.path().join(format!("{number}.cgi")), "").expect("writes");
         }
         std::os::unix::fs::symlink(".", folder.path().join("circle")).expect("links");
-        assert!(scripts(folder.path(), &[]).len() <= LOOKS_MAX);
-        assert!(scripts(folder.path(), &[".pl".to_owned()]).is_empty());
+        assert!(scripts(folder.path(), &[], &mut LOOKS_MAX.clone()).len() <= LOOKS_MAX);
+        assert!(scripts(folder.path(), &[".pl".to_owned()], &mut LOOKS_MAX.clone()).is_empty());
+    }
+
+    #[test]
+    fn scripts_in_homes_are_looked_at_up_to_a_bound() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let uid = folder.path().metadata().expect("it is there").uid();
+        let directory = |name: &str| folder.path().join(name).join("public_html/cgi-bin");
+        let names = ["ann", "bob", "eve"];
+        for name in names {
+            fs::create_dir_all(directory(name)).expect("creates");
+            for number in 0..10 {
+                fs::write(directory(name).join(format!("{number}.sh")), "#!/bin/sh\n").expect("writes");
+            }
+        }
+        let pool = ScriptPool::new(ScriptWay::Cgi, "/".into());
+        let homes: Vec<_> = names.iter().map(|&user| (user, folder.path().join(user))).collect();
+        let homes = |more: usize| -> Vec<Home<'_>> {
+            let all = homes.iter().cycle().take(homes.len() + more);
+            all.map(|(user, home)| Home { user, uid: uid + 1, home, directory: directory(user) }).collect()
+        };
+        // All belong to another user than these homes, which is one doubt.
+        let (found, looked) = find_in_homes(&pool, &homes(0), &[], 1_000);
+        assert_eq!((found.all.len(), found.all[0].2, found.more, looked), (1, 30, 0, 3));
+        assert!(told(&found.all[0].0, &found.all[0].1, true).0.contains("another user than the home"));
+        let (found, looked) = find_in_homes(&pool, &homes(0), &[], 20);
+        assert_eq!((found.all[0].2, looked), (20, 2));
+        let (_, looked) = find_in_homes(&pool, &homes(HOMES_MAX), &[".pl".to_owned()], usize::MAX);
+        assert_eq!(looked, HOMES_MAX);
+        let mut found = Found::up_to(1);
+        found.add(Some(Hindrance::Permission), "a".into());
+        found.add(Some(Hindrance::NoInterpreter), "b".into());
+        found.add(Some(Hindrance::Permission), "c".into());
+        assert_eq!((found.all.len(), found.all[0].2, found.more), (1, 2, 1));
     }
 
     proptest! {

@@ -331,8 +331,18 @@ impl<'r, 't> HomeScripts<'r, 't> {
         }
         let mut read = Reading::of(way, &value, Path::new("/"))?;
         (read.pool.as_owner, read.pool.home) = (true, Some(Path::new(folder).join(SCRIPTS_IN_HOMES.trim_matches('/'))));
-        script_doubts::look_at_rights(&value);
         Some(Self { read, value })
+    }
+
+    /// Looks at the scripts of users: their names, numbers, homes, and directories that are served.
+    pub(super) fn look<'h>(&self, users: impl Iterator<Item = (&'h str, u32, &'h str, PathBuf)>) {
+        let homes: Vec<_> = users
+            .map(|(user, uid, home, served)| {
+                let directory = served.join(SCRIPTS_IN_HOMES.trim_matches('/'));
+                script_doubts::Home { user, uid, home: Path::new(home), directory }
+            })
+            .collect();
+        script_doubts::look_in_homes(&self.value, &self.read.pool, &homes, &self.read.endings);
     }
 
     /// The number of the upstream for the scripts of one user, whose directory `/~NAME` stands for.

@@ -40,7 +40,7 @@ pub(super) fn read(table: &Table<'_, '_>, value: &Value<'_, '_>, kind: &SiteKind
     let scripts = HomeScripts::of(table, folder);
     let text = read_file(Path::new(PASSWD), PASSWD_BYTES_MAX).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let text = text.unwrap_or_default();
-    let mut sites = HashMap::new();
+    let (mut sites, mut served) = (HashMap::new(), Vec::new());
     for person in people(&text) {
         // What a user links to may be what only the server may read.
         let symlinks = if kind.symlinks == Symlinks::Never { Symlinks::Never } else { Symlinks::Within };
@@ -66,7 +66,11 @@ pub(super) fn read(table: &Table<'_, '_>, value: &Value<'_, '_>, kind: &SiteKind
             None => None,
         };
         sites.insert(person.name.as_bytes().to_vec(), UserSite { site: rules.sites.len(), scripts });
+        served.push((person.name, person.uid, person.home, how.root.clone()));
         rules.sites.push(SiteRules { how, place });
+    }
+    if let Some(scripts) = &scripts {
+        scripts.look(served.into_iter());
     }
     if sites.is_empty() {
         value.doubt(format!("no user has a directory {folder} in the home"), "make one, and reload the configuration");

@@ -50,6 +50,13 @@ impl Confinement {
         (options.notice)(&format!("the server {}", self.said.join("; ")));
     }
 
+    /// The same for a program beside a server, which neither tells of transactions nor uses io_uring; what holds since.
+    pub(super) fn of_paths(paths: &Paths) -> String {
+        let mut own = Self::default();
+        own.confine(paths, false, false);
+        own.said.join("; ")
+    }
+
     fn confine(&mut self, paths: &Paths, has_arm: bool, has_ring: bool) {
         match no_new_privileges().and_then(|()| landlock::restrict(paths)) {
             Ok(()) => {

@@ -306,7 +306,7 @@ mod refusal {
 
     /// Writes a line without memory and locks, as a handler must.
     fn say(number: u64) {
-        let mut line = *b"weir serve: a system call that a server does not make was refused: number      \n";
+        let mut line = *b"weir: a system call that a server does not make was refused: number      \n";
         let mut at = line.len() - 2;
         let mut left = number;
         loop {

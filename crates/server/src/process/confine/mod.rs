@@ -10,6 +10,8 @@ mod landlock;
 mod paths;
 mod privileges;
 mod releases;
+mod script_server;
 
 pub(crate) use confinement::Confinement;
 pub(crate) use paths::make_arm_folder;
+pub use script_server::confine_script_server;

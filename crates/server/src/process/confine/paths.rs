@@ -1,6 +1,7 @@
 //! The files that a server opens while it runs.
 
 use crate::certificates::settings::CertificateFiles;
+use crate::config::ScriptServerOptions;
 use crate::config::options::Options;
 use crate::process::confine::releases::{self, OF_ALL};
 use crate::telemetry::access_log::settings::LogTarget;
@@ -14,6 +15,9 @@ use std::sync::Arc;
 /// What finding an address by its name reads, when a configuration is read again.
 pub(super) const RESOLVER: [&str; 5] =
     ["/etc/hosts", "/etc/host.conf", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/gai.conf"];
+
+/// Where systems have their users and groups (nsswitch.conf(5)).
+const USERS: [&str; 3] = ["/etc/nsswitch.conf", "/etc/passwd", "/etc/group"];
 
 /// Where systems have the authorities that are trusted: a reload may ask for them first.
 const AUTHORITIES: [&str; 4] =
@@ -88,14 +92,31 @@ impl Paths {
             let chosen = std::env::var_os("WEIR_ARM_DIR").map(PathBuf::from);
             paths.write.extend(chosen.into_iter().chain(ARM.map(PathBuf::from)));
         }
-        let Self { serve, releases, read, own, write, store, .. } = &mut paths;
+        paths.resolve();
+        paths
+    }
+
+    /// Those of a script server: what is looked at when its configuration is read again. Its requests open no file.
+    pub(super) fn of_script_server(file: &Path, options: &ScriptServerOptions) -> Self {
+        let mut paths = Self { connects: Connects::Unix, ..Self::default() };
+        paths.serve.extend(options.mounts.iter().map(|mount| mount.pool.root.clone()));
+        paths.read_around(file);
+        let files = options.tls.iter().flat_map(|tls| [&tls.certificate, &tls.key, &tls.ca]);
+        files.for_each(|file| paths.read_around(file));
+        paths.read.extend(USERS.map(PathBuf::from));
+        paths.resolve();
+        paths
+    }
+
+    /// Names all of them as the kernel does, and once.
+    fn resolve(&mut self) {
+        let Self { serve, releases, read, own, write, store, .. } = self;
         for list in [serve, releases, read, own, write, store] {
             // What is not there cannot be named to the kernel; links are followed anyhow.
             *list = list.iter().filter_map(|path| path.canonicalize().ok()).collect();
             list.sort();
             list.dedup();
         }
-        paths
     }
 
     /// What the upstreams need.
