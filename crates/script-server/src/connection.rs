@@ -47,7 +47,7 @@ enum Behind {
 impl Connection {
     pub(crate) fn new(socket: TcpStream, peer: SocketAddr, shared: Arc<Shared>) -> Option<Self> {
         let configured = shared.now();
-        match Channel::new(socket, configured.trust.as_deref()) {
+        match Channel::new(socket, configured.trust.as_ref()) {
             Ok(channel) => Some(Self { channel, intake: Intake::default(), peer, shared, configured }),
             Err(error) => {
                 shared.tell(&format!("connection from {peer}: TLS: {error}"));
@@ -77,7 +77,7 @@ impl Connection {
 
     fn shake_hands(&mut self) -> Result<(), Untrusted> {
         let until = Instant::now() + OPENING_PATIENCE;
-        while !self.channel.shake_hands(self.configured.trust.as_deref())? {
+        while !self.channel.shake_hands(self.configured.trust.as_ref())? {
             if Instant::now() >= until {
                 return Err(Untrusted::Late);
             }

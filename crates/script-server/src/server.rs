@@ -48,9 +48,9 @@ pub struct Reloader(Arc<Shared>);
 pub struct Prepared(Next);
 
 impl Prepared {
-    /// Whether certificate, key and authorities stay as they were read before, as their files may not be read any more.
-    pub fn keeps_tls(&self) -> bool {
-        self.0.keeps_tls
+    /// Whether certificate and key stay as they were read before, as their files may not be read any more.
+    pub fn keeps_key(&self) -> bool {
+        self.0.keeps_key
     }
 }
 
@@ -78,7 +78,7 @@ impl Running {
     ///
     /// One of them cannot.
     pub fn check(settings: &Settings) -> Result<(), ServerError> {
-        settings.tls.as_ref().map(Trust::load).transpose()?;
+        settings.tls.as_ref().map(|files| Trust::load(files, None)).transpose()?;
         Ok(())
     }
 

@@ -6,7 +6,8 @@ use crate::journal::Journal;
 use crate::mounts::Mounts;
 use crate::settings::{Mount, Settings};
 use crate::trust::Trust;
-use std::os::fd::{AsRawFd, RawFd};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,57 +18,41 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Shared {
     /// What holds for requests from now on.
-    current: Mutex<Current>,
+    current: Mutex<Arc<Configured>>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) journal: Journal,
     /// At its end when the program is to end.
     pub(crate) stop: UnixStream,
 }
 
-#[derive(Debug)]
-struct Current {
-    configured: Arc<Configured>,
-    /// The other end of its `superseded`.
-    _holds: UnixStream,
-}
-
 /// What a configuration says of connections and requests.
 #[derive(Debug)]
 pub(crate) struct Configured {
-    pub(crate) trust: Option<Arc<Trust>>,
+    pub(crate) trust: Option<Trust>,
     pub(crate) mounts: Mounts,
     pub(crate) places: Vec<Arc<Place>>,
     pub(crate) accept: Vec<String>,
     pub(crate) idle: Duration,
     pub(crate) connections_max: usize,
-    /// At its end when another configuration holds.
-    superseded: UnixStream,
+    /// An eventfd(2) that can be read once another configuration holds: a confined program makes no pairs of sockets.
+    superseded: OwnedFd,
 }
 
 /// A configuration that can be taken up.
 #[derive(Debug)]
 pub(crate) struct Next {
-    current: Current,
-    /// Whether the files of TLS are those of before, as they may not be read any more.
-    pub(crate) keeps_tls: bool,
+    configured: Configured,
+    /// Whether the certificate and its key are those of before, as they may not be read any more.
+    pub(crate) keeps_key: bool,
 }
 
 impl Next {
-    /// Reads the files of TLS. What was read of the same files before stays where this process has no right to read them
-    /// now: it was root then.
+    /// Reads the files of TLS. The certificate and key that were read from the same files before stay where this process has
+    /// no right to read them now: it was root then.
     pub(crate) fn of(settings: &Settings, before: Option<&Configured>) -> Result<Self, ServerError> {
-        let (mut trust, mut keeps_tls) = (None, false);
-        if let Some(files) = &settings.tls {
-            let kept = before.and_then(|before| before.trust.as_ref()).filter(|trust| trust.is_of(files));
-            trust = Some(match (Trust::load(files), kept) {
-                (Err(error), Some(kept)) if error.is_denied() => {
-                    keeps_tls = true;
-                    Arc::clone(kept)
-                }
-                (loaded, _) => Arc::new(loaded?),
-            });
-        }
-        let (holds, superseded) = UnixStream::pair()?;
+        let kept = before.and_then(|before| before.trust.as_ref());
+        let loaded = settings.tls.as_ref().map(|files| Trust::load(files, kept)).transpose()?;
+        let (trust, keeps_key) = loaded.map_or((None, false), |(trust, keeps_key)| (Some(trust), keeps_key));
         let place = |mount: &Mount| {
             let (socket, requests_max) = (mount.socket.clone(), mount.requests_max);
             Arc::new(Place { socket, requests_max, requests: AtomicUsize::new(0) })
@@ -79,9 +64,9 @@ impl Next {
             accept: settings.accept.clone(),
             idle: settings.idle,
             connections_max: settings.connections_max,
-            superseded,
+            superseded: event()?,
         };
-        Ok(Self { current: Current { configured: Arc::new(configured), _holds: holds }, keeps_tls })
+        Ok(Self { configured, keeps_key })
     }
 }
 
@@ -101,28 +86,30 @@ impl Configured {
 
 impl Shared {
     pub(crate) fn new(next: Next, notice: fn(&str), stop: UnixStream) -> Self {
-        Self { current: Mutex::new(next.current), counts: Arc::default(), journal: Journal::new(notice), stop }
+        let current = Mutex::new(Arc::new(next.configured));
+        Self { current, counts: Arc::default(), journal: Journal::new(notice), stop }
     }
 
     /// What holds now.
     pub(crate) fn now(&self) -> Arc<Configured> {
-        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner).configured)
+        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Has another configuration hold for requests from now on. Places that both have keep their count.
-    pub(crate) fn take_up(&self, Next { current: mut next, .. }: Next) {
+    pub(crate) fn take_up(&self, Next { mut configured, .. }: Next) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(configured) = Arc::get_mut(&mut next.configured) {
-            for place in &mut configured.places {
-                let is_same = |other: &&Arc<Place>| {
-                    (&other.socket, other.requests_max) == (&place.socket, place.requests_max)
-                };
-                if let Some(same) = current.configured.places.iter().find(is_same) {
-                    *place = Arc::clone(same);
-                }
+        for place in &mut configured.places {
+            let is_same =
+                |other: &&Arc<Place>| (&other.socket, other.requests_max) == (&place.socket, place.requests_max);
+            if let Some(same) = current.places.iter().find(is_same) {
+                *place = Arc::clone(same);
             }
         }
-        *current = next;
+        let before = std::mem::replace(&mut *current, Arc::new(configured));
+        drop(current);
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: the kernel reads these bytes. The counter is far from its bound, so the call does not wait.
+        unsafe { libc::write(before.superseded_fd(), one.as_ptr().cast(), one.len()) };
     }
 
     pub(crate) fn tell(&self, line: &str) {
@@ -131,6 +118,16 @@ impl Shared {
 
     pub(crate) fn stop_fd(&self) -> RawFd {
         self.stop.as_raw_fd()
+    }
+}
+
+/// A counter of events that is 0, and cannot be read until it is not.
+fn event() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes no memory.
+    match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) } {
+        -1 => Err(io::Error::last_os_error()),
+        // SAFETY: it is open, and of no one else.
+        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
     }
 }
 

@@ -129,8 +129,9 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Reads the files.
-    pub(crate) fn load(files: &TlsFiles) -> Result<Self, TrustError> {
+    /// Reads the files, and whether certificate and key are those of `kept`: so it is if they are the same files, and may
+    /// not be read any more.
+    pub(crate) fn load(files: &TlsFiles, kept: Option<&Self>) -> Result<(Self, bool), TrustError> {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
         let of_roots = |why: String| TrustError::Authorities { path: files.ca.clone(), why };
@@ -140,23 +141,23 @@ impl Trust {
         }
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build();
         let verifier = verifier.map_err(|error| of_roots(error.to_string()))?;
-        let chain = certificates(&files.certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?);
-        let key = key.map_err(|_| TrustError::NoKey(files.key.clone()))?;
         let unusable = |source| TrustError::Unusable { path: files.key.clone(), source };
-        let config = ServerConfig::builder_with_provider(provider)
+        let builder = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(chain, key)
-            .map_err(unusable)?;
+            .with_client_cert_verifier(verifier);
+        let is_same = |kept: &&Self| (&kept.files.certificate, &kept.files.key) == (&files.certificate, &files.key);
+        let (config, keeps_key) = match (shown(files), kept.filter(is_same)) {
+            (Err(error), Some(kept)) if error.is_denied() => {
+                (builder.with_cert_resolver(Arc::clone(&kept.config.cert_resolver)), true)
+            }
+            (shown, _) => {
+                let (chain, key) = shown?;
+                (builder.with_single_cert(chain, key).map_err(unusable)?, false)
+            }
+        };
         let name = |name: &String| ServerName::try_from(name.clone()).map_err(|_| TrustError::Name(name.clone()));
         let names = files.names.iter().map(name).collect::<Result<_, _>>()?;
-        Ok(Self { config: Arc::new(config), names, authorities, files: files.clone() })
-    }
-
-    /// Whether it was read from these files.
-    pub(crate) fn is_of(&self, files: &TlsFiles) -> bool {
-        self.files == *files
+        Ok((Self { config: Arc::new(config), names, authorities, files: files.clone() }, keeps_key))
     }
 
     /// Whether it believes the peers that another one believes, and no others.
@@ -174,6 +175,13 @@ impl Trust {
         let has_one = self.names.iter().any(|name| verify_server_name(&certificate, name).is_ok());
         if has_one { Ok(()) } else { Err(Untrusted::OtherName) }
     }
+}
+
+/// What this host shows, and its key.
+fn shown(files: &TlsFiles) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TrustError> {
+    let chain = certificates(&files.certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?);
+    Ok((chain, key.map_err(|_| TrustError::NoKey(files.key.clone()))?))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {

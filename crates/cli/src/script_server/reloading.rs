@@ -33,7 +33,7 @@ impl Reloading<'_> {
         let file = self.file.display();
         match self.prepare(processes) {
             Ok((mut options, prepared)) => {
-                if prepared.keeps_tls() {
+                if prepared.keeps_key() {
                     notice("the certificate and its key may not be read any more, and stay as they are until a restart");
                 }
                 self.reloader.take_up(prepared);

@@ -292,16 +292,21 @@ fn connections_and_requests_have_bounds_and_files_of_a_peer_are_not_believed() {
         let told = answer(&asked(name));
         assert!(told.contains("Status: 40") && !told.contains("word for the log"), "{name} {told}");
     }
-    let held = [open(&asked("/cgi-bin/stuck.sh")), open(&asked("/cgi-bin/stuck.sh"))];
+    // A connection that stays; the ones before it may take a moment to end, and hold its place until then.
+    let stays = |bytes: &[u8]| {
+        wait_for(|| {
+            let mut stream = open(bytes);
+            stream.set_read_timeout(Some(Duration::from_millis(300))).expect("sets");
+            let error = stream.read(&mut [0]).err()?;
+            (error.kind() == std::io::ErrorKind::WouldBlock).then_some(stream)
+        })
+    };
+    let held = [stays(&asked("/cgi-bin/stuck.sh")), stays(&asked("/cgi-bin/stuck.sh"))];
     wait_for(|| (running(folder.path()) == 2).then_some(()));
     let told = answer(&asked("/cgi-bin/hello.sh"));
     assert!(told.contains("Status: 503"), "{told}");
-    // A third connection that says nothing takes the last place; the one before it may take a moment to end.
-    let silent = wait_for(|| {
-        let mut stream = open(b"");
-        stream.set_read_timeout(Some(Duration::from_millis(300))).expect("sets");
-        stream.read(&mut [0]).is_err().then_some(stream)
-    });
+    // A third connection that says nothing takes the last place.
+    let silent = stays(b"");
     assert_eq!(open(b"").read(&mut [0]).unwrap_or(0), 0);
     scripts.says("there are as many as `connections` allows");
     drop((held, silent));

@@ -27,6 +27,8 @@ fn a_script_server_takes_up_another_file_and_keeps_connections() {
     let script = folder.path().join("more/new.sh");
     fs::write(&script, "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nnew '\necho \"$KIND\"\n").expect("writes");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("sets");
+    // The server is another user by then, if root has started it.
+    fs::set_permissions(folder.path().join("web.key"), fs::Permissions::from_mode(0o644)).expect("sets");
     let scripts = ScriptServer::secure(folder.path(), "");
     let web = web(folder.path(), scripts.port, &format!("{TRUSTED}connections = 1\nkeep = 1\n"));
     let get = |path: &str| ask(&web, "GET", path, "");

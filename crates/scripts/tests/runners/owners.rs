@@ -113,7 +113,15 @@ fn a_script_has_the_rights_of_its_owner_and_no_others() {
 fn the_runner_has_no_right_of_root_but_to_change_users() {
     let Some(stand) = stand(Way::Cgi, |_| {}) else { return };
     for runner in stand.runners() {
-        let status = fs::read_to_string(format!("/proc/{runner}/status")).expect("is there");
+        let until = Instant::now() + PATIENCE;
+        let status = loop {
+            let status = fs::read_to_string(format!("/proc/{runner}/status")).expect("is there");
+            // Its process is root's until it has begun.
+            if status.contains("CapEff:\t00000000000000e0") || Instant::now() >= until {
+                break status;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
         let of =
             |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or_default();
         assert_ne!(of("Uid:").split_whitespace().next(), Some("0"), "{status}");
