@@ -1,22 +1,20 @@
 //! The `weir script-server` command: runs scripts for web servers of other hosts.
 
+mod configuration;
 mod reloading;
 
 use crate::serve_policy::ids;
 use crate::{serve_scripts, side_pools};
 use anyhow::Context;
+use configuration::{need_descriptors, notice, pools, settings, warn};
 use reloading::Reloading;
 use signal_hook::consts::SIGHUP;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_script_server::{Mount, Running, Settings, TlsFiles};
-use weir_scripts::Pool;
-use weir_server::{
-    ConfigurationError, Mistake, PhpWatch, ScriptMount, ScriptServerOptions, ScriptServerTls, read_script_server,
-};
+use weir_script_server::{Running, Settings};
+use weir_server::{ConfigurationError, PhpWatch, ScriptServerOptions, read_script_server};
 use weir_terminal::stop::Stop;
 
 const EXAMPLES: &str = "\
@@ -62,8 +60,6 @@ Exit status: 0 if it was asked to stop, 1 if it cannot listen, run the scripts
 or use its configuration, or if the process that runs them is gone, 2 for wrong
 usage.";
 
-/// Descriptors besides those of connections.
-const OTHER_DESCRIPTORS: u64 = 64;
 /// The user of a script server that root has started, as Debian names that of web servers.
 const USER: &str = "www-data";
 
@@ -111,13 +107,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     serve(args, options, &settings, user.as_deref())
 }
 
-/// Tells what is accepted in a file, and seldom meant.
-fn warn(file: &Path, options: &ScriptServerOptions) {
-    for Mistake { line, column, what, remedy } in &options.warnings {
-        tell(&format!("{}:{line}:{column}: warning: {what}; {remedy}", file.display()));
-    }
-}
-
 /// Listens and answers until it is asked to end.
 fn serve(
     args: &Args,
@@ -163,69 +152,7 @@ fn serve(
     Ok(if is_lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn notice(line: &str) {
-    tell(&format!("weir script-server: {line}"));
-}
-
-/// Writes a line to the log; that it cannot be written, as on a full disk, is no reason to end.
-fn tell(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// The pools of all tables.
-fn pools(options: &ScriptServerOptions) -> Vec<Pool> {
-    let mut pools = Vec::new();
-    for mount in &options.mounts {
-        let pool = serve_scripts::pool(&mount.pool);
-        if !pools.contains(&pool) {
-            pools.push(pool);
-        }
-    }
-    pools
-}
-
 /// Whose rights it has while it serves; none for those that it was started with.
 fn user(options: &ScriptServerOptions) -> Option<String> {
     side_pools::is_root().then(|| options.user.clone().unwrap_or_else(|| USER.to_owned()))
-}
-
-fn settings(options: &ScriptServerOptions) -> Settings {
-    let tls = |ScriptServerTls { certificate, key, ca, names }: &ScriptServerTls| TlsFiles {
-        certificate: certificate.clone(),
-        key: key.clone(),
-        ca: ca.clone(),
-        names: names.clone(),
-    };
-    let mount = |ScriptMount { prefix, endings, pool }: &ScriptMount| Mount {
-        prefix: prefix.clone(),
-        root: pool.root.clone(),
-        endings: endings.clone(),
-        socket: pool.socket(serve_scripts::folder()),
-        requests_max: pool.workers as usize + usize::try_from(pool.queue).unwrap_or(usize::MAX / 2),
-    };
-    Settings {
-        listen: options.listen,
-        tls: options.tls.as_ref().map(tls),
-        connections_max: options.connections,
-        idle: options.idle,
-        accept: options.accept.clone(),
-        mounts: options.mounts.iter().map(mount).collect(),
-    }
-}
-
-/// Has the system give as many descriptors as connections may need, and tells if it does not.
-fn need_descriptors(options: &ScriptServerOptions) {
-    let wanted = options.connections as u64 * 2 + OTHER_DESCRIPTORS;
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a structure of ours that lives over the call.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 || limit.rlim_cur >= wanted {
-        return;
-    }
-    limit.rlim_cur = wanted.min(limit.rlim_max);
-    // SAFETY: likewise, and the call only reads it.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    if limit.rlim_cur < wanted {
-        let limit = limit.rlim_cur;
-        notice(&format!("only {limit} descriptors are allowed, fewer than `connections` may need; raise RLIMIT_NOFILE"));
-    }
 }

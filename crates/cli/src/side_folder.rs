@@ -60,8 +60,7 @@ fn is_ours(path: &Path, above: &Path) -> bool {
     // SAFETY: the call takes nothing, and cannot fail.
     let own = unsafe { libc::geteuid() };
     // Root gives some to the server's user; where only root makes directories, these are root's nevertheless.
-    let is_own_place =
-        above.metadata().is_ok_and(|above| above.uid() == own && above.mode() & WRITE_BY_OTHERS == 0);
+    let is_own_place = above.metadata().is_ok_and(|above| above.uid() == own && above.mode() & WRITE_BY_OTHERS == 0);
     path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir() && (metadata.uid() == own || is_own_place))
 }
 

@@ -127,7 +127,9 @@ impl<P: Clone + PartialEq> SidePools<P> {
             }
             if !ends.load(Ordering::Acquire) {
                 is_lost.store(true, Ordering::Release);
-                notice(&format!("the process that runs {what} has ended, and none of them is answered; restart the server"));
+                notice(&format!(
+                    "the process that runs {what} has ended, and none of them is answered; restart the server"
+                ));
             }
         };
         if let Err(error) = std::thread::Builder::new().name("weir-side".to_owned()).spawn(body) {

@@ -273,11 +273,11 @@ mod handed;
 #[path = "../../../crates/compat/src/getopt.rs"]
 mod getopt;
 #[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../../crates/compat/src/printf.rs"]
-mod printf;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/isapi/src/head.rs"]
 mod isapi_heads;
+#[allow(dead_code, reason = "not all of it is fuzzed")]
+#[path = "../../../crates/compat/src/printf.rs"]
+mod printf;
 #[allow(dead_code, unused_imports, reason = "not all of it is fuzzed")]
 #[path = "../../../crates/advise/src/configuration/mod.rs"]
 mod servers;

@@ -3,9 +3,7 @@
 use std::sync::OnceLock;
 use weir_script_server::Mount;
 use weir_script_server::fuzzing::{Mounts, rewrite};
-use weir_scripts::fuzzing::{
-    Marks, Pairs, Said, Sifted, next_record, place_of_correlator, read_correlator, status_of,
-};
+use weir_scripts::fuzzing::{Marks, Pairs, Said, Sifted, next_record, place_of_correlator, read_correlator, status_of};
 
 /// Bytes of output that are tried: fewer than a callout may have, as one that comes whole may be longer.
 const OUTPUT_BYTES_MAX: usize = 4000;

@@ -1,6 +1,6 @@
 //! Reads the file of a running script server again.
 
-use super::{need_descriptors, notice, pools, settings, tell, warn};
+use super::configuration::{need_descriptors, notice, pools, settings, tell, warn};
 use crate::serve_scripts::ScriptProcesses;
 use std::path::Path;
 use weir_script_server::{Prepared, Reloader};
@@ -34,7 +34,9 @@ impl Reloading<'_> {
         match self.prepare(processes) {
             Ok((mut options, prepared)) => {
                 if prepared.keeps_key() {
-                    notice("the certificate and its key may not be read any more, and stay as they are until a restart");
+                    notice(
+                        "the certificate and its key may not be read any more, and stay as they are until a restart",
+                    );
                 }
                 self.reloader.take_up(prepared);
                 need_descriptors(&options);

@@ -99,9 +99,9 @@ fn nothing_stays_of_a_script_server_that_is_killed() {
     wait_for(|| (running(folder.path()) == 2).then_some(()));
     // A runner first, which costs its request alone.
     let of_stuck = runners.iter().find(|&&runner| {
-        children(runner).iter().any(|&child| {
-            fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name.trim() == "sleep")
-        })
+        children(runner)
+            .iter()
+            .any(|&child| fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|name| name.trim() == "sleep"))
     });
     kill(*of_stuck.expect("a runner with a script"), libc::SIGKILL);
     server.says("is started again in");

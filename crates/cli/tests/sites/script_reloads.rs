@@ -56,7 +56,9 @@ fn a_script_server_takes_up_another_file_and_keeps_connections() {
         assert_eq!(get("/cgi-bin/more/new.sh"), (200, "new a\n".to_owned()), "{words}");
         fs::write(folder.path().join("scripts.toml"), before).expect("writes");
     }
-    change(folder.path(), &scripts, |text| text.replace("KIND = \"a\"", "KIND = \"c\"").replace("127.0.0.1:", "127.0.0.2:"));
+    change(folder.path(), &scripts, |text| {
+        text.replace("KIND = \"a\"", "KIND = \"c\"").replace("127.0.0.1:", "127.0.0.2:")
+    });
     scripts.says("was read again and holds; only after a restart: listen");
     assert_eq!(get("/cgi-bin/more/new.sh"), (200, "new c\n".to_owned()));
     drop(web);
@@ -95,7 +97,8 @@ fn confinement(process: &str) -> [String; 2] {
 fn a_script_server_confines_itself_and_its_scripts_are_free() {
     let folder = folder();
     let script = folder.path().join("bin/free.sh");
-    let text = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nwc -l </etc/passwd\ngrep NoNewPrivs: /proc/self/status\n";
+    let text =
+        "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nwc -l </etc/passwd\ngrep NoNewPrivs: /proc/self/status\n";
     fs::write(&script, text).expect("writes");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("sets");
     let scripts = ScriptServer::secure(folder.path(), "");

@@ -102,7 +102,10 @@ pub(super) fn look_in_homes(value: &Value<'_, '_>, pool: &ScriptPool, homes: &[H
     if looked < homes.len() {
         let left = homes.len() - looked;
         let what = format!("the scripts of {looked} homes were looked at, and those of {left} more were not");
-        value.doubt(what, format!("look at these by themselves; at most {HOMES_MAX} homes and {LOOKS_IN_HOMES_MAX} files are"));
+        value.doubt(
+            what,
+            format!("look at these by themselves; at most {HOMES_MAX} homes and {LOOKS_IN_HOMES_MAX} files are"),
+        );
     }
 }
 
