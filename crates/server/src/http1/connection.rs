@@ -6,7 +6,7 @@
 //! client may still send. Each state has a deadline, and bytes that trickle in never extend it.
 
 mod ends;
-mod moving;
+pub(crate) mod moving;
 mod streaming;
 
 use crate::counters::census::State;

@@ -5,6 +5,7 @@
 //! has its own limit of time; *linger* after an error, while the client may still send. In every phase a request whose
 //! body does not come in time ends the connection.
 
+mod moving;
 mod phase;
 
 use super::stream::{Step, Stream, WINDOW_BYTES};
@@ -22,6 +23,7 @@ use crate::http1::connection::Turn;
 use crate::io::epoll::Readiness;
 use crate::loop_state::LoopState;
 use crate::policy::client_peer::ClientPeer;
+use crate::process::session::ABANDONED_MAX;
 use crate::telemetry::arm_requests::Received;
 use crate::transport::Transport;
 use std::collections::VecDeque;
@@ -131,14 +133,24 @@ impl Connection {
         // section 3).
         let settings = [(3, clamped(limits.streams_max)), (6, clamped(limits.head_bytes_max)), (8, 1)];
         frame::settings(&mut control, &settings);
-        let owes_alt_svc = transport.is_secure() && !state.alt_svc.is_empty();
-        let mut connection = Self {
-            owes_alt_svc,
+        let mut connection = Self::bare(transport, peer, state);
+        (connection.saved, connection.control) = (received, control);
+        connection.update_phase(false, state);
+        if let Some(clients) = state.router.presented() {
+            connection.transport.enter(connection.number, clients);
+        }
+        connection
+    }
+
+    /// One of which nothing was received or sent.
+    fn bare(transport: Transport, peer: SocketAddr, state: &LoopState) -> Self {
+        Self {
+            owes_alt_svc: transport.is_secure() && !state.alt_svc.is_empty(),
             transport,
             peer,
             number: state.next_connection(),
             decoder: Decoder::default(),
-            saved: received,
+            saved: Vec::new(),
             has_preface: false,
             has_settings: false,
             continued: None,
@@ -147,7 +159,7 @@ impl Connection {
             spare: Vec::new(),
             last: 0,
             abandoned: VecDeque::new(),
-            control,
+            control: Vec::new(),
             unsent: Vec::new(),
             carries_streams: false,
             window: WINDOW_BYTES,
@@ -169,12 +181,7 @@ impl Connection {
             is_new: true,
             socket: Readiness::INPUT.with(Readiness::ROOM, true),
             lingered_bytes: None,
-        };
-        connection.update_phase(false, state);
-        if let Some(clients) = state.router.presented() {
-            connection.transport.enter(connection.number, clients);
         }
-        connection
     }
 
     /// The client, for code that treats clients differently.
@@ -571,8 +578,7 @@ impl Connection {
 
     /// Remembers a stream that the client may still be sending on.
     pub(super) fn abandon(&mut self, id: u32) {
-        const REMEMBERED_MAX: usize = 256;
-        if self.abandoned.len() == REMEMBERED_MAX {
+        if self.abandoned.len() >= ABANDONED_MAX {
             self.abandoned.pop_front();
         }
         self.abandoned.push_back(id);

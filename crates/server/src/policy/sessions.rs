@@ -60,8 +60,8 @@ pub enum TakeError {
         /// The server's end.
         local: SocketAddr,
     },
-    /// It speaks a protocol that does not move yet.
-    #[error("the connection speaks {protocol}, and only HTTP/1 moves: let it end here")]
+    /// It was agreed to speak a protocol of which nothing has come.
+    #[error("the connection is about to speak {protocol}: ask again when its first request has come")]
     Protocol {
         /// `HTTP/2`.
         protocol: &'static str,

@@ -1,10 +1,11 @@
 //! Connections that do not move: each goes on where it was, and says why.
 
 use crate::harness;
+use crate::sessions_http2::{Client, frame};
 use crate::sessions::{adopt, begun, ends_whole, noise, pair, take};
 
 use harness::{Site, certificate, connect, read_reply, wait_until};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -81,13 +82,12 @@ fn what_does_not_move_goes_on_where_it_was() {
     // TLS, of which the handshake is not even begun.
     let secure = connect(site.addr);
     assert!(matches!(refusal(&site, &secure), TakeError::Tls { .. }));
-    // HTTP/2, with its preface and an empty SETTINGS frame.
-    let mut http2 = connect(clear);
-    http2.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").expect("sends");
-    assert!(matches!(refusal(&site, &http2), TakeError::Protocol { protocol: "HTTP/2" }));
-    let mut frame = [0; 9];
-    http2.read_exact(&mut frame).expect("it goes on");
-    assert_eq!(frame[3], 4, "with its settings");
+    // A stream of HTTP/2 that an application answers.
+    let mut http2 = Client::begin(Box::new(connect(clear)), 65_535);
+    http2.post(1, "/patient", b"hel");
+    assert!(matches!(refusal(&site, http2.socket()), TakeError::Application));
+    http2.send(&frame(0, 1, 1, b"lo"));
+    assert_eq!(http2.ends(1), (0x88, &b"done"[..]));
     // Bodies: in chunks, as their end is not known, and those of applications.
     let mut chunked = connect(clear);
     chunked.write_all(b"POST /a.txt HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe").expect("sends");

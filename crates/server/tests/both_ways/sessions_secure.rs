@@ -17,13 +17,28 @@ use weir_server::TakeError;
 const MOVES: usize = 20;
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS13, &rustls::version::TLS12];
 
-type Client = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type Client = StreamOwned<ClientConnection, TcpStream>;
+
+/// A client of TLS 1.3 that asks for this protocol.
+pub(crate) fn secured(addr: std::net::SocketAddr, certificate: &Path, protocol: &[u8]) -> Client {
+    connect_to(addr, certificate, VERSIONS[0], &[protocol])
+}
 
 fn connect(addr: std::net::SocketAddr, certificate: &Path, version: &'static SupportedProtocolVersion) -> Client {
+    connect_to(addr, certificate, version, &[])
+}
+
+fn connect_to(
+    addr: std::net::SocketAddr,
+    certificate: &Path,
+    version: &'static SupportedProtocolVersion,
+    protocols: &[&[u8]],
+) -> Client {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(certificate).expect("a certificate")).expect("a root");
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider())).with_protocol_versions(&[version]);
-    let config = config.expect("a version").with_root_certificates(roots).with_no_client_auth();
+    let mut config = config.expect("a version").with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     let tls = ClientConnection::new(Arc::new(config), "a".try_into().expect("a name")).expect("a client");
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     // The server has something left to send at each move.

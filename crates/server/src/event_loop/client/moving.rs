@@ -3,6 +3,7 @@
 use super::{Client, Protocol};
 use crate::files::resource::Resource;
 use crate::http1::connection::Connection;
+use crate::http2;
 use crate::io::ends::Ends;
 use crate::loop_state::LoopState;
 use crate::policy::sessions::{AdoptError, OpenSession, TakeError};
@@ -31,7 +32,7 @@ impl Client {
     pub(crate) fn check_movable(&self) -> Result<(), TakeError> {
         match &self.protocol {
             Protocol::Http1(connection) => connection.check_movable(),
-            Protocol::Http2(_) => Err(TakeError::Protocol { protocol: "HTTP/2" }),
+            Protocol::Http2(connection) => connection.check_movable(),
             Protocol::PassedOn(_) => Err(TakeError::Beginning),
             Protocol::Changing => Err(TakeError::Ending),
         }
@@ -41,7 +42,8 @@ impl Client {
     pub(crate) fn make_movable(&mut self) -> Result<(), TakeError> {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.make_movable(),
-            Protocol::Http2(_) | Protocol::PassedOn(_) | Protocol::Changing => Ok(()),
+            Protocol::Http2(connection) => connection.make_movable(),
+            Protocol::PassedOn(_) | Protocol::Changing => Ok(()),
         }
     }
 
@@ -49,7 +51,8 @@ impl Client {
     pub(crate) fn contents(&self) -> Vec<Rc<Resource>> {
         match &self.protocol {
             Protocol::Http1(connection) => connection.contents().map(Rc::clone).collect(),
-            Protocol::Http2(_) | Protocol::PassedOn(_) | Protocol::Changing => Vec::new(),
+            Protocol::Http2(connection) => connection.contents().map(Rc::clone).collect(),
+            Protocol::PassedOn(_) | Protocol::Changing => Vec::new(),
         }
     }
 
@@ -65,7 +68,8 @@ impl Client {
         };
         match self.protocol {
             Protocol::Http1(connection) => Some(connection.into_session((peer, client), names, state)),
-            Protocol::Http2(_) | Protocol::PassedOn(_) | Protocol::Changing => None,
+            Protocol::Http2(connection) => Some(connection.into_session((peer, client), names, state)),
+            Protocol::PassedOn(_) | Protocol::Changing => None,
         }
     }
 
@@ -76,13 +80,20 @@ impl Client {
     /// As for [`Connection::of_session`].
     pub(crate) fn of_session(
         socket: OwnedFd,
-        session: Session,
+        mut session: Session,
         contents: impl IntoIterator<Item = Rc<Resource>>,
         state: &LoopState,
     ) -> Result<Self, AdoptError> {
         let (fd, peer) = (socket.as_raw_fd(), session.client.unwrap_or(session.peer));
         let proxy = session.client.map(|_| Box::new(session.peer));
-        let connection = Connection::of_session(socket, peer, session, contents, state)?;
-        Ok(Self { protocol: Protocol::Http1(connection), fd, peer, proxy, registered: None, before_joining: 0 })
+        let protocol = match session.http2.take() {
+            Some(http2) => {
+                let session = (session, *http2);
+                let connection = http2::Connection::of_session(socket, peer, session, contents, state)?;
+                Protocol::Http2(Box::new(connection))
+            }
+            None => Protocol::Http1(Connection::of_session(socket, peer, session, contents, state)?),
+        };
+        Ok(Self { protocol, fd, peer, proxy, registered: None, before_joining: 0 })
     }
 }

@@ -29,6 +29,16 @@ impl Allowance {
         Self { tokens: MOST, since_ms: now_ms }
     }
 
+    /// With what another one has left.
+    pub(crate) fn of_tokens(tokens: u64, now_ms: u64) -> Self {
+        Self { tokens: tokens.min(MOST), since_ms: now_ms }
+    }
+
+    /// What is left.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
     /// Takes tokens; whether there were enough.
     pub(crate) fn spend(&mut self, tokens: u64, now_ms: u64) -> bool {
         let earned = now_ms.saturating_sub(self.since_ms) * PER_S / 1000;

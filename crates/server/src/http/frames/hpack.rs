@@ -5,7 +5,7 @@ use crate::http::fields::{Bounds, ENTRY_BYTES, Fields, Unreadable};
 use std::collections::VecDeque;
 
 /// Bytes of the dynamic table: the default of SETTINGS_HEADER_TABLE_SIZE.
-const TABLE_BYTES_MAX: usize = 4096;
+pub(crate) const TABLE_BYTES_MAX: usize = 4096;
 
 /// Reads the blocks of one connection.
 #[derive(Debug)]
@@ -23,6 +23,24 @@ impl Default for Decoder {
 }
 
 impl Decoder {
+    /// A decoder with the table of another one: its bound in bytes, and its entries as [`Decoder::table`] gives them. What
+    /// is beyond the bound is left away.
+    pub(crate) fn of_table(bytes_max: usize, entries: impl IntoIterator<Item = (Vec<u8>, usize)>) -> Self {
+        let mut decoder = Self { bytes_max: bytes_max.min(TABLE_BYTES_MAX), ..Self::default() };
+        for (text, value_at) in entries {
+            decoder.bytes += text.len() + ENTRY_BYTES;
+            let value_at = value_at.min(text.len());
+            decoder.entries.push_back((text.into(), value_at));
+        }
+        decoder.evict(0);
+        decoder
+    }
+
+    /// The bound in bytes, and the entries, the newest first: name and value in one, and where the value begins.
+    pub(crate) fn table(&self) -> (usize, impl ExactSizeIterator<Item = (&[u8], usize)>) {
+        (self.bytes_max, self.entries.iter().map(|(text, value_at)| (&**text, *value_at)))
+    }
+
     /// Reads a whole block. What is beyond the bounds is read too, as the table needs it, and then forgotten.
     pub(crate) fn decode(&mut self, block: &[u8], bounds: Bounds, out: &mut Fields) -> Result<(), Unreadable> {
         out.clear();
@@ -255,6 +273,20 @@ mod tests {
         decoder.decode(&block, Bounds { bytes_max: 40, fields_max: 9 }, &mut fields).expect("well-formed");
         assert!(fields.is_too_large && fields.iter().count() == 1);
         assert_eq!(read(&mut decoder, "be bf"), "c: d\na: b\n");
+    }
+
+    #[test]
+    fn a_table_goes_on_in_another_decoder() {
+        let mut decoder = Decoder::default();
+        let first = read(&mut decoder, "8286 8441 8cf1 e3c2 e5f2 3a6b a0ab 90f4 ff 40 0161 0162");
+        assert!(first.ends_with(":authority: www.example.com\na: b\n"), "{first}");
+        let (bytes_max, entries) = decoder.table();
+        let entries: Vec<_> = entries.map(|(text, value_at)| (text.to_vec(), value_at)).collect();
+        let mut other = Decoder::of_table(bytes_max, entries.clone());
+        assert_eq!(read(&mut other, "bebf"), "a: b\n:authority: www.example.com\n");
+        assert_eq!((other.bytes, other.entries), (decoder.bytes, decoder.entries.clone()));
+        // What is beyond a smaller bound is left away.
+        assert!(Decoder::of_table(40, entries).table().1.eq([(&b"ab"[..], 1)]));
     }
 
     proptest! {

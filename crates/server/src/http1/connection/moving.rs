@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// Bytes that the numbers and lengths of a response take in a session, and more than that.
-const FRAME_BYTES: usize = 256;
+pub(crate) const FRAME_BYTES: usize = 256;
 
 impl Connection {
     /// Whether it can move as it is; it need not be off the ring yet.
@@ -26,6 +26,7 @@ impl Connection {
             return Err(stays.into());
         }
         match (self.after, self.phase, self.saved_for) {
+            _ if self.transport.agreed_on_http2() => return Err(TakeError::Protocol { protocol: "HTTP/2" }),
             (After::Upgrade, ..) => return Err(TakeError::Protocol { protocol: "HTTP/2" }),
             (_, Phase::Linger, _) => return Err(TakeError::Ending),
             (After::Close | After::Linger, ..) if !self.is_sending() => return Err(TakeError::Ending),
@@ -40,11 +41,6 @@ impl Connection {
             Drain::Length(_) | Drain::Chunked { .. } => return Err(TakeError::Body),
             Drain::Raw => return Err(TakeError::Tunnel),
         }
-        let bytes_of = |exchange: &Exchange| {
-            let path = if let Source::Content(resource) = &exchange.source { resource.path.len() } else { 0 };
-            let parts = exchange.response.parts.len() * 24;
-            exchange.response.head.len() + exchange.record.log.len() + path + parts + FRAME_BYTES
-        };
         let bytes = self.saved.len() + self.transport.held_bytes() + self.queue.iter().map(bytes_of).sum::<usize>();
         if bytes + FRAME_BYTES > SESSION_BYTES_MAX || self.queue.len() > RESPONSES_MAX {
             return Err(TakeError::TooLarge);
@@ -104,6 +100,7 @@ impl Connection {
             output,
             tls,
             responses,
+            http2: None,
         };
         (socket, session)
     }
@@ -159,7 +156,7 @@ impl Connection {
 }
 
 /// Whether a response can move.
-fn check_exchange(exchange: &Exchange) -> Result<(), TakeError> {
+pub(crate) fn check_exchange(exchange: &Exchange) -> Result<(), TakeError> {
     match &exchange.source {
         Source::Application(_) if exchange.is_tunnel() => return Err(TakeError::Tunnel),
         Source::Application(_) | Source::Stored(_) => return Err(TakeError::Application),
@@ -175,8 +172,15 @@ fn check_exchange(exchange: &Exchange) -> Result<(), TakeError> {
     Ok(())
 }
 
+/// Bytes that a response takes in a session, or some more.
+pub(crate) fn bytes_of(exchange: &Exchange) -> usize {
+    let path = if let Source::Content(resource) = &exchange.source { resource.path.len() } else { 0 };
+    let parts = exchange.response.parts.len() * 24;
+    exchange.response.head.len() + exchange.record.log.len() + path + parts + FRAME_BYTES
+}
+
 /// The response as a value.
-fn pending(mut exchange: Exchange, names: &mut impl Iterator<Item = ContentName>) -> Pending {
+pub(crate) fn pending(mut exchange: Exchange, names: &mut impl Iterator<Item = ContentName>) -> Pending {
     exchange.move_on();
     let content = if matches!(exchange.source, Source::Content(_)) { names.next() } else { None };
     Pending {
@@ -190,7 +194,7 @@ fn pending(mut exchange: Exchange, names: &mut impl Iterator<Item = ContentName>
 }
 
 /// The response as a value that is sent from here.
-fn exchange(pending: Pending, contents: &mut impl Iterator<Item = Rc<Resource>>, state: &LoopState) -> Exchange {
+pub(crate) fn exchange(pending: Pending, contents: &mut impl Iterator<Item = Rc<Resource>>, state: &LoopState) -> Exchange {
     let resource = pending.content.and_then(|_| contents.next());
     let mut exchange = Exchange {
         response: Response { resource: resource.as_ref().map(|resource| resource.id), ..pending.response },

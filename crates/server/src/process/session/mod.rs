@@ -7,8 +7,12 @@
 //! 3. *prepared*: the other server finds the same files by their paths and digests;
 //! 4. *adopted*: a loop there makes a connection of it and goes on; or *given back*, the same where it was.
 
+mod http2;
+mod http2_form;
 mod reading;
 mod writing;
+
+pub(crate) use http2::{ABANDONED_MAX, Continued, GoawayState, Http2, STREAMS_MAX, Stream, Table};
 
 use crate::http::response::{Digest, Part, Response, Variant};
 use crate::telemetry::access_log::LineText;
@@ -19,7 +23,9 @@ use std::net::SocketAddr;
 pub(crate) const VERSION: u8 = 1;
 /// The protocol: HTTP/1, in the clear or not.
 const HTTP1: u8 = 1;
-/// Responses under way: as many as one round answers, and some.
+/// The protocol: HTTP/2, in the clear or not.
+const HTTP2: u8 = 2;
+/// Responses of HTTP/1 under way: as many as one round answers, and some.
 pub(crate) const RESPONSES_MAX: usize = 64;
 /// Parts of one response.
 pub(crate) const PARTS_MAX: usize = 1024;
@@ -51,6 +57,8 @@ pub(crate) struct Session {
     pub(crate) tls: Option<TlsSession>,
     /// In the order of their requests.
     pub(crate) responses: Vec<Pending>,
+    /// Where it speaks HTTP/2.
+    pub(crate) http2: Option<Box<Http2>>,
 }
 
 /// What the connection does once its responses are sent.
@@ -130,14 +138,16 @@ impl Session {
             input: Vec::new(),
             output: Vec::new(),
             tls: None,
-            responses: contents.into_iter().map(pending).collect(),
+            http2: None,
+            // Streams of HTTP/2 may be more; what is missing is looked for when the session comes.
+            responses: contents.into_iter().take(RESPONSES_MAX).map(pending).collect(),
         }
     }
 
     /// How many of the bytes that were given to the kernel last it can make again.
     pub(crate) fn known_bytes(&self) -> u64 {
-        // Behind what the responses know something else is still to be sent; of records nothing is known.
-        if !self.output.is_empty() || self.tls.is_some() {
+        // Behind what the responses know something else is still to be sent; of records and frames nothing is known.
+        if !self.output.is_empty() || self.tls.is_some() || self.http2.is_some() {
             return 0;
         }
         self.responses.first().map_or(0, |first| first.response.offset)
@@ -146,7 +156,8 @@ impl Session {
     /// Bytes that are still to be sent.
     pub(crate) fn bytes_to_go(&self) -> u64 {
         let of = |pending: &Pending| pending.response.len().saturating_sub(pending.response.offset);
-        self.output.len() as u64 + self.responses.iter().map(of).sum::<u64>()
+        let frames = self.http2.as_ref().map_or(0, |http2| http2.unsent.len() + http2.control.len());
+        (self.output.len() + frames) as u64 + self.responses.iter().map(of).sum::<u64>()
     }
 }
 

@@ -1,8 +1,8 @@
 //! Reads a session that came from another server: nothing of it is believed before it was checked.
 
 use super::{
-    ContentName, Ending, HTTP1, LINE_BYTES_MAX, PARTS_MAX, PATH_BYTES_MAX, Pending, RESPONSES_MAX, Session, VERSION,
-    Wait,
+    ContentName, Ending, HTTP1, HTTP2, LINE_BYTES_MAX, PARTS_MAX, PATH_BYTES_MAX, Pending, RESPONSES_MAX, STREAMS_MAX, Session,
+    VERSION, Wait,
 };
 use crate::http::response::{Digest, Part, Response, Variant};
 use crate::policy::sessions::{AdoptError, BODY_BYTES_MAX, SESSION_BYTES_MAX, SessionSummary};
@@ -15,9 +15,9 @@ use zeroize::Zeroizing;
 const CONTENT_BYTES_MAX: u64 = 1 << 52;
 
 /// What is still to be read.
-struct Reader<'b>(&'b [u8]);
+pub(super) struct Reader<'b>(&'b [u8]);
 
-type Read<T> = Result<T, AdoptError>;
+pub(super) type Read<T> = Result<T, AdoptError>;
 
 impl SessionSummary {
     /// Reads the bytes of [`crate::TakenSession::session`], of this server or another one.
@@ -36,12 +36,12 @@ impl SessionSummary {
     }
 }
 
-const fn malformed(part: &'static str) -> AdoptError {
+pub(super) const fn malformed(part: &'static str) -> AdoptError {
     AdoptError::Malformed { part }
 }
 
 /// An error unless it is so.
-fn holds(is_so: bool, part: &'static str) -> Read<()> {
+pub(super) fn holds(is_so: bool, part: &'static str) -> Read<()> {
     if is_so { Ok(()) } else { Err(malformed(part)) }
 }
 
@@ -58,7 +58,11 @@ impl Session {
         if version != VERSION {
             return Err(AdoptError::Version { version, known: VERSION });
         }
-        holds(from.byte()? == HTTP1, "the protocol")?;
+        let is_http2 = match from.byte()? {
+            HTTP1 => false,
+            HTTP2 => true,
+            _ => return Err(malformed("the protocol")),
+        };
         let (peer, client) = (from.address()?, from.option(Reader::address)?);
         let ending = match from.byte()? {
             0 => Ending::Stays,
@@ -80,12 +84,29 @@ impl Session {
         // What a session of TLS holds is in its own bytes.
         holds(tls.is_none() || (input.is_empty() && output.is_empty()), "what it holds")?;
         let count = from.length()?;
-        holds(count <= RESPONSES_MAX, "the number of responses")?;
+        holds(count <= if is_http2 { STREAMS_MAX } else { RESPONSES_MAX }, "the number of responses")?;
         let responses = (0..count).map(|_| from.pending()).collect::<Read<Vec<Pending>>>()?;
-        // What stands behind another one is not begun.
-        let is_in_order = responses.iter().skip(1).all(|later| later.response.offset == 0);
-        holds(is_in_order && from.0.is_empty(), "its end")?;
-        Ok(Self { peer, client, ending, wait, left_ms, body_bytes, saved, input, output, tls, responses })
+        let http2 = if is_http2 { Some(Box::new(from.http2()?)) } else { None };
+        holds(from.0.is_empty(), "its end")?;
+        let read = Self { peer, client, ending, wait, left_ms, body_bytes, saved, input, output, tls, responses, http2 };
+        read.has_order()?;
+        Ok(read)
+    }
+}
+
+impl Session {
+    /// Whether the responses can be under way as they are, by the rules of the protocol.
+    fn has_order(&self) -> Read<()> {
+        let Some(http2) = &self.http2 else {
+            // What stands behind another one is not begun.
+            return holds(self.responses.iter().skip(1).all(|later| later.response.offset == 0), "the order of responses");
+        };
+        holds(http2.streams.len() == self.responses.len(), "the number of streams")?;
+        let is_plain = self.ending == Ending::Stays && self.wait != Wait::Body && self.body_bytes == 0;
+        // A head goes out in one piece.
+        let is_begun = |one: &Pending| one.response.offset >= one.head_bytes && one.head_bytes > 0;
+        let are_whole = self.responses.iter().all(|one| one.response.offset == 0 || is_begun(one));
+        holds(is_plain && are_whole, "the state of a stream")
     }
 }
 
@@ -96,17 +117,17 @@ impl<'b> Reader<'b> {
         Ok(bytes)
     }
 
-    fn array<const N: usize>(&mut self) -> Read<[u8; N]> {
+    pub(super) fn array<const N: usize>(&mut self) -> Read<[u8; N]> {
         let mut array = [0; N];
         array.copy_from_slice(self.bytes(N)?);
         Ok(array)
     }
 
-    fn byte(&mut self) -> Read<u8> {
+    pub(super) fn byte(&mut self) -> Read<u8> {
         Ok(self.array::<1>()?[0])
     }
 
-    fn truth(&mut self) -> Read<bool> {
+    pub(super) fn truth(&mut self) -> Read<bool> {
         match self.byte()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -114,20 +135,20 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn number(&mut self) -> Read<u64> {
+    pub(super) fn number(&mut self) -> Read<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    fn length(&mut self) -> Read<usize> {
+    pub(super) fn length(&mut self) -> Read<usize> {
         Ok(u32::from_le_bytes(self.array()?) as usize)
     }
 
-    fn text(&mut self) -> Read<&'b [u8]> {
+    pub(super) fn text(&mut self) -> Read<&'b [u8]> {
         let length = self.length()?;
         self.bytes(length)
     }
 
-    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<Option<T>> {
+    pub(super) fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<Option<T>> {
         self.truth()?.then(|| read(self)).transpose()
     }
 

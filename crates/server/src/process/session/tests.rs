@@ -36,7 +36,50 @@ fn session() -> Session {
         output: Vec::new(),
         tls: None,
         responses: vec![pending(500), pending(0)],
+        http2: None,
     }
+}
+
+fn stream(id: u32) -> Stream {
+    Stream {
+        id,
+        window: -5,
+        is_held: id == 7,
+        is_received: id != 7,
+        body_expected: Some(9),
+        body_bytes: 4,
+        body_unacknowledged: 3,
+        age_ms: 66,
+    }
+}
+
+/// The same of HTTP/2, with all that it can have.
+fn http2_session() -> Session {
+    let http2 = Http2 {
+        table: Table { bytes_max: 4000, entries: vec![(b"a-nameand value".to_vec(), 6), (Vec::new(), 0)] },
+        has_preface: true,
+        has_settings: true,
+        continued: Some(Continued { stream: 9, flags: 1, depends_on: Some(3), block: b"\x82\x86".to_vec() }),
+        next: 1,
+        last: 7,
+        abandoned: vec![1, 3],
+        unsent: b"\0\x10\0\0\0\0\0\0\x05frames".to_vec(),
+        carries_streams: true,
+        control: b"\0\0\0\x04\x01\0\0\0\0".to_vec(),
+        window: 12_345,
+        stream_window: 65_536,
+        table_bytes: 100,
+        table_is_due: true,
+        receive_window: 50_000,
+        tokens: 900,
+        goaway: GoawayState::Announced { left_ms: 450 },
+        has_heard: true,
+        is_new: true,
+        owes_alt_svc: true,
+        streams: vec![stream(5), stream(7)],
+    };
+    let http2 = Some(Box::new(http2));
+    Session { ending: Ending::Stays, body_bytes: 0, input: Vec::new(), http2, ..session() }
 }
 
 #[test]
@@ -64,7 +107,8 @@ fn the_form_is_that_of_its_version() {
     let idle = Session { ending: Ending::Stays, body_bytes: 0, responses: Vec::new(), ..idle };
     let tls = Some(TlsSession(vec![1, 0x13, 1].into()));
     let secure = Session { input: Vec::new(), tls, ..session() };
-    for (name, session) in [("download", session()), ("idle", idle), ("secure", secure)] {
+    let http2 = ("http2", http2_session());
+    for (name, session) in [("download", session()), ("idle", idle), ("secure", secure), http2] {
         let path = folder.join(name);
         if std::env::var_os("WEIR_BLESS").is_some() {
             std::fs::create_dir_all(&folder).expect("a folder");
@@ -77,10 +121,12 @@ fn the_form_is_that_of_its_version() {
 
 #[test]
 fn no_cut_of_it_is_taken_for_a_session() {
-    let bytes = session().write();
-    for end in 0..bytes.len() {
-        assert!(Session::read(&bytes[..end]).is_err(), "{end}");
+    for bytes in [http2_session().write(), session().write()] {
+        for end in 0..bytes.len() {
+            assert!(Session::read(&bytes[..end]).is_err(), "{end}");
+        }
     }
+    let bytes = session().write();
     assert!(Session::read(&[bytes.as_slice(), b"x"].concat()).is_err());
     let other = [&[VERSION + 1], &bytes[1..]].concat();
     assert!(matches!(Session::read(&other), Err(AdoptError::Version { .. })));
@@ -116,21 +162,60 @@ fn a_session_that_names_what_is_outside_or_cannot_be_is_refused() {
     assert!(changed(&|_| {}).is_ok());
 }
 
+#[test]
+fn streams_that_cannot_be_are_refused() {
+    let bytes_to_go = 2 * (19 + 995) - 500 + 15 + 9;
+    let (session, bytes) = (http2_session(), http2_session().write());
+    assert_eq!(Session::read(&bytes).expect("is read"), session);
+    assert_eq!((session.known_bytes(), session.bytes_to_go()), (0, bytes_to_go), "of frames nothing is known");
+    // Each stream has gone as far as its own turns had it go.
+    let changed = |change: &dyn Fn(&mut Session, &mut Http2)| {
+        let mut session = http2_session();
+        let mut http2 = session.http2.take().expect("is there");
+        change(&mut session, &mut http2);
+        Session::read(&Session { http2: Some(http2), ..session }.write())
+    };
+    assert!(changed(&|session, _| session.responses[1].response.offset = 600).is_ok());
+    type Change = &'static dyn Fn(&mut Session, &mut Http2);
+    let wrong: [(&str, Change); 15] = [
+        ("a stream without a response", &|session, _| drop(session.responses.pop())),
+        ("a response without a stream", &|_, http2| drop(http2.streams.pop())),
+        ("streams of one number", &|_, http2| http2.streams[1].id = 5),
+        ("a stream that was not begun", &|_, http2| http2.last = 5),
+        ("a stream of the server's", &|_, http2| http2.streams[0].id = 4),
+        ("a stream that waits for what has come", &|_, http2| http2.streams[1].is_received = true),
+        ("a part of a head", &|session, _| session.responses[0].response.offset = 7),
+        ("a window too large", &|_, http2| http2.window = 1 << 31),
+        ("more than the client may send", &|_, http2| http2.receive_window = 65_536),
+        ("more than a window of a body", &|_, http2| http2.streams[0].body_unacknowledged = 65_536),
+        ("a table beyond its bound", &|_, http2| http2.table.bytes_max = 60),
+        ("a bound beyond the bound", &|_, http2| http2.table.bytes_max = 4097),
+        ("a value behind its entry", &|_, http2| http2.table.entries[0].1 = 16),
+        ("too many that were ended", &|_, http2| http2.abandoned = vec![1; ABANDONED_MAX + 1]),
+        ("a body of HTTP/1", &|session, _| session.body_bytes = 1),
+    ];
+    for (what, change) in wrong {
+        assert!(matches!(changed(change), Err(AdoptError::Malformed { .. })), "{what}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_refused_or_read_as_they_were_written(
-        at in 0_usize..400,
+        at in 0_usize..1000,
         byte in any::<u8>(),
         other in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
-        let mut bytes = session().write();
-        let at = at % bytes.len();
-        bytes[at] = byte;
-        if let Ok(read) = Session::read(&bytes) {
-            prop_assert_eq!(read.write(), bytes);
-            let _ = (read.known_bytes(), read.bytes_to_go());
+        for mut bytes in [session().write(), http2_session().write()] {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            if let Ok(read) = Session::read(&bytes) {
+                prop_assert_eq!(read.write(), bytes);
+                let _ = (read.known_bytes(), read.bytes_to_go());
+            }
         }
         let _ = Session::read(&other);
         let _ = Session::read(&[&[VERSION, HTTP1], other.as_slice()].concat());
+        let _ = Session::read(&[&[VERSION, HTTP2], other.as_slice()].concat());
     }
 }

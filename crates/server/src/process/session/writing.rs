@@ -1,6 +1,6 @@
 //! The form of a session that goes to another server: numbers are little-endian, and texts stand behind their length.
 
-use super::{ContentName, Ending, HTTP1, Pending, Session, VERSION, Wait};
+use super::{ContentName, Ending, HTTP1, HTTP2, Pending, Session, VERSION, Wait};
 use crate::http::response::Variant;
 use crate::telemetry::access_log::LineText;
 use std::net::{IpAddr, SocketAddr};
@@ -10,14 +10,15 @@ use zeroize::Zeroizing;
 const WRITTEN_BYTES: usize = 4096;
 
 /// Bytes that are written.
-struct Writer(Zeroizing<Vec<u8>>);
+pub(super) struct Writer(Zeroizing<Vec<u8>>);
 
 impl Session {
     /// The session as bytes.
     pub(crate) fn write(&self) -> Zeroizing<Vec<u8>> {
-        let mut out = Writer(Zeroizing::new(Vec::with_capacity(WRITTEN_BYTES)));
+        let more = self.http2.as_ref().map_or(0, |http2| http2.written_bytes());
+        let mut out = Writer(Zeroizing::new(Vec::with_capacity(WRITTEN_BYTES + more)));
         out.byte(VERSION);
-        out.byte(HTTP1);
+        out.byte(if self.http2.is_some() { HTTP2 } else { HTTP1 });
         out.address(self.peer);
         out.option(self.client, Writer::address);
         out.byte(match self.ending {
@@ -39,30 +40,35 @@ impl Session {
         out.option(self.tls.as_ref(), |out, tls| out.text(&tls.0));
         out.length(self.responses.len());
         self.responses.iter().for_each(|pending| out.pending(pending));
+        self.http2.iter().for_each(|http2| out.http2(http2));
         out.0
     }
 }
 
 impl Writer {
-    fn byte(&mut self, byte: u8) {
+    pub(super) fn byte(&mut self, byte: u8) {
         self.0.push(byte);
     }
 
-    fn number(&mut self, number: u64) {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(super) fn number(&mut self, number: u64) {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
     /// Lengths are far below this type's bound, as a session has one.
-    fn length(&mut self, length: usize) {
+    pub(super) fn length(&mut self, length: usize) {
         self.0.extend_from_slice(&(length as u32).to_le_bytes());
     }
 
-    fn text(&mut self, text: &[u8]) {
+    pub(super) fn text(&mut self, text: &[u8]) {
         self.length(text.len());
         self.0.extend_from_slice(text);
     }
 
-    fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
+    pub(super) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.byte(u8::from(value.is_some()));
         if let Some(value) = value {
             write(self, value);
