@@ -2,7 +2,7 @@
 
 use crate::harness;
 use crate::sessions::{adopt, noise, pair, take};
-use crate::sessions_secure::secured;
+use crate::sessions_secure::{secured, with_buffer};
 use harness::{Site, certificate, wait_until};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -199,7 +199,7 @@ impl Client {
 fn wire(addr: SocketAddr, certificate: Option<&std::path::Path>) -> Box<dyn Wire> {
     match certificate {
         Some(certificate) => Box::new(secured(addr, certificate, b"h2")),
-        None => Box::new(crate::sessions::narrow(addr)),
+        None => Box::new(with_buffer(addr)),
     }
 }
 
@@ -225,7 +225,8 @@ fn download_moved(sites: &[Site; 2], certificate: Option<&std::path::Path>, wind
     client.get(3, "/large.bin", &[("range", "bytes=1000-2000000")]);
     client.get(5, "/text.txt", &[("accept-encoding", "gzip")]);
     client.get(7, "/large.bin", &[]);
-    let step = 2 * content.len() / (MOVES + 1);
+    // Of 12 MB: up to a window more comes with each answer in between.
+    let step = content.len() * 3 / 4 / (MOVES + 1);
     for number in 0..MOVES {
         client.read_to((number + 1) * step);
         // A frame that is cut by the move: its head at every second time, and some of what it has.
@@ -255,9 +256,8 @@ fn download_moved(sites: &[Site; 2], certificate: Option<&std::path::Path>, wind
     // Idle it moves as well; its table and its windows do not forget.
     let taken = take(&sites[0], client.socket()).expect("is given away");
     adopt(&sites[1], taken, client.socket());
-    client.get(1001, "/text.txt", &[("accept-encoding", "gzip")]);
-    assert_eq!(client.ends(1001).0, 0x88);
-    assert!(client.streams[&1001].body == client.streams[&5].body);
+    client.get(1001, "/text.txt", &[]);
+    assert!(client.ends(1001) == (0x88, &TEXT.repeat(TEXTS)[..]));
 }
 
 const TEXT: &[u8] = b"a line that is there often\n";
@@ -267,7 +267,7 @@ const TEXTS: usize = 20_000;
 fn streams_move_twenty_times_in_the_clear_and_over_tls() {
     let folder = tempfile::tempdir().expect("a directory");
     let files = certificate::make(folder.path(), "a", &["a"]);
-    let (content, text) = (noise(3_000_000), TEXT.repeat(TEXTS));
+    let (content, text) = (noise(5_000_000), TEXT.repeat(TEXTS));
     for is_secure in [false, true] {
         let sites = pair(&[("large.bin", &content), ("text.txt", &text), ("a.txt", b"hello")], |options| {
             if is_secure {
@@ -288,7 +288,7 @@ fn streams_move_twenty_times_in_the_clear_and_over_tls() {
             std::thread::sleep(Duration::from_millis(20));
             id += 2;
         }
-        for window in [65_535, 1 << 20] {
+        for window in [65_535, 200_000] {
             download_moved(&sites, certificate, window, &content);
         }
         let counts = sites.map(Site::stop);
@@ -297,6 +297,29 @@ fn streams_move_twenty_times_in_the_clear_and_over_tls() {
         assert_eq!((counts[0].http2_connections, counts[1].http2_connections), (3, 0));
         assert!(counts[1].http2_streams > 20, "{counts:?}");
     }
+}
+
+#[test]
+fn frames_that_the_socket_had_no_room_for_move() {
+    let content = noise(9_000_000);
+    let sites = pair(&[("large.bin", &content)], |_| {});
+    let mut longest = 0;
+    for _ in 0..5 {
+        let mut client = Client::begin(wire(sites[0].addr, None), 1 << 25);
+        [1, 3].into_iter().for_each(|id| client.get(id, "/large.bin", &[]));
+        client.read_to(1);
+        for number in 0..4 {
+            let (from, to) = (&sites[number % 2], &sites[(number + 1) % 2]);
+            let taken = take(from, client.socket()).expect("is given away");
+            longest = longest.max(taken.session.len());
+            adopt(to, taken, client.socket());
+        }
+        for id in [1, 3] {
+            assert!(client.ends(id).1 == content);
+        }
+    }
+    // Two heads with their names and lines have some 1,500 bytes.
+    assert!(longest > 4000, "{longest} bytes: no frame was cut");
 }
 
 #[test]
@@ -385,7 +408,9 @@ fn move_while(sites: &[Site; 2], client: &mut Child) -> usize {
                 let taken = match from.control.take_session(session.peer, session.local) {
                     Ok(taken) => taken,
                     // It begins, or has ended.
-                    Err(TakeError::NoConnection { .. } | TakeError::Tls { .. } | TakeError::Protocol { .. }) => continue,
+                    Err(TakeError::NoConnection { .. } | TakeError::Tls { .. } | TakeError::Protocol { .. }) => {
+                        continue;
+                    }
                     Err(error) => panic!("{error}"),
                 };
                 to.control.adopt_session(&taken.session, taken.fd, session.peer).expect("is taken in");
@@ -411,20 +436,25 @@ fn clients_of_others_notice_nothing() {
         [("https", "--http2", sites[0].addr), ("http", "--http2-prior-knowledge", sites[0].addrs[1])]
     {
         let mut curl = Command::new("curl");
-        curl.args(["-sSk", "--max-time", "60", "--parallel", "--limit-rate", "5M", how]);
+        curl.args(["-sSk", "--parallel", "--no-progress-meter", "--max-time", "60", "--limit-rate", "8M", how]);
+        // By prior knowledge curl 7.88 begins no second stream in a connection.
+        let streams = if scheme == "https" { 3 } else { 1 };
         let outputs = ["first", "second", "third"].map(|name| folder.path().join(name));
-        for output in &outputs {
+        let outputs = &outputs[..streams];
+        for output in outputs {
             curl.arg("-o").arg(output).arg(format!("{scheme}://{addr}/large.bin"));
         }
         let mut curl = curl.spawn().expect("curl starts; `make deps` installs it");
         let moves = move_while(&sites, &mut curl);
-        assert!(curl.wait().expect("ends").success() && moves >= 5, "{moves} moves");
-        for output in &outputs {
+        let is_whole = curl.wait().expect("ends").success();
+        let counts = sites.each_ref().map(|site| site.counters.read());
+        assert!(is_whole && moves >= 5, "{scheme}, {moves} moves: {counts:?}");
+        for output in outputs {
             assert!(std::fs::read(output).expect("reads") == content);
             std::fs::remove_file(output).expect("removes");
         }
         let mut load = Command::new("h2load")
-            .args(["-n", "5000", "-c", "2", "-m", "20", "-w", "16", "-W", "16"])
+            .args(["-n", "2000", "-c", "2", "-m", "20", "-w", "16", "-W", "16"])
             .arg(format!("{scheme}://{addr}/small.bin"))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -433,7 +463,7 @@ fn clients_of_others_notice_nothing() {
         let moves = move_while(&sites, &mut load);
         let told = load.wait_with_output().expect("ends");
         let told = String::from_utf8_lossy(&told.stdout);
-        assert!(moves > 0 && told.contains("5000 succeeded, 0 failed, 0 errored"), "{moves} moves: {told}");
+        assert!(moves > 0 && told.contains("2000 succeeded, 0 failed, 0 errored"), "{moves} moves: {told}");
     }
     wait_until(|| sites.iter().all(|site| site.control.sessions().is_empty()));
     let counts = sites.map(Site::stop);

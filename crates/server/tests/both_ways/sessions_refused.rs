@@ -1,8 +1,8 @@
 //! Connections that do not move: each goes on where it was, and says why.
 
 use crate::harness;
-use crate::sessions_http2::{Client, frame};
 use crate::sessions::{adopt, begun, ends_whole, noise, pair, take};
+use crate::sessions_http2::{Client, frame};
 
 use harness::{Site, certificate, connect, read_reply, wait_until};
 use std::io::Write;

@@ -40,13 +40,18 @@ fn connect_to(
     let mut config = config.expect("a version").with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     let tls = ClientConnection::new(Arc::new(config), "a".try_into().expect("a name")).expect("a client");
+    StreamOwned::new(tls, with_buffer(addr))
+}
+
+/// A socket whose buffer is far smaller than a download.
+pub(crate) fn with_buffer(addr: std::net::SocketAddr) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     // The server has something left to send at each move.
     socket.set_recv_buffer_size(64 << 10).expect("sets");
     socket.connect(&addr.into()).expect("connects");
     let socket = TcpStream::from(socket);
     socket.set_read_timeout(Some(Duration::from_secs(20))).expect("sets");
-    StreamOwned::new(tls, socket)
+    socket
 }
 
 /// Reads until so many bytes are there.

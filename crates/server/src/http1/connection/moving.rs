@@ -194,7 +194,11 @@ pub(crate) fn pending(mut exchange: Exchange, names: &mut impl Iterator<Item = C
 }
 
 /// The response as a value that is sent from here.
-pub(crate) fn exchange(pending: Pending, contents: &mut impl Iterator<Item = Rc<Resource>>, state: &LoopState) -> Exchange {
+pub(crate) fn exchange(
+    pending: Pending,
+    contents: &mut impl Iterator<Item = Rc<Resource>>,
+    state: &LoopState,
+) -> Exchange {
     let resource = pending.content.and_then(|_| contents.next());
     let mut exchange = Exchange {
         response: Response { resource: resource.as_ref().map(|resource| resource.id), ..pending.response },

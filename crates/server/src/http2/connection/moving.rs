@@ -161,8 +161,7 @@ impl Connection {
         let now_ms = state.clock.now_ms;
         let mut contents = contents.into_iter();
         let streams = http2.streams.iter().zip(session.responses);
-        connection.streams =
-            streams.map(|(of, one)| stream(of, exchange(one, &mut contents, state), now_ms)).collect();
+        connection.streams = streams.map(|(of, one)| stream(of, exchange(one, &mut contents, state), now_ms)).collect();
         connection.phase = match session.wait {
             Wait::Head => Phase::Head,
             Wait::Idle => Phase::Idle,

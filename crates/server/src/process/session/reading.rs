@@ -1,8 +1,8 @@
 //! Reads a session that came from another server: nothing of it is believed before it was checked.
 
 use super::{
-    ContentName, Ending, HTTP1, HTTP2, LINE_BYTES_MAX, PARTS_MAX, PATH_BYTES_MAX, Pending, RESPONSES_MAX, STREAMS_MAX, Session,
-    VERSION, Wait,
+    ContentName, Ending, HTTP1, HTTP2, LINE_BYTES_MAX, PARTS_MAX, PATH_BYTES_MAX, Pending, RESPONSES_MAX, STREAMS_MAX,
+    Session, VERSION, Wait,
 };
 use crate::http::response::{Digest, Part, Response, Variant};
 use crate::policy::sessions::{AdoptError, BODY_BYTES_MAX, SESSION_BYTES_MAX, SessionSummary};
@@ -88,7 +88,8 @@ impl Session {
         let responses = (0..count).map(|_| from.pending()).collect::<Read<Vec<Pending>>>()?;
         let http2 = if is_http2 { Some(Box::new(from.http2()?)) } else { None };
         holds(from.0.is_empty(), "its end")?;
-        let read = Self { peer, client, ending, wait, left_ms, body_bytes, saved, input, output, tls, responses, http2 };
+        let read =
+            Self { peer, client, ending, wait, left_ms, body_bytes, saved, input, output, tls, responses, http2 };
         read.has_order()?;
         Ok(read)
     }
@@ -99,7 +100,10 @@ impl Session {
     fn has_order(&self) -> Read<()> {
         let Some(http2) = &self.http2 else {
             // What stands behind another one is not begun.
-            return holds(self.responses.iter().skip(1).all(|later| later.response.offset == 0), "the order of responses");
+            return holds(
+                self.responses.iter().skip(1).all(|later| later.response.offset == 0),
+                "the order of responses",
+            );
         };
         holds(http2.streams.len() == self.responses.len(), "the number of streams")?;
         let is_plain = self.ending == Ending::Stays && self.wait != Wait::Body && self.body_bytes == 0;
