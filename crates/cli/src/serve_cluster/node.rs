@@ -194,7 +194,11 @@ impl Own {
         };
         let event = self.mover.give(&Flow { client, service }, to)?;
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        Ok(Told::Moved { freeze_us: us(event.freeze), total_us: us(event.total), remade_bytes: event.timings.remade_bytes })
+        Ok(Told::Moved {
+            freeze_us: us(event.freeze),
+            total_us: us(event.total),
+            remade_bytes: event.timings.remade_bytes,
+        })
     }
 }
 

@@ -42,24 +42,29 @@ fn downloads_move_between_nodes_and_their_clients_notice_nothing() {
     }
     let content = content();
     let stand = Stand::new(2, &[("large.bin", &content), ("a.txt", b"hello")]);
-    let ways = [("http", 80, 41_001, "--http1.1"), ("https", 443, 41_002, "--http1.1")];
+    let ways = [
+        ("http", 80, 41_001, "--http1.1"),
+        ("https", 443, 41_002, "--http1.1"),
+        ("https", 443, 41_003, "--http2"),
+        ("http", 80, 41_004, "--http2-prior-knowledge"),
+    ];
     std::thread::scope(|scope| {
         for (scheme, service_port, port, version) in ways {
             let (stand, content) = (&stand, &content);
             scope.spawn(move || {
-                let got = stand.path(&format!("got-{scheme}"));
+                let got = stand.path(&format!("got-{port}"));
                 let (url, next) = (format!("{scheme}://{SERVICE}/large.bin"), format!("{scheme}://{SERVICE}/a.txt"));
                 // The second request goes over the same connection, at the node to which that has moved last.
-                let options = [version, "--limit-rate", "12M", "-o", got.to_str().expect("is text"), &url, &next];
+                let options = [version, "--limit-rate", "9M", "-o", got.to_str().expect("is text"), &url, &next];
                 let mut client = stand.curl(port, &options);
                 let moves = move_until_over(stand, &mut client, (port, service_port));
                 let output = client.wait_with_output().expect("is ours");
-                assert!(output.status.success(), "{scheme}: {}", String::from_utf8_lossy(&output.stderr));
-                assert_eq!(String::from_utf8_lossy(&output.stdout), "hello", "{scheme}");
+                assert!(output.status.success(), "{scheme} {version}: {}", String::from_utf8_lossy(&output.stderr));
+                assert_eq!(String::from_utf8_lossy(&output.stdout), "hello", "{scheme} {version}");
                 let received = fs::read(&got).expect("is there");
-                assert!(received == *content, "{scheme}: {} bytes, {moves} moves", received.len());
-                assert!(moves >= 3, "{scheme}: {moves} moves only");
-                eprintln!("{scheme}: {moves} moves");
+                assert!(received == *content, "{scheme} {version}: {} bytes, {moves} moves", received.len());
+                assert!(moves >= 3, "{scheme} {version}: {moves} moves only");
+                eprintln!("{scheme} {version}: {moves} moves");
             });
         }
     });
@@ -69,10 +74,10 @@ fn downloads_move_between_nodes_and_their_clients_notice_nothing() {
         let logs = (1..=2).map(|node| fs::read_to_string(stand.path(&format!("access{node}.log"))).unwrap_or_default());
         let logs: String = logs.collect();
         let counts = ["GET /large.bin", "GET /a.txt"].map(|request| logs.matches(request).count());
-        if counts == [2, 2] {
+        if counts == [4, 4] {
             break;
         }
-        assert!(counts.iter().all(|count| *count <= 2) && Instant::now() < deadline, "{logs}");
+        assert!(counts.iter().all(|count| *count <= 4) && Instant::now() < deadline, "{logs}");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(stand.said("serve1").contains("moved to node 2"));

@@ -394,7 +394,9 @@ fn heard(answer: Result<Message, TransportError>) -> (Heard, String) {
         Ok(Message::Refused { is_settled, why, .. }) => (Heard::Refused { is_settled }, why),
         Ok(Message::Failed { why }) => (Heard::Nothing, why),
         Ok(_) => (Heard::Nothing, "the node answers something else".to_owned()),
-        Err(error @ (TransportError::NotSent { .. } | TransportError::Refused { .. })) => (Heard::NotSent, error.to_string()),
+        Err(error @ (TransportError::NotSent { .. } | TransportError::Refused { .. })) => {
+            (Heard::NotSent, error.to_string())
+        }
         Err(error @ TransportError::NoAnswer { .. }) => (Heard::Nothing, error.to_string()),
     }
 }
