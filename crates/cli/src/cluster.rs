@@ -29,12 +29,17 @@ Examples:
       on each node: reads and restores sockets, with CAP_NET_ADMIN only
   weir serve /srv/www --listen 10.0.0.80:80 --cluster /etc/weir/cluster
       on each node: serve, and give and take sessions
-  weir cluster move /etc/weir/cluster 198.51.100.7:50123 --to n2
-      on the node that has it: move the session of this client
+  weir cluster move /etc/weir/cluster 198.51.100.7:50123 --to n2 \
+          --service 10.0.0.80:443
+      on the node that has it: move the session of this client; --service only
+      where the cluster has several
   weir cluster drain /etc/weir/cluster --within 10s
-      before this node ends: move all of its sessions, send new ones elsewhere
+      before this node ends: move all of its sessions, send new ones elsewhere;
+      --undo takes it back
   weir cluster status /etc/weir/cluster
       what this node has moved
+
+The directory and its keys belong to the user that weir serve runs as.
 
 Exit status: 0 if it is done, 1 if it failed, 2 for wrong usage.";
 
@@ -213,10 +218,11 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         println!("{json}");
         return Ok(ExitCode::SUCCESS);
     }
-    let Told::Status { node, given, taken, not_begun, came_back, refused, lost, undecided, reasons } = told else {
+    let Told::Status { node, draining, given, taken, not_begun, came_back, refused, lost, undecided, reasons } = told
+    else {
         return other_answer();
     };
-    println!("node {node}");
+    println!("node {node}{}", if draining { ", which is drained: it gets no new connections" } else { "" });
     for (count, what) in [
         (given, "sessions given to other nodes"),
         (taken, "sessions taken from other nodes"),

@@ -5,6 +5,7 @@ mod drain;
 mod gate;
 mod node;
 
+use crate::cluster::members::MembersFile;
 use crate::serve_policy::ids;
 use crate::side_process;
 use anyhow::Context;
@@ -15,6 +16,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use weir_cluster::Identity;
 use weir_server::{AdoptError, Control, OpenSession, Options, TakeError, TakenSession};
 
 /// The server's side of its node process.
@@ -30,6 +32,9 @@ impl ClusterNode {
         let folder = folder.canonicalize().with_context(|| {
             format!("cannot read {}; make it by `weir cluster init` or `weir cluster join`", folder.display())
         })?;
+        // Known before it serves: later the node process can only say so.
+        let identity = Identity::load(&folder)?;
+        MembersFile::read(&folder)?.number(&identity.member.name)?;
         let ids = options.user.as_deref().map(ids).transpose()?;
         let link = side_process::start("serve-node", ids).context("starting the node process")?;
         // A session may have megabytes that no frame's time-out may cut.

@@ -15,7 +15,7 @@ use weir_keeper::{Flow, Seen};
 
 /// How long a node may look for the files of a session that is to come; they may be large.
 const EXPECT_PATIENCE: Duration = Duration::from_secs(30);
-const UNKNOWN_ADDRESS: &str = "no address of it is known; see `weir cluster nodes`";
+const UNKNOWN_ADDRESS: &str = "no address of it is known; see the nodes in members.toml";
 
 /// The director over a link.
 #[derive(Debug)]

@@ -55,12 +55,17 @@ pub struct KeeperClient {
 }
 
 impl KeeperClient {
+    /// Connects once something is asked: the keeper may start later.
+    pub fn at(path: &Path) -> Self {
+        Self { path: path.to_owned(), socket: Mutex::new(None) }
+    }
+
     /// Connects to the keeper.
     ///
     /// # Errors
     /// [`KeeperError::Connect`].
     pub fn connect(path: &Path) -> Result<Self, KeeperError> {
-        let client = Self { path: path.to_owned(), socket: Mutex::new(None) };
+        let client = Self::at(path);
         let socket = client.open()?;
         Ok(Self { socket: Mutex::new(Some(socket)), ..client })
     }

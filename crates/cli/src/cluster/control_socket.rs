@@ -55,6 +55,7 @@ pub(crate) enum Told {
     Undrained,
     Status {
         node: String,
+        draining: bool,
         given: u64,
         taken: u64,
         not_begun: u64,
@@ -146,8 +147,9 @@ pub(crate) fn ask(folder: &Path, asked: &Asked) -> anyhow::Result<Told> {
     })?;
     let own_time = if let Asked::Drain { within_ms, .. } = asked { *within_ms } else { 0 };
     link.set_read_timeout(Some(PATIENCE + Duration::from_millis(own_time)))?;
-    send(&link, asked)?;
-    receive(&link)?.context("the node ended before it answered")
+    let ended = || format!("the node of {} ended before it answered; see what weir serve says there", folder.display());
+    send(&link, asked).with_context(ended)?;
+    receive(&link).with_context(ended)?.with_context(ended)
 }
 
 fn send(mut link: &UnixStream, what: &impl Serialize) -> anyhow::Result<()> {

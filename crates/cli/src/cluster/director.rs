@@ -2,8 +2,8 @@
 //! moves.
 
 use super::keys;
-use super::members::{DIRECTOR, MembersFile};
-use anyhow::Context;
+use super::members::{DIRECTOR, FILE, MembersFile};
+use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
@@ -27,6 +27,8 @@ const IDLE: IdleTimes = IdleTimes {
     idle: Duration::from_secs(3600),
     steered: Duration::from_secs(86_400),
 };
+/// Heartbeats in a row that are missed of a node that is down: 0.2 s, so that a busy machine is not taken for a dead one.
+const MISSES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Send each connection to a node, and where it moves.
@@ -45,6 +47,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let identity = keys::identity(&args.folder, Role::Director)?;
     let members = MembersFile::read(&args.folder)?;
     let address = members.director.address;
+    let own = &members.director.member.name;
+    ensure!(
+        *own == identity.member.name,
+        "the director in {FILE} is {own}, and this one has joined as {}; correct one of both",
+        identity.member.name
+    );
+    // First: a director that runs here already keeps its filter.
+    let bound = || format!("{address} cannot be listened on; end the director that runs, or see its address in {FILE}");
+    let listener = TcpListener::bind(address).with_context(bound)?;
+    let socket = UdpSocket::bind(address).with_context(bound)?;
     let places: Vec<NodePlace> = members.nodes.values().map(|(_, place)| *place).collect();
     let tables = members.services.iter().map(|service| {
         let table = FlowTable::attach(&args.interface, *service, &places);
@@ -58,11 +70,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let numbers = Numbers::default();
     members.nodes.iter().for_each(|(number, (reached, _))| numbers.set(reached.member.name.clone(), *number));
     let stop = Stop::on_signals().context("handling signals")?;
-    let listener = TcpListener::bind(address).with_context(|| address.to_string())?;
     let answers = Arc::new(DirectorAnswers::new(Arc::clone(&director), Arc::new(numbers)));
     let trust = Trust::new(&identity, Arc::default())?;
     let _links = LinkServer::start(listener, trust, LinkSettings::default(), Arc::<LinkCounts>::default(), answers)?;
-    let socket = UdpSocket::bind(address).with_context(|| address.to_string())?;
     let peers: BTreeMap<NodeNumber, SocketAddr> =
         members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
     let choice = Choice { tables: Arc::clone(&tables), members: members.clone(), away: BTreeMap::new() };
@@ -71,8 +81,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let changed = move |change: Change| {
         lock(&of_heartbeats).set(change.node, Away::Down, change.health == Health::Down);
     };
-    let heartbeats =
-        Heartbeats::start(socket, DIRECTOR, &identity.secret, peers, DetectorSettings::default(), changed)?;
+    let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
+    let heartbeats = Heartbeats::start(socket, DIRECTOR, &identity.secret, peers, settings, changed)?;
     heartbeats.set_epoch(epoch);
     let services: Vec<String> = members.services.iter().map(SocketAddr::to_string).collect();
     eprintln!(

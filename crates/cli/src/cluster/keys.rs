@@ -95,6 +95,8 @@ pub(super) fn init(args: &InitArgs) -> anyhow::Result<ExitCode> {
 
 pub(super) fn token(args: &TokenArgs) -> anyhow::Result<ExitCode> {
     let identity = Identity::load(&args.folder)?;
+    // Without the authority no machine could join with it.
+    Authority::load(&args.folder).context("only the node of weir cluster init makes tokens")?;
     let role = if args.director { Role::Director } else { Role::Node };
     let valid = args.valid.unwrap_or(Duration::from_secs(3600));
     let token = Tokens::of(&args.folder).make(&identity, role, valid, SystemTime::now())?;

@@ -94,8 +94,10 @@ impl MembersFile {
 
     fn parse(text: &str) -> anyhow::Result<Self> {
         let written: Written = toml::from_str(text)?;
-        ensure!(!written.service.is_empty(), "service is empty; name the address that clients know");
-        let reached = |name: &str, role, address| -> anyhow::Result<Reached> {
+        let services = services_of(&written.service)?;
+        let reached = |name: &str, role, address: SocketAddr| -> anyhow::Result<Reached> {
+            let is_one = address.port() != 0 && !address.ip().is_unspecified();
+            ensure!(is_one, "{name} is at {address}, where others cannot reach it; name its address and port");
             Ok(Reached { member: Member { name: name.parse::<NodeName>()?, role }, address })
         };
         let director = reached(&written.director.name, Role::Director, written.director.address)?;
@@ -105,15 +107,16 @@ impl MembersFile {
             ensure!(*number != DIRECTOR, "node {name} has the number 0; number the nodes from 1");
             let place = NodePlace { number: *number, mac: mac_of(mac).with_context(|| format!("node {name}"))? };
             let entry = (reached(name, Role::Node, *address)?, place);
-            let is_doubled = nodes.values().any(|(known, _): &(Reached, NodePlace)| {
-                known.member.name == entry.0.member.name || known.address == entry.0.address
-            });
+            let is_same =
+                |known: &Reached| known.member.name == entry.0.member.name || known.address == entry.0.address;
+            let is_doubled =
+                is_same(&director) || nodes.values().any(|(known, _): &(Reached, NodePlace)| is_same(known));
             if is_doubled || nodes.insert(*number, entry).is_some() {
-                bail!("node {name} has the number, name or address of another one; give it its own");
+                bail!("node {name} has the number, name or address of another member; give it its own");
             }
         }
         ensure!(!nodes.is_empty(), "there is no [[node]]; name at least one");
-        Ok(Self { services: written.service, director, nodes })
+        Ok(Self { services, director, nodes })
     }
 
     /// The node of this name.
@@ -126,6 +129,23 @@ impl MembersFile {
     }
 }
 
+/// The addresses of the service, those of IPv4 as such.
+fn services_of(written: &[SocketAddr]) -> anyhow::Result<Vec<SocketAddr>> {
+    ensure!(!written.is_empty(), "service is empty; name the address that clients know");
+    let mut services = Vec::new();
+    for service in written {
+        let is_one = service.port() != 0 && !service.ip().is_unspecified();
+        ensure!(
+            is_one,
+            "service has {service}, to which no client connects; name the address and port that clients know"
+        );
+        let service = SocketAddr::new(service.ip().to_canonical(), service.port());
+        ensure!(!services.contains(&service), "service has {service} twice; name it once");
+        services.push(service);
+    }
+    Ok(services)
+}
+
 /// The six bytes of an Ethernet address.
 fn mac_of(text: &str) -> anyhow::Result<[u8; 6]> {
     let bytes: Option<Vec<u8>> = text
@@ -133,7 +153,11 @@ fn mac_of(text: &str) -> anyhow::Result<[u8; 6]> {
         .map(|part| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2 && !part.starts_with('+')))
         .collect();
     let bytes = bytes.and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
-    bytes.with_context(|| format!("{text:?} is no Ethernet address; write six bytes such as 02:00:00:00:00:11"))
+    // The lowest bit of the first byte marks a group (IEEE 802).
+    let bytes = bytes.filter(|bytes| bytes[0] & 1 == 0 && *bytes != [0; 6]);
+    bytes.with_context(|| {
+        format!("{text:?} is no Ethernet address of an interface; write six bytes such as 02:00:00:00:00:11")
+    })
 }
 
 #[cfg(test)]
@@ -160,6 +184,15 @@ mod tests {
         assert!(changed("name = \"n1\"", "name = \"N1\"").contains("is no name of a node"));
         assert!(changed("[\"10.0.0.80:80\", \"10.0.0.80:443\"]", "[]").contains("service is empty"));
         assert!(changed("number = 1", "nmber = 1").contains("line 20"));
+        assert!(changed("02:00:00:00:00:11", "01:00:00:00:00:11").contains("no Ethernet address"));
+        assert!(changed("02:00:00:00:00:11", "00:00:00:00:00:00").contains("no Ethernet address"));
+        assert!(changed("10.0.0.80:443", "10.0.0.80:0").contains("to which no client connects"));
+        assert!(changed("10.0.0.80:443", "[::ffff:10.0.0.80]:80").contains("10.0.0.80:80 twice"));
+        assert!(changed("10.0.0.80:80\"", "0.0.0.0:80\"").contains("to which no client connects"));
+        assert!(changed("10.0.0.11:7700", "0.0.0.0:7700").contains("cannot reach it"));
+        assert!(changed("10.0.0.1:7700", "10.0.0.1:0").contains("cannot reach it"));
+        assert!(changed("10.0.0.11:7700", "10.0.0.1:7700").contains("give it its own"));
+        assert!(changed("name = \"n1\"", "name = \"front\"").contains("give it its own"));
         let twice = format!(
             "{EXAMPLE}\n[[node]]\nname = \"n2\"\nnumber = 1\naddress = \"10.0.0.12:7700\"\nmac = \"02:00:00:00:00:12\"\n"
         );

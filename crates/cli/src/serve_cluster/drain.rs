@@ -13,6 +13,8 @@ use weir_keeper::Flow;
 
 /// Sessions that move at a time.
 const AT_A_TIME: usize = 16;
+/// Looks that find no session before there is none.
+const LOOKS: u32 = 2;
 /// What could not move is tried again after this.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -30,13 +32,20 @@ impl Own {
     pub(super) fn drain(&self, to: Option<&str>, within: Duration) -> anyhow::Result<Told> {
         let begun = Instant::now();
         let targets = self.targets(to)?;
+        self.drains.store(true, Ordering::Relaxed);
         self.director.drain(true)?;
-        let tally = Tally::default();
+        let (tally, mut empty_looks) = (Tally::default(), 0);
         loop {
             let open = self.gate.sessions()?;
             let open: Vec<Open> =
                 open.into_iter().filter(|open| self.members.services.contains(&open.service)).collect();
             let is_late = begun.elapsed() >= within;
+            empty_looks = if open.is_empty() { empty_looks + 1 } else { 0 };
+            // A connection may have been on its way when the director was told.
+            if open.is_empty() && empty_looks < LOOKS && !is_late {
+                std::thread::sleep(PAUSE);
+                continue;
+            }
             if open.is_empty() || is_late {
                 let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
                 let reasons = if open.is_empty() { BTreeMap::new() } else { tally.reasons() };

@@ -11,6 +11,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
@@ -86,11 +87,17 @@ struct Running {
 
 impl Running {
     fn start(begin: &Begin, gate: &Arc<Gate>) -> anyhow::Result<Self> {
-        let identity = Identity::load(&begin.folder)?;
+        let identity = Identity::load(&begin.folder).with_context(|| {
+            format!("{} belongs to another user than the server's: chown -R USER it", begin.folder.display())
+        })?;
         let members = MembersFile::read(&begin.folder)?;
         let number = members.number(&identity.member.name)?;
         let own = &members.nodes[&number].0;
-        let keeper = KeeperClient::connect(&begin.keeper)?;
+        let keeper = KeeperClient::at(&begin.keeper);
+        // At the start of a machine the keeper may come later: each move asks it anew.
+        if let Err(error) = keeper.counts() {
+            gate.tell(&format!("no session moves until the keeper answers: {error}"));
+        }
         let trust = Trust::new(&identity, Arc::default())?;
         let (settings, counts) = (LinkSettings::default(), Arc::<LinkCounts>::default());
         let link_to = |to: &Reached| {
@@ -144,14 +151,12 @@ impl Running {
     /// Answers what `weir cluster` asks of this node.
     fn serve(self) -> anyhow::Result<()> {
         let Self { members, mover, director, heartbeats, control, name, number, gate, _links } = self;
-        let epochs = Arc::clone(&director);
-        std::thread::Builder::new().name("weir-node-epoch".to_owned()).spawn(move || {
-            loop {
-                epochs.set_epoch(heartbeats.epoch());
-                std::thread::sleep(EPOCH_PAUSE);
-            }
-        })?;
-        let own = Own { name, number, members, mover, director, gate };
+        let drains = Arc::<AtomicBool>::default();
+        let (of_director, of_drains) = (Arc::clone(&director), Arc::clone(&drains));
+        std::thread::Builder::new()
+            .name("weir-node-epoch".to_owned())
+            .spawn(move || tell_director(&heartbeats, &of_director, &of_drains))?;
+        let own = Own { name, number, members, mover, director, gate, drains };
         control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
         Ok(())
     }
@@ -165,6 +170,23 @@ pub(super) struct Own {
     pub(super) mover: Arc<Mover>,
     pub(super) director: Arc<RemoteDirector>,
     pub(super) gate: Arc<Gate>,
+    /// Whether this node wants no new connections.
+    pub(super) drains: Arc<AtomicBool>,
+}
+
+/// Follows the director's epoch, and tells each director anew whether this node wants new connections: one that was
+/// started again does not know it, nor does one that has outlived this node's last start.
+fn tell_director(heartbeats: &Heartbeats, director: &RemoteDirector, drains: &AtomicBool) {
+    let mut told = None;
+    loop {
+        let epoch = heartbeats.epoch();
+        director.set_epoch(epoch);
+        let wish = (epoch, drains.load(Ordering::Relaxed));
+        if epoch > 0 && told != Some(wish) && director.drain(wish.1).is_ok() {
+            told = Some(wish);
+        }
+        std::thread::sleep(EPOCH_PAUSE);
+    }
 }
 
 impl Own {
@@ -174,6 +196,7 @@ impl Own {
             Asked::Sessions => Ok(Told::Sessions(self.gate.sessions()?)),
             Asked::Drain { to, within_ms } => self.drain(to.as_deref(), Duration::from_millis(within_ms)),
             Asked::Undrain => {
+                self.drains.store(false, Ordering::Relaxed);
                 self.director.drain(false)?;
                 Ok(Told::Undrained)
             }
@@ -181,7 +204,19 @@ impl Own {
                 let Counts { given, taken, not_begun, came_back, refused, lost, undecided, reasons, .. } =
                     self.mover.registry().counts();
                 let node = self.name.clone();
-                Ok(Told::Status { node, given, taken, not_begun, came_back, refused, lost, undecided, reasons })
+                let draining = self.drains.load(Ordering::Relaxed);
+                Ok(Told::Status {
+                    node,
+                    draining,
+                    given,
+                    taken,
+                    not_begun,
+                    came_back,
+                    refused,
+                    lost,
+                    undecided,
+                    reasons,
+                })
             }
         }
     }

@@ -84,7 +84,7 @@ pub trait Keeper: Send + Sync {
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// It has none on this flow.
-    #[error("the server has no session on this flow; see `weir cluster top` for which it has")]
+    #[error("the server has no session on this flow; see `weir cluster sessions` for which it has")]
     NoSession,
     /// The session cannot be moved now.
     #[error("the session cannot be moved: {0}")]
