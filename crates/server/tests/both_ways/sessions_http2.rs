@@ -190,7 +190,7 @@ impl Client {
 
     /// Has the server have taken up what was sent.
     fn is_heard(&mut self) {
-        self.send(&frame(PING, 0, 0, b"whatever"));
+        self.send(&frame(PING, 0, 0, b"any data"));
         while !matches!(self.read().expect("it goes on"), (PING, ACK, _)) {}
     }
 }
