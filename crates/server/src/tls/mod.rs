@@ -59,7 +59,6 @@ pub(crate) struct Session {
 
 /// What makes records of bytes, and bytes of records.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are of rustls, and the session itself is in a box")]
 enum Engine {
     Rustls(ServerConnection),
     /// Since it was moved, or was to be.

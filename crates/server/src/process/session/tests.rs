@@ -179,7 +179,7 @@ fn streams_that_cannot_be_are_refused() {
     type Change = &'static dyn Fn(&mut Session, &mut Http2);
     let wrong: [(&str, Change); 15] = [
         ("a stream without a response", &|session, _| drop(session.responses.pop())),
-        ("a response without a stream", &|_, http2| drop(http2.streams.pop())),
+        ("a response without a stream", &|_, http2| http2.streams.truncate(http2.streams.len() - 1)),
         ("streams of one number", &|_, http2| http2.streams[1].id = 5),
         ("a stream that was not begun", &|_, http2| http2.last = 5),
         ("a stream of the server's", &|_, http2| http2.streams[0].id = 4),
