@@ -29,10 +29,9 @@ Examples:
       on each node: reads and restores sockets, with CAP_NET_ADMIN only
   weir serve /srv/www --listen 10.0.0.80:80 --cluster /etc/weir/cluster
       on each node: serve, and give and take sessions
-  weir cluster move /etc/weir/cluster 198.51.100.7:50123 --to n2 \
-          --service 10.0.0.80:443
-      on the node that has it: move the session of this client; --service only
-      where the cluster has several
+  weir cluster move /etc/weir/cluster 198.51.100.7:50123 --to n2
+      on the node that has it: move the session of this client; where the
+      cluster has several addresses, --service 10.0.0.80:443 says which
   weir cluster drain /etc/weir/cluster --within 10s
       before this node ends: move all of its sessions, send new ones elsewhere;
       --undo takes it back
@@ -73,8 +72,17 @@ enum Command {
     Status(StatusArgs),
 }
 
+const MOVE_EXAMPLES: &str = "\
+Examples:
+  weir cluster move /etc/weir/cluster 198.51.100.7:50123 --to n2
+      the client's address as weir cluster sessions shows it
+  weir cluster move /etc/weir/cluster 198.51.100.7:50123 --to n2 \\
+      --service 10.0.0.80:443
+      where the cluster has several addresses";
+
 /// Move the session of a client from this node to another.
 #[derive(Debug, clap::Args)]
+#[command(after_help = MOVE_EXAMPLES)]
 struct MoveArgs {
     /// The cluster's directory
     #[arg(value_name = "DIR")]
@@ -93,8 +101,18 @@ struct MoveArgs {
     service: Option<SocketAddr>,
 }
 
+const DRAIN_EXAMPLES: &str = "\
+Examples:
+  weir cluster drain /etc/weir/cluster
+      to all other nodes, in turn; ends with 1 if sessions are left after 30 s
+  weir cluster drain /etc/weir/cluster --to n2 --within 10s
+      to one node
+  weir cluster drain /etc/weir/cluster --undo
+      takes new connections again";
+
 /// Send new connections elsewhere, and move those of this node.
 #[derive(Debug, clap::Args)]
+#[command(after_help = DRAIN_EXAMPLES)]
 struct DrainArgs {
     /// The cluster's directory
     #[arg(value_name = "DIR")]
@@ -113,8 +131,16 @@ struct DrainArgs {
     undo: bool,
 }
 
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  weir cluster sessions /etc/weir/cluster
+      the connections of this node
+  weir cluster status /etc/weir/cluster --json
+      what it has moved, for programs";
+
 /// Show what this node knows.
 #[derive(Debug, clap::Args)]
+#[command(after_help = STATUS_EXAMPLES)]
 struct StatusArgs {
     /// The cluster's directory
     #[arg(value_name = "DIR")]

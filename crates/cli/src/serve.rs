@@ -4,8 +4,6 @@ mod beside;
 mod said;
 
 use crate::given_files::ARM_BYTES_MAX;
-use crate::keeper;
-use crate::serve_cluster::ClusterNode;
 use crate::serve_php;
 use crate::serve_policy::{Adapting, PolicyArgs};
 use crate::serve_scripts;
@@ -322,12 +320,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(adapting) = &mut adapting {
         adapting.prepare(&server, user.as_deref())?;
     }
-    let mut beside = Beside::prepare(&for_obtaining)?;
-    let node = |folder: &PathBuf| {
-        let keeper = keeper::socket(read_again.keeper.as_deref());
-        ClusterNode::prepare(folder, keeper, server.control(), &for_obtaining)
-    };
-    let mut node = read_again.cluster.as_ref().map(node).transpose()?;
+    let mut beside = Beside::prepare(&for_obtaining, &read_again, &server)?;
     begins(&server, log_is_stdout);
     let (reloader, is_followed) = (server.reloader(), server.followed_flag());
     let counts = server.run_with(stop.flag(), || {
@@ -338,7 +331,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         // The server is confined by now, and so are the threads that start here.
         adapting.iter_mut().for_each(Adapting::start);
         beside.start();
-        node.iter_mut().for_each(ClusterNode::start);
         if hung_up.swap(false, Ordering::Relaxed) {
             let options = if is_file {
                 read_again_and_tell(&read_again, &own, (&reloader, &mut beside))

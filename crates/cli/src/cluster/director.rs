@@ -31,8 +31,14 @@ const IDLE: IdleTimes = IdleTimes {
 const MISSES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
+const EXAMPLES: &str = "\
+Examples:
+  weir cluster director /etc/weir/cluster --interface eth0
+      as root, on the machine that has the addresses of the service";
+
 /// Send each connection to a node, and where it moves.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The cluster's directory
     #[arg(value_name = "DIR")]

@@ -18,8 +18,15 @@ const TOKEN_BYTES_MAX: u64 = 4096;
 /// How often `admit` looks whether it is to end.
 const PAUSE: Duration = Duration::from_millis(50);
 
+const INIT_EXAMPLES: &str = "\
+Examples:
+  weir cluster init /etc/weir/cluster --name n1
+      makes the directory, readable by its user alone: that of weir serve
+      (chown -R www-data /etc/weir/cluster); then fill in members.toml there";
+
 /// Make a cluster.
 #[derive(Debug, clap::Args)]
+#[command(after_help = INIT_EXAMPLES)]
 pub(super) struct InitArgs {
     /// The directory for its keys and its list of members; it is made
     #[arg(value_name = "DIR")]
@@ -30,8 +37,16 @@ pub(super) struct InitArgs {
     name: NodeName,
 }
 
+const TOKEN_EXAMPLES: &str = "\
+Examples:
+  weir cluster token /etc/weir/cluster
+      for one more node, within the next hour
+  weir cluster token /etc/weir/cluster --director --valid 10m
+      for a director";
+
 /// Make a token with which one machine can join.
 #[derive(Debug, clap::Args)]
+#[command(after_help = TOKEN_EXAMPLES)]
 pub(super) struct TokenArgs {
     /// The cluster's directory, on the node of weir cluster init
     #[arg(value_name = "DIR")]
@@ -46,8 +61,16 @@ pub(super) struct TokenArgs {
     valid: Option<Duration>,
 }
 
+const ADMIT_EXAMPLES: &str = "\
+Examples:
+  weir cluster admit /etc/weir/cluster --listen 10.0.0.11:7701
+      until Ctrl-C
+  weir cluster admit /etc/weir/cluster --listen 10.0.0.11:7701 --count 2
+      until two have joined";
+
 /// Let machines with a token join.
 #[derive(Debug, clap::Args)]
+#[command(after_help = ADMIT_EXAMPLES)]
 pub(super) struct AdmitArgs {
     /// The cluster's directory, on the node of weir cluster init
     #[arg(value_name = "DIR")]
@@ -62,8 +85,15 @@ pub(super) struct AdmitArgs {
     count: Option<u32>,
 }
 
+const JOIN_EXAMPLES: &str = "\
+Examples:
+  weir cluster join /etc/weir/cluster --name n2 --at 10.0.0.11:7701
+      asks for the token, and makes the keys of this machine; then copy
+      members.toml of the first node";
+
 /// Join a cluster.
 #[derive(Debug, clap::Args)]
+#[command(after_help = JOIN_EXAMPLES)]
 pub(super) struct JoinArgs {
     /// The directory for the keys of this machine; it is made
     #[arg(value_name = "DIR")]

@@ -183,7 +183,7 @@ mod tests {
         assert!(changed("02:00:00:00:00:11", "02:00:00:00:11").contains("no Ethernet address"));
         assert!(changed("name = \"n1\"", "name = \"N1\"").contains("is no name of a node"));
         assert!(changed("[\"10.0.0.80:80\", \"10.0.0.80:443\"]", "[]").contains("service is empty"));
-        assert!(changed("number = 1", "nmber = 1").contains("line 20"));
+        assert!(changed("number = 1", "nmber = 1").contains("line 17"));
         assert!(changed("02:00:00:00:00:11", "01:00:00:00:00:11").contains("no Ethernet address"));
         assert!(changed("02:00:00:00:00:11", "00:00:00:00:00:00").contains("no Ethernet address"));
         assert!(changed("10.0.0.80:443", "10.0.0.80:0").contains("to which no client connects"));

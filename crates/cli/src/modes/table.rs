@@ -315,7 +315,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             &["log_addresses", "arm", "policy", "tick", "node", "forecast", "decisions", "environment", "webhook"],
             &["admin", "admin_token", "user", "no_sandbox", "no_listing", "no_compression", "no_includes"],
             &["media_type", "dot_files", "symlinks", "connections_max", "connections_per_address", "idle_timeout"],
-            &["stop_timeout", "releases", "php", "cgi"],
+            &["stop_timeout", "releases", "php", "cgi", "cluster", "keeper"],
         ],
         // What a file of configuration says or lacks is judged where that file is read.
         modes: &[Mode {

@@ -1,24 +1,32 @@
-//! The processes beside a server: those that obtain certificates, run PHP, and run scripts.
+//! The processes beside a server: those that obtain certificates, run PHP, run scripts, and move sessions.
 
+use super::Args;
+use crate::keeper;
 use crate::serve_acme::Obtaining;
+use crate::serve_cluster::ClusterNode;
 use crate::serve_php::{self, PhpProcesses};
 use crate::serve_scripts::{self, ScriptProcesses};
-use weir_server::Options;
+use std::path::PathBuf;
+use weir_server::{Options, Server};
 
 /// The processes beside a server, as far as its configuration needs them.
 pub(super) struct Beside {
     obtaining: Option<Obtaining>,
     php: Option<PhpProcesses>,
     scripts: Option<ScriptProcesses>,
+    node: Option<ClusterNode>,
 }
 
 impl Beside {
     /// Starts them, before the server is confined.
-    pub(super) fn prepare(options: &Options) -> anyhow::Result<Self> {
+    pub(super) fn prepare(options: &Options, args: &Args, server: &Server) -> anyhow::Result<Self> {
+        let keeper = keeper::socket(args.keeper.as_deref());
+        let node = |folder: &PathBuf| ClusterNode::prepare(folder, keeper, server.control(), options);
         Ok(Self {
             obtaining: Obtaining::prepare(options)?,
             php: serve_php::prepare(options)?,
             scripts: serve_scripts::prepare(options)?,
+            node: args.cluster.as_ref().map(node).transpose()?,
         })
     }
 
@@ -27,6 +35,7 @@ impl Beside {
         self.obtaining.iter_mut().for_each(Obtaining::start);
         self.php.iter_mut().for_each(PhpProcesses::start);
         self.scripts.iter_mut().for_each(ScriptProcesses::start);
+        self.node.iter_mut().for_each(ClusterNode::start);
     }
 
     /// Has everything run that another configuration needs, before the server takes it up.

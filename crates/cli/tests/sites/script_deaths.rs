@@ -162,6 +162,10 @@ fn nothing_stays_of_a_web_server_with_scripts_and_a_lost_supervisor_is_told() {
     let mut served = Served::start(folder.path(), &["--loops", "1"], "weir.toml");
     let (of_scripts, runners) = supervisor(served.child.id());
     let own = sockets(served.child.id()).expect("a directory of sockets");
+    // Its socket listens before its scripts are ready; a supervisor that is lost until then ends the start.
+    let mut stream = TcpStream::connect(("127.0.0.1", served.port)).expect("connects");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("asks");
+    stream.read_to_end(&mut Vec::new()).expect("is answered");
     kill(of_scripts, libc::SIGKILL);
     served.says("the process that runs scripts has ended");
     wait_for(|| runners.iter().all(|&runner| !runs(runner)).then_some(()));

@@ -176,6 +176,8 @@ impl Session {
         self.is_read_out
     }
 
+    // In the clear it is not asked, and its code would be in the way there.
+    #[inline(never)]
     pub(crate) fn holds_output(&self) -> bool {
         match &self.engine {
             Engine::Rustls(tls) => self.state != State::Clear && tls.wants_write(),

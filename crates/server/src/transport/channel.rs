@@ -156,7 +156,7 @@ impl Transport {
     }
 
     /// Whether bytes that were taken have not gone to the socket.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn holds_output(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.holds_output())
             || self.kept.as_ref().is_some_and(|kept| !kept.output.is_empty())
