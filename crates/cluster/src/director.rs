@@ -239,7 +239,10 @@ impl Control {
     }
 
     fn remember(&mut self, id: MoveId, flow: &Flow, decided: Decided) {
-        self.newest.insert(*flow, id);
+        // A claim steers nothing, and may itself have come late: it says nothing of which move is the newest.
+        if !matches!(decided, Decided::Closed) {
+            self.newest.insert(*flow, id);
+        }
         if self.moves.insert(id, decided).is_some() {
             return;
         }

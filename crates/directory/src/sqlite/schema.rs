@@ -2,16 +2,19 @@
 
 use super::faults::{fault, name};
 use crate::error::DirectoryError;
-use rusqlite::{Connection, Error};
+use rusqlite::{Connection, Error, ErrorCode};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// "weid", in the head of the file.
 const APPLICATION_ID: i64 = 0x7765_6964;
 /// Of the tables below.
 const VERSION: i64 = 1;
+
+/// Between two tries to open a file that another process makes.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Bytes of the log beside the file that are kept when it was emptied.
 const LOG_BYTES: u64 = 4 << 20;
@@ -40,8 +43,16 @@ pub(super) fn open(path: &Path, patience: Duration) -> Result<Connection, Direct
     let sqlite = |error: Error| fault(path, &error);
     let mut connection = Connection::open(path).map_err(sqlite)?;
     connection.busy_timeout(patience).map_err(sqlite)?;
+    let until = Instant::now() + patience;
+    // SQLite itself does not wait while another process makes the file, if it is the kind of journal that changes.
+    while let Err(error) = connection.execute_batch("pragma journal_mode = wal") {
+        if error.sqlite_error_code() != Some(ErrorCode::DatabaseBusy) || Instant::now() >= until {
+            return Err(sqlite(error));
+        }
+        std::thread::sleep(PAUSE);
+    }
     // full: what is acknowledged survives the loss of power.
-    connection.execute_batch("pragma journal_mode = wal; pragma synchronous = full;").map_err(sqlite)?;
+    connection.execute_batch("pragma synchronous = full").map_err(sqlite)?;
     connection.execute_batch(&format!("pragma journal_size_limit = {LOG_BYTES}")).map_err(sqlite)?;
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(sqlite)?;
     let number = |name: &str| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map_err(sqlite);
