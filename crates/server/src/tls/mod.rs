@@ -146,14 +146,6 @@ impl Session {
         Some(Self::with(Engine::Own(own), State::Open, counters, index))
     }
 
-    /// What rustls has; an error where the session has left it.
-    fn rustls(&mut self) -> io::Result<&mut ServerConnection> {
-        match &mut self.engine {
-            Engine::Rustls(tls) => Ok(tls),
-            Engine::Own(_) | Engine::Lost => Err(io::ErrorKind::BrokenPipe.into()),
-        }
-    }
-
     /// Of a session that was moved only what speaks HTTP/1 asks it.
     pub(crate) fn agreed_on_http2(&self) -> bool {
         matches!(&self.engine, Engine::Rustls(tls) if tls.alpn_protocol() == Some(b"h2"))
@@ -176,14 +168,18 @@ impl Session {
         self.is_read_out
     }
 
-    // In the clear it is not asked, and its code would be in the way there.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn holds_output(&self) -> bool {
         match &self.engine {
             Engine::Rustls(tls) => self.state != State::Clear && tls.wants_write(),
-            Engine::Own(own) => own.holds_output(),
-            Engine::Lost => false,
+            _ => self.own_holds_output(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn own_holds_output(&self) -> bool {
+        matches!(&self.engine, Engine::Own(own) if own.holds_output())
     }
 
     /// Receives and decrypts until nothing more is there or `buffer` is full; 0 is the end.
@@ -196,7 +192,8 @@ impl Session {
         let mut filled = 0;
         let mut is_drained = false;
         loop {
-            match self.rustls()?.reader().read(&mut buffer[filled..]) {
+            let Engine::Rustls(tls) = &mut self.engine else { return Err(has_left()) };
+            match tls.reader().read(&mut buffer[filled..]) {
                 Ok(0) => {
                     self.is_read_out = true;
                     return Ok(filled);
@@ -218,7 +215,7 @@ impl Session {
             if is_drained {
                 return if filled > 0 { Ok(filled) } else { Err(io::ErrorKind::WouldBlock.into()) };
             }
-            let Engine::Rustls(tls) = &mut self.engine else { return Err(io::ErrorKind::BrokenPipe.into()) };
+            let Engine::Rustls(tls) = &mut self.engine else { return Err(has_left()) };
             let kept = self.kept.as_deref_mut();
             let mut input = Input { fd, asked: 0, got: 0, first_byte: &mut self.first_byte, kept };
             match tls.read_tls(&mut input) {
@@ -235,14 +232,8 @@ impl Session {
 
     fn open_records(&mut self, fd: RawFd) -> io::Result<()> {
         let counts = &self.counters.0[self.index];
-        let Engine::Rustls(tls) = &mut self.engine else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        let processed = tls.process_new_packets();
-        if self.state == State::Handshake
-            && let Some(kept) = &mut self.kept
-        {
-            kept.take_secrets();
-        }
-        if let Err(error) = processed {
+        let Engine::Rustls(tls) = &mut self.engine else { return Err(has_left()) };
+        if let Err(error) = tls.process_new_packets() {
             if self.state == State::Handshake {
                 counts.tls_failed.add(1);
                 tracing::debug!(%error, "TLS handshake failed");
@@ -261,6 +252,11 @@ impl Session {
             // The alert that says what was wrong; if it does not fit, the end of the connection says enough.
             let _ = self.push(fd);
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+        if self.state == State::Handshake
+            && let Some(kept) = &mut self.kept
+        {
+            kept.take_secrets();
         }
         if self.state == State::Handshake && !tls.is_handshaking() {
             self.state = State::Open;
@@ -286,7 +282,8 @@ impl Session {
             return own.push(fd);
         }
         while self.holds_output() {
-            match self.rustls()?.write_tls(&mut Output { fd }) {
+            let Engine::Rustls(tls) = &mut self.engine else { return Err(has_left()) };
+            match tls.write_tls(&mut Output { fd }) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -308,6 +305,12 @@ impl Session {
     pub(crate) fn sealing<'s>(&'s mut self, fd: RawFd, copied: &'s mut Vec<u8>) -> Sealing<'s> {
         Sealing { session: self, fd, copied }
     }
+}
+
+/// rustls is asked, and the session has left it.
+#[cold]
+fn has_left() -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
 }
 
 /// A sink that encrypts. What it has taken may still be held by the session.
