@@ -320,7 +320,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(adapting) = &mut adapting {
         adapting.prepare(&server, user.as_deref())?;
     }
-    let mut beside = Beside::prepare(&for_obtaining, &read_again, &server)?;
+    let mut beside = Beside::prepare(&for_obtaining, (&read_again.cluster, &read_again.keeper), &server)?;
     begins(&server, log_is_stdout);
     let (reloader, is_followed) = (server.reloader(), server.followed_flag());
     let counts = server.run_with(stop.flag(), || {

@@ -1,6 +1,5 @@
 //! The processes beside a server: those that obtain certificates, run PHP, run scripts, and move sessions.
 
-use super::Args;
 use crate::keeper;
 use crate::serve_acme::Obtaining;
 use crate::serve_cluster::ClusterNode;
@@ -19,14 +18,18 @@ pub(super) struct Beside {
 
 impl Beside {
     /// Starts them, before the server is confined.
-    pub(super) fn prepare(options: &Options, args: &Args, server: &Server) -> anyhow::Result<Self> {
-        let keeper = keeper::socket(args.keeper.as_deref());
+    pub(super) fn prepare(
+        options: &Options,
+        (cluster, keeper): (&Option<PathBuf>, &Option<PathBuf>),
+        server: &Server,
+    ) -> anyhow::Result<Self> {
+        let keeper = keeper::socket(keeper.as_deref());
         let node = |folder: &PathBuf| ClusterNode::prepare(folder, keeper, server.control(), options);
         Ok(Self {
             obtaining: Obtaining::prepare(options)?,
             php: serve_php::prepare(options)?,
             scripts: serve_scripts::prepare(options)?,
-            node: args.cluster.as_ref().map(node).transpose()?,
+            node: cluster.as_ref().map(node).transpose()?,
         })
     }
 

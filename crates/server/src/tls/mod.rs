@@ -37,9 +37,6 @@ const NO_CERTIFICATE: &str = "no server certificate chain resolved";
 /// anything is encrypted.
 const UNRECOGNIZED_NAME: &[u8] = &[21, 3, 3, 0, 2, 2, 112];
 
-/// Bytes that a session which moves may hold in one place: what was sealed and not sent.
-pub(crate) const MOVED_BYTES_MAX: usize = 1 << 20;
-
 /// The TLS of one connection.
 #[derive(Debug)]
 pub(crate) struct Session {

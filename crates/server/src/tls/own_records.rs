@@ -1,8 +1,8 @@
 //! A session that has left rustls: it seals and opens records by its own keys, and can be written down as bytes.
 
 use super::records::{
-    ALERT, APPLICATION_DATA, Direction, EXPANSION_BYTES_MAX, HANDSHAKE, HEADER_BYTES, OpenError, PLAINTEXT_BYTES_MAX,
-    Suite,
+    ALERT, APPLICATION_DATA, Direction, EXPANSION_BYTES_MAX, HANDSHAKE, HEADER_BYTES, MOVED_BYTES_MAX, OpenError,
+    PLAINTEXT_BYTES_MAX, Suite,
 };
 use crate::io::epoll;
 use std::io::{self, IoSlice};
@@ -377,7 +377,7 @@ impl OwnRecords {
         };
         let (transmit, receive) = (direction()?, direction()?);
         let [flags] = take(&mut rest)?;
-        let mut part = || get(&mut rest, super::MOVED_BYTES_MAX).map(<[u8]>::to_vec);
+        let mut part = || get(&mut rest, MOVED_BYTES_MAX).map(<[u8]>::to_vec);
         let (output, input, plain, message) = (part()?, part()?, part()?, part()?);
         if !rest.is_empty() || message.len() > MESSAGE_BYTES_MAX || flags > 3 {
             return None;

@@ -15,6 +15,9 @@ const NONCE_BYTES: usize = 12;
 /// What a record may have beside its plaintext (RFC 5246 section 6.2.3).
 pub(super) const EXPANSION_BYTES_MAX: usize = 2048;
 
+/// Bytes that a session which moves may hold in one place: what was sealed and not sent.
+pub(super) const MOVED_BYTES_MAX: usize = 1 << 20;
+
 /// Types of contents (RFC 8446 section 5.1).
 pub(super) const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
