@@ -440,24 +440,28 @@ fn clients_of_others_notice_nothing() {
     for (scheme, how, addr) in
         [("https", "--http2", sites[0].addr), ("http", "--http2-prior-knowledge", sites[0].addrs[1])]
     {
-        let mut curl = Command::new("curl");
-        curl.args(["-sSk", "--parallel", "--no-progress-meter", "--max-time", "120", "--limit-rate", "2M", how]);
         // By prior knowledge curl 7.88 begins no second stream in a connection.
         let streams = if scheme == "https" { 3 } else { 1 };
         let outputs = ["first", "second", "third"].map(|name| folder.path().join(name));
         let outputs = &outputs[..streams];
-        for output in outputs {
-            curl.arg("-o").arg(output).arg(format!("{scheme}://{addr}/large.bin"));
-        }
-        let mut curl = curl.spawn().expect("curl starts; `make deps` installs it");
-        let moves = move_while(&sites, &mut curl);
-        let is_whole = curl.wait().expect("ends").success();
-        let counts = sites.each_ref().map(|site| site.counters.read());
-        assert!(is_whole && moves > 0, "{scheme}, {moves} moves: {counts:?}");
-        for output in outputs {
-            assert!(std::fs::read(output).expect("reads") == content);
-            std::fs::remove_file(output).expect("removes");
-        }
+        let download = || {
+            let mut curl = Command::new("curl");
+            curl.args(["-sSk", "--parallel", "--no-progress-meter", "--max-time", "120", "--limit-rate", "2M", how]);
+            for output in outputs {
+                curl.arg("-o").arg(output).arg(format!("{scheme}://{addr}/large.bin"));
+            }
+            let mut curl = curl.spawn().expect("curl starts; `make deps` installs it");
+            let moves = move_while(&sites, &mut curl);
+            let counts = sites.each_ref().map(|site| site.counters.read());
+            assert!(curl.wait().expect("ends").success(), "{scheme}, {moves} moves: {counts:?}");
+            for output in outputs {
+                assert!(std::fs::read(output).expect("reads") == content);
+                std::fs::remove_file(output).expect("removes");
+            }
+            moves
+        };
+        // On a busy machine one may be over before it was moved.
+        assert!((0..20).any(|_| download() > 0), "{scheme}: none of 20 downloads was moved");
         let mut load = Command::new("h2load")
             .args(["-n", "500", "-c", "2", "-m", "20", "-w", "16", "-W", "16"])
             .arg(format!("{scheme}://{addr}/small.bin"))
