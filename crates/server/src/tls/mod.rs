@@ -274,7 +274,12 @@ impl Session {
     }
 
     /// Hands records to the socket, all or until it is full.
+    #[inline]
     pub(crate) fn push(&mut self, fd: RawFd) -> io::Result<()> {
+        if self.holds_output() { self.push_held(fd) } else { Ok(()) }
+    }
+
+    fn push_held(&mut self, fd: RawFd) -> io::Result<()> {
         if let Engine::Own(own) = &mut self.engine {
             return own.push(fd);
         }
