@@ -91,7 +91,7 @@ impl Listening {
             }
             _ => {}
         }
-        // The directory is its user's alone, so nobody else comes in before the rights are set.
+        // Only the directory's user can open it, also before the rights of the socket are set.
         let listener = UnixListener::bind(&path).with_context(|| path.display().to_string())?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).with_context(|| path.display().to_string())?;
         Ok(Self { listener, path })

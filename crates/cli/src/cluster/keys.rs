@@ -130,7 +130,7 @@ pub(super) fn token(args: &TokenArgs) -> anyhow::Result<ExitCode> {
     let role = if args.director { Role::Director } else { Role::Node };
     let valid = args.valid.unwrap_or(Duration::from_secs(3600));
     let token = Tokens::of(&args.folder).make(&identity, role, valid, SystemTime::now())?;
-    // The only place where it is shown: whoever has it can join.
+    // The token is shown here only: a machine that has it can join.
     println!("{}", token.to_text().as_str());
     Ok(ExitCode::SUCCESS)
 }
