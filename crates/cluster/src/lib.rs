@@ -36,9 +36,8 @@ pub use link::{
 };
 pub use message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Owner, Timings};
 pub use moving::{
-    Answer, Counts, Directing, DirectingError, Event, Frozen, Giving, GivingStep, Heard, Keeper, KeeperFault,
-    MoveError, Mover, MoverSettings, Registry, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep,
-    Transport, TransportError, catch_up,
+    Answer, Counts, Directing, DirectingError, Event, Giving, GivingStep, Heard, Keeper, KeeperFault, MoveError, Mover,
+    MoverSettings, Registry, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep, Transport, TransportError,
 };
 pub use name::{DOMAIN, Member, NameError, NodeName, NodeNumber, Role};
 pub use record::{MoveId, Record, Span};

@@ -154,6 +154,7 @@ impl Frozen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::time::Duration;
 
     fn state() -> TcpState {
@@ -204,6 +205,23 @@ mod tests {
         assert_eq!(tcp.leave_unsent(), 200);
         assert_eq!((tcp.send_next, tcp.unacknowledged_bytes, tcp.unsent_bytes), (300, 800, 0));
         assert_eq!((tcp.first_unacknowledged(), tcp.leave_unsent()), (first, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn exactly_what_is_acknowledged_is_taken_in(
+            send_next: u32, unsent in 0..500_u32, under_way in 0..500_u32, ack in -600..1_200_i64,
+        ) {
+            let unacknowledged = unsent + under_way;
+            let mut tcp = TcpState { send_next, unacknowledged_bytes: unacknowledged, unsent_bytes: unsent, ..state() };
+            let before = tcp.clone();
+            let acknowledged = tcp.acknowledge(&seen(before.first_unacknowledged().wrapping_add(ack as u32), 10));
+            let is_taken = (0..=i64::from(under_way)).contains(&ack);
+            prop_assert_eq!(acknowledged, if is_taken { ack as u32 } else { 0 });
+            prop_assert_eq!(tcp.unacknowledged_bytes, unacknowledged - acknowledged);
+            prop_assert_eq!((tcp.send_next, tcp.unsent_bytes), (send_next, unsent));
+            prop_assert_eq!(tcp.window == before.window, !is_taken);
+        }
     }
 
     #[test]

@@ -8,7 +8,6 @@
 //! Of `Confirm` and `Reclaim` the first wins, and the other side is refused for good. So no two nodes go on with one
 //! flow, and none is lost while the old node lives, unless the new one dies behind its `Confirm`.
 
-mod catching_up;
 mod giving;
 mod mover;
 mod own_keeper;
@@ -16,11 +15,10 @@ mod parts;
 mod registry;
 mod taking;
 
-pub use catching_up::catch_up;
 pub use giving::{Giving, GivingStep, Heard};
 pub use mover::{MoveError, Mover, MoverSettings};
 pub use parts::{
-    Directing, DirectingError, Frozen, Keeper, KeeperFault, SessionError, Sessions, Taken, Transport, TransportError,
+    Directing, DirectingError, Keeper, KeeperFault, SessionError, Sessions, Taken, Transport, TransportError,
 };
 pub use registry::{Counts, Event, Registry};
 pub use taking::{Answer, Taking, TakingInput, TakingStep};

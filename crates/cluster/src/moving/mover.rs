@@ -1,6 +1,5 @@
 //! Drives both sides of moves: it calls the keeper, the server, the director and the other node as the state machines say.
 
-use super::catching_up::catch_up;
 use super::giving::{Giving, GivingStep, Heard};
 use super::parts::{
     Directing, DirectingError, Keeper, KeeperFault, SessionError, Sessions, Taken, Transport, TransportError,
@@ -223,15 +222,14 @@ impl Mover {
     /// The session and its known bytes; what was never sent is taken out of both, if the session can be told so.
     fn without_unsent(&self, tcp: &mut TcpState, taken: &Taken) -> (Zeroizing<Vec<u8>>, u64) {
         let unsent = tcp.unsent_bytes.min(tcp.unacknowledged_bytes);
-        let known_bytes = taken.known_bytes.checked_sub(u64::from(unsent)).filter(|_| unsent > 0);
+        let known_bytes =
+            taken.known_bytes.checked_sub(u64::from(unsent)).filter(|_| unsent > 0 && unsent == tcp.unsent_bytes);
         let rewound = known_bytes
             .and_then(|known_bytes| Some((self.sessions.rewind(&taken.session, u64::from(unsent))?, known_bytes)));
         let Some((session, known_bytes)) = rewound else {
             return (Zeroizing::new(taken.session.clone()), taken.known_bytes);
         };
-        tcp.send_next = tcp.send_next.wrapping_sub(unsent);
-        tcp.unacknowledged_bytes -= unsent;
-        tcp.unsent_bytes = 0;
+        tcp.leave_unsent();
         (Zeroizing::new(session), known_bytes)
     }
 
@@ -497,7 +495,8 @@ impl Intake<'_> {
 
     fn restore(&mut self, seen: Option<&weir_keeper::Seen>) -> Result<(), IntakeError> {
         if let Some(seen) = seen {
-            catch_up(&mut self.record.tcp, &mut self.sent, seen);
+            let acknowledged = self.record.tcp.acknowledge(seen) as usize;
+            self.sent.drain(..acknowledged.min(self.sent.len()));
         }
         let Record { tcp, unread, epoch, .. } = &self.record;
         self.socket = Some(self.mover.keeper.restore(tcp, unread, &self.sent, *epoch)?);

@@ -1,9 +1,9 @@
 //! The keeper process of this node, as a move asks it.
 
-use super::parts::{Frozen, Keeper, KeeperFault};
+use super::parts::{Keeper, KeeperFault};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use weir_keeper::{Flow, KeeperClient, KeeperError, TcpState};
+use weir_keeper::{Flow, Frozen, KeeperClient, KeeperError, TcpState};
 
 impl From<KeeperError> for KeeperFault {
     fn from(error: KeeperError) -> Self {
@@ -17,8 +17,7 @@ impl From<KeeperError> for KeeperFault {
 
 impl Keeper for KeeperClient {
     fn freeze(&self, socket: BorrowedFd<'_>, epoch: u64) -> Result<Frozen, KeeperFault> {
-        let weir_keeper::Frozen { tcp, unread } = self.freeze(socket, epoch)?;
-        Ok(Frozen { tcp, unread })
+        Ok(self.freeze(socket, epoch)?)
     }
 
     fn send_queue(&self, socket: BorrowedFd<'_>, bytes: u32) -> Result<Vec<u8>, KeeperFault> {

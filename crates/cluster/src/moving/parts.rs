@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use weir_keeper::{Flow, Seen, TcpState};
+use weir_keeper::{Flow, Frozen, Seen, TcpState};
 
 /// The keeper does not do what it is asked for.
 #[derive(Debug, thiserror::Error)]
@@ -18,15 +18,6 @@ pub enum KeeperFault {
     /// It cannot be reached.
     #[error("the keeper does not answer: {0}; see that `weir keeper` runs")]
     Gone(#[from] io::Error),
-}
-
-/// A connection that stands still.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frozen {
-    /// Its state.
-    pub tcp: TcpState,
-    /// Input that the server has not read.
-    pub unread: Vec<u8>,
 }
 
 /// Reads, holds and restores sockets; the keeper process of this node.

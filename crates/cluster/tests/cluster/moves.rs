@@ -9,11 +9,11 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_cluster::{
-    Authority, Control, Counts, Director, DirectorAnswers, Event, Frozen, Keeper, KeeperFault, LinkClient, LinkServer,
-    Member, Members, MoveError, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector,
-    RemoteNodes, Role, SessionError, Sessions, Span, Steering, TableFault, Taken,
+    Authority, Control, Counts, Director, DirectorAnswers, Event, Keeper, KeeperFault, LinkClient, LinkServer, Member,
+    Members, MoveError, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector, RemoteNodes,
+    Role, SessionError, Sessions, Span, Steering, TableFault, Taken,
 };
-use weir_keeper::{Flow, Seen, TcpState};
+use weir_keeper::{Flow, Frozen, Seen, TcpState};
 
 const SEND_NEXT: u32 = 5_000;
 /// The client has acknowledged this much more when the director steers.
