@@ -499,10 +499,13 @@ fn a_director_may_be_replaced_before_each_event() {
     }
 }
 
+/// Seeds that have found faults: a claim that came late made another one look late.
+const FOUND: [u64; 3] = [734_216, 753_551, 1_494_476];
+
 #[test]
 fn every_mix_of_faults_keeps_the_flow_at_one_node() {
     let first = Choice::from_environment().seed();
-    for seed in (0..4_000).map(|round| first.wrapping_add(round)) {
+    for seed in FOUND.into_iter().chain((0..4_000).map(|round| first.wrapping_add(round))) {
         let mut choice = Choice::from_seed(seed);
         let dies = (choice.below(3) == 0).then(|| (choice.below(4) as NodeNumber, 1 + choice.below(60)));
         let replaced = (choice.below(4) == 0).then(|| 1 + choice.below(60));
