@@ -48,6 +48,9 @@ pub(crate) struct Session {
     index: usize,
     state: State,
     first_byte: Option<u8>,
+    /// What rustls has opened and was not read, and whether the peer has said that nothing follows.
+    opened_bytes: usize,
+    has_closed: bool,
     /// The end of what the peer says was read; it may be told together with its last bytes.
     is_read_out: bool,
     /// What it has shown, where clients are asked for certificates.
@@ -96,7 +99,18 @@ impl Session {
 
     fn with(engine: Engine, state: State, counters: &Counters, index: usize) -> Self {
         let counters = counters.clone();
-        Self { engine, kept: None, counters, index, state, first_byte: None, is_read_out: false, entry: None }
+        Self {
+            engine,
+            kept: None,
+            counters,
+            index,
+            state,
+            first_byte: None,
+            opened_bytes: 0,
+            has_closed: false,
+            is_read_out: false,
+            entry: None,
+        }
     }
 
     /// Why it cannot leave rustls now; none if it can.
@@ -190,22 +204,26 @@ impl Session {
         let mut is_drained = false;
         loop {
             let Engine::Rustls(tls) = &mut self.engine else { return Err(has_left()) };
-            match tls.reader().read(&mut buffer[filled..]) {
-                Ok(0) => {
-                    self.is_read_out = true;
-                    return Ok(filled);
-                }
-                Ok(read) => {
-                    filled += read;
-                    if filled == buffer.len() {
+            // Where nothing is there, rustls is not asked: it would make an error each time.
+            if self.opened_bytes > 0 || self.has_closed {
+                match tls.reader().read(&mut buffer[filled..]) {
+                    Ok(0) => {
+                        self.is_read_out = true;
                         return Ok(filled);
                     }
-                    continue;
+                    Ok(read) => {
+                        self.opened_bytes = self.opened_bytes.saturating_sub(read);
+                        filled += read;
+                        if filled == buffer.len() {
+                            return Ok(filled);
+                        }
+                        continue;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.opened_bytes = 0,
+                    Err(_) => return Ok(filled),
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // The peer left without a word: what it had to say is complete or not by HTTP's own framing.
-                Err(_) => return Ok(filled),
             }
+            // Also where the peer left without a word: what it said is complete or not by HTTP's own framing.
             if self.state == State::Ended {
                 return Ok(filled);
             }
@@ -227,29 +245,36 @@ impl Session {
         }
     }
 
-    fn open_records(&mut self, fd: RawFd) -> io::Result<()> {
-        let counts = &self.counters.0[self.index];
-        let Engine::Rustls(tls) = &mut self.engine else { return Err(has_left()) };
-        if let Err(error) = tls.process_new_packets() {
-            if self.state == State::Handshake {
-                counts.tls_failed.add(1);
-                tracing::debug!(%error, "TLS handshake failed");
-                if self.first_byte.is_some_and(|byte| byte.is_ascii_uppercase()) {
-                    self.state = State::Clear;
-                    let _ = Output { fd }.write(IN_THE_CLEAR);
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-                }
-                if matches!(&error, rustls::Error::General(why) if why == NO_CERTIFICATE) {
-                    // In place of rustls' own alert, which would be `access_denied`.
-                    self.state = State::Clear;
-                    let _ = Output { fd }.write(UNRECOGNIZED_NAME);
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-                }
+    /// What the client said is no TLS, or none that goes on here: the error, once it is told.
+    #[cold]
+    fn refuse(&mut self, fd: RawFd, error: rustls::Error) -> io::Error {
+        if self.state == State::Handshake {
+            self.counters.0[self.index].tls_failed.add(1);
+            tracing::debug!(%error, "TLS handshake failed");
+            let in_place_of_an_alert = if self.first_byte.is_some_and(|byte| byte.is_ascii_uppercase()) {
+                Some(IN_THE_CLEAR)
+            } else {
+                // In place of rustls' own alert, which would be `access_denied`.
+                matches!(&error, rustls::Error::General(why) if why == NO_CERTIFICATE).then_some(UNRECOGNIZED_NAME)
+            };
+            if let Some(bytes) = in_place_of_an_alert {
+                self.state = State::Clear;
+                let _ = Output { fd }.write(bytes);
+                return io::Error::new(io::ErrorKind::InvalidData, error);
             }
-            // The alert that says what was wrong; if it does not fit, the end of the connection says enough.
-            let _ = self.push(fd);
-            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
+        // The alert that says what was wrong; if it does not fit, the end of the connection says enough.
+        let _ = self.push(fd);
+        io::Error::new(io::ErrorKind::InvalidData, error)
+    }
+
+    fn open_records(&mut self, fd: RawFd) -> io::Result<()> {
+        let Engine::Rustls(tls) = &mut self.engine else { return Err(has_left()) };
+        match tls.process_new_packets() {
+            Ok(now) => (self.opened_bytes, self.has_closed) = (now.plaintext_bytes_to_read(), now.peer_has_closed()),
+            Err(error) => return Err(self.refuse(fd, error)),
+        }
+        let counts = &self.counters.0[self.index];
         if self.state == State::Handshake
             && let Some(kept) = &mut self.kept
         {
