@@ -187,6 +187,13 @@ fn move_session(args: MoveArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Prints a report as JSON, with the version of the program whose form it has.
+fn print_json(name: &str, report: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
+    let json = serde_json::json!({ "version": weir_terminal::VERSION, name: report });
+    println!("{}", serde_json::to_string_pretty(&json).context("JSON")?);
+    Ok(ExitCode::SUCCESS)
+}
+
 fn other_answer<T>() -> anyhow::Result<T> {
     anyhow::bail!("the node answers something else; run the same weir everywhere")
 }
@@ -198,8 +205,7 @@ fn sessions(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         _ => return other_answer(),
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&open).context("JSON")?);
-        return Ok(ExitCode::SUCCESS);
+        return print_json("sessions", &open);
     }
     for one in &open {
         println!("{:<46} {:<30} {}", one.client, one.service, if one.is_sending { "sending" } else { "waiting" });
@@ -240,9 +246,10 @@ fn drain(args: DrainArgs) -> anyhow::Result<ExitCode> {
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let told = control_socket::ask(&args.folder, &Asked::Status)?;
     if args.json {
-        let json = serde_json::to_string_pretty(&told).context("JSON")?;
-        println!("{json}");
-        return Ok(ExitCode::SUCCESS);
+        return match serde_json::to_value(&told).context("JSON")?.get("status") {
+            Some(status) => print_json("status", status),
+            None => other_answer(),
+        };
     }
     let Told::Status { node, draining, given, taken, not_begun, came_back, refused, lost, undecided, reasons } = told
     else {

@@ -32,6 +32,7 @@ impl ClusterNode {
         let folder = folder.canonicalize().with_context(|| {
             format!("cannot read {}; make it by `weir cluster init` or `weir cluster join`", folder.display())
         })?;
+        keep_keys_out_of_core_dumps().context("turning core dumps off")?;
         // Known before it serves: later the node process can only say so.
         let identity = Identity::load(&folder)?;
         MembersFile::read(&folder)?.number(&identity.member.name)?;
@@ -58,6 +59,14 @@ impl ClusterNode {
     }
 }
 
+/// A session's keys are in the memory of this process and of those that it starts, and a core dump would be a file.
+fn keep_keys_out_of_core_dumps() -> io::Result<()> {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call reads the structure, which lives over it.
+    let set = unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Does what the node process asks until that ends.
 fn serve(link: &UnixStream, control: &Control, notice: fn(&str)) -> io::Result<()> {
     while let Some(Frame { header, bytes, fd }) = gate::receive::<Ask>(link)? {
@@ -75,7 +84,7 @@ fn serve(link: &UnixStream, control: &Control, notice: fn(&str)) -> io::Result<(
             },
             Ask::GiveBack { known_bytes } => {
                 if let Some(fd) = fd {
-                    control.give_session_back(TakenSession { fd, session: bytes.into(), known_bytes });
+                    control.give_session_back(TakenSession { fd, session: bytes, known_bytes });
                 }
                 gate::send(link, &Answer::Done, &[], None)?;
             }

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use zeroize::Zeroizing;
 
 /// Bytes of a header, at most: an address and a reason.
 const HEADER_BYTES_MAX: u32 = 16 << 10;
@@ -89,7 +90,8 @@ pub(crate) enum Refusal {
 #[derive(Debug)]
 pub(crate) struct Frame<T> {
     pub(crate) header: T,
-    pub(crate) bytes: Vec<u8>,
+    /// They may have keys of a session.
+    pub(crate) bytes: Zeroizing<Vec<u8>>,
     pub(crate) fd: Option<OwnedFd>,
 }
 
@@ -142,7 +144,7 @@ pub(crate) fn receive<T: for<'d> Deserialize<'d>>(link: &UnixStream) -> io::Resu
     }
     let mut header = vec![0; header_bytes as usize];
     link.read_exact(&mut header)?;
-    let mut bytes = vec![0; byte_count as usize];
+    let mut bytes = Zeroizing::new(vec![0; byte_count as usize]);
     link.read_exact(&mut bytes)?;
     Ok(Some(Frame { header: serde_json::from_slice(&header)?, bytes, fd }))
 }
@@ -210,7 +212,7 @@ mod tests {
             send(&one, &Answer::Done, b"", None).expect("sends");
         });
         let frame = receive::<Ask>(&other).expect("receives").expect("a frame");
-        assert_eq!((frame.header, frame.bytes), (Ask::GiveBack { known_bytes: 5 }, expected));
+        assert_eq!((frame.header, frame.bytes.to_vec()), (Ask::GiveBack { known_bytes: 5 }, expected));
         let mut came = File::from(frame.fd.expect("a descriptor"));
         let mut text = String::new();
         came.rewind().expect("seeks");

@@ -20,6 +20,7 @@ use weir_cluster::{
     Span, Taken, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
+use zeroize::Zeroizing;
 
 /// How long the director has for an answer.
 const DIRECTOR_PATIENCE: Duration = Duration::from_millis(500);
@@ -275,7 +276,7 @@ impl Gate {
 impl Sessions for Gate {
     fn preview(&self, flow: &Flow) -> Result<Vec<u8>, SessionError> {
         let ask = Ask::Preview { client: flow.client, service: flow.service };
-        Ok(self.ask(&ask, &[], None)?.bytes)
+        Ok(self.ask(&ask, &[], None)?.bytes.to_vec())
     }
 
     fn rewind(&self, session: &[u8], bytes: u64) -> Option<Vec<u8>> {
@@ -313,7 +314,7 @@ impl Sessions for Gate {
         Ok(sent)
     }
 
-    fn adopt(&self, session: Vec<u8>, fd: OwnedFd, peer: SocketAddr) -> Result<(), SessionError> {
+    fn adopt(&self, session: Zeroizing<Vec<u8>>, fd: OwnedFd, peer: SocketAddr) -> Result<(), SessionError> {
         self.ask(&Ask::Adopt { client: peer }, &session, Some(&fd)).map(drop)
     }
 }

@@ -227,7 +227,7 @@ impl Mover {
         let rewound = known_bytes
             .and_then(|known_bytes| Some((self.sessions.rewind(&taken.session, u64::from(unsent))?, known_bytes)));
         let Some((session, known_bytes)) = rewound else {
-            return (Zeroizing::new(taken.session.clone()), taken.known_bytes);
+            return (taken.session.clone(), taken.known_bytes);
         };
         tcp.leave_unsent();
         (Zeroizing::new(session), known_bytes)
@@ -507,7 +507,7 @@ impl Intake<'_> {
     fn activate(&mut self) -> Result<(), IntakeError> {
         let socket = self.socket.take().ok_or(IntakeError::NoSocket)?;
         self.mover.keeper.activate(socket.as_fd())?;
-        let session = std::mem::take(&mut *self.record.session);
+        let session = std::mem::take(&mut self.record.session);
         Ok(self.mover.sessions.adopt(session, socket, self.record.tcp.peer)?)
     }
 

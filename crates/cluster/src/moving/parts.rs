@@ -3,11 +3,13 @@
 use crate::message::{Claim, Decline, Message, Owner};
 use crate::name::NodeNumber;
 use crate::record::{MoveId, Record, Span};
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use weir_keeper::{Flow, Frozen, Seen, TcpState};
+use zeroize::Zeroizing;
 
 /// The keeper does not do what it is asked for.
 #[derive(Debug, thiserror::Error)]
@@ -92,14 +94,22 @@ pub enum SessionError {
 }
 
 /// A session that stands still.
-#[derive(Debug)]
 pub struct Taken {
     /// Its socket.
     pub fd: OwnedFd,
     /// What another server needs to go on with it.
-    pub session: Vec<u8>,
+    pub session: Zeroizing<Vec<u8>>,
     /// So many of the bytes last given to the kernel the session can make again.
     pub known_bytes: u64,
+}
+
+impl fmt::Debug for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Never the session's bytes, which may have keys.
+        let mut shown = f.debug_struct("Taken");
+        shown.field("fd", &self.fd).field("session_bytes", &self.session.len()).field("known_bytes", &self.known_bytes);
+        shown.finish()
+    }
 }
 
 /// What the server is to the cluster; a session's bytes are not understood here.
@@ -140,7 +150,7 @@ pub trait Sessions: Send + Sync {
     ///
     /// # Errors
     /// [`SessionError`]; the session is lost then.
-    fn adopt(&self, session: Vec<u8>, socket: OwnedFd, peer: SocketAddr) -> Result<(), SessionError>;
+    fn adopt(&self, session: Zeroizing<Vec<u8>>, socket: OwnedFd, peer: SocketAddr) -> Result<(), SessionError>;
 }
 
 /// The director does not say what it is asked.
