@@ -86,6 +86,11 @@ fn downloads_move_between_nodes_and_their_clients_notice_nothing() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(stand.said("serve1").contains("moved to node 2"));
+    for name in ["serve1", "keeper1"] {
+        let limits = stand.limits(name);
+        let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("is told");
+        assert!(core.split_whitespace().nth(4) == Some("0"), "{name} has keys, and may write them: {core}");
+    }
     // A session that is not there is refused in words, and nothing changes.
     let output = stand.shift(1, 2, 41_999, 80);
     let why = String::from_utf8_lossy(&output.stderr).into_owned();

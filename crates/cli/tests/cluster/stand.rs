@@ -211,6 +211,12 @@ impl Stand {
         log.matches(what).count()
     }
 
+    /// What the kernel lets a process do, as /proc has it.
+    pub(crate) fn limits(&self, name: &str) -> String {
+        let (_, process) = self.processes.iter().find(|(known, _)| known == name).expect("it was started");
+        fs::read_to_string(format!("/proc/{}/limits", process.id())).expect("it runs")
+    }
+
     /// What a process has said.
     pub(crate) fn said(&self, name: &str) -> String {
         fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default()
