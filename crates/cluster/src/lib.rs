@@ -34,7 +34,7 @@ pub use link::{
     Answering, Closed, HandshakeError, LinkClient, LinkCounts, LinkCountsNow, LinkError, LinkServer, LinkSettings,
     Members, Trust, TrustError,
 };
-pub use message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Owner, Timings};
+pub use message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Owner, PIECE_BYTES_MAX, Timings};
 pub use moving::{
     Answer, Counts, Directing, DirectingError, Event, Giving, GivingStep, Heard, Keeper, KeeperFault, MoveError, Mover,
     MoverSettings, Registry, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep, Transport, TransportError,

@@ -12,6 +12,8 @@ const VERSION: u8 = 1;
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 /// Bytes of what a session has under way.
 const PREVIEW_BYTES_MAX: usize = 4 << 20;
+/// Bytes of a piece of content.
+pub const PIECE_BYTES_MAX: usize = 256 << 10;
 const REASON_BYTES_MAX: usize = 1 << 10;
 
 /// How long the steps of a move took at the new node, in microseconds.
@@ -176,6 +178,29 @@ pub enum Message {
         /// What the server of the giver says of it.
         preview: Vec<u8>,
     },
+    /// A node to another: send me a piece of some published content.
+    Fetch {
+        /// The SHA-256 of the whole content.
+        digest: [u8; 32],
+        /// Where the piece begins.
+        from: u64,
+        /// Its bytes, at most [`PIECE_BYTES_MAX`].
+        bytes: u32,
+    },
+    /// The other node: this is the piece.
+    Piece {
+        /// Bytes of the whole content.
+        total_bytes: u64,
+        /// When the content was published first: seconds since 1970.
+        modified_unix_s: u64,
+        /// The piece; fewer bytes than were asked for at the end of the content.
+        bytes: Vec<u8>,
+    },
+    /// The other node does not have this content.
+    Absent {
+        /// Its SHA-256.
+        digest: [u8; 32],
+    },
 }
 
 impl Decline {
@@ -270,6 +295,9 @@ impl Message {
             Self::Draining { .. } => 14,
             Self::Noted => 15,
             Self::Expect { .. } => 16,
+            Self::Fetch { .. } => 17,
+            Self::Piece { .. } => 18,
+            Self::Absent { .. } => 19,
         }
     }
 
@@ -321,6 +349,17 @@ impl Message {
             Self::Draining { is_draining } => out.push(u8::from(*is_draining)),
             Self::Noted => {}
             Self::Expect { preview } => put_bytes(preview, out),
+            Self::Fetch { digest, from, bytes } => {
+                out.extend(digest);
+                out.extend(from.to_be_bytes());
+                out.extend(bytes.to_be_bytes());
+            }
+            Self::Piece { total_bytes, modified_unix_s, bytes } => {
+                out.extend(total_bytes.to_be_bytes());
+                out.extend(modified_unix_s.to_be_bytes());
+                put_bytes(bytes, out);
+            }
+            Self::Absent { digest } => out.extend(digest),
         }
     }
 
@@ -339,6 +378,13 @@ impl Message {
             14 => Self::Draining { is_draining: reader.flag("draining")? },
             15 => Self::Noted,
             16 => Self::Expect { preview: reader.bytes("preview", PREVIEW_BYTES_MAX)?.to_vec() },
+            17 => Self::Fetch { digest: reader.array()?, from: reader.u64()?, bytes: reader.u32()? },
+            18 => Self::Piece {
+                total_bytes: reader.u64()?,
+                modified_unix_s: reader.u64()?,
+                bytes: reader.bytes("piece", PIECE_BYTES_MAX)?.to_vec(),
+            },
+            19 => Self::Absent { digest: reader.array()? },
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;

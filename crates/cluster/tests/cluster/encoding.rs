@@ -144,6 +144,15 @@ fn message() -> impl Strategy<Value = Message> {
         any::<bool>().prop_map(|is_draining| Message::Draining { is_draining }),
         Just(Message::Noted),
         vec(any::<u8>(), 0..300).prop_map(|preview| Message::Expect { preview }),
+        (any::<[u8; 32]>(), any::<u64>(), any::<u32>()).prop_map(|(digest, from, bytes)| Message::Fetch {
+            digest,
+            from,
+            bytes
+        }),
+        (any::<u64>(), any::<u64>(), vec(any::<u8>(), 0..300)).prop_map(|(total_bytes, modified_unix_s, bytes)| {
+            Message::Piece { total_bytes, modified_unix_s, bytes }
+        }),
+        any::<[u8; 32]>().prop_map(|digest| Message::Absent { digest }),
     ]
 }
 
@@ -172,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(mut bytes in vec(any::<u8>(), 0..400), kind in 0..16_u8, fit: bool) {
+    fn any_bytes_are_read_or_refused(mut bytes in vec(any::<u8>(), 0..400), kind in 0..19_u8, fit: bool) {
         if fit && bytes.len() > 2 {
             bytes[..2].copy_from_slice(&[1, kind]);
         }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The name of the link.
@@ -20,6 +20,8 @@ pub const CURRENT: &str = "current";
 const PARTIAL: &str = ".partial-";
 /// Exported files are read-only: a program that wrote to one would change what the store keeps.
 const READ_ONLY: u32 = 0o555;
+/// Digits of a manifest's digest in the name of its tree.
+const TREE_DIGITS: usize = 12;
 /// The mode of files in the store.
 const OF_STORE: u32 = 0o444;
 
@@ -32,9 +34,97 @@ const OF_STORE: u32 = 0o444;
 ///
 /// [`AtomError::Missing`] where the store lacks some content; then `current` leads where it led.
 pub fn export(manifest: &Manifest, store: &ContentStore, folder: &Path) -> Result<PathBuf, AtomError> {
-    fs::create_dir_all(folder).map_err(at(folder))?;
     let name = manifest.digest().to_string();
-    let tree = folder.join(&name);
+    let (tree, before) = make_current(manifest, store, folder, &name)?;
+    // Requests that began before may still open files of the tree before.
+    retire(folder, &[Path::new(&name), before.as_deref().unwrap_or(Path::new(&name))])?;
+    Ok(tree)
+}
+
+/// What [`export_version`] calls the tree of a version.
+#[must_use]
+pub fn tree_name(version: u64, manifest: &Digest) -> String {
+    // A directory that was made anew counts from 1 again: the digest tells its trees from those before.
+    format!("{version}-{}", &manifest.to_string()[..TREE_DIGITS])
+}
+
+/// Makes the tree of a version below `folder`, and lets `current` lead to it; returns the tree.
+///
+/// The newest `kept` trees stay, and this one, and the one that was current before. Where the tree is there already, its
+/// files are compared with the store's, and placed anew where they were changed.
+///
+/// # Errors
+///
+/// As [`export`].
+pub fn export_version(
+    manifest: &Manifest,
+    store: &ContentStore,
+    folder: &Path,
+    version: u64,
+    kept: usize,
+) -> Result<PathBuf, AtomError> {
+    let name = tree_name(version, &manifest.digest());
+    if folder.join(&name).exists() {
+        mend(manifest, store, folder, &folder.join(&name))?;
+    }
+    let (tree, before) = make_current(manifest, store, folder, &name)?;
+    let mut trees = Vec::new();
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let name = entry.map_err(at(folder))?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if name.starts_with(PARTIAL) {
+            remove(&folder.join(name))?;
+        } else if let Some(version) = version_of(name) {
+            trees.push((version, name.to_owned()));
+        }
+    }
+    trees.sort_unstable();
+    let old = trees.len().saturating_sub(kept);
+    for (_, old) in &trees[..old] {
+        if *old != name && before.as_deref() != Some(Path::new(old)) {
+            remove(&folder.join(old))?;
+        }
+    }
+    Ok(tree)
+}
+
+/// Places the files of a tree anew that are not what the store has: their content was damaged, and has come again.
+fn mend(manifest: &Manifest, store: &ContentStore, folder: &Path, tree: &Path) -> Result<(), AtomError> {
+    for file in manifest.entries() {
+        let path = tree.join(&file.path);
+        let of_store = store.open_content(&file.digest)?.metadata().map_err(at(&path))?;
+        // One that is no hard link has the time of the store's, as `place` made it.
+        let is_same = fs::symlink_metadata(&path).is_ok_and(|found| {
+            found.ino() == of_store.ino() && found.dev() == of_store.dev()
+                || (found.len(), found.mtime(), found.mtime_nsec())
+                    == (of_store.len(), of_store.mtime(), of_store.mtime_nsec())
+        });
+        if !is_same {
+            let partial = folder.join(format!("{PARTIAL}file"));
+            remove(&partial)?;
+            place(file, store, &partial)?;
+            fs::rename(&partial, &path).map_err(at(&path))?;
+        }
+    }
+    Ok(())
+}
+
+/// The version of a tree that [`export_version`] has made.
+fn version_of(name: &str) -> Option<u64> {
+    let (version, digits) = name.split_once('-')?;
+    let is_ours = digits.len() == TREE_DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    version.parse().ok().filter(|_| is_ours)
+}
+
+/// Makes a tree if it is missing, and lets `current` lead to it; where that led before.
+fn make_current(
+    manifest: &Manifest,
+    store: &ContentStore,
+    folder: &Path,
+    name: &str,
+) -> Result<(PathBuf, Option<PathBuf>), AtomError> {
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    let tree = folder.join(name);
     if !tree.exists() {
         let partial = folder.join(format!("{PARTIAL}{name}"));
         remove(&partial)?;
@@ -45,15 +135,16 @@ pub fn export(manifest: &Manifest, store: &ContentStore, folder: &Path) -> Resul
         }
     }
     let before = fs::read_link(folder.join(CURRENT)).ok();
+    if before.as_deref() == Some(Path::new(name)) {
+        return Ok((tree, before));
+    }
     let link = folder.join(format!("{PARTIAL}link"));
     remove(&link)?;
-    symlink(&name, &link).map_err(at(&link))?;
+    symlink(name, &link).map_err(at(&link))?;
     let current = folder.join(CURRENT);
     fs::rename(&link, &current).map_err(at(&current))?;
     fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(at(folder))?;
-    // Requests that began before may still open files of the tree before.
-    retire(folder, &[Path::new(&name), before.as_deref().unwrap_or(Path::new(&name))])?;
-    Ok(tree)
+    Ok((tree, before))
 }
 
 /// Makes a tree, and flushes it to the disk: one that is there under its name is whole, also after a loss of power.
@@ -76,7 +167,8 @@ fn fill(manifest: &Manifest, store: &ContentStore, tree: &Path) -> Result<(), At
 /// Places one file: by a hard link where its mode allows it, else by sharing its blocks, else by a copy.
 fn place(file: &File, store: &ContentStore, path: &Path) -> Result<(), AtomError> {
     let mut content = store.open_content(&file.digest)?;
-    let bytes = content.metadata().map_err(at(path))?.len();
+    let metadata = content.metadata().map_err(at(path))?;
+    let bytes = metadata.len();
     if bytes != file.bytes {
         return Err(AtomError::Length { digest: file.digest, expected: file.bytes, found: bytes });
     }
@@ -89,7 +181,12 @@ fn place(file: &File, store: &ContentStore, path: &Path) -> Result<(), AtomError
     if !shares_blocks(&content, &made) {
         io::copy(&mut content, &mut made).map_err(at(path))?;
     }
-    made.set_permissions(fs::Permissions::from_mode(mode)).and_then(|()| made.sync_all()).map_err(at(path))
+    // As a hard link has it: the same content has the same time on all nodes.
+    let timed = metadata.modified().and_then(|modified| made.set_modified(modified));
+    timed
+        .and_then(|()| made.set_permissions(fs::Permissions::from_mode(mode)))
+        .and_then(|()| made.sync_all())
+        .map_err(at(path))
 }
 
 /// Lets one file have the blocks of another (ioctl_ficlone(2)); few file systems can do it.

@@ -9,7 +9,7 @@ mod store;
 
 pub use digest::Digest;
 pub use error::{AtomError, ManifestError};
-pub use export::{CURRENT, export};
+pub use export::{CURRENT, export, export_version, tree_name};
 pub use manifest::{FILES_MAX, File, MANIFEST_BYTES_MAX, Manifest, PATH_BYTES_MAX};
 pub use publisher::manifest_of;
-pub use store::{ContentStore, Evicted};
+pub use store::{ContentStore, Evicted, Mark};

@@ -35,6 +35,14 @@ pub struct ContentStore {
     next: AtomicU64,
 }
 
+/// What changes about some content when another program writes to its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+}
+
 /// What was evicted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Evicted {
@@ -91,6 +99,15 @@ impl ContentStore {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(AtomError::Missing { digest: *digest }),
             opened => opened.map_err(at(&path)),
         }
+    }
+
+    /// The mark of some content; `None` where it is not there. While it is the same, the content needs not be verified
+    /// again.
+    #[must_use]
+    pub fn mark(&self, digest: &Digest) -> Option<Mark> {
+        let metadata = fs::metadata(self.path(digest)).ok()?;
+        let modified = (metadata.mtime(), metadata.mtime_nsec());
+        Some(Mark { inode: metadata.ino(), bytes: metadata.size(), modified })
     }
 
     /// Takes in content whose digest and length are known, such as from another node.
