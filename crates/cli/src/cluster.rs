@@ -2,8 +2,11 @@
 
 pub(crate) mod control_socket;
 mod director;
+mod directory_place;
 mod keys;
 pub(crate) mod members;
+mod publish;
+pub(crate) mod published;
 
 use anyhow::Context;
 use control_socket::{Asked, Told};
@@ -36,7 +39,12 @@ Examples:
       before this node ends: move all of its sessions, send new ones elsewhere;
       --undo takes it back
   weir cluster status /etc/weir/cluster
-      what this node has moved
+      what this node has moved, and which sites it serves
+  weir cluster publish /etc/weir/cluster ./build --site shop
+      publish a folder once; all nodes fetch it, and serve it from
+      /etc/weir/cluster/sites/shop/current
+  weir cluster rollback /etc/weir/cluster --site shop --to 3
+      serve an earlier version again, on all nodes
 
 The directory and its keys belong to the user that weir serve runs as.
 
@@ -68,8 +76,16 @@ enum Command {
     Sessions(StatusArgs),
     /// Send new connections elsewhere, and move those of this node
     Drain(DrainArgs),
-    /// Show what this node has moved
+    /// Show what this node has moved, and which sites it serves
     Status(StatusArgs),
+    /// Publish a folder as the next version of a site, for all nodes
+    Publish(publish::PublishArgs),
+    /// Show the versions of a site
+    Versions(publish::VersionsArgs),
+    /// Make an earlier version of a site current
+    Rollback(publish::RollbackArgs),
+    /// Show the nodes, and which version each has
+    Nodes(publish::NodesArgs),
 }
 
 const MOVE_EXAMPLES: &str = "\
@@ -163,6 +179,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Sessions(args) => sessions(&args),
         Command::Drain(args) => drain(args),
         Command::Status(args) => status(&args),
+        Command::Publish(args) => publish::publish(&args),
+        Command::Versions(args) => publish::versions(&args),
+        Command::Rollback(args) => publish::rollback(&args),
+        Command::Nodes(args) => publish::nodes(&args),
     }
 }
 
@@ -251,7 +271,9 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
             None => other_answer(),
         };
     }
-    let Told::Status { node, draining, given, taken, not_begun, came_back, refused, lost, undecided, reasons } = told
+    let Told::Status {
+        node, draining, given, taken, not_begun, came_back, refused, lost, undecided, reasons, published
+    } = told
     else {
         return other_answer();
     };
@@ -271,5 +293,27 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         println!("why, the last ones:");
         reasons.iter().for_each(|reason| println!("  {reason}"));
     }
+    if let Some(published) = &published {
+        show_published(published);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+fn show_published(published: &control_socket::Followed) {
+    match published.stale_s {
+        Some(seconds) => {
+            println!(
+                "the directory ({}) has not answered for {seconds} s: what came before is served",
+                published.directory
+            );
+        }
+        None => println!("the directory ({}) answers", published.directory),
+    }
+    for site in &published.sites {
+        let (name, version, bytes) = (&site.site, site.version, site.bytes);
+        println!("site {name}: version {version}, {}, {bytes} bytes", units::counted(site.files, "file"));
+        if let Some(fault) = &site.fault {
+            println!("  not the current one: {fault}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 mod beside;
 mod said;
 
+use crate::cluster::published::make_root;
 use crate::given_files::ARM_BYTES_MAX;
 use crate::serve_php;
 use crate::serve_policy::{Adapting, PolicyArgs};
@@ -281,6 +282,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(error) => return wrong(&error),
     };
     let read_again = args.clone();
+    make_root(args.cluster.as_deref(), &args.root)?;
     // Decided once: a configuration that is gone later does not become a directory.
     let is_file = args.root.metadata().is_ok_and(|metadata| !metadata.is_dir());
     let options = match options(args, is_file) {

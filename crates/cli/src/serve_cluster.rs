@@ -2,8 +2,10 @@
 //! for it: the confined server gives sessions away and takes them in, and knows no more of the cluster.
 
 mod drain;
+mod fetching;
 mod gate;
 mod node;
+mod sites;
 
 use crate::cluster::members::MembersFile;
 use crate::serve_policy::ids;
@@ -12,6 +14,7 @@ use anyhow::Context;
 pub(crate) use gate::Open;
 use gate::{Answer, Ask, Begin, Frame, Refusal};
 pub(crate) use node::node;
+pub(crate) use sites::FACT;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;

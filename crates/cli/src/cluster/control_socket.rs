@@ -34,6 +34,8 @@ pub(crate) enum Asked {
     Undrain,
     /// What have you counted?
     Status,
+    /// Fetch this version of a site, and serve it.
+    Follow { site: String, version: u64 },
 }
 
 /// What it answers.
@@ -64,8 +66,34 @@ pub(crate) enum Told {
         lost: u64,
         undecided: u64,
         reasons: Vec<String>,
+        /// None where nothing is published in this cluster.
+        published: Option<Followed>,
     },
+    /// The version is served.
+    Followed,
     Refused(String),
+}
+
+/// The published sites of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Followed {
+    /// Which directory.
+    pub(crate) directory: String,
+    /// How long it has not answered: seconds.
+    pub(crate) stale_s: Option<u64>,
+    pub(crate) sites: Vec<FollowedSite>,
+}
+
+/// A published site of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FollowedSite {
+    pub(crate) site: String,
+    /// The version that is served; 0 for none.
+    pub(crate) version: u64,
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+    /// Why it is not the one that is current.
+    pub(crate) fault: Option<String>,
 }
 
 /// The socket of a node.
@@ -134,6 +162,11 @@ fn serve_one(link: &UnixStream, answer: &(impl Fn(Asked) -> Told + Sync)) -> any
         None => return Ok(()),
     };
     send(link, &told)
+}
+
+/// Whether a node answers in a directory.
+pub(crate) fn is_answered(folder: &Path) -> bool {
+    UnixStream::connect(folder.join(NAME)).is_ok()
 }
 
 /// Asks the node of a directory.

@@ -1,6 +1,7 @@
 //! `members.toml`: who takes part in a cluster and at which address clients reach it. The file is the same on all
 //! members.
 
+use super::directory_place::DirectoryPlace;
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -37,6 +38,14 @@ name = "n1"
 number = 1
 address = "10.0.0.11:7700"
 mac = "02:00:00:00:00:11"
+
+# Where weir cluster publish keeps which versions of sites there are: a file, for
+# nodes of one machine (below this directory, unless it begins with /), or etcd.
+# [directory]
+# etcd = ["https://10.0.0.11:2379", "https://10.0.0.12:2379"]
+# ca = "etcd-ca.crt"
+# certificate = "etcd-client.crt"
+# key = "etcd-client.key"
 "#;
 
 #[derive(Debug, Deserialize)]
@@ -46,6 +55,7 @@ struct Written {
     director: Place,
     #[serde(default)]
     node: Vec<WrittenNode>,
+    directory: Option<DirectoryPlace>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,6 +88,8 @@ pub(crate) struct MembersFile {
     pub(crate) services: Vec<SocketAddr>,
     pub(crate) director: Reached,
     pub(crate) nodes: BTreeMap<NodeNumber, (Reached, NodePlace)>,
+    /// Where versions of sites are published, if they are.
+    pub(crate) directory: Option<DirectoryPlace>,
 }
 
 impl MembersFile {
@@ -116,7 +128,8 @@ impl MembersFile {
             }
         }
         ensure!(!nodes.is_empty(), "there is no [[node]]; name at least one");
-        Ok(Self { services, director, nodes })
+        written.directory.iter().try_for_each(DirectoryPlace::check)?;
+        Ok(Self { services, director, nodes, directory: written.directory })
     }
 
     /// The node of this name.

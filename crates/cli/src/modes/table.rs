@@ -355,6 +355,10 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["cluster", "sessions"], options: &[&["folder", "json"]], modes: &[] },
     Usage { path: &["cluster", "drain"], options: &[&["folder", "to", "within", "undo"]], modes: &[] },
     Usage { path: &["cluster", "status"], options: &[&["folder", "json"]], modes: &[] },
+    Usage { path: &["cluster", "publish"], options: &[&["folder", "content", "site", "expect", "json"]], modes: &[] },
+    Usage { path: &["cluster", "versions"], options: &[&["folder", "site", "json"]], modes: &[] },
+    Usage { path: &["cluster", "rollback"], options: &[&["folder", "to", "site"]], modes: &[] },
+    Usage { path: &["cluster", "nodes"], options: &[&["folder", "json"]], modes: &[] },
     Usage { path: &["keeper"], options: &[&["cluster", "service", "interface", "socket", "user", "mark"]], modes: &[] },
     Usage { path: &["route"], options: &[&["file", "url", "header", "method", "from", "at", "json"]], modes: &[] },
     Usage {

@@ -1,8 +1,11 @@
 //! The node process: it has the keys and links of the cluster, and moves sessions of the server beside which it runs.
 
+use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Frame, Open, Refusal};
+use super::sites::{self, Sites};
 use crate::cluster::control_socket::{self, Asked, Told};
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached};
+use crate::cluster::published::Published;
 use crate::side_process;
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
@@ -15,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Counts, DetectorSettings, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer, LinkSettings, Mover,
+    Answering, Counts, DetectorSettings, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer, LinkSettings, Mover,
     MoverSettings, NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector, RemoteNodes, SessionError, Sessions,
     Span, Taken, Trust,
 };
@@ -83,6 +86,7 @@ struct Running {
     gate: Arc<Gate>,
     heartbeats: Heartbeats,
     control: control_socket::Listening,
+    sites: Option<Arc<Sites>>,
     _links: LinkServer,
 }
 
@@ -128,7 +132,8 @@ impl Running {
                 .context(format!("{} cannot be listened on; see its address in members.toml", own.address))
         };
         let listener = TcpListener::bind(own.address).map_err(listening)?;
-        let answers = Arc::new(NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers)));
+        let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers));
+        let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
         let socket = UdpSocket::bind(own.address).map_err(listening)?;
         let peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
@@ -146,18 +151,19 @@ impl Running {
             });
         })?;
         let name = identity.member.name.to_string();
-        Ok(Self { name, number, members, mover, director, gate: Arc::clone(gate), heartbeats, control, _links: links })
+        let gate = Arc::clone(gate);
+        Ok(Self { name, number, members, mover, director, gate, heartbeats, control, sites, _links: links })
     }
 
     /// Answers what `weir cluster` asks of this node.
     fn serve(self) -> anyhow::Result<()> {
-        let Self { members, mover, director, heartbeats, control, name, number, gate, _links } = self;
+        let Self { members, mover, director, heartbeats, control, name, number, gate, sites, _links } = self;
         let drains = Arc::<AtomicBool>::default();
         let (of_director, of_drains) = (Arc::clone(&director), Arc::clone(&drains));
         std::thread::Builder::new()
             .name("weir-node-epoch".to_owned())
             .spawn(move || tell_director(&heartbeats, &of_director, &of_drains))?;
-        let own = Own { name, number, members, mover, director, gate, drains };
+        let own = Own { name, number, members, mover, director, gate, drains, sites };
         control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
         Ok(())
     }
@@ -173,6 +179,7 @@ pub(super) struct Own {
     pub(super) gate: Arc<Gate>,
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
+    sites: Option<Arc<Sites>>,
 }
 
 /// Follows the director's epoch, and tells each director anew whether this node wants new connections: one that was
@@ -188,6 +195,30 @@ fn tell_director(heartbeats: &Heartbeats, director: &RemoteDirector, drains: &At
         }
         std::thread::sleep(EPOCH_PAUSE);
     }
+}
+
+/// Follows the published sites, if the members have a directory, and answers for their content too.
+fn with_sites(
+    sessions: NodeAnswers,
+    begin: &Begin,
+    (members, number, identity): (&MembersFile, NodeNumber, &Identity),
+    (link_to, gate): (impl Fn(&Reached) -> LinkClient, &Arc<Gate>),
+) -> anyhow::Result<(Arc<dyn Answering>, Option<Arc<Sites>>)> {
+    let Some(place) = &members.directory else { return Ok((Arc::new(sessions), None)) };
+    let published = match Published::open(&begin.folder, place) {
+        Ok(published) => Arc::new(published),
+        Err(error) => {
+            gate.tell(&format!("published sites are not followed until a restart: {error:#}"));
+            return Ok((Arc::new(sessions), None));
+        }
+    };
+    let others = members.nodes.iter().filter(|(other, _)| **other != number);
+    let peers = others
+        .map(|(_, (reached, _))| Peer { name: reached.member.name.to_string(), link: link_to(reached) })
+        .collect();
+    let (told, own) = (Arc::clone(gate), sites::node_of(identity, members.nodes[&number].0.address));
+    let sites = Sites::start(Arc::clone(&published), peers, own, Box::new(move |what| told.tell(what)))?;
+    Ok((Arc::new(ContentAnswers { sessions, published }), Some(sites)))
 }
 
 impl Own {
@@ -206,6 +237,7 @@ impl Own {
                     self.mover.registry().counts();
                 let node = self.name.clone();
                 let draining = self.drains.load(Ordering::Relaxed);
+                let published = self.sites.as_ref().map(|sites| sites.status());
                 Ok(Told::Status {
                     node,
                     draining,
@@ -217,7 +249,14 @@ impl Own {
                     lost,
                     undecided,
                     reasons,
+                    published,
                 })
+            }
+            Asked::Follow { site, version } => {
+                let sites =
+                    self.sites.as_ref().context("this node follows no directory; see what it said at its start")?;
+                sites.follow(&site, version)?;
+                Ok(Told::Followed)
             }
         }
     }

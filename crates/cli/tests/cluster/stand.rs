@@ -31,6 +31,8 @@ pub(crate) struct Stand {
     processes: Vec<(String, Child)>,
     pub(crate) folder: TempDir,
     certificate: Certificate,
+    /// Whether the nodes serve what is published, rather than the files of the stand.
+    is_published: bool,
     /// It ends last: the others are plugged in here.
     _switch: Namespace,
 }
@@ -38,6 +40,15 @@ pub(crate) struct Stand {
 impl Stand {
     /// One of so many nodes, which serve these files.
     pub(crate) fn new(nodes: usize, files: &[(&str, &[u8])]) -> Self {
+        Self::of(nodes, files, false)
+    }
+
+    /// One of so many nodes, which serve what is published; a directory in SQLite is theirs in common.
+    pub(crate) fn published(nodes: usize) -> Self {
+        Self::of(nodes, &[], true)
+    }
+
+    fn of(nodes: usize, files: &[(&str, &[u8])], is_published: bool) -> Self {
         let switch = Namespace::new("cluster-switch");
         ip(&["-n", switch.name(), "link", "add", "br0", "type", "bridge", "forward_delay", "0"]);
         ip(&["-n", switch.name(), "link", "set", "br0", "up"]);
@@ -61,7 +72,8 @@ impl Stand {
         });
         let nodes = members.collect();
         let certificate = Certificate::self_signed().expect("openssl makes one");
-        let mut stand = Self { client, director, nodes, processes: Vec::new(), folder, certificate, _switch: switch };
+        let processes = Vec::new();
+        let mut stand = Self { client, director, nodes, processes, folder, certificate, is_published, _switch: switch };
         stand.make_keys();
         stand.start_all();
         stand
@@ -101,6 +113,9 @@ impl Stand {
                 "[[node]]\nname = \"n{number}\"\nnumber = {number}\naddress = \"{address}:7700\"\nmac = \"{mac}\"\n"
             );
         }
+        if self.is_published {
+            members += &format!("[directory]\nsqlite = {:?}\n", text(&self.path("directory.sqlite")));
+        }
         let names = (1..=self.nodes.len()).map(|number| format!("n{number}")).chain(["front".to_owned()]);
         names.for_each(|name| fs::write(self.path(&name).join("members.toml"), &members).expect("writes"));
     }
@@ -127,9 +142,11 @@ impl Stand {
         wait_for(&self.path(&format!("keeper{number}.log")), "ready at");
     }
 
-    fn start_server(&mut self, number: usize) {
+    pub(crate) fn start_server(&mut self, number: usize) {
+        let published = format!("n{number}/sites/www/current");
+        let site = if self.is_published { &published } else { "site" };
         let [folder, socket, log, site] =
-            [&format!("n{number}"), &format!("keeper{number}.sock"), &format!("access{number}.log"), "site"]
+            [&format!("n{number}"), &format!("keeper{number}.sock"), &format!("access{number}.log"), site]
                 .map(|name| text(&self.path(name)).to_owned());
         let (clear, secure) = (format!("{SERVICE}:80"), format!("{SERVICE}:443"));
         let [certificate, key] =
@@ -163,6 +180,23 @@ impl Stand {
         command.args(options).stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
         let child = namespace.within(move || command.spawn().expect("weir starts"));
         self.processes.push((name.to_owned(), child));
+    }
+
+    /// Kills a process and waits for its end.
+    pub(crate) fn end(&mut self, name: &str) {
+        let at = self.processes.iter().position(|(known, _)| known == name).expect("is started");
+        let (_, mut child) = self.processes.remove(at);
+        child.kill().expect("is ours");
+        child.wait().expect("is ours");
+    }
+
+    /// What a node answers to a request of its own machine, with the head.
+    pub(crate) fn ask_node(&self, number: usize, path: &str) -> Output {
+        let url = format!("http://{SERVICE}/{path}");
+        let mut command = Command::new("curl");
+        command.args(["-sS", "-i", "--max-time", "10", &url]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = self.nodes[number - 1].within(move || command.spawn().expect("curl starts"));
+        child.wait_with_output().expect("is ours")
     }
 
     /// Starts curl at the client, from this port.

@@ -62,6 +62,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "compare",
             "compat",
             "diagnostic",
+            "directory",
             "endpoint",
             "explain",
             "exposition",

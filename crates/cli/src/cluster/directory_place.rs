@@ -1,0 +1,93 @@
+//! `[directory]` of members.toml: in which engine a cluster keeps what its nodes agree on.
+
+use anyhow::{bail, ensure};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weir_directory::{Directory, EtcdSettings, TlsFiles, open_etcd, open_sqlite};
+
+/// What the content may take, unless members.toml says otherwise: bytes.
+const CONTENT_BYTES_MAX: u64 = 64 << 30;
+/// How long an operation of the directory may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What stands before all keys in etcd.
+const PREFIX: &str = "weir/";
+
+/// `[directory]` of members.toml.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DirectoryPlace {
+    sqlite: Option<PathBuf>,
+    etcd: Option<Vec<String>>,
+    prefix: Option<String>,
+    ca: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    content_bytes_max: Option<u64>,
+}
+
+impl DirectoryPlace {
+    /// Refuses what contradicts itself.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let of_etcd = [&self.ca, &self.certificate, &self.key].iter().any(|file| file.is_some());
+        match (&self.sqlite, &self.etcd) {
+            (Some(_), Some(_)) => bail!("[directory] has sqlite and etcd; keep one of them"),
+            (None, None) => bail!("[directory] has neither sqlite nor etcd; name a file or the servers of etcd"),
+            (Some(_), None) if of_etcd || self.prefix.is_some() => {
+                bail!("[directory] has prefix, ca, certificate or key beside sqlite; they are for etcd, remove them")
+            }
+            _ => {}
+        }
+        ensure!(self.content_bytes_max != Some(0), "content_bytes_max is 0; leave it away, or name bytes");
+        Ok(())
+    }
+
+    /// Bytes that the content of a node may take.
+    pub(super) fn content_bytes_max(&self) -> u64 {
+        self.content_bytes_max.unwrap_or(CONTENT_BYTES_MAX)
+    }
+
+    /// Which engine, with its place.
+    pub(super) fn words(&self, folder: &Path) -> String {
+        match (&self.sqlite, &self.etcd) {
+            (Some(file), _) => folder.join(file).display().to_string(),
+            (None, servers) => format!("etcd at {}", servers.as_deref().unwrap_or_default().join(", ")),
+        }
+    }
+
+    /// Opens it; relative paths are below the cluster's folder.
+    pub(super) fn open(&self, folder: &Path) -> anyhow::Result<Box<dyn Directory>> {
+        if let Some(file) = &self.sqlite {
+            return Ok(open_sqlite(&folder.join(file), PATIENCE)?);
+        }
+        let endpoints = self.etcd.clone().unwrap_or_default();
+        let file = |given: &Option<PathBuf>, own: &str| folder.join(given.as_deref().unwrap_or(Path::new(own)));
+        let is_secure = endpoints.iter().any(|url| url.starts_with("https://"));
+        let mut settings = EtcdSettings::new(endpoints, self.prefix.as_deref().unwrap_or(PREFIX));
+        settings.patience = PATIENCE;
+        // The keys of `weir cluster init` and `join`, where etcd takes the cluster's authority.
+        settings.tls = is_secure.then(|| TlsFiles {
+            ca: file(&self.ca, "authority.crt"),
+            certificate: file(&self.certificate, "member.crt"),
+            key: file(&self.key, "member.key"),
+        });
+        Ok(open_etcd(&settings)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_contradicts_itself_is_refused_in_words() {
+        let refused = |text: &str| {
+            let place: DirectoryPlace = toml::from_str(text).expect("is TOML");
+            place.check().expect_err("is refused").to_string()
+        };
+        assert!(refused("").contains("neither sqlite nor etcd"));
+        assert!(refused("sqlite = \"a\"\netcd = [\"https://10.0.0.1:2379\"]").contains("keep one of them"));
+        assert!(refused("sqlite = \"a\"\nkey = \"b\"").contains("they are for etcd"));
+        assert!(refused("sqlite = \"a\"\ncontent_bytes_max = 0").contains("name bytes"));
+    }
+}

@@ -1,0 +1,303 @@
+//! Sites that are published once, for all nodes: `weir cluster publish`, `versions`, `rollback` and `nodes`.
+
+use super::control_socket::{self, Asked, Told};
+use super::members::MembersFile;
+use super::published::{Published, directory_of};
+use anyhow::{Context, bail, ensure};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_directory::atoms::{AtomError, ContentStore, manifest_of};
+use weir_directory::{DirectoryError, Manifest, Member, Publication};
+use weir_terminal::{progress, units};
+
+/// Publications of others that come before an unguarded one.
+const TRIES: u32 = 8;
+/// Shorter work shows no progress.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// Publish a folder as the next version of a site.
+#[derive(Debug, clap::Args)]
+pub(super) struct PublishArgs {
+    /// The cluster's directory
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// The folder with the files of the site
+    #[arg(value_name = "SITE-FOLDER")]
+    content: PathBuf,
+
+    /// The name of the site
+    #[arg(long, value_name = "NAME", default_value = "www")]
+    site: String,
+
+    /// Publish only if this version is current; 0 for a site without one
+    #[arg(long, value_name = "VERSION")]
+    expect: Option<u64>,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show the versions of a site.
+#[derive(Debug, clap::Args)]
+pub(super) struct VersionsArgs {
+    /// The cluster's directory
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// The name of the site
+    #[arg(long, value_name = "NAME", default_value = "www")]
+    site: String,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Make an earlier version of a site current.
+#[derive(Debug, clap::Args)]
+pub(super) struct RollbackArgs {
+    /// The cluster's directory
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// The version
+    #[arg(long, value_name = "VERSION")]
+    to: u64,
+
+    /// The name of the site
+    #[arg(long, value_name = "NAME", default_value = "www")]
+    site: String,
+}
+
+/// Show the nodes, and which version each has.
+#[derive(Debug, clap::Args)]
+pub(super) struct NodesArgs {
+    /// The cluster's directory
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
+    let PublishArgs { folder, content, site, expect, json } = args;
+    let published = Published::of(folder)?;
+    ensure!(content.is_dir(), "{} is no folder; name the one with the site's files", content.display());
+    let begun = Instant::now();
+    let lock = published.lock()?;
+    if let Err(error) = published.make_room(bytes_of(content)?) {
+        // Most of it may be there already; what is not says so when it finds no room.
+        let is_full = matches!(error.downcast_ref(), Some(AtomError::Full { .. }));
+        ensure!(is_full, error);
+    }
+    let before = published.store.bytes();
+    let manifest = with_progress(&published.store, before, || Ok(manifest_of(content, &published.store)?))?;
+    ensure!(!manifest.entries().is_empty(), "{} holds no file; name the folder with the site", content.display());
+    let new_bytes = published.store.bytes().saturating_sub(before);
+    let (version, is_new) = commit(&published, site, &manifest, *expect)?;
+    drop(lock);
+    let served = serve_here(folder, &published, site, version, &manifest);
+    let (files, bytes) = (manifest.entries().len() as u64, manifest.bytes());
+    let root = published.root(site);
+    if *json {
+        let report = json!({
+            "site": site, "version": version, "is_new": is_new, "files": files, "bytes": bytes,
+            "new_bytes": new_bytes, "root": root, "has_node": matches!(served, Ok(true)),
+        });
+        println!("{report:#}");
+    } else {
+        let took = begun.elapsed();
+        let (files, root) = (units::counted(files, "file"), root.display());
+        let what = if is_new { "is published" } else { "has these files already" };
+        println!("site {site}: version {version} {what}: {files}, {bytes} bytes, {new_bytes} of them new ({took:.1?})");
+        match served {
+            Ok(true) => println!("this node serves it: {root}"),
+            Ok(false) => println!("no node runs here: its files are in {root}; the others fetch them once one does"),
+            Err(_) => {}
+        }
+    }
+    outcome(served.err(), "publish")
+}
+
+/// Publishes a manifest, unless the current version has the same one; the version, and whether it is new.
+fn commit(published: &Published, site: &str, manifest: &Manifest, expect: Option<u64>) -> anyhow::Result<(u64, bool)> {
+    let missing = manifest.entries().iter().find(|file| !published.store.has(&file.digest));
+    if let Some(file) = missing {
+        bail!("the content of {} was removed meanwhile; publish again", file.path);
+    }
+    for _ in 0..TRIES {
+        let current = published.directory.current(site)?.into_value();
+        let (version, has) = current.map_or((0, None), |current| (current.version, Some(current.manifest)));
+        if expect.is_none_or(|expected| expected == version) && has == Some(manifest.digest()) {
+            return Ok((version, false));
+        }
+        let expected = expect.unwrap_or(version);
+        match published.directory.publish(site, manifest, Some(expected).filter(|version| *version > 0)) {
+            Ok(version) => return Ok((version, true)),
+            Err(DirectoryError::Conflict { .. }) if expect.is_none() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    bail!("others publish {site} all the time; try again")
+}
+
+pub(super) fn versions(args: &VersionsArgs) -> anyhow::Result<ExitCode> {
+    let VersionsArgs { folder, site, json } = args;
+    let directory = directory_of(folder)?;
+    let current = directory.current(site)?.into_value().map(|current| current.version);
+    let versions = directory.versions(site)?.into_value();
+    ensure!(current.is_some(), "no version of {site} is published; see weir cluster publish");
+    if *json {
+        let rows: Vec<_> = versions.iter().map(|version| row(version, current)).collect();
+        println!("{:#}", json!(rows));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for Publication { version, files, bytes, published_unix_s, .. } in &versions {
+        let when = i64::try_from(*published_unix_s).ok().and_then(|at| chrono::DateTime::from_timestamp(at, 0));
+        let when = when.map_or_else(|| "-".to_owned(), |when| when.format("%Y-%m-%d %H:%M:%SZ").to_string());
+        let mark = if Some(*version) == current { "current" } else { "" };
+        println!("{version:>6}  {when:<20}  {files:>7} files  {bytes:>13} bytes  {mark}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(publication: &Publication, current: Option<u64>) -> serde_json::Value {
+    let Publication { version, files, bytes, published_unix_s, manifest, .. } = publication;
+    json!({
+        "version": version, "files": files, "bytes": bytes, "published_unix_s": published_unix_s,
+        "manifest": manifest, "is_current": Some(*version) == current,
+    })
+}
+
+pub(super) fn rollback(args: &RollbackArgs) -> anyhow::Result<ExitCode> {
+    let RollbackArgs { folder, to, site } = args;
+    let published = Published::of(folder)?;
+    published.directory.roll_back(site, *to)?;
+    println!("site {site}: version {to} is current again");
+    let manifest = published.directory.manifest(site, *to)?.into_value();
+    let served = serve_here(folder, &published, site, *to, &manifest);
+    if matches!(served, Ok(false)) {
+        println!("no node runs here; the others serve it");
+    }
+    outcome(served.err(), "rollback")
+}
+
+pub(super) fn nodes(args: &NodesArgs) -> anyhow::Result<ExitCode> {
+    let NodesArgs { folder, json } = args;
+    let members = MembersFile::read(folder)?;
+    let known = match &members.directory {
+        Some(_) => directory_of(folder)?.nodes()?.into_value(),
+        None => Vec::new(),
+    };
+    let rows = members.nodes.iter().map(|(number, (reached, _))| {
+        let name = reached.member.name.as_str();
+        let entered = known.iter().find(|member| member.node.name == name);
+        // Without a directory no node says whether it is there.
+        let state = match (&members.directory, entered) {
+            (None, _) => "unknown",
+            (_, Some(Member { is_present: true, .. })) => "present",
+            _ => "absent",
+        };
+        let facts = entered.into_iter().flat_map(|member| &member.node.facts);
+        let sites: serde_json::Map<String, serde_json::Value> = facts
+            .filter_map(|(fact, version)| Some((fact.strip_prefix(crate::serve_cluster::FACT)?, version)))
+            .map(|(site, version)| (site.to_owned(), json!(version.parse::<u64>().unwrap_or(0))))
+            .collect();
+        json!({ "number": number, "name": name, "address": reached.address, "state": state, "sites": sites })
+    });
+    let rows: Vec<serde_json::Value> = rows.collect();
+    if *json {
+        println!("{:#}", json!(rows));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for row in &rows {
+        let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        let sites = row["sites"].as_object().into_iter().flatten();
+        let sites: Vec<String> = sites.map(|(site, version)| format!("{site} {version}")).collect();
+        println!(
+            "{:>5}  {:<20} {:<24} {:<8} {}",
+            row["number"],
+            text("name"),
+            text("address"),
+            text("state"),
+            sites.join(", ")
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has the node of this machine serve a version; false if none runs, so that it is made ready for one.
+fn serve_here(
+    folder: &Path,
+    published: &Published,
+    site: &str,
+    version: u64,
+    manifest: &Manifest,
+) -> anyhow::Result<bool> {
+    if !control_socket::is_answered(folder) {
+        published.switch(site, manifest, version)?;
+        return Ok(false);
+    }
+    match control_socket::ask(folder, &Asked::Follow { site: site.to_owned(), version })? {
+        Told::Followed => Ok(true),
+        Told::Refused(why) => bail!(why),
+        _ => bail!("the node answers something else; run the same weir everywhere"),
+    }
+}
+
+/// What was published stays so, also where this node does not serve it.
+fn outcome(error: Option<anyhow::Error>, command: &str) -> anyhow::Result<ExitCode> {
+    Ok(match error {
+        None => ExitCode::SUCCESS,
+        Some(error) => {
+            eprintln!("weir cluster {command}: it is done in the directory, but {error:#}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// Does something, and says meanwhile how much has come into the store.
+fn with_progress<T>(store: &ContentStore, before: u64, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let begun = Instant::now();
+            let mut line = progress::Line::new();
+            while !is_over.load(Ordering::Relaxed) {
+                if begun.elapsed() > QUIET {
+                    let new = store.bytes().saturating_sub(before);
+                    line.show(|| format!("{} MiB of new content", new >> 20));
+                }
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+        });
+        let done = work();
+        is_over.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// Bytes of all files of a folder; links count as what they are, which is enough to make room.
+fn bytes_of(folder: &Path) -> anyhow::Result<u64> {
+    let (mut bytes, mut open) = (0_u64, vec![folder.to_owned()]);
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+            let path = entry.with_context(|| folder.display().to_string())?.path();
+            let metadata = fs::symlink_metadata(&path).with_context(|| path.display().to_string())?;
+            if metadata.is_dir() {
+                open.push(path);
+            } else {
+                bytes = bytes.saturating_add(metadata.len());
+            }
+        }
+    }
+    Ok(bytes)
+}

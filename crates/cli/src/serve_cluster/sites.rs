@@ -1,0 +1,329 @@
+//! The published sites of a node: it follows the directory, fetches what it lacks, and switches what its server serves.
+
+use super::fetching::{Peer, Source, fetch_all};
+use crate::cluster::control_socket::{Followed, FollowedSite};
+use crate::cluster::published::Published;
+use anyhow::{Context, bail};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use weir_cluster::Identity;
+use weir_directory::atoms::{File, Mark};
+use weir_directory::{Digest, DirectoryError, Known, Manifest, Node, Watch, keys};
+use weir_terminal::units;
+
+/// How often it is looked where nothing is told.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How soon it is tried again after a fault.
+const RETRY: Duration = Duration::from_millis(500);
+/// How often it is looked whether `weir cluster publish` asks, and whether a watch has news.
+const TICK: Duration = Duration::from_millis(25);
+/// How long the directory takes the node for present.
+const PRESENCE: Duration = Duration::from_secs(15);
+/// A look at all files on the disk takes at most one part in so many of the time.
+const LOOK_SHARE: u32 = 20;
+/// The longest time between two such looks.
+const LOOK_MAX: Duration = Duration::from_secs(600);
+/// How long a publisher waits for its own node.
+const FOLLOW_PATIENCE: Duration = Duration::from_secs(25);
+/// What stands before the name of a site in the facts of a node.
+pub(crate) const FACT: &str = "site:";
+
+/// Follows what is published.
+pub(super) struct Sites {
+    published: Arc<Published>,
+    peers: Vec<Peer>,
+    node: Node,
+    tell: Box<dyn Fn(&str) + Send + Sync>,
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    sites: BTreeMap<String, Site>,
+    /// Since when the directory has not answered.
+    stale_since: Option<Instant>,
+    /// Whether a publisher waits.
+    is_asked: bool,
+}
+
+/// What a node has of a site.
+#[derive(Debug, Clone, Default)]
+struct Site {
+    /// 0 for none.
+    version: u64,
+    manifest: Option<Digest>,
+    files: u64,
+    bytes: u64,
+    fault: Option<String>,
+}
+
+/// What the thread that follows keeps between two looks.
+#[derive(Default)]
+struct Followings {
+    watch: Option<Watch>,
+    /// Content that was verified, as it was then.
+    verified: HashMap<Digest, Mark>,
+    /// The manifest of the served version of each site.
+    manifests: HashMap<String, Manifest>,
+    /// When the files on the disk are looked at again.
+    look_at: Option<Instant>,
+    /// What the directory says of this node, and when it was told so.
+    entered: Option<(Node, Instant)>,
+}
+
+/// What a node calls itself in the directory.
+pub(super) fn node_of(identity: &Identity, address: std::net::SocketAddr) -> Node {
+    let name = identity.member.name.to_string();
+    // A cluster of another authority that shares an etcd by mistake is refused.
+    let authority = Digest::of(&identity.authority);
+    Node { identity: format!("{name} {authority}"), name, address: address.to_string(), facts: BTreeMap::new() }
+}
+
+impl Sites {
+    /// Begins to follow, by a thread of its own.
+    pub(super) fn start(
+        published: Arc<Published>,
+        peers: Vec<Peer>,
+        node: Node,
+        tell: Box<dyn Fn(&str) + Send + Sync>,
+    ) -> std::io::Result<Arc<Self>> {
+        let sites = Arc::new(Self { published, peers, node, tell, state: Mutex::default(), news: Condvar::new() });
+        let followed = Arc::clone(&sites);
+        std::thread::Builder::new().name("weir-node-sites".to_owned()).spawn(move || {
+            let mut followings = Followings::default();
+            loop {
+                let is_done = followed.look(&mut followings);
+                followed.wait(&mut followings, if is_done { PAUSE } else { RETRY });
+            }
+        })?;
+        Ok(sites)
+    }
+
+    /// Waits until a version of a site is served here, or the one that came after it meanwhile.
+    pub(super) fn follow(&self, site: &str, version: u64) -> anyhow::Result<()> {
+        let deadline = Instant::now() + FOLLOW_PATIENCE;
+        let current = self.published.directory.current(site)?.into_value();
+        let version = current.map_or(version, |current| current.version);
+        let mut state = self.lock();
+        loop {
+            let found = state.sites.get(site).cloned().unwrap_or_default();
+            if found.version == version && found.fault.is_none() {
+                return Ok(());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let why = found.fault.unwrap_or_else(|| "it takes longer than 25 s".to_owned());
+                bail!("this node does not have version {version} of {site} yet: {why}");
+            }
+            state.is_asked = true;
+            (state, _) = self.news.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// What is served, and how the directory stands.
+    pub(super) fn status(&self) -> Followed {
+        let (sites, stale_since) = {
+            let state = self.lock();
+            (state.sites.clone(), state.stale_since)
+        };
+        let site =
+            |(site, Site { version, files, bytes, fault, .. })| FollowedSite { site, version, files, bytes, fault };
+        Followed {
+            directory: self.published.engine.clone(),
+            stale_s: stale_since.map(|since| since.elapsed().as_secs()),
+            sites: sites.into_iter().map(site).collect(),
+        }
+    }
+
+    fn wait(&self, followings: &mut Followings, pause: Duration) {
+        let until = Instant::now() + pause;
+        while Instant::now() < until {
+            let is_told = followings.watch.as_ref().and_then(|watch| watch.next(TICK)).is_some();
+            if followings.watch.is_none() {
+                std::thread::sleep(TICK);
+            }
+            if std::mem::take(&mut self.lock().is_asked) || is_told {
+                return;
+            }
+        }
+    }
+
+    /// Looks at the directory once; whether all is as it says.
+    fn look(&self, followings: &mut Followings) -> bool {
+        if followings.watch.is_none() {
+            followings.watch = self.published.directory.watch(keys::SITES).ok();
+        }
+        let sites = match self.published.directory.sites() {
+            Ok(sites) => {
+                self.note(&sites);
+                sites.into_value()
+            }
+            Err(error) => {
+                self.note_away(&error);
+                return false;
+            }
+        };
+        let looks_at_disk = followings.look_at.is_none_or(|at| at <= Instant::now());
+        let begun = Instant::now();
+        let (mut is_done, mut is_changed) = (true, false);
+        for site in &sites {
+            let followed = self.follow_one(site, followings, looks_at_disk);
+            is_changed |= *followed.as_ref().unwrap_or(&true);
+            let fault = followed.err().map(|error| format!("{error:#}"));
+            is_done &= fault.is_none();
+            self.note_fault(site, fault);
+        }
+        if looks_at_disk {
+            // What was fetched took time that the next look will not take.
+            let took = if is_changed { Duration::ZERO } else { begun.elapsed() };
+            followings.look_at = Some(Instant::now() + (took * LOOK_SHARE).clamp(PAUSE, LOOK_MAX));
+        }
+        if let Err(error) = self.stay(followings) {
+            tracing::debug!(%error, "the directory does not take this node");
+            is_done = false;
+        }
+        self.news.notify_all();
+        is_done
+    }
+
+    /// Brings one site to its current version; whether that changed anything.
+    fn follow_one(&self, site: &str, followings: &mut Followings, looks_at_disk: bool) -> anyhow::Result<bool> {
+        let directory = &self.published.directory;
+        let Some(publication) = directory.current(site)?.into_value() else { return Ok(false) };
+        let version = publication.version;
+        let before = self.lock().sites.get(site).cloned().unwrap_or_default();
+        let is_new = (before.version, before.manifest) != (version, Some(publication.manifest));
+        if !is_new && !looks_at_disk && before.fault.is_none() {
+            return Ok(false);
+        }
+        if is_new {
+            let manifest = directory.manifest(site, version)?.into_value();
+            followings.manifests.insert(site.to_owned(), manifest);
+        }
+        let Some(manifest) = followings.manifests.get(site).cloned() else { return Ok(false) };
+        let begun = Instant::now();
+        let (contents, bytes) = self.complete(&manifest, &mut followings.verified)?;
+        self.published.switch(site, &manifest, version).context("the tree of files")?;
+        let files = manifest.entries().len() as u64;
+        let served =
+            Site { version, manifest: Some(publication.manifest), files, bytes: manifest.bytes(), fault: None };
+        self.lock().sites.insert(site.to_owned(), served);
+        let is_changed = is_new || contents > 0;
+        if is_changed {
+            let (files, contents) = (units::counted(files, "file"), units::counted(contents, "content"));
+            let took = begun.elapsed();
+            (self.tell)(&format!(
+                "site {site}: version {version} is served, {files}; {contents} of {bytes} bytes fetched in {took:.1?}"
+            ));
+        }
+        Ok(is_changed)
+    }
+
+    /// Fetches what is missing or damaged; how many contents and how many bytes.
+    fn complete(&self, manifest: &Manifest, verified: &mut HashMap<Digest, Mark>) -> anyhow::Result<(u64, u64)> {
+        let store = &self.published.store;
+        let mut wanted: BTreeMap<Digest, &File> = BTreeMap::new();
+        for file in manifest.entries() {
+            let mark = store.mark(&file.digest);
+            let is_known = mark.is_some() && verified.get(&file.digest) == mark.as_ref();
+            if is_known || wanted.contains_key(&file.digest) {
+                continue;
+            }
+            match mark {
+                Some(mark) if store.verify(&file.digest)? => {
+                    verified.insert(file.digest, mark);
+                    continue;
+                }
+                Some(_) => {
+                    (self.tell)(&format!("the content of {} is damaged on the disk; it is fetched again", file.path))
+                }
+                None => {}
+            }
+            verified.remove(&file.digest);
+            wanted.insert(file.digest, file);
+        }
+        if wanted.is_empty() {
+            return Ok((0, 0));
+        }
+        let bytes = wanted.values().map(|file| file.bytes).sum();
+        {
+            let _lock = self.published.lock()?;
+            self.published.make_room(bytes)?;
+        }
+        let sources: Vec<&dyn Source> = self.peers.iter().map(|peer| peer as &dyn Source).collect();
+        fetch_all(store, &wanted.values().copied().collect::<Vec<_>>(), &sources)?;
+        for digest in wanted.keys() {
+            // It was verified as it came.
+            verified.extend(store.mark(digest).map(|mark| (*digest, mark)));
+        }
+        Ok((wanted.len() as u64, bytes))
+    }
+
+    /// Says in the directory that this node is there, and what it has.
+    fn stay(&self, followings: &mut Followings) -> Result<(), DirectoryError> {
+        let mut node = self.node.clone();
+        let state = self.lock();
+        node.facts = state.sites.iter().map(|(site, has)| (format!("{FACT}{site}"), has.version.to_string())).collect();
+        drop(state);
+        let directory = &self.published.directory;
+        match &followings.entered {
+            Some((entered, at)) if *entered == node => {
+                if at.elapsed() < PRESENCE / 4 {
+                    return Ok(());
+                }
+                followings.entered = None;
+                directory.stay(&node.name, PRESENCE)?;
+            }
+            _ => {
+                directory.join(&node, PRESENCE)?;
+            }
+        }
+        followings.entered = Some((node, Instant::now()));
+        Ok(())
+    }
+
+    fn note<T>(&self, known: &Known<T>) {
+        let since = match known {
+            Known::Fresh(_) => None,
+            Known::Stale { since, .. } => Some(*since),
+        };
+        let before = std::mem::replace(&mut self.lock().stale_since, since);
+        match (before, since) {
+            (None, Some(_)) => (self.tell)("the directory does not answer; this node serves what it has"),
+            (Some(since), None) => {
+                (self.tell)(&format!("the directory answers again, after {:.0?}", since.elapsed()));
+            }
+            _ => {}
+        }
+    }
+
+    fn note_away(&self, error: &DirectoryError) {
+        let mut state = self.lock();
+        if state.stale_since.is_none() {
+            state.stale_since = Some(Instant::now());
+            drop(state);
+            (self.tell)(&format!("{error}; this node serves what it has"));
+        }
+    }
+
+    fn note_fault(&self, site: &str, fault: Option<String>) {
+        let mut state = self.lock();
+        let is_news = {
+            let has = state.sites.entry(site.to_owned()).or_default();
+            let is_news = has.fault != fault;
+            has.fault.clone_from(&fault);
+            is_news
+        };
+        drop(state);
+        if let Some(fault) = fault.filter(|_| is_news) {
+            (self.tell)(&format!("site {site}: {fault}; the version of before is served"));
+        }
+    }
+
+    /// What the lock guards is whole after each statement.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

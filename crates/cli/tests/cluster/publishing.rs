@@ -1,0 +1,162 @@
+//! A site is published once, and each node of a cluster serves it.
+
+use crate::stand::{PATIENCE, SERVICE, Stand, wait_for, weir};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LARGE_BYTES: u32 = 8 << 20;
+
+fn large(seed: u32) -> Vec<u8> {
+    (0..LARGE_BYTES).map(|at| (at.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 24) as u8).collect()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("is text")
+}
+
+/// Writes files of a site.
+fn write(site: &Path, files: &[(&str, &[u8])]) {
+    fs::create_dir_all(site).expect("makes");
+    files.iter().for_each(|(name, bytes)| fs::write(site.join(name), bytes).expect("writes"));
+}
+
+/// Publishes at a node; what is told.
+fn publish(stand: &Stand, node: &str, site: &Path, more: &[&str]) -> Value {
+    let folder = stand.path(node);
+    let told = weir(&[&["cluster", "publish", text(&folder), text(site), "--json"], more].concat(), None);
+    serde_json::from_str(&told).expect("is JSON")
+}
+
+/// Waits until a node serves this.
+fn wait_served(stand: &Stand, node: usize, path: &str, wanted: &[u8]) -> Vec<u8> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = stand.ask_node(node, path).stdout;
+        if answer.ends_with(wanted) {
+            return answer;
+        }
+        let log = stand.said(&format!("serve{node}"));
+        assert!(Instant::now() < deadline, "node {node}, {path}: {}\n{log}", String::from_utf8_lossy(&answer));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The content of a node, by digest.
+fn contents(stand: &Stand, node: &str) -> Vec<PathBuf> {
+    let Ok(parts) = fs::read_dir(stand.path(node).join("atoms/sha256")) else { return Vec::new() };
+    let files = parts.flat_map(|part| fs::read_dir(part.expect("is read").path()).expect("is read"));
+    files.map(|file| file.expect("is read").path()).collect()
+}
+
+#[test]
+fn every_node_serves_what_is_published_once() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let mut stand = Stand::published(2);
+    let site = stand.path("build");
+    let first = large(1);
+    write(&site, &[("a.txt", b"one"), ("large.bin", &first), ("same.txt", b"stays")]);
+    let told = publish(&stand, "n1", &site, &[]);
+    assert_eq!((&told["version"], &told["files"], &told["has_node"]), (&1.into(), &3.into(), &true.into()), "{told}");
+    // The publisher's own node has it now.
+    let current = fs::read(stand.path("n1").join("sites/www/current/a.txt")).expect("is there");
+    assert_eq!(current, b"one");
+    let head = |answer: &[u8]| {
+        let lines = String::from_utf8_lossy(answer).into_owned();
+        let kept = |line: &&str| line.starts_with("ETag:") || line.starts_with("Last-Modified:");
+        lines.lines().filter(kept).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (one, two) = (wait_served(&stand, 1, "a.txt", b"one"), wait_served(&stand, 2, "a.txt", b"one"));
+    assert_eq!((head(&one), head(&one).len()), (head(&two), 2), "caches take both nodes for one");
+
+    // A download of the first version is under way while the second comes.
+    let got = stand.path("got");
+    let url = format!("http://{SERVICE}/large.bin");
+    let client = stand.curl(45_001, &["--limit-rate", "4M", "-o", text(&got), &url]);
+    stand.holder(45_001, 80);
+    let before = contents(&stand, "n2").len();
+    write(&site, &[("a.txt", b"two")]);
+    let told = publish(&stand, "n2", &site, &["--expect", "1"]);
+    assert_eq!((&told["version"], &told["new_bytes"]), (&2.into(), &3.into()), "{told}");
+    wait_served(&stand, 1, "a.txt", b"two");
+    wait_served(&stand, 2, "a.txt", b"two");
+    wait_for(&stand.path("serve1.log"), "site www: version 2 is served, 3 files; 1 content of 3 bytes fetched");
+    assert_eq!(contents(&stand, "n2").len(), before + 1);
+    let output = client.wait_with_output().expect("is ours");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(fs::read(&got).expect("is there") == first, "the first version arrives whole");
+    stale_expectations_publish_nothing(&stand, &site);
+
+    weir(&["cluster", "rollback", text(&stand.path("n1")), "--to", "1"], None);
+    wait_served(&stand, 1, "a.txt", b"one");
+    wait_served(&stand, 2, "a.txt", b"one");
+    damage_is_mended(&stand);
+    one_that_was_away_catches_up(&mut stand, &site);
+}
+
+fn stale_expectations_publish_nothing(stand: &Stand, site: &Path) {
+    write(site, &[("a.txt", b"three")]);
+    let (folder, program) = (stand.path("n1"), env!("CARGO_BIN_EXE_weir"));
+    let options = ["cluster", "publish", text(&folder), text(site), "--expect", "1"];
+    let output = Command::new(program).args(options).output().expect("weir starts");
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && why.contains("is at version 2, not 1"), "{why}");
+    // A publisher that is killed at any moment has published all or nothing.
+    for ms in [5, 40] {
+        let mut child = Command::new(program)
+            .args(&options[..4])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("weir starts");
+        std::thread::sleep(Duration::from_millis(ms));
+        child.kill().expect("is ours");
+        child.wait().expect("is ours");
+        let told: Value = serde_json::from_str(&weir(&["cluster", "versions", text(&folder), "--json"], None))
+            .expect("versions are JSON");
+        let versions = told.as_array().expect("a list");
+        let current = versions.iter().find(|version| version["is_current"] == true).expect("one is current");
+        assert_eq!(current["files"], 3, "{told}");
+    }
+}
+
+/// Content that another program has written to is fetched again.
+fn damage_is_mended(stand: &Stand) {
+    let content = contents(stand, "n2").into_iter().find(|path| fs::read(path).expect("is read") == b"stays");
+    let content = content.expect("is there");
+    fs::set_permissions(&content, fs::Permissions::from_mode(0o644)).expect("set");
+    fs::write(&content, b"wrong").expect("writes");
+    wait_for(&stand.path("serve2.log"), "the content of same.txt is damaged on the disk; it is fetched again");
+    wait_served(stand, 2, "same.txt", b"stays");
+    assert_eq!(fs::read(&content).expect("is there"), b"stays");
+}
+
+fn one_that_was_away_catches_up(stand: &mut Stand, site: &Path) {
+    stand.end("serve2");
+    write(site, &[("a.txt", b"four"), ("new.txt", b"new")]);
+    let told = publish(stand, "n1", site, &[]);
+    assert_eq!(told["files"], 4, "{told}");
+    let n1 = stand.path("n1");
+    let state = |wanted: &str| {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let told = weir(&["cluster", "nodes", text(&n1), "--json"], None);
+            let told: Value = serde_json::from_str(&told).expect("is JSON");
+            if told[1]["state"] == wanted && (wanted == "absent" || told[1]["sites"] == told[0]["sites"]) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{told}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    stand.start_server(2);
+    wait_served(stand, 2, "a.txt", b"four");
+    wait_served(stand, 2, "new.txt", b"new");
+    state("present");
+    assert!(weir(&["cluster", "status", text(&n1)], None).contains(") answers"));
+}
