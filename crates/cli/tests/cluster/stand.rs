@@ -144,7 +144,7 @@ impl Stand {
 
     pub(crate) fn start_server(&mut self, number: usize) {
         let published = format!("n{number}/sites/www/current");
-        let site = if self.is_published { &published } else { "site" };
+        let site = if self.is_published { published.as_str() } else { "site" };
         let [folder, socket, log, site] =
             [&format!("n{number}"), &format!("keeper{number}.sock"), &format!("access{number}.log"), site]
                 .map(|name| text(&self.path(name)).to_owned());
