@@ -272,7 +272,17 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         };
     }
     let Told::Status {
-        node, draining, given, taken, not_begun, came_back, refused, lost, undecided, reasons, published
+        node,
+        draining,
+        given,
+        taken,
+        not_begun,
+        came_back,
+        refused,
+        lost,
+        undecided,
+        reasons,
+        published,
     } = told
     else {
         return other_answer();
