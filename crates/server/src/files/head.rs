@@ -37,7 +37,11 @@ impl Persistence {
 pub(crate) fn whole(out: &mut Vec<u8>, resource: &Resource, clock: &Clock, persistence: Persistence) {
     out.extend_from_slice(&clock.ok_and_date);
     out.extend_from_slice(&resource.fields);
-    out.extend_from_slice(persistence.end_of_head());
+    match persistence {
+        // Two bytes that are known here are one move, and no call.
+        Persistence::Stays => out.extend_from_slice(b"\r\n"),
+        _ => out.extend_from_slice(persistence.end_of_head()),
+    }
 }
 
 /// Any other head: the status, then `fields`, each with its line end.

@@ -232,6 +232,25 @@ impl Ring {
         }
         // What calls have brought until here is not waited for.
         self.call(if self.has_news() { 0 } else { timeout_ms })?;
+        if !self.is_settled() {
+            self.settle()?;
+        }
+        self.staged.clear();
+        self.bytes.clear();
+        self.round = self.round.wrapping_add(1).max(1);
+        Ok(())
+    }
+
+    /// Whether all that was submitted was taken, and each completion had a place.
+    #[inline]
+    fn is_settled(&mut self) -> bool {
+        let queue = self.ring.submission();
+        queue.is_empty() && !queue.cq_overflow()
+    }
+
+    /// Calls again until that is so.
+    #[cold]
+    fn settle(&mut self) -> io::Result<()> {
         for _ in 0..TRIES_MAX {
             if self.ring.submission().is_empty() {
                 break;
@@ -252,9 +271,6 @@ impl Ring {
         if self.ring.submission().cq_overflow() {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
-        self.staged.clear();
-        self.bytes.clear();
-        self.round = self.round.wrapping_add(1).max(1);
         Ok(())
     }
 
