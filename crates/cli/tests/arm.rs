@@ -1,5 +1,5 @@
 //! `weir agent` and `weir arm` on a program in C that calls the library, in two processes.
-// scripts/test: serves
+// scripts/test: serves, long
 
 #[path = "arm/explained.rs"]
 mod explained;

@@ -1,6 +1,6 @@
 //! Rules about a client's link at work in `weir serve`: sound goes on in another variant soon after the client has become
 //! slower or faster, and of two clients behind networks of their own the slow one gets the small variant.
-// scripts/test: waits
+// scripts/test: waits, long
 
 mod support;
 

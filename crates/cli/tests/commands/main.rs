@@ -1,5 +1,5 @@
 //! Commands that ask little of the clock.
-// scripts/test: loads
+// scripts/test: loads, long
 
 mod always_full_disk;
 mod architecture;

@@ -1,5 +1,5 @@
 //! `weir load`, and what it says of servers that fail.
-// scripts/test: loads
+// scripts/test: loads, long
 
 mod faults;
 mod http2;

@@ -1,5 +1,5 @@
 //! Requests and answers, over connections of every kind, against servers of our own and those that people run.
-// scripts/test: loads
+// scripts/test: loads, long
 
 mod directed;
 mod ends;

@@ -1,5 +1,5 @@
 //! Files, hosts, protocols and limits, as clients meet them.
-// scripts/test: serves
+// scripts/test: serves, long
 
 mod application_faults;
 mod application_waits;
