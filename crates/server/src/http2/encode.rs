@@ -27,6 +27,8 @@ fn index_of(name: &[u8]) -> Option<usize> {
 
 /// Appends the block of a head as HTTP/1.1 has it: a status line and fields, up to the empty line.
 pub(crate) fn block(head: &[u8], out: &mut Vec<u8>) {
+    // A line and its end are longer than the field that they become, but for lengths of several bytes.
+    out.reserve(head.len() + 32);
     status(head.get(9..12).unwrap_or(b"500"), out);
     each_field(head, |name, value| {
         match index_of(name) {
@@ -84,6 +86,7 @@ fn status(digits: &[u8], out: &mut Vec<u8>) {
 }
 
 /// An integer behind some bits that mean something else (section 5.1).
+#[inline]
 pub(crate) fn integer(out: &mut Vec<u8>, first: u8, prefix_bits: u32, value: usize) {
     let most = (1_usize << prefix_bits) - 1;
     if value < most {
@@ -91,7 +94,10 @@ pub(crate) fn integer(out: &mut Vec<u8>, first: u8, prefix_bits: u32, value: usi
         return;
     }
     out.push(first | most as u8);
-    let mut rest = value - most;
+    rest_of_integer(out, value - most);
+}
+
+fn rest_of_integer(out: &mut Vec<u8>, mut rest: usize) {
     while rest >= 0x80 {
         out.push(rest as u8 | 0x80);
         rest >>= 7;

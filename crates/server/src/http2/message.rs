@@ -130,8 +130,24 @@ fn is_other_scheme(text: &[u8]) -> bool {
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
 }
 
+/// Which bytes a name may have: those of a token, without capital letters (section 8.2.1).
+static OF_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let (marks, mut byte) = (b"!#$%&'*+-.^_`|~", 0);
+    while byte < marks.len() {
+        table[marks[byte] as usize] = true;
+        byte += 1;
+    }
+    byte = 0;
+    while byte < table.len() {
+        table[byte] |= (byte as u8).is_ascii_lowercase() || (byte as u8).is_ascii_digit();
+        byte += 1;
+    }
+    table
+};
+
 fn is_name(name: &[u8]) -> bool {
-    is_token(name) && !name.iter().any(u8::is_ascii_uppercase)
+    !name.is_empty() && name.iter().all(|&byte| OF_NAME[usize::from(byte)])
 }
 
 /// No control characters, and no space around it (section 8.2.1).
