@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const LARGE_BYTES: u32 = 8 << 20;
+const LARGE_BYTES: u32 = 24 << 20;
 
 fn large(seed: u32) -> Vec<u8> {
     (0..LARGE_BYTES).map(|at| (at.wrapping_mul(2_654_435_761).wrapping_add(seed) >> 24) as u8).collect()

@@ -3,8 +3,9 @@
 use super::faults::{fault, name};
 use crate::error::DirectoryError;
 use rusqlite::{Connection, Error, ErrorCode};
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -32,14 +33,34 @@ create table changes (id integer primary key, revision integer not null, key tex
 create index changes_by_revision on changes (revision);
 ";
 
+/// Makes an empty file, which SQLite would make readable for all, and opens nothing: a process that closes any descriptor
+/// of a file loses all its locks on it (fcntl(2)), those of its other connections as well. Another process then takes
+/// itself for the last one, removes the log that these still write to, and their writes are lost.
+fn make(path: &Path) -> io::Result<()> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the name ends with a zero and lives over the call; a regular file has no device.
+    if unsafe { libc::mknod(name.as_ptr(), libc::S_IFREG | 0o600, 0) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        io::ErrorKind::AlreadyExists if path.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        // SAFETY: as above.
+        io::ErrorKind::AlreadyExists => match unsafe { libc::access(name.as_ptr(), libc::W_OK) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        },
+        _ => Err(error),
+    }
+}
+
 /// Opens the file, and makes it where it is missing.
 pub(super) fn open(path: &Path, patience: Duration) -> Result<Connection, DirectoryError> {
-    let file = |error: std::io::Error| DirectoryError::File {
+    let file = |error: io::Error| DirectoryError::File {
         path: path.to_owned(),
         why: format!("{error}; its folder must exist and be writable for this user"),
     };
-    // SQLite would make it readable for all.
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(file)?;
+    make(path).map_err(file)?;
     let sqlite = |error: Error| fault(path, &error);
     let mut connection = Connection::open(path).map_err(sqlite)?;
     connection.busy_timeout(patience).map_err(sqlite)?;

@@ -55,6 +55,42 @@ fn sqlite_says_when_others_write_or_the_file_is_another() {
     assert!(matches!(open_sqlite(folder.path(), PATIENCE).err(), Some(DirectoryError::File { .. })));
 }
 
+/// The file that the other process writes to.
+const FILE: &str = "WEIR_TEST_DIRECTORY_FILE";
+
+/// Not a test by itself: the next one starts it as another process.
+#[test]
+fn a_process_that_writes_and_ends() {
+    let Some(path) = std::env::var_os(FILE) else { return };
+    let directory = open_sqlite(path.as_ref(), PATIENCE).expect("it opens");
+    let before = directory.policy("a").expect("it answers").into_value().expect("a policy").version;
+    directory.put_policy("a", "others", Some(before)).expect("put");
+}
+
+/// SQLite removes its log with the last process that uses the file: the others must count.
+#[test]
+fn what_a_process_writes_that_ends_is_seen_and_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("directory.sqlite");
+    let directory = open_sqlite(&path, PATIENCE).expect("it opens");
+    let mut version = directory.put_policy("a", "own", None).expect("put");
+    for _ in 0..2 {
+        // A second connection of this process comes, and goes again.
+        let watch = directory.watch(keys::SITES).expect("it follows");
+        drop(open_sqlite(&path, PATIENCE).expect("it opens"));
+        let mut other = std::process::Command::new(std::env::current_exe().expect("this program"));
+        other.args(["--exact", "engines::a_process_that_writes_and_ends"]).env(FILE, &path);
+        assert!(other.output().expect("it starts").status.success());
+        let seen = directory.policy("a").expect("it answers").into_value().expect("a policy");
+        assert_eq!((seen.text.as_str(), seen.version), ("others", version + 1));
+        version = directory.put_policy("a", "own", Some(version + 1)).expect("put");
+        drop(watch);
+    }
+    drop(directory);
+    let kept = open_sqlite(&path, PATIENCE).expect("it opens again").policy("a").expect("it answers");
+    assert_eq!(kept.into_value().map(|policy| policy.version), Some(version));
+}
+
 #[test]
 fn sqlite_loses_nothing_on_a_full_disk() {
     let Some(disk) = SmallDisk::mount(2) else { return };
