@@ -1,5 +1,6 @@
 //! A cluster in network namespaces: a client, a director and nodes at one switch, all with the real programs.
 
+use crate::services;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -176,7 +177,9 @@ impl Stand {
     fn start(&mut self, node: Option<usize>, name: &str, options: &[&str]) {
         let log = File::create(self.path(&format!("{name}.log"))).expect("a file");
         let namespace = node.map_or(&self.director, |number| &self.nodes[number - 1]);
-        let mut command = Command::new(WEIR);
+        // With no more rights than the manifest for Kubernetes gives to it.
+        let mut command = Command::new("setpriv");
+        command.args(services::rights_of(name.trim_end_matches(|digit: char| digit.is_ascii_digit()))).arg(WEIR);
         command.args(options).stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
         let child = namespace.within(move || command.spawn().expect("weir starts"));
         self.processes.push((name.to_owned(), child));
