@@ -26,6 +26,7 @@ pub mod require;
 pub mod seeded;
 mod server;
 mod site;
+pub mod slow_link;
 mod small_disk;
 pub mod websocket;
 

@@ -3,6 +3,7 @@
 
 mod publishing;
 mod services;
+mod soak;
 mod stand;
 
 use stand::{PATIENCE, SERVICE, Stand};

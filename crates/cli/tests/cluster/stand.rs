@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_testkit::Certificate;
 use weir_testkit::namespace::{Namespace, ip};
+use weir_testkit::slow_link::{Conditions, SlowLink};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// How long anything may take that is waited for.
@@ -35,6 +36,8 @@ pub(crate) struct Stand {
     /// Whether the nodes serve what is published, rather than the files of the stand.
     is_published: bool,
     /// It ends last: the others are plugged in here.
+    /// To the client, if it is far away.
+    pub(crate) link: Option<SlowLink>,
     _switch: Namespace,
 }
 
@@ -49,7 +52,16 @@ impl Stand {
         Self::of(nodes, &[], true)
     }
 
+    /// One whose client is far away.
+    pub(crate) fn far(nodes: usize, files: &[(&str, &[u8])], conditions: Conditions) -> Self {
+        Self::made(nodes, files, false, Some(conditions))
+    }
+
     fn of(nodes: usize, files: &[(&str, &[u8])], is_published: bool) -> Self {
+        Self::made(nodes, files, is_published, None)
+    }
+
+    fn made(nodes: usize, files: &[(&str, &[u8])], is_published: bool, conditions: Option<Conditions>) -> Self {
         let switch = Namespace::new("cluster-switch");
         ip(&["-n", switch.name(), "link", "add", "br0", "type", "bridge", "forward_delay", "0"]);
         ip(&["-n", switch.name(), "link", "set", "br0", "up"]);
@@ -59,7 +71,12 @@ impl Stand {
             fs::create_dir_all(path.parent().expect("has one")).expect("makes");
             fs::write(path, bytes).expect("writes");
         }
-        let client = member(&switch, "cluster-client", CLIENT, 2);
+        let client = Namespace::new("cluster-client");
+        let link = conditions.map(|conditions| SlowLink::new(&client, &mac_of(2), (&switch, "p2"), conditions));
+        if link.is_none() {
+            plug(&switch, &client, 2);
+        }
+        address(&switch, &client, (CLIENT, 2));
         let director = member(&switch, "cluster-director", "10.79.0.1", 1);
         ip(&["-n", director.name(), "addr", "add", &format!("{SERVICE}/32"), "dev", "e0"]);
         let members = (1..=nodes).map(|number| {
@@ -74,7 +91,8 @@ impl Stand {
         let nodes = members.collect();
         let certificate = Certificate::self_signed().expect("openssl makes one");
         let processes = Vec::new();
-        let mut stand = Self { client, director, nodes, processes, folder, certificate, is_published, _switch: switch };
+        let mut stand =
+            Self { client, director, nodes, processes, folder, certificate, is_published, link, _switch: switch };
         stand.make_keys();
         stand.start_all();
         stand
@@ -282,15 +300,24 @@ fn connections(service: SocketAddr) -> Vec<String> {
     text.lines().filter_map(|line| line.split_whitespace().last().map(str::to_owned)).collect()
 }
 
-fn member(switch: &Namespace, name: &str, address: &str, number: usize) -> Namespace {
+fn member(switch: &Namespace, name: &str, own_address: &str, number: usize) -> Namespace {
     let namespace = Namespace::new(name);
-    let (own, plug) = (namespace.name(), format!("p{number}"));
+    plug(switch, &namespace, number);
+    address(switch, &namespace, (own_address, number));
+    namespace
+}
+
+/// Gives it a device, at the other end of which there is one of the switch.
+fn plug(switch: &Namespace, member: &Namespace, number: usize) {
+    let (own, plug) = (member.name(), format!("p{number}"));
     let link = ["link", "add", "e0", "netns", own, "address", &mac_of(number), "type", "veth", "peer", "name", &plug];
     ip(&[&link[..], &["netns", switch.name()]].concat());
-    ip(&["-n", switch.name(), "link", "set", &plug, "master", "br0", "up"]);
-    ip(&["-n", own, "addr", "add", &format!("{address}/24"), "dev", "e0"]);
-    ip(&["-n", own, "link", "set", "e0", "up"]);
-    namespace
+}
+
+fn address(switch: &Namespace, member: &Namespace, (address, number): (&str, usize)) {
+    ip(&["-n", switch.name(), "link", "set", &format!("p{number}"), "master", "br0", "up"]);
+    ip(&["-n", member.name(), "addr", "add", &format!("{address}/24"), "dev", "e0"]);
+    ip(&["-n", member.name(), "link", "set", "e0", "up"]);
 }
 
 fn address_of(node: usize) -> String {
