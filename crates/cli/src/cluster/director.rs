@@ -62,12 +62,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let bound = || format!("{address} cannot be listened on; end the director that runs, or see its address in {FILE}");
     let listener = TcpListener::bind(address).with_context(bound)?;
     let socket = UdpSocket::bind(address).with_context(bound)?;
-    let places: Vec<NodePlace> = members.nodes.values().map(|(_, place)| *place).collect();
-    let tables = members.services.iter().map(|service| {
-        let table = FlowTable::attach(&args.interface, *service, &places);
-        Ok((*service, table.with_context(|| format!("the flow table of {service}"))?))
-    });
-    let tables = Arc::new(Tables(tables.collect::<anyhow::Result<_>>()?));
+    let tables = Arc::new(Tables::attach(&args.interface, &members)?);
     let (steered, flows) = sync_channel(STEERED_MAX);
     let epoch = seat.by_hand(0, pair::now_unix_ms());
     let control = Control::new(epoch, members.nodes.keys().copied());
@@ -180,6 +175,15 @@ fn tell_end(director: &Director, interface: &str, is_handed_over: bool) {
 pub(super) struct Tables(Vec<(SocketAddr, FlowTable)>);
 
 impl Tables {
+    fn attach(interface: &str, members: &MembersFile) -> anyhow::Result<Self> {
+        let places: Vec<NodePlace> = members.nodes.values().map(|(_, place)| *place).collect();
+        let tables = members.services.iter().map(|service| {
+            let table = FlowTable::attach(interface, *service, &places);
+            Ok((*service, table.with_context(|| format!("the flow table of {service}"))?))
+        });
+        Ok(Self(tables.collect::<anyhow::Result<_>>()?))
+    }
+
     fn of(&self, flow: &Flow) -> Result<&FlowTable, TableFault> {
         let found = self.0.iter().find(|(service, _)| *service == flow.service);
         found

@@ -419,7 +419,12 @@ impl Pair {
         while self.active().is_some() && Instant::now() < deadline {
             std::thread::sleep(LOOK_PAUSE);
         }
-        self.active().is_none()
+        let is_done = self.active().is_none();
+        if is_done {
+            // The thread that stands by may not have come to it, and this process ends now.
+            self.stand_by_at_interface();
+        }
+        is_done
     }
 }
 

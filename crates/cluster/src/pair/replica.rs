@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn both_tables_become_equal_whatever_stood_there() {
+    fn both_tables_become_equal_also_where_others_stood_there() {
         let stale = (flow(70_000), 9);
         let mut table = Table(HashMap::from([stale]));
         let (mut replica, mut replicated) = (Replica::default(), Replicated::new([stale]));
