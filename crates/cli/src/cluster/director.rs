@@ -3,7 +3,7 @@
 
 use super::members::{FILE, MembersFile, Reached};
 use super::pair::{self, Pair};
-use super::pair_replica::{self, PairAnswers, STEERED_MAX, Steered};
+use super::pair_replica::{self, PairAnswers, STEERED_MAX};
 use super::{control_socket, keys};
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +71,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let numbers = Numbers::default();
     members.nodes.iter().for_each(|(number, (reached, _))| numbers.set(reached.member.name.clone(), *number));
     let stop = Stop::on_signals().context("handling signals")?;
-    let pair = Pair::new(&args.folder, &members, (seat, &args.interface), Arc::clone(&director))?;
+    let of_tables = Arc::clone(&tables);
+    let differing = Box::new(move || of_tables.differing());
+    let pair = Pair::new(&args.folder, &members, (seat, &args.interface), (Arc::clone(&director), differing))?;
     let nodes = DirectorAnswers::new(Arc::clone(&director), Arc::new(numbers));
     let answers: Arc<dyn Answering> = match &pair {
         Some(pair) => Arc::new(PairAnswers { pair: Arc::clone(pair), nodes }),
@@ -95,9 +97,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), own.member.name.to_string())?;
     let _heartbeats = match &pair {
         Some(pair) => {
-            let of_tables = Arc::clone(&tables);
-            let steered = Steered { flows, differing: Box::new(move || of_tables.differing()) };
-            pair_replica::start(pair, link_to(&pair.other), steered)?;
+            pair_replica::start(pair, link_to(&pair.other), flows)?;
             pair.start(&members, heartbeats, &link_to)?;
             None
         }
@@ -107,22 +107,34 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Some(heartbeats)
         }
     };
+    run_until(&stop, &director, pair.as_deref(), &choice);
+    let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
+    tell_end(&director, &args.interface, is_handed_over);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Follows which nodes are drained, and removes connections that are over, until it is to end.
+fn run_until(stop: &Stop, director: &Director, pair: Option<&Pair>, choice: &Mutex<Choice>) {
+    let (nodes, tables) = {
+        let choice = lock(choice);
+        (choice.members.nodes.keys().copied().collect::<Vec<NodeNumber>>(), Arc::clone(&choice.tables))
+    };
     let mut pauses = 0;
     while !stop.flag().load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
         let draining = director.with(|control, _| control.draining().clone());
-        for node in members.nodes.keys() {
-            lock(&choice).set(*node, Away::Draining, draining.contains(node));
+        for node in &nodes {
+            lock(choice).set(*node, Away::Draining, draining.contains(node));
         }
         pauses += 1;
         if SWEEP <= PAUSE * pauses {
             pauses = 0;
-            tables.sweep();
+            // Packets that keep an entry do not come to a director that stands by.
+            if pair.is_none_or(|pair| pair.active().is_some()) {
+                tables.sweep();
+            }
         }
     }
-    let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
-    tell_end(&director, &args.interface, is_handed_over);
-    Ok(ExitCode::SUCCESS)
 }
 
 /// A member that is gone makes a link wait no longer than a takeover may take.

@@ -17,7 +17,7 @@ use weir_cluster::{
     Seat, Wish,
 };
 use weir_directory::{Directory, DirectoryError, Epoch};
-use weir_keeper::ServiceAddress;
+use weir_keeper::{Flow, ServiceAddress};
 
 /// The lock of the active director in the directory.
 pub(super) const LOCK: &str = "director";
@@ -111,7 +111,11 @@ pub(super) struct Pair {
     nodes: Vec<NodeNumber>,
     addresses: Vec<ServiceAddress>,
     lock: Option<Lock>,
+    pub(super) differing: Differing,
 }
+
+/// Tells the connections of the tables that are not where their hash says, or were steered.
+pub(super) type Differing = Box<dyn Fn() -> Vec<(Flow, NodeNumber)> + Send + Sync>;
 
 /// The lock in the directory.
 struct Lock {
@@ -131,7 +135,7 @@ impl Pair {
         folder: &Path,
         members: &MembersFile,
         (seat, interface): (Seat, &str),
-        director: Arc<Director>,
+        (director, differing): (Arc<Director>, Differing),
     ) -> anyhow::Result<Option<Arc<Self>>> {
         let Some((_, other)) = other_of(members, seat) else { return Ok(None) };
         let open = |place: &DirectoryPlace| -> anyhow::Result<Lock> {
@@ -144,7 +148,8 @@ impl Pair {
             name: own.member.name.clone(),
             other: other.clone(),
             director,
-            replicated: Mutex::default(),
+            // The filter may have been here before this process.
+            replicated: Mutex::new(Replicated::new(differing())),
             active: AtomicU64::new(0),
             newest: AtomicU64::new(0),
             is_other_up: AtomicBool::new(false),
@@ -153,6 +158,7 @@ impl Pair {
             nodes: members.nodes.keys().copied().collect(),
             addresses: addresses(interface, members)?,
             lock: members.directory.as_ref().map(open).transpose().context("the directory of the members")?,
+            differing,
         };
         Ok(Some(Arc::new(this)))
     }
@@ -276,6 +282,8 @@ impl Pair {
     }
 
     fn stand_by(&self, newest: u64) {
+        // What this director has had in its table is to be as the other one says, from its first word on.
+        *lock(&self.replicated) = Replicated::new((self.differing)());
         self.active.store(0, Ordering::Release);
         let by = self.newest().map_or_else(String::new, |(_, name)| format!("; {name} has begun epoch {newest}"));
         eprintln!("weir cluster director: {} stands by{by}", self.name);

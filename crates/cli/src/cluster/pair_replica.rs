@@ -8,8 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Answering, DirectorAnswers, ENTRIES_MAX, Entries, LinkClient, Member, Message, NodeNumber, Replica, Replicated,
-    Role,
+    Answering, DirectorAnswers, ENTRIES_MAX, Entries, LinkClient, Member, Message, NodeNumber, Replica, Role,
 };
 use weir_keeper::Flow;
 
@@ -21,31 +20,21 @@ const COMPARE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Flows that were steered, and what tells all that are not where their hash says.
-pub(super) struct Steered {
-    pub(super) flows: Receiver<(Flow, NodeNumber)>,
-    pub(super) differing: Box<dyn Fn() -> Vec<(Flow, NodeNumber)> + Send>,
-}
-
 /// Starts the thread that tells the other director.
-pub(super) fn start(pair: &Arc<Pair>, link: LinkClient, steered: Steered) -> io::Result<()> {
+pub(super) fn start(pair: &Arc<Pair>, link: LinkClient, steered: Receiver<(Flow, NodeNumber)>) -> io::Result<()> {
     let pair = Arc::clone(pair);
     let run = move || run(&pair, &link, &steered);
     std::thread::Builder::new().name("weir-director-replica".to_owned()).spawn(run).map(drop)
 }
 
 /// Tells the other director until the process ends; while this one stands by, it only listens.
-fn run(pair: &Pair, link: &LinkClient, steered: &Steered) {
+fn run(pair: &Pair, link: &LinkClient, steered: &Receiver<(Flow, NodeNumber)>) {
     let mut replica = Replica::default();
     let (mut of, mut compare_at) = (None, Instant::now());
     loop {
         let ahead = wait(steered, compare_at.saturating_duration_since(Instant::now()).min(AGAIN));
         let Some(active) = pair.active() else {
-            if of.take().is_some() {
-                replica.lose();
-                // What this director has had in its table is now to be as the other one says.
-                *lock(&pair.replicated) = Replicated::new((steered.differing)());
-            }
+            of = None;
             continue;
         };
         if of != Some(active) {
@@ -55,7 +44,7 @@ fn run(pair: &Pair, link: &LinkClient, steered: &Steered) {
         let draining: Vec<NodeNumber> = pair.director.with(|control, _| control.draining().iter().copied().collect());
         let mut parts = replica.ahead(active, &ahead, &draining);
         if Instant::now() >= compare_at {
-            parts.extend(replica.difference(active, &(steered.differing)(), &draining));
+            parts.extend(replica.difference(active, &(pair.differing)(), &draining));
             compare_at = Instant::now() + COMPARE;
         }
         if !tell(link, parts) {
@@ -67,9 +56,9 @@ fn run(pair: &Pair, link: &LinkClient, steered: &Steered) {
 }
 
 /// The next steered flows; none if there are none for so long.
-fn wait(steered: &Steered, patience: Duration) -> Vec<(Flow, NodeNumber)> {
-    match steered.flows.recv_timeout(patience.max(Duration::from_millis(1))) {
-        Ok(first) => std::iter::once(first).chain(steered.flows.try_iter()).take(ENTRIES_MAX).collect(),
+fn wait(steered: &Receiver<(Flow, NodeNumber)>, patience: Duration) -> Vec<(Flow, NodeNumber)> {
+    match steered.recv_timeout(patience.max(Duration::from_millis(1))) {
+        Ok(first) => std::iter::once(first).chain(steered.try_iter()).take(ENTRIES_MAX).collect(),
         Err(RecvTimeoutError::Timeout) => Vec::new(),
         Err(RecvTimeoutError::Disconnected) => {
             std::thread::sleep(patience);

@@ -8,7 +8,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 const CLIENTS: u16 = 8;
-const CONTENT_BYTES: u32 = 18 << 20;
+const CONTENT_BYTES: u32 = 24 << 20;
 /// A takeover takes 0.3 s on an idle machine; a busy one takes longer to run anything.
 const TAKEOVER_MAX: Duration = Duration::from_secs(10);
 
@@ -80,7 +80,7 @@ fn a_second_director_goes_on_with_the_connections_of_one_that_is_gone() {
     wait_for(&stand.path("director2.log"), "front2 stands by, with the table of front");
     assert!(stand.has_address(1) && !stand.has_address(2));
     assert!(weir(&["cluster", "nodes", text(&stand.path("n1"))], None).contains("director front is active"));
-    let downloads: Vec<Download> = (0..CLIENTS).map(|number| start(&stand, number)).collect();
+    let mut downloads: Vec<Download> = (0..CLIENTS).map(|number| start(&stand, number)).collect();
     let mut moved = 0;
     for download in &downloads[..usize::from(CLIENTS) / 2] {
         let at = stand.holder(download.port, download.service_port);
@@ -89,6 +89,8 @@ fn a_second_director_goes_on_with_the_connections_of_one_that_is_gone() {
         moved += 1;
     }
     wait_status(&stand, "front2", |told| told["replicated"] == moved && told["active_in_epoch"].is_null());
+    let are_under_way = downloads.iter_mut().all(|it| it.client.try_wait().expect("is ours").is_none());
+    assert!(are_under_way, "a download has ended before the director is gone");
     stand.power_off(1, "director");
     let took = time_until_served(&stand, 47_000);
     eprintln!("the first new connection was served {} ms after the director was gone", took.as_millis());
