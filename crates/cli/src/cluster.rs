@@ -5,6 +5,8 @@ mod director;
 mod directory_place;
 mod keys;
 pub(crate) mod members;
+mod pair;
+mod pair_replica;
 mod publish;
 pub(crate) mod published;
 
@@ -39,7 +41,10 @@ Examples:
       before this node ends: move all of its sessions, send new ones elsewhere;
       --undo takes it back
   weir cluster status /etc/weir/cluster
-      what this node has moved, and which sites it serves
+      what this node has moved, and which sites it serves; on a director's
+      machine, whether that is active or stands by
+  weir cluster activate /etc/weir/cluster
+      on the machine of a director that stands by: make it the active one
   weir cluster publish /etc/weir/cluster ./build --site shop
       publish a folder once; all nodes fetch it, and serve it from
       /etc/weir/cluster/sites/shop/current
@@ -70,6 +75,8 @@ enum Command {
     Join(keys::JoinArgs),
     /// Send each connection to a node, and where it moves (as root)
     Director(director::Args),
+    /// Make the director of this machine the active one of two
+    Activate(StatusArgs),
     /// Move the session of a client from this node to another
     Move(MoveArgs),
     /// Show the connections that this node has
@@ -175,6 +182,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Admit(args) => keys::admit(&args),
         Command::Join(args) => keys::join(&args),
         Command::Director(args) => director::run(&args),
+        Command::Activate(args) => activate(&args),
         Command::Move(args) => move_session(args),
         Command::Sessions(args) => sessions(&args),
         Command::Drain(args) => drain(args),
@@ -266,10 +274,14 @@ fn drain(args: DrainArgs) -> anyhow::Result<ExitCode> {
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let told = control_socket::ask(&args.folder, &Asked::Status)?;
     if args.json {
-        return match serde_json::to_value(&told).context("JSON")?.get("status") {
+        let told = serde_json::to_value(&told).context("JSON")?;
+        return match told.get("status").or(told.get("director")) {
             Some(status) => print_json("status", status),
             None => other_answer(),
         };
+    }
+    if matches!(told, Told::Director { .. }) {
+        return show_director(&told);
     }
     let Told::Status {
         node,
@@ -283,11 +295,15 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         undecided,
         reasons,
         published,
+        director,
     } = told
     else {
         return other_answer();
     };
     println!("node {node}{}", if draining { ", which is drained: it gets no new connections" } else { "" });
+    if let Some(director) = director {
+        println!("director {director} is active");
+    }
     for (count, what) in [
         (given, "sessions given to other nodes"),
         (taken, "sessions taken from other nodes"),
@@ -305,6 +321,47 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
     if let Some(published) = &published {
         show_published(published);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn activate(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    match control_socket::ask(&args.folder, &Asked::Activate)? {
+        Told::Activated { epoch } if args.json => print_json("activated", &serde_json::json!({ "epoch": epoch })),
+        Told::Activated { epoch } => {
+            println!("the director of this machine is active in epoch {epoch}");
+            Ok(ExitCode::SUCCESS)
+        }
+        Told::Refused(why) => {
+            eprintln!("weir cluster activate: {why}");
+            Ok(ExitCode::FAILURE)
+        }
+        _ => other_answer(),
+    }
+}
+
+/// Shows how a director stands.
+fn show_director(told: &Told) -> anyhow::Result<ExitCode> {
+    let Told::Director { director, active_in_epoch, active, other, .. } = told else { return other_answer() };
+    let Told::Director { replicated, not_replicated, steered, confirmed, reclaimed, .. } = told else {
+        return other_answer();
+    };
+    match (active_in_epoch, active) {
+        (Some(epoch), _) => println!("director {director} is active in epoch {epoch}"),
+        (None, Some(active)) => println!("director {director} stands by; {active} was the last to be active"),
+        (None, None) => println!("director {director} stands by; none is active yet"),
+    }
+    if let Some((name, is_up)) = other {
+        println!("director {name} {}", if *is_up { "sends heartbeats" } else { "is not heard" });
+    }
+    for (count, what) in [
+        (steered, "flows steered"),
+        (confirmed, "moves confirmed"),
+        (reclaimed, "flows that their node has again"),
+        (replicated, "connections known from the other director's table"),
+        (not_replicated, "connections of it that this table did not take"),
+    ] {
+        println!("{count:>8}  {what}");
     }
     Ok(ExitCode::SUCCESS)
 }

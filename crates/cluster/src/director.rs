@@ -2,8 +2,11 @@
 //!
 //! It has no clock and no socket. Its epoch is given from outside; an order of another epoch does not steer.
 
+mod takeover;
+
 use crate::message::{Claim, Decline, Message, Owner};
 use crate::name::NodeNumber;
+use crate::pair::Survey;
 use crate::record::MoveId;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,6 +30,16 @@ pub trait Steering: Send {
 
     /// The node of a flow, if there is an entry.
     fn owner(&self, flow: &Flow) -> Option<NodeNumber>;
+
+    /// Where a flow's packets go, by its entry or by the hash.
+    fn goes_to(&self, flow: &Flow) -> Option<NodeNumber> {
+        self.owner(flow)
+    }
+
+    /// Removes a flow's entry, if there is one.
+    fn forget(&mut self, flow: &Flow) {
+        let _ = flow;
+    }
 }
 
 /// What a move has come to.
@@ -70,6 +83,8 @@ pub struct Control {
     forgotten: HashMap<NodeNumber, u64>,
     moves_max: usize,
     counts: DirectorCounts,
+    /// What nodes have told, where this director has taken over from another one.
+    survey: Option<Survey>,
 }
 
 impl Control {
@@ -85,6 +100,7 @@ impl Control {
             forgotten: HashMap::new(),
             moves_max: MOVES_MAX,
             counts: DirectorCounts::default(),
+            survey: None,
         }
     }
 
@@ -290,14 +306,20 @@ impl Director {
                 Ok(seen) => Message::Steered { id: *id, seen },
                 Err(why) => Message::Declined { id: *id, why },
             },
-            Message::Confirm { id, flow } => match control.confirm(asker, *id, flow, table) {
+            Message::Confirm { id, flow } => match control
+                .settle_confirm(asker, *id, flow, table)
+                .and_then(|()| control.confirm(asker, *id, flow, table))
+            {
                 Ok(()) => Message::Confirmed { id: *id },
                 Err(why) => Message::Declined { id: *id, why },
             },
-            Message::Reclaim(claim) => match control.reclaim(asker, claim, table) {
-                Ok(owner) => Message::Owned { id: claim.id, owner, epoch: control.epoch },
-                Err(why) => Message::Declined { id: claim.id, why },
-            },
+            Message::Reclaim(claim) => {
+                match control.settle_claim(asker, claim, table).map_or_else(|| control.reclaim(asker, claim, table), Ok)
+                {
+                    Ok(owner) => Message::Owned { id: claim.id, owner, epoch: control.epoch },
+                    Err(why) => Message::Declined { id: claim.id, why },
+                }
+            }
             Message::Who { flow } => Message::Has { flow: *flow, node: table.owner(flow) },
             Message::Draining { is_draining } => {
                 control.drain(asker, *is_draining);

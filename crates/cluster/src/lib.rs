@@ -5,6 +5,7 @@
 //! - `message.rs` and `record.rs` are what is said, with a versioned encoding.
 //! - `moving/` has both sides of a move, as state machines and as what drives them.
 //! - `director.rs` decides which node has a flow.
+//! - `pair/` has a second director stand by and take over.
 //! - `heartbeat/` tells which members are alive, by sealed datagrams.
 //!
 //! It does not know what a session is: the server gives and takes its bytes through a trait.
@@ -17,6 +18,7 @@ mod link;
 mod message;
 mod moving;
 mod name;
+mod pair;
 mod record;
 mod remote;
 
@@ -40,6 +42,10 @@ pub use moving::{
     MoverSettings, Registry, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep, Transport, TransportError,
 };
 pub use name::{DOMAIN, Member, NameError, NodeName, NodeNumber, Role};
+pub use pair::{
+    Duty, DutySettings, ENTRIES_MAX, Entries, Holding, Noticed, Replica, Replicated, SURVEY_FLOWS_MAX, Seat, Survey,
+    Surveyed, Wish,
+};
 pub use record::{MoveId, Record, Span};
 pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes};
 

@@ -2,6 +2,7 @@
 
 use crate::fields::{FieldError, Reader, put_bytes, put_seen};
 use crate::name::NodeNumber;
+use crate::pair::{Entries, Surveyed};
 use crate::record::{MoveId, Record};
 use std::sync::Arc;
 use weir_keeper::{Flow, Seen};
@@ -201,6 +202,20 @@ pub enum Message {
         /// Its SHA-256.
         digest: [u8; 32],
     },
+    /// A director that has begun to a node: what do you have?
+    Survey {
+        /// The epoch, from which on no earlier director counts.
+        epoch: u64,
+    },
+    /// The node: this.
+    Surveyed(Surveyed),
+    /// The active director to the one that stands by: this is in my table.
+    Entries(Entries),
+    /// The active director to the other: I end; take over.
+    Resigned {
+        /// The epoch that has ended.
+        epoch: u64,
+    },
 }
 
 impl Decline {
@@ -298,6 +313,10 @@ impl Message {
             Self::Fetch { .. } => 17,
             Self::Piece { .. } => 18,
             Self::Absent { .. } => 19,
+            Self::Survey { .. } => 40,
+            Self::Surveyed(_) => 41,
+            Self::Entries(_) => 42,
+            Self::Resigned { .. } => 43,
         }
     }
 
@@ -360,6 +379,9 @@ impl Message {
                 put_bytes(bytes, out);
             }
             Self::Absent { digest } => out.extend(digest),
+            Self::Survey { epoch } | Self::Resigned { epoch } => out.extend(epoch.to_be_bytes()),
+            Self::Surveyed(surveyed) => surveyed.put(out),
+            Self::Entries(entries) => entries.put(out),
         }
     }
 
@@ -385,6 +407,10 @@ impl Message {
                 bytes: reader.bytes("piece", PIECE_BYTES_MAX)?.to_vec(),
             },
             19 => Self::Absent { digest: reader.array()? },
+            40 => Self::Survey { epoch: reader.u64()? },
+            41 => Self::Surveyed(Surveyed::take(&mut reader)?),
+            42 => Self::Entries(Entries::take(&mut reader)?),
+            43 => Self::Resigned { epoch: reader.u64()? },
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;

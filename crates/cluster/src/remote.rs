@@ -5,6 +5,7 @@ use crate::link::{Answering, LinkClient, LinkError};
 use crate::message::{Claim, Decline, Message, Owner};
 use crate::moving::{Directing, DirectingError, Mover, Transport, TransportError};
 use crate::name::{Member, NodeName, NodeNumber, Role};
+use crate::pair::Seat;
 use crate::record::{MoveId, Record};
 use std::collections::HashMap;
 use std::fmt;
@@ -21,6 +22,8 @@ const UNKNOWN_ADDRESS: &str = "no address of it is known; see the nodes in membe
 #[derive(Debug)]
 pub struct RemoteDirector {
     link: LinkClient,
+    /// To the second director, where there is one; the epoch says which of the two is active.
+    second: Option<LinkClient>,
     patience: Duration,
     epoch: AtomicU64,
 }
@@ -28,16 +31,31 @@ pub struct RemoteDirector {
 impl RemoteDirector {
     /// Asks over this link, and waits so long for each answer.
     pub fn new(link: LinkClient, patience: Duration, epoch: u64) -> Self {
-        Self { link, patience, epoch: AtomicU64::new(epoch) }
+        Self { link, second: None, patience, epoch: AtomicU64::new(epoch) }
+    }
+
+    /// There is a second director, too.
+    #[must_use]
+    pub fn with_second(self, second: LinkClient) -> Self {
+        Self { second: Some(second), ..self }
     }
 
     /// A newer epoch is known, as from a heartbeat.
     pub fn set_epoch(&self, epoch: u64) {
-        self.epoch.fetch_max(epoch, Ordering::AcqRel);
+        let before = self.epoch.fetch_max(epoch, Ordering::AcqRel);
+        if epoch > before && Seat::of(epoch) != Seat::of(before) {
+            // What waits for the director before need not wait for its time to end.
+            self.link_of(before).interrupt();
+        }
+    }
+
+    /// The link to the director that has begun an epoch.
+    fn link_of(&self, epoch: u64) -> &LinkClient {
+        self.second.as_ref().filter(|_| Seat::of(epoch) == Seat::Second).unwrap_or(&self.link)
     }
 
     fn ask(&self, request: &Message) -> Result<Message, DirectingError> {
-        let answer = self.link.ask(request, self.patience);
+        let answer = self.link_of(self.epoch.load(Ordering::Acquire)).ask(request, self.patience);
         match answer.map_err(|error| DirectingError::Silent(error.to_string()))? {
             Message::Declined { why, .. } => {
                 if let Decline::Epoch(epoch) = why {
@@ -95,6 +113,10 @@ impl Directing for RemoteDirector {
 
     fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
+    }
+
+    fn learn_epoch(&self, epoch: u64) {
+        self.set_epoch(epoch);
     }
 }
 
@@ -207,6 +229,10 @@ impl Answering for NodeAnswers {
             }
             Message::Expect { preview } => match self.mover.expect(&preview) {
                 Ok(()) => Message::Noted,
+                Err(error) => Message::Failed { why: error.to_string() },
+            },
+            Message::Survey { epoch } if peer.role == Role::Director => match self.mover.survey(epoch) {
+                Ok(surveyed) => Message::Surveyed(surveyed),
                 Err(error) => Message::Failed { why: error.to_string() },
             },
             _ => Message::Failed { why: "a node takes no such message; ask the director".to_owned() },

@@ -77,7 +77,7 @@ pub(crate) fn refusal(doing: &'static str, error: &libbpf_rs::Error) -> FilterEr
 /// A network interface of the thread's network namespace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interface {
-    index: i32,
+    pub(crate) index: i32,
     /// Its Ethernet address.
     pub(crate) mac: [u8; 6],
 }

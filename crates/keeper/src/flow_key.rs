@@ -16,6 +16,14 @@ pub(crate) fn key(flow: &Flow) -> [u8; KEY_BYTES] {
     key
 }
 
+/// The flow of a key; `None` if it is of another length.
+pub(crate) fn flow_of(key: &[u8]) -> Option<Flow> {
+    let key: &[u8; KEY_BYTES] = key.try_into().ok()?;
+    let ip = |at: usize| key[at..at + 16].first_chunk::<16>().map(|ip| Ipv6Addr::from(*ip).to_canonical());
+    let port = |at: usize| u16::from_be_bytes([key[at], key[at + 1]]);
+    Some(Flow { client: SocketAddr::new(ip(0)?, port(32)), service: SocketAddr::new(ip(16)?, port(34)) })
+}
+
 /// The address as IPv6 has it; one of IPv4 mapped (RFC 4291, section 2.5.5.2).
 pub(crate) fn mapped(address: SocketAddr) -> Ipv6Addr {
     match address.ip() {
@@ -38,5 +46,6 @@ mod tests {
         assert_eq!(&key[..16], b"\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\x01\x02\x03");
         assert_eq!(&key[16..32], b"\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01");
         assert_eq!(&key[32..], b"\x01\x02\0\x50");
+        assert_eq!((flow_of(&key), flow_of(&key[1..])), (Some(flow), None));
     }
 }

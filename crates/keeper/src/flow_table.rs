@@ -6,7 +6,7 @@
 
 use crate::filter::{FilterError, Interface, now_ns, pass_messages_on, refusal, reuse};
 use crate::flow::{Flow, Seen, canonical};
-use crate::flow_key::{KEY_BYTES, key, mapped};
+use crate::flow_key::{KEY_BYTES, flow_of, key, mapped};
 use crate::maglev::{self, NODES_MAX};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, libbpf_sys};
@@ -230,6 +230,19 @@ impl FlowTable {
         Ok(entry.and_then(|entry| u16::try_from(entry.node).ok()))
     }
 
+    /// The node to which the connection's packets go: by its entry, or by its hash.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn goes_to(&self, flow: &Flow) -> Result<Option<u16>, FilterError> {
+        if let Some(node) = self.node(flow)? {
+            return Ok(Some(node));
+        }
+        let failed = |error: libbpf_rs::Error| refusal("reading the flow table", &error);
+        let choices = self.choices.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(failed)?.unwrap_or_default();
+        Ok(chosen(&choices, flow))
+    }
+
     /// Removes connections that are over or idle; how many. It reads the whole table: call it each few seconds.
     ///
     /// # Errors
@@ -252,6 +265,41 @@ impl FlowTable {
             }
         }
         Ok(old.iter().filter(|key| self.flows.delete(key).is_ok()).count())
+    }
+
+    /// The connections that are not where their hash says, or were steered: what another director has to be told to have
+    /// the same table. Those that are over are left out. It reads the whole table: call it each few seconds.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn differing(&self) -> Result<Vec<(Flow, u16)>, FilterError> {
+        let failed = |error: libbpf_rs::Error| refusal("reading the flow table", &error);
+        let choices = self.choices.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(failed)?.unwrap_or_default();
+        let mut found = Vec::new();
+        for key in self.flows.keys().take(self.flows.max_entries() as usize * 2) {
+            let Some(value) = self.flows.lookup(&key, MapFlags::ANY).map_err(failed)? else { continue };
+            let (Some(entry), Some(flow)) = (Entry::read(&value), flow_of(&key)) else { continue };
+            let Some(node) = u16::try_from(entry.node).ok().filter(|_| entry.node != NONE && !entry.finished) else {
+                continue;
+            };
+            if entry.steered || chosen(&choices, &flow) != Some(node) {
+                found.push((flow, node));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes a connection from the table; its next packet goes where its hash says. False if it is not there.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn forget(&self, flow: &Flow) -> Result<bool, FilterError> {
+        let flow = self.of_service(flow)?;
+        let _changes = self.changes();
+        match self.flows.delete(&key(&flow)) {
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(false),
+            deleted => deleted.map(|()| true).map_err(|error| refusal("removing a connection", &error)),
+        }
     }
 
     /// What the filter has counted.
@@ -331,6 +379,13 @@ impl Entry {
             steered: half(48) != 0,
         })
     }
+}
+
+/// The node of a flow's hash in `struct choice` of `bpf/direct.bpf.c`.
+fn chosen(choices: &[u8], flow: &Flow) -> Option<u16> {
+    let at = maglev::entry(flow.client) * 2;
+    let node = choices.get(at..at + 2).and_then(|node| node.first_chunk()).map(|node| u16::from_ne_bytes(*node));
+    node.filter(|node| *node != maglev::NO_NODE)
 }
 
 fn seen(ack_and_window: u64, timestamps: u64, sequence_end: u32, age: Duration) -> Seen {

@@ -11,7 +11,8 @@
 //! 5. `discard` at the first node closes its socket without a word to the client.
 //!
 //! On the director [`FlowTable`] sends each packet for the service's address to the node that has its connection, spreads
-//! new ones by [`maglev`], and notes what each client acknowledged last ([`Seen`]).
+//! new ones by [`maglev`], and notes what each client acknowledged last ([`Seen`]). [`ServiceAddress`] is at the director
+//! that is active.
 
 mod client;
 mod counts;
@@ -28,6 +29,7 @@ mod privileges;
 mod process;
 pub mod protocol;
 pub mod repair;
+mod service_address;
 mod socket_calls;
 mod tcp_state;
 
@@ -41,4 +43,5 @@ pub use flow_table::{FlowCounts, FlowTable, IdleTimes, NodePlace};
 pub use hold::{Dropped, HoldFilter};
 pub use process::{KeeperOptions, KeeperProcess, KeeperStartError};
 pub use repair::{Heard, RepairError};
+pub use service_address::{AddressError, ServiceAddress};
 pub use tcp_state::{Frozen, TcpState};

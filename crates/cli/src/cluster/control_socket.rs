@@ -1,6 +1,7 @@
 //! The socket of a node in its cluster's directory, by which `weir cluster` asks it: a line of JSON for each question
 //! and each answer. Only its user may open it.
 
+use super::pair::{self, Pair};
 use crate::serve_cluster::Open;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,10 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+use weir_cluster::{Director, DirectorCounts};
 
 /// Its name in the directory.
 const NAME: &str = "node.sock";
@@ -36,6 +40,8 @@ pub(crate) enum Asked {
     Status,
     /// Fetch this version of a site, and serve it.
     Follow { site: String, version: u64 },
+    /// To a director: be the active one.
+    Activate,
 }
 
 /// What it answers.
@@ -68,6 +74,30 @@ pub(crate) enum Told {
         reasons: Vec<String>,
         /// None where nothing is published in this cluster.
         published: Option<Followed>,
+        /// Which director this node asks, as far as it has heard of one.
+        #[serde(default)]
+        director: Option<String>,
+    },
+    /// What a director says of itself.
+    Director {
+        director: String,
+        /// None while it stands by.
+        active_in_epoch: Option<u64>,
+        /// The one that is active, as far as it is known.
+        active: Option<String>,
+        /// The second one, and whether its heartbeats come.
+        other: Option<(String, bool)>,
+        /// Connections of the other one's table that stand in this one's.
+        replicated: u64,
+        /// Connections that the table did not take.
+        not_replicated: u64,
+        steered: u64,
+        confirmed: u64,
+        reclaimed: u64,
+    },
+    /// It is active.
+    Activated {
+        epoch: u64,
     },
     /// The version is served.
     Followed,
@@ -151,6 +181,47 @@ impl Drop for Listening {
     fn drop(&mut self) {
         // Another node replaces what is left.
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Answers for a director, by a thread of its own.
+pub(super) fn serve_director(
+    folder: &Path,
+    director: Arc<Director>,
+    pair: Option<Arc<Pair>>,
+    name: String,
+) -> anyhow::Result<()> {
+    let listening = Listening::at(folder)?;
+    let answer = move |asked| match (asked, &pair) {
+        (Asked::Status, _) => status_of_director(&name, &director, pair.as_deref()),
+        (Asked::Activate, Some(pair)) => match pair.activate() {
+            Ok(epoch) => Told::Activated { epoch },
+            Err(error) => Told::Refused(format!("{error:#}")),
+        },
+        (Asked::Activate, None) => Told::Refused("the cluster has one director, which is active".to_owned()),
+        _ => Told::Refused("this is a director; ask a node".to_owned()),
+    };
+    std::thread::Builder::new().name("weir-director-told".to_owned()).spawn(move || listening.serve(answer))?;
+    Ok(())
+}
+
+fn status_of_director(name: &str, director: &Director, pair: Option<&Pair>) -> Told {
+    let (counts, epoch) = director.with(|control, _| (control.counts(), control.epoch()));
+    let DirectorCounts { steered, confirmed, reclaimed, .. } = counts;
+    let replicated = pair.map_or((0, 0), |pair| {
+        let replicated = pair::lock(&pair.replicated);
+        (replicated.flows() as u64, replicated.refused())
+    });
+    Told::Director {
+        director: name.to_owned(),
+        active_in_epoch: pair.map_or(Some(epoch), Pair::active),
+        active: pair.map_or(Some(name.to_owned()), |pair| pair.newest().map(|(_, name)| name.to_string())),
+        other: pair.map(|pair| (pair.other.member.name.to_string(), pair.is_other_up.load(Ordering::Acquire))),
+        replicated: replicated.0,
+        not_replicated: replicated.1,
+        steered,
+        confirmed,
+        reclaimed,
     }
 }
 

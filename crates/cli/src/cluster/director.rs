@@ -1,19 +1,22 @@
 //! `weir cluster director`: it sends the packets of each connection to a node, and decides which node has a session that
 //! moves.
 
-use super::keys;
-use super::members::{DIRECTOR, FILE, MembersFile};
-use anyhow::{Context, ensure};
+use super::members::{FILE, MembersFile, Reached};
+use super::pair::{self, Pair};
+use super::pair_replica::{self, PairAnswers, STEERED_MAX};
+use super::{control_socket, keys};
+use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use weir_cluster::{
-    Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, LinkCounts, LinkServer,
-    LinkSettings, NodeNumber, Numbers, Role, Steering, TableFault, Trust,
+    Answering, Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, LinkClient,
+    LinkCounts, LinkServer, LinkSettings, NodeNumber, Numbers, Role, Steering, TableFault, Trust,
 };
 use weir_keeper::{Flow, FlowTable, IdleTimes, NodePlace, Seen};
 use weir_terminal::stop::Stop;
@@ -34,7 +37,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const EXAMPLES: &str = "\
 Examples:
   weir cluster director /etc/weir/cluster --interface eth0
-      as root, on the machine that has the addresses of the service";
+      as root, on the machine that has the addresses of the service, or on each
+      of the two machines that can have them: one is active, one stands by";
 
 /// Send each connection to a node, and where it moves.
 #[derive(Debug, clap::Args)]
@@ -52,77 +56,146 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let identity = keys::identity(&args.folder, Role::Director)?;
     let members = MembersFile::read(&args.folder)?;
-    let address = members.director.address;
-    let own = &members.director.member.name;
-    ensure!(
-        *own == identity.member.name,
-        "the director in {FILE} is {own}, and this one has joined as {}; correct one of both",
-        identity.member.name
-    );
+    let (seat, own) = pair::seat_of(&members, &identity.member.name)?;
+    let address = own.address;
     // First: a director that runs here already keeps its filter.
     let bound = || format!("{address} cannot be listened on; end the director that runs, or see its address in {FILE}");
     let listener = TcpListener::bind(address).with_context(bound)?;
     let socket = UdpSocket::bind(address).with_context(bound)?;
-    let places: Vec<NodePlace> = members.nodes.values().map(|(_, place)| *place).collect();
-    let tables = members.services.iter().map(|service| {
-        let table = FlowTable::attach(&args.interface, *service, &places);
-        Ok((*service, table.with_context(|| format!("the flow table of {service}"))?))
-    });
-    let tables = Arc::new(Tables(tables.collect::<anyhow::Result<_>>()?));
-    let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let epoch = u64::try_from(epoch).unwrap_or(u64::MAX);
+    let tables = Arc::new(Tables::attach(&args.interface, &members)?);
+    let (steered, flows) = sync_channel(STEERED_MAX);
+    let epoch = seat.by_hand(0, pair::now_unix_ms());
     let control = Control::new(epoch, members.nodes.keys().copied());
-    let director = Arc::new(Director::new(control, Box::new(OfDirector(Arc::clone(&tables)))));
+    let of_director = OfDirector { tables: Arc::clone(&tables), steered: members.standby.is_some().then_some(steered) };
+    let director = Arc::new(Director::new(control, Box::new(of_director)));
     let numbers = Numbers::default();
     members.nodes.iter().for_each(|(number, (reached, _))| numbers.set(reached.member.name.clone(), *number));
     let stop = Stop::on_signals().context("handling signals")?;
-    let answers = Arc::new(DirectorAnswers::new(Arc::clone(&director), Arc::new(numbers)));
+    let of_tables = Arc::clone(&tables);
+    let differing = Box::new(move || of_tables.differing());
+    let pair = Pair::new(&args.folder, &members, (seat, &args.interface), (Arc::clone(&director), differing))?;
+    let nodes = DirectorAnswers::new(Arc::clone(&director), Arc::new(numbers));
+    let answers: Arc<dyn Answering> = match &pair {
+        Some(pair) => Arc::new(PairAnswers { pair: Arc::clone(pair), nodes }),
+        None => Arc::new(nodes),
+    };
     let trust = Trust::new(&identity, Arc::default())?;
-    let _links = LinkServer::start(listener, trust, LinkSettings::default(), Arc::<LinkCounts>::default(), answers)?;
-    let peers: BTreeMap<NodeNumber, SocketAddr> =
+    let counts = Arc::<LinkCounts>::default();
+    let link_to = |to: &Reached| {
+        LinkClient::new(to.member.clone(), to.address, trust.clone(), link_settings(), Arc::clone(&counts))
+    };
+    let _links = LinkServer::start(listener, trust.clone(), LinkSettings::default(), Arc::clone(&counts), answers)?;
+    let mut peers: BTreeMap<NodeNumber, SocketAddr> =
         members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
+    peers.extend(pair::other_of(&members, seat).map(|(number, other)| (number, other.address)));
     let choice = Choice { tables: Arc::clone(&tables), members: members.clone(), away: BTreeMap::new() };
     let choice = Arc::new(Mutex::new(choice));
-    let of_heartbeats = Arc::clone(&choice);
-    let changed = move |change: Change| {
-        lock(&of_heartbeats).set(change.node, Away::Down, change.health == Health::Down);
-    };
+    let changed = changes(&members, Arc::clone(&choice), pair.clone());
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
-    let heartbeats = Heartbeats::start(socket, DIRECTOR, &identity.secret, peers, settings, changed)?;
-    heartbeats.set_epoch(epoch);
-    let services: Vec<String> = members.services.iter().map(SocketAddr::to_string).collect();
-    eprintln!(
-        "weir cluster director: {} at {} of {} nodes; members ask at {address}",
-        services.join(" and "),
-        args.interface,
-        members.nodes.len()
-    );
+    let heartbeats = Heartbeats::start(socket, pair::number_of(seat), &identity.secret, peers, settings, changed)?;
+    tell_begin(&members, address, &args.interface);
+    control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), own.member.name.to_string())?;
+    let _heartbeats = match &pair {
+        Some(pair) => {
+            pair_replica::start(pair, link_to(&pair.other), flows)?;
+            pair.start(&members, heartbeats, &link_to)?;
+            None
+        }
+        None => {
+            heartbeats.set_epoch(epoch);
+            pair::add(&pair::addresses(&args.interface, &members)?);
+            Some(heartbeats)
+        }
+    };
+    run_until(&stop, &director, pair.as_deref(), &choice);
+    let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
+    tell_end(&director, &args.interface, is_handed_over);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Follows which nodes are drained, and removes connections that are over, until it is to end.
+fn run_until(stop: &Stop, director: &Director, pair: Option<&Pair>, choice: &Mutex<Choice>) {
+    let (nodes, tables) = {
+        let choice = lock(choice);
+        (choice.members.nodes.keys().copied().collect::<Vec<NodeNumber>>(), Arc::clone(&choice.tables))
+    };
     let mut pauses = 0;
     while !stop.flag().load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
         let draining = director.with(|control, _| control.draining().clone());
-        for node in members.nodes.keys() {
-            lock(&choice).set(*node, Away::Draining, draining.contains(node));
+        for node in &nodes {
+            lock(choice).set(*node, Away::Draining, draining.contains(node));
         }
         pauses += 1;
         if SWEEP <= PAUSE * pauses {
             pauses = 0;
-            tables.sweep();
+            // Packets that keep an entry do not come to a director that stands by.
+            if pair.is_none_or(|pair| pair.active().is_some()) {
+                tables.sweep();
+            }
         }
     }
-    let counts = director.with(|control, _| control.counts());
+}
+
+/// A member that is gone makes a link wait no longer than a takeover may take.
+fn link_settings() -> LinkSettings {
+    LinkSettings { connect_ms: 300, retry_max_ms: 200, ..LinkSettings::default() }
+}
+
+/// What is done where heartbeats of a member come or stay away.
+fn changes(
+    members: &MembersFile,
+    choice: Arc<Mutex<Choice>>,
+    pair: Option<Arc<Pair>>,
+) -> impl FnMut(Change) + Send + 'static {
+    let nodes: BTreeSet<NodeNumber> = members.nodes.keys().copied().collect();
+    move |change: Change| {
+        let is_up = change.health == Health::Up;
+        match &pair {
+            Some(pair) if !nodes.contains(&change.node) => pair.is_other_up.store(is_up, Ordering::Release),
+            _ => lock(&choice).set(change.node, Away::Down, !is_up),
+        }
+    }
+}
+
+fn tell_begin(members: &MembersFile, address: SocketAddr, interface: &str) {
+    let services: Vec<String> = members.services.iter().map(SocketAddr::to_string).collect();
     eprintln!(
-        "weir cluster director: ends; {} flows were steered, {} moves confirmed, {} taken back. Connections go on to \
-         their nodes, and new ones by the table, until the filter is removed (tc filter del dev {} ingress)",
-        counts.steered, counts.confirmed, counts.reclaimed, args.interface
+        "weir cluster director: {} at {interface} of {} nodes; members ask at {address}",
+        services.join(" and "),
+        members.nodes.len()
     );
-    Ok(ExitCode::SUCCESS)
+}
+
+fn tell_end(director: &Director, interface: &str, is_handed_over: bool) {
+    let counts = director.with(|control, _| control.counts());
+    let steered = format!(
+        "{} flows were steered, {} moves confirmed, {} taken back",
+        counts.steered, counts.confirmed, counts.reclaimed
+    );
+    if is_handed_over {
+        eprintln!("weir cluster director: ends; {steered}. The other director is active");
+        return;
+    }
+    eprintln!(
+        "weir cluster director: ends; {steered}. Connections go on to their nodes, and new ones by the table, until the \
+         filter is removed (tc filter del dev {interface} ingress)"
+    );
 }
 
 /// The flow tables, one for each address of the service.
-struct Tables(Vec<(SocketAddr, FlowTable)>);
+pub(super) struct Tables(Vec<(SocketAddr, FlowTable)>);
 
 impl Tables {
+    fn attach(interface: &str, members: &MembersFile) -> anyhow::Result<Self> {
+        let places: Vec<NodePlace> = members.nodes.values().map(|(_, place)| *place).collect();
+        let tables = members.services.iter().map(|service| {
+            let table = FlowTable::attach(interface, *service, &places);
+            Ok((*service, table.with_context(|| format!("the flow table of {service}"))?))
+        });
+        Ok(Self(tables.collect::<anyhow::Result<_>>()?))
+    }
+
     fn of(&self, flow: &Flow) -> Result<&FlowTable, TableFault> {
         let found = self.0.iter().find(|(service, _)| *service == flow.service);
         found
@@ -138,6 +211,17 @@ impl Tables {
         }
     }
 
+    /// Connections that are not where their hash says, or were steered.
+    pub(super) fn differing(&self) -> Vec<(Flow, NodeNumber)> {
+        let of_one = |(service, table): &(SocketAddr, FlowTable)| {
+            table.differing().unwrap_or_else(|error| {
+                tracing::warn!(%service, %error, "the flow table was not read");
+                Vec::new()
+            })
+        };
+        self.0.iter().flat_map(of_one).collect()
+    }
+
     fn set_nodes(&self, places: &[NodePlace]) {
         for (service, table) in &self.0 {
             if let Err(error) = table.set_nodes(places) {
@@ -148,15 +232,37 @@ impl Tables {
 }
 
 /// The same for the decisions of the director.
-struct OfDirector(Arc<Tables>);
+struct OfDirector {
+    tables: Arc<Tables>,
+    /// To the other director, if there is one.
+    steered: Option<SyncSender<(Flow, NodeNumber)>>,
+}
 
 impl Steering for OfDirector {
     fn steer(&mut self, flow: &Flow, node: NodeNumber, epoch: u64) -> Result<Option<Seen>, TableFault> {
-        self.0.of(flow)?.steer(flow, node, epoch).map_err(|error| TableFault(error.to_string()))
+        let steered = self.tables.of(flow)?.steer(flow, node, epoch).map_err(|error| TableFault(error.to_string()))?;
+        if let Some(told) = &self.steered {
+            // One that does not fit is told by the next comparison of the whole table.
+            let _ = told.try_send((*flow, node));
+        }
+        Ok(steered)
     }
 
     fn owner(&self, flow: &Flow) -> Option<NodeNumber> {
-        self.0.of(flow).ok()?.node(flow).ok()?
+        self.tables.of(flow).ok()?.node(flow).ok()?
+    }
+
+    fn goes_to(&self, flow: &Flow) -> Option<NodeNumber> {
+        self.tables.of(flow).ok()?.goes_to(flow).ok()?
+    }
+
+    fn forget(&mut self, flow: &Flow) {
+        // One of another address stands in no table.
+        if let Ok(table) = self.tables.of(flow) {
+            if let Err(error) = table.forget(flow) {
+                tracing::warn!(%error, "a connection stays in the flow table");
+            }
+        }
     }
 }
 

@@ -57,14 +57,19 @@ impl DirectoryPlace {
 
     /// Opens it; relative paths are below the cluster's folder.
     pub(super) fn open(&self, folder: &Path) -> anyhow::Result<Box<dyn Directory>> {
+        self.open_within(folder, PATIENCE)
+    }
+
+    /// The same, with operations that take so long at most.
+    pub(super) fn open_within(&self, folder: &Path, patience: Duration) -> anyhow::Result<Box<dyn Directory>> {
         if let Some(file) = &self.sqlite {
-            return Ok(open_sqlite(&folder.join(file), PATIENCE)?);
+            return Ok(open_sqlite(&folder.join(file), patience)?);
         }
         let endpoints = self.etcd.clone().unwrap_or_default();
         let file = |given: &Option<PathBuf>, own: &str| folder.join(given.as_deref().unwrap_or(Path::new(own)));
         let is_secure = endpoints.iter().any(|url| url.starts_with("https://"));
         let mut settings = EtcdSettings::new(endpoints, self.prefix.as_deref().unwrap_or(PREFIX));
-        settings.patience = PATIENCE;
+        settings.patience = patience;
         // The keys of `weir cluster init` and `join`, where etcd takes the cluster's authority.
         settings.tls = is_secure.then(|| TlsFiles {
             ca: file(&self.ca, "authority.crt"),

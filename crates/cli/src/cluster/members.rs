@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use weir_cluster::{Member, NodeName, NodeNumber, Role};
+use weir_cluster::{Member, NodeName, NodeNumber, Role, Seat};
 use weir_keeper::NodePlace;
 use weir_terminal::text_file;
 
@@ -17,6 +17,8 @@ pub(crate) const FILE: &str = "members.toml";
 const BYTES_MAX: u64 = 1 << 20;
 /// The number of the director in heartbeats; nodes count from 1.
 pub(crate) const DIRECTOR: NodeNumber = 0;
+/// That of the director that stands by.
+pub(crate) const STANDBY: NodeNumber = NodeNumber::MAX;
 
 /// What `weir cluster init` writes; the lines are to be filled in.
 pub(crate) const EXAMPLE: &str = r#"# The members of the cluster. Fill this in, and copy it to all of them.
@@ -30,6 +32,12 @@ service = ["10.0.0.80:80", "10.0.0.80:443"]
 name = "front"
 # TCP for what members ask, UDP for heartbeats.
 address = "10.0.0.1:7700"
+
+# A second one takes over when the first is gone, and then stands the first one
+# by. Who is active is agreed on by [directory], or said by weir cluster activate.
+# [standby]
+# name = "front2"
+# address = "10.0.0.2:7700"
 
 # The nodes, numbered from 1; mac is that of the interface in the director's
 # network (ip link show).
@@ -53,6 +61,7 @@ mac = "02:00:00:00:00:11"
 struct Written {
     service: Vec<SocketAddr>,
     director: Place,
+    standby: Option<Place>,
     #[serde(default)]
     node: Vec<WrittenNode>,
     directory: Option<DirectoryPlace>,
@@ -87,6 +96,8 @@ pub(crate) struct Reached {
 pub(crate) struct MembersFile {
     pub(crate) services: Vec<SocketAddr>,
     pub(crate) director: Reached,
+    /// The second director, if there is one.
+    pub(crate) standby: Option<Reached>,
     pub(crate) nodes: BTreeMap<NodeNumber, (Reached, NodePlace)>,
     /// Where versions of sites are published, if they are.
     pub(crate) directory: Option<DirectoryPlace>,
@@ -113,23 +124,36 @@ impl MembersFile {
             Ok(Reached { member: Member { name: name.parse::<NodeName>()?, role }, address })
         };
         let director = reached(&written.director.name, Role::Director, written.director.address)?;
+        let standby =
+            written.standby.iter().map(|it| reached(&it.name, Role::Director, it.address)).next().transpose()?;
+        ensure!(
+            standby.as_ref().is_none_or(|it| it.member.name != director.member.name && it.address != director.address),
+            "[standby] has the name or address of [director]; name the second director, or remove [standby]"
+        );
         let mut nodes = BTreeMap::new();
         for node in &written.node {
             let WrittenNode { name, number, address, mac } = node;
             ensure!(*number != DIRECTOR, "node {name} has the number 0; number the nodes from 1");
+            ensure!(*number != STANDBY, "node {name} has the number {STANDBY}; number the nodes from 1");
             let place = NodePlace { number: *number, mac: mac_of(mac).with_context(|| format!("node {name}"))? };
             let entry = (reached(name, Role::Node, *address)?, place);
             let is_same =
                 |known: &Reached| known.member.name == entry.0.member.name || known.address == entry.0.address;
-            let is_doubled =
-                is_same(&director) || nodes.values().any(|(known, _): &(Reached, NodePlace)| is_same(known));
+            let is_doubled = is_same(&director)
+                || standby.as_ref().is_some_and(is_same)
+                || nodes.values().any(|(known, _): &(Reached, NodePlace)| is_same(known));
             if is_doubled || nodes.insert(*number, entry).is_some() {
                 bail!("node {name} has the number, name or address of another member; give it its own");
             }
         }
         ensure!(!nodes.is_empty(), "there is no [[node]]; name at least one");
         written.directory.iter().try_for_each(DirectoryPlace::check)?;
-        Ok(Self { services, director, nodes, directory: written.directory })
+        Ok(Self { services, director, standby, nodes, directory: written.directory })
+    }
+
+    /// The director that has begun an epoch; the only one, where there is one.
+    pub(crate) fn active(&self, epoch: u64) -> &Reached {
+        self.standby.as_ref().filter(|_| Seat::of(epoch) == Seat::Second).unwrap_or(&self.director)
     }
 
     /// The node of this name.
@@ -196,7 +220,7 @@ mod tests {
         assert!(changed("02:00:00:00:00:11", "02:00:00:00:11").contains("no Ethernet address"));
         assert!(changed("name = \"n1\"", "name = \"N1\"").contains("is no name of a node"));
         assert!(changed("[\"10.0.0.80:80\", \"10.0.0.80:443\"]", "[]").contains("service is empty"));
-        assert!(changed("number = 1", "nmber = 1").contains("line 17"));
+        assert!(changed("number = 1", "nmber = 1").contains("line 23"));
         assert!(changed("02:00:00:00:00:11", "01:00:00:00:00:11").contains("no Ethernet address"));
         assert!(changed("02:00:00:00:00:11", "00:00:00:00:00:00").contains("no Ethernet address"));
         assert!(changed("10.0.0.80:443", "10.0.0.80:0").contains("to which no client connects"));
@@ -206,6 +230,14 @@ mod tests {
         assert!(changed("10.0.0.1:7700", "10.0.0.1:0").contains("cannot reach it"));
         assert!(changed("10.0.0.11:7700", "10.0.0.1:7700").contains("give it its own"));
         assert!(changed("name = \"n1\"", "name = \"front\"").contains("give it its own"));
+        let pair = EXAMPLE
+            .replace("# [standby]\n# name = \"front2\"\n# address = ", "[standby]\nname = \"front2\"\naddress = ");
+        let read = MembersFile::parse(&pair).expect("is right");
+        assert_eq!(read.active(4).member.name.as_str(), "front");
+        assert_eq!(read.active(5).member.name.as_str(), "front2");
+        let same = pair.replace("10.0.0.2:7700", "10.0.0.1:7700");
+        let same = format!("{:#}", MembersFile::parse(&same).expect_err("is wrong"));
+        assert!(same.contains("name the second director"), "{same}");
         let twice = format!(
             "{EXAMPLE}\n[[node]]\nname = \"n2\"\nnumber = 1\naddress = \"10.0.0.12:7700\"\nmac = \"02:00:00:00:00:12\"\n"
         );

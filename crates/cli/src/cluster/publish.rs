@@ -231,6 +231,13 @@ pub(super) fn nodes(args: &NodesArgs) -> anyhow::Result<ExitCode> {
             sites.join(", ")
         );
     }
+    if let (Some(second), Some(_)) = (&members.standby, &members.directory) {
+        let holder = directory_of(folder)?.holder(super::pair::LOCK)?.into_value();
+        match holder {
+            Some(holder) => println!("director {} is active", holder.holder),
+            None => println!("neither {} nor {} is active", members.director.member.name, second.member.name),
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

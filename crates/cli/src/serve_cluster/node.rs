@@ -4,7 +4,7 @@ use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Frame, Open, Refusal};
 use super::sites::{self, Sites};
 use crate::cluster::control_socket::{self, Asked, Told};
-use crate::cluster::members::{DIRECTOR, MembersFile, Reached};
+use crate::cluster::members::{DIRECTOR, MembersFile, Reached, STANDBY};
 use crate::cluster::published::Published;
 use crate::side_process;
 use anyhow::{Context, bail};
@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Answering, Counts, DetectorSettings, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer, LinkSettings, Mover,
-    MoverSettings, NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector, RemoteNodes, SessionError, Sessions,
-    Span, Taken, Trust,
+    Answering, Counts, DetectorSettings, Directing, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer,
+    LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector, RemoteNodes,
+    SessionError, Sessions, Span, Taken, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
 use zeroize::Zeroizing;
@@ -108,7 +108,9 @@ impl Running {
         let link_to = |to: &Reached| {
             LinkClient::new(to.member.clone(), to.address, trust.clone(), settings.clone(), Arc::clone(&counts))
         };
-        let director = Arc::new(RemoteDirector::new(link_to(&members.director), DIRECTOR_PATIENCE, 0));
+        let director = RemoteDirector::new(link_to(&members.director), DIRECTOR_PATIENCE, 0);
+        let second = members.standby.as_ref().map(link_to);
+        let director = Arc::new(if let Some(second) = second { director.with_second(second) } else { director });
         let (nodes, numbers) = (RemoteNodes::new(NODE_PATIENCE), Numbers::default());
         for (other, (reached, _)) in &members.nodes {
             numbers.set(reached.member.name.clone(), *other);
@@ -136,7 +138,8 @@ impl Running {
         let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
         let socket = UdpSocket::bind(own.address).map_err(listening)?;
-        let peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
+        let mut peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
+        peers.extend(members.standby.iter().map(|second| (STANDBY, second.address)));
         let heartbeats =
             Heartbeats::start(socket, number, &identity.secret, peers, DetectorSettings::default(), |_| {})?;
         let control = control_socket::Listening::at(&begin.folder)?;
@@ -238,6 +241,8 @@ impl Own {
                 let node = self.name.clone();
                 let draining = self.drains.load(Ordering::Relaxed);
                 let published = self.sites.as_ref().map(|sites| sites.status());
+                let epoch = Some(self.director.epoch()).filter(|epoch| *epoch > 0);
+                let director = epoch.map(|epoch| self.members.active(epoch).member.name.to_string());
                 Ok(Told::Status {
                     node,
                     draining,
@@ -250,6 +255,7 @@ impl Own {
                     undecided,
                     reasons,
                     published,
+                    director,
                 })
             }
             Asked::Follow { site, version } => {
@@ -258,6 +264,7 @@ impl Own {
                 sites.follow(&site, version)?;
                 Ok(Told::Followed)
             }
+            Asked::Activate => bail!("this is a node; activate a director on its own machine"),
         }
     }
 
@@ -313,6 +320,11 @@ impl Gate {
 }
 
 impl Sessions for Gate {
+    fn flows(&self) -> Result<Vec<Flow>, SessionError> {
+        let open = self.sessions().map_err(|error| SessionError::Full(format!("{error:#}")))?;
+        Ok(open.iter().map(|open| Flow { client: open.client, service: open.service }).collect())
+    }
+
     fn preview(&self, flow: &Flow) -> Result<Vec<u8>, SessionError> {
         let ask = Ask::Preview { client: flow.client, service: flow.service };
         Ok(self.ask(&ask, &[], None)?.bytes.to_vec())

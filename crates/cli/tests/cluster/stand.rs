@@ -29,6 +29,8 @@ const QUIET: [&str; 4] = [
 pub(crate) struct Stand {
     pub(crate) client: Namespace,
     director: Namespace,
+    /// The second director, and whether a directory makes it active.
+    second: Option<(Namespace, bool)>,
     pub(crate) nodes: Vec<Namespace>,
     processes: Vec<(String, Child)>,
     pub(crate) folder: TempDir,
@@ -44,24 +46,34 @@ pub(crate) struct Stand {
 impl Stand {
     /// One of so many nodes, which serve these files.
     pub(crate) fn new(nodes: usize, files: &[(&str, &[u8])]) -> Self {
-        Self::of(nodes, files, false)
+        Self::of(nodes, files, false, None)
+    }
+
+    /// The same with two directors; a directory in SQLite makes one of them active, or a command.
+    pub(crate) fn pair(nodes: usize, files: &[(&str, &[u8])], has_directory: bool) -> Self {
+        Self::of(nodes, files, false, Some(has_directory))
     }
 
     /// One of so many nodes, which serve what is published; a directory in SQLite is theirs in common.
     pub(crate) fn published(nodes: usize) -> Self {
-        Self::of(nodes, &[], true)
+        Self::of(nodes, &[], true, None)
     }
 
     /// One whose client is far away.
     pub(crate) fn far(nodes: usize, files: &[(&str, &[u8])], conditions: Conditions) -> Self {
-        Self::made(nodes, files, false, Some(conditions))
+        Self::made(nodes, files, false, (None, Some(conditions)))
     }
 
-    fn of(nodes: usize, files: &[(&str, &[u8])], is_published: bool) -> Self {
-        Self::made(nodes, files, is_published, None)
+    fn of(nodes: usize, files: &[(&str, &[u8])], is_published: bool, pair: Option<bool>) -> Self {
+        Self::made(nodes, files, is_published, (pair, None))
     }
 
-    fn made(nodes: usize, files: &[(&str, &[u8])], is_published: bool, conditions: Option<Conditions>) -> Self {
+    fn made(
+        nodes: usize,
+        files: &[(&str, &[u8])],
+        is_published: bool,
+        (pair, conditions): (Option<bool>, Option<Conditions>),
+    ) -> Self {
         let switch = Namespace::new("cluster-switch");
         ip(&["-n", switch.name(), "link", "add", "br0", "type", "bridge", "forward_delay", "0"]);
         ip(&["-n", switch.name(), "link", "set", "br0", "up"]);
@@ -78,7 +90,11 @@ impl Stand {
         }
         address(&switch, &client, (CLIENT, 2));
         let director = member(&switch, "cluster-director", "10.79.0.1", 1);
-        ip(&["-n", director.name(), "addr", "add", &format!("{SERVICE}/32"), "dev", "e0"]);
+        // Two directors add it themselves.
+        if pair.is_none() {
+            ip(&["-n", director.name(), "addr", "add", &format!("{SERVICE}/32"), "dev", "e0"]);
+        }
+        let second = pair.map(|has_directory| (member(&switch, "cluster-director2", "10.79.0.3", 3), has_directory));
         let members = (1..=nodes).map(|number| {
             let node = member(&switch, &format!("cluster-n{number}"), &address_of(number), 10 + number);
             node.within(|| {
@@ -91,8 +107,18 @@ impl Stand {
         let nodes = members.collect();
         let certificate = Certificate::self_signed().expect("openssl makes one");
         let processes = Vec::new();
-        let mut stand =
-            Self { client, director, nodes, processes, folder, certificate, is_published, link, _switch: switch };
+        let mut stand = Self {
+            client,
+            director,
+            second,
+            nodes,
+            processes,
+            folder,
+            certificate,
+            is_published,
+            link,
+            _switch: switch,
+        };
         stand.make_keys();
         stand.start_all();
         stand
@@ -107,7 +133,7 @@ impl Stand {
         weir(&["cluster", "init", text(&n1), "--name", "n1"], None);
         let port = weir_testkit::free_port();
         let at = format!("127.0.0.1:{port}");
-        let count = self.nodes.len().to_string();
+        let count = (self.nodes.len() + usize::from(self.second.is_some())).to_string();
         let mut admit = Command::new(WEIR)
             .args(["cluster", "admit", text(&n1), "--listen", &at, "--count", &count])
             .stdout(Stdio::null())
@@ -120,8 +146,11 @@ impl Stand {
             let token = weir(&["cluster", "token", text(&n1)], None);
             weir(&["cluster", "join", text(&self.path(&name)), "--name", &name, "--at", &at], Some(&token));
         }
-        let token = weir(&["cluster", "token", text(&n1), "--director"], None);
-        weir(&["cluster", "join", text(&self.path("front")), "--name", "front", "--at", &at], Some(&token));
+        let directors = ["front", "front2"].into_iter().take(1 + usize::from(self.second.is_some()));
+        for name in directors.clone() {
+            let token = weir(&["cluster", "token", text(&n1), "--director"], None);
+            weir(&["cluster", "join", text(&self.path(name)), "--name", name, "--at", &at], Some(&token));
+        }
         assert!(admit.wait().expect("is ours").success(), "all have joined");
         let mut members = format!(
             "service = [\"{SERVICE}:80\", \"{SERVICE}:443\"]\n[director]\nname = \"front\"\naddress = \"10.79.0.1:7700\"\n"
@@ -132,16 +161,22 @@ impl Stand {
                 "[[node]]\nname = \"n{number}\"\nnumber = {number}\naddress = \"{address}:7700\"\nmac = \"{mac}\"\n"
             );
         }
-        if self.is_published {
+        if self.second.is_some() {
+            members += "[standby]\nname = \"front2\"\naddress = \"10.79.0.3:7700\"\n";
+        }
+        if self.is_published || matches!(self.second, Some((_, true))) {
             members += &format!("[directory]\nsqlite = {:?}\n", text(&self.path("directory.sqlite")));
         }
-        let names = (1..=self.nodes.len()).map(|number| format!("n{number}")).chain(["front".to_owned()]);
+        let names = (1..=self.nodes.len()).map(|number| format!("n{number}")).chain(directors.map(str::to_owned));
         names.for_each(|name| fs::write(self.path(&name).join("members.toml"), &members).expect("writes"));
     }
 
     fn start_all(&mut self) {
         let front = text(&self.path("front")).to_owned();
         self.start(None, "director", &["cluster", "director", &front, "--interface", "e0"]);
+        if self.second.is_some() {
+            self.start_director(2, "director2");
+        }
         for number in 1..=self.nodes.len() {
             self.start_keeper(number);
         }
@@ -189,6 +224,56 @@ impl Stand {
             &log,
         ];
         self.start(Some(number), &format!("serve{number}"), &options);
+    }
+
+    /// Starts the first or the second director of a pair, with its output in a file of this name.
+    pub(crate) fn start_director(&mut self, seat: usize, name: &str) {
+        let folder = self.path(["front", "front2"][seat - 1]);
+        let log = File::create(self.path(&format!("{name}.log"))).expect("a file");
+        let mut command = Command::new("setpriv");
+        command.args(services::rights_of("director")).arg(WEIR);
+        command.args(["cluster", "director", text(&folder), "--interface", "e0"]);
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
+        let child = self.seat(seat).within(move || command.spawn().expect("weir starts"));
+        self.processes.push((name.to_owned(), child));
+    }
+
+    fn seat(&self, seat: usize) -> &Namespace {
+        match &self.second {
+            Some((second, _)) if seat == 2 => second,
+            _ => &self.director,
+        }
+    }
+
+    /// Cuts a director off, and ends its process, which says nothing any more.
+    pub(crate) fn power_off(&mut self, seat: usize, name: &str) {
+        ip(&["-n", self.seat(seat).name(), "link", "set", "e0", "down"]);
+        self.end(name);
+    }
+
+    /// Its machine is there again, as after a boot: without the service's address and without a filter.
+    pub(crate) fn power_on(&self, seat: usize) {
+        let namespace = self.seat(seat).name();
+        let flushed = ["-n", namespace, "addr", "flush", "dev", "e0", "to", SERVICE];
+        ip(&flushed);
+        weir_testkit::namespace::tc(&["-n", namespace, "qdisc", "del", "dev", "e0", "clsact"]);
+        ip(&["-n", namespace, "link", "set", "e0", "up"]);
+    }
+
+    /// Whether the interface of a director has the service's address.
+    pub(crate) fn has_address(&self, seat: usize) -> bool {
+        let output =
+            Command::new("ip").args(["-n", self.seat(seat).name(), "addr", "show", "dev", "e0"]).output().expect("ip");
+        String::from_utf8_lossy(&output.stdout).contains(&format!("inet {SERVICE}/"))
+    }
+
+    /// Asks a process to end, and waits until it has.
+    pub(crate) fn ask_to_end(&mut self, name: &str) {
+        let at = self.processes.iter().position(|(known, _)| known == name).expect("is started");
+        let (_, mut child) = self.processes.remove(at);
+        // SAFETY: the call takes numbers only; the child is ours and was not waited for.
+        assert_eq!(unsafe { libc::kill(child.id().cast_signed(), libc::SIGTERM) }, 0);
+        assert!(child.wait().expect("is ours").success(), "{}", self.said(name));
     }
 
     /// Starts weir at a node, or at the director, with its output in a file of this name.

@@ -152,6 +152,15 @@ impl LinkClient {
         }
     }
 
+    /// The same without waiting: one that is being opened just now stays.
+    pub fn interrupt(&self) {
+        if let Ok(state) = self.state.try_lock() {
+            if let State::Open(open) = &*state {
+                open.channel.close(Closed::Here);
+            }
+        }
+    }
+
     fn open(&self) -> Result<(Arc<Channel>, Arc<Waiting>), LinkError> {
         let mut state = lock(&self.state);
         let pause = match &*state {

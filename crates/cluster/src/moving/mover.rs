@@ -1,15 +1,17 @@
 //! Drives both sides of moves: it calls the keeper, the server, the director and the other node as the state machines say.
 
+mod fence;
+
 use super::giving::{Giving, GivingStep, Heard};
 use super::parts::{
     Directing, DirectingError, Keeper, KeeperFault, SessionError, Sessions, Taken, Transport, TransportError,
 };
 use super::registry::{Event, Registry, us};
 use super::taking::{Answer, Taking, TakingInput, TakingStep};
-use crate::message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Timings};
+use crate::message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Owner, Timings};
 use crate::name::NodeNumber;
 use crate::record::{MoveId, Record, Span};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -81,6 +83,8 @@ impl MoverSettings {
 #[derive(Default)]
 struct Flows {
     under_way: HashMap<Flow, MoveId>,
+    /// Of those, the ones that go on here by the director's word.
+    granted: HashSet<Flow>,
     moved: HashMap<Flow, Instant>,
     order: VecDeque<(Flow, Instant)>,
     answers: VecDeque<(MoveId, Message)>,
@@ -191,7 +195,7 @@ impl Mover {
 
     /// Freezes the connection and writes its record; the connection goes on if that fails.
     fn record(&self, id: MoveId, taken: &Taken) -> Result<Record, MoveError> {
-        let epoch = self.directing.epoch();
+        let epoch = self.newest_epoch();
         let frozen = self.keeper.freeze(taken.fd.as_fd(), epoch)?;
         let written = || {
             let mut tcp = frozen.tcp.clone();
@@ -281,7 +285,8 @@ impl Mover {
         self.registry.count(|it| &mut it.asked, None);
         let Record { id, flow, epoch, .. } = record;
         let claim = Claim { id: *id, flow: *flow, epoch: *epoch, taker, is_refused };
-        match self.directing.reclaim(claim) {
+        let granted = |owner: &Owner| *owner == Owner::Giver;
+        match self.directed(flow, |directing| directing.reclaim(claim), granted) {
             Ok(owner) => (Heard::Owner(owner), String::new()),
             Err(error) => (Heard::DirectorSilent, error.to_string()),
         }
@@ -297,9 +302,11 @@ impl Mover {
             self.registry.count(|it| &mut it.refused, Some(why.clone()));
             Message::Refused { id, is_settled: true, why }
         };
-        let newest = self.epoch.fetch_max(record.epoch.max(self.directing.epoch()), Ordering::AcqRel);
-        let newest = newest.max(self.directing.epoch());
-        if record.epoch < newest {
+        self.epoch.fetch_max(record.epoch, Ordering::AcqRel);
+        let newest = self.newest_epoch();
+        // One that is under way is not refused: it may have been confirmed.
+        let is_under_way = self.flows().under_way.get(&record.flow) == Some(&id);
+        if record.epoch < newest && !is_under_way {
             // The giver learns the epoch from the director, which it asks then.
             let why = Decline::Epoch(newest).to_string();
             self.registry.count(|it| &mut it.refused, Some(why.clone()));
@@ -364,6 +371,7 @@ impl Drop for UnderWay<'_> {
         let now = Instant::now();
         let mut flows = self.mover.flows();
         flows.under_way.remove(&self.flow);
+        flows.granted.remove(&self.flow);
         flows.moved.insert(self.flow, now);
         flows.order.push_back((self.flow, now));
         let rest = self.mover.settings.rest;
@@ -437,7 +445,9 @@ impl Intake<'_> {
                 }
                 TakingStep::Steer => {
                     let (id, epoch) = (self.record.id, self.record.epoch);
-                    TakingInput::Steered(answered(self.mover.directing.steer(id, &self.record.flow, epoch)))
+                    let flow = &self.record.flow;
+                    let steered = self.mover.directed(flow, |directing| directing.steer(id, flow, epoch), |_| false);
+                    TakingInput::Steered(answered(steered))
                 }
                 TakingStep::Restore(seen) => done(self.restore(seen.as_ref()), TakingInput::Restored),
                 TakingStep::Confirm(after) => {
@@ -449,13 +459,16 @@ impl Intake<'_> {
                         // The keeper ends holds that are not renewed.
                         let _ = self.mover.keeper.hold(&self.record.flow, self.record.epoch);
                     }
-                    TakingInput::Confirmed(answered(self.mover.directing.confirm(self.record.id, &self.record.flow)))
+                    let (id, flow) = (self.record.id, &self.record.flow);
+                    let confirmed = self.mover.directed(flow, |directing| directing.confirm(id, flow), |()| true);
+                    TakingInput::Confirmed(answered(confirmed))
                 }
                 TakingStep::Activate => done(self.activate(), TakingInput::Activated),
                 TakingStep::Reclaim => {
                     let Record { id, flow, epoch, .. } = self.record;
                     let claim = Claim { id, flow, epoch, taker: self.mover.settings.node, is_refused: true };
-                    TakingInput::Reclaimed(self.mover.directing.reclaim(claim).ok())
+                    let reclaimed = self.mover.directed(&flow, |directing| directing.reclaim(claim), |_| false);
+                    TakingInput::Reclaimed(reclaimed.ok())
                 }
                 TakingStep::End(answer) => return self.end(answer, holds),
             };

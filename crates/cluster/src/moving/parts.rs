@@ -114,6 +114,14 @@ impl fmt::Debug for Taken {
 
 /// What the server is to the cluster; a session's bytes are not understood here.
 pub trait Sessions: Send + Sync {
+    /// The flows of all sessions that go on here.
+    ///
+    /// # Errors
+    /// [`SessionError`], if the server does not say.
+    fn flows(&self) -> Result<Vec<Flow>, SessionError> {
+        Ok(Vec::new())
+    }
+
     /// What the session on a flow has under way, while it goes on: another node looks for that before the session stops.
     /// Empty where there is nothing to look for.
     ///
@@ -186,6 +194,11 @@ pub trait Directing: Send + Sync {
 
     /// The epoch that is known here.
     fn epoch(&self) -> u64;
+
+    /// A newer epoch is known: no earlier director is asked any more.
+    fn learn_epoch(&self, epoch: u64) {
+        let _ = epoch;
+    }
 }
 
 /// Nothing was heard from the other node.

@@ -5,7 +5,9 @@ use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use weir_cluster::{Claim, Decline, FieldError, Message, MoveId, Owner, Record, Span, Timings};
+use weir_cluster::{
+    Claim, Decline, Entries, FieldError, Holding, Message, MoveId, Owner, Record, Span, Surveyed, Timings,
+};
 use weir_keeper::{Flow, Seen, TcpState};
 use zeroize::Zeroizing;
 
@@ -125,6 +127,22 @@ fn claim() -> impl Strategy<Value = Claim> {
     })
 }
 
+fn holding() -> impl Strategy<Value = Holding> {
+    prop_oneof![Just(Holding::Has), id().prop_map(Holding::Gives), id().prop_map(Holding::Takes)]
+}
+
+fn entries() -> impl Strategy<Value = Entries> {
+    let lists = (vec((flow(), any::<u16>()), 0..8), vec(flow(), 0..8), vec(any::<u16>(), 0..8));
+    (any::<u64>(), any::<[bool; 2]>(), lists).prop_map(|(epoch, [is_begin, is_end], (here, gone, draining))| Entries {
+        epoch,
+        is_begin,
+        is_end,
+        here,
+        gone,
+        draining,
+    })
+}
+
 fn message() -> impl Strategy<Value = Message> {
     let owner = prop_oneof![Just(Owner::Giver), Just(Owner::Taker), Just(Owner::Unknown)];
     prop_oneof![
@@ -153,6 +171,11 @@ fn message() -> impl Strategy<Value = Message> {
             Message::Piece { total_bytes, modified_unix_s, bytes }
         }),
         any::<[u8; 32]>().prop_map(|digest| Message::Absent { digest }),
+        any::<u64>().prop_map(|epoch| Message::Survey { epoch }),
+        any::<u64>().prop_map(|epoch| Message::Resigned { epoch }),
+        (vec((flow(), holding()), 0..8), any::<u32>())
+            .prop_map(|(flows, left_out)| Message::Surveyed(Surveyed { flows, left_out })),
+        entries().prop_map(Message::Entries),
     ]
 }
 
@@ -181,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(mut bytes in vec(any::<u8>(), 0..400), kind in 0..19_u8, fit: bool) {
+    fn any_bytes_are_read_or_refused(mut bytes in vec(any::<u8>(), 0..400), kind in 0..60_u8, fit: bool) {
         if fit && bytes.len() > 2 {
             bytes[..2].copy_from_slice(&[1, kind]);
         }

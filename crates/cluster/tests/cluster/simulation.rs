@@ -3,14 +3,17 @@
 //! It runs the state machines and the director's decisions as they are, on a simulated clock. After each event no two
 //! nodes go on with the flow; a socket is discarded only where another node was confirmed; and at the end one node has
 //! the flow, unless the one that had to have it is dead.
+//!
+//! A second director takes over with a table that may be wrong in any way, while the first one may live on and decide for
+//! nodes that have not heard of the second.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use weir_cluster::{
-    Answer, Claim, Control, Director, Giving, GivingStep, Heard, Message, MoveId, NodeNumber, Steering, TableFault,
-    Taking, TakingInput, TakingStep, Timings,
+    Answer, Claim, Control, Decline, Director, Giving, GivingStep, Heard, Holding, Message, MoveId, NodeNumber,
+    Steering, Surveyed, TableFault, Taking, TakingInput, TakingStep, Timings,
 };
 use weir_keeper::{Flow, Seen};
 use weir_testkit::seeded::Choice;
@@ -50,6 +53,10 @@ struct Node {
     is_dead: bool,
     /// Of what it waits for: answers and times of earlier waits are not heard.
     serial: u64,
+    /// The newest epoch that it has heard of.
+    epoch: u64,
+    /// Whether the second director is going to ask it.
+    is_asked: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -76,7 +83,25 @@ enum Event {
     FromDirector {
         to: NodeNumber,
         serial: u64,
+        epoch: u64,
         message: Message,
+    },
+    /// A heartbeat tells a node of an epoch.
+    Learn {
+        node: NodeNumber,
+        epoch: u64,
+    },
+    /// The second director asks a node what it has.
+    Survey {
+        node: NodeNumber,
+    },
+    Surveyed {
+        node: NodeNumber,
+        told: Surveyed,
+    },
+    /// It has had no answer.
+    SurveyAgain {
+        node: NodeNumber,
     },
     Timer {
         node: NodeNumber,
@@ -95,6 +120,8 @@ struct Faults {
     dies: Option<(NodeNumber, u64)>,
     /// Before which event the director is replaced by one that knows the table only.
     replaced: Option<u64>,
+    /// Before which event the second director takes over, and whether the first one lives on.
+    taken_over: Option<(u64, bool)>,
     moves: u32,
 }
 
@@ -107,6 +134,8 @@ struct World {
     waiting: HashMap<u64, Event>,
     nodes: Vec<Node>,
     director: Option<Director>,
+    /// The first director, once the second has taken over; it decides in epoch 1.
+    first: Option<Director>,
     table: Table,
     epoch: u64,
     next_move: u64,
@@ -114,6 +143,8 @@ struct World {
     handled: u64,
     /// Moves that the director has confirmed, and to whom.
     confirmed: HashMap<MoveId, NodeNumber>,
+    /// Of those, the ones whose taker has heard it in time.
+    accepted: HashSet<MoveId>,
     /// A node died, or could not go on, with the flow being its own for good.
     is_lost: bool,
     is_quiet: bool,
@@ -128,7 +159,14 @@ impl World {
         let table = Table::default();
         *table.0.lock().unwrap() = Some(1);
         let has = |number| if number == 1 { Has::Active } else { Has::Nothing };
-        let node = |number| Node { has: has(number), answers: HashMap::new(), is_dead: false, serial: 0 };
+        let node = |number| Node {
+            has: has(number),
+            answers: HashMap::new(),
+            is_dead: false,
+            serial: 0,
+            epoch: 1,
+            is_asked: false,
+        };
         let moves_left = faults.moves;
         Self {
             choice: Choice::from_seed(seed),
@@ -139,12 +177,14 @@ impl World {
             waiting: HashMap::new(),
             nodes: (1..=NODES).map(node).collect(),
             director: Some(Director::new(Control::new(1, 1..=NODES), Box::new(table.clone()))),
+            first: None,
             table,
             epoch: 1,
             next_move: 1,
             moves_left,
             handled: 0,
             confirmed: HashMap::new(),
+            accepted: HashSet::new(),
             is_lost: false,
             is_quiet: false,
         }
@@ -184,7 +224,7 @@ impl World {
 
     fn ask_director(&mut self, node: NodeNumber, message: Message) {
         let serial = self.wait(node, TIME_OUT_MS);
-        let epoch = self.epoch;
+        let epoch = self.node(node).epoch;
         self.send(&Event::ToDirector { from: node, serial, epoch, message });
     }
 
@@ -194,7 +234,7 @@ impl World {
         let to = (from + self.choice.below(u64::from(NODES) - 1) as NodeNumber) % NODES + 1;
         let id = MoveId { giver: from, number: self.next_move };
         self.next_move += 1;
-        let epoch = self.epoch;
+        let epoch = self.node(from).epoch;
         self.node(from).has = Has::Giving { machine: Giving::new(), id, to, epoch, asks: false };
         self.wait(from, TIME_OUT_MS * 2);
         self.send(&Event::Record { to, id, epoch });
@@ -220,7 +260,9 @@ impl World {
             }
             GivingStep::GoOn => {
                 // A node that was confirmed and could not go on may say so to a director that does not know of it.
-                let is_elsewhere = self.confirmed.contains_key(&id) && !self.is_lost;
+                // What an earlier director has confirmed, and the taker did not hear in time, does not count.
+                let is_told = self.faults.taken_over.is_none() && self.confirmed.contains_key(&id);
+                let is_elsewhere = (is_told || self.accepted.contains(&id)) && !self.is_lost;
                 assert!(!is_elsewhere, "{id:?} goes on, and another node was confirmed");
                 self.node(node).has = Has::Active;
                 self.node(node).serial += 1;
@@ -284,6 +326,12 @@ impl World {
         if let Some(message) = self.node(to).answers.get(&id).cloned() {
             return self.send(&Event::ToNode { to: id.giver, from: to, message });
         }
+        self.node(to).epoch = epoch.max(self.node(to).epoch);
+        let is_under_way = matches!(&self.node(to).has, Has::Taking { id: other, .. } if *other == id);
+        if epoch < self.node(to).epoch && !is_under_way {
+            let message = Message::Refused { id, is_settled: false, why: "another epoch".to_owned() };
+            return self.send(&Event::ToNode { to: id.giver, from: to, message });
+        }
         match &self.node(to).has {
             Has::Nothing => {
                 self.node(to).has = Has::Taking { machine: Taking::new(), id, epoch };
@@ -298,15 +346,87 @@ impl World {
         }
     }
 
-    fn director_hears(&mut self, from: NodeNumber, serial: u64, message: &Message) {
-        let Some(director) = &self.director else { return };
+    fn director_hears(&mut self, from: NodeNumber, serial: u64, epoch: u64, message: &Message) {
+        let director = if epoch == self.epoch { &self.director } else { &self.first };
+        let Some(director) = director.as_ref().filter(|director| director.with(|control, _| control.epoch()) == epoch)
+        else {
+            return;
+        };
         let answer = director.answer(from, message);
+        // What is not known yet may be found out by another survey.
+        if matches!(answer, Message::Declined { why: Decline::Unknown, .. }) && epoch == self.epoch {
+            (1..=NODES).for_each(|node| self.ask_again(node));
+        }
         if let Message::Confirmed { id } = answer {
             self.confirmed.insert(id, from);
             // It was confirmed and died before it heard that.
             self.is_lost |= self.node(from).is_dead;
         }
-        self.send(&Event::FromDirector { to: from, serial, message: answer });
+        self.send(&Event::FromDirector { to: from, serial, epoch, message: answer });
+    }
+
+    /// The second director begins with any table; heartbeats tell the nodes, and it asks them what they have.
+    fn take_over(&mut self, first_lives: bool) {
+        let first = self.director.take();
+        self.first = first.filter(|_| first_lives);
+        self.epoch += 1;
+        self.table = Table::default();
+        *self.table.0.lock().unwrap() = Some(self.choice.below(4) as NodeNumber).filter(|node| *node > 0);
+        let control = Control::after_takeover(self.epoch, 1..=NODES, &[]);
+        self.director = Some(Director::new(control, Box::new(self.table.clone())));
+        for node in 1..=NODES {
+            let (learns, asked) = (1 + self.choice.below(100), self.choice.below(60));
+            self.at(learns, Event::Learn { node, epoch: self.epoch });
+            self.node(node).is_asked = true;
+            self.at(asked, Event::SurveyAgain { node });
+        }
+    }
+
+    fn survey(&mut self, node: NodeNumber) {
+        self.node(node).epoch = self.epoch;
+        let holding = match &self.node(node).has {
+            Has::Nothing => None,
+            Has::Active => Some(Holding::Has),
+            Has::Giving { id, .. } => Some(Holding::Gives(*id)),
+            Has::Taking { id, .. } => Some(Holding::Takes(*id)),
+        };
+        let told = Surveyed { flows: holding.map(|holding| (flow(), holding)).into_iter().collect(), left_out: 0 };
+        self.send(&Event::Surveyed { node, told });
+    }
+
+    /// The second director asks a node again in a while, if it is not to be asked anyway.
+    fn ask_again(&mut self, node: NodeNumber) {
+        if !self.node(node).is_dead && !std::mem::replace(&mut self.node(node).is_asked, true) {
+            self.at(TIME_OUT_MS, Event::SurveyAgain { node });
+        }
+    }
+
+    /// What is between the second director and the nodes.
+    fn taking_over(&mut self, event: Event) {
+        match event {
+            Event::Learn { node, epoch } => self.node(node).epoch = epoch.max(self.node(node).epoch),
+            Event::Survey { node } => self.survey(node),
+            Event::Surveyed { node, told } => {
+                let Some(director) = &self.director else { return };
+                let awaited: Vec<NodeNumber> = director.with(|control, table| {
+                    // A second answer tells nothing new, and may be older than what was decided.
+                    if control.awaits(node) {
+                        control.surveyed(node, &told, table);
+                    }
+                    (1..=NODES).filter(|node| control.awaits(*node)).collect()
+                });
+                awaited.into_iter().for_each(|node| self.ask_again(node));
+            }
+            Event::SurveyAgain { node } => {
+                self.node(node).is_asked = false;
+                let awaits = |director: &Director| director.with(|control, _| control.awaits(node));
+                if self.director.as_ref().is_some_and(awaits) {
+                    self.send(&Event::Survey { node });
+                    self.ask_again(node);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn director_answers(&mut self, to: NodeNumber, message: Message) {
@@ -316,7 +436,10 @@ impl World {
             (Has::Taking { .. }, Message::Steered { seen, .. }) => {
                 self.taker_learns(to, TakingInput::Steered(Ok(seen)));
             }
-            (Has::Taking { .. }, Message::Confirmed { .. }) => self.taker_learns(to, TakingInput::Confirmed(Ok(()))),
+            (Has::Taking { .. }, Message::Confirmed { id }) => {
+                self.accepted.insert(id);
+                self.taker_learns(to, TakingInput::Confirmed(Ok(())));
+            }
             (Has::Taking { .. }, Message::Owned { owner, .. }) => {
                 self.taker_learns(to, TakingInput::Reclaimed(Some(owner)));
             }
@@ -364,7 +487,7 @@ impl World {
 
     fn die(&mut self, number: NodeNumber) {
         if number == 0 {
-            self.director = None;
+            (self.director, self.first) = (None, None);
             return;
         }
         let node = &mut self.nodes[usize::from(number) - 1];
@@ -389,12 +512,21 @@ impl World {
             self.epoch += 1;
             let control = Control::new(self.epoch, 1..=NODES);
             self.director = Some(Director::new(control, Box::new(self.table.clone())));
+            let epoch = self.epoch;
+            self.nodes.iter_mut().for_each(|node| node.epoch = epoch);
+        }
+        if let Some((before, first_lives)) = self.faults.taken_over
+            && before == self.handled
+            && self.director.is_some()
+        {
+            self.take_over(first_lives);
         }
         let event = self.waiting.remove(&order).expect("an event");
         let target = match &event {
             Event::ToNode { to, .. } | Event::Record { to, .. } | Event::FromDirector { to, .. } => *to,
-            Event::Timer { node, .. } => *node,
-            Event::ToDirector { .. } => 0,
+            Event::Timer { node, .. } | Event::Learn { node, .. } => *node,
+            Event::Survey { node } | Event::SurveyAgain { node } => *node,
+            Event::ToDirector { .. } | Event::Surveyed { .. } => 0,
         };
         if target != 0 && self.node(target).is_dead {
             return true;
@@ -402,14 +534,16 @@ impl World {
         match event {
             Event::Record { to, id, epoch } => self.record_comes(to, id, epoch),
             Event::ToNode { to, from, message } => self.node_hears(to, from, &message),
-            Event::ToDirector { from, serial, epoch, message } if epoch == self.epoch => {
-                self.director_hears(from, serial, &message);
-            }
-            Event::FromDirector { to, serial, message } if self.node(to).serial == serial => {
+            Event::ToDirector { from, serial, epoch, message } => self.director_hears(from, serial, epoch, &message),
+            // What an earlier director says does not count any more.
+            Event::FromDirector { to, serial, epoch, message }
+                if self.node(to).serial == serial && self.node(to).epoch == epoch =>
+            {
                 self.director_answers(to, message);
             }
             Event::Timer { node, serial } if self.node(node).serial == serial => self.time_is_over(node),
-            Event::ToDirector { .. } | Event::FromDirector { .. } | Event::Timer { .. } => {}
+            Event::FromDirector { .. } | Event::Timer { .. } => {}
+            event => self.taking_over(event),
         }
         true
     }
@@ -433,7 +567,8 @@ impl World {
     /// Without a director nothing is decided. And an earlier one may have allowed a node to go on that is dead now; the
     /// new one does not know.
     fn is_open(&self) -> bool {
-        self.director.is_none() || self.faults.replaced.is_some() && self.nodes.iter().any(|node| node.is_dead)
+        let other = self.faults.replaced.is_some() || self.faults.taken_over.is_some();
+        self.director.is_none() || other && self.nodes.iter().any(|node| node.is_dead)
     }
 
     /// Runs to the end; returns how many events there were.
@@ -464,7 +599,7 @@ impl World {
 }
 
 fn faults(dies: Option<(NodeNumber, u64)>) -> Faults {
-    Faults { lost: 0, late: 0, doubled: 0, failing: 0, dies, replaced: None, moves: 3 }
+    Faults { lost: 0, late: 0, doubled: 0, failing: 0, dies, replaced: None, taken_over: None, moves: 3 }
 }
 
 #[test]
@@ -499,6 +634,33 @@ fn a_director_may_be_replaced_before_each_event() {
     }
 }
 
+#[test]
+fn a_second_director_may_take_over_before_each_event() {
+    for seed in 0..40 {
+        let most = World::new(seed, faults(None)).run();
+        for before in 1..=most {
+            for (lost, first_lives) in [(0, false), (0, true), (200, false), (200, true)] {
+                World::new(seed, Faults { taken_over: Some((before, first_lives)), lost, ..faults(None) }).run();
+            }
+        }
+    }
+}
+
+#[test]
+fn every_mix_of_faults_beside_a_takeover_keeps_the_flow_at_one_node() {
+    let first = Choice::from_environment().seed();
+    for seed in (0..3_000).map(|round| first.wrapping_add(round)) {
+        let mut choice = Choice::from_seed(seed);
+        let dies = (choice.below(4) == 0).then(|| (choice.below(4) as NodeNumber, 1 + choice.below(60)));
+        let taken_over = Some((1 + choice.below(60), choice.below(2) == 0));
+        let (lost, late) = (choice.below(400), choice.below(400));
+        let (doubled, failing) = (choice.below(300), choice.below(150));
+        let moves = 1 + choice.below(6) as u32;
+        let faults = Faults { lost, late, doubled, failing, dies, replaced: None, taken_over, moves };
+        World::new(seed, faults).run();
+    }
+}
+
 /// Seeds that have found faults: a claim that came late made another one look late.
 const FOUND: [u64; 3] = [734_216, 753_551, 1_494_476];
 
@@ -512,7 +674,8 @@ fn every_mix_of_faults_keeps_the_flow_at_one_node() {
         let (lost, late) = (choice.below(400), choice.below(400));
         let (doubled, failing) = (choice.below(300), choice.below(150));
         let moves = 1 + choice.below(6) as u32;
-        World::new(seed, Faults { lost, late, doubled, failing, dies, replaced, moves }).run();
+        let taken_over = None;
+        World::new(seed, Faults { lost, late, doubled, failing, dies, replaced, taken_over, moves }).run();
     }
 }
 

@@ -13,6 +13,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define NO_NODE 0xffff
 /* Both directors have the same, so that they agree; `maglev.rs` has it too. */
 #define CLIENT_HASH_KEY 0x77656972646972ull
+/* uapi/linux/if_packet.h: to this interface's own Ethernet address. */
+#define PACKET_HOST 0
 
 /* `flow_table.rs` lays these out alike. */
 struct flow {
@@ -190,6 +192,9 @@ int direct(struct __sk_buff *skb)
 	u32 first = 0;
 	u8 macs[12];
 
+	/* A switch that does not know a node's place sends its packets to all, also to the director that stands by. */
+	if (skb->pkt_type != PACKET_HOST)
+		return TC_ACT_UNSPEC;
 	if (!read_segment(skb, &segment) || !is_for_service(&segment.key))
 		return TC_ACT_UNSPEC;
 	struct counts *counted = bpf_map_lookup_elem(&counts, &first);

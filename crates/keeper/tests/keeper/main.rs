@@ -1,6 +1,7 @@
 //! Connections move between nodes in network namespaces, by real keeper processes and a director's filter.
 // scripts/test: waits, 2 threads
 
+mod address;
 mod downloads;
 mod encoding;
 mod holding;
