@@ -201,6 +201,15 @@ pub enum Message {
         /// Its SHA-256.
         digest: [u8; 32],
     },
+    /// A node to the director: what time is it?
+    Time,
+    /// The director: it was this when your question came, and this when it was answered.
+    TimeTold {
+        /// Microseconds since 1970.
+        received_us: u64,
+        /// The same.
+        told_us: u64,
+    },
 }
 
 impl Decline {
@@ -298,6 +307,8 @@ impl Message {
             Self::Fetch { .. } => 17,
             Self::Piece { .. } => 18,
             Self::Absent { .. } => 19,
+            Self::Time => 50,
+            Self::TimeTold { .. } => 51,
         }
     }
 
@@ -347,7 +358,7 @@ impl Message {
             }
             Self::Failed { why } => put_bytes(bounded(why).as_bytes(), out),
             Self::Draining { is_draining } => out.push(u8::from(*is_draining)),
-            Self::Noted => {}
+            Self::Noted | Self::Time => {}
             Self::Expect { preview } => put_bytes(preview, out),
             Self::Fetch { digest, from, bytes } => {
                 out.extend(digest);
@@ -360,6 +371,10 @@ impl Message {
                 put_bytes(bytes, out);
             }
             Self::Absent { digest } => out.extend(digest),
+            Self::TimeTold { received_us, told_us } => {
+                out.extend(received_us.to_be_bytes());
+                out.extend(told_us.to_be_bytes());
+            }
         }
     }
 
@@ -385,6 +400,8 @@ impl Message {
                 bytes: reader.bytes("piece", PIECE_BYTES_MAX)?.to_vec(),
             },
             19 => Self::Absent { digest: reader.array()? },
+            50 => Self::Time,
+            51 => Self::TimeTold { received_us: reader.u64()?, told_us: reader.u64()? },
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;
