@@ -1,8 +1,10 @@
 //! `weir cluster director`: it sends the packets of each connection to a node, and decides which node has a session that
 //! moves.
 
+use super::director_seen::{DirectorSeen, Figures, SeenAnswers};
 use super::keys;
 use super::members::{DIRECTOR, FILE, MembersFile};
+use crate::metrics_endpoint;
 use anyhow::{Context, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -15,7 +17,8 @@ use weir_cluster::{
     Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, LinkCounts, LinkServer,
     LinkSettings, NodeNumber, Numbers, Role, Steering, TableFault, Trust,
 };
-use weir_keeper::{Flow, FlowTable, IdleTimes, NodePlace, Seen};
+use weir_endpoint::Endpoint;
+use weir_keeper::{Flow, FlowCounts, FlowTable, IdleTimes, NodePlace, Seen};
 use weir_terminal::stop::Stop;
 
 /// How often connections that are over are removed from the table, and whether it is to end is looked at.
@@ -34,7 +37,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 const EXAMPLES: &str = "\
 Examples:
   weir cluster director /etc/weir/cluster --interface eth0
-      as root, on the machine that has the addresses of the service";
+      as root, on the machine that has the addresses of the service
+  weir cluster director /etc/weir/cluster --interface eth0 \
+      --metrics 10.0.0.1:9100
+      with figures for Prometheus at http://10.0.0.1:9100/metrics";
 
 /// Send each connection to a node, and where it moves.
 #[derive(Debug, clap::Args)]
@@ -47,6 +53,10 @@ pub(super) struct Args {
     /// The network interface that has the addresses of the service
     #[arg(long, value_name = "NAME")]
     interface: String,
+
+    /// Answer Prometheus at this address, at /metrics; all who reach it may read the figures
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -76,20 +86,31 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let numbers = Numbers::default();
     members.nodes.iter().for_each(|(number, (reached, _))| numbers.set(reached.member.name.clone(), *number));
     let stop = Stop::on_signals().context("handling signals")?;
-    let answers = Arc::new(DirectorAnswers::new(Arc::clone(&director), Arc::new(numbers)));
+    let link_counts = Arc::<LinkCounts>::default();
+    let seen = Arc::new(DirectorSeen::start(&args.folder, &members, &link_counts).context("a thread for events")?);
+    let answers = DirectorAnswers::new(Arc::clone(&director), Arc::new(numbers));
+    let answers = Arc::new(SeenAnswers { answers, seen: Arc::clone(&seen) });
     let trust = Trust::new(&identity, Arc::default())?;
-    let _links = LinkServer::start(listener, trust, LinkSettings::default(), Arc::<LinkCounts>::default(), answers)?;
+    let _links = LinkServer::start(listener, trust, LinkSettings::default(), link_counts, answers)?;
     let peers: BTreeMap<NodeNumber, SocketAddr> =
         members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
-    let choice = Choice { tables: Arc::clone(&tables), members: members.clone(), away: BTreeMap::new() };
+    let choice = Choice {
+        tables: Arc::clone(&tables),
+        members: members.clone(),
+        away: BTreeMap::new(),
+        seen: Arc::clone(&seen),
+    };
     let choice = Arc::new(Mutex::new(choice));
-    let of_heartbeats = Arc::clone(&choice);
+    let (of_heartbeats, heard) = (Arc::clone(&choice), Arc::clone(&seen));
     let changed = move |change: Change| {
+        heard.changed(change);
         lock(&of_heartbeats).set(change.node, Away::Down, change.health == Health::Down);
     };
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
-    let heartbeats = Heartbeats::start(socket, DIRECTOR, &identity.secret, peers, settings, changed)?;
+    let heartbeats = Arc::new(Heartbeats::start(socket, DIRECTOR, &identity.secret, peers, settings, changed)?);
     heartbeats.set_epoch(epoch);
+    let figured = (Arc::clone(&director), Arc::clone(&tables), heartbeats);
+    let _metrics = args.metrics.map(|at| answer_metrics(at, seen, figured.clone())).transpose()?;
     let services: Vec<String> = members.services.iter().map(SocketAddr::to_string).collect();
     eprintln!(
         "weir cluster director: {} at {} of {} nodes; members ask at {address}",
@@ -97,19 +118,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.interface,
         members.nodes.len()
     );
-    let mut pauses = 0;
-    while !stop.flag().load(Ordering::Relaxed) {
-        std::thread::sleep(PAUSE);
-        let draining = director.with(|control, _| control.draining().clone());
-        for node in members.nodes.keys() {
-            lock(&choice).set(*node, Away::Draining, draining.contains(node));
-        }
-        pauses += 1;
-        if SWEEP <= PAUSE * pauses {
-            pauses = 0;
-            tables.sweep();
-        }
-    }
+    watch(&stop, &director, &choice, &tables);
     let counts = director.with(|control, _| control.counts());
     eprintln!(
         "weir cluster director: ends; {} flows were steered, {} moves confirmed, {} taken back. Connections go on to \
@@ -117,6 +126,39 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         counts.steered, counts.confirmed, counts.reclaimed, args.interface
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Does what is due until it is to end: nodes that drain get no new connections, and those that are over leave the table.
+fn watch(stop: &Stop, director: &Director, choice: &Mutex<Choice>, tables: &Tables) {
+    let nodes: Vec<NodeNumber> = lock(choice).members.nodes.keys().copied().collect();
+    let mut pauses = 0;
+    while !stop.flag().load(Ordering::Relaxed) {
+        std::thread::sleep(PAUSE);
+        let draining = director.with(|control, _| control.draining().clone());
+        for node in &nodes {
+            lock(choice).set(*node, Away::Draining, draining.contains(node));
+        }
+        pauses += 1;
+        if SWEEP <= PAUSE * pauses {
+            pauses = 0;
+            tables.sweep();
+        }
+    }
+}
+
+/// Answers Prometheus at an address, as long as what is returned lives.
+fn answer_metrics(
+    at: SocketAddr,
+    seen: Arc<DirectorSeen>,
+    (director, tables, heartbeats): (Arc<Director>, Arc<Tables>, Arc<Heartbeats>),
+) -> anyhow::Result<Endpoint> {
+    let text = move || {
+        let (epoch, decided, draining) =
+            director.with(|control, _| (control.epoch(), control.counts(), control.draining().clone()));
+        let heartbeats = heartbeats.counts();
+        seen.text(&Figures { epoch, decided, draining, heartbeats, tables: tables.counts() })
+    };
+    metrics_endpoint::answering(at, text).context("--metrics")
 }
 
 /// The flow tables, one for each address of the service.
@@ -136,6 +178,11 @@ impl Tables {
                 tracing::warn!(%service, %error, "the flow table was not swept");
             }
         }
+    }
+
+    /// What each has counted, but for those that cannot be read.
+    fn counts(&self) -> Vec<(SocketAddr, FlowCounts)> {
+        self.0.iter().filter_map(|(service, table)| Some((*service, table.counts().ok()?))).collect()
     }
 
     fn set_nodes(&self, places: &[NodePlace]) {
@@ -172,6 +219,7 @@ struct Choice {
     tables: Arc<Tables>,
     members: MembersFile,
     away: BTreeMap<NodeNumber, BTreeSet<Away>>,
+    seen: Arc<DirectorSeen>,
 }
 
 impl Choice {
@@ -181,6 +229,9 @@ impl Choice {
         let has_changed = if is_so { reasons.insert(why) } else { reasons.remove(&why) };
         if !has_changed {
             return;
+        }
+        if why == Away::Draining {
+            self.seen.drained(node, is_so);
         }
         let is_there = |number: &NodeNumber| self.away.get(number).is_none_or(BTreeSet::is_empty);
         let there = self.members.nodes.iter().filter(|(number, _)| is_there(number));

@@ -2,6 +2,7 @@
 // scripts/test: waits
 
 mod publishing;
+mod seeing;
 mod stand;
 
 use stand::{PATIENCE, SERVICE, Stand};
