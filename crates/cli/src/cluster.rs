@@ -2,7 +2,10 @@
 
 pub(crate) mod control_socket;
 mod director;
+mod director_seen;
 mod directory_place;
+mod events;
+pub(crate) mod figures;
 mod keys;
 pub(crate) mod members;
 mod pair;
@@ -45,6 +48,8 @@ Examples:
       machine, whether that is active or stands by
   weir cluster activate /etc/weir/cluster
       on the machine of a director that stands by: make it the active one
+  weir cluster events /etc/weir/cluster --follow
+      what happens: sessions that move, and nodes that go and come
   weir cluster publish /etc/weir/cluster ./build --site shop
       publish a folder once; all nodes fetch it, and serve it from
       /etc/weir/cluster/sites/shop/current
@@ -85,6 +90,8 @@ enum Command {
     Drain(DrainArgs),
     /// Show what this node has moved, and which sites it serves
     Status(StatusArgs),
+    /// Show what this member did and saw: moves, refusals, decisions
+    Events(events::Args),
     /// Publish a folder as the next version of a site, for all nodes
     Publish(publish::PublishArgs),
     /// Show the versions of a site
@@ -187,6 +194,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Sessions(args) => sessions(&args),
         Command::Drain(args) => drain(args),
         Command::Status(args) => status(&args),
+        Command::Events(args) => events::run(&args),
         Command::Publish(args) => publish::publish(&args),
         Command::Versions(args) => publish::versions(&args),
         Command::Rollback(args) => publish::rollback(&args),

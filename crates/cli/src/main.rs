@@ -18,6 +18,7 @@ mod import;
 mod keeper;
 mod load;
 mod manual;
+mod metrics_endpoint;
 mod modes;
 mod other_tools;
 mod plan;

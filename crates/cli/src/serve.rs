@@ -5,6 +5,7 @@ mod said;
 
 use crate::cluster::published::make_root;
 use crate::given_files::ARM_BYTES_MAX;
+use crate::serve_cluster::NodeFigures;
 use crate::serve_php;
 use crate::serve_policy::{Adapting, PolicyArgs};
 use crate::serve_scripts;
@@ -299,7 +300,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if adapting.is_none() && read_again.reserve_loops.is_some_and(|loops| loops > 0) {
         return wrong(&"--reserve-loops is for rules; add --policy FILE, or leave it away");
     }
-    let own = Own { rules, admin, adapting: adapting.as_ref().map(Advising::of) };
+    let own = Own::new(rules, admin, adapting.as_ref(), read_again.cluster.is_some());
     let (user, for_obtaining) = (options.user.clone(), options.clone());
     let log_is_stdout = options.access_log.as_ref().is_some_and(|log| log.target == LogTarget::Stdout);
     let server = match Server::bind(own.over(options)) {
@@ -322,7 +323,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(adapting) = &mut adapting {
         adapting.prepare(&server, user.as_deref())?;
     }
-    let mut beside = Beside::prepare(&for_obtaining, (&read_again.cluster, &read_again.keeper), &server)?;
+    let mut beside = Beside::prepare(&for_obtaining, (&read_again.cluster, &read_again.keeper, &own.figures), &server)?;
     begins(&server, log_is_stdout);
     let (reloader, is_followed) = (server.reloader(), server.followed_flag());
     let counts = server.run_with(stop.flag(), || {
@@ -392,6 +393,9 @@ struct Own {
     rules: Option<ArmRules>,
     admin: Option<Admin>,
     adapting: Option<Advising>,
+    /// What the node process of a cluster tells of itself.
+    figures: Arc<NodeFigures>,
+    is_node: bool,
 }
 
 /// What the rules need of the server.
@@ -408,6 +412,10 @@ impl Advising {
 }
 
 impl Own {
+    fn new(rules: Option<ArmRules>, admin: Option<Admin>, adapting: Option<&Adapting>, is_node: bool) -> Self {
+        Self { rules, admin, adapting: adapting.map(Advising::of), figures: Arc::default(), is_node }
+    }
+
     /// These override a configuration.
     fn over(&self, options: Options) -> Options {
         let mut options =
@@ -415,6 +423,9 @@ impl Own {
         if let Some(Advising { adviser, teller, file }) = &self.adapting {
             (options.adviser, options.teller) = (Some(Arc::clone(adviser)), Some(Arc::clone(teller)));
             options.read_again.push(file.clone());
+        }
+        if self.is_node {
+            options.teller = Some(self.figures.teller(options.teller.take()));
         }
         options
     }

@@ -3,8 +3,11 @@
 
 mod drain;
 mod fetching;
+mod figures;
 mod gate;
 mod node;
+mod seen;
+mod shown;
 mod sites;
 
 use crate::cluster::members::MembersFile;
@@ -14,11 +17,13 @@ use anyhow::Context;
 pub(crate) use gate::Open;
 use gate::{Answer, Ask, Begin, Frame, Refusal};
 pub(crate) use node::node;
+pub(crate) use shown::NodeFigures;
 pub(crate) use sites::FACT;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use weir_cluster::Identity;
 use weir_server::{AdoptError, Control, OpenSession, Options, TakeError, TakenSession};
 
@@ -27,11 +32,18 @@ pub(crate) struct ClusterNode {
     link: Option<UnixStream>,
     control: Control,
     notice: fn(&str),
+    figures: Arc<NodeFigures>,
 }
 
 impl ClusterNode {
     /// Starts the node process for the cluster's directory, as the user that the server will run as.
-    pub(crate) fn prepare(folder: &Path, keeper: PathBuf, control: Control, options: &Options) -> anyhow::Result<Self> {
+    pub(crate) fn prepare(
+        folder: &Path,
+        keeper: PathBuf,
+        control: Control,
+        options: &Options,
+        figures: Arc<NodeFigures>,
+    ) -> anyhow::Result<Self> {
         let folder = folder.canonicalize().with_context(|| {
             format!("cannot read {}; make it by `weir cluster init` or `weir cluster join`", folder.display())
         })?;
@@ -44,15 +56,16 @@ impl ClusterNode {
         // A session may have megabytes that no frame's time-out may cut.
         link.set_write_timeout(None).context("the socket to the node process")?;
         gate::send(&link, &Begin { folder, keeper }, &[], None).context("the settings of the node process")?;
-        Ok(Self { link: Some(link), control, notice: options.notice })
+        Ok(Self { link: Some(link), control, notice: options.notice, figures })
     }
 
     /// Starts to do as the node process asks, once: from the server's thread, so that it is confined as that is.
     pub(crate) fn start(&mut self) {
         let Some(link) = self.link.take() else { return };
-        let (control, notice) = (self.control.clone(), self.notice);
+        let (control, notice, figures) = (self.control.clone(), self.notice, Arc::clone(&self.figures));
         let body = move || {
-            let ended = serve(&link, &control, notice);
+            let ended = serve(&link, &control, notice, &figures);
+            figures.end();
             let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
             notice(&format!("the node process has ended{why}; sessions do not move until a restart"));
         };
@@ -71,7 +84,7 @@ fn keep_keys_out_of_core_dumps() -> io::Result<()> {
 }
 
 /// Does what the node process asks until that ends.
-fn serve(link: &UnixStream, control: &Control, notice: fn(&str)) -> io::Result<()> {
+fn serve(link: &UnixStream, control: &Control, notice: fn(&str), figures: &NodeFigures) -> io::Result<()> {
     while let Some(Frame { header, bytes, fd }) = gate::receive::<Ask>(link)? {
         match header {
             Ask::Preview { client, service } => match control.session_preview(client, service) {
@@ -116,6 +129,7 @@ fn serve(link: &UnixStream, control: &Control, notice: fn(&str)) -> io::Result<(
                 gate::send(link, &Answer::Sessions, &open, None)?;
             }
             Ask::Tell(what) => notice(&what),
+            Ask::Figures => figures.set(&bytes),
         }
     }
     Ok(())

@@ -7,10 +7,13 @@
 //! - `director.rs` decides which node has a flow.
 //! - `pair/` has a second director stand by and take over.
 //! - `heartbeat/` tells which members are alive, by sealed datagrams.
+//! - `events/` writes down what a member did and saw, and `clock.rs` tells how far its clock is from another one's.
 //!
 //! It does not know what a session is: the server gives and takes its bytes through a trait.
 
+mod clock;
 mod director;
+mod events;
 mod fields;
 mod heartbeat;
 mod identity;
@@ -22,7 +25,12 @@ mod pair;
 mod record;
 mod remote;
 
+pub use clock::ClockSample;
 pub use director::{Control, Director, DirectorCounts, Steering, TableFault};
+pub use events::{
+    EVENT_BYTES_MAX, EVENTS_FILE, EventCounts, EventEntry, EventFileError, EventHeader, EventLine, EventLog,
+    EventLogFault, EventPart, EventParts, What, event_files, read_events, whole_lines,
+};
 pub use fields::FieldError;
 pub use heartbeat::{
     Beat, BeatCounts, BeatRefusal, Change, Detector, DetectorSettings, Health, HeartbeatError, Heartbeats, Opened,
@@ -39,7 +47,8 @@ pub use link::{
 pub use message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Owner, PIECE_BYTES_MAX, Timings};
 pub use moving::{
     Answer, Counts, Directing, DirectingError, Event, Giving, GivingStep, Heard, Keeper, KeeperFault, MoveError, Mover,
-    MoverSettings, Registry, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep, Transport, TransportError,
+    MoverSettings, Outcome, Registry, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep, Transport,
+    TransportError,
 };
 pub use name::{DOMAIN, Member, NameError, NodeName, NodeNumber, Role};
 pub use pair::{

@@ -216,6 +216,15 @@ pub enum Message {
         /// The epoch that has ended.
         epoch: u64,
     },
+    /// A node to the director: what time is it?
+    Time,
+    /// The director: it was this when your question came, and this when it was answered.
+    TimeTold {
+        /// Microseconds since 1970.
+        received_us: u64,
+        /// The same.
+        told_us: u64,
+    },
 }
 
 impl Decline {
@@ -317,6 +326,8 @@ impl Message {
             Self::Surveyed(_) => 41,
             Self::Entries(_) => 42,
             Self::Resigned { .. } => 43,
+            Self::Time => 50,
+            Self::TimeTold { .. } => 51,
         }
     }
 
@@ -366,7 +377,7 @@ impl Message {
             }
             Self::Failed { why } => put_bytes(bounded(why).as_bytes(), out),
             Self::Draining { is_draining } => out.push(u8::from(*is_draining)),
-            Self::Noted => {}
+            Self::Noted | Self::Time => {}
             Self::Expect { preview } => put_bytes(preview, out),
             Self::Fetch { digest, from, bytes } => {
                 out.extend(digest);
@@ -382,6 +393,10 @@ impl Message {
             Self::Survey { epoch } | Self::Resigned { epoch } => out.extend(epoch.to_be_bytes()),
             Self::Surveyed(surveyed) => surveyed.put(out),
             Self::Entries(entries) => entries.put(out),
+            Self::TimeTold { received_us, told_us } => {
+                out.extend(received_us.to_be_bytes());
+                out.extend(told_us.to_be_bytes());
+            }
         }
     }
 
@@ -411,6 +426,8 @@ impl Message {
             41 => Self::Surveyed(Surveyed::take(&mut reader)?),
             42 => Self::Entries(Entries::take(&mut reader)?),
             43 => Self::Resigned { epoch: reader.u64()? },
+            50 => Self::Time,
+            51 => Self::TimeTold { received_us: reader.u64()?, told_us: reader.u64()? },
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;

@@ -1,5 +1,6 @@
 //! The director and other nodes over links, and what a member answers on them.
 
+use crate::clock::{ClockSample, unix_us};
 use crate::director::Director;
 use crate::link::{Answering, LinkClient, LinkError};
 use crate::message::{Claim, Decline, Message, Owner};
@@ -79,6 +80,19 @@ impl RemoteDirector {
             Message::Noted => Ok(()),
             other => other_answer(other),
         }
+    }
+
+    /// How the director's clock stands to this machine's.
+    ///
+    /// # Errors
+    /// [`DirectingError`], if the director does not say it, or says what cannot be.
+    pub fn clock(&self) -> Result<ClockSample, DirectingError> {
+        let sent_us = unix_us();
+        let told = self.ask(&Message::Time)?;
+        let heard_us = unix_us();
+        let Message::TimeTold { received_us, told_us } = told else { return other_answer(told) };
+        let sample = ClockSample::of(sent_us, received_us, told_us, heard_us);
+        sample.ok_or_else(|| DirectingError::Silent("its clock or this one was set meanwhile".to_owned()))
     }
 }
 
@@ -256,6 +270,10 @@ impl DirectorAnswers {
 
 impl Answering for DirectorAnswers {
     fn answer(&self, peer: &Member, request: Message) -> Message {
+        if request == Message::Time {
+            let received_us = unix_us();
+            return Message::TimeTold { received_us, told_us: unix_us() };
+        }
         match self.numbers.of_node(peer) {
             Some(node) => self.director.answer(node, &request),
             None => Message::Failed { why: format!("{} is no node that the director knows", peer.name) },

@@ -3,6 +3,7 @@
 use crate::from_sockets::{self, Objectives, View, Watched};
 use crate::labels::{Labels, label};
 use crate::lanes;
+use crate::moves::MoveFold;
 use crate::nothing;
 use crate::participants::Participants;
 use crate::phases::{self, WorkFolds};
@@ -77,7 +78,7 @@ pub fn explain(directory: &Path, subject: String, grouping: Grouping, view: &Vie
     if statistics.requests == 0 {
         let why = nothing::why(&statistics, reader.rung().unwrap_or("client only"));
         // What is missing may just not be readable, or could not be looked at.
-        let told = why.into_iter().chain(unreadable(merge.damage())).chain(notes(&reader));
+        let told = why.into_iter().chain(reading.came(&reader)).chain(unreadable(merge.damage())).chain(notes(&reader));
         let what = told.collect::<Vec<_>>().join("; ");
         return Err(anyhow::anyhow!("{what}"))
             .with_context(|| format!("nothing to explain in {}", directory.display()));
@@ -104,9 +105,10 @@ impl Reading {
         if rung.is_some_and(BoundarySource::misses_arrivals) {
             joiner.supply_arrivals();
         }
+        let moves = MoveFold::new(reader, &view.cluster, view.is_server_side(reader));
         Self {
             joiner,
-            folds: Folds::new(grouping, Objectives::new(view)),
+            folds: Folds::new(grouping, Objectives::new(view), moves),
             watched: Watched::default(),
             server_side: ServerSide::new(),
             wakeups: WakeupCount::new(),
@@ -165,12 +167,26 @@ impl Reading {
         explanation.warnings.extend(self.server_side.sampled_words(statistics.client_ns.unwrap_or_default()));
     }
 
+    /// Sessions that moved meanwhile, in words, for a run without requests: what moves here began elsewhere.
+    fn came(&self, reader: &RunReader) -> Option<String> {
+        let noted = reader.entries.iter().filter_map(|entry| match entry {
+            Entry::Source { monotonic_ns, .. } => Some(*monotonic_ns),
+            _ => None,
+        });
+        let moves = self.folds.moves.within(noted.min().unwrap_or(0), self.joiner.end_ns());
+        let words = "moved within the run's time: a response that came from another node began there, and only that \
+                     node's recording has its request";
+        (moves > 0).then(|| format!("{} {words}", weir_terminal::units::counted(moves as u64, "session")))
+    }
+
     /// Adds wakeups, decisions, and what is to be known of the recording.
     fn complete(&mut self, explanation: &mut Explanation, reader: &RunReader, statistics: &Statistics) {
         let folds = &mut self.folds;
         explanation.wakeups = self.wakeups.report();
         explanation.decisions = phases::decisions(&self.remarks, statistics.client_ns.map_or(0, |(first, _)| first));
         explanation.warnings.extend(phases::decisions_left_out(&self.remarks));
+        explanation.moves = folds.moves.report(statistics.client_ns.unwrap_or_default());
+        explanation.warnings.extend(folds.moves.warnings());
         crate::watched::add(explanation, statistics, folds.stacks.modes(), recorded_s(reader));
         explanation.warnings.extend(folds.work.warning());
         explanation.warnings.extend(folds.stacks.notes().iter().cloned());
@@ -186,6 +202,7 @@ struct Folds {
     trend: TrendFold,
     examples: Examples<Example>,
     objectives: Objectives,
+    moves: MoveFold,
     labels: Labels,
     participants: Participants,
     status: BTreeMap<u16, u64>,
@@ -225,7 +242,7 @@ impl StageSums {
 }
 
 impl Folds {
-    fn new(grouping: Grouping, objectives: Objectives) -> Self {
+    fn new(grouping: Grouping, objectives: Objectives, moves: MoveFold) -> Self {
         Self {
             classes: Classes::new(grouping, MOST_CLASSES),
             by_class: Vec::new(),
@@ -233,6 +250,7 @@ impl Folds {
             trend: TrendFold::default(),
             examples: Examples::new(EXAMPLES, 1),
             objectives,
+            moves,
             labels: Labels::new(),
             participants: Participants::new(),
             status: BTreeMap::new(),
@@ -248,6 +266,7 @@ impl Folds {
 
     fn push(&mut self, joiner: &Joiner, response: &Response<'_>) {
         self.objectives.push(response);
+        self.moves.push(response);
         if response.unjoinable == Some(Unjoinable::Edge) {
             return; // Its time is not known, only that it took at least so long.
         }
@@ -362,6 +381,7 @@ impl Folds {
             waiting,
             queries: Vec::new(),
             decisions: Vec::new(),
+            moves: None,
             stacks: self.stacks.stacks(self.classes.names()),
             wakeups: Wakeups::default(),
             examples,

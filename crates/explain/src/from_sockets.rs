@@ -1,6 +1,7 @@
 //! Explanations from the server's sockets alone, without a client's events: whether to make one, what was seen beside
 //! the responses, and warnings for the reader.
 
+use crate::moves::EventsOf;
 use crate::slo::Slo;
 use std::collections::BTreeMap;
 use weir_measure::objective::{Objective, ObjectiveFold};
@@ -23,6 +24,8 @@ pub struct View {
     pub tls_ports: Vec<u16>,
     /// What is asked of the server, as it was given and as it is meant.
     pub objectives: Vec<(String, Objective)>,
+    /// What members of a cluster told of sessions that moved.
+    pub cluster: Vec<EventsOf>,
 }
 
 /// Why an objective of errors cannot be judged from the server's sockets alone, with the remedy; `None` without such an

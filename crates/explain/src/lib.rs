@@ -1,4 +1,5 @@
-//! Explanations of recorded runs: where each request's time went, and what a server's rules decided meanwhile.
+//! Explanations of recorded runs: where each request's time went, what a server's rules decided meanwhile, and which
+//! requests moved between nodes of a cluster.
 //!
 //! `analysis.rs` merges a run's streams, joins their records into requests and folds these; the other files each have a
 //! section of the report.
@@ -8,6 +9,7 @@ pub mod decisions;
 mod from_sockets;
 mod labels;
 mod lanes;
+pub mod moves;
 mod nothing;
 mod participants;
 mod phases;

@@ -103,6 +103,9 @@ pub struct Explanation {
     /// What the rules of `weir serve --policy` decided, in the order of time; absent where nothing was told.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decided>,
+    /// Sessions that moved between nodes of a cluster; absent where no events of one were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moves: Option<Moves>,
     /// Sampled stacks by class and part, most samples first.
     pub stacks: Vec<Stack>,
     /// Wake-ups of tasks that were to accept or receive.
@@ -133,6 +136,38 @@ pub struct Decided {
     pub at_s: f64,
     /// The rule, for whom, what became of it, and the readings, in words.
     pub text: String,
+}
+
+/// Sessions that moved between nodes of a cluster while the run was recorded.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Moves {
+    /// Requests that were under way when their session moved; one that moved twice counts once.
+    pub requests: u64,
+    /// Each move, in the order of time.
+    pub moves: Vec<Moved>,
+}
+
+/// A session has moved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Moved {
+    /// When it began to stand still, in seconds from the first request's intended time.
+    pub at_s: f64,
+    /// The node that had it.
+    pub from: String,
+    /// The node that has it now.
+    pub to: String,
+    /// Requests of this run that were under way.
+    pub requests: u64,
+    /// The name of one of them.
+    pub request: Option<String>,
+    /// How long it stood still; null where only the new node's events were given.
+    pub stood_still_ns: Option<f64>,
+    /// How long the whole move took.
+    pub took_ns: Option<f64>,
+    /// When the director let the new node go on, like `at_s`; null without the director's events.
+    pub confirmed_s: Option<f64>,
+    /// By how much these times may be wrong against those of the run; null where clocks were not compared.
+    pub error_ns: Option<f64>,
 }
 
 /// Minimum, mean and maximum of a ratio.

@@ -4,6 +4,7 @@ mod bar;
 mod classes;
 mod footer;
 mod ink;
+mod moves;
 mod table;
 mod text;
 mod work;
@@ -45,6 +46,7 @@ pub fn terminal(explanation: &Explanation, style: Style) -> String {
         table::write(&mut screen, explanation, &bars.rows);
         causes(&mut screen, explanation);
         work::write(&mut screen, explanation);
+        moves::write(&mut screen, explanation);
     }
     footer::write(&mut screen, explanation);
     classes::write(&mut screen, explanation);

@@ -13,6 +13,7 @@ use crate::tasks::{Tasks, Verb, WokenIn};
 use crate::texts::Texts;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientConnection, ClientRequest};
@@ -78,6 +79,8 @@ pub struct AtServer {
 pub struct Response<'a> {
     /// What the client said.
     pub request: &'a ClientRequest,
+    /// The client's end of its connection, if that is known.
+    pub client: Option<SocketAddr>,
     /// Method and target.
     pub name: &'a str,
     /// Its steps, in their order, from the intended time to the end.
@@ -483,7 +486,9 @@ impl Joiner {
         let (server, phases) = (joined.ok(), stretches.as_slice());
         let transaction = server.and_then(|at| self.phases.transaction(&steps, at.picked_ns, at.sent_ns));
         let name = transaction.map_or(&*waiting.name, |number| self.texts.text(number));
-        take(self, &Response { request: &waiting.request, name, steps: &steps, phases, server, unjoinable });
+        let connection = self.connections.get(&(waiting.lane, waiting.request.connection));
+        let client = connection.map(|connection| connection.told.local);
+        take(self, &Response { request: &waiting.request, client, name, steps: &steps, phases, server, unjoinable });
         self.keep_earlier(&waiting, &steps);
         (self.steps, self.stretches) = (steps, stretches);
         self.release(&waiting);

@@ -160,7 +160,8 @@ impl Joiner {
             (None, None) => Arc::clone(&self.nameless),
         };
         let Told { steps, phases, server, unjoinable } = told;
-        take(self, &Response { request, name: &name, steps, phases, server, unjoinable });
+        let client = open.map(|open| open.remote);
+        take(self, &Response { request, client, name: &name, steps, phases, server, unjoinable });
     }
 
     /// The port, and the network namespace where several have it.

@@ -1,7 +1,7 @@
-//! Messages between the members of a cluster, requests to join it, and tokens.
+//! Messages between the members of a cluster, requests to join it, tokens, and events files.
 
 use weir_cluster::fuzzing::SigningRequest;
-use weir_cluster::{MESSAGE_BYTES_MAX, Message, Token};
+use weir_cluster::{MESSAGE_BYTES_MAX, Message, Token, read_events};
 
 /// Reads any bytes as a message: what is read is written as the same bytes, within the bound that was told before.
 pub fn cluster_message(input: &[u8]) {
@@ -27,4 +27,16 @@ pub fn cluster_join(input: &[u8]) {
     if let Ok(token) = Token::parse(text) {
         assert_eq!(*token.to_text(), text.trim());
     }
+}
+
+/// Reads any bytes as an events file: what is read is written as lines that are read as the same.
+pub fn cluster_events(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let read = read_events(&text);
+    let lines = |part: &weir_cluster::EventPart| {
+        let header = part.header.as_ref().map_or_else(String::new, |header| header.line());
+        header + &part.entries.iter().map(|entry| entry.line()).collect::<String>()
+    };
+    let again = read_events(&read.parts.iter().map(lines).collect::<String>());
+    assert_eq!((again.parts, again.unreadable), (read.parts, 0));
 }

@@ -1,10 +1,12 @@
 //! `weir cluster director`: it sends the packets of each connection to a node, and decides which node has a session that
 //! moves.
 
+use super::director_seen::{DirectorSeen, Figures, SeenAnswers};
 use super::members::{FILE, MembersFile, Reached};
 use super::pair::{self, Pair};
 use super::pair_replica::{self, PairAnswers, STEERED_MAX};
 use super::{control_socket, keys};
+use crate::metrics_endpoint;
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -18,7 +20,8 @@ use weir_cluster::{
     Answering, Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, LinkClient,
     LinkCounts, LinkServer, LinkSettings, NodeNumber, Numbers, Role, Steering, TableFault, Trust,
 };
-use weir_keeper::{Flow, FlowTable, IdleTimes, NodePlace, Seen};
+use weir_endpoint::Endpoint;
+use weir_keeper::{Flow, FlowCounts, FlowTable, IdleTimes, NodePlace, Seen};
 use weir_terminal::stop::Stop;
 
 /// How often connections that are over are removed from the table, and whether it is to end is looked at.
@@ -38,7 +41,10 @@ const EXAMPLES: &str = "\
 Examples:
   weir cluster director /etc/weir/cluster --interface eth0
       as root, on the machine that has the addresses of the service, or on each
-      of the two machines that can have them: one is active, one stands by";
+      of the two machines that can have them: one is active, one stands by
+  weir cluster director /etc/weir/cluster --interface eth0 \\
+      --metrics 10.0.0.1:9100
+      with figures for Prometheus at http://10.0.0.1:9100/metrics";
 
 /// Send each connection to a node, and where it moves.
 #[derive(Debug, clap::Args)]
@@ -51,6 +57,10 @@ pub(super) struct Args {
     /// The network interface that has the addresses of the service
     #[arg(long, value_name = "NAME")]
     interface: String,
+
+    /// Answer Prometheus at this address, at /metrics; all who reach it may read the figures
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -74,13 +84,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let of_tables = Arc::clone(&tables);
     let differing = Box::new(move || of_tables.differing());
     let pair = Pair::new(&args.folder, &members, (seat, &args.interface), (Arc::clone(&director), differing))?;
-    let nodes = DirectorAnswers::new(Arc::clone(&director), Arc::new(numbers));
+    let counts = Arc::<LinkCounts>::default();
+    let seen = Arc::new(DirectorSeen::start(&args.folder, &members, &counts).context("a thread for events")?);
+    let answers = DirectorAnswers::new(Arc::clone(&director), Arc::new(numbers));
+    let nodes = SeenAnswers { answers, seen: Arc::clone(&seen) };
     let answers: Arc<dyn Answering> = match &pair {
         Some(pair) => Arc::new(PairAnswers { pair: Arc::clone(pair), nodes }),
         None => Arc::new(nodes),
     };
     let trust = Trust::new(&identity, Arc::default())?;
-    let counts = Arc::<LinkCounts>::default();
     let link_to = |to: &Reached| {
         LinkClient::new(to.member.clone(), to.address, trust.clone(), link_settings(), Arc::clone(&counts))
     };
@@ -88,25 +100,31 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut peers: BTreeMap<NodeNumber, SocketAddr> =
         members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
     peers.extend(pair::other_of(&members, seat).map(|(number, other)| (number, other.address)));
-    let choice = Choice { tables: Arc::clone(&tables), members: members.clone(), away: BTreeMap::new() };
+    let choice = Choice {
+        tables: Arc::clone(&tables),
+        members: members.clone(),
+        away: BTreeMap::new(),
+        seen: Arc::clone(&seen),
+    };
     let choice = Arc::new(Mutex::new(choice));
-    let changed = changes(&members, Arc::clone(&choice), pair.clone());
+    let changed = changes(&members, (Arc::clone(&choice), Arc::clone(&seen)), pair.clone());
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
     let heartbeats = Heartbeats::start(socket, pair::number_of(seat), &identity.secret, peers, settings, changed)?;
+    let heartbeats = Arc::new(heartbeats);
+    let figured = (Arc::clone(&director), Arc::clone(&tables), Arc::clone(&heartbeats));
+    let _metrics = args.metrics.map(|at| answer_metrics(at, Arc::clone(&seen), figured.clone())).transpose()?;
     tell_begin(&members, address, &args.interface);
     control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), own.member.name.to_string())?;
-    let _heartbeats = match &pair {
+    match &pair {
         Some(pair) => {
             pair_replica::start(pair, link_to(&pair.other), flows)?;
-            pair.start(&members, heartbeats, &link_to)?;
-            None
+            pair.start(&members, Arc::clone(&heartbeats), &link_to)?;
         }
         None => {
             heartbeats.set_epoch(epoch);
             pair::add(&pair::addresses(&args.interface, &members)?);
-            Some(heartbeats)
         }
-    };
+    }
     run_until(&stop, &director, pair.as_deref(), &choice);
     let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
     tell_end(&director, &args.interface, is_handed_over);
@@ -145,11 +163,12 @@ fn link_settings() -> LinkSettings {
 /// What is done where heartbeats of a member come or stay away.
 fn changes(
     members: &MembersFile,
-    choice: Arc<Mutex<Choice>>,
+    (choice, seen): (Arc<Mutex<Choice>>, Arc<DirectorSeen>),
     pair: Option<Arc<Pair>>,
 ) -> impl FnMut(Change) + Send + 'static {
     let nodes: BTreeSet<NodeNumber> = members.nodes.keys().copied().collect();
     move |change: Change| {
+        seen.changed(change);
         let is_up = change.health == Health::Up;
         match &pair {
             Some(pair) if !nodes.contains(&change.node) => pair.is_other_up.store(is_up, Ordering::Release),
@@ -181,6 +200,21 @@ fn tell_end(director: &Director, interface: &str, is_handed_over: bool) {
         "weir cluster director: ends; {steered}. Connections go on to their nodes, and new ones by the table, until the \
          filter is removed (tc filter del dev {interface} ingress)"
     );
+}
+
+/// Answers Prometheus at an address, as long as what is returned lives.
+fn answer_metrics(
+    at: SocketAddr,
+    seen: Arc<DirectorSeen>,
+    (director, tables, heartbeats): (Arc<Director>, Arc<Tables>, Arc<Heartbeats>),
+) -> anyhow::Result<Endpoint> {
+    let text = move || {
+        let (epoch, decided, draining) =
+            director.with(|control, _| (control.epoch(), control.counts(), control.draining().clone()));
+        let heartbeats = heartbeats.counts();
+        seen.text(&Figures { epoch, decided, draining, heartbeats, tables: tables.counts() })
+    };
+    metrics_endpoint::answering(at, text).context("--metrics")
 }
 
 /// The flow tables, one for each address of the service.
@@ -220,6 +254,11 @@ impl Tables {
             })
         };
         self.0.iter().flat_map(of_one).collect()
+    }
+
+    /// What each has counted, but for those that cannot be read.
+    fn counts(&self) -> Vec<(SocketAddr, FlowCounts)> {
+        self.0.iter().filter_map(|(service, table)| Some((*service, table.counts().ok()?))).collect()
     }
 
     fn set_nodes(&self, places: &[NodePlace]) {
@@ -278,6 +317,7 @@ struct Choice {
     tables: Arc<Tables>,
     members: MembersFile,
     away: BTreeMap<NodeNumber, BTreeSet<Away>>,
+    seen: Arc<DirectorSeen>,
 }
 
 impl Choice {
@@ -287,6 +327,9 @@ impl Choice {
         let has_changed = if is_so { reasons.insert(why) } else { reasons.remove(&why) };
         if !has_changed {
             return;
+        }
+        if why == Away::Draining {
+            self.seen.drained(node, is_so);
         }
         let is_there = |number: &NodeNumber| self.away.get(number).is_none_or(BTreeSet::is_empty);
         let there = self.members.nodes.iter().filter(|(number, _)| is_there(number));

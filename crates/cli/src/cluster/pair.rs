@@ -183,7 +183,7 @@ impl Pair {
     pub(super) fn start(
         self: &Arc<Self>,
         members: &MembersFile,
-        heartbeats: Heartbeats,
+        heartbeats: Arc<Heartbeats>,
         link_to: impl Fn(&Reached) -> LinkClient,
     ) -> anyhow::Result<()> {
         let nodes: Vec<(NodeNumber, Arc<LinkClient>)> =

@@ -1,5 +1,6 @@
 //! The active director tells the other one its table: each flow that is steered at once, all others by comparing.
 
+use super::director_seen::SeenAnswers;
 use super::members::FILE;
 use super::pair::{Pair, lock};
 use std::io;
@@ -7,9 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use weir_cluster::{
-    Answering, DirectorAnswers, ENTRIES_MAX, Entries, LinkClient, Member, Message, NodeNumber, Replica, Role,
-};
+use weir_cluster::{Answering, ENTRIES_MAX, Entries, LinkClient, Member, Message, NodeNumber, Replica, Role};
 use weir_keeper::Flow;
 
 /// Steered flows that wait to be told; those that do not fit are told by the next comparison.
@@ -103,7 +102,7 @@ fn take(pair: &Pair, entries: &Entries) -> Message {
 /// What a director of a pair answers: nodes only while it is active, the other director always.
 pub(super) struct PairAnswers {
     pub(super) pair: Arc<Pair>,
-    pub(super) nodes: DirectorAnswers,
+    pub(super) nodes: SeenAnswers,
 }
 
 impl Answering for PairAnswers {

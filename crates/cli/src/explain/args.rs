@@ -26,6 +26,8 @@ Examples:
       a run that `weir record --run runs/a` and `weir load --run runs/a` made
   weir explain --decisions log.jsonl runs/a
       with what the rules of `weir serve --decisions log.jsonl` decided
+  weir explain --cluster-events /etc/weir/cluster runs/a
+      with the sessions that moved to another node of a cluster
   weir explain --json runs/a | jq '.causes[0]'
       figures for a program
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a
@@ -126,6 +128,11 @@ pub(crate) struct Args {
     /// Add the decisions that `weir serve --decisions FILE` made meanwhile to the run's time line, where they stay
     #[arg(long, value_name = "FILE")]
     pub(super) decisions: Option<PathBuf>,
+
+    /// Say which requests moved between nodes of a cluster meanwhile, by the events of a member: a file, or its
+    /// cluster's directory; may be repeated for those of other members
+    #[arg(long, value_name = "FILE")]
+    pub(super) cluster_events: Vec<PathBuf>,
 
     /// Print the report as JSON (times in nanoseconds)
     #[arg(long)]

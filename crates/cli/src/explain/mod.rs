@@ -1,6 +1,7 @@
 //! The `weir explain` command: where each request's time went.
 
 mod args;
+mod cluster_events;
 mod live;
 
 pub(crate) use args::Args;
@@ -100,6 +101,7 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         server_side: args.server_side,
         tls_ports: args.tls_port.clone(),
         objectives: args.slo.iter().map(|slo| (slo.text.clone(), slo.objective)).collect(),
+        cluster: cluster_events::read(&args.cluster_events)?,
     };
     let explanation = weir_explain::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
     if let Some(path) = &args.folded {

@@ -1,14 +1,15 @@
 //! The figures of a run for Prometheus, in the text exposition format 0.0.4: in a file, or over HTTP while it runs.
 
 use super::whole_file::write_whole;
+use crate::metrics_endpoint;
 use anyhow::Context;
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use weir_endpoint::{Answer, Endpoint, Limits, Request};
-use weir_exposition::{CONTENT_TYPE, Families, Kind};
+use weir_endpoint::Endpoint;
+use weir_exposition::{Families, Kind};
 use weir_load::{Control, Counts, Histogram, LoadReport};
 use weir_wire::client::Outcome;
 
@@ -78,15 +79,8 @@ impl Exporter {
 fn answering(address: SocketAddr) -> anyhow::Result<(Endpoint, Arc<Mutex<String>>)> {
     let answer = Arc::new(Mutex::new(String::new()));
     let shared = Arc::clone(&answer);
-    let handler = move |request: Request| match request.target.split('?').next() {
-        Some("/metrics" | "/") => {
-            let text = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            Answer::whole(200, CONTENT_TYPE, text)
-        }
-        _ => Answer::line(404, "the figures are at /metrics"),
-    };
-    let endpoint =
-        Endpoint::start(&address.to_string(), Limits::default(), Arc::new(handler)).context("--prometheus-listen")?;
+    let figures = move || shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let endpoint = metrics_endpoint::answering(address, figures).context("--prometheus-listen")?;
     Ok((endpoint, answer))
 }
 

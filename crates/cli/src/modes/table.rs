@@ -52,7 +52,8 @@ const RECORDING: &[&str] = &[
     "without_rung",
 ];
 /// How a run is explained.
-const EXPLAINING: &[&str] = &["group", "server_side", "tls_port", "slo", "decisions", "json", "html", "folded"];
+const EXPLAINING: &[&str] =
+    &["group", "server_side", "tls_port", "slo", "decisions", "cluster_events", "json", "html", "folded"];
 
 const NOTHING_IS_LOADED: &str =
     "how to load, but nothing is loaded; add --load URL, or leave it out to take what comes anyway";
@@ -350,11 +351,12 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["cluster", "token"], options: &[&["folder", "director", "valid"]], modes: &[] },
     Usage { path: &["cluster", "admit"], options: &[&["folder", "listen", "count"]], modes: &[] },
     Usage { path: &["cluster", "join"], options: &[&["folder", "name", "at"]], modes: &[] },
-    Usage { path: &["cluster", "director"], options: &[&["folder", "interface"]], modes: &[] },
+    Usage { path: &["cluster", "director"], options: &[&["folder", "interface", "metrics"]], modes: &[] },
     Usage { path: &["cluster", "move"], options: &[&["folder", "client", "to", "service"]], modes: &[] },
     Usage { path: &["cluster", "sessions"], options: &[&["folder", "json"]], modes: &[] },
     Usage { path: &["cluster", "drain"], options: &[&["folder", "to", "within", "undo"]], modes: &[] },
     Usage { path: &["cluster", "status"], options: &[&["folder", "json"]], modes: &[] },
+    Usage { path: &["cluster", "events"], options: &[&["folder", "follow", "since", "json"]], modes: &[] },
     Usage { path: &["cluster", "publish"], options: &[&["folder", "content", "site", "expect", "json"]], modes: &[] },
     Usage { path: &["cluster", "versions"], options: &[&["folder", "site", "json"]], modes: &[] },
     Usage { path: &["cluster", "rollback"], options: &[&["folder", "to", "site"]], modes: &[] },

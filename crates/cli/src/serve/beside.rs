@@ -2,10 +2,11 @@
 
 use crate::keeper;
 use crate::serve_acme::Obtaining;
-use crate::serve_cluster::ClusterNode;
+use crate::serve_cluster::{ClusterNode, NodeFigures};
 use crate::serve_php::{self, PhpProcesses};
 use crate::serve_scripts::{self, ScriptProcesses};
 use std::path::PathBuf;
+use std::sync::Arc;
 use weir_server::{Options, Server};
 
 /// The processes beside a server, as far as its configuration needs them.
@@ -20,11 +21,12 @@ impl Beside {
     /// Starts them, before the server is confined.
     pub(super) fn prepare(
         options: &Options,
-        (cluster, keeper): (&Option<PathBuf>, &Option<PathBuf>),
+        (cluster, keeper, figures): (&Option<PathBuf>, &Option<PathBuf>, &Arc<NodeFigures>),
         server: &Server,
     ) -> anyhow::Result<Self> {
         let keeper = keeper::socket(keeper.as_deref());
-        let node = |folder: &PathBuf| ClusterNode::prepare(folder, keeper, server.control(), options);
+        let node =
+            |folder: &PathBuf| ClusterNode::prepare(folder, keeper, server.control(), options, Arc::clone(figures));
         Ok(Self {
             obtaining: Obtaining::prepare(options)?,
             php: serve_php::prepare(options)?,

@@ -34,6 +34,7 @@ impl Own {
         let targets = self.targets(to)?;
         self.drains.store(true, Ordering::Relaxed);
         self.director.drain(true)?;
+        self.seen.drained(true);
         let (tally, mut empty_looks) = (Tally::default(), 0);
         loop {
             let open = self.gate.sessions()?;

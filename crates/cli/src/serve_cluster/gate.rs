@@ -38,6 +38,8 @@ pub(crate) enum Ask {
     Sessions,
     /// Say this on standard error. Nothing is answered.
     Tell(String),
+    /// Show these figures at the admin address, which come as bytes. Nothing is answered.
+    Figures,
 }
 
 /// The first frame, from the server.

@@ -2,6 +2,7 @@
 
 use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Frame, Open, Refusal};
+use super::seen::{Seen, Told as Figures};
 use super::sites::{self, Sites};
 use crate::cluster::control_socket::{self, Asked, Told};
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached, STANDBY};
@@ -19,8 +20,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
     Answering, Counts, DetectorSettings, Directing, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer,
-    LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector, RemoteNodes,
-    SessionError, Sessions, Span, Taken, Trust,
+    LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry, RemoteDirector,
+    RemoteNodes, SessionError, Sessions, Span, Taken, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
 use zeroize::Zeroizing;
@@ -84,7 +85,8 @@ struct Running {
     mover: Arc<Mover>,
     director: Arc<RemoteDirector>,
     gate: Arc<Gate>,
-    heartbeats: Heartbeats,
+    heartbeats: Arc<Heartbeats>,
+    seen: Arc<Seen>,
     control: control_socket::Listening,
     sites: Option<Arc<Sites>>,
     _links: LinkServer,
@@ -118,6 +120,7 @@ impl Running {
                 nodes.set(*other, link_to(reached));
             }
         }
+        let seen = Arc::new(Seen::start(&begin.folder, number, &members, (&counts, gate))?);
         let (registry, events) = Registry::new(EVENTS_MAX);
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let first_move = u64::try_from(since_1970.as_micros()).unwrap_or(1);
@@ -140,12 +143,18 @@ impl Running {
         let socket = UdpSocket::bind(own.address).map_err(listening)?;
         let mut peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
         peers.extend(members.standby.iter().map(|second| (STANDBY, second.address)));
+        let (heard, settings) = (Arc::clone(&seen), DetectorSettings::default());
         let heartbeats =
-            Heartbeats::start(socket, number, &identity.secret, peers, DetectorSettings::default(), |_| {})?;
+            Heartbeats::start(socket, number, &identity.secret, peers, settings, move |change| heard.changed(change))?;
+        let heartbeats = Arc::new(heartbeats);
         let control = control_socket::Listening::at(&begin.folder)?;
-        let told = Arc::clone(gate);
+        let (told, of_moves) = (Arc::clone(gate), Arc::clone(&seen));
         std::thread::Builder::new().name("weir-node-told".to_owned()).spawn(move || {
             events.iter().for_each(|event| {
+                of_moves.moved(&event);
+                if event.outcome != Outcome::Given {
+                    return;
+                }
                 let (client, freeze, total) = (event.flow.client, event.freeze, event.total);
                 told.tell(&format!(
                     "the session of {client} moved to node {} in {total:.1?} ({freeze:.1?} of which it stood still)",
@@ -155,18 +164,27 @@ impl Running {
         })?;
         let name = identity.member.name.to_string();
         let gate = Arc::clone(gate);
-        Ok(Self { name, number, members, mover, director, gate, heartbeats, control, sites, _links: links })
+        Ok(Self { name, number, members, mover, director, gate, heartbeats, seen, control, sites, _links: links })
     }
 
     /// Answers what `weir cluster` asks of this node.
     fn serve(self) -> anyhow::Result<()> {
-        let Self { members, mover, director, heartbeats, control, name, number, gate, sites, _links } = self;
+        let Self { members, mover, director, heartbeats, seen, control, name, number, gate, sites, _links } = self;
         let drains = Arc::<AtomicBool>::default();
+        let figures = Figures {
+            mover: Arc::clone(&mover),
+            director: Arc::clone(&director),
+            heartbeats: Arc::clone(&heartbeats),
+            drains: Arc::clone(&drains),
+            gate: Arc::clone(&gate),
+        };
+        let of_figures = Arc::clone(&seen);
+        std::thread::Builder::new().name("weir-node-seen".to_owned()).spawn(move || of_figures.run(&figures))?;
         let (of_director, of_drains) = (Arc::clone(&director), Arc::clone(&drains));
         std::thread::Builder::new()
             .name("weir-node-epoch".to_owned())
             .spawn(move || tell_director(&heartbeats, &of_director, &of_drains))?;
-        let own = Own { name, number, members, mover, director, gate, drains, sites };
+        let own = Own { name, number, members, mover, director, gate, drains, seen, sites };
         control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
         Ok(())
     }
@@ -182,6 +200,7 @@ pub(super) struct Own {
     pub(super) gate: Arc<Gate>,
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
+    pub(super) seen: Arc<Seen>,
     sites: Option<Arc<Sites>>,
 }
 
@@ -233,6 +252,7 @@ impl Own {
             Asked::Undrain => {
                 self.drains.store(false, Ordering::Relaxed);
                 self.director.drain(false)?;
+                self.seen.drained(false);
                 Ok(Told::Undrained)
             }
             Asked::Status => {
@@ -312,10 +332,17 @@ impl Gate {
     }
 
     /// Has the server say something to its operator.
-    fn tell(&self, what: &str) {
+    pub(super) fn tell(&self, what: &str) {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that has ended says nothing more.
         let _ = gate::send(&link, &Ask::Tell(what.to_owned()), &[], None);
+    }
+
+    /// Has the server show figures.
+    pub(super) fn tell_figures(&self, figures: &str) {
+        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A server that has ended shows nothing more.
+        let _ = gate::send(&link, &Ask::Figures, figures.as_bytes(), None);
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod pair;
 mod publishing;
+mod seeing;
 mod services;
 mod soak;
 mod stand;

@@ -173,7 +173,11 @@ impl Stand {
 
     fn start_all(&mut self) {
         let front = text(&self.path("front")).to_owned();
-        self.start(None, "director", &["cluster", "director", &front, "--interface", "e0"]);
+        self.start(
+            None,
+            "director",
+            &["cluster", "director", &front, "--interface", "e0", "--metrics", "127.0.0.1:9100"],
+        );
         if self.second.is_some() {
             self.start_director(2, "director2");
         }
@@ -202,6 +206,7 @@ impl Stand {
         let [folder, socket, log, site] =
             [&format!("n{number}"), &format!("keeper{number}.sock"), &format!("access{number}.log"), site]
                 .map(|name| text(&self.path(name)).to_owned());
+        let admin = format!("unix:{}", text(&self.path(&format!("admin{number}.sock"))));
         let (clear, secure) = (format!("{SERVICE}:80"), format!("{SERVICE}:443"));
         let [certificate, key] =
             [self.certificate.certificate(), self.certificate.key()].map(|path| text(&path).to_owned());
@@ -222,6 +227,8 @@ impl Stand {
             &socket,
             "--access-log",
             &log,
+            "--admin",
+            &admin,
         ];
         self.start(Some(number), &format!("serve{number}"), &options);
     }
@@ -311,6 +318,52 @@ impl Stand {
         command.args(["-sS", "-k", "--local-port", &port.to_string()]).args(options);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         self.client.within(move || command.spawn().expect("curl starts"))
+    }
+
+    /// The figures of a node, as its server shows them.
+    pub(crate) fn metrics(&self, node: usize) -> String {
+        let socket = self.path(&format!("admin{node}.sock"));
+        let output = Command::new("curl")
+            .args(["-sS", "--max-time", "10", "--unix-socket", text(&socket), "http://w/metrics"])
+            .output()
+            .expect("curl starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The figures of the director.
+    pub(crate) fn director_metrics(&self, at: &str) -> String {
+        let url = format!("http://{at}/metrics");
+        let mut command = Command::new("curl");
+        command.args(["-sS", "--max-time", "10", &url]);
+        let output = self.director.within(move || command.output().expect("curl starts"));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Follows the events of a member into a file.
+    pub(crate) fn follow_events(&self, member: &str, to: &Path) -> Child {
+        let out = File::create(to).expect("a file");
+        let folder = self.path(member);
+        let mut command = Command::new(WEIR);
+        command.args(["cluster", "events", text(&folder), "--follow"]).stdin(Stdio::null()).stdout(out);
+        command.spawn().expect("weir starts")
+    }
+
+    /// Starts a load at the client that writes a run.
+    pub(crate) fn load(&self, run: &Path, options: &[&str]) -> Child {
+        let log = File::create(self.path("load.log")).expect("a file");
+        let mut command = Command::new(WEIR);
+        command.args(["load", "--run", text(run)]).args(options).stdin(Stdio::null());
+        command.stdout(log.try_clone().expect("a file")).stderr(log);
+        self.client.within(move || command.spawn().expect("weir starts"))
+    }
+
+    /// Asks a node to move the session of a client.
+    pub(crate) fn move_client(&self, from: usize, to: usize, client: &str) -> Output {
+        let (folder, to, service) = (self.path(&format!("n{from}")), format!("n{to}"), format!("{SERVICE}:80"));
+        Command::new(WEIR)
+            .args(["cluster", "move", text(&folder), client, "--to", &to, "--service", &service])
+            .output()
+            .expect("weir starts")
     }
 
     /// Asks a node to move the session of the client's port.

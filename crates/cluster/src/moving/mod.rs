@@ -12,6 +12,7 @@ mod giving;
 mod mover;
 mod own_keeper;
 mod parts;
+mod reasons;
 mod registry;
 mod taking;
 
@@ -20,5 +21,5 @@ pub use mover::{MoveError, Mover, MoverSettings};
 pub use parts::{
     Directing, DirectingError, Keeper, KeeperFault, SessionError, Sessions, Taken, Transport, TransportError,
 };
-pub use registry::{Counts, Event, Registry};
+pub use registry::{Counts, Event, Outcome, Registry};
 pub use taking::{Answer, Taking, TakingInput, TakingStep};

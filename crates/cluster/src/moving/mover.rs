@@ -6,7 +6,8 @@ use super::giving::{Giving, GivingStep, Heard};
 use super::parts::{
     Directing, DirectingError, Keeper, KeeperFault, SessionError, Sessions, Taken, Transport, TransportError,
 };
-use super::registry::{Event, Registry, us};
+use super::reasons;
+use super::registry::{Event, Outcome, Registry, us};
 use super::taking::{Answer, Taking, TakingInput, TakingStep};
 use crate::message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Owner, Timings};
 use crate::name::NodeNumber;
@@ -16,7 +17,7 @@ use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use weir_keeper::{Flow, TcpState};
 use zeroize::Zeroizing;
 
@@ -143,9 +144,10 @@ impl Mover {
         let begun = Instant::now();
         let id = MoveId { giver: self.settings.node, number: self.next.fetch_add(1, Ordering::Relaxed) };
         let begin = || if to == self.settings.node { Err(MoveError::Itself(to)) } else { self.begin(flow, id) };
-        let not_begun = |error: &MoveError| self.registry.count(|it| &mut it.not_begun, Some(error.to_string()));
+        let ended = |outcome, reason, why: String| self.registry.ended(Event::of(outcome, id, flow, to, why), reason);
+        let not_begun = |error: &MoveError| ended(Outcome::NotBegun, error.reason(), error.to_string());
         let _under_way = begin().inspect_err(not_begun)?;
-        self.have_expected(flow, to).inspect_err(not_begun)?;
+        let is_under_way = self.have_expected(flow, to).inspect_err(not_begun)?;
         let taken = self.sessions.take(flow).map_err(MoveError::from).inspect_err(not_begun)?;
         let frozen_at = Instant::now();
         let record = match self.record(id, &taken) {
@@ -160,29 +162,27 @@ impl Mover {
         let timings = match self.decide(to, &record, taken)? {
             Decision::Given(timings) => timings,
             Decision::Back(why) => {
-                self.registry.count(|it| &mut it.came_back, Some(why.clone()));
+                ended(Outcome::CameBack, reasons::DECLINED, why.clone());
                 return Err(MoveError::CameBack(why));
             }
         };
-        let event = Event {
-            flow: *flow,
-            from: self.settings.node,
-            to,
-            at: SystemTime::now(),
-            freeze: frozen_at.elapsed(),
-            total: begun.elapsed(),
-            timings,
-        };
+        let (freeze, total) = (frozen_at.elapsed(), begun.elapsed());
+        let given = Event::of(Outcome::Given, id, flow, to, "");
+        let event = Event { freeze, total, is_under_way: Some(is_under_way), timings, ..given };
         tracing::debug!(from = event.from, to, freeze_us = us(event.freeze), "a session has moved");
-        self.registry.given(event.clone());
+        self.registry.ended(event.clone(), "");
         Ok(event)
     }
 
     /// Has the new node look for what the session has under way, while that goes on: files may be large, and one that it
-    /// has not stops nothing.
-    fn have_expected(&self, flow: &Flow, to: NodeNumber) -> Result<(), MoveError> {
+    /// has not stops nothing. Whether the session has something under way.
+    fn have_expected(&self, flow: &Flow, to: NodeNumber) -> Result<bool, MoveError> {
         let preview = self.sessions.preview(flow)?;
-        if preview.is_empty() { Ok(()) } else { Ok(self.transport.expect(to, preview)?) }
+        let is_under_way = !preview.is_empty();
+        if is_under_way {
+            self.transport.expect(to, preview)?;
+        }
+        Ok(is_under_way)
     }
 
     /// Looks for what a session of another node has under way, before it comes.
@@ -246,7 +246,8 @@ impl Mover {
             match step {
                 GivingStep::Ask(after) | GivingStep::SendAgain(after) => {
                     if self.stops.load(Ordering::Relaxed) {
-                        self.registry.count(|it| &mut it.undecided, Some(why.clone()));
+                        let event = Event::of(Outcome::Undecided, record.id, &record.flow, to, why.clone());
+                        self.registry.ended(event, reasons::STOPS);
                         return Err(MoveError::Undecided(why));
                     }
                     std::thread::sleep(after);
@@ -282,7 +283,7 @@ impl Mover {
     }
 
     fn reclaim(&self, taker: NodeNumber, record: &Record, is_refused: bool) -> (Heard, String) {
-        self.registry.count(|it| &mut it.asked, None);
+        self.registry.asked();
         let Record { id, flow, epoch, .. } = record;
         let claim = Claim { id: *id, flow: *flow, epoch: *epoch, taker, is_refused };
         let granted = |owner: &Owner| *owner == Owner::Giver;
@@ -298,9 +299,10 @@ impl Mover {
         if let Some(answer) = self.answered(id) {
             return answer;
         }
-        let settled = |why: String| {
-            self.registry.count(|it| &mut it.refused, Some(why.clone()));
-            Message::Refused { id, is_settled: true, why }
+        let (flow, own) = (record.flow, self.settings.node);
+        let refused = |is_settled, reason, why: String| {
+            self.registry.ended(Event::of(Outcome::Refused, id, &flow, own, why.clone()), reason);
+            Message::Refused { id, is_settled, why }
         };
         self.epoch.fetch_max(record.epoch, Ordering::AcqRel);
         let newest = self.newest_epoch();
@@ -308,9 +310,7 @@ impl Mover {
         let is_under_way = self.flows().under_way.get(&record.flow) == Some(&id);
         if record.epoch < newest && !is_under_way {
             // The giver learns the epoch from the director, which it asks then.
-            let why = Decline::Epoch(newest).to_string();
-            self.registry.count(|it| &mut it.refused, Some(why.clone()));
-            return Message::Refused { id, is_settled: false, why };
+            return refused(false, reasons::OLD_EPOCH, Decline::Epoch(newest).to_string());
         }
         let _under_way = match self.begin(&record.flow, id) {
             Ok(under_way) => under_way,
@@ -318,13 +318,15 @@ impl Mover {
             Err(MoveError::UnderWay) if self.flows().under_way.get(&record.flow) == Some(&id) => {
                 return Message::Failed { why: MoveError::UnderWay.to_string() };
             }
-            Err(error) => return settled(error.to_string()),
+            Err(error) => return refused(true, error.reason(), error.to_string()),
         };
         // It may have ended since the first look.
         if let Some(answer) = self.answered(id) {
             return answer;
         }
-        let answer = Intake { mover: self, record, sent: Vec::new(), socket: None, timings: Timings::default() }.run();
+        let (begun, timings) = (Instant::now(), Timings::default());
+        let intake = Intake { mover: self, record, sent: Vec::new(), socket: None, timings, begun, failed: None };
+        let answer = intake.run();
         let mut flows = self.flows();
         if flows.answers.len() == ANSWERS_MAX {
             flows.answers.pop_front();
@@ -409,7 +411,7 @@ fn heard(answer: Result<Message, TransportError>) -> (Heard, String) {
 
 /// A step of taking a session in fails.
 #[derive(Debug, thiserror::Error)]
-enum IntakeError {
+pub(super) enum IntakeError {
     #[error(transparent)]
     Session(#[from] SessionError),
     #[error(transparent)]
@@ -427,6 +429,9 @@ struct Intake<'m> {
     sent: Vec<u8>,
     socket: Option<OwnedFd>,
     timings: Timings,
+    begun: Instant,
+    /// Why a step failed, in a word.
+    failed: Option<&'static str>,
 }
 
 impl Intake<'_> {
@@ -437,11 +442,14 @@ impl Intake<'_> {
         loop {
             let begun = Instant::now();
             let input = match step {
-                TakingStep::Prepare => done(self.prepare(), TakingInput::Prepared),
+                TakingStep::Prepare => {
+                    let prepared = self.prepare();
+                    self.done(prepared, TakingInput::Prepared)
+                }
                 TakingStep::Hold => {
                     holds = true;
                     let held = self.mover.keeper.hold(&self.record.flow, self.record.epoch);
-                    done(held.map_err(IntakeError::from), TakingInput::Held)
+                    self.done(held.map_err(IntakeError::from), TakingInput::Held)
                 }
                 TakingStep::Steer => {
                     let (id, epoch) = (self.record.id, self.record.epoch);
@@ -449,7 +457,10 @@ impl Intake<'_> {
                     let steered = self.mover.directed(flow, |directing| directing.steer(id, flow, epoch), |_| false);
                     TakingInput::Steered(answered(steered))
                 }
-                TakingStep::Restore(seen) => done(self.restore(seen.as_ref()), TakingInput::Restored),
+                TakingStep::Restore(seen) => {
+                    let restored = self.restore(seen.as_ref());
+                    self.done(restored, TakingInput::Restored)
+                }
                 TakingStep::Confirm(after) => {
                     if self.mover.stops.load(Ordering::Relaxed) && taking.is_unsure() {
                         return self.end(Answer::Lost { why: "this node stops".to_owned() }, holds);
@@ -463,7 +474,10 @@ impl Intake<'_> {
                     let confirmed = self.mover.directed(flow, |directing| directing.confirm(id, flow), |()| true);
                     TakingInput::Confirmed(answered(confirmed))
                 }
-                TakingStep::Activate => done(self.activate(), TakingInput::Activated),
+                TakingStep::Activate => {
+                    let activated = self.activate();
+                    self.done(activated, TakingInput::Activated)
+                }
                 TakingStep::Reclaim => {
                     let Record { id, flow, epoch, .. } = self.record;
                     let claim = Claim { id, flow, epoch, taker: self.mover.settings.node, is_refused: true };
@@ -491,6 +505,15 @@ impl Intake<'_> {
             TakingInput::Activated => self.timings.activate_us = took,
             TakingInput::Held | TakingInput::Failed(_) | TakingInput::Reclaimed(_) => {}
         }
+    }
+
+    /// What a step has come to.
+    fn done(&mut self, result: Result<(), IntakeError>, input: TakingInput) -> TakingInput {
+        let failed = |error: IntakeError| {
+            self.failed = Some(error.reason());
+            TakingInput::Failed(error.to_string())
+        };
+        result.map_or_else(failed, |()| input)
     }
 
     fn prepare(&mut self) -> Result<(), IntakeError> {
@@ -526,21 +549,17 @@ impl Intake<'_> {
 
     fn end(self, answer: Answer, holds: bool) -> Message {
         let id = self.record.id;
-        let registry = &self.mover.registry;
-        let (is_settled, why) = match answer {
-            Answer::Done => {
-                registry.count(|it| &mut it.taken, None);
-                return Message::Done { id, timings: self.timings };
-            }
-            Answer::Refused { is_settled, why } => {
-                registry.count(|it| &mut it.refused, Some(why.clone()));
-                (is_settled, why)
-            }
-            Answer::Lost { why } => {
-                registry.count(|it| &mut it.lost, Some(why.clone()));
-                (false, why)
-            }
+        let (outcome, is_settled, why) = match answer {
+            Answer::Done => (Outcome::Taken, true, String::new()),
+            Answer::Refused { is_settled, why } => (Outcome::Refused, is_settled, why),
+            Answer::Lost { why } => (Outcome::Lost, false, why),
         };
+        let event = Event::of(outcome, id, &self.record.flow, self.mover.settings.node, why.clone());
+        let (total, timings) = (self.begun.elapsed(), self.timings);
+        self.mover.registry.ended(Event { total, timings, ..event }, self.failed.unwrap_or(reasons::DECLINED));
+        if outcome == Outcome::Taken {
+            return Message::Done { id, timings };
+        }
         match &self.socket {
             // The client hears nothing: the old node goes on with it.
             Some(socket) => drop(self.mover.keeper.discard(socket.as_fd())),
@@ -551,10 +570,6 @@ impl Intake<'_> {
         }
         Message::Refused { id, is_settled, why }
     }
-}
-
-fn done(result: Result<(), IntakeError>, input: TakingInput) -> TakingInput {
-    result.map_or_else(|error| TakingInput::Failed(error.to_string()), |()| input)
 }
 
 /// What the director answered, for the new node's side.

@@ -1,9 +1,10 @@
-//! Counts moves and why they failed, and tells each that succeeded to a bounded channel.
+//! Counts moves and why they failed, and tells how each ended to a bounded channel.
 
 use crate::message::Timings;
 use crate::name::NodeNumber;
+use crate::record::MoveId;
 use hdrhistogram::Histogram;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,23 +16,80 @@ const REASONS_MAX: usize = 32;
 /// The longest duration that is told apart, microseconds.
 const LONGEST_US: u64 = 600_000_000;
 
-/// A session has moved away from this node.
+/// How a move ended for this node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// The session went to another node.
+    Given,
+    /// It came from another node.
+    Taken,
+    /// It was not stopped.
+    NotBegun,
+    /// It goes on at its old node, this one.
+    CameBack,
+    /// This node does not take it in.
+    Refused,
+    /// It was confirmed here and could not go on.
+    Lost,
+    /// This node stops without the director's word.
+    Undecided,
+}
+
+impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Given, Self::Taken, Self::NotBegun, Self::CameBack, Self::Refused, Self::Lost, Self::Undecided];
+
+    /// Its name in figures.
+    pub fn word(self) -> &'static str {
+        ["given", "taken", "not_begun", "came_back", "refused", "lost", "undecided"][self as usize]
+    }
+}
+
+/// A move has ended for this node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
+    /// The move.
+    pub id: MoveId,
+    /// How it ended.
+    pub outcome: Outcome,
     /// The connection.
     pub flow: Flow,
     /// The node that had it.
     pub from: NodeNumber,
     /// The node that has it now.
     pub to: NodeNumber,
-    /// When it had moved.
+    /// When it was over.
     pub at: SystemTime,
-    /// From the hold at the old node until the new node said that it goes on.
+    /// From the hold at the old node until the new node said that it goes on; zero but for `Given`.
     pub freeze: Duration,
-    /// From the order to move until then.
+    /// From the order to move until then; at the new node, how long it took there.
     pub total: Duration,
+    /// Whether a response was under way, as far as this node knows it.
+    pub is_under_way: Option<bool>,
+    /// Why it did not move; empty if it did.
+    pub why: String,
     /// How long the steps at the new node took, and how many bytes it made again.
     pub timings: Timings,
+}
+
+impl Event {
+    /// A move that ended now, without durations.
+    pub(super) fn of(outcome: Outcome, id: MoveId, flow: &Flow, to: NodeNumber, why: impl Into<String>) -> Self {
+        Self {
+            id,
+            outcome,
+            flow: *flow,
+            from: id.giver,
+            to,
+            at: SystemTime::now(),
+            freeze: Duration::ZERO,
+            total: Duration::ZERO,
+            is_under_way: None,
+            why: why.into(),
+            timings: Timings::default(),
+        }
+    }
 }
 
 /// What has been counted since the start.
@@ -57,6 +115,8 @@ pub struct Counts {
     pub events_dropped: u64,
     /// The last reasons, the newest last.
     pub reasons: Vec<String>,
+    /// How many moves ended so for a reason, which is one of a bounded set of words.
+    pub by_reason: BTreeMap<(Outcome, &'static str), u64>,
 }
 
 struct Kept {
@@ -95,11 +155,29 @@ impl Registry {
         (kept.freeze_us.clone(), kept.total_us.clone())
     }
 
-    pub(super) fn given(&self, event: Event) {
+    /// Counts how a move ended, and tells it; `reason` is why it did not move, in a word.
+    pub(super) fn ended(&self, event: Event, reason: &'static str) {
         let mut kept = self.kept();
-        kept.counts.given += 1;
-        kept.freeze_us.saturating_record(us(event.freeze));
-        kept.total_us.saturating_record(us(event.total));
+        let counts = &mut kept.counts;
+        *match event.outcome {
+            Outcome::Given => &mut counts.given,
+            Outcome::Taken => &mut counts.taken,
+            Outcome::NotBegun => &mut counts.not_begun,
+            Outcome::CameBack => &mut counts.came_back,
+            Outcome::Refused => &mut counts.refused,
+            Outcome::Lost => &mut counts.lost,
+            Outcome::Undecided => &mut counts.undecided,
+        } += 1;
+        if event.outcome == Outcome::Given {
+            kept.freeze_us.saturating_record(us(event.freeze));
+            kept.total_us.saturating_record(us(event.total));
+        } else if event.outcome != Outcome::Taken {
+            *kept.counts.by_reason.entry((event.outcome, reason)).or_default() += 1;
+            if kept.reasons.len() == REASONS_MAX {
+                kept.reasons.pop_front();
+            }
+            kept.reasons.push_back(event.why.clone());
+        }
         match self.events.try_send(event) {
             Err(TrySendError::Full(_)) => kept.counts.events_dropped += 1,
             // Without a receiver, events are not wanted.
@@ -107,16 +185,9 @@ impl Registry {
         }
     }
 
-    /// Counts one, with its reason if there is one.
-    pub(super) fn count(&self, field: impl FnOnce(&mut Counts) -> &mut u64, why: Option<String>) {
-        let mut kept = self.kept();
-        *field(&mut kept.counts) += 1;
-        if let Some(why) = why {
-            if kept.reasons.len() == REASONS_MAX {
-                kept.reasons.pop_front();
-            }
-            kept.reasons.push_back(why);
-        }
+    /// Counts a question to the director about a move without an answer.
+    pub(super) fn asked(&self) {
+        self.kept().counts.asked += 1;
     }
 
     /// Counters hold after each statement, so that those of a thread that panicked are still right.

@@ -161,6 +161,8 @@ fn message() -> impl Strategy<Value = Message> {
         ".{0,80}".prop_map(|why| Message::Failed { why }),
         any::<bool>().prop_map(|is_draining| Message::Draining { is_draining }),
         Just(Message::Noted),
+        Just(Message::Time),
+        (any::<u64>(), any::<u64>()).prop_map(|(received_us, told_us)| Message::TimeTold { received_us, told_us }),
         vec(any::<u8>(), 0..300).prop_map(|preview| Message::Expect { preview }),
         (any::<[u8; 32]>(), any::<u64>(), any::<u32>()).prop_map(|(digest, from, bytes)| Message::Fetch {
             digest,

@@ -31,6 +31,7 @@ pub(super) fn page(explanation: &Explanation) -> String {
         section("The waiting graph", 3, graph::section(explanation)),
         section("Queries", 3, work::queries(explanation)),
         section("Decisions", 3, work::decisions(explanation)),
+        section("Moves between nodes", 3, work::moves(explanation)),
         section("Stacks", 5, flame::section(explanation)),
         section("Wake-ups", 2, work::wakeups(explanation)),
         section("Examples", 4, examples::section(explanation)),

@@ -1,4 +1,4 @@
-//! What the servers did for the responses: phases, processes, queries, decisions, and wake-ups for nothing.
+//! What the servers did for the responses: phases, processes, queries, decisions, moves, and wake-ups for nothing.
 
 use super::bars::stacked;
 use super::escape::{escaped, extent, short, time};
@@ -113,6 +113,40 @@ pub(super) fn decisions(explanation: &Explanation) -> String {
         "<th scope=\"col\" class=\"n\">At</th><th scope=\"col\">Rule, subject, outcome and readings</th>",
         &rows.collect::<Vec<_>>(),
         "Of the rules of weir serve --policy; times count from the first request.",
+    )
+}
+
+/// Sessions that moved between nodes of a cluster.
+pub(super) fn moves(explanation: &Explanation) -> String {
+    let Some(told) = &explanation.moves else { return String::new() };
+    let optional = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), time);
+    let rows = told.moves.iter().map(|moved| {
+        format!(
+            "<tr><td class=\"n\">{} s</td><th scope=\"row\" class=\"name\">{}</th><td class=\"name\">{}</td><td class=\"name\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+            decimal(moved.at_s, 6),
+            moved.request.as_ref().map_or_else(|| "-".to_owned(), |name| short(name, MOST_TEXT)),
+            short(&moved.from, MOST_TEXT),
+            short(&moved.to, MOST_TEXT),
+            optional(moved.stood_still_ns),
+            optional(moved.took_ns),
+            moved.confirmed_s.map_or_else(|| "-".to_owned(), |at_s| format!("{} s", decimal(at_s, 6))),
+            moved.error_ns.map_or_else(|| "not known".to_owned(), time),
+        )
+    });
+    table(
+        "moves",
+        "Moves between nodes",
+        "<th scope=\"col\" class=\"n\">At</th><th scope=\"col\">Request under way</th><th scope=\"col\">From</th>\
+         <th scope=\"col\">To</th><th scope=\"col\" class=\"n\">Stood still</th><th scope=\"col\" class=\"n\">Took</th>\
+         <th scope=\"col\" class=\"n\">Confirmed at</th><th scope=\"col\" class=\"n\">Error of times</th>",
+        &rows.collect::<Vec<_>>(),
+        &format!(
+            "{} of {} requests were under way when their session moved. Times count from the first request, by the clock of \
+             this run; the error is what clocks of other machines may differ from it.",
+            count(told.requests),
+            count(explanation.requests)
+        ),
     )
 }
 

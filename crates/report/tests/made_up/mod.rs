@@ -178,6 +178,7 @@ pub(crate) fn hog() -> Explanation {
         waiting: vec![],
         queries: vec![],
         decisions: vec![],
+        moves: None,
         stacks: vec![],
         wakeups: weir_report::Wakeups::default(),
         warnings: vec![],
@@ -290,6 +291,7 @@ pub(crate) fn worker_queue() -> Explanation {
         waiting: vec![],
         queries: vec![],
         decisions: vec![],
+        moves: None,
         stacks: vec![],
         wakeups: weir_report::Wakeups::default(),
         warnings: vec![
@@ -380,6 +382,18 @@ pub(crate) fn hostile() -> Explanation {
     explanation.waiting =
         vec![weir_report::WaitingEdge { from: evil("from"), to: evil("to"), ..full.waiting[0].clone() }];
     explanation.decisions = vec![weir_report::Decided { at_s: -1.5, text: evil("decision") }];
+    let moved = weir_report::Moved {
+        at_s: 0.5,
+        from: evil("old node"),
+        to: evil("new node"),
+        requests: 1,
+        request: Some(evil("moved request")),
+        stood_still_ns: Some(1.3e6),
+        took_ns: Some(2.4e6),
+        confirmed_s: Some(0.501),
+        error_ns: None,
+    };
+    explanation.moves = Some(weir_report::Moves { requests: 1, moves: vec![moved] });
     explanation.queries =
         vec![weir_report::Query { text: evil("query"), server: evil("query server"), ..full.queries[0].clone() }];
     explanation.stacks =
