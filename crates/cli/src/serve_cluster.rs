@@ -5,6 +5,7 @@ mod drain;
 mod fetching;
 mod gate;
 mod node;
+mod readings;
 mod sites;
 
 use crate::cluster::members::MembersFile;
@@ -20,18 +21,24 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use weir_cluster::Identity;
-use weir_server::{AdoptError, Control, OpenSession, Options, TakeError, TakenSession};
+use weir_server::{AdoptError, Control, Counters, OpenSession, Options, TakeError, TakenSession};
 
 /// The server's side of its node process.
 pub(crate) struct ClusterNode {
     link: Option<UnixStream>,
     control: Control,
+    counting: readings::Counting,
     notice: fn(&str),
 }
 
 impl ClusterNode {
     /// Starts the node process for the cluster's directory, as the user that the server will run as.
-    pub(crate) fn prepare(folder: &Path, keeper: PathBuf, control: Control, options: &Options) -> anyhow::Result<Self> {
+    pub(crate) fn prepare(
+        folder: &Path,
+        keeper: PathBuf,
+        (control, counters): (Control, Counters),
+        options: &Options,
+    ) -> anyhow::Result<Self> {
         let folder = folder.canonicalize().with_context(|| {
             format!("cannot read {}; make it by `weir cluster init` or `weir cluster join`", folder.display())
         })?;
@@ -44,15 +51,16 @@ impl ClusterNode {
         // A session may have megabytes that no frame's time-out may cut.
         link.set_write_timeout(None).context("the socket to the node process")?;
         gate::send(&link, &Begin { folder, keeper }, &[], None).context("the settings of the node process")?;
-        Ok(Self { link: Some(link), control, notice: options.notice })
+        let counting = readings::Counting::new(counters);
+        Ok(Self { link: Some(link), control, counting, notice: options.notice })
     }
 
     /// Starts to do as the node process asks, once: from the server's thread, so that it is confined as that is.
     pub(crate) fn start(&mut self) {
         let Some(link) = self.link.take() else { return };
-        let (control, notice) = (self.control.clone(), self.notice);
+        let (control, counting, notice) = (self.control.clone(), self.counting.clone(), self.notice);
         let body = move || {
-            let ended = serve(&link, &control, notice);
+            let ended = serve(&link, (&control, &counting), notice);
             let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
             notice(&format!("the node process has ended{why}; sessions do not move until a restart"));
         };
@@ -71,7 +79,7 @@ fn keep_keys_out_of_core_dumps() -> io::Result<()> {
 }
 
 /// Does what the node process asks until that ends.
-fn serve(link: &UnixStream, control: &Control, notice: fn(&str)) -> io::Result<()> {
+fn serve(link: &UnixStream, (control, counting): (&Control, &readings::Counting), notice: fn(&str)) -> io::Result<()> {
     while let Some(Frame { header, bytes, fd }) = gate::receive::<Ask>(link)? {
         match header {
             Ask::Preview { client, service } => match control.session_preview(client, service) {
@@ -114,6 +122,10 @@ fn serve(link: &UnixStream, control: &Control, notice: fn(&str)) -> io::Result<(
                 });
                 let open = serde_json::to_vec(&open.collect::<Vec<_>>())?;
                 gate::send(link, &Answer::Sessions, &open, None)?;
+            }
+            Ask::Reading { with_paths } => {
+                let paths = if with_paths { readings::paths(control)? } else { Vec::new() };
+                gate::send(link, &Answer::Reading(counting.now()), &paths, None)?;
             }
             Ask::Tell(what) => notice(&what),
         }

@@ -5,12 +5,14 @@
 //! - `message.rs` and `record.rs` are what is said, with a versioned encoding.
 //! - `moving/` has both sides of a move, as state machines and as what drives them.
 //! - `director.rs` decides which node has a flow.
-//! - `heartbeat/` tells which members are alive, by sealed datagrams.
+//! - `heartbeat/` tells which members are alive, by sealed datagrams (`sealed.rs`).
+//! - `gossip/` tells how nodes stand, by the crate chitchat.
 //!
 //! It does not know what a session is: the server gives and takes its bytes through a trait.
 
 mod director;
 mod fields;
+mod gossip;
 mod heartbeat;
 mod identity;
 mod link;
@@ -19,9 +21,14 @@ mod moving;
 mod name;
 mod record;
 mod remote;
+mod sealed;
 
 pub use director::{Control, Director, DirectorCounts, Steering, TableFault};
 pub use fields::FieldError;
+pub use gossip::{
+    Asked, Gossip, GossipCounts, GossipError, GossipPeer, GossipSettings, GossipTextError, Heard as HeardMember,
+    Introduction, PATH_BYTES_MAX, POPULAR_MAX, Reading, Sites,
+};
 pub use heartbeat::{
     Beat, BeatCounts, BeatRefusal, Change, Detector, DetectorSettings, Health, HeartbeatError, Heartbeats, Opened,
     Opener, Sealer, StartId,
@@ -46,5 +53,6 @@ pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNo
 /// Entries for the fuzz targets.
 #[doc(hidden)]
 pub mod fuzzing {
+    pub use crate::gossip::fuzzing::*;
     pub use crate::identity::SigningRequest;
 }

@@ -1,6 +1,7 @@
 //! The socket of a node in its cluster's directory, by which `weir cluster` asks it: a line of JSON for each question
 //! and each answer. Only its user may open it.
 
+use super::overview::Overview;
 use crate::serve_cluster::Open;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -36,10 +37,12 @@ pub(crate) enum Asked {
     Status,
     /// Fetch this version of a site, and serve it.
     Follow { site: String, version: u64 },
+    /// How do all members stand, by what they gossip?
+    Members,
 }
 
 /// What it answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
     Moved {
@@ -71,6 +74,7 @@ pub(crate) enum Told {
     },
     /// The version is served.
     Followed,
+    Members(Overview),
     Refused(String),
 }
 

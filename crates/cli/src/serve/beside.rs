@@ -24,7 +24,8 @@ impl Beside {
         server: &Server,
     ) -> anyhow::Result<Self> {
         let keeper = keeper::socket(keeper.as_deref());
-        let node = |folder: &PathBuf| ClusterNode::prepare(folder, keeper, server.control(), options);
+        let node =
+            |folder: &PathBuf| ClusterNode::prepare(folder, keeper, (server.control(), server.counters()), options);
         Ok(Self {
             obtaining: Obtaining::prepare(options)?,
             php: serve_php::prepare(options)?,
