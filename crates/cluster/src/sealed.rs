@@ -1,9 +1,9 @@
 //! Sealed datagrams between two members: ChaCha20-Poly1305 (RFC 8439) with a key for each purpose, pair of members,
 //! direction and start.
 //!
-//! A start is a random number that a member chooses when it begins. A datagram is fresh only if it repeats the receiver's
-//! own start: then it was made after that. So datagrams that were recorded earlier prove nothing, without any clock;
-//! within one start, numbers that do not grow are refused.
+//! A start is a random number that a member chooses when it begins. A datagram is fresh only if it repeats the
+//! receiver's own start: then it was made after that. So datagrams that were recorded earlier prove nothing, without any
+//! clock; within one start, numbers that do not grow are refused.
 
 use crate::identity::{ClusterSecret, KeyError};
 use crate::name::NodeNumber;

@@ -29,8 +29,8 @@ pub fn cluster_join(input: &[u8]) {
     }
 }
 
-/// Reads any bytes as pieces of gossip, and any text as what members gossip of themselves: what is read is written as the
-/// same text, and read as the same.
+/// Reads any bytes as pieces of gossip, and any text as what members gossip of themselves: what is read is written as
+/// the same text.
 pub fn cluster_gossip(input: &[u8]) {
     let mut pieces = Pieces::default();
     for piece in input.chunks(1_206) {

@@ -64,7 +64,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let bound = || format!("{address} cannot be listened on; end the director that runs, or see its address in {FILE}");
     let listener = TcpListener::bind(address).with_context(bound)?;
     let socket = UdpSocket::bind(address).with_context(bound)?;
-    let of_gossip = socket.try_clone().with_context(bound)?;
     let places: Vec<NodePlace> = members.nodes.values().map(|(_, place)| *place).collect();
     let tables = members.services.iter().map(|service| {
         let table = FlowTable::attach(&args.interface, *service, &places);
@@ -92,7 +91,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
     let heartbeats = Heartbeats::start(socket, DIRECTOR, &identity.secret, peers, settings, changed)?;
     heartbeats.set_epoch(epoch);
-    let _gossip = gossiping::of_director(&args.folder, &heartbeats, of_gossip, &members, &identity)?;
+    let _gossip = gossiping::of_director(&args.folder, &heartbeats, &members, &identity)?;
     let services: Vec<String> = members.services.iter().map(SocketAddr::to_string).collect();
     eprintln!(
         "weir cluster director: {} at {} of {} nodes; members ask at {address}",

@@ -5,7 +5,6 @@ use super::members::{DIRECTOR, MembersFile, Reached};
 use super::overview::{Overview, overview, reached_members};
 use super::printed::other_answer;
 use anyhow::Context;
-use std::net::UdpSocket;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,7 +13,6 @@ use weir_cluster::{Gossip, GossipPeer, GossipSettings, Heartbeats, Identity, Int
 /// Begins to gossip beside a member's heartbeats.
 pub(crate) fn beside(
     heartbeats: &Heartbeats,
-    socket: UdpSocket,
     members: &MembersFile,
     (own, identity): (NodeNumber, &Identity),
 ) -> anyhow::Result<Gossip> {
@@ -29,18 +27,17 @@ pub(crate) fn beside(
     };
     let all = reached_members(members).map(peer).collect();
     let settings = GossipSettings::default();
-    Ok(Gossip::beside(heartbeats, socket, (own, all), &identity.secret, &introduction, settings)?)
+    Ok(Gossip::beside(heartbeats, (own, all), &identity.secret, &introduction, settings)?)
 }
 
 /// Has the director gossip, and answer `weir cluster nodes` and `top` in its own directory.
 pub(super) fn of_director(
     folder: &Path,
     heartbeats: &Heartbeats,
-    socket: UdpSocket,
     members: &MembersFile,
     identity: &Identity,
 ) -> anyhow::Result<Arc<Gossip>> {
-    let gossip = Arc::new(beside(heartbeats, socket, members, (DIRECTOR, identity))?);
+    let gossip = Arc::new(beside(heartbeats, members, (DIRECTOR, identity))?);
     let control = control_socket::Listening::at(folder)?;
     let (members, told) = (members.clone(), Arc::clone(&gossip));
     std::thread::Builder::new().name("weir-director-answers".to_owned()).spawn(move || {

@@ -140,11 +140,10 @@ impl Running {
         let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
         let socket = UdpSocket::bind(own.address).map_err(listening)?;
-        let of_gossip = socket.try_clone().map_err(listening)?;
         let peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
         let heartbeats =
             Heartbeats::start(socket, number, &identity.secret, peers, DetectorSettings::default(), |_| {})?;
-        let gossip = Arc::new(gossiping::beside(&heartbeats, of_gossip, &members, (number, &identity))?);
+        let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
         let control = control_socket::Listening::at(&begin.folder)?;
         let told = Arc::clone(gate);
         std::thread::Builder::new().name("weir-node-told".to_owned()).spawn(move || {

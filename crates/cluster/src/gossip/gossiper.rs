@@ -12,7 +12,7 @@ use chitchat::{ChitchatConfig, ChitchatHandle, ChitchatId, FailureDetectorConfig
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -105,18 +105,18 @@ impl Shared {
 }
 
 impl Gossip {
-    /// Begins, at the address of a member's heartbeats, which keep their socket.
+    /// Begins, by the socket of a member's heartbeats.
     ///
     /// # Errors
     /// [`GossipError`]; nothing is sent then.
     pub fn beside(
         heartbeats: &Heartbeats,
-        socket: UdpSocket,
         (own, members): (NodeNumber, BTreeMap<NodeNumber, GossipPeer>),
         secret: &ClusterSecret,
         introduction: &Introduction,
         settings: GossipSettings,
     ) -> Result<Self, GossipError> {
+        let socket = heartbeats.socket()?;
         let send = move |to: SocketAddr, datagram: &[u8]| socket.send_to(datagram, to).map(drop);
         let this = Self::start((own, members), secret, introduction, settings, send)?;
         let inlet = this.inlet.clone();

@@ -1,8 +1,8 @@
-//! Gossip of what may be a second old: who is there, each node's readings, the versions it has, what it is asked for most.
+//! Gossip of what may be a second old: who is there, how each node stands, which versions it has, what it is asked for.
 //!
 //! The crate chitchat reconciles what members say of themselves (Scuttlebutt) and tells which of them are silent (a phi
-//! accrual detector). Its transport is ours: sealed datagrams in pieces, at the address of a member's heartbeats. Nothing
-//! here needs the directory or the director.
+//! accrual detector). Its transport is ours: sealed datagrams in pieces, at the address of a member's heartbeats.
+//! Nothing here needs the directory or the director.
 //!
 //! - `reading.rs` and `popular.rs` are what is said, as short texts within bounds.
 //! - `pieces.rs` cuts messages into datagrams; `exchange.rs` seals, opens and paces them.

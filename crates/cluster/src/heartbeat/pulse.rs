@@ -47,6 +47,7 @@ pub struct Heartbeats {
     epoch: Arc<AtomicU64>,
     asked: Arc<Mutex<Option<Peers>>>,
     passed_on: Arc<PassedOn>,
+    socket: UdpSocket,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -94,6 +95,7 @@ impl Heartbeats {
             epoch: Arc::default(),
             asked: Arc::new(Mutex::new(Some(peers))),
             passed_on: Arc::default(),
+            socket: socket.try_clone()?,
             thread: None,
         };
         let pulse = Pulse {
@@ -133,7 +135,12 @@ impl Heartbeats {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(peers);
     }
 
-    /// Passes datagrams on that begin with this byte, unopened; the sink is called by the thread, and must not take long.
+    /// The socket, for datagrams of another purpose.
+    pub(crate) fn socket(&self) -> io::Result<UdpSocket> {
+        self.socket.try_clone()
+    }
+
+    /// Passes datagrams on that begin with this byte, unopened. The thread calls the sink, which must not take long.
     pub(crate) fn pass_on(&self, first: u8, sink: impl Fn(&[u8]) + Send + 'static) {
         *self.passed_on.lock().unwrap_or_else(PoisonError::into_inner) = Some((first, Box::new(sink)));
     }

@@ -1,5 +1,5 @@
-//! Gossip over UDP on loopback: members hear each other, one that ends is silent, a partition heals, forged datagrams are
-//! counted, and what it costs stays within its bound.
+//! Gossip over UDP on loopback: members hear each other, one that ends is silent, a partition heals, forged datagrams
+//! are counted, and what it costs stays within its bound.
 
 use crate::{name, wait_for};
 use std::collections::{BTreeMap, BTreeSet};

@@ -243,8 +243,8 @@ impl Cache {
         self.slots.iter_mut().flatten().for_each(|entry| entry.fresh_until_ms = 0);
     }
 
-    /// What was asked for since it was told last, of the next entries, at most so many from the place `from` on; and where
-    /// the next look begins.
+    /// What was asked for since it was told last, of the entries from the place `from` on, at most so many; and where the
+    /// next look begins.
     pub(crate) fn uses(&mut self, from: usize, most: usize, now_ms: u64) -> (Vec<Uses>, usize) {
         let from = if from < self.slots.len() { from } else { 0 };
         let mut told = Vec::new();

@@ -104,9 +104,9 @@ impl Control {
         self.2.list()
     }
 
-    /// Which files were asked for since they were told last, by this or an earlier call, the most asked first: at most 400.
-    /// Of large caches a call tells a part, and the next one another. Files are counted that a cache holds, and no
-    /// responses of upstreams and applications. It waits until the loops answer, so it is not for a loop's thread.
+    /// Which files were asked for since an earlier call told them, the most asked first: at most 400. Of large caches a
+    /// call tells a part, and the next one another. Files are counted that a cache holds, and no responses of upstreams
+    /// and applications. It waits until the loops answer, so it is not for a loop's thread.
     pub fn asked(&self) -> Vec<AskedPath> {
         self.2.asked()
     }
