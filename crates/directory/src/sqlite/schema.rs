@@ -38,8 +38,12 @@ pub(super) fn open(path: &Path, patience: Duration) -> Result<Connection, Direct
         path: path.to_owned(),
         why: format!("{error}; its folder must exist and be writable for this user"),
     };
-    // SQLite would make it readable for all.
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(file)?;
+    // SQLite would make it readable for all. A file that is there is not opened: closing it would end the locks of all
+    // connections that this process has to it (fcntl(2)), and another process would remove the log that they read.
+    match OpenOptions::new().create_new(true).write(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(file(error)),
+        _ => {}
+    }
     let sqlite = |error: Error| fault(path, &error);
     let mut connection = Connection::open(path).map_err(sqlite)?;
     connection.busy_timeout(patience).map_err(sqlite)?;
