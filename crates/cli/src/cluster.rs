@@ -6,15 +6,21 @@ mod director_seen;
 mod directory_place;
 mod events;
 pub(crate) mod figures;
+pub(crate) mod gossiping;
 mod keys;
 pub(crate) mod members;
+mod nodes;
+pub(crate) mod overview;
 mod pair;
 mod pair_replica;
+mod printed;
 mod publish;
 pub(crate) mod published;
+mod top;
 
 use anyhow::Context;
 use control_socket::{Asked, Told};
+use printed::{other_answer, print_json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -55,6 +61,8 @@ Examples:
       /etc/weir/cluster/sites/shop/current
   weir cluster rollback /etc/weir/cluster --site shop --to 3
       serve an earlier version again, on all nodes
+  weir cluster top /etc/weir/cluster
+      what the nodes do and are asked for most, updated each second
 
 The directory and its keys belong to the user that weir serve runs as.
 
@@ -98,8 +106,10 @@ enum Command {
     Versions(publish::VersionsArgs),
     /// Make an earlier version of a site current
     Rollback(publish::RollbackArgs),
-    /// Show the nodes, and which version each has
-    Nodes(publish::NodesArgs),
+    /// Show how each node stands, and which versions it has
+    Nodes(nodes::Args),
+    /// Show what the cluster is asked for, live on a terminal
+    Top(top::Args),
 }
 
 const MOVE_EXAMPLES: &str = "\
@@ -198,7 +208,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Publish(args) => publish::publish(&args),
         Command::Versions(args) => publish::versions(&args),
         Command::Rollback(args) => publish::rollback(&args),
-        Command::Nodes(args) => publish::nodes(&args),
+        Command::Nodes(args) => nodes::run(&args),
+        Command::Top(args) => top::run(&args),
     }
 }
 
@@ -221,17 +232,6 @@ fn move_session(args: MoveArgs) -> anyhow::Result<ExitCode> {
         }
         _ => other_answer(),
     }
-}
-
-/// Prints a report as JSON, with the version of the program whose form it has.
-fn print_json(name: &str, report: &impl serde::Serialize) -> anyhow::Result<ExitCode> {
-    let json = serde_json::json!({ "version": weir_terminal::VERSION, name: report });
-    println!("{}", serde_json::to_string_pretty(&json).context("JSON")?);
-    Ok(ExitCode::SUCCESS)
-}
-
-fn other_answer<T>() -> anyhow::Result<T> {
-    anyhow::bail!("the node answers something else; run the same weir everywhere")
 }
 
 fn sessions(args: &StatusArgs) -> anyhow::Result<ExitCode> {

@@ -6,6 +6,7 @@ mod fetching;
 mod figures;
 mod gate;
 mod node;
+mod readings;
 mod seen;
 mod shown;
 mod sites;
@@ -25,12 +26,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_cluster::Identity;
-use weir_server::{AdoptError, Control, OpenSession, Options, TakeError, TakenSession};
+use weir_server::{AdoptError, Control, Counters, OpenSession, Options, TakeError, TakenSession};
 
 /// The server's side of its node process.
 pub(crate) struct ClusterNode {
     link: Option<UnixStream>,
     control: Control,
+    counting: readings::Counting,
     notice: fn(&str),
     figures: Arc<NodeFigures>,
 }
@@ -40,7 +42,7 @@ impl ClusterNode {
     pub(crate) fn prepare(
         folder: &Path,
         keeper: PathBuf,
-        control: Control,
+        (control, counters): (Control, Counters),
         options: &Options,
         figures: Arc<NodeFigures>,
     ) -> anyhow::Result<Self> {
@@ -56,15 +58,17 @@ impl ClusterNode {
         // A session may have megabytes that no frame's time-out may cut.
         link.set_write_timeout(None).context("the socket to the node process")?;
         gate::send(&link, &Begin { folder, keeper }, &[], None).context("the settings of the node process")?;
-        Ok(Self { link: Some(link), control, notice: options.notice, figures })
+        let counting = readings::Counting::new(counters);
+        Ok(Self { link: Some(link), control, counting, notice: options.notice, figures })
     }
 
     /// Starts to do as the node process asks, once: from the server's thread, so that it is confined as that is.
     pub(crate) fn start(&mut self) {
         let Some(link) = self.link.take() else { return };
-        let (control, notice, figures) = (self.control.clone(), self.notice, Arc::clone(&self.figures));
+        let (control, counting, notice) = (self.control.clone(), self.counting.clone(), self.notice);
+        let figures = Arc::clone(&self.figures);
         let body = move || {
-            let ended = serve(&link, &control, notice, &figures);
+            let ended = serve(&link, (&control, &counting, &figures), notice);
             figures.end();
             let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
             notice(&format!("the node process has ended{why}; sessions do not move until a restart"));
@@ -84,7 +88,11 @@ fn keep_keys_out_of_core_dumps() -> io::Result<()> {
 }
 
 /// Does what the node process asks until that ends.
-fn serve(link: &UnixStream, control: &Control, notice: fn(&str), figures: &NodeFigures) -> io::Result<()> {
+fn serve(
+    link: &UnixStream,
+    (control, counting, figures): (&Control, &readings::Counting, &NodeFigures),
+    notice: fn(&str),
+) -> io::Result<()> {
     while let Some(Frame { header, bytes, fd }) = gate::receive::<Ask>(link)? {
         match header {
             Ask::Preview { client, service } => match control.session_preview(client, service) {
@@ -127,6 +135,10 @@ fn serve(link: &UnixStream, control: &Control, notice: fn(&str), figures: &NodeF
                 });
                 let open = serde_json::to_vec(&open.collect::<Vec<_>>())?;
                 gate::send(link, &Answer::Sessions, &open, None)?;
+            }
+            Ask::Reading { with_paths } => {
+                let paths = if with_paths { readings::paths(control)? } else { Vec::new() };
+                gate::send(link, &Answer::Reading(counting.now()), &paths, None)?;
             }
             Ask::Tell(what) => notice(&what),
             Ask::Figures => figures.set(&bytes),

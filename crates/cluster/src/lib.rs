@@ -6,7 +6,8 @@
 //! - `moving/` has both sides of a move, as state machines and as what drives them.
 //! - `director.rs` decides which node has a flow.
 //! - `pair/` has a second director stand by and take over.
-//! - `heartbeat/` tells which members are alive, by sealed datagrams.
+//! - `heartbeat/` tells which members are alive, by sealed datagrams (`sealed.rs`).
+//! - `gossip/` tells how nodes stand, by the crate chitchat.
 //! - `events/` writes down what a member did and saw, and `clock.rs` tells how far its clock is from another one's.
 //!
 //! It does not know what a session is: the server gives and takes its bytes through a trait.
@@ -15,6 +16,7 @@ mod clock;
 mod director;
 mod events;
 mod fields;
+mod gossip;
 mod heartbeat;
 mod identity;
 mod link;
@@ -24,6 +26,7 @@ mod name;
 mod pair;
 mod record;
 mod remote;
+mod sealed;
 
 pub use clock::ClockSample;
 pub use director::{Control, Director, DirectorCounts, Steering, TableFault};
@@ -32,6 +35,10 @@ pub use events::{
     EventLogFault, EventPart, EventParts, What, event_files, read_events, whole_lines,
 };
 pub use fields::FieldError;
+pub use gossip::{
+    Asked, Gossip, GossipCounts, GossipError, GossipPeer, GossipSettings, GossipTextError, Heard as HeardMember,
+    Introduction, PATH_BYTES_MAX, POPULAR_MAX, Reading, Sites,
+};
 pub use heartbeat::{
     Beat, BeatCounts, BeatRefusal, Change, Detector, DetectorSettings, Health, HeartbeatError, Heartbeats, Opened,
     Opener, Sealer, StartId,
@@ -61,5 +68,6 @@ pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNo
 /// Entries for the fuzz targets.
 #[doc(hidden)]
 pub mod fuzzing {
+    pub use crate::gossip::fuzzing::*;
     pub use crate::identity::SigningRequest;
 }

@@ -1,7 +1,7 @@
-//! Messages between the members of a cluster, requests to join it, tokens, and events files.
+//! Messages between the members of a cluster, what they gossip, requests to join it, tokens, and events files.
 
-use weir_cluster::fuzzing::SigningRequest;
-use weir_cluster::{MESSAGE_BYTES_MAX, Message, Token, read_events};
+use weir_cluster::fuzzing::{Pieces, SigningRequest, Slot, Whole, introduction_text, sites_text};
+use weir_cluster::{MESSAGE_BYTES_MAX, Message, Reading, Token, read_events};
 
 /// Reads any bytes as a message: what is read is written as the same bytes, within the bound that was told before.
 pub fn cluster_message(input: &[u8]) {
@@ -39,4 +39,29 @@ pub fn cluster_events(input: &[u8]) {
     };
     let again = read_events(&read.parts.iter().map(lines).collect::<String>());
     assert_eq!((again.parts, again.unreadable), (read.parts, 0));
+}
+
+/// Reads any bytes as pieces of gossip, and any text as what members gossip of themselves: what is read is written as
+/// the same text.
+pub fn cluster_gossip(input: &[u8]) {
+    let mut pieces = Pieces::default();
+    for piece in input.chunks(1_206) {
+        if let Whole::Message(message) = pieces.take(piece) {
+            assert!(!message.is_empty() && message.len() <= input.len());
+        }
+    }
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Ok(reading) = Reading::parse(text) {
+        assert_eq!(reading.to_text(), text);
+        assert!((0.0..=1.0).contains(&reading.cpu_share) && reading.requests_per_s.is_finite());
+    }
+    if let Ok(slot) = Slot::parse(text) {
+        assert_eq!(slot.to_text(), text);
+    }
+    if let Some(introduction) = introduction_text(text) {
+        assert_eq!(introduction, text);
+    }
+    if let Some(sites) = sites_text(text) {
+        assert_eq!(sites_text(&sites), Some(sites));
+    }
 }

@@ -1,9 +1,9 @@
 //! `weir arm list`: which applications, transactions and processes the agent knows.
 
 use super::asking::Where;
-use super::table::Table;
 use super::top::switch_text;
 use super::words::{full_name, json, unexpected};
+use crate::table::Table;
 use std::process::ExitCode;
 use weir_agent::protocol::{AgentStatus, Answer, Ask, List, Rule};
 use weir_report::{clean, count};

@@ -6,7 +6,6 @@ mod list;
 mod overhead;
 mod show;
 mod switch;
-mod table;
 mod tail;
 mod top;
 mod words;

@@ -1,16 +1,15 @@
 //! `weir arm top`: what runs, how fast, how many fail.
 
 use super::asking::Where;
-use super::table::{Table, cut};
 use super::words::{full_name, json, unexpected};
+use crate::refreshed;
+use crate::table::{Table, cut};
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_agent::protocol::{Answer, Ask, By, Switch, Top, TopRow};
 use weir_report::count;
 use weir_report::nanoseconds;
-use weir_terminal::pane::{Pane, size};
-use weir_terminal::stop::Stop;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,38 +89,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         };
         weir_terminal::output::print(&text)?;
     } else {
-        live(args)?;
+        refreshed::show(args.every, || asked(args), |top, width| lines(top, args.by, width))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Draws it again and again; an agent that is gone meanwhile may come again.
-fn live(args: &Args) -> anyhow::Result<()> {
-    let mut last = asked(args)?;
-    let stop = Stop::on_signals()?;
-    let mut pane = Pane::new(std::io::stdout());
-    let mut trouble = None;
-    loop {
-        let (columns, rows) = size(1);
-        let width = columns.saturating_sub(1);
-        let mut shown = lines(&last, args.by, width);
-        if let Some(trouble) = &trouble {
-            shown.insert(0, cut(&format!("these figures are old: {trouble}"), width));
-        }
-        shown.truncate(rows.saturating_sub(1).max(1));
-        pane.draw(&shown, columns);
-        let next = Instant::now() + args.every;
-        while Instant::now() < next && !stop.asked() {
-            std::thread::sleep(Duration::from_millis(50).min(args.every));
-        }
-        if stop.asked() {
-            return Ok(());
-        }
-        match asked(args) {
-            Ok(top) => (last, trouble) = (top, None),
-            Err(error) => trouble = Some(weir_terminal::output::causes(&error)),
-        }
-    }
 }
 
 fn asked(args: &Args) -> anyhow::Result<Top> {

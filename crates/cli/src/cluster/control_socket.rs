@@ -1,6 +1,7 @@
 //! The socket of a node in its cluster's directory, by which `weir cluster` asks it: a line of JSON for each question
 //! and each answer. Only its user may open it.
 
+use super::overview::Overview;
 use super::pair::{self, Pair};
 use crate::serve_cluster::Open;
 use anyhow::{Context, bail};
@@ -42,10 +43,12 @@ pub(crate) enum Asked {
     Follow { site: String, version: u64 },
     /// To a director: be the active one.
     Activate,
+    /// How do all members stand, by what they gossip?
+    Members,
 }
 
 /// What it answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
     Moved {
@@ -101,6 +104,7 @@ pub(crate) enum Told {
     },
     /// The version is served.
     Followed,
+    Members(Overview),
     Refused(String),
 }
 
@@ -190,6 +194,7 @@ pub(super) fn serve_director(
     director: Arc<Director>,
     pair: Option<Arc<Pair>>,
     name: String,
+    members: impl Fn() -> Overview + Send + Sync + 'static,
 ) -> anyhow::Result<()> {
     let listening = Listening::at(folder)?;
     let answer = move |asked| match (asked, &pair) {
@@ -199,6 +204,7 @@ pub(super) fn serve_director(
             Err(error) => Told::Refused(format!("{error:#}")),
         },
         (Asked::Activate, None) => Told::Refused("the cluster has one director, which is active".to_owned()),
+        (Asked::Members, _) => Told::Members(members()),
         _ => Told::Refused("this is a director; ask a node".to_owned()),
     };
     std::thread::Builder::new().name("weir-director-told".to_owned()).spawn(move || listening.serve(answer))?;

@@ -3,9 +3,10 @@
 
 use super::director_seen::{DirectorSeen, Figures, SeenAnswers};
 use super::members::{FILE, MembersFile, Reached};
+use super::overview::overview;
 use super::pair::{self, Pair};
 use super::pair_replica::{self, PairAnswers, STEERED_MAX};
-use super::{control_socket, keys};
+use super::{control_socket, gossiping, keys};
 use crate::metrics_endpoint;
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,7 +115,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let figured = (Arc::clone(&director), Arc::clone(&tables), Arc::clone(&heartbeats));
     let _metrics = args.metrics.map(|at| answer_metrics(at, Arc::clone(&seen), figured.clone())).transpose()?;
     tell_begin(&members, address, &args.interface);
-    control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), own.member.name.to_string())?;
+    let gossip = gossiping::beside(&heartbeats, &members, (pair::number_of(seat), &identity))?;
+    let (of_members, name) = (members.clone(), own.member.name.to_string());
+    let heard = move || overview(&of_members, pair::number_of(seat), &gossip);
+    control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), name, heard)?;
     match &pair {
         Some(pair) => {
             pair_replica::start(pair, link_to(&pair.other), flows)?;

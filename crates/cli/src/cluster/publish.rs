@@ -1,7 +1,6 @@
-//! Sites that are published once, for all nodes: `weir cluster publish`, `versions`, `rollback` and `nodes`.
+//! Sites that are published once, for all nodes: `weir cluster publish`, `versions` and `rollback`.
 
 use super::control_socket::{self, Asked, Told};
-use super::members::MembersFile;
 use super::published::{Published, directory_of};
 use anyhow::{Context, bail, ensure};
 use serde_json::json;
@@ -11,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_directory::atoms::{AtomError, ContentStore, manifest_of};
-use weir_directory::{DirectoryError, Manifest, Member, Publication};
+use weir_directory::{DirectoryError, Manifest, Publication};
 use weir_terminal::{progress, units};
 
 /// Publications of others that come before an unguarded one.
@@ -73,18 +72,6 @@ pub(super) struct RollbackArgs {
     /// The name of the site
     #[arg(long, value_name = "NAME", default_value = "www")]
     site: String,
-}
-
-/// Show the nodes, and which version each has.
-#[derive(Debug, clap::Args)]
-pub(super) struct NodesArgs {
-    /// The cluster's directory
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
-
-    /// As JSON
-    #[arg(long)]
-    json: bool,
 }
 
 pub(super) fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
@@ -188,57 +175,6 @@ pub(super) fn rollback(args: &RollbackArgs) -> anyhow::Result<ExitCode> {
         println!("no node runs here; the others serve it");
     }
     outcome(served.err(), "rollback")
-}
-
-pub(super) fn nodes(args: &NodesArgs) -> anyhow::Result<ExitCode> {
-    let NodesArgs { folder, json } = args;
-    let members = MembersFile::read(folder)?;
-    let known = match &members.directory {
-        Some(_) => directory_of(folder)?.nodes()?.into_value(),
-        None => Vec::new(),
-    };
-    let rows = members.nodes.iter().map(|(number, (reached, _))| {
-        let name = reached.member.name.as_str();
-        let entered = known.iter().find(|member| member.node.name == name);
-        // Without a directory no node says whether it is there.
-        let state = match (&members.directory, entered) {
-            (None, _) => "unknown",
-            (_, Some(Member { is_present: true, .. })) => "present",
-            _ => "absent",
-        };
-        let facts = entered.into_iter().flat_map(|member| &member.node.facts);
-        let sites: serde_json::Map<String, serde_json::Value> = facts
-            .filter_map(|(fact, version)| Some((fact.strip_prefix(crate::serve_cluster::FACT)?, version)))
-            .map(|(site, version)| (site.to_owned(), json!(version.parse::<u64>().unwrap_or(0))))
-            .collect();
-        json!({ "number": number, "name": name, "address": reached.address, "state": state, "sites": sites })
-    });
-    let rows: Vec<serde_json::Value> = rows.collect();
-    if *json {
-        println!("{:#}", json!(rows));
-        return Ok(ExitCode::SUCCESS);
-    }
-    for row in &rows {
-        let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
-        let sites = row["sites"].as_object().into_iter().flatten();
-        let sites: Vec<String> = sites.map(|(site, version)| format!("{site} {version}")).collect();
-        println!(
-            "{:>5}  {:<20} {:<24} {:<8} {}",
-            row["number"],
-            text("name"),
-            text("address"),
-            text("state"),
-            sites.join(", ")
-        );
-    }
-    if let (Some(second), Some(_)) = (&members.standby, &members.directory) {
-        let holder = directory_of(folder)?.holder(super::pair::LOCK)?.into_value();
-        match holder {
-            Some(holder) => println!("director {} is active", holder.holder),
-            None => println!("neither {} nor {} is active", members.director.member.name, second.member.name),
-        }
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Has the node of this machine serve a version; false if none runs, so that it is made ready for one.

@@ -361,6 +361,16 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["cluster", "versions"], options: &[&["folder", "site", "json"]], modes: &[] },
     Usage { path: &["cluster", "rollback"], options: &[&["folder", "to", "site"]], modes: &[] },
     Usage { path: &["cluster", "nodes"], options: &[&["folder", "json"]], modes: &[] },
+    Usage {
+        path: &["cluster", "top"],
+        options: &[&["folder", "every", "once", "json"]],
+        modes: &[Mode {
+            example: "cluster top d --once",
+            is_on: |matches| any_given(matches, &["once", "json"]),
+            idle: &[&["every"]],
+            words: "the tables are shown once (--once, --json); leave it out",
+        }],
+    },
     Usage { path: &["keeper"], options: &[&["cluster", "service", "interface", "socket", "user", "mark"]], modes: &[] },
     Usage { path: &["route"], options: &[&["file", "url", "header", "method", "from", "at", "json"]], modes: &[] },
     Usage {

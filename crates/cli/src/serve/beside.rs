@@ -25,8 +25,10 @@ impl Beside {
         server: &Server,
     ) -> anyhow::Result<Self> {
         let keeper = keeper::socket(keeper.as_deref());
-        let node =
-            |folder: &PathBuf| ClusterNode::prepare(folder, keeper, server.control(), options, Arc::clone(figures));
+        let node = |folder: &PathBuf| {
+            let of_server = (server.control(), server.counters());
+            ClusterNode::prepare(folder, keeper, of_server, options, Arc::clone(figures))
+        };
         Ok(Self {
             obtaining: Obtaining::prepare(options)?,
             php: serve_php::prepare(options)?,

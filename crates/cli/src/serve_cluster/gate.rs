@@ -36,6 +36,8 @@ pub(crate) enum Ask {
     Adopt { client: SocketAddr },
     /// Which connections are open?
     Sessions,
+    /// What have you counted? And which files are you asked for most?
+    Reading { with_paths: bool },
     /// Say this on standard error. Nothing is answered.
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.
@@ -63,9 +65,31 @@ pub(crate) enum Answer {
     Bytes,
     /// With a list of [`Open`] in JSON as bytes.
     Sessions,
+    /// With a list of [`Asked`] in JSON as bytes, if it was asked for.
+    Reading(Counted),
     Done,
     /// Nothing was changed; why, and in words.
     Refused(Refusal, String),
+}
+
+/// What a server has counted since it started, and what it has now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counted {
+    pub(crate) requests: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) open: u64,
+    pub(crate) sending: u64,
+    /// CPU time of the process.
+    pub(crate) cpu_us: u64,
+    /// CPUs that it may use.
+    pub(crate) cpus: u32,
+}
+
+/// How often a file was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    pub(crate) requests_per_s: f64,
 }
 
 /// A connection that is open.

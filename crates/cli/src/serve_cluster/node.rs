@@ -1,11 +1,14 @@
 //! The node process: it has the keys and links of the cluster, and moves sessions of the server beside which it runs.
 
 use super::fetching::{ContentAnswers, Peer};
-use super::gate::{self, Answer, Ask, Begin, Frame, Open, Refusal};
+use super::gate::{self, Answer, Ask, Begin, Counted, Frame, Open, Refusal};
+use super::readings;
 use super::seen::{Seen, Told as Figures};
 use super::sites::{self, Sites};
 use crate::cluster::control_socket::{self, Asked, Told};
+use crate::cluster::gossiping;
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached, STANDBY};
+use crate::cluster::overview::overview;
 use crate::cluster::published::Published;
 use crate::side_process;
 use anyhow::{Context, bail};
@@ -19,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Answering, Counts, DetectorSettings, Directing, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer,
+    Answering, Counts, DetectorSettings, Directing, Gossip, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer,
     LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry, RemoteDirector,
     RemoteNodes, SessionError, Sessions, Span, Taken, Trust,
 };
@@ -87,6 +90,7 @@ struct Running {
     gate: Arc<Gate>,
     heartbeats: Arc<Heartbeats>,
     seen: Arc<Seen>,
+    gossip: Arc<Gossip>,
     control: control_socket::Listening,
     sites: Option<Arc<Sites>>,
     _links: LinkServer,
@@ -147,6 +151,7 @@ impl Running {
         let heartbeats =
             Heartbeats::start(socket, number, &identity.secret, peers, settings, move |change| heard.changed(change))?;
         let heartbeats = Arc::new(heartbeats);
+        let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
         let control = control_socket::Listening::at(&begin.folder)?;
         let (told, of_moves) = (Arc::clone(gate), Arc::clone(&seen));
         std::thread::Builder::new().name("weir-node-told".to_owned()).spawn(move || {
@@ -164,12 +169,26 @@ impl Running {
         })?;
         let name = identity.member.name.to_string();
         let gate = Arc::clone(gate);
-        Ok(Self { name, number, members, mover, director, gate, heartbeats, seen, control, sites, _links: links })
+        Ok(Self {
+            name,
+            number,
+            members,
+            mover,
+            director,
+            gate,
+            heartbeats,
+            seen,
+            gossip,
+            control,
+            sites,
+            _links: links,
+        })
     }
 
     /// Answers what `weir cluster` asks of this node.
     fn serve(self) -> anyhow::Result<()> {
-        let Self { members, mover, director, heartbeats, seen, control, name, number, gate, sites, _links } = self;
+        let Self { members, mover, director, heartbeats, seen, gossip, control, name, number, gate, sites, _links } =
+            self;
         let drains = Arc::<AtomicBool>::default();
         let figures = Figures {
             mover: Arc::clone(&mover),
@@ -184,7 +203,12 @@ impl Running {
         std::thread::Builder::new()
             .name("weir-node-epoch".to_owned())
             .spawn(move || tell_director(&heartbeats, &of_director, &of_drains))?;
-        let own = Own { name, number, members, mover, director, gate, drains, seen, sites };
+        let of_readings = (Arc::clone(&gate), Arc::clone(&gossip), Arc::clone(&drains), sites.clone());
+        std::thread::Builder::new().name("weir-node-readings".to_owned()).spawn(move || {
+            let (gate, gossip, drains, sites) = of_readings;
+            readings::gossip(|with_paths| gate.counted(with_paths), &gossip, &drains, sites.as_ref());
+        })?;
+        let own = Own { name, number, members, mover, director, gate, gossip, drains, seen, sites };
         control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
         Ok(())
     }
@@ -198,6 +222,7 @@ pub(super) struct Own {
     pub(super) mover: Arc<Mover>,
     pub(super) director: Arc<RemoteDirector>,
     pub(super) gate: Arc<Gate>,
+    gossip: Arc<Gossip>,
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
     pub(super) seen: Arc<Seen>,
@@ -278,6 +303,7 @@ impl Own {
                     director,
                 })
             }
+            Asked::Members => Ok(Told::Members(overview(&self.members, self.number, &self.gossip))),
             Asked::Follow { site, version } => {
                 let sites =
                     self.sites.as_ref().context("this node follows no directory; see what it said at its start")?;
@@ -329,6 +355,14 @@ impl Gate {
     /// The connections that are open.
     pub(super) fn sessions(&self) -> anyhow::Result<Vec<Open>> {
         Ok(serde_json::from_slice(&self.ask(&Ask::Sessions, &[], None)?.bytes)?)
+    }
+
+    /// What the server has counted, and which files it was asked for most, if that is asked too.
+    pub(super) fn counted(&self, with_paths: bool) -> anyhow::Result<(Counted, Vec<gate::Asked>)> {
+        let answer = self.ask(&Ask::Reading { with_paths }, &[], None)?;
+        let Answer::Reading(counted) = answer.header else { bail!("the server gives no reading; report this") };
+        let paths = if with_paths { serde_json::from_slice(&answer.bytes)? } else { Vec::new() };
+        Ok((counted, paths))
     }
 
     /// Has the server say something to its operator.

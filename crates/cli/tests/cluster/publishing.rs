@@ -147,7 +147,8 @@ fn one_that_was_away_catches_up(stand: &mut Stand, site: &Path) {
         loop {
             let told = weir(&["cluster", "nodes", text(&n1), "--json"], None);
             let told: Value = serde_json::from_str(&told).expect("is JSON");
-            if told[1]["state"] == wanted && (wanted == "absent" || told[1]["sites"] == told[0]["sites"]) {
+            let nodes = &told["nodes"];
+            if nodes[1]["state"] == wanted && nodes[1]["sites"] == nodes[0]["sites"] {
                 return;
             }
             assert!(Instant::now() < deadline, "{told}");
@@ -157,6 +158,6 @@ fn one_that_was_away_catches_up(stand: &mut Stand, site: &Path) {
     stand.start_server(2);
     wait_served(stand, 2, "a.txt", b"four");
     wait_served(stand, 2, "new.txt", b"new");
-    state("present");
+    state("alive");
     assert!(weir(&["cluster", "status", text(&n1)], None).contains(") answers"));
 }

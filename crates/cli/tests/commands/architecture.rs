@@ -112,7 +112,7 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     // It takes FastCGI from any server that it trusts, and starts nothing.
     ("script-server", &["std::process::Command", "httparse", "weir_server", "clap"]),
     // It moves sessions whose content it does not know.
-    ("cluster", &["httparse", "tokio", "weir_server", "clap"]),
+    ("cluster", &["httparse", "weir_server", "clap"]),
     ("measure", &["std::fs", "std::net", "std::time::Instant", "SystemTime", "libc::"]),
     ("timeline", &["std::fs", "std::time::Instant", "SystemTime", "hdrhistogram"]),
     ("report", &["std::fs", "std::net", "std::time::Instant"]),

@@ -4,6 +4,7 @@ use super::detector::{Change, Detector, DetectorSettings};
 use super::sealed::{Beat, BeatRefusal, DATAGRAM_BYTES, Opened, Opener, Sealer, StartId};
 use crate::identity::{ClusterSecret, KeyError};
 use crate::name::NodeNumber;
+use crate::sealed::{Purpose, sender_of};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Datagrams that are taken in between two looks at the clock.
 const BURST: usize = 1_024;
+/// Bytes of any datagram that is taken, and one more, by which larger ones are known.
+const TAKEN_BYTES: usize = 1_501;
 
 /// What was counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,8 +46,14 @@ pub struct Heartbeats {
     counts: Arc<Mutex<BeatCounts>>,
     epoch: Arc<AtomicU64>,
     asked: Arc<Mutex<Option<Peers>>>,
+    passed_on: Arc<PassedOn>,
+    socket: UdpSocket,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Takes the datagrams of another purpose that come to the same address.
+type Sink = Box<dyn Fn(&[u8]) + Send>;
+type PassedOn = Mutex<Option<(u8, Sink)>>;
 
 /// The members that send heartbeats to this one, and where they are.
 type Peers = BTreeMap<NodeNumber, SocketAddr>;
@@ -85,6 +94,8 @@ impl Heartbeats {
             counts: Arc::default(),
             epoch: Arc::default(),
             asked: Arc::new(Mutex::new(Some(peers))),
+            passed_on: Arc::default(),
+            socket: socket.try_clone()?,
             thread: None,
         };
         let pulse = Pulse {
@@ -93,6 +104,7 @@ impl Heartbeats {
             start,
             secret: secret.clone(),
             asked: Arc::clone(&this.asked),
+            passed_on: Arc::clone(&this.passed_on),
             peers: BTreeMap::new(),
             detector: Detector::new(settings),
             interval: settings.interval.max(Duration::from_millis(1)),
@@ -123,6 +135,16 @@ impl Heartbeats {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(peers);
     }
 
+    /// The socket, for datagrams of another purpose.
+    pub(crate) fn socket(&self) -> io::Result<UdpSocket> {
+        self.socket.try_clone()
+    }
+
+    /// Passes datagrams on that begin with this byte, unopened. The thread calls the sink, which must not take long.
+    pub(crate) fn pass_on(&self, first: u8, sink: impl Fn(&[u8]) + Send + 'static) {
+        *self.passed_on.lock().unwrap_or_else(PoisonError::into_inner) = Some((first, Box::new(sink)));
+    }
+
     /// Tells peers an epoch from now on.
     pub fn set_epoch(&self, epoch: u64) {
         self.epoch.fetch_max(epoch, Ordering::AcqRel);
@@ -151,6 +173,7 @@ struct Pulse {
     start: StartId,
     secret: ClusterSecret,
     asked: Arc<Mutex<Option<Peers>>>,
+    passed_on: Arc<PassedOn>,
     peers: BTreeMap<NodeNumber, Peer>,
     detector: Detector,
     interval: Duration,
@@ -178,7 +201,7 @@ impl Pulse {
                 next = (next + self.interval).max(Instant::now());
                 continue;
             }
-            let mut datagram = [0; DATAGRAM_BYTES + 1];
+            let mut datagram = [0; TAKEN_BYTES];
             // A wait of zero would be one without an end; it was excluded above.
             if self.socket.set_read_timeout(Some(wait)).is_err() {
                 std::thread::sleep(wait);
@@ -209,7 +232,7 @@ impl Pulse {
         if self.socket.set_nonblocking(true).is_err() {
             return;
         }
-        let mut datagram = [0; DATAGRAM_BYTES + 1];
+        let mut datagram = [0; TAKEN_BYTES];
         for _ in 0..BURST {
             let Ok((bytes, _)) = self.socket.recv_from(&mut datagram) else { break };
             self.take(&datagram[..bytes]);
@@ -219,7 +242,13 @@ impl Pulse {
     }
 
     fn take(&mut self, datagram: &[u8]) {
-        let from = datagram.get(1..3).map_or(0, |from| u16::from_be_bytes([from[0], from[1]]));
+        if datagram.len() != DATAGRAM_BYTES || datagram[0] != Purpose::Heartbeat.version() {
+            let passed_on = self.passed_on.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((_, sink)) = passed_on.as_ref().filter(|(first, _)| datagram.first() == Some(first)) {
+                return sink(datagram);
+            }
+        }
+        let from = sender_of(datagram);
         let Some(peer) = self.peers.get_mut(&from).filter(|peer| peer.address.is_some()) else {
             self.counts.other += 1;
             return;

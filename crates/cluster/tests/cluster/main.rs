@@ -1,7 +1,9 @@
-//! The cluster's crate: simulated moves with every fault, real links on loopback, joining, heartbeats, encodings.
+//! The cluster's crate: simulated moves with every fault, real links on loopback, joining, heartbeats, gossip,
+//! encodings.
 // scripts/test: waits
 
 mod encoding;
+mod gossip;
 mod heartbeats;
 mod joining;
 mod links;

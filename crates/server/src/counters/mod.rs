@@ -237,6 +237,12 @@ impl Counters {
         connections.max(streams)
     }
 
+    /// Connections that are open, as of half a second ago at most.
+    #[must_use]
+    pub fn open(&self) -> u64 {
+        self.census().states.iter().sum()
+    }
+
     /// What requests have waited for so far.
     #[must_use]
     pub fn waits(&self) -> Waits {

@@ -9,6 +9,7 @@ use crate::files::held::{ContentKey, Held, KnownContents, Opened};
 use crate::http::response::{Digest, Piece, Variant};
 use crate::io::ends::Ends;
 use crate::policy::control::Controls;
+use crate::policy::popularity::{AskedPath, merged};
 use crate::policy::sessions::{AdoptError, OpenSession, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenSession};
 use crate::process::session::{ContentName, Pending, Session};
 use std::net::SocketAddr;
@@ -65,6 +66,8 @@ pub(super) struct SocketEnds {
 pub(super) enum Order {
     /// Says which connections are open.
     List(Answer<Vec<OpenSession>>),
+    /// Says which files were asked for since it said so last.
+    Asked(Answer<Vec<AskedPath>>),
     /// Says what a connection's responses are taken from, and lets it go on.
     Look(SocketEnds, Answer<Result<Vec<Held>, TakeError>>),
     /// Stops a connection and gives it away.
@@ -154,6 +157,16 @@ impl Sessions {
             }
         }
         answer.wait(PATIENCE)
+    }
+
+    /// What all loops say together.
+    fn gather<T>(&self, order: impl Fn(Answer<Vec<T>>) -> Order) -> Vec<T> {
+        let of_loop = |index| {
+            let answer = Answer::of(1);
+            let posted = self.post(index, order(answer.clone())).is_none();
+            posted.then(|| answer.wait(PATIENCE)).flatten().unwrap_or_default()
+        };
+        (0..self.mailboxes.len()).flat_map(of_loop).collect()
     }
 
     /// Asks the first loop that has not ended.
@@ -272,6 +285,7 @@ impl Order {
     pub(super) fn pass(self) {
         match self {
             Self::List(answer) => answer.pass(Vec::new()),
+            Self::Asked(answer) => answer.pass(Vec::new()),
             Self::Look(_, answer) => answer.pass(Err(TakeError::NoAnswer)),
             Self::Take(_, answer) => answer.pass(Err(TakeError::NoAnswer)),
             Self::Open(_, answer) => answer.pass(Err(AdoptError::NoAnswer)),
@@ -285,12 +299,11 @@ impl Order {
 
 impl SessionAccess for Sessions {
     fn list(&self) -> Vec<OpenSession> {
-        let of_loop = |index| {
-            let answer = Answer::of(1);
-            let posted = self.post(index, Order::List(answer.clone())).is_none();
-            posted.then(|| answer.wait(PATIENCE)).flatten().unwrap_or_default()
-        };
-        (0..self.mailboxes.len()).flat_map(of_loop).collect()
+        self.gather(Order::List)
+    }
+
+    fn asked(&self) -> Vec<AskedPath> {
+        merged(self.gather(Order::Asked).into_iter())
     }
 
     fn preview(&self, peer: SocketAddr, local: SocketAddr) -> Result<Vec<u8>, TakeError> {

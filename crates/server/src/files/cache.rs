@@ -45,10 +45,27 @@ struct Entry {
     fresh_until_ms: u64,
     /// When it was known the last time to be what the file has.
     known_ms: u64,
-    used: bool,
+    /// How often it was asked for. A counter costs a request no more than a mark would.
+    uses: u32,
+    /// The same when the hand passed it last.
+    uses_passed: u32,
+    /// The same when it was told last, and when that was.
+    uses_told: u32,
+    told_ms: u64,
+    /// Whether it was told the last time that it was asked for.
+    is_told: bool,
     is_pinned: bool,
     files: usize,
     bytes: u64,
+}
+
+/// How often an entry was asked for.
+#[derive(Debug)]
+pub(crate) struct Uses {
+    pub(crate) path: Rc<[u8]>,
+    pub(crate) uses: u32,
+    /// In so many milliseconds.
+    pub(crate) over_ms: u64,
 }
 
 /// What the cache knows about a path.
@@ -87,7 +104,7 @@ impl Cache {
         let Some(entry) = self.index.get(path).and_then(|&slot| self.slots[slot].as_mut()) else {
             return Found::Missing;
         };
-        entry.used = true;
+        entry.uses = entry.uses.wrapping_add(1);
         let resource = Rc::clone(&entry.resource);
         if now_ms < entry.fresh_until_ms { Found::Fresh(resource) } else { Found::Stale(resource, entry.known_ms) }
     }
@@ -164,7 +181,12 @@ impl Cache {
             resource,
             fresh_until_ms: now_ms + fresh_ms,
             known_ms: now_ms,
-            used: false,
+            // The request that brought it is one.
+            uses: 1,
+            uses_passed: 1,
+            uses_told: 0,
+            told_ms: now_ms,
+            is_told: false,
             is_pinned,
             files,
             bytes,
@@ -221,6 +243,22 @@ impl Cache {
         self.slots.iter_mut().flatten().for_each(|entry| entry.fresh_until_ms = 0);
     }
 
+    /// What was asked for since it was told last, of the entries from the place `from` on, at most so many; and where the
+    /// next look begins.
+    pub(crate) fn uses(&mut self, from: usize, most: usize, now_ms: u64) -> (Vec<Uses>, usize) {
+        let from = if from < self.slots.len() { from } else { 0 };
+        let mut told = Vec::new();
+        for entry in self.slots.iter_mut().skip(from).take(most).flatten() {
+            let (uses, over_ms) = (entry.uses.wrapping_sub(entry.uses_told), now_ms.saturating_sub(entry.told_ms));
+            (entry.uses_told, entry.told_ms) = (entry.uses, now_ms);
+            // That it is not asked for any more is told once.
+            if std::mem::replace(&mut entry.is_told, uses > 0) || uses > 0 {
+                told.push(Uses { path: Rc::clone(&entry.path), uses, over_ms });
+            }
+        }
+        (told, from + most)
+    }
+
     /// Removes a path; whether it was there.
     pub(crate) fn remove(&mut self, path: &[u8]) -> bool {
         self.index.get(path).copied().is_some_and(|slot| self.clear(slot))
@@ -236,7 +274,7 @@ impl Cache {
             if entry.is_pinned || only_files && entry.files == 0 {
                 continue;
             }
-            if !std::mem::take(&mut entry.used) {
+            if std::mem::replace(&mut entry.uses_passed, entry.uses) == entry.uses {
                 return self.clear(slot);
             }
         }
@@ -389,6 +427,28 @@ mod tests {
         assert_eq!(live, cache.bytes);
         cache.pin(&[Pattern::glob("/*").expect("small enough")]);
         assert!(!cache.lend(19_000).1 && cache.lend(0).1);
+    }
+
+    #[test]
+    fn uses_are_told_once_and_in_turns() {
+        let mut cache = Cache::new(200_000, 3);
+        for i in 0..10 {
+            cache.insert(format!("/{i}").as_bytes(), &resource(10, 5000), 1_000, 60_000);
+        }
+        for _ in 0..5 {
+            cache.find(b"/1", 1_500);
+        }
+        let (told, next) = cache.uses(0, 4, 2_000);
+        let rows: Vec<(&[u8], u32, u64)> = told.iter().map(|told| (&*told.path, told.uses, told.over_ms)).collect();
+        // The request that brought an entry counts.
+        assert_eq!(rows, [(&b"/0"[..], 1, 1000), (b"/1", 6, 1000), (b"/2", 1, 1000), (b"/3", 1, 1000)]);
+        assert_eq!(cache.uses(next, 100, 2_000).0.len(), 6);
+        cache.find(b"/1", 2_500);
+        let (told, next) = cache.uses(104, 100, 3_000);
+        let rows: Vec<(u32, u64)> = told.iter().map(|told| (told.uses, told.over_ms)).collect();
+        assert_eq!((rows.len(), rows[1], rows[2]), (10, (1, 1000), (0, 1000)), "what ends is told once");
+        assert_eq!(cache.uses(next, 100, 4_000).0.len(), 1);
+        assert!(cache.uses(0, 100, 5_000).0.is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use crate::http::pattern::Pattern;
 use crate::io::epoll::Waker;
 use crate::policy::insight::UpstreamAccess;
+use crate::policy::popularity::AskedPath;
 use crate::policy::sessions::{AdoptError, OpenSession, SessionAccess, TakeError, TakenSession};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -101,6 +102,13 @@ impl Control {
     /// loop's thread. What a loop does not say within five seconds is missing.
     pub fn sessions(&self) -> Vec<OpenSession> {
         self.2.list()
+    }
+
+    /// Which files were asked for since an earlier call told them, the most asked first: at most 400. Of large caches a
+    /// call tells a part, and the next one another. Files are counted that a cache holds, and no responses of upstreams
+    /// and applications. It waits until the loops answer, so it is not for a loop's thread.
+    pub fn asked(&self) -> Vec<AskedPath> {
+        self.2.asked()
     }
 
     /// What the connection between these two addresses has under way, while it goes on: a session without its keys and its
@@ -236,6 +244,10 @@ mod tests {
 
     impl SessionAccess for NoUpstreams {
         fn list(&self) -> Vec<OpenSession> {
+            Vec::new()
+        }
+
+        fn asked(&self) -> Vec<AskedPath> {
             Vec::new()
         }
 

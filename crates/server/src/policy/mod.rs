@@ -14,6 +14,7 @@ pub(crate) mod link;
 pub(crate) mod link_prior;
 mod path_questions;
 pub(crate) mod policy_client;
+pub(crate) mod popularity;
 mod questions;
 pub(crate) mod sessions;
 pub(crate) mod settings;

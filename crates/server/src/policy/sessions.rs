@@ -1,5 +1,6 @@
 //! A live connection given to another server, or taken in from one: what the caller gets, and why it is refused.
 
+use crate::policy::popularity::AskedPath;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -196,6 +197,8 @@ pub struct OpenSession {
 /// What moves sessions, for orders of other threads.
 pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
     fn list(&self) -> Vec<OpenSession>;
+
+    fn asked(&self) -> Vec<AskedPath>;
 
     fn preview(&self, peer: SocketAddr, local: SocketAddr) -> Result<Vec<u8>, TakeError>;
 

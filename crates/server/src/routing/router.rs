@@ -4,6 +4,7 @@ use super::rules::Rules;
 use crate::certificates::presented::PresentedByClients;
 use crate::counters::LoopCounters;
 use crate::exchange::life::Exchange;
+use crate::files::cache::Uses;
 use crate::files::head::Persistence;
 use crate::files::root::Root;
 use crate::files::watcher::Watcher;
@@ -22,6 +23,9 @@ use std::fs::File;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+/// Entries of each cache that are looked at for a question, however many caches there are.
+const USES_MIN: usize = 16;
 
 /// What a loop serves.
 #[derive(Debug)]
@@ -206,6 +210,14 @@ impl Router {
             Self::Plain(site) => what(site),
             Self::Hosts(hosts) => hosts.sites.iter_mut().for_each(|(_, site)| what(site)),
         }
+    }
+
+    /// What caches were asked for since it was told last, of about so many of their entries.
+    pub(crate) fn uses(&mut self, most: usize, now_ms: u64) -> Vec<Uses> {
+        let sites = if let Self::Hosts(hosts) = self { hosts.sites.len().max(1) } else { 1 };
+        let mut told = Vec::new();
+        self.each_site(|site| told.extend(site.uses((most / sites).max(USES_MIN), now_ms)));
+        told
     }
 
     /// Bytes in memory, and entries, that caches keep by order.

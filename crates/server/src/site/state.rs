@@ -4,7 +4,7 @@ use super::kept_listings::Listings;
 use super::warming::Warming;
 use crate::certificates::challenges::Challenges;
 use crate::counters::host_counts::HostLedger;
-use crate::files::cache::Cache;
+use crate::files::cache::{Cache, Uses};
 use crate::files::root::Root;
 use crate::files::settings::Compression;
 use crate::files::shared_content::SharedContent;
@@ -32,6 +32,8 @@ pub(crate) struct Site {
     /// The edition of the rules that all of the cache was asked about.
     pub(super) edition: u64,
     pub(super) cache: Cache,
+    /// Where it is told next what was asked for.
+    told_from: usize,
     pub(super) absent: absent::Absent,
     pub(super) watches: Watches,
     pub(super) changes: Vec<Change>,
@@ -85,6 +87,7 @@ impl Site {
             policy_client: share.policy_client.clone(),
             edition: share.policy_client.as_ref().map_or(0, |policy_client| policy_client.edition()),
             cache: Cache::new(bytes_max, share.files_max),
+            told_from: 0,
             absent: absent::Absent::default(),
             watches: Watches::new(Rc::clone(&share.watcher), bounds.watches_max),
             changes: Vec::new(),
@@ -121,6 +124,13 @@ impl Site {
     /// Bytes in memory, and entries of the cache.
     pub(crate) fn fill(&self) -> (u64, u64) {
         self.cache.fill()
+    }
+
+    /// What was asked for since it was told last, of so many entries of the cache; the next call goes on behind them.
+    pub(crate) fn uses(&mut self, most: usize, now_ms: u64) -> Vec<Uses> {
+        let (told, next) = self.cache.uses(self.told_from, most, now_ms);
+        self.told_from = next;
+        told
     }
 
     /// Pins what these globs match: it is never evicted.

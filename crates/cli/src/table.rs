@@ -2,7 +2,7 @@
 
 /// Rows of cells; the first column is of names and may be cut, the others are figures.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
 
@@ -11,22 +11,22 @@ const LEAST: usize = 16;
 
 impl Table {
     /// With the names of its columns.
-    pub(super) fn new<const N: usize>(columns: [&str; N]) -> Self {
+    pub(crate) fn new<const N: usize>(columns: [&str; N]) -> Self {
         Self { rows: vec![columns.map(str::to_owned).into()] }
     }
 
     /// Adds a row of as many cells.
-    pub(super) fn push<const N: usize>(&mut self, cells: [String; N]) {
+    pub(crate) fn push<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.into());
     }
 
     /// Whether it has rows beside the names.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() < 2
     }
 
     /// Leaves columns out, from the last on, until the rest fits; then cuts the names.
-    pub(super) fn lines(&self, width: usize) -> Vec<String> {
+    pub(crate) fn lines(&self, width: usize) -> Vec<String> {
         let columns = self.rows[0].len();
         let widths: Vec<usize> = (0..columns).map(|at| self.width_of(at)).collect();
         let with = |shown: usize, first: usize| first + widths[1..shown].iter().map(|width| width + 2).sum::<usize>();
@@ -48,7 +48,7 @@ impl Table {
 }
 
 /// The begin of a text, with a mark if there was more.
-pub(super) fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
