@@ -122,7 +122,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &pair {
         Some(pair) => {
             pair_replica::start(pair, link_to(&pair.other), flows)?;
-            pair.start(&members, Arc::clone(&heartbeats), &link_to)?;
+            pair.start(&members, Arc::clone(&heartbeats), link_to)?;
         }
         None => {
             heartbeats.set_epoch(epoch);
@@ -301,10 +301,10 @@ impl Steering for OfDirector {
 
     fn forget(&mut self, flow: &Flow) {
         // One of another address stands in no table.
-        if let Ok(table) = self.tables.of(flow) {
-            if let Err(error) = table.forget(flow) {
-                tracing::warn!(%error, "a connection stays in the flow table");
-            }
+        if let Ok(table) = self.tables.of(flow)
+            && let Err(error) = table.forget(flow)
+        {
+            tracing::warn!(%error, "a connection stays in the flow table");
         }
     }
 }

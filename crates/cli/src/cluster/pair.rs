@@ -25,6 +25,8 @@ pub(super) const LOCK: &str = "director";
 const LOCK_TTL: Duration = Duration::from_secs(3);
 /// How often it is renewed, and asked for while it may be free.
 const LOCK_PAUSE: Duration = Duration::from_millis(500);
+/// For how long a free lock is left to the other director, which has begun the newest epoch and lives.
+const LEFT_FREE: Duration = Duration::from_secs(3);
 /// How long the directory may take for one answer here: a takeover waits for it.
 const DIRECTORY_PATIENCE: Duration = Duration::from_secs(1);
 /// How long a director listens before it begins without a lock, and the second one before it takes a free one.
@@ -108,6 +110,8 @@ pub(super) struct Pair {
     pub(super) resigned: AtomicU64,
     /// A command wants this director to be active.
     is_wanted: AtomicBool,
+    /// Whether it was active since its start.
+    was_active: AtomicBool,
     nodes: Vec<NodeNumber>,
     addresses: Vec<ServiceAddress>,
     lock: Option<Lock>,
@@ -124,6 +128,8 @@ struct Lock {
     held: Mutex<Option<Epoch>>,
     /// It went to another holder.
     is_lost: AtomicBool,
+    /// Since when it has been seen free.
+    free_since: Mutex<Option<Instant>>,
 }
 
 impl Pair {
@@ -140,7 +146,12 @@ impl Pair {
         let Some((_, other)) = other_of(members, seat) else { return Ok(None) };
         let open = |place: &DirectoryPlace| -> anyhow::Result<Lock> {
             let directory = place.open_within(folder, DIRECTORY_PATIENCE)?;
-            Ok(Lock { directory, held: Mutex::default(), is_lost: AtomicBool::new(false) })
+            Ok(Lock {
+                directory,
+                held: Mutex::default(),
+                is_lost: AtomicBool::new(false),
+                free_since: Mutex::default(),
+            })
         };
         let own = if seat == Seat::First { &members.director } else { members.standby.as_ref().unwrap_or(other) };
         let this = Self {
@@ -155,6 +166,7 @@ impl Pair {
             is_other_up: AtomicBool::new(false),
             resigned: AtomicU64::new(0),
             is_wanted: AtomicBool::new(false),
+            was_active: AtomicBool::new(false),
             nodes: members.nodes.keys().copied().collect(),
             addresses: addresses(interface, members)?,
             lock: members.directory.as_ref().map(open).transpose().context("the directory of the members")?,
@@ -241,6 +253,7 @@ impl Pair {
             *control = Control::after_takeover(epoch, self.nodes.iter().copied(), &draining);
         });
         self.is_wanted.store(false, Ordering::Release);
+        self.was_active.store(true, Ordering::Release);
         self.newest.fetch_max(epoch, Ordering::AcqRel);
         self.active.store(epoch, Ordering::Release);
         heartbeats.set_epoch(epoch);
@@ -317,13 +330,24 @@ impl Pair {
         let Some(own) = &self.lock else { return Ok(None) };
         let name = self.name.as_str();
         let holder = own.directory.holder(LOCK)?.into_value();
+        let free_since = *lock(&own.free_since).get_or_insert_with(Instant::now);
+        if holder.is_some() {
+            *lock(&own.free_since) = None;
+        }
+        // A command may have made the other one active while the directory was away: it has the first word.
+        let is_others = self.is_other_up.load(Ordering::Acquire)
+            && self.newest().is_some_and(|(epoch, _)| Seat::of(epoch) != self.seat);
+        let was_active = self.was_active.load(Ordering::Acquire);
         let taken = match holder {
+            None if gone.is_none() && is_others && free_since.elapsed() < LEFT_FREE => None,
             None => own.directory.acquire(LOCK, name, LOCK_TTL)?,
-            // This director alone listens at its address: the lock is from before its start.
-            Some(holder) if holder.holder == name || gone.is_some_and(|gone| holder.holder == gone.as_str()) => {
-                own.directory.take_over(LOCK, name, LOCK_TTL, holder.epoch)?
+            Some(holder) => {
+                // This director alone listens at its address: a lock of its name is from before its start.
+                let is_own = holder.holder == name && (gone.is_some() || !was_active);
+                let is_gone = gone.is_some_and(|gone| holder.holder == gone.as_str());
+                let may = is_own || is_gone;
+                if may { own.directory.take_over(LOCK, name, LOCK_TTL, holder.epoch)? } else { None }
             }
-            Some(_) => None,
         };
         let Some(taken) = taken else { return Ok(None) };
         *lock(&own.held) = Some(taken);

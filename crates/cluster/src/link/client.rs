@@ -154,10 +154,10 @@ impl LinkClient {
 
     /// The same without waiting: one that is being opened just now stays.
     pub fn interrupt(&self) {
-        if let Ok(state) = self.state.try_lock() {
-            if let State::Open(open) = &*state {
-                open.channel.close(Closed::Here);
-            }
+        if let Ok(state) = self.state.try_lock()
+            && let State::Open(open) = &*state
+        {
+            open.channel.close(Closed::Here);
         }
     }
 

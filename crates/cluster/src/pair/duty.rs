@@ -95,14 +95,14 @@ impl Duty {
         if is_other_up && is_of_other {
             self.heard_in = newest;
         }
-        let may_ask = self.asked.is_none_or(|asked| now >= asked + ask_pause);
         if !has_lock {
             // The first one begins where none was active before, or only itself.
             let begins = (seat == Seat::First && !is_of_other && now >= listen) || (is_of_other && has_resigned);
             return if begins { Wish::Begin } else { Wish::Rest };
         }
         let is_gone = is_of_other && (has_resigned || !is_other_up && self.heard_in == newest);
-        if !may_ask && !(is_gone && self.asked.is_none_or(|asked| now >= asked + ask_pause / 10)) {
+        let pause = if is_gone { ask_pause / 10 } else { ask_pause };
+        if self.asked.is_some_and(|asked| now < asked + pause) {
             return Wish::Rest;
         }
         if is_gone {
