@@ -99,7 +99,7 @@ pub(super) fn gossip(
         }
         if let Some(sites) = sites {
             let sites = sites.status().sites.into_iter().filter(|site| site.version > 0);
-            gossip.set_sites(weir_cluster::Sites(sites.map(|site| (site.site, site.version)).collect()));
+            gossip.set_sites(&weir_cluster::Sites(sites.map(|site| (site.site, site.version)).collect()));
         }
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }

@@ -170,7 +170,7 @@ impl Gossip {
     }
 
     /// Says which versions of sites this node has.
-    pub fn set_sites(&self, sites: Sites) {
+    pub fn set_sites(&self, sites: &Sites) {
         self.say(SITES, sites.to_text());
     }
 

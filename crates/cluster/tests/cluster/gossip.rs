@@ -130,7 +130,7 @@ fn members_hear_each_other_and_one_that_ends_is_silent() {
     let start = |at: usize, since| Member::start(&places, at, &network, QUICK, since);
     let (first, second, third) = (start(0, 10), start(1, 20), start(2, 30));
     first.gossip.set_reading(&reading(1, 123.4));
-    first.gossip.set_sites(Sites(BTreeMap::from([("www".to_owned(), 3)])));
+    first.gossip.set_sites(&Sites(BTreeMap::from([("www".to_owned(), 3)])));
     // More than fits into one datagram.
     let asked = |place: u32| Asked { path: format!("/{place}/{}", "x".repeat(200)), requests_per_s: f64::from(place) };
     first.gossip.set_popular(&(1..=100).map(asked).collect::<Vec<_>>());
