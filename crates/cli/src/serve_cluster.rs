@@ -1,10 +1,12 @@
 //! `weir serve --cluster`: a server that is a node of a cluster, and the node process, which speaks with the other nodes
 //! for it: the confined server gives sessions away and takes them in, and knows no more of the cluster.
 
+mod copying;
 mod drain;
 mod fetching;
 mod gate;
 mod node;
+mod replicating;
 mod sites;
 
 use crate::cluster::members::MembersFile;
@@ -114,6 +116,10 @@ fn serve(link: &UnixStream, control: &Control, notice: fn(&str)) -> io::Result<(
                 });
                 let open = serde_json::to_vec(&open.collect::<Vec<_>>())?;
                 gate::send(link, &Answer::Sessions, &open, None)?;
+            }
+            Ask::Copy { anew } => {
+                let (json_bytes, bytes) = copying::framed(control.copy_sessions(anew))?;
+                gate::send(link, &Answer::Copies { json_bytes }, &bytes, None)?;
             }
             Ask::Tell(what) => notice(&what),
         }

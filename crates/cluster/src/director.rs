@@ -2,9 +2,14 @@
 //!
 //! It has no clock and no socket. Its epoch is given from outside; an order of another epoch does not steer.
 
+mod takeovers;
+
+pub use takeovers::Known;
+
 use crate::message::{Claim, Decline, Message, Owner};
 use crate::name::NodeNumber;
 use crate::record::MoveId;
+use crate::replicas::Word;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_keeper::{Flow, Seen};
@@ -27,6 +32,12 @@ pub trait Steering: Send {
 
     /// The node of a flow, if there is an entry.
     fn owner(&self, flow: &Flow) -> Option<NodeNumber>;
+
+    /// What is known of a flow, if there is an entry. A table that knows none lets no session be taken over.
+    fn known(&self, flow: &Flow) -> Option<Known> {
+        let _ = flow;
+        None
+    }
 }
 
 /// What a move has come to.
@@ -53,6 +64,8 @@ pub struct DirectorCounts {
     pub declined: u64,
     /// Questions that could not be answered.
     pub unknown: u64,
+    /// Flows of nodes that were down which others have got.
+    pub taken_over: u64,
 }
 
 /// The decisions of a director.
@@ -70,6 +83,7 @@ pub struct Control {
     forgotten: HashMap<NodeNumber, u64>,
     moves_max: usize,
     counts: DirectorCounts,
+    takeovers: takeovers::Takeovers,
 }
 
 impl Control {
@@ -85,6 +99,7 @@ impl Control {
             forgotten: HashMap::new(),
             moves_max: MOVES_MAX,
             counts: DirectorCounts::default(),
+            takeovers: takeovers::Takeovers::default(),
         }
     }
 
@@ -194,6 +209,10 @@ impl Control {
             Some(Decided::Steered(to) | Decided::Confirmed(to)) if !is_party || to != taker => None,
             _ if !is_party => None,
             Some(Decided::Confirmed(_)) => Some(Owner::Taker),
+            // It was given back, and taken over since from the giver, which was down.
+            Some(Decided::Closed) if table.owner(&claim.flow).is_some_and(|owner| owner != id.giver) => {
+                Some(Owner::Taker)
+            }
             Some(Decided::Closed) => Some(Owner::Giver),
             Some(Decided::Steered(_)) => Some(self.steer_back(claim, table)),
             None => Some(match self.owner_of_unknown(claim, table) {
@@ -299,6 +318,16 @@ impl Director {
                 Err(why) => Message::Declined { id: claim.id, why },
             },
             Message::Who { flow } => Message::Has { flow: *flow, node: table.owner(flow) },
+            Message::Replica(word) => match &**word {
+                Word::TakeOver { id, flow, epoch, position } => {
+                    match control.take_over(asker, (*id, flow), *epoch, position, table) {
+                        Ok((seen, birth)) => Message::replica(Word::TakenOver { id: *id, seen, birth }),
+                        Err(why) => Message::Declined { id: *id, why },
+                    }
+                }
+                Word::Watch { discarded } => Message::replica(control.watch(asker, discarded, table)),
+                _ => Message::Failed { why: "the director keeps no replicas; ask a node".to_owned() },
+            },
             Message::Draining { is_draining } => {
                 control.drain(asker, *is_draining);
                 Message::Noted

@@ -4,6 +4,7 @@
 //! - `link/` carries messages over mutual TLS 1.3, with bounds on time, size and number.
 //! - `message.rs` and `record.rs` are what is said, with a versioned encoding.
 //! - `moving/` has both sides of a move, as state machines and as what drives them.
+//! - `replicas/` and `successor.rs` have sessions go on that lose their node.
 //! - `director.rs` decides which node has a flow.
 //! - `heartbeat/` tells which members are alive, by sealed datagrams.
 //!
@@ -19,8 +20,10 @@ mod moving;
 mod name;
 mod record;
 mod remote;
+mod replicas;
+mod successor;
 
-pub use director::{Control, Director, DirectorCounts, Steering, TableFault};
+pub use director::{Control, Director, DirectorCounts, Known, Steering, TableFault};
 pub use fields::FieldError;
 pub use heartbeat::{
     Beat, BeatCounts, BeatRefusal, Change, Detector, DetectorSettings, Health, HeartbeatError, Heartbeats, Opened,
@@ -41,7 +44,12 @@ pub use moving::{
 };
 pub use name::{DOMAIN, Member, NameError, NodeName, NodeNumber, Role};
 pub use record::{MoveId, Record, Span};
+pub use replicas::{
+    Batch, Births, Kept, Place, Position, REPLICA_BYTES_MAX, Replica, ReplicaStore, SocketOptions, StoreCounts, Unfit,
+    Word,
+};
 pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes};
+pub use successor::{Loss, Successor, TakeOverError};
 
 /// Entries for the fuzz targets.
 #[doc(hidden)]

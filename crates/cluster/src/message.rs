@@ -3,6 +3,7 @@
 use crate::fields::{FieldError, Reader, put_bytes, put_seen};
 use crate::name::NodeNumber;
 use crate::record::{MoveId, Record};
+use crate::replicas::{Unfit, Word};
 use std::sync::Arc;
 use weir_keeper::{Flow, Seen};
 
@@ -80,6 +81,12 @@ pub enum Decline {
     /// The flow table fails.
     #[error("the flow table fails: {0}")]
     Table(String),
+    /// The node that has the flow lives.
+    #[error("node {0} lives, and goes on with its sessions")]
+    NotDown(NodeNumber),
+    /// Another node cannot go on with the connection.
+    #[error(transparent)]
+    Unfit(Unfit),
 }
 
 /// What members say.
@@ -201,6 +208,8 @@ pub enum Message {
         /// Its SHA-256.
         digest: [u8; 32],
     },
+    /// What is said about replicas of sessions.
+    Replica(Arc<Word>),
 }
 
 impl Decline {
@@ -221,6 +230,11 @@ impl Decline {
                 out.push(5);
                 put_bytes(bounded(why).as_bytes(), out);
             }
+            Self::NotDown(node) => {
+                out.push(6);
+                out.extend(node.to_be_bytes());
+            }
+            Self::Unfit(why) => out.extend([7, *why as u8]),
         }
     }
 
@@ -232,6 +246,8 @@ impl Decline {
             3 => Self::NotAllowed,
             4 => Self::Unknown,
             5 => Self::Table(reader.text("reason", REASON_BYTES_MAX)?),
+            6 => Self::NotDown(reader.u16()?),
+            7 => Self::Unfit(Unfit::of_number(reader.u8()?)?),
             _ => return Err(FieldError::Unknown("reason")),
         })
     }
@@ -276,6 +292,11 @@ fn bounded(text: &str) -> &str {
 }
 
 impl Message {
+    /// Something about replicas.
+    pub fn replica(word: Word) -> Self {
+        Self::Replica(Arc::new(word))
+    }
+
     /// The number of its kind, which stands behind the version.
     fn kind(&self) -> u8 {
         match self {
@@ -298,6 +319,7 @@ impl Message {
             Self::Fetch { .. } => 17,
             Self::Piece { .. } => 18,
             Self::Absent { .. } => 19,
+            Self::Replica(word) => word.kind(),
         }
     }
 
@@ -360,6 +382,7 @@ impl Message {
                 put_bytes(bytes, out);
             }
             Self::Absent { digest } => out.extend(digest),
+            Self::Replica(word) => word.put(out),
         }
     }
 
@@ -385,6 +408,7 @@ impl Message {
                 bytes: reader.bytes("piece", PIECE_BYTES_MAX)?.to_vec(),
             },
             19 => Self::Absent { digest: reader.array()? },
+            kind @ 20..=29 => Self::replica(Word::take(kind, &mut reader)?),
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;

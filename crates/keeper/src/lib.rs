@@ -35,7 +35,7 @@ pub use client::{KeeperClient, KeeperError};
 pub use counts::KeeperCounts;
 pub use encoding::DecodeError;
 pub use filter::FilterError;
-pub use flow::{Flow, Seen};
+pub use flow::{Birth, Flow, Seen};
 pub use flow_table::{FlowCounts, FlowTable, IdleTimes, NodePlace};
 
 pub use hold::{Dropped, HoldFilter};

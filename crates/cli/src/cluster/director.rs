@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, LinkCounts, LinkServer,
+    Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, Known, LinkCounts, LinkServer,
     LinkSettings, NodeNumber, Numbers, Role, Steering, TableFault, Trust,
 };
 use weir_keeper::{Flow, FlowTable, IdleTimes, NodePlace, Seen};
@@ -83,8 +83,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
     let choice = Choice { tables: Arc::clone(&tables), members: members.clone(), away: BTreeMap::new() };
     let choice = Arc::new(Mutex::new(choice));
-    let of_heartbeats = Arc::clone(&choice);
+    let (of_heartbeats, of_nodes) = (Arc::clone(&choice), Arc::clone(&director));
     let changed = move |change: Change| {
+        of_nodes.with(|control, _| control.set_down(change.node, change.health == Health::Down));
         lock(&of_heartbeats).set(change.node, Away::Down, change.health == Health::Down);
     };
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
@@ -157,6 +158,11 @@ impl Steering for OfDirector {
 
     fn owner(&self, flow: &Flow) -> Option<NodeNumber> {
         self.0.of(flow).ok()?.node(flow).ok()?
+    }
+
+    fn known(&self, flow: &Flow) -> Option<Known> {
+        let table = self.0.of(flow).ok()?;
+        Some(Known { seen: table.seen(flow).ok()?, birth: table.birth(flow).ok()? })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Frame, Open, Refusal};
+use super::replicating::{Parts, Replicating};
 use super::sites::{self, Sites};
 use crate::cluster::control_socket::{self, Asked, Told};
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached};
@@ -15,10 +16,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Answering, Counts, DetectorSettings, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer, LinkSettings, Mover,
+    Answering, Counts, DetectorSettings, Event, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer, LinkSettings, Mover,
     MoverSettings, NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector, RemoteNodes, SessionError, Sessions,
     Span, Taken, Trust,
 };
@@ -87,6 +89,7 @@ struct Running {
     heartbeats: Heartbeats,
     control: control_socket::Listening,
     sites: Option<Arc<Sites>>,
+    replicating: Arc<Replicating>,
     _links: LinkServer,
 }
 
@@ -98,7 +101,7 @@ impl Running {
         let members = MembersFile::read(&begin.folder)?;
         let number = members.number(&identity.member.name)?;
         let own = &members.nodes[&number].0;
-        let keeper = KeeperClient::at(&begin.keeper);
+        let keeper = Arc::new(KeeperClient::at(&begin.keeper));
         // At the start of a machine the keeper may come later: each move asks it anew.
         if let Err(error) = keeper.counts() {
             gate.tell(&format!("no session moves until the keeper answers: {error}"));
@@ -116,15 +119,16 @@ impl Running {
                 nodes.set(*other, link_to(reached));
             }
         }
+        let nodes = Arc::new(nodes);
         let (registry, events) = Registry::new(EVENTS_MAX);
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let first_move = u64::try_from(since_1970.as_micros()).unwrap_or(1);
         let mover = Arc::new(Mover::new(
             MoverSettings::new(number, first_move),
-            Arc::new(keeper),
+            Arc::<KeeperClient>::clone(&keeper),
             Arc::<Gate>::clone(gate),
             Arc::<RemoteDirector>::clone(&director),
-            Arc::new(nodes),
+            Arc::<RemoteNodes>::clone(&nodes),
             registry,
         ));
         let listening = |error: io::Error| {
@@ -133,6 +137,7 @@ impl Running {
         };
         let listener = TcpListener::bind(own.address).map_err(listening)?;
         let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers));
+        let store = Arc::clone(answers.replicas());
         let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
         let socket = UdpSocket::bind(own.address).map_err(listening)?;
@@ -140,30 +145,34 @@ impl Running {
         let heartbeats =
             Heartbeats::start(socket, number, &identity.secret, peers, DetectorSettings::default(), |_| {})?;
         let control = control_socket::Listening::at(&begin.folder)?;
-        let told = Arc::clone(gate);
-        std::thread::Builder::new().name("weir-node-told".to_owned()).spawn(move || {
-            events.iter().for_each(|event| {
-                let (client, freeze, total) = (event.flow.client, event.freeze, event.total);
-                told.tell(&format!(
-                    "the session of {client} moved to node {} in {total:.1?} ({freeze:.1?} of which it stood still)",
-                    event.to
-                ));
-            });
+        tell_moves(Arc::clone(gate), events)?;
+        let (gate, start, services) = (Arc::clone(gate), first_move, members.services.clone());
+        let replicating = Replicating::start(Parts {
+            number,
+            members: members.nodes.keys().copied().collect(),
+            services,
+            gate: Arc::clone(&gate),
+            keeper,
+            mover: Arc::clone(&mover),
+            director: Arc::clone(&director),
+            nodes,
+            store,
+            start,
         })?;
         let name = identity.member.name.to_string();
-        let gate = Arc::clone(gate);
-        Ok(Self { name, number, members, mover, director, gate, heartbeats, control, sites, _links: links })
+        Ok(Self { name, number, members, mover, director, gate, heartbeats, control, sites, replicating, _links: links })
     }
 
     /// Answers what `weir cluster` asks of this node.
     fn serve(self) -> anyhow::Result<()> {
-        let Self { members, mover, director, heartbeats, control, name, number, gate, sites, _links } = self;
+        let Self { members, mover, director, heartbeats, control, name, number, gate, sites, replicating, _links } =
+            self;
         let drains = Arc::<AtomicBool>::default();
         let (of_director, of_drains) = (Arc::clone(&director), Arc::clone(&drains));
         std::thread::Builder::new()
             .name("weir-node-epoch".to_owned())
             .spawn(move || tell_director(&heartbeats, &of_director, &of_drains))?;
-        let own = Own { name, number, members, mover, director, gate, drains, sites };
+        let own = Own { name, number, members, mover, director, gate, drains, sites, replicating };
         control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
         Ok(())
     }
@@ -180,6 +189,21 @@ pub(super) struct Own {
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
     sites: Option<Arc<Sites>>,
+    replicating: Arc<Replicating>,
+}
+
+/// Has the server say which sessions moved away.
+fn tell_moves(gate: Arc<Gate>, events: Receiver<Event>) -> io::Result<()> {
+    let tell = move || {
+        events.iter().for_each(|event| {
+            let (client, freeze, total) = (event.flow.client, event.freeze, event.total);
+            gate.tell(&format!(
+                "the session of {client} moved to node {} in {total:.1?} ({freeze:.1?} of which it stood still)",
+                event.to
+            ));
+        });
+    };
+    std::thread::Builder::new().name("weir-node-told".to_owned()).spawn(tell).map(drop)
 }
 
 /// Follows the director's epoch, and tells each director anew whether this node wants new connections: one that was
@@ -238,6 +262,7 @@ impl Own {
                 let node = self.name.clone();
                 let draining = self.drains.load(Ordering::Relaxed);
                 let published = self.sites.as_ref().map(|sites| sites.status());
+                let replicas = self.replicating.counts();
                 Ok(Told::Status {
                     node,
                     draining,
@@ -249,6 +274,7 @@ impl Own {
                     lost,
                     undecided,
                     reasons,
+                    replicas,
                     published,
                 })
             }
@@ -283,7 +309,7 @@ pub(super) struct Gate(Mutex<UnixStream>);
 
 impl Gate {
     /// Asks the server; an error is one of the socket, or its refusal.
-    fn ask(&self, ask: &Ask, bytes: &[u8], fd: Option<&OwnedFd>) -> Result<Frame<Answer>, SessionError> {
+    pub(super) fn ask(&self, ask: &Ask, bytes: &[u8], fd: Option<&OwnedFd>) -> Result<Frame<Answer>, SessionError> {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = |error: io::Error| SessionError::Full(format!("the server does not answer: {error}"));
         gate::send(&link, ask, bytes, fd.map(AsFd::as_fd)).map_err(gone)?;
@@ -305,7 +331,7 @@ impl Gate {
     }
 
     /// Has the server say something to its operator.
-    fn tell(&self, what: &str) {
+    pub(super) fn tell(&self, what: &str) {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that has ended says nothing more.
         let _ = gate::send(&link, &Ask::Tell(what.to_owned()), &[], None);
@@ -320,6 +346,10 @@ impl Sessions for Gate {
 
     fn rewind(&self, session: &[u8], bytes: u64) -> Option<Vec<u8>> {
         weir_server::rewind_session(session, bytes)
+    }
+
+    fn place(&self, session: &[u8], offset: u64) -> Option<Zeroizing<Vec<u8>>> {
+        weir_server::place_session(session, offset)
     }
 
     fn take(&self, flow: &Flow) -> Result<Taken, SessionError> {

@@ -34,7 +34,7 @@ pub(crate) struct Stand {
     /// Whether the nodes serve what is published, rather than the files of the stand.
     is_published: bool,
     /// It ends last: the others are plugged in here.
-    _switch: Namespace,
+    switch: Namespace,
 }
 
 impl Stand {
@@ -73,7 +73,7 @@ impl Stand {
         let nodes = members.collect();
         let certificate = Certificate::self_signed().expect("openssl makes one");
         let processes = Vec::new();
-        let mut stand = Self { client, director, nodes, processes, folder, certificate, is_published, _switch: switch };
+        let mut stand = Self { client, director, nodes, processes, folder, certificate, is_published, switch };
         stand.make_keys();
         stand.start_all();
         stand
@@ -190,6 +190,29 @@ impl Stand {
         child.wait().expect("is ours");
     }
 
+    /// The processes of a node: its server with those that it has started, and its keeper.
+    pub(crate) fn processes_of(&self, number: usize) -> Vec<u32> {
+        let names = [format!("serve{number}"), format!("keeper{number}")];
+        let own: Vec<u32> =
+            self.processes.iter().filter(|(name, _)| names.contains(name)).map(|(_, child)| child.id()).collect();
+        let all = fs::read_dir("/proc").expect("is there").filter_map(|entry| {
+            let number: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+            // Behind the name, which may hold anything: the state, and the parent.
+            let parent: u32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
+            own.contains(&parent).then_some(number)
+        });
+        let started: Vec<u32> = all.collect();
+        own.iter().copied().chain(started).collect()
+    }
+
+    /// Takes a node away as a loss of power does: its link first, so that nothing is said of its end.
+    pub(crate) fn power_off(&mut self, number: usize) {
+        ip(&["-n", self.switch.name(), "link", "set", &format!("p{}", 10 + number), "down"]);
+        self.end(&format!("serve{number}"));
+        self.end(&format!("keeper{number}"));
+    }
+
     /// What a node answers to a request of its own machine, with the head.
     pub(crate) fn ask_node(&self, number: usize, path: &str) -> Output {
         let url = format!("http://{SERVICE}/{path}");
@@ -300,6 +323,15 @@ fn mac_of(number: usize) -> String {
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("is text")
+}
+
+/// Sends a signal to processes of a stand.
+pub(crate) fn signal(processes: &[u32], signal: i32) {
+    for process in processes {
+        // SAFETY: the call takes numbers only; the processes are of the stand.
+        let sent = unsafe { libc::kill(*process as i32, signal) };
+        assert_eq!(sent, 0, "{}", std::io::Error::last_os_error());
+    }
 }
 
 /// Runs weir to its end; what it printed.

@@ -10,6 +10,7 @@ use crate::counters::rounds::Rounds;
 use crate::event_loop::client::Client;
 use crate::event_loop::passed_on::PassedOn;
 use crate::event_loop::role::LoopRole;
+use crate::event_loop::session_copies::Followed;
 use crate::event_loop::sessions::Sessions;
 use crate::event_loop::slab::Slab;
 use crate::event_loop::tokens::{HANDED, LISTENERS, QUIC, RESERVED, WAKER, WATCHES, listener_index, listener_token};
@@ -90,6 +91,8 @@ pub(crate) struct EventLoop {
     /// Orders about sessions, and what those are sent of that have come here.
     pub(super) sessions: Arc<Sessions>,
     pub(super) adopted: AdoptedContents,
+    /// Responses that take long, for another node to go on with.
+    pub(super) followed: Followed,
 }
 
 impl EventLoop {
@@ -126,6 +129,7 @@ impl EventLoop {
             rounds,
             sessions,
             adopted: AdoptedContents::default(),
+            followed: Followed::default(),
         }
     }
 

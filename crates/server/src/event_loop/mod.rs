@@ -12,6 +12,7 @@ mod role;
 mod role_changes;
 pub(crate) mod server;
 mod session_answer;
+mod session_copies;
 mod session_turns;
 mod sessions;
 pub(crate) mod slab;

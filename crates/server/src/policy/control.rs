@@ -6,6 +6,7 @@
 use crate::http::pattern::Pattern;
 use crate::io::epoll::Waker;
 use crate::policy::insight::UpstreamAccess;
+use crate::policy::session_copies::SessionCopies;
 use crate::policy::sessions::{AdoptError, OpenSession, SessionAccess, TakeError, TakenSession};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -123,6 +124,13 @@ impl Control {
     /// Everything in [`TakeError`]; the connection goes on here then.
     pub fn take_session(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError> {
         self.2.take(peer, local)
+    }
+
+    /// Copies connections whose response takes more than 20 ms, each once, while they go on: what another node needs to go
+    /// on with them should this one die. It is to be called each 10 ms or so, by one thread that is not a loop's; `anew`
+    /// has all of them copied again, as for another node.
+    pub fn copy_sessions(&self, anew: bool) -> SessionCopies {
+        self.2.copy(anew)
     }
 
     /// Goes on with a connection that was taken from this server and has not moved. It does so also where all places
@@ -245,6 +253,10 @@ mod tests {
 
         fn take(&self, _: SocketAddr, _: SocketAddr) -> Result<TakenSession, TakeError> {
             Err(TakeError::NoAnswer)
+        }
+
+        fn copy(&self, _: bool) -> SessionCopies {
+            SessionCopies::default()
         }
 
         fn give_back(&self, _: TakenSession) {}

@@ -15,6 +15,7 @@ pub(crate) mod link_prior;
 mod path_questions;
 pub(crate) mod policy_client;
 mod questions;
+pub(crate) mod session_copies;
 pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod throttle;
