@@ -317,6 +317,7 @@ fn show_replicas(replicas: &control_socket::Replicated) {
         (replicas.kept, "replicas kept for other nodes now"),
         (replicas.dropped, "replicas dropped: their sessions end with their node"),
         (replicas.taken_over, "sessions of nodes that were down taken over"),
+        (replicas.begun_anew, "of these begun a second time, as acknowledgements had been lost"),
         (replicas.lost, "sessions of nodes that were down lost"),
         (replicas.discarded, "sessions discarded here, as another node had taken them over"),
     ] {

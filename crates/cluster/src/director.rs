@@ -2,9 +2,8 @@
 //!
 //! It has no clock and no socket. Its epoch is given from outside; an order of another epoch does not steer.
 
+mod taken;
 mod takeovers;
-
-pub use takeovers::Known;
 
 use crate::message::{Claim, Decline, Message, Owner};
 use crate::name::NodeNumber;
@@ -12,7 +11,8 @@ use crate::record::MoveId;
 use crate::replicas::Word;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_keeper::{Flow, Seen};
+use taken::Takeovers;
+use weir_keeper::{Birth, Flow, Seen};
 
 /// Moves that are remembered.
 const MOVES_MAX: usize = 65_536;
@@ -21,6 +21,15 @@ const MOVES_MAX: usize = 65_536;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TableFault(pub String);
+
+/// What the flow table knows of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// What was seen last of the client.
+    pub seen: Option<Seen>,
+    /// The numbers with which it began, if its node has the socket that began it.
+    pub birth: Option<Birth>,
+}
 
 /// The flow table, as the control side uses it.
 pub trait Steering: Send {
@@ -83,7 +92,7 @@ pub struct Control {
     forgotten: HashMap<NodeNumber, u64>,
     moves_max: usize,
     counts: DirectorCounts,
-    takeovers: takeovers::Takeovers,
+    takeovers: Takeovers,
 }
 
 impl Control {
@@ -99,7 +108,7 @@ impl Control {
             forgotten: HashMap::new(),
             moves_max: MOVES_MAX,
             counts: DirectorCounts::default(),
-            takeovers: takeovers::Takeovers::default(),
+            takeovers: Takeovers::default(),
         }
     }
 

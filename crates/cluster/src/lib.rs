@@ -44,12 +44,12 @@ pub use moving::{
 };
 pub use name::{DOMAIN, Member, NameError, NodeName, NodeNumber, Role};
 pub use record::{MoveId, Record, Span};
+pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes};
 pub use replicas::{
     Batch, Births, Kept, Place, Position, REPLICA_BYTES_MAX, Replica, ReplicaStore, SocketOptions, StoreCounts, Unfit,
     Word,
 };
-pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes};
-pub use successor::{Loss, Successor, TakeOverError};
+pub use successor::{Loss, Succession, Successor, TakeOverError};
 
 /// Entries for the fuzz targets.
 #[doc(hidden)]

@@ -16,6 +16,8 @@ use weir_keeper::{Birth, Flow, Seen};
 
 /// How long a node may look for the files of a session that is to come; they may be large.
 const EXPECT_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a node may take to put replicas into a table; meanwhile no others are given to any node.
+const REPLICA_PATIENCE: Duration = Duration::from_millis(300);
 const UNKNOWN_ADDRESS: &str = "no address of it is known; see the nodes in members.toml";
 
 /// The director over a link.
@@ -58,7 +60,10 @@ impl RemoteDirector {
     ///
     /// # Errors
     /// [`DirectingError`].
-    pub fn watch(&self, discarded: &[Flow]) -> Result<(Vec<NodeNumber>, Vec<Flow>), DirectingError> {
+    pub fn watch(
+        &self,
+        discarded: &[(MoveId, Flow)],
+    ) -> Result<(Vec<NodeNumber>, Vec<(MoveId, Flow)>), DirectingError> {
         let answer = self.ask(&Message::replica(Word::Watch { discarded: discarded.to_vec() }))?;
         match answer {
             Message::Replica(word) => match Arc::unwrap_or_clone(word) {
@@ -157,7 +162,7 @@ impl RemoteNodes {
     pub fn replicate(&self, to: NodeNumber, batch: Batch) -> Result<(), TransportError> {
         let link = self.links.read().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
         let link = link.ok_or_else(|| TransportError::NotSent { node: to, why: UNKNOWN_ADDRESS.to_owned() })?;
-        match link.ask(&Message::replica(Word::Replicas(batch)), self.patience) {
+        match link.ask(&Message::replica(Word::Replicas(batch)), REPLICA_PATIENCE) {
             Ok(Message::Noted) => Ok(()),
             Ok(Message::Failed { why }) => Err(TransportError::Refused { node: to, why }),
             Ok(_) => Err(TransportError::NoAnswer { node: to, why: "it answers something else".to_owned() }),

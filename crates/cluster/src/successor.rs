@@ -5,7 +5,7 @@ use crate::moving::{Directing, DirectingError, Keeper, KeeperFault, SessionError
 use crate::record::MoveId;
 use crate::replicas::{Births, Kept, Place, Position, Unfit};
 use std::fmt;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_keeper::{Birth, Flow, Seen};
@@ -62,9 +62,21 @@ impl TakeOverError {
     pub fn is_over(&self) -> bool {
         matches!(
             self,
-            Self::Directing(DirectingError::Declined(Decline::Unfit(Unfit::Over))) | Self::Lost(Loss::Unfit(Unfit::Over))
+            Self::Directing(DirectingError::Declined(Decline::Unfit(Unfit::Over)))
+                | Self::Lost(Loss::Unfit(Unfit::Over))
         )
     }
+}
+
+/// A session that goes on here.
+#[derive(Debug)]
+pub struct Succession {
+    /// How long the client's packets were held.
+    pub held: Duration,
+    begun: Instant,
+    send_next: u32,
+    /// Another descriptor of its socket.
+    socket: OwnedFd,
 }
 
 /// Goes on with sessions of nodes that are down.
@@ -101,11 +113,11 @@ impl Successor {
         self.sessions.prepare(session, &[]).map(drop)
     }
 
-    /// Goes on with a session here; how long the client's packets were held.
+    /// Goes on with a session here. [`Successor::settle`] is to follow.
     ///
     /// # Errors
     /// [`TakeOverError`]; but for `Lost` the director gives the flow to this node only when it is asked again.
-    pub fn take_over(&self, kept: &Kept) -> Result<Duration, TakeOverError> {
+    pub fn take_over(&self, kept: &Kept) -> Result<Succession, TakeOverError> {
         let Kept { replica, since } = kept;
         let flow = &replica.flow;
         self.prepare(&replica.session).map_err(TakeOverError::Session)?;
@@ -126,18 +138,63 @@ impl Successor {
         let place = replica.position.place(birth, Some(&seen)).map_err(Loss::from);
         let gone_on = place.and_then(|place| self.go_on(kept, place, &seen, since.elapsed()));
         // Without a hold the kernel tells the client that the connection is over.
-        gone_on.inspect_err(|_| drop(self.keeper.release(flow)))?;
-        Ok(begun.elapsed())
+        let socket = gone_on.inspect_err(|_| drop(self.keeper.release(flow)))?;
+        Ok(Succession { held: begun.elapsed(), begun: Instant::now(), send_next: seen.ack, socket })
     }
 
-    fn go_on(&self, kept: &Kept, place: Place, seen: &Seen, since: Duration) -> Result<(), Loss> {
+    fn go_on(&self, kept: &Kept, place: Place, seen: &Seen, since: Duration) -> Result<OwnedFd, Loss> {
         let (replica, epoch) = (&kept.replica, self.directing.epoch());
         let session = self.sessions.place(&replica.session, place.offset).ok_or(Loss::NotPlaced)?;
         let tcp = replica.tcp_state(place, seen, since);
         let socket = self.keeper.restore(&tcp, &[], &[], epoch)?;
         self.births.note(socket.as_fd(), &tcp);
         self.keeper.activate(socket.as_fd())?;
-        Ok(self.sessions.adopt(session, socket, replica.flow.client)?)
+        let own = socket.try_clone().map_err(KeeperFault::from)?;
+        self.sessions.adopt(session, socket, replica.flow.client)?;
+        Ok(own)
+    }
+
+    /// Looks whether the client answers, and begins anew where it has more than the director had seen: acknowledgements
+    /// were lost then, and the kernel takes none of bytes that its socket has not sent. Whether it began anew.
+    ///
+    /// # Errors
+    /// [`TakeOverError`].
+    pub fn settle(&self, kept: &Kept, succession: Succession) -> Result<bool, TakeOverError> {
+        let Succession { begun, send_next, socket, .. } = succession;
+        let replica = &kept.replica;
+        let round_trip = Duration::from_micros(u64::from(replica.options.round_trip_us));
+        let answers_after = round_trip * 5 / 4 + LATENESS * 2;
+        loop {
+            // One that cannot be asked is closed.
+            if !weir_keeper::acknowledged_bytes(socket.as_fd()).is_ok_and(|bytes| bytes == 0) {
+                return Ok(false);
+            }
+            if begun.elapsed() >= answers_after {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let (seen, birth) = self.ask(replica.id, &replica.flow, &replica.position)?;
+        let is_answered = weir_keeper::acknowledged_bytes(socket.as_fd()).is_ok_and(|bytes| bytes > 0);
+        if seen.ack == send_next || is_answered {
+            // It says nothing new, as one whose window is closed.
+            return Ok(false);
+        }
+        let epoch = self.directing.epoch();
+        let taken = match self.sessions.take(&replica.flow) {
+            Ok(taken) => Some(taken),
+            // The server has written all of it already, and closed its descriptor.
+            Err(SessionError::NoSession) => None,
+            Err(error) => return Err(TakeOverError::Session(error)),
+        };
+        let stopped = self.keeper.freeze(socket.as_fd(), epoch).and_then(|_| self.keeper.discard(socket.as_fd()));
+        stopped.map_err(Loss::from)?;
+        drop((taken, socket));
+        self.keeper.hold(&replica.flow, epoch).map_err(Loss::from)?;
+        let place = replica.position.place(birth, Some(&seen)).map_err(Loss::from);
+        let gone_on = place.and_then(|place| self.go_on(kept, place, &seen, kept.since.elapsed()));
+        gone_on.inspect_err(|_| drop(self.keeper.release(&replica.flow)))?;
+        Ok(true)
     }
 
     /// Asks the director for the flow until it answers, which gives it once only.

@@ -41,4 +41,5 @@ pub use flow_table::{FlowCounts, FlowTable, IdleTimes, NodePlace};
 pub use hold::{Dropped, HoldFilter};
 pub use process::{KeeperOptions, KeeperProcess, KeeperStartError};
 pub use repair::{Heard, RepairError};
+pub use socket_calls::acknowledged_bytes;
 pub use tcp_state::{Frozen, TcpState};

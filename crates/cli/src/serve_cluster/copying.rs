@@ -1,6 +1,6 @@
 //! Copies of sessions on their way through the socket between a server and its node process.
 
-use super::gate::{Copied, Copies, Frame, Answer};
+use super::gate::{Answer, Copied, Copies, Frame};
 use std::io;
 use weir_cluster::REPLICA_BYTES_MAX;
 use weir_server::{SessionCopies, SessionCopy};

@@ -1,8 +1,9 @@
 //! The node process: it has the keys and links of the cluster, and moves sessions of the server beside which it runs.
 
+use super::copying;
 use super::fetching::{ContentAnswers, Peer};
-use super::gate::{self, Answer, Ask, Begin, Frame, Open, Refusal};
-use super::replicating::{Parts, Replicating};
+use super::gate::{self, Answer, Ask, Begin, Copies, Frame, Open, Refusal};
+use super::replicating::{Parts, Replicating, Server};
 use super::sites::{self, Sites};
 use crate::cluster::control_socket::{self, Asked, Told};
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached};
@@ -20,9 +21,9 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Answering, Counts, DetectorSettings, Event, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer, LinkSettings, Mover,
-    MoverSettings, NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector, RemoteNodes, SessionError, Sessions,
-    Span, Taken, Trust,
+    Answering, Counts, DetectorSettings, Event, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer, LinkSettings,
+    Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Registry, RemoteDirector, RemoteNodes, ReplicaStore,
+    SessionError, Sessions, Span, Taken, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
 use zeroize::Zeroizing;
@@ -140,27 +141,25 @@ impl Running {
         let store = Arc::clone(answers.replicas());
         let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
-        let socket = UdpSocket::bind(own.address).map_err(listening)?;
-        let peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
-        let heartbeats =
-            Heartbeats::start(socket, number, &identity.secret, peers, DetectorSettings::default(), |_| {})?;
+        let heartbeats = start_heartbeats(&members, number, &identity, listening)?;
         let control = control_socket::Listening::at(&begin.folder)?;
         tell_moves(Arc::clone(gate), events)?;
-        let (gate, start, services) = (Arc::clone(gate), first_move, members.services.clone());
-        let replicating = Replicating::start(Parts {
+        let gate = Arc::clone(gate);
+        let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
+        let replicating = replicate(&gate, (number, &members), outliving)?;
+        Ok(Self {
+            name: identity.member.name.to_string(),
             number,
-            members: members.nodes.keys().copied().collect(),
-            services,
-            gate: Arc::clone(&gate),
-            keeper,
-            mover: Arc::clone(&mover),
-            director: Arc::clone(&director),
-            nodes,
-            store,
-            start,
-        })?;
-        let name = identity.member.name.to_string();
-        Ok(Self { name, number, members, mover, director, gate, heartbeats, control, sites, replicating, _links: links })
+            members,
+            mover,
+            director,
+            gate,
+            heartbeats,
+            control,
+            sites,
+            replicating,
+            _links: links,
+        })
     }
 
     /// Answers what `weir cluster` asks of this node.
@@ -190,6 +189,43 @@ pub(super) struct Own {
     pub(super) drains: Arc<AtomicBool>,
     sites: Option<Arc<Sites>>,
     replicating: Arc<Replicating>,
+}
+
+/// Tells the director that this node lives, and hears its epoch.
+fn start_heartbeats(
+    members: &MembersFile,
+    number: NodeNumber,
+    identity: &Identity,
+    failed: impl Fn(io::Error) -> anyhow::Error,
+) -> anyhow::Result<Heartbeats> {
+    let socket = UdpSocket::bind(members.nodes[&number].0.address).map_err(failed)?;
+    let peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
+    Ok(Heartbeats::start(socket, number, &identity.secret, peers, DetectorSettings::default(), |_| {})?)
+}
+
+type Kept = (Arc<KeeperClient>, Arc<ReplicaStore>);
+type Moving = (Arc<Mover>, u64);
+type Members = (Arc<RemoteDirector>, Arc<RemoteNodes>);
+
+/// Has sessions outlive their node.
+fn replicate(
+    gate: &Arc<Gate>,
+    (number, members): (NodeNumber, &MembersFile),
+    ((keeper, store), (mover, start), (director, nodes)): (Kept, Moving, Members),
+) -> io::Result<Arc<Replicating>> {
+    Replicating::start(Parts {
+        number,
+        members: members.nodes.keys().copied().collect(),
+        services: members.services.clone(),
+        server: Arc::<Gate>::clone(gate),
+        sessions: Arc::<Gate>::clone(gate),
+        keeper,
+        mover,
+        director,
+        nodes,
+        store,
+        start,
+    })
 }
 
 /// Has the server say which sessions moved away.
@@ -309,7 +345,7 @@ pub(super) struct Gate(Mutex<UnixStream>);
 
 impl Gate {
     /// Asks the server; an error is one of the socket, or its refusal.
-    pub(super) fn ask(&self, ask: &Ask, bytes: &[u8], fd: Option<&OwnedFd>) -> Result<Frame<Answer>, SessionError> {
+    fn ask(&self, ask: &Ask, bytes: &[u8], fd: Option<&OwnedFd>) -> Result<Frame<Answer>, SessionError> {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = |error: io::Error| SessionError::Full(format!("the server does not answer: {error}"));
         gate::send(&link, ask, bytes, fd.map(AsFd::as_fd)).map_err(gone)?;
@@ -331,10 +367,21 @@ impl Gate {
     }
 
     /// Has the server say something to its operator.
-    pub(super) fn tell(&self, what: &str) {
+    fn tell(&self, what: &str) {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that has ended says nothing more.
         let _ = gate::send(&link, &Ask::Tell(what.to_owned()), &[], None);
+    }
+}
+
+impl Server for Gate {
+    fn copies(&self, anew: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
+        let frame = self.ask(&Ask::Copy { anew }, &[], None).ok()?;
+        copying::unframed(&frame).ok()
+    }
+
+    fn say(&self, what: &str) {
+        self.tell(what);
     }
 }
 

@@ -1,9 +1,7 @@
 //! What a node does for sessions to outlive their node: it gives replicas of its own to another node, keeps those of
 //! others, goes on with them where the director says that their node is down, and discards what others go on with.
 
-use super::copying;
-use super::gate::{Ask, Copied};
-use super::node::Gate;
+use super::gate::{Copied, Copies};
 use crate::cluster::control_socket::Replicated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -12,26 +10,40 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Batch, Births, Directing, Keeper, Kept, Mover, NodeNumber, Position, RemoteDirector, RemoteNodes, Replica,
-    ReplicaStore, SessionError, Sessions, SocketOptions, Successor,
+    Batch, Births, Directing, Keeper, Kept, MoveId, Mover, NodeNumber, Position, RemoteDirector, RemoteNodes, Replica,
+    ReplicaStore, SessionError, Sessions, SocketOptions, Succession, Successor, TakeOverError,
 };
 use weir_keeper::{Flow, KeeperClient};
+use zeroize::Zeroizing;
 
 /// How often the server is asked for copies, and the director for nodes that are down.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Bytes of the sessions of one batch.
 const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Ended responses of one batch.
+const ENDED_MAX: usize = 8_192;
 /// Sessions that are taken over at a time.
 const AT_A_TIME: usize = 16;
 /// A flow whose server does not give it up is asked for so often.
 const DISCARDS_MAX: u32 = 200;
+
+/// What the server is to its replicas.
+pub(super) trait Server: Send + Sync {
+    /// What has changed of the sessions whose response takes long, with the sessions that were copied, or all of them;
+    /// nothing from a server that is about to end.
+    fn copies(&self, anew: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)>;
+
+    /// Has the server say something to its operator.
+    fn say(&self, what: &str);
+}
 
 /// The parts that this needs.
 pub(super) struct Parts {
     pub(super) number: NodeNumber,
     pub(super) members: Vec<NodeNumber>,
     pub(super) services: Vec<SocketAddr>,
-    pub(super) gate: Arc<Gate>,
+    pub(super) server: Arc<dyn Server>,
+    pub(super) sessions: Arc<dyn Sessions>,
     pub(super) keeper: Arc<KeeperClient>,
     pub(super) mover: Arc<Mover>,
     pub(super) director: Arc<RemoteDirector>,
@@ -57,7 +69,7 @@ impl Replicating {
         let births = Arc::clone(parts.mover.births());
         let successor = Successor::new(
             Arc::<KeeperClient>::clone(&parts.keeper),
-            Arc::<Gate>::clone(&parts.gate),
+            Arc::clone(&parts.sessions),
             Arc::<RemoteDirector>::clone(&parts.director),
             Arc::clone(&births),
         );
@@ -99,11 +111,7 @@ impl Replicating {
             anew |= next != to;
             to = next;
             let Some(node) = next else { continue };
-            let asked = self.parts.gate.ask(&Ask::Copy { anew }, &[], None);
-            // A server that does not answer is about to end.
-            let Ok(frame) = asked else { continue };
-            let Ok((copies, sessions)) = copying::unframed(&frame) else { continue };
-            drop(frame);
+            let Some((copies, sessions)) = self.parts.server.copies(anew) else { continue };
             {
                 let mut counts = self.counted();
                 counts.left_out = copies.left_out;
@@ -111,7 +119,9 @@ impl Replicating {
             }
             let is_of_service = |service: &SocketAddr| self.parts.services.contains(&canonical(*service));
             let ended = copies.ended.iter().filter(|(_, service)| is_of_service(service));
-            let ended: Vec<Flow> = ended.map(|&(client, service)| Flow { client, service }.canonical()).collect();
+            let ended = ended.map(|&(client, service)| Flow { client, service }.canonical());
+            // One that is not told does no harm: no flow is given for a response that is over.
+            let ended: Vec<Flow> = ended.take(ENDED_MAX).collect();
             let both = copies.copies.iter().zip(sessions).filter(|(copied, _)| is_of_service(&copied.service));
             let replicas: Vec<Replica> = both.map(|(copied, session)| self.replica(copied, session)).collect();
             if ended.is_empty() && replicas.is_empty() && !anew {
@@ -121,7 +131,7 @@ impl Replicating {
         }
     }
 
-    fn replica(&self, copied: &Copied, session: zeroize::Zeroizing<Vec<u8>>) -> Replica {
+    fn replica(&self, copied: &Copied, session: Zeroizing<Vec<u8>>) -> Replica {
         let [written, acknowledged, received] = copied.counts;
         let [options, send_scale, receive_scale] = copied.options;
         let [mss, timestamp, round_trip_us] = copied.numbers;
@@ -169,8 +179,8 @@ impl Replicating {
 
     /// Asks the director which nodes are down, goes on with their sessions, and discards what others go on with.
     fn watch(&self) {
-        let mut discarded: Vec<Flow> = Vec::new();
-        let mut tries = BTreeMap::<Flow, u32>::new();
+        let mut discarded = Vec::new();
+        let mut tries = BTreeMap::new();
         loop {
             std::thread::sleep(PAUSE);
             let Ok((down, taken)) = self.parts.director.watch(&discarded) else { continue };
@@ -198,56 +208,61 @@ impl Replicating {
     fn take_over_all(&self, node: NodeNumber) {
         let begun = Instant::now();
         let all = self.parts.store.take_of(node);
-        let (next, taken) = (AtomicUsize::new(0), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            for _ in 0..AT_A_TIME.min(all.len()) {
-                scope.spawn(|| {
-                    while let Some(kept) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        taken.fetch_add(u64::from(self.take_over(node, kept)), Ordering::Relaxed);
-                    }
-                });
-            }
-        });
-        let taken = taken.load(Ordering::Relaxed);
-        if taken > 0 {
-            let (of, took) = (all.len(), begun.elapsed());
-            self.parts.gate.tell(&format!("node {node} is down: {taken} of {of} sessions go on here after {took:.1?}"));
+        let taken = at_once(&all, |kept| self.take_over(node, kept).map(|succession| (kept, succession)));
+        if !taken.is_empty() {
+            let (count, of, took) = (taken.len(), all.len(), begun.elapsed());
+            self.parts
+                .server
+                .say(&format!("node {node} is down: {count} of {of} sessions go on here after {took:.1?}"));
         }
+        let taken: Vec<_> = taken.into_iter().map(|(kept, succession)| (kept, Mutex::new(Some(succession)))).collect();
+        at_once(&taken, |(kept, succession)| {
+            let succession = succession.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+            match self.successor.settle(kept, succession) {
+                Ok(is_anew) => self.counted().begun_anew += u64::from(is_anew),
+                Err(error) if error.is_over() => {}
+                Err(error) => self.count_loss(&error),
+            }
+            Some(())
+        });
     }
 
-    fn take_over(&self, node: NodeNumber, kept: &Kept) -> bool {
-        let outcome = self.successor.take_over(kept);
+    fn count_loss(&self, error: &TakeOverError) {
         let mut counts = self.counted();
-        match outcome {
-            Ok(held) => {
+        counts.lost += 1;
+        *counts.reasons.entry(error.to_string()).or_default() += 1;
+    }
+
+    fn take_over(&self, node: NodeNumber, kept: &Kept) -> Option<Succession> {
+        match self.successor.take_over(kept) {
+            Ok(succession) => {
+                let mut counts = self.counted();
                 counts.taken_over += 1;
-                let us = u64::try_from(held.as_micros()).unwrap_or(u64::MAX);
+                let us = u64::try_from(succession.held.as_micros()).unwrap_or(u64::MAX);
                 counts.longest_us = counts.longest_us.max(us);
-                true
+                Some(succession)
             }
             Err(error) if error.is_alive() => {
-                drop(counts);
                 self.parts.store.put_back(node, kept.clone());
-                false
+                None
             }
-            Err(error) if error.is_over() => false,
+            Err(error) if error.is_over() => None,
             Err(error) => {
-                counts.lost += 1;
-                *counts.reasons.entry(error.to_string()).or_default() += 1;
-                false
+                self.count_loss(&error);
+                None
             }
         }
     }
 
     /// Discards flows that others go on with; those of which nothing is left here.
-    fn discard_all(&self, taken: &[Flow], tries: &mut BTreeMap<Flow, u32>) -> Vec<Flow> {
-        tries.retain(|flow, _| taken.contains(flow));
+    fn discard_all(&self, taken: &[(MoveId, Flow)], tries: &mut BTreeMap<(MoveId, Flow), u32>) -> Vec<(MoveId, Flow)> {
+        tries.retain(|one, _| taken.contains(one));
         let mut gone = Vec::new();
-        for flow in taken {
-            let times = tries.entry(*flow).or_default();
+        for one in taken {
+            let times = tries.entry(*one).or_default();
             *times += 1;
-            if self.discard(flow) || *times >= DISCARDS_MAX {
-                gone.push(*flow);
+            if self.discard(&one.1) || *times >= DISCARDS_MAX {
+                gone.push(*one);
             }
         }
         gone
@@ -255,7 +270,7 @@ impl Replicating {
 
     /// Takes a session out of the server and ends its socket without a word to the client; whether none is left.
     fn discard(&self, flow: &Flow) -> bool {
-        let session = match self.parts.gate.take(flow) {
+        let session = match self.parts.sessions.take(flow) {
             Ok(session) => session,
             Err(SessionError::NoSession) => return true,
             Err(_) => return false,
@@ -271,6 +286,23 @@ impl Replicating {
         }
         true
     }
+}
+
+/// Does something with each, some of them at a time; what came of it.
+fn at_once<'a, T: Sync, R: Send>(all: &'a [T], act: impl Fn(&'a T) -> Option<R> + Sync) -> Vec<R> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME.min(all.len()) {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Some(result) = act(one) {
+                        done.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+                    }
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn canonical(address: SocketAddr) -> SocketAddr {

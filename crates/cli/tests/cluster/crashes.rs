@@ -1,16 +1,16 @@
 //! Downloads outlive their node: one that is frozen and wakes again, and one that is powered off.
 
 use crate::stand::{self, PATIENCE, SERVICE, Stand};
-use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::process::Child;
+use std::io::Read;
+use std::process::{Child, ChildStdout};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const CLIENTS: u16 = 20;
-/// Each is under way for some ten seconds, if no node takes it away.
-const CONTENT_BYTES: usize = 24 << 20;
-const RATE: &str = "3M";
+const CONTENT_BYTES: usize = 16 << 20;
+/// A client reads so much, and rests: its download is under way until it is told to read on without a rest.
+const PIECE_BYTES: usize = 16 << 10;
+const REST: Duration = Duration::from_millis(20);
 const FIRST_PORT: u16 = 45_000;
 
 fn content() -> Vec<u8> {
@@ -33,26 +33,24 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Reads a download to its end at some 3 MB/s; the longest time for which nothing came, and whether all bytes are right.
-fn watch(mut server: TcpStream, content: &[u8]) -> (Duration, Result<(), String>) {
-    server.set_read_timeout(Some(PATIENCE)).expect("sets");
-    server.write_all(b"GET /large.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("writes");
+/// What curl prints, read with rests until it is told otherwise; and the longest time for which nothing came.
+fn read_slowly(mut from: ChildStdout, is_over: &AtomicBool) -> (Vec<u8>, Duration) {
     let (mut received, mut longest) = (Vec::new(), Duration::ZERO);
-    let mut buffer = vec![0; 32 << 10];
+    let mut buffer = vec![0; PIECE_BYTES];
     loop {
         let asked = Instant::now();
-        match server.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(read) => received.extend_from_slice(&buffer[..read]),
-            Err(error) => return (longest, Err(format!("after {} bytes: {error}", received.len()))),
+        let read = from.read(&mut buffer).expect("reads");
+        if read == 0 {
+            return (received, longest);
         }
-        longest = longest.max(asked.elapsed());
-        std::thread::sleep(Duration::from_millis(10));
+        received.extend_from_slice(&buffer[..read]);
+        if received.len() < CONTENT_BYTES {
+            longest = longest.max(asked.elapsed());
+        }
+        if !is_over.load(Ordering::Relaxed) {
+            std::thread::sleep(REST);
+        }
     }
-    let head = received.windows(4).position(|bytes| bytes == b"\r\n\r\n").map_or(0, |at| at + 4);
-    let body = &received[head..];
-    let is_whole = body == content;
-    (longest, if is_whole { Ok(()) } else { Err(format!("{} bytes came, others than sent", body.len())) })
 }
 
 /// All that are under way are at one of the nodes; where each is does not matter.
@@ -67,41 +65,48 @@ fn downloads_go_on_where_their_node_is_frozen_and_wakes_and_where_it_is_powered_
     }
     let content = content();
     let mut stand = Stand::new(2, &[("large.bin", &content), ("a.txt", b"hello")]);
-    let clients: Vec<(u16, Child)> = (0..CLIENTS)
-        .map(|number| {
-            let got = stand.path(&format!("got-{number}"));
-            let (url, next) = (format!("http://{SERVICE}/large.bin"), format!("http://{SERVICE}/a.txt"));
-            // The second request goes over the same connection, at the node that has it then.
-            let options = ["--limit-rate", RATE, "-o", got.to_str().expect("is text"), &url, &next];
-            (number, stand.curl(FIRST_PORT + number, &options))
-        })
-        .collect();
-    let watched = stand.client.within(|| TcpStream::connect((SERVICE, 80)).expect("connects"));
-    let watching = std::thread::spawn({
-        let content = content.clone();
-        move || watch(watched, &content)
+    let (url, next) = (format!("http://{SERVICE}/large.bin"), format!("http://{SERVICE}/a.txt"));
+    // The second request goes over the same connection, at the node that has it then.
+    let mut clients: Vec<Child> =
+        (0..CLIENTS).map(|number| stand.curl(FIRST_PORT + number, &["--no-buffer", &url, &next])).collect();
+    let outputs: Vec<ChildStdout> = clients.iter_mut().map(|client| client.stdout.take().expect("piped")).collect();
+    let is_over = AtomicBool::new(false);
+    let read = std::thread::scope(|scope| {
+        let is_over = &is_over;
+        let readers: Vec<_> =
+            outputs.into_iter().map(|output| scope.spawn(move || read_slowly(output, is_over))).collect();
+        // Also where this fails, the readers end.
+        let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| outlive(&mut stand)));
+        is_over.store(true, Ordering::Relaxed);
+        if lived.is_err() {
+            clients.iter_mut().for_each(|client| drop(client.kill()));
+        }
+        let read: Vec<_> = readers.into_iter().map(|reader| reader.join().expect("no panic")).collect();
+        lived.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        read
     });
-    let all = usize::from(CLIENTS) + 1;
-    wait_until("all are connected", || under_way(&stand, &[1, 2]) == all);
+    let longest = read.iter().map(|(_, longest)| *longest).max().unwrap_or_default();
+    for (number, (client, (received, _))) in clients.into_iter().zip(read).enumerate() {
+        let output = client.wait_with_output().expect("is ours");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "client {number}, {} bytes: {said}", received.len());
+        let (body, next) = received.split_at(received.len().min(CONTENT_BYTES));
+        assert!(body == content && next == b"hello", "client {number}: {} bytes, which are others", received.len());
+    }
+    eprintln!("the longest time for which nothing came to a client: {longest:.0?}");
+    assert_eq!(status(&stand, 1, "lost"), 0);
+}
+
+fn outlive(stand: &mut Stand) {
+    let all = usize::from(CLIENTS);
+    wait_until("all are connected", || under_way(stand, &[1, 2]) == all);
     let (at_first, at_second) = (stand.connected(1), stand.connected(2));
     assert!(at_first > 0 && at_second > 0, "connections are spread by their hash: {at_first} and {at_second}");
     wait_until("each node keeps the other's replicas", || {
-        status(&stand, 2, "kept") == at_first as u64 && status(&stand, 1, "kept") == at_second as u64
+        status(stand, 2, "kept") == at_first as u64 && status(stand, 1, "kept") == at_second as u64
     });
-    freeze_and_wake(&stand, at_first, all);
-    power_off(&mut stand, all);
-    for (number, client) in clients {
-        let output = client.wait_with_output().expect("is ours");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "client {number}: {said}");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "hello", "client {number}");
-        let received = fs::read(stand.path(&format!("got-{number}"))).expect("is there");
-        assert!(received == content, "client {number}: {} bytes, which are others", received.len());
-    }
-    let (longest, is_whole) = watching.join().expect("no panic");
-    assert_eq!(is_whole, Ok(()));
-    eprintln!("the longest time for which nothing came: {longest:.0?}");
-    assert_eq!(status(&stand, 1, "lost"), 0);
+    freeze_and_wake(stand, at_first, all);
+    power_off(stand, all);
 }
 
 /// The first node stands still, as with a frozen virtual machine, and goes on once the other one has its sessions.
@@ -127,13 +132,18 @@ fn freeze_and_wake(stand: &Stand, at_first: usize, all: usize) {
 /// that were its own before.
 fn power_off(stand: &mut Stand, all: usize) {
     wait_until("the first node keeps all replicas", || status(stand, 1, "kept") == all as u64);
+    // What the clients say last is lost: the director knows less than they have.
+    stand.lose_client(true);
+    std::thread::sleep(Duration::from_millis(30));
     let begun = Instant::now();
     stand.power_off(2);
+    stand.lose_client(false);
     wait_until("the first node goes on", || stand.connected(1) == all);
     eprintln!(
-        "{all} sessions of a node that was powered off go on after {:.0?}; the longest was held for {} us",
+        "{all} sessions of a node that was powered off go on after {:.0?}; the longest was held for {} us, and {} began anew",
         begun.elapsed(),
-        status(stand, 1, "longest_us")
+        status(stand, 1, "longest_us"),
+        status(stand, 1, "begun_anew")
     );
     assert_eq!((status(stand, 1, "taken_over"), status(stand, 1, "lost")), (all as u64, 0));
 }

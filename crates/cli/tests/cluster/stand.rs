@@ -206,6 +206,13 @@ impl Stand {
         own.iter().copied().chain(started).collect()
     }
 
+    /// Has what the client sends get lost, or not any more.
+    pub(crate) fn lose_client(&self, loses: bool) {
+        let mac = if loses { mac_of(99) } else { mac_of(1) };
+        let neighbour = ["neigh", "replace", SERVICE, "lladdr", &mac, "nud", "permanent", "dev", "e0"];
+        ip(&[&["-n", self.client.name()], &neighbour[..]].concat());
+    }
+
     /// Takes a node away as a loss of power does: its link first, so that nothing is said of its end.
     pub(crate) fn power_off(&mut self, number: usize) {
         ip(&["-n", self.switch.name(), "link", "set", &format!("p{}", 10 + number), "down"]);

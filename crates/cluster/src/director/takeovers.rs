@@ -1,35 +1,12 @@
 //! Flows of nodes that are down: another node gets each of them once, and the node that had it hears so.
 
+use super::taken::{TAKEN_MAX, TOLD_MAX};
 use super::{Control, Decided, Steering};
 use crate::message::Decline;
 use crate::name::NodeNumber;
 use crate::record::MoveId;
 use crate::replicas::{Position, Word};
-use std::collections::{BTreeMap, BTreeSet};
 use weir_keeper::{Birth, Flow, Seen};
-
-/// Flows that are remembered of a node until it has discarded them.
-const TAKEN_MAX: usize = 1 << 16;
-/// Flows that are told at once.
-const TOLD_MAX: usize = 4_096;
-
-/// What the flow table knows of a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
-    /// What was seen last of the client.
-    pub seen: Option<Seen>,
-    /// The numbers with which it began, if its node has the socket that began it.
-    pub birth: Option<Birth>,
-}
-
-/// The nodes that are down, and the flows that others have of them.
-#[derive(Debug, Default)]
-pub(super) struct Takeovers {
-    down: BTreeSet<NodeNumber>,
-    taken: BTreeMap<NodeNumber, BTreeSet<Flow>>,
-    /// What a granted takeover was given besides the place in the table.
-    births: BTreeMap<MoveId, Option<Birth>>,
-}
 
 impl Control {
     /// A node is down, or lives again.
@@ -106,20 +83,20 @@ impl Control {
             self.takeovers.births.pop_first();
         }
         let taken = self.takeovers.taken.entry(id.giver).or_default();
-        if taken.len() < TAKEN_MAX {
-            taken.insert(*flow);
+        if taken.len() < TAKEN_MAX || taken.contains_key(flow) {
+            taken.insert(*flow, id);
         }
         Ok((seen.or(known.seen).ok_or(Decline::Unknown)?, known.birth))
     }
 
     /// A node asks which nodes are down, and which of its flows others have.
-    pub fn watch(&mut self, asker: NodeNumber, discarded: &[Flow], table: &dyn Steering) -> Word {
+    pub fn watch(&mut self, asker: NodeNumber, discarded: &[(MoveId, Flow)], table: &dyn Steering) -> Word {
         let mut told = Vec::new();
         if let Some(taken) = self.takeovers.taken.get_mut(&asker) {
-            discarded.iter().for_each(|flow| drop(taken.remove(flow)));
+            let is_discarded = |flow: &Flow, id: MoveId| discarded.contains(&(id, *flow));
             // A connection of the same ends that it has since is its own.
-            taken.retain(|flow| table.owner(flow) != Some(asker));
-            told.extend(taken.iter().take(TOLD_MAX).copied());
+            taken.retain(|flow, id| !is_discarded(flow, *id) && table.owner(flow) != Some(asker));
+            told.extend(taken.iter().take(TOLD_MAX).map(|(flow, id)| (*id, *flow)));
         }
         Word::Watched { down: self.takeovers.down.iter().copied().collect(), taken: told }
     }

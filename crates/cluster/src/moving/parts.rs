@@ -3,12 +3,12 @@
 use crate::message::{Claim, Decline, Message, Owner};
 use crate::name::NodeNumber;
 use crate::record::{MoveId, Record, Span};
+use crate::replicas::Position;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use crate::replicas::Position;
 use weir_keeper::{Birth, Flow, Frozen, Seen, TcpState};
 use zeroize::Zeroizing;
 

@@ -129,7 +129,8 @@ impl Batch {
         out.extend(self.start.to_be_bytes());
         out.extend(self.number.to_be_bytes());
         out.push(u8::from(self.is_anew));
-        put_flows(&self.ended, out);
+        out.extend((self.ended.len() as u32).to_be_bytes());
+        self.ended.iter().for_each(|flow| flow.encode(out));
         out.extend((self.replicas.len() as u32).to_be_bytes());
         self.replicas.iter().for_each(|replica| replica.put(out));
     }
@@ -137,25 +138,16 @@ impl Batch {
     pub(crate) fn take(reader: &mut Reader<'_>) -> Result<Self, FieldError> {
         reader.version("batch of replicas", VERSION)?;
         let (start, number, is_anew) = (reader.u64()?, reader.u64()?, reader.flag("anew")?);
-        let ended = take_flows(reader)?;
+        let count = take_count(reader)?;
+        let ended = (0..count).map(|_| reader.flow()).collect::<Result<_, _>>()?;
         let count = take_count(reader)?;
         let replicas = (0..count).map(|_| Replica::take(reader)).collect::<Result<_, _>>()?;
         Ok(Self { start, number, is_anew, ended, replicas })
     }
 }
 
-/// Appends a list of connections.
-pub(crate) fn put_flows(flows: &[Flow], out: &mut Vec<u8>) {
-    out.extend((flows.len() as u32).to_be_bytes());
-    flows.iter().for_each(|flow| flow.encode(out));
-}
-
-pub(crate) fn take_flows(reader: &mut Reader<'_>) -> Result<Vec<Flow>, FieldError> {
-    let count = take_count(reader)?;
-    (0..count).map(|_| reader.flow()).collect()
-}
-
-fn take_count(reader: &mut Reader<'_>) -> Result<usize, FieldError> {
+/// The length of a list, within the bound of such lists.
+pub(super) fn take_count(reader: &mut Reader<'_>) -> Result<usize, FieldError> {
     let count = reader.u32()? as usize;
     let what = "number of connections";
     if count > BATCH_MAX { Err(FieldError::Bound { what, bytes: count, max: BATCH_MAX }) } else { Ok(count) }

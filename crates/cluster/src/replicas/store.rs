@@ -103,8 +103,7 @@ impl ReplicaStore {
     /// Puts back what was taken out, unless there is a newer one.
     pub fn put_back(&self, node: NodeNumber, kept: Kept) {
         let mut all = self.nodes();
-        let is_there =
-            all.nodes.get(&node).is_some_and(|of_node| of_node.replicas.contains_key(&kept.replica.flow));
+        let is_there = all.nodes.get(&node).is_some_and(|of_node| of_node.replicas.contains_key(&kept.replica.flow));
         if !is_there {
             all.put(node, kept);
         }

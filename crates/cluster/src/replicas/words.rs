@@ -1,7 +1,7 @@
 //! What members say about replicas: kinds 20 to 29 of messages.
 
 use super::position::Position;
-use super::replica::{Batch, put_flows, take_flows};
+use super::replica::{Batch, take_count};
 use crate::fields::{FieldError, Reader};
 use crate::name::NodeNumber;
 use crate::record::MoveId;
@@ -40,14 +40,15 @@ pub enum Word {
     /// A node to the director: which nodes are down, and which of my flows were taken over?
     Watch {
         /// Flows of an earlier answer that this node has discarded.
-        discarded: Vec<Flow>,
+        discarded: Vec<(MoveId, Flow)>,
     },
     /// The director: these.
     Watched {
         /// The nodes that are down.
         down: Vec<NodeNumber>,
-        /// Flows of the asking node that others go on with: it is to discard them without a word to the clients.
-        taken: Vec<Flow>,
+        /// Flows of the asking node that others go on with, and by which replica: it is to discard them without a word to
+        /// the clients.
+        taken: Vec<(MoveId, Flow)>,
     },
 }
 
@@ -79,11 +80,11 @@ impl Word {
                 out.push(u8::from(birth.is_some()));
                 birth.iter().for_each(|birth| birth.encode(out));
             }
-            Self::Watch { discarded } => put_flows(discarded, out),
+            Self::Watch { discarded } => put_taken(discarded, out),
             Self::Watched { down, taken } => {
                 out.extend((down.len() as u32).to_be_bytes());
                 down.iter().for_each(|node| out.extend(node.to_be_bytes()));
-                put_flows(taken, out);
+                put_taken(taken, out);
             }
         }
     }
@@ -102,16 +103,29 @@ impl Word {
                 let birth = if reader.flag("birth")? { Some(Birth::decode(&mut reader.0)?) } else { None };
                 Self::TakenOver { id, seen, birth }
             }
-            3 => Self::Watch { discarded: take_flows(reader)? },
+            3 => Self::Watch { discarded: take_taken(reader)? },
             4 => {
                 let count = reader.u32()?;
                 if count > NODES_MAX {
                     return Err(FieldError::Unknown("number of nodes"));
                 }
                 let down = (0..count).map(|_| reader.u16()).collect::<Result<_, _>>()?;
-                Self::Watched { down, taken: take_flows(reader)? }
+                Self::Watched { down, taken: take_taken(reader)? }
             }
             _ => return Err(FieldError::Unknown("kind of the message")),
         })
     }
+}
+
+fn put_taken(taken: &[(MoveId, Flow)], out: &mut Vec<u8>) {
+    out.extend((taken.len() as u32).to_be_bytes());
+    for (id, flow) in taken {
+        id.put(out);
+        flow.encode(out);
+    }
+}
+
+fn take_taken(reader: &mut Reader<'_>) -> Result<Vec<(MoveId, Flow)>, FieldError> {
+    let count = take_count(reader)?;
+    (0..count).map(|_| Ok((MoveId::take(reader)?, reader.flow()?))).collect()
 }

@@ -150,15 +150,9 @@ fn replica() -> impl Strategy<Value = Replica> {
         timestamp: numbers[1],
         round_trip_us: numbers[2],
     });
-    (id(), flow(), position(), options, vec(any::<u8>(), 0..300)).prop_map(
-        |(id, flow, position, options, session)| Replica {
-            id,
-            flow,
-            position,
-            options,
-            session: Zeroizing::new(session),
-        },
-    )
+    (id(), flow(), position(), options, vec(any::<u8>(), 0..300)).prop_map(|(id, flow, position, options, session)| {
+        Replica { id, flow, position, options, session: Zeroizing::new(session) }
+    })
 }
 
 fn word() -> impl Strategy<Value = Word> {
@@ -167,15 +161,19 @@ fn word() -> impl Strategy<Value = Word> {
         batch.prop_map(|([start, number], is_anew, ended, replicas)| {
             Word::Replicas(Batch { start, number, is_anew, ended, replicas })
         }),
-        (id(), flow(), any::<u64>(), position())
-            .prop_map(|(id, flow, epoch, position)| Word::TakeOver { id, flow, epoch, position }),
+        (id(), flow(), any::<u64>(), position()).prop_map(|(id, flow, epoch, position)| Word::TakeOver {
+            id,
+            flow,
+            epoch,
+            position
+        }),
         (id(), seen(), proptest::option::of(any::<[u32; 2]>())).prop_map(|(id, seen, birth)| Word::TakenOver {
             id,
             seen,
             birth: birth.map(|[send, receive]| Birth { send, receive }),
         }),
-        vec(flow(), 0..4).prop_map(|discarded| Word::Watch { discarded }),
-        (vec(any::<u16>(), 0..4), vec(flow(), 0..4)).prop_map(|(down, taken)| Word::Watched { down, taken }),
+        vec((id(), flow()), 0..4).prop_map(|discarded| Word::Watch { discarded }),
+        (vec(any::<u16>(), 0..4), vec((id(), flow()), 0..4)).prop_map(|(down, taken)| Word::Watched { down, taken }),
     ]
 }
 

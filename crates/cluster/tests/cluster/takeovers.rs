@@ -110,19 +110,35 @@ struct Node {
     start: u64,
     /// The response of which it has given a replica.
     replicated: Option<u64>,
-    discarded: Vec<Flow>,
+    discarded: Vec<(MoveId, Flow)>,
     /// A replica with which it wants to go on.
     wants: Option<Kept>,
 }
 
 enum Packet {
     /// Bytes to the client: the place, the response and the offset in it.
-    Bytes { at: u64, len: u64, of: u64, offset: u64 },
+    Bytes {
+        at: u64,
+        len: u64,
+        of: u64,
+        offset: u64,
+    },
     /// The client's word on its way from the director to a node.
-    Heard { node: NodeNumber, ack: u64, requests: u64 },
-    Replicas { from: NodeNumber, to: NodeNumber, batch: Batch },
+    Heard {
+        node: NodeNumber,
+        ack: u64,
+        requests: u64,
+    },
+    Replicas {
+        from: NodeNumber,
+        to: NodeNumber,
+        batch: Batch,
+    },
     /// The answer to a takeover.
-    Answer { to: NodeNumber, answer: Message },
+    Answer {
+        to: NodeNumber,
+        answer: Message,
+    },
 }
 
 struct Faults {
@@ -197,10 +213,6 @@ impl World {
         self.nodes[usize::from(number) - 1].life == Life::Up
     }
 
-    fn acts(&self, number: NodeNumber) -> bool {
-        matches!(self.nodes[usize::from(number) - 1].life, Life::Up | Life::CutOff)
-    }
-
     fn send(&mut self, packet: Packet) {
         if !self.chance(self.faults.lost) {
             self.network.push_back(packet);
@@ -266,12 +278,13 @@ impl World {
             panic!("the director answers something else");
         };
         let Word::Watched { down, taken } = &*word else { panic!("{word:?}") };
-        if taken.contains(&flow()) {
+        if taken.iter().any(|(_, taken)| *taken == flow()) {
             let node = self.node(number);
             (node.has, node.replicated) = (None, None);
             node.discarded = taken.clone();
         }
-        let down: Vec<_> = self.node(number).store.nodes_kept().into_iter().filter(|kept| down.contains(kept)).collect();
+        let down: Vec<_> =
+            self.node(number).store.nodes_kept().into_iter().filter(|kept| down.contains(kept)).collect();
         for dead in down {
             let kept = self.node(number).store.take_of(dead).pop();
             let node = self.node(number);
@@ -303,7 +316,8 @@ impl World {
                 let Ok(place) = replica.position.place(*birth, Some(seen)) else { return };
                 let response = u64::from_be_bytes(replica.session.as_slice().try_into().expect("eight bytes"));
                 // The place in the stream by the sequence number, and not by what the client really has.
-                let at = self.received - u64::from((self.received as u32).wrapping_sub(place.send_next.wrapping_sub(BIRTH.send)));
+                let at = self.received
+                    - u64::from((self.received as u32).wrapping_sub(place.send_next.wrapping_sub(BIRTH.send)));
                 let requests = u64::from(place.receive_next.wrapping_sub(BIRTH.receive));
                 self.takeovers += 1;
                 self.node(number).has = Some(Serving {
@@ -433,6 +447,17 @@ impl World {
         }
     }
 
+    /// Until it is so, at most so many steps; how many there were.
+    fn run(&mut self, most: u32, has_fate: bool, is_so: impl Fn(&Self) -> bool) -> u32 {
+        for count in 0..most {
+            if is_so(self) {
+                return count;
+            }
+            self.step(has_fate);
+        }
+        most
+    }
+
     /// Whether the client has all of what it has asked for, and asks no more.
     fn is_done(&self) -> bool {
         let (begins, bytes) = response(RESPONSES - 1);
@@ -453,7 +478,7 @@ fn kept_again(replica: Replica) -> Kept {
 fn without_faults_the_client_gets_all_of_it() {
     for seed in 0..30 {
         let mut world = World::new(seed, Faults { lost: 0, doubled: 0, fate: 0 });
-        let steps = (0..200_000).take_while(|_| !world.is_done()).map(|_| world.step(false)).count();
+        let steps = world.run(200_000, false, World::is_done);
         assert!(world.is_done() && world.takeovers == 0, "seed {seed}, {steps} steps");
     }
 }
@@ -469,14 +494,14 @@ fn a_replicated_response_outlives_its_node() {
             let counts = world.nodes[1].store.counts();
             has.is_some_and(Serving::is_sending) && counts.kept == 1 && world.received > 200
         };
-        let waited = (0..STEPS).take_while(|_| !is_ready(&world)).map(|_| world.step(false)).count();
-        if waited == STEPS as usize {
+        let waited = world.run(STEPS, false, is_ready);
+        if waited == STEPS {
             continue;
         }
         let which = (seed % 3) as usize;
         world.node(1).life = [Life::Dead, Life::Frozen, Life::CutOff][which];
         world.director.with(|control, _| control.set_down(1, true));
-        let steps = (0..400_000).take_while(|_| !world.is_done()).map(|_| world.step(false)).count();
+        let steps = world.run(400_000, false, World::is_done);
         // The client may have had all of the response before the other node asked.
         if world.takeovers == 0 {
             continue;
@@ -486,8 +511,8 @@ fn a_replicated_response_outlives_its_node() {
         if which > 0 {
             world.node(1).life = Life::Up;
             world.director.with(|control, _| control.set_down(1, false));
-            let end = (0..STEPS).take_while(|_| world.holders() > 1).map(|_| world.step(false)).count();
-            assert!(end < STEPS as usize, "seed {seed}: the node that came back keeps what it has lost");
+            let end = world.run(STEPS, false, |world| world.holders() <= 1);
+            assert!(end < STEPS, "seed {seed}: the node that came back keeps what it has lost");
         }
     }
     assert!(lives.iter().all(|count| *count > 50), "{lives:?} of each kind were looked at");
@@ -501,7 +526,7 @@ fn no_mix_of_faults_sends_a_client_a_wrong_byte() {
         let mut choice = Choice::from_seed(first.wrapping_add(round));
         let faults = Faults { lost: choice.below(300), doubled: choice.below(300), fate: choice.below(30) };
         let mut world = World::new(first.wrapping_add(round), faults);
-        (0..STEPS).take_while(|_| !world.is_done()).for_each(|_| world.step(true));
+        world.run(STEPS, true, World::is_done);
         // In quiet, those that have lost it give it up.
         for number in 1..=NODES {
             if world.node(number).life != Life::Dead {
@@ -511,7 +536,7 @@ fn no_mix_of_faults_sends_a_client_a_wrong_byte() {
             world.director.with(|control, _| control.set_down(number, is_down));
         }
         world.faults = Faults { lost: 0, doubled: 0, fate: 0 };
-        (0..STEPS).for_each(|_| world.step(false));
+        world.run(STEPS, false, |_| false);
         assert!(world.holders() <= 1, "round {round}: two nodes go on");
         takeovers += world.takeovers;
         doubled += world.doubled_bytes;

@@ -1,6 +1,7 @@
 //! One loop with its connections: it waits for what is ready and gives each connection its turn.
 
 use super::adopted_contents::AdoptedContents;
+use super::followed::Followed;
 use super::refusal::refuse;
 use super::spare::Eviction;
 use super::stopping::Stopping;
@@ -10,7 +11,6 @@ use crate::counters::rounds::Rounds;
 use crate::event_loop::client::Client;
 use crate::event_loop::passed_on::PassedOn;
 use crate::event_loop::role::LoopRole;
-use crate::event_loop::session_copies::Followed;
 use crate::event_loop::sessions::Sessions;
 use crate::event_loop::slab::Slab;
 use crate::event_loop::tokens::{HANDED, LISTENERS, QUIC, RESERVED, WAKER, WATCHES, listener_index, listener_token};

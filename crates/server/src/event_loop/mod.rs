@@ -5,6 +5,7 @@ mod binding;
 pub(crate) mod client;
 mod driver;
 mod eviction;
+mod followed;
 mod passed_on;
 mod refusal;
 pub(crate) mod ring_turns;

@@ -6,89 +6,19 @@
 use super::client::Client;
 use super::client::copying::Progress;
 use super::driver::EventLoop;
+use super::followed::{Copied, LoopCopies, LoopCopy};
 use crate::files::held::Held;
 use crate::http::response::Digest;
-use crate::io::connection_facts::{self, ConnectionFacts};
-use crate::policy::session_copies::{COPIED_AFTER, COPIED_AGAIN_BYTES, NotCopied};
-use crate::process::session::{ContentName, Session};
+use crate::io::connection_facts;
+use crate::policy::session_copies::NotCopied;
+use crate::process::session::ContentName;
 use crate::transport::Lane;
-use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// Connections that are copied at one look; the others have their turn at the next one.
 const COPIES_MAX: usize = 256;
 /// A connection that was closed may have bytes in the kernel for so long.
 const CLOSING_MAX: Duration = Duration::from_secs(10);
-
-/// The responses that a loop follows, by the tokens of their connections.
-#[derive(Debug, Default)]
-pub(super) struct Followed {
-    responses: HashMap<u64, Response>,
-    looks: u64,
-}
-
-#[derive(Debug)]
-struct Response {
-    since: Instant,
-    /// The look at which it was seen last, and when that was.
-    look: u64,
-    seen: Instant,
-    progress: Progress,
-    copied: Option<Copied>,
-}
-
-#[derive(Debug)]
-struct Copied {
-    peer: SocketAddr,
-    local: SocketAddr,
-    offset: u64,
-}
-
-/// A copy, without the digest of its content.
-#[derive(Debug)]
-pub(super) struct LoopCopy {
-    pub(super) session: Session,
-    pub(super) content: Option<Held>,
-    pub(super) peer: SocketAddr,
-    pub(super) local: SocketAddr,
-    pub(super) progress: Progress,
-    pub(super) facts: ConnectionFacts,
-}
-
-/// What one look has found.
-#[derive(Debug, Default)]
-pub(super) struct LoopCopies {
-    pub(super) copies: Vec<LoopCopy>,
-    pub(super) ended: Vec<(SocketAddr, SocketAddr)>,
-    pub(super) left_out: BTreeMap<&'static str, u64>,
-}
-
-impl Followed {
-    /// Notes that a connection sends; how long it has done so, if it is to be copied now.
-    fn note(&mut self, token: u64, progress: Progress, now: Instant, found: &mut LoopCopies) -> &mut Response {
-        let fresh = || Response { since: now, look: self.looks, seen: now, progress, copied: None };
-        let response = self.responses.entry(token).or_insert_with(fresh);
-        // A response of other bytes, or one that began anew.
-        if response.progress.bytes != progress.bytes || progress.offset < response.progress.offset {
-            found.ended.extend(response.copied.take().map(|copied| (copied.peer, copied.local)));
-            response.since = now;
-        }
-        (response.look, response.seen, response.progress) = (self.looks, now, progress);
-        response
-    }
-}
-
-impl Response {
-    fn is_long(&self, now: Instant) -> bool {
-        now.duration_since(self.since) >= COPIED_AFTER
-    }
-
-    fn is_to_be_copied(&self, anew: bool) -> bool {
-        let far = |copied: &Copied| self.progress.offset.saturating_sub(copied.offset) >= COPIED_AGAIN_BYTES;
-        anew || self.copied.as_ref().is_none_or(far)
-    }
-}
 
 impl EventLoop {
     /// Looks at what is being sent, and copies what is due; `anew` also what was copied already.

@@ -4,8 +4,8 @@
 //! connections, each between two events. It is woken for an order as for any other, so that it has nothing to look at
 //! while no session moves.
 
+use super::followed::{LoopCopies, LoopCopy};
 use super::session_answer::Answer;
-use super::session_copies::{LoopCopies, LoopCopy};
 use crate::files::held::{ContentKey, Held, KnownContents, Opened};
 use crate::http::response::{Digest, Piece, Variant};
 use crate::io::ends::Ends;

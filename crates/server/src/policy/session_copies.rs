@@ -31,7 +31,11 @@ pub struct SessionCopy {
 impl fmt::Debug for SessionCopy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = formatter.debug_struct("SessionCopy");
-        shown.field("peer", &self.peer).field("offset", &self.offset).field("facts", &self.facts).finish_non_exhaustive()
+        shown
+            .field("peer", &self.peer)
+            .field("offset", &self.offset)
+            .field("facts", &self.facts)
+            .finish_non_exhaustive()
     }
 }
 
