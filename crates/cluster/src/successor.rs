@@ -128,12 +128,13 @@ impl Successor {
         let (mut seen, mut birth) = given.inspect_err(|_| drop(self.keeper.release(flow)))?;
         // What the dead node has sent last, and the client's answers to it, may still be on their way.
         let settles_after = Duration::from_micros(u64::from(replica.options.round_trip_us)) * 5 / 4 + LATENESS;
-        while seen.age < settles_after && begun.elapsed() < SETTLES_MAX {
-            std::thread::sleep(settles_after.saturating_sub(seen.age).min(SETTLES_MAX));
-            match self.ask(replica.id, flow, &replica.position) {
-                Ok((newer, of)) => (seen, birth) = (newer, of),
-                Err(_) => break,
-            }
+        let mut is_settled = seen.age >= settles_after;
+        while !is_settled && begun.elapsed() < SETTLES_MAX {
+            std::thread::sleep(settles_after.min(SETTLES_MAX));
+            let Ok((newer, of)) = self.ask(replica.id, flow, &replica.position) else { break };
+            // It may go on to say how much room it has, without having got more.
+            is_settled = newer.ack == seen.ack;
+            (seen, birth) = (newer, of);
         }
         let place = replica.position.place(birth, Some(&seen)).map_err(Loss::from);
         let gone_on = place.and_then(|place| self.go_on(kept, place, &seen, since.elapsed()));

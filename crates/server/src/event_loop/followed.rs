@@ -80,8 +80,8 @@ impl Response {
         now.duration_since(self.since) >= COPIED_AFTER
     }
 
-    pub(super) fn is_to_be_copied(&self, anew: bool) -> bool {
+    pub(super) fn is_to_be_copied(&self) -> bool {
         let far = |copied: &Copied| self.progress.offset.saturating_sub(copied.offset) >= COPIED_AGAIN_BYTES;
-        anew || self.copied.as_ref().is_none_or(far)
+        self.copied.as_ref().is_none_or(far)
     }
 }

@@ -27,11 +27,15 @@ impl EventLoop {
         let now = Instant::now();
         let mut found = LoopCopies::default();
         self.followed.looks += 1;
+        if anew {
+            // Those that have no place in this look have it in the next ones.
+            self.followed.responses.values_mut().for_each(|response| response.copied = None);
+        }
         for (progress, token) in self.connections.each(Client::progress) {
             let why_not = progress.err();
             let progress = progress.unwrap_or(Progress { offset: 0, bytes: 0 });
             let response = self.followed.note(token, progress, now, &mut found);
-            if !response.is_long(now) || !response.is_to_be_copied(anew) || found.copies.len() >= COPIES_MAX {
+            if !response.is_long(now) || !response.is_to_be_copied() || found.copies.len() >= COPIES_MAX {
                 continue;
             }
             let copied = why_not.map_or_else(|| self.copy_session(token, progress), Err);

@@ -27,8 +27,8 @@ pub struct ConnectionFacts {
     pub acknowledged: u64,
     /// Bytes that have come of the client.
     pub received: u64,
-    /// Of these, bytes that were not read.
-    pub unread: u32,
+    /// Whether some of these were not read.
+    pub has_unread: bool,
     /// Options of the handshake, as bits `TCPI_OPT_*` of `struct tcp_info`.
     pub options: u8,
     /// The client's window scale, bits.
@@ -52,8 +52,8 @@ impl ConnectionFacts {
     pub(crate) fn of(socket: RawFd) -> io::Result<Self> {
         let mut before = info(socket)?;
         for _ in 0..READS_MAX {
-            let queued = queue_bytes(socket, libc::TIOCOUTQ)?;
-            let unread = queue_bytes(socket, libc::FIONREAD)?;
+            let queued = queued_bytes(socket)?;
+            let has_unread = has_unread(socket)?;
             let now = info(socket)?;
             let [acknowledged, received] = [BYTES_ACKED, BYTES_RECEIVED].map(|at| number(&now, at));
             if [acknowledged, received] != [BYTES_ACKED, BYTES_RECEIVED].map(|at| number(&before, at)) {
@@ -66,7 +66,7 @@ impl ConnectionFacts {
                 written: acknowledged + u64::from(queued),
                 acknowledged,
                 received,
-                unread,
+                has_unread,
                 options: now[OPTIONS],
                 // Both are in one byte.
                 send_scale: now[SCALES] & 15,
@@ -82,7 +82,7 @@ impl ConnectionFacts {
 
 /// Bytes that a socket's client has not acknowledged; 0 where the kernel does not say.
 pub(crate) fn unacknowledged_bytes(socket: RawFd) -> u32 {
-    queue_bytes(socket, libc::TIOCOUTQ).unwrap_or(0)
+    queued_bytes(socket).unwrap_or(0)
 }
 
 fn number(info: &[u8; INFO_BYTES], at: usize) -> u64 {
@@ -112,11 +112,24 @@ where
     Ok(value)
 }
 
-fn queue_bytes(socket: RawFd, which: libc::c_ulong) -> io::Result<u32> {
+/// `SIOCOUTQ` (tcp(7)): the filter of system calls lets it pass.
+fn queued_bytes(socket: RawFd) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: both requests write one int, which lives over the call.
-    check(unsafe { libc::ioctl(socket, which, &raw mut bytes) })?;
+    // SAFETY: the request writes one int, which lives over the call.
+    check(unsafe { libc::ioctl(socket, libc::TIOCOUTQ, &raw mut bytes) })?;
     Ok(u32::try_from(bytes).unwrap_or(0))
+}
+
+fn has_unread(socket: RawFd) -> io::Result<bool> {
+    let mut byte = [0_u8];
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: the kernel writes at most one byte into the array, which lives over the call.
+    let got = unsafe { libc::recv(socket, byte.as_mut_ptr().cast(), 1, flags) };
+    match io::Error::last_os_error() {
+        _ if got >= 0 => Ok(got > 0),
+        error if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        error => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +145,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().expect("an address")).expect("connects");
         let (mut server, _) = listener.accept().expect("accepts");
         let fresh = ConnectionFacts::of(server.as_raw_fd()).expect("is told");
-        assert_eq!((fresh.written, fresh.acknowledged, fresh.received, fresh.unread), (0, 0, 0, 0));
+        assert_eq!((fresh.written, fresh.acknowledged, fresh.received, fresh.has_unread), (0, 0, 0, false));
         client.write_all(b"question").expect("writes");
         server.write_all(b"an answer").expect("writes");
         let mut answer = [0; 9];
@@ -146,7 +159,7 @@ mod tests {
             assert!(std::time::Instant::now() < deadline, "{facts:?}");
             std::thread::yield_now();
         };
-        assert_eq!((facts.written, facts.unread, unacknowledged_bytes(server.as_raw_fd())), (9, 8, 0));
+        assert_eq!((facts.written, facts.has_unread, unacknowledged_bytes(server.as_raw_fd())), (9, true, 0));
         assert!(facts.cookie != 0 && facts.cookie == fresh.cookie && facts.mss > 500 && facts.timestamp != 0);
         let other = ConnectionFacts::of(client.as_raw_fd()).expect("is told");
         assert_ne!(other.cookie, facts.cookie);

@@ -38,7 +38,7 @@ fn a_long_response_is_copied_once_and_goes_on_elsewhere_at_any_byte() {
     let copy = copy_of(&sites[0], &client);
     let head_bytes = copy.response_bytes - content.len() as u64;
     // The response is the first one of the connection.
-    assert_eq!((copy.facts.written, copy.facts.unread), (copy.offset, 0));
+    assert_eq!((copy.facts.written, copy.facts.has_unread), (copy.offset, false));
     assert!(copy.facts.acknowledged <= copy.facts.written && copy.offset < copy.response_bytes);
     assert!(copy.facts.received > 30, "the request's bytes: {}", copy.facts.received);
     let again = sites[0].control.copy_sessions(false);

@@ -38,7 +38,7 @@ impl Client {
             Protocol::PassedOn(_) | Protocol::Changing => return Err(NotCopied::Busy),
         }
         let facts = ConnectionFacts::of(self.fd).map_err(|_| NotCopied::Busy)?;
-        if facts.unread > 0 { Err(NotCopied::Pipelined) } else { Ok(facts) }
+        if facts.has_unread { Err(NotCopied::Pipelined) } else { Ok(facts) }
     }
 
     /// It as a session, with both ends of its socket; it is copyable.
