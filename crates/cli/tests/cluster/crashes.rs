@@ -1,6 +1,7 @@
 //! Downloads outlive their node: one that is frozen and wakes again, and one that is powered off.
 
 use crate::stand::{self, PATIENCE, SERVICE, Stand};
+use std::fs;
 use std::io::Read;
 use std::process::{Child, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -146,4 +147,34 @@ fn power_off(stand: &mut Stand, all: usize) {
         status(stand, 1, "begun_anew")
     );
     assert_eq!((status(stand, 1, "taken_over"), status(stand, 1, "lost")), (all as u64, 0));
+}
+
+/// A client that reads as fast as a link of 16 MB/s lets it, and whose last acknowledgements are lost: what the director
+/// has seen is far behind what it has.
+#[test]
+fn a_download_goes_on_whose_last_acknowledgements_were_lost() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let content: Vec<u8> = content().iter().cycle().take(4 * CONTENT_BYTES).copied().collect();
+    let mut stand = Stand::new(2, &[("large.bin", &content)]);
+    stand.slow_client("128mbit");
+    let got = stand.path("got");
+    let client =
+        stand.curl(FIRST_PORT, &["-o", got.to_str().expect("is text"), &format!("http://{SERVICE}/large.bin")]);
+    let node = stand.holder(FIRST_PORT, 80);
+    let other = 3 - node;
+    wait_until("the other node keeps a replica", || status(&stand, other, "kept") == 1);
+    // In the middle of the stream, with many segments under way.
+    wait_until("some megabytes have come", || fs::metadata(&got).is_ok_and(|file| file.len() > 4 << 20));
+    stand.lose_client(true);
+    std::thread::sleep(Duration::from_millis(80));
+    stand.power_off(node);
+    stand.lose_client(false);
+    let output = client.wait_with_output().expect("is ours");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(fs::read(&got).expect("is there") == content, "other bytes came than were sent");
+    let [taken_over, begun_anew, lost] = ["taken_over", "begun_anew", "lost"].map(|field| status(&stand, other, field));
+    eprintln!("{taken_over} session was taken over, and {begun_anew} began anew");
+    assert_eq!((taken_over, lost), (1, 0));
 }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_testkit::Certificate;
-use weir_testkit::namespace::{Namespace, ip};
+use weir_testkit::namespace::{Namespace, ip, tc};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// How long anything may take that is waited for.
@@ -206,11 +206,16 @@ impl Stand {
         own.iter().copied().chain(started).collect()
     }
 
-    /// Has what the client sends get lost, or not any more.
+    /// Has all nodes together send so much to the client at most.
+    pub(crate) fn slow_client(&self, rate: &str) {
+        let filter = ["dev", "p2", "root", "tbf", "rate", rate, "burst", "64kb", "limit", "1mb"];
+        tc(&[&["-n", self.switch.name(), "qdisc", "add"], &filter[..]].concat());
+    }
+
+    /// Has what the client sends to the service get lost, or not any more.
     pub(crate) fn lose_client(&self, loses: bool) {
-        let mac = if loses { mac_of(99) } else { mac_of(1) };
-        let neighbour = ["neigh", "replace", SERVICE, "lladdr", &mac, "nud", "permanent", "dev", "e0"];
-        ip(&[&["-n", self.client.name()], &neighbour[..]].concat());
+        let change = if loses { "add" } else { "del" };
+        ip(&["-n", self.client.name(), "route", change, "blackhole", &format!("{SERVICE}/32")]);
     }
 
     /// Takes a node away as a loss of power does: its link first, so that nothing is said of its end.
