@@ -156,12 +156,13 @@ fn a_download_goes_on_whose_last_acknowledgements_were_lost() {
     if weir_testkit::require::root_and_bpf().is_none() {
         return;
     }
-    let content: Vec<u8> = content().iter().cycle().take(4 * CONTENT_BYTES).copied().collect();
+    let content: Vec<u8> = content().iter().cycle().take(3 * CONTENT_BYTES).copied().collect();
     let mut stand = Stand::new(2, &[("large.bin", &content)]);
     stand.slow_client("128mbit");
-    let got = stand.path("got");
-    let client =
-        stand.curl(FIRST_PORT, &["-o", got.to_str().expect("is text"), &format!("http://{SERVICE}/large.bin")]);
+    let (got, url) = (stand.path("got"), format!("http://{SERVICE}/large.bin"));
+    // One that hears nothing more would wait for hours.
+    let options = ["--max-time", "60", "-o", got.to_str().expect("is text"), &url];
+    let client = stand.curl(FIRST_PORT, &options);
     let node = stand.holder(FIRST_PORT, 80);
     let other = 3 - node;
     wait_until("the other node keeps a replica", || status(&stand, other, "kept") == 1);
