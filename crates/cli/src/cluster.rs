@@ -302,6 +302,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         lost,
         undecided,
         reasons,
+        replicas,
         published,
         director,
     } = told
@@ -327,6 +328,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         println!("why, the last ones:");
         reasons.iter().for_each(|reason| println!("  {reason}"));
     }
+    show_replicas(&replicas);
     if let Some(published) = &published {
         show_published(published);
     }
@@ -372,6 +374,29 @@ fn show_director(told: &Told) -> anyhow::Result<ExitCode> {
         println!("{count:>8}  {what}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn show_replicas(replicas: &control_socket::Replicated) {
+    for (count, what) in [
+        (replicas.sent, "replicas of sessions given to another node"),
+        (replicas.kept, "replicas kept for other nodes now"),
+        (replicas.dropped, "replicas dropped: their sessions end with their node"),
+        (replicas.taken_over, "sessions of nodes that were down taken over"),
+        (replicas.begun_anew, "of these begun a second time, as acknowledgements had been lost"),
+        (replicas.lost, "sessions of nodes that were down lost"),
+        (replicas.discarded, "sessions discarded here, as another node had taken them over"),
+    ] {
+        println!("{count:>8}  {what}");
+    }
+    if replicas.taken_over > 0 {
+        println!("the longest takeover held the client for {:.1} ms", replicas.longest_us as f64 / 1e3);
+    }
+    for (reason, count) in &replicas.reasons {
+        println!("  {count} lost: {reason}");
+    }
+    for (reason, count) in &replicas.left_out {
+        println!("  {} without a replica now: {reason}", units::counted(*count, "session"));
+    }
 }
 
 fn show_published(published: &control_socket::Followed) {

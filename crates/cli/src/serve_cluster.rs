@@ -1,12 +1,14 @@
 //! `weir serve --cluster`: a server that is a node of a cluster, and the node process, which speaks with the other nodes
 //! for it: the confined server gives sessions away and takes them in, and knows no more of the cluster.
 
+mod copying;
 mod drain;
 mod fetching;
 mod figures;
 mod gate;
 mod node;
 mod readings;
+mod replicating;
 mod seen;
 mod shown;
 mod sites;
@@ -139,6 +141,10 @@ fn serve(
             Ask::Reading { with_paths } => {
                 let paths = if with_paths { readings::paths(control)? } else { Vec::new() };
                 gate::send(link, &Answer::Reading(counting.now()), &paths, None)?;
+            }
+            Ask::Copy { anew } => {
+                let (json_bytes, bytes) = copying::framed(control.copy_sessions(anew))?;
+                gate::send(link, &Answer::Copies { json_bytes }, &bytes, None)?;
             }
             Ask::Tell(what) => notice(&what),
             Ask::Figures => figures.set(&bytes),

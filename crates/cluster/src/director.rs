@@ -2,15 +2,19 @@
 //!
 //! It has no clock and no socket. Its epoch is given from outside; an order of another epoch does not steer.
 
+mod taken;
 mod takeover;
+mod takeovers;
 
 use crate::message::{Claim, Decline, Message, Owner};
 use crate::name::NodeNumber;
 use crate::pair::Survey;
 use crate::record::MoveId;
+use crate::replicas::Word;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weir_keeper::{Flow, Seen};
+use taken::Takeovers;
+use weir_keeper::{Birth, Flow, Seen};
 
 /// Moves that are remembered.
 const MOVES_MAX: usize = 65_536;
@@ -19,6 +23,15 @@ const MOVES_MAX: usize = 65_536;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TableFault(pub String);
+
+/// What the flow table knows of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// What was seen last of the client.
+    pub seen: Option<Seen>,
+    /// The numbers with which it began, if its node has the socket that began it.
+    pub birth: Option<Birth>,
+}
 
 /// The flow table, as the control side uses it.
 pub trait Steering: Send {
@@ -39,6 +52,12 @@ pub trait Steering: Send {
     /// Removes a flow's entry, if there is one.
     fn forget(&mut self, flow: &Flow) {
         let _ = flow;
+    }
+
+    /// What is known of a flow, if there is an entry. A table that knows none lets no session be taken over.
+    fn known(&self, flow: &Flow) -> Option<Known> {
+        let _ = flow;
+        None
     }
 }
 
@@ -66,6 +85,8 @@ pub struct DirectorCounts {
     pub declined: u64,
     /// Questions that could not be answered.
     pub unknown: u64,
+    /// Flows of nodes that were down which others have got.
+    pub taken_over: u64,
 }
 
 /// The decisions of a director.
@@ -85,6 +106,7 @@ pub struct Control {
     counts: DirectorCounts,
     /// What nodes have told, where this director has taken over from another one.
     survey: Option<Survey>,
+    takeovers: Takeovers,
 }
 
 impl Control {
@@ -101,6 +123,7 @@ impl Control {
             moves_max: MOVES_MAX,
             counts: DirectorCounts::default(),
             survey: None,
+            takeovers: Takeovers::default(),
         }
     }
 
@@ -210,6 +233,10 @@ impl Control {
             Some(Decided::Steered(to) | Decided::Confirmed(to)) if !is_party || to != taker => None,
             _ if !is_party => None,
             Some(Decided::Confirmed(_)) => Some(Owner::Taker),
+            // It was given back, and taken over since from the giver, which was down.
+            Some(Decided::Closed) if table.owner(&claim.flow).is_some_and(|owner| owner != id.giver) => {
+                Some(Owner::Taker)
+            }
             Some(Decided::Closed) => Some(Owner::Giver),
             Some(Decided::Steered(_)) => Some(self.steer_back(claim, table)),
             None => Some(match self.owner_of_unknown(claim, table) {
@@ -321,6 +348,16 @@ impl Director {
                 }
             }
             Message::Who { flow } => Message::Has { flow: *flow, node: table.owner(flow) },
+            Message::Replica(word) => match &**word {
+                Word::TakeOver { id, flow, epoch, position } => {
+                    match control.take_over(asker, (*id, flow), *epoch, position, table) {
+                        Ok((seen, birth)) => Message::replica(Word::TakenOver { id: *id, seen, birth }),
+                        Err(why) => Message::Declined { id: *id, why },
+                    }
+                }
+                Word::Watch { discarded } => Message::replica(control.watch(asker, discarded, table)),
+                _ => Message::Failed { why: "the director keeps no replicas; ask a node".to_owned() },
+            },
             Message::Draining { is_draining } => {
                 control.drain(asker, *is_draining);
                 Message::Noted

@@ -4,6 +4,7 @@
 //! - `link/` carries messages over mutual TLS 1.3, with bounds on time, size and number.
 //! - `message.rs` and `record.rs` are what is said, with a versioned encoding.
 //! - `moving/` has both sides of a move, as state machines and as what drives them.
+//! - `replicas/` and `successor.rs` have sessions go on that lose their node.
 //! - `director.rs` decides which node has a flow.
 //! - `pair/` has a second director stand by and take over.
 //! - `heartbeat/` tells which members are alive, by sealed datagrams (`sealed.rs`).
@@ -26,10 +27,12 @@ mod name;
 mod pair;
 mod record;
 mod remote;
+mod replicas;
 mod sealed;
+mod successor;
 
 pub use clock::ClockSample;
-pub use director::{Control, Director, DirectorCounts, Steering, TableFault};
+pub use director::{Control, Director, DirectorCounts, Known, Steering, TableFault};
 pub use events::{
     EVENT_BYTES_MAX, EVENTS_FILE, EventCounts, EventEntry, EventFileError, EventHeader, EventLine, EventLog,
     EventLogFault, EventPart, EventParts, What, event_files, read_events, whole_lines,
@@ -59,11 +62,16 @@ pub use moving::{
 };
 pub use name::{DOMAIN, Member, NameError, NodeName, NodeNumber, Role};
 pub use pair::{
-    Duty, DutySettings, ENTRIES_MAX, Entries, Holding, Noticed, Replica, Replicated, SURVEY_FLOWS_MAX, Seat, Survey,
-    Surveyed, Wish,
+    Duty, DutySettings, ENTRIES_MAX, Entries, Holding, Noticed, Replica as TableReplica, Replicated, SURVEY_FLOWS_MAX,
+    Seat, Survey, Surveyed, Wish,
 };
 pub use record::{MoveId, Record, Span};
 pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes};
+pub use replicas::{
+    Batch, Births, Kept, Place, Position, REPLICA_BYTES_MAX, Replica, ReplicaStore, SocketOptions, StoreCounts, Unfit,
+    Word,
+};
+pub use successor::{Loss, Succession, Successor, TakeOverError};
 
 /// Entries for the fuzz targets.
 #[doc(hidden)]

@@ -4,6 +4,7 @@ use crate::fields::{FieldError, Reader, put_bytes, put_seen};
 use crate::name::NodeNumber;
 use crate::pair::{Entries, Surveyed};
 use crate::record::{MoveId, Record};
+use crate::replicas::{Unfit, Word};
 use std::sync::Arc;
 use weir_keeper::{Flow, Seen};
 
@@ -81,6 +82,12 @@ pub enum Decline {
     /// The flow table fails.
     #[error("the flow table fails: {0}")]
     Table(String),
+    /// The node that has the flow lives.
+    #[error("node {0} lives, and goes on with its sessions")]
+    NotDown(NodeNumber),
+    /// Another node cannot go on with the connection.
+    #[error(transparent)]
+    Unfit(Unfit),
 }
 
 /// What members say.
@@ -225,6 +232,8 @@ pub enum Message {
         /// The same.
         told_us: u64,
     },
+    /// What is said about replicas of sessions.
+    Replica(Arc<Word>),
 }
 
 impl Decline {
@@ -245,6 +254,11 @@ impl Decline {
                 out.push(5);
                 put_bytes(bounded(why).as_bytes(), out);
             }
+            Self::NotDown(node) => {
+                out.push(6);
+                out.extend(node.to_be_bytes());
+            }
+            Self::Unfit(why) => out.extend([7, *why as u8]),
         }
     }
 
@@ -256,6 +270,8 @@ impl Decline {
             3 => Self::NotAllowed,
             4 => Self::Unknown,
             5 => Self::Table(reader.text("reason", REASON_BYTES_MAX)?),
+            6 => Self::NotDown(reader.u16()?),
+            7 => Self::Unfit(Unfit::of_number(reader.u8()?)?),
             _ => return Err(FieldError::Unknown("reason")),
         })
     }
@@ -300,6 +316,11 @@ fn bounded(text: &str) -> &str {
 }
 
 impl Message {
+    /// Something about replicas.
+    pub fn replica(word: Word) -> Self {
+        Self::Replica(Arc::new(word))
+    }
+
     /// The number of its kind, which stands behind the version.
     fn kind(&self) -> u8 {
         match self {
@@ -328,6 +349,7 @@ impl Message {
             Self::Resigned { .. } => 43,
             Self::Time => 50,
             Self::TimeTold { .. } => 51,
+            Self::Replica(word) => word.kind(),
         }
     }
 
@@ -397,6 +419,7 @@ impl Message {
                 out.extend(received_us.to_be_bytes());
                 out.extend(told_us.to_be_bytes());
             }
+            Self::Replica(word) => word.put(out),
         }
     }
 
@@ -428,6 +451,7 @@ impl Message {
             43 => Self::Resigned { epoch: reader.u64()? },
             50 => Self::Time,
             51 => Self::TimeTold { received_us: reader.u64()?, told_us: reader.u64()? },
+            kind @ 20..=29 => Self::replica(Word::take(kind, &mut reader)?),
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;

@@ -8,15 +8,18 @@ use crate::moving::{Directing, DirectingError, Mover, Transport, TransportError}
 use crate::name::{Member, NodeName, NodeNumber, Role};
 use crate::pair::Seat;
 use crate::record::{MoveId, Record};
+use crate::replicas::{Batch, Position, ReplicaStore, Word};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use weir_keeper::{Flow, Seen};
+use weir_keeper::{Birth, Flow, Seen};
 
 /// How long a node may look for the files of a session that is to come; they may be large.
 const EXPECT_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a node may take to put replicas into a table; meanwhile no others are given to any node.
+const REPLICA_PATIENCE: Duration = Duration::from_millis(300);
 const UNKNOWN_ADDRESS: &str = "no address of it is known; see the nodes in members.toml";
 
 /// The director over a link.
@@ -71,6 +74,25 @@ impl RemoteDirector {
 }
 
 impl RemoteDirector {
+    /// Asks which nodes are down, and which flows of this node others have; `discarded` are those of an earlier answer
+    /// that it has discarded.
+    ///
+    /// # Errors
+    /// [`DirectingError`].
+    pub fn watch(
+        &self,
+        discarded: &[(MoveId, Flow)],
+    ) -> Result<(Vec<NodeNumber>, Vec<(MoveId, Flow)>), DirectingError> {
+        let answer = self.ask(&Message::replica(Word::Watch { discarded: discarded.to_vec() }))?;
+        match answer {
+            Message::Replica(word) => match Arc::unwrap_or_clone(word) {
+                Word::Watched { down, taken } => Ok((down, taken)),
+                other => other_answer(Message::replica(other)),
+            },
+            other => other_answer(other),
+        }
+    }
+
     /// Says whether this node wants new connections.
     ///
     /// # Errors
@@ -125,6 +147,23 @@ impl Directing for RemoteDirector {
         }
     }
 
+    fn take_over(
+        &self,
+        id: MoveId,
+        flow: &Flow,
+        epoch: u64,
+        position: &Position,
+    ) -> Result<(Seen, Option<Birth>), DirectingError> {
+        let asked = Word::TakeOver { id, flow: *flow, epoch, position: position.clone() };
+        match self.ask(&Message::replica(asked))? {
+            Message::Replica(word) => match Arc::unwrap_or_clone(word) {
+                Word::TakenOver { id: of, seen, birth } if of == id => Ok((seen, birth)),
+                other => other_answer(Message::replica(other)),
+            },
+            other => other_answer(other),
+        }
+    }
+
     fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
@@ -150,6 +189,21 @@ impl RemoteNodes {
     /// Sets the link to a node.
     pub fn set(&self, node: NodeNumber, link: LinkClient) {
         self.links.write().unwrap_or_else(PoisonError::into_inner).insert(node, Arc::new(link));
+    }
+
+    /// Gives a batch of replicas to a node.
+    ///
+    /// # Errors
+    /// [`TransportError`]; it may have arrived.
+    pub fn replicate(&self, to: NodeNumber, batch: Batch) -> Result<(), TransportError> {
+        let link = self.links.read().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
+        let link = link.ok_or_else(|| TransportError::NotSent { node: to, why: UNKNOWN_ADDRESS.to_owned() })?;
+        match link.ask(&Message::replica(Word::Replicas(batch)), REPLICA_PATIENCE) {
+            Ok(Message::Noted) => Ok(()),
+            Ok(Message::Failed { why }) => Err(TransportError::Refused { node: to, why }),
+            Ok(_) => Err(TransportError::NoAnswer { node: to, why: "it answers something else".to_owned() }),
+            Err(error) => Err(unanswered(to, &error)),
+        }
     }
 
     /// Removes the link to a node.
@@ -215,12 +269,31 @@ impl Numbers {
 pub struct NodeAnswers {
     mover: Arc<Mover>,
     numbers: Arc<Numbers>,
+    replicas: Arc<ReplicaStore>,
 }
 
 impl NodeAnswers {
-    /// Answers by a node's mover.
+    /// Answers by a node's mover, and keeps replicas of other nodes.
     pub fn new(mover: Arc<Mover>, numbers: Arc<Numbers>) -> Self {
-        Self { mover, numbers }
+        Self { mover, numbers, replicas: Arc::default() }
+    }
+
+    /// The replicas that it keeps.
+    pub fn replicas(&self) -> &Arc<ReplicaStore> {
+        &self.replicas
+    }
+
+    fn keep(&self, peer: &Member, word: Word) -> Message {
+        match (word, self.numbers.of_node(peer)) {
+            (Word::Replicas(batch), Some(node)) if batch.replicas.iter().all(|replica| replica.id.giver == node) => {
+                self.replicas.take_in(node, batch);
+                Message::Noted
+            }
+            (Word::Replicas(_), _) => {
+                Message::Failed { why: format!("{} gives replicas of other nodes; give its own only", peer.name) }
+            }
+            _ => Message::Failed { why: "a node takes no such message; ask the director".to_owned() },
+        }
     }
 }
 
@@ -241,6 +314,7 @@ impl Answering for NodeAnswers {
                 let why = format!("{} is not node {}; give its own sessions only", peer.name, record.id.giver);
                 Message::Refused { id: record.id, is_settled: true, why }
             }
+            Message::Replica(word) => self.keep(peer, Arc::unwrap_or_clone(word)),
             Message::Expect { preview } => match self.mover.expect(&preview) {
                 Ok(()) => Message::Noted,
                 Err(error) => Message::Failed { why: error.to_string() },
@@ -251,6 +325,11 @@ impl Answering for NodeAnswers {
             },
             _ => Message::Failed { why: "a node takes no such message; ask the director".to_owned() },
         }
+    }
+
+    /// Replicas are put into a table only, and in the order in which they come.
+    fn is_quick(&self, request: &Message) -> bool {
+        matches!(request, Message::Replica(_))
     }
 }
 

@@ -14,6 +14,15 @@ pub struct Flow {
     pub service: SocketAddr,
 }
 
+/// The sequence numbers of the first bytes that went through a socket: from them on the kernel counts the socket's bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Birth {
+    /// That of the first byte to the client.
+    pub send: u32,
+    /// That of the first byte of the client.
+    pub receive: u32,
+}
+
 /// What the director saw last of a client, in the segment with its newest acknowledgement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
@@ -62,6 +71,22 @@ impl fmt::Display for Flow {
 /// An address of IPv4 as such, without the flow label and scope of IPv6.
 pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+impl Birth {
+    /// Appends its encoding.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_u32(self.send, out);
+        put_u32(self.receive, out);
+    }
+
+    /// Takes one from the front of the bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`], if they are no encoding.
+    pub fn decode(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
+        Ok(Self { send: take_u32(bytes)?, receive: take_u32(bytes)? })
+    }
 }
 
 impl Seen {

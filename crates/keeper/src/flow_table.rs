@@ -5,7 +5,7 @@
 //! come and go, until it is steered to another one.
 
 use crate::filter::{FilterError, Interface, now_ns, pass_messages_on, refusal, reuse};
-use crate::flow::{Flow, Seen, canonical};
+use crate::flow::{Birth, Flow, Seen, canonical};
 use crate::flow_key::{KEY_BYTES, flow_of, key, mapped};
 use crate::maglev::{self, NODES_MAX};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -24,7 +24,9 @@ mod skeleton {
 }
 
 /// Bytes of `struct flow` of `bpf/direct.bpf.c`.
-const FLOW_BYTES: usize = 56;
+const FLOW_BYTES: usize = 64;
+/// `SEEN` of `enum beginning` there.
+const SEEN: u32 = 2;
 /// The field `node` of an entry: not in the list of nodes.
 const NONE: u32 = maglev::NO_NODE as u32;
 
@@ -103,6 +105,8 @@ struct Entry {
     has_ack: bool,
     finished: bool,
     steered: bool,
+    beginning: u32,
+    first: Birth,
 }
 
 impl FlowTable {
@@ -219,6 +223,16 @@ impl FlowTable {
             let age = Duration::from_nanos(now_ns().saturating_sub(entry.seen_ns));
             seen(entry.ack_and_window, entry.timestamps, entry.sequence_end, age)
         }))
+    }
+
+    /// The numbers with which the connection began, if the table has seen that and the socket at its node is the one that
+    /// began it: a connection that was steered has another one.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn birth(&self, flow: &Flow) -> Result<Option<Birth>, FilterError> {
+        let entry = self.entry(&self.of_service(flow)?)?;
+        Ok(entry.filter(|entry| entry.beginning == SEEN && !entry.steered).map(|entry| entry.first))
     }
 
     /// The node that has the connection, if the table knows it.
@@ -377,6 +391,8 @@ impl Entry {
             has_ack: half(40) != 0,
             finished: half(44) != 0,
             steered: half(48) != 0,
+            beginning: half(52),
+            first: Birth { send: half(56), receive: half(60) },
         })
     }
 }

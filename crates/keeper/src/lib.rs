@@ -37,11 +37,12 @@ pub use client::{KeeperClient, KeeperError};
 pub use counts::KeeperCounts;
 pub use encoding::DecodeError;
 pub use filter::FilterError;
-pub use flow::{Flow, Seen};
+pub use flow::{Birth, Flow, Seen};
 pub use flow_table::{FlowCounts, FlowTable, IdleTimes, NodePlace};
 
 pub use hold::{Dropped, HoldFilter};
 pub use process::{KeeperOptions, KeeperProcess, KeeperStartError};
 pub use repair::{Heard, RepairError};
 pub use service_address::{AddressError, ServiceAddress};
+pub use socket_calls::acknowledged_bytes;
 pub use tcp_state::{Frozen, TcpState};

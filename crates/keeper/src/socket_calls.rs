@@ -22,6 +22,7 @@ impl Plain for i32 {}
 impl Plain for u32 {}
 impl Plain for [u32; 5] {}
 impl Plain for [u8; 8] {}
+impl Plain for [u64; 16] {}
 
 /// Sets an option of the socket.
 pub(crate) fn set<T: Plain>(socket: BorrowedFd<'_>, level: i32, option: i32, value: T) -> io::Result<()> {
@@ -92,4 +93,14 @@ pub(crate) fn ends(socket: BorrowedFd<'_>) -> io::Result<(SocketAddr, SocketAddr
     let socket = SockRef::from(&socket);
     let internet = |address: socket2::SockAddr| address.as_socket().ok_or(io::ErrorKind::Unsupported.into());
     Ok((socket.local_addr().and_then(internet)?, socket.peer_addr().and_then(internet)?))
+}
+
+/// Bytes of a connection that its other end has acknowledged since the socket was made (`tcpi_bytes_acked` of `struct
+/// tcp_info`, linux/tcp.h; Linux 4.1).
+///
+/// # Errors
+/// Those of getsockopt(2).
+pub fn acknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let info: [u64; 16] = get(socket, libc::TCP_INFO)?;
+    Ok(info[15])
 }

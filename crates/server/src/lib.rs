@@ -125,6 +125,7 @@ pub use files::settings::{Compression, Symlinks, UnknownSymlinks};
 pub use http::limits::{Limits, Timeouts};
 pub use http::media_type::is_media_type;
 pub use http::response::{Digest, Part, Piece, ResourceId, Response, Variant};
+pub use io::connection_facts::ConnectionFacts;
 pub use io::listen::{ListenAddr, Local, LocalAddr};
 pub use io::user::become_user;
 pub use io::way::{Io, UnknownIo};
@@ -134,6 +135,7 @@ pub use policy::insight::{Described, Insight, UpstreamNow};
 pub use policy::lease::{Lease, LeaseClock, LeaseCounts};
 pub use policy::link_prior::{Expected, ExpectedOf};
 pub use policy::popularity::AskedPath;
+pub use policy::session_copies::{SessionCopies, SessionCopy};
 pub use policy::sessions::{AdoptError, OpenSession, SessionSummary, TakeError, TakenSession};
 pub use policy::settings::{Placed, PolicyOptions};
 pub use policy::throttle::Throttle;
@@ -141,7 +143,7 @@ pub use policy::throttle_law::{Stages, StagesError};
 pub use process::confine::confine_script_server;
 pub use process::reload::Reloader;
 pub use process::resume::{Resumed, Resumer, Unfinished};
-pub use process::session::rewind_session;
+pub use process::session::{place_session, rewind_session};
 pub use routing::explanation::{
     RouteAnswer, RouteExplanation, RouteScript, RouteServer, RouteStep, RouteTable, RouteUpstream, RoutedHost,
 };

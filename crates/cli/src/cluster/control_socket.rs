@@ -75,6 +75,7 @@ pub(crate) enum Told {
         lost: u64,
         undecided: u64,
         reasons: Vec<String>,
+        replicas: Replicated,
         /// None where nothing is published in this cluster.
         published: Option<Followed>,
         /// Which director this node asks, as far as it has heard of one.
@@ -106,6 +107,31 @@ pub(crate) enum Told {
     Followed,
     Members(Overview),
     Refused(String),
+}
+
+/// The replicas of a node: those that it has given to another one, and those that it keeps for others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Replicated {
+    /// Kept now for other nodes.
+    pub(crate) kept: u64,
+    /// Given to another node.
+    pub(crate) sent: u64,
+    /// Those that did not arrive, or for which there was no room.
+    pub(crate) dropped: u64,
+    /// Sessions of nodes that were down which go on here.
+    pub(crate) taken_over: u64,
+    /// The longest of these stood still for so long once the director was asked: microseconds.
+    pub(crate) longest_us: u64,
+    /// Those of them that began a second time, as acknowledgements of their clients had been lost.
+    pub(crate) begun_anew: u64,
+    /// Sessions that could not go on here.
+    pub(crate) lost: u64,
+    /// Sessions of this node that others go on with, as it was taken for dead.
+    pub(crate) discarded: u64,
+    /// Why sessions could not go on here, and how many.
+    pub(crate) reasons: BTreeMap<String, u64>,
+    /// Sessions that send now and cannot be replicated: how many, by the reason.
+    pub(crate) left_out: BTreeMap<String, u64>,
 }
 
 /// The published sites of a node.

@@ -18,7 +18,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_cluster::{
-    Answering, Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, LinkClient,
+    Answering, Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, Known, LinkClient,
     LinkCounts, LinkServer, LinkSettings, NodeNumber, Numbers, Role, Steering, TableFault, Trust,
 };
 use weir_endpoint::Endpoint;
@@ -108,7 +108,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         seen: Arc::clone(&seen),
     };
     let choice = Arc::new(Mutex::new(choice));
-    let changed = changes(&members, (Arc::clone(&choice), Arc::clone(&seen)), pair.clone());
+    let changed = changes(&members, (Arc::clone(&choice), Arc::clone(&seen), Arc::clone(&director)), pair.clone());
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
     let heartbeats = Heartbeats::start(socket, pair::number_of(seat), &identity.secret, peers, settings, changed)?;
     let heartbeats = Arc::new(heartbeats);
@@ -167,7 +167,7 @@ fn link_settings() -> LinkSettings {
 /// What is done where heartbeats of a member come or stay away.
 fn changes(
     members: &MembersFile,
-    (choice, seen): (Arc<Mutex<Choice>>, Arc<DirectorSeen>),
+    (choice, seen, director): (Arc<Mutex<Choice>>, Arc<DirectorSeen>, Arc<Director>),
     pair: Option<Arc<Pair>>,
 ) -> impl FnMut(Change) + Send + 'static {
     let nodes: BTreeSet<NodeNumber> = members.nodes.keys().copied().collect();
@@ -176,7 +176,10 @@ fn changes(
         let is_up = change.health == Health::Up;
         match &pair {
             Some(pair) if !nodes.contains(&change.node) => pair.is_other_up.store(is_up, Ordering::Release),
-            _ => lock(&choice).set(change.node, Away::Down, !is_up),
+            _ => {
+                director.with(|control, _| control.set_down(change.node, !is_up));
+                lock(&choice).set(change.node, Away::Down, !is_up);
+            }
         }
     }
 }
@@ -306,6 +309,11 @@ impl Steering for OfDirector {
         {
             tracing::warn!(%error, "a connection stays in the flow table");
         }
+    }
+
+    fn known(&self, flow: &Flow) -> Option<Known> {
+        let table = self.tables.of(flow).ok()?;
+        Some(Known { seen: table.seen(flow).ok()?, birth: table.birth(flow).ok()? })
     }
 }
 

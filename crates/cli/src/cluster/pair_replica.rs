@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use weir_cluster::{Answering, ENTRIES_MAX, Entries, LinkClient, Member, Message, NodeNumber, Replica, Role};
+use weir_cluster::{Answering, ENTRIES_MAX, Entries, LinkClient, Member, Message, NodeNumber, Role, TableReplica};
 use weir_keeper::Flow;
 
 /// Steered flows that wait to be told; those that do not fit are told by the next comparison.
@@ -28,7 +28,7 @@ pub(super) fn start(pair: &Arc<Pair>, link: LinkClient, steered: Receiver<(Flow,
 
 /// Tells the other director until the process ends; while this one stands by, it only listens.
 fn run(pair: &Pair, link: &LinkClient, steered: &Receiver<(Flow, NodeNumber)>) {
-    let mut replica = Replica::default();
+    let mut replica = TableReplica::default();
     let (mut of, mut compare_at) = (None, Instant::now());
     loop {
         let ahead = wait(steered, compare_at.saturating_duration_since(Instant::now()).min(AGAIN));

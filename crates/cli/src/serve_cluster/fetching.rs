@@ -228,6 +228,10 @@ impl Answering for ContentAnswers {
             Err(error) => Message::Failed { why: error.to_string() },
         }
     }
+
+    fn is_quick(&self, request: &Message) -> bool {
+        self.sessions.is_quick(request)
+    }
 }
 
 fn piece_of(store: &ContentStore, digest: &Digest, from: u64, bytes: u32) -> Result<Piece, AtomError> {

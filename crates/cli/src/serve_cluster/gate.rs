@@ -4,6 +4,7 @@
 //! `SCM_RIGHTS` (unix(7)) with the first byte.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -38,6 +39,8 @@ pub(crate) enum Ask {
     Sessions,
     /// What have you counted? And which files are you asked for most?
     Reading { with_paths: bool },
+    /// Copy the sessions whose response takes long: those that were not copied, or all.
+    Copy { anew: bool },
     /// Say this on standard error. Nothing is answered.
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.
@@ -67,6 +70,10 @@ pub(crate) enum Answer {
     Sessions,
     /// With a list of [`Asked`] in JSON as bytes, if it was asked for.
     Reading(Counted),
+    /// With [`Copies`] in JSON, of so many bytes, and then the sessions.
+    Copies {
+        json_bytes: u32,
+    },
     Done,
     /// Nothing was changed; why, and in words.
     Refused(Refusal, String),
@@ -99,6 +106,35 @@ pub(crate) struct Open {
     pub(crate) service: SocketAddr,
     /// Whether a response is being sent.
     pub(crate) is_sending: bool,
+}
+
+/// What has changed of the sessions whose response takes long.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Copies {
+    pub(crate) copies: Vec<Copied>,
+    /// The client's end and the service's of those whose response is over.
+    pub(crate) ended: Vec<(SocketAddr, SocketAddr)>,
+    /// How many send and cannot be copied, by the reason.
+    pub(crate) left_out: BTreeMap<String, u64>,
+    /// Copies that did not fit into the frame.
+    pub(crate) too_large: u64,
+}
+
+/// A session that was copied; its own bytes stand behind those of the others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Copied {
+    pub(crate) client: SocketAddr,
+    pub(crate) service: SocketAddr,
+    pub(crate) session_bytes: u32,
+    pub(crate) offset: u64,
+    pub(crate) response_bytes: u64,
+    pub(crate) cookie: u64,
+    /// Bytes written, acknowledged, and received since the socket was made.
+    pub(crate) counts: [u64; 3],
+    /// Options, the client's window scale, ours.
+    pub(crate) options: [u8; 3],
+    /// Largest segment, clock of timestamps, round trip in microseconds.
+    pub(crate) numbers: [u32; 3],
 }
 
 /// Why the server does not do it.

@@ -1,8 +1,10 @@
 //! The node process: it has the keys and links of the cluster, and moves sessions of the server beside which it runs.
 
+use super::copying;
 use super::fetching::{ContentAnswers, Peer};
-use super::gate::{self, Answer, Ask, Begin, Counted, Frame, Open, Refusal};
+use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Refusal};
 use super::readings;
+use super::replicating::{Parts, Replicating, Server};
 use super::seen::{Seen, Told as Figures};
 use super::sites::{self, Sites};
 use crate::cluster::control_socket::{self, Asked, Told};
@@ -19,12 +21,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Answering, Counts, DetectorSettings, Directing, Gossip, Heartbeats, Identity, LinkClient, LinkCounts, LinkServer,
-    LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry, RemoteDirector,
-    RemoteNodes, SessionError, Sessions, Span, Taken, Trust,
+    Answering, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity, LinkClient, LinkCounts,
+    LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry,
+    RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
 use zeroize::Zeroizing;
@@ -93,6 +96,7 @@ struct Running {
     gossip: Arc<Gossip>,
     control: control_socket::Listening,
     sites: Option<Arc<Sites>>,
+    replicating: Arc<Replicating>,
     _links: LinkServer,
 }
 
@@ -104,7 +108,7 @@ impl Running {
         let members = MembersFile::read(&begin.folder)?;
         let number = members.number(&identity.member.name)?;
         let own = &members.nodes[&number].0;
-        let keeper = KeeperClient::at(&begin.keeper);
+        let keeper = Arc::new(KeeperClient::at(&begin.keeper));
         // At the start of a machine the keeper may come later: each move asks it anew.
         if let Err(error) = keeper.counts() {
             gate.tell(&format!("no session moves until the keeper answers: {error}"));
@@ -124,16 +128,17 @@ impl Running {
                 nodes.set(*other, link_to(reached));
             }
         }
+        let nodes = Arc::new(nodes);
         let seen = Arc::new(Seen::start(&begin.folder, number, &members, (&counts, gate))?);
         let (registry, events) = Registry::new(EVENTS_MAX);
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let first_move = u64::try_from(since_1970.as_micros()).unwrap_or(1);
         let mover = Arc::new(Mover::new(
             MoverSettings::new(number, first_move),
-            Arc::new(keeper),
+            Arc::<KeeperClient>::clone(&keeper),
             Arc::<Gate>::clone(gate),
             Arc::<RemoteDirector>::clone(&director),
-            Arc::new(nodes),
+            Arc::<RemoteNodes>::clone(&nodes),
             registry,
         ));
         let listening = |error: io::Error| {
@@ -142,35 +147,19 @@ impl Running {
         };
         let listener = TcpListener::bind(own.address).map_err(listening)?;
         let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers));
+        let store = Arc::clone(answers.replicas());
         let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
-        let socket = UdpSocket::bind(own.address).map_err(listening)?;
-        let mut peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
-        peers.extend(members.standby.iter().map(|second| (STANDBY, second.address)));
-        let (heard, settings) = (Arc::clone(&seen), DetectorSettings::default());
-        let heartbeats =
-            Heartbeats::start(socket, number, &identity.secret, peers, settings, move |change| heard.changed(change))?;
+        let heartbeats = start_heartbeats(&members, number, &identity, (&seen, listening))?;
         let heartbeats = Arc::new(heartbeats);
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
         let control = control_socket::Listening::at(&begin.folder)?;
-        let (told, of_moves) = (Arc::clone(gate), Arc::clone(&seen));
-        std::thread::Builder::new().name("weir-node-told".to_owned()).spawn(move || {
-            events.iter().for_each(|event| {
-                of_moves.moved(&event);
-                if event.outcome != Outcome::Given {
-                    return;
-                }
-                let (client, freeze, total) = (event.flow.client, event.freeze, event.total);
-                told.tell(&format!(
-                    "the session of {client} moved to node {} in {total:.1?} ({freeze:.1?} of which it stood still)",
-                    event.to
-                ));
-            });
-        })?;
-        let name = identity.member.name.to_string();
+        tell_moves(Arc::clone(gate), Arc::clone(&seen), events)?;
         let gate = Arc::clone(gate);
+        let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
+        let replicating = replicate(&gate, (number, &members), outliving)?;
         Ok(Self {
-            name,
+            name: identity.member.name.to_string(),
             number,
             members,
             mover,
@@ -181,14 +170,15 @@ impl Running {
             gossip,
             control,
             sites,
+            replicating,
             _links: links,
         })
     }
 
     /// Answers what `weir cluster` asks of this node.
     fn serve(self) -> anyhow::Result<()> {
-        let Self { members, mover, director, heartbeats, seen, gossip, control, name, number, gate, sites, _links } =
-            self;
+        let Self { members, mover, director, heartbeats, seen, gossip, control, name, number, gate, .. } = self;
+        let Self { sites, replicating, _links, .. } = self;
         let drains = Arc::<AtomicBool>::default();
         let figures = Figures {
             mover: Arc::clone(&mover),
@@ -208,7 +198,7 @@ impl Running {
             let (gate, gossip, drains, sites) = of_readings;
             readings::gossip(|with_paths| gate.counted(with_paths), &gossip, &drains, sites.as_ref());
         })?;
-        let own = Own { name, number, members, mover, director, gate, gossip, drains, seen, sites };
+        let own = Own { name, number, members, mover, director, gate, gossip, drains, seen, sites, replicating };
         control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
         Ok(())
     }
@@ -227,6 +217,64 @@ pub(super) struct Own {
     pub(super) drains: Arc<AtomicBool>,
     pub(super) seen: Arc<Seen>,
     sites: Option<Arc<Sites>>,
+    replicating: Arc<Replicating>,
+}
+
+/// Tells the directors that this node lives, and hears their epoch.
+fn start_heartbeats(
+    members: &MembersFile,
+    number: NodeNumber,
+    identity: &Identity,
+    (seen, failed): (&Arc<Seen>, impl Fn(io::Error) -> anyhow::Error),
+) -> anyhow::Result<Heartbeats> {
+    let socket = UdpSocket::bind(members.nodes[&number].0.address).map_err(failed)?;
+    let mut peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
+    peers.extend(members.standby.iter().map(|second| (STANDBY, second.address)));
+    let (heard, settings) = (Arc::clone(seen), DetectorSettings::default());
+    Ok(Heartbeats::start(socket, number, &identity.secret, peers, settings, move |change| heard.changed(change))?)
+}
+
+type Kept = (Arc<KeeperClient>, Arc<ReplicaStore>);
+type Moving = (Arc<Mover>, u64);
+type Members = (Arc<RemoteDirector>, Arc<RemoteNodes>);
+
+/// Has sessions outlive their node.
+fn replicate(
+    gate: &Arc<Gate>,
+    (number, members): (NodeNumber, &MembersFile),
+    ((keeper, store), (mover, start), (director, nodes)): (Kept, Moving, Members),
+) -> io::Result<Arc<Replicating>> {
+    Replicating::start(Parts {
+        number,
+        members: members.nodes.keys().copied().collect(),
+        services: members.services.clone(),
+        server: Arc::<Gate>::clone(gate),
+        sessions: Arc::<Gate>::clone(gate),
+        keeper,
+        mover,
+        director,
+        nodes,
+        store,
+        start,
+    })
+}
+
+/// Writes moves down, and has the server say which sessions moved away.
+fn tell_moves(gate: Arc<Gate>, seen: Arc<Seen>, events: Receiver<Event>) -> io::Result<()> {
+    let tell = move || {
+        events.iter().for_each(|event| {
+            seen.moved(&event);
+            if event.outcome != Outcome::Given {
+                return;
+            }
+            let (client, freeze, total) = (event.flow.client, event.freeze, event.total);
+            gate.tell(&format!(
+                "the session of {client} moved to node {} in {total:.1?} ({freeze:.1?} of which it stood still)",
+                event.to
+            ));
+        });
+    };
+    std::thread::Builder::new().name("weir-node-told".to_owned()).spawn(tell).map(drop)
 }
 
 /// Follows the director's epoch, and tells each director anew whether this node wants new connections: one that was
@@ -288,6 +336,7 @@ impl Own {
                 let published = self.sites.as_ref().map(|sites| sites.status());
                 let epoch = Some(self.director.epoch()).filter(|epoch| *epoch > 0);
                 let director = epoch.map(|epoch| self.members.active(epoch).member.name.to_string());
+                let replicas = self.replicating.counts();
                 Ok(Told::Status {
                     node,
                     draining,
@@ -299,6 +348,7 @@ impl Own {
                     lost,
                     undecided,
                     reasons,
+                    replicas,
                     published,
                     director,
                 })
@@ -380,6 +430,17 @@ impl Gate {
     }
 }
 
+impl Server for Gate {
+    fn copies(&self, anew: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
+        let frame = self.ask(&Ask::Copy { anew }, &[], None).ok()?;
+        copying::unframed(&frame).ok()
+    }
+
+    fn say(&self, what: &str) {
+        self.tell(what);
+    }
+}
+
 impl Sessions for Gate {
     fn flows(&self) -> Result<Vec<Flow>, SessionError> {
         let open = self.sessions().map_err(|error| SessionError::Full(format!("{error:#}")))?;
@@ -393,6 +454,10 @@ impl Sessions for Gate {
 
     fn rewind(&self, session: &[u8], bytes: u64) -> Option<Vec<u8>> {
         weir_server::rewind_session(session, bytes)
+    }
+
+    fn place(&self, session: &[u8], offset: u64) -> Option<Zeroizing<Vec<u8>>> {
+        weir_server::place_session(session, offset)
     }
 
     fn take(&self, flow: &Flow) -> Result<Taken, SessionError> {

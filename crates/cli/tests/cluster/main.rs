@@ -1,6 +1,7 @@
 //! A cluster of real nodes: live sessions of an unmodified client move between them. As root, with eBPF.
 // scripts/test: waits
 
+mod crashes;
 mod gossiping;
 mod pair;
 mod publishing;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_testkit::Certificate;
-use weir_testkit::namespace::{Namespace, ip};
+use weir_testkit::namespace::{Namespace, ip, tc};
 use weir_testkit::slow_link::{Conditions, SlowLink};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
@@ -40,7 +40,7 @@ pub(crate) struct Stand {
     /// It ends last: the others are plugged in here.
     /// To the client, if it is far away.
     pub(crate) link: Option<SlowLink>,
-    _switch: Namespace,
+    switch: Namespace,
 }
 
 impl Stand {
@@ -107,18 +107,8 @@ impl Stand {
         let nodes = members.collect();
         let certificate = Certificate::self_signed().expect("openssl makes one");
         let processes = Vec::new();
-        let mut stand = Self {
-            client,
-            director,
-            second,
-            nodes,
-            processes,
-            folder,
-            certificate,
-            is_published,
-            link,
-            _switch: switch,
-        };
+        let mut stand =
+            Self { client, director, second, nodes, processes, folder, certificate, is_published, link, switch };
         stand.make_keys();
         stand.start_all();
         stand
@@ -263,7 +253,7 @@ impl Stand {
         let namespace = self.seat(seat).name();
         let flushed = ["-n", namespace, "addr", "flush", "dev", "e0", "to", SERVICE];
         ip(&flushed);
-        weir_testkit::namespace::tc(&["-n", namespace, "qdisc", "del", "dev", "e0", "clsact"]);
+        tc(&["-n", namespace, "qdisc", "del", "dev", "e0", "clsact"]);
         ip(&["-n", namespace, "link", "set", "e0", "up"]);
     }
 
@@ -301,6 +291,41 @@ impl Stand {
         let (_, mut child) = self.processes.remove(at);
         child.kill().expect("is ours");
         child.wait().expect("is ours");
+    }
+
+    /// The processes of a node: its server with those that it has started, and its keeper.
+    pub(crate) fn processes_of(&self, number: usize) -> Vec<u32> {
+        let names = [format!("serve{number}"), format!("keeper{number}")];
+        let own: Vec<u32> =
+            self.processes.iter().filter(|(name, _)| names.contains(name)).map(|(_, child)| child.id()).collect();
+        let all = fs::read_dir("/proc").expect("is there").filter_map(|entry| {
+            let number: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+            // Behind the name, which may hold anything: the state, and the parent.
+            let parent: u32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
+            own.contains(&parent).then_some(number)
+        });
+        let started: Vec<u32> = all.collect();
+        own.iter().copied().chain(started).collect()
+    }
+
+    /// Has all nodes together send so much to the client at most.
+    pub(crate) fn slow_client(&self, rate: &str) {
+        let filter = ["dev", "p2", "root", "tbf", "rate", rate, "burst", "64kb", "limit", "1mb"];
+        tc(&[&["-n", self.switch.name(), "qdisc", "add"], &filter[..]].concat());
+    }
+
+    /// Has what the client sends to the service get lost, or not any more.
+    pub(crate) fn lose_client(&self, loses: bool) {
+        let change = if loses { "add" } else { "del" };
+        ip(&["-n", self.client.name(), "route", change, "blackhole", &format!("{SERVICE}/32")]);
+    }
+
+    /// Takes a node away as a loss of power does: its link first, so that nothing is said of its end.
+    pub(crate) fn power_off_node(&mut self, number: usize) {
+        ip(&["-n", self.switch.name(), "link", "set", &format!("p{}", 10 + number), "down"]);
+        self.end(&format!("serve{number}"));
+        self.end(&format!("keeper{number}"));
     }
 
     /// What a node answers to a request of its own machine, with the head.
@@ -468,6 +493,15 @@ fn mac_of(number: usize) -> String {
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("is text")
+}
+
+/// Sends a signal to processes of a stand.
+pub(crate) fn signal(processes: &[u32], signal: i32) {
+    for process in processes {
+        // SAFETY: the call takes numbers only; the processes are of the stand.
+        let sent = unsafe { libc::kill(*process as i32, signal) };
+        assert_eq!(sent, 0, "{}", std::io::Error::last_os_error());
+    }
 }
 
 /// Runs weir to its end; what it printed.

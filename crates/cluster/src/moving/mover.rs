@@ -12,6 +12,7 @@ use super::taking::{Answer, Taking, TakingInput, TakingStep};
 use crate::message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Owner, Timings};
 use crate::name::NodeNumber;
 use crate::record::{MoveId, Record, Span};
+use crate::replicas::Births;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -103,6 +104,7 @@ pub struct Mover {
     next: AtomicU64,
     epoch: AtomicU64,
     stops: AtomicBool,
+    births: Arc<Births>,
 }
 
 impl fmt::Debug for Mover {
@@ -123,7 +125,18 @@ impl Mover {
     ) -> Self {
         let next = AtomicU64::new(settings.first_move);
         let (epoch, stops) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { settings, keeper, sessions, directing, transport, registry, flows: Mutex::default(), next, epoch, stops }
+        let (flows, births) = (Mutex::default(), Arc::default());
+        Self { settings, keeper, sessions, directing, transport, registry, flows, next, epoch, stops, births }
+    }
+
+    /// A name that no move and no replica of this node has.
+    pub fn next_id(&self) -> MoveId {
+        MoveId { giver: self.settings.node, number: self.next.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// The births of sockets that were restored here.
+    pub fn births(&self) -> &Arc<Births> {
+        &self.births
     }
 
     /// What it has counted.
@@ -142,7 +155,7 @@ impl Mover {
     /// [`MoveError`]; but for `Undecided` the session goes on here then.
     pub fn give(&self, flow: &Flow, to: NodeNumber) -> Result<Event, MoveError> {
         let begun = Instant::now();
-        let id = MoveId { giver: self.settings.node, number: self.next.fetch_add(1, Ordering::Relaxed) };
+        let id = self.next_id();
         let begin = || if to == self.settings.node { Err(MoveError::Itself(to)) } else { self.begin(flow, id) };
         let ended = |outcome, reason, why: String| self.registry.ended(Event::of(outcome, id, flow, to, why), reason);
         let not_begun = |error: &MoveError| ended(Outcome::NotBegun, error.reason(), error.to_string());
@@ -543,6 +556,7 @@ impl Intake<'_> {
     fn activate(&mut self) -> Result<(), IntakeError> {
         let socket = self.socket.take().ok_or(IntakeError::NoSocket)?;
         self.mover.keeper.activate(socket.as_fd())?;
+        self.mover.births.note(socket.as_fd(), &self.record.tcp);
         let session = std::mem::take(&mut self.record.session);
         Ok(self.mover.sessions.adopt(session, socket, self.record.tcp.peer)?)
     }

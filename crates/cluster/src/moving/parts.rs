@@ -3,12 +3,13 @@
 use crate::message::{Claim, Decline, Message, Owner};
 use crate::name::NodeNumber;
 use crate::record::{MoveId, Record, Span};
+use crate::replicas::Position;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use weir_keeper::{Flow, Frozen, Seen, TcpState};
+use weir_keeper::{Birth, Flow, Frozen, Seen, TcpState};
 use zeroize::Zeroizing;
 
 /// The keeper does not do what it is asked for.
@@ -148,6 +149,12 @@ pub trait Sessions: Send + Sync {
         None
     }
 
+    /// The session of a replica with its response having come so far. `None` if it cannot be told.
+    fn place(&self, session: &[u8], offset: u64) -> Option<Zeroizing<Vec<u8>>> {
+        let _ = (session, offset);
+        None
+    }
+
     /// The bytes of the spans, from this node's own content; refuses if that is not the session's.
     ///
     /// # Errors
@@ -191,6 +198,21 @@ pub trait Directing: Send + Sync {
     /// # Errors
     /// [`DirectingError`].
     fn reclaim(&self, claim: Claim) -> Result<Owner, DirectingError>;
+
+    /// Asks for a flow of a node that is down; what the director knows of the connection.
+    ///
+    /// # Errors
+    /// [`DirectingError`].
+    fn take_over(
+        &self,
+        id: MoveId,
+        flow: &Flow,
+        epoch: u64,
+        position: &Position,
+    ) -> Result<(Seen, Option<Birth>), DirectingError> {
+        let _ = (id, flow, epoch, position);
+        Err(DirectingError::Declined(Decline::NotAllowed))
+    }
 
     /// The epoch that is known here.
     fn epoch(&self) -> u64;

@@ -152,7 +152,10 @@ fn after_steering(steered: Result<Option<Seen>, Option<Decline>>) -> (State, Tak
 fn after_asking(times: u32, confirmed: Result<(), Option<Decline>>) -> (State, TakingStep) {
     match confirmed {
         Ok(()) => (State::Activating, TakingStep::Activate),
-        Err(None | Some(Decline::Unknown | Decline::Epoch(_) | Decline::Table(_))) => {
+        Err(
+            None
+            | Some(Decline::Unknown | Decline::Epoch(_) | Decline::Table(_) | Decline::NotDown(_) | Decline::Unfit(_)),
+        ) => {
             let times = times.saturating_add(1);
             (State::Confirming { times }, TakingStep::Confirm(backoff(times)))
         }

@@ -6,9 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_cluster::{
-    Claim, Decline, Entries, FieldError, Holding, Message, MoveId, Owner, Record, Span, Surveyed, Timings,
+    Batch, Claim, Decline, Entries, FieldError, Holding, Message, MoveId, Owner, Position, Record, Replica,
+    SocketOptions, Span, Surveyed, Timings, Unfit, Word,
 };
-use weir_keeper::{Flow, Seen, TcpState};
+use weir_keeper::{Birth, Flow, Seen, TcpState};
 use zeroize::Zeroizing;
 
 /// A record with so many raw bytes.
@@ -103,6 +104,8 @@ fn decline() -> impl Strategy<Value = Decline> {
         Just(Decline::NotAllowed),
         Just(Decline::Unknown),
         ".{0,80}".prop_map(Decline::Table),
+        any::<u16>().prop_map(Decline::NotDown),
+        prop_oneof![Just(Unfit::NoBeginning), Just(Unfit::ClientSent), Just(Unfit::Over)].prop_map(Decline::Unfit),
     ]
 }
 
@@ -143,6 +146,53 @@ fn entries() -> impl Strategy<Value = Entries> {
     })
 }
 
+fn position() -> impl Strategy<Value = Position> {
+    (proptest::option::of(any::<[u32; 2]>()), any::<[u64; 5]>()).prop_map(|(birth, numbers)| Position {
+        birth: birth.map(|[send, receive]| Birth { send, receive }),
+        written: numbers[0],
+        acknowledged: numbers[1],
+        received: numbers[2],
+        offset: numbers[3],
+        response_bytes: numbers[4],
+    })
+}
+
+fn replica() -> impl Strategy<Value = Replica> {
+    let options = (any::<[u8; 3]>(), any::<[u32; 3]>()).prop_map(|(small, numbers)| SocketOptions {
+        options: small[0],
+        send_scale: small[1],
+        receive_scale: small[2],
+        mss: numbers[0],
+        timestamp: numbers[1],
+        round_trip_us: numbers[2],
+    });
+    (id(), flow(), position(), options, vec(any::<u8>(), 0..300)).prop_map(|(id, flow, position, options, session)| {
+        Replica { id, flow, position, options, session: Zeroizing::new(session) }
+    })
+}
+
+fn word() -> impl Strategy<Value = Word> {
+    let batch = (any::<[u64; 2]>(), any::<bool>(), vec(flow(), 0..4), vec(replica(), 0..4));
+    prop_oneof![
+        batch.prop_map(|([start, number], is_anew, ended, replicas)| {
+            Word::Replicas(Batch { start, number, is_anew, ended, replicas })
+        }),
+        (id(), flow(), any::<u64>(), position()).prop_map(|(id, flow, epoch, position)| Word::TakeOver {
+            id,
+            flow,
+            epoch,
+            position
+        }),
+        (id(), seen(), proptest::option::of(any::<[u32; 2]>())).prop_map(|(id, seen, birth)| Word::TakenOver {
+            id,
+            seen,
+            birth: birth.map(|[send, receive]| Birth { send, receive }),
+        }),
+        vec((id(), flow()), 0..4).prop_map(|discarded| Word::Watch { discarded }),
+        (vec(any::<u16>(), 0..4), vec((id(), flow()), 0..4)).prop_map(|(down, taken)| Word::Watched { down, taken }),
+    ]
+}
+
 fn message() -> impl Strategy<Value = Message> {
     let owner = prop_oneof![Just(Owner::Giver), Just(Owner::Taker), Just(Owner::Unknown)];
     prop_oneof![
@@ -178,6 +228,7 @@ fn message() -> impl Strategy<Value = Message> {
         (vec((flow(), holding()), 0..8), any::<u32>())
             .prop_map(|(flows, left_out)| Message::Surveyed(Surveyed { flows, left_out })),
         entries().prop_map(Message::Entries),
+        word().prop_map(Message::replica),
     ]
 }
 

@@ -9,6 +9,7 @@ mod joining;
 mod links;
 mod moves;
 mod simulation;
+mod takeovers;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -33,7 +33,20 @@ struct flow {
 	u32 finished;
 	/* `steer` has chosen the node. */
 	u32 steered;
-	u32 reserved;
+	/* How much is known of its beginning. */
+	u32 beginning;
+	/* The sequence numbers of the node's first byte and of the client's, once the beginning was seen. */
+	u32 first_ack;
+	u32 first_sequence;
+};
+
+enum beginning {
+	/* It was entered in the middle. */
+	NOT_SEEN,
+	SYN_SEEN,
+	SEEN,
+	/* Another SYN came while it went on: anyone who knows the addresses can send one. */
+	DOUBTFUL,
 };
 
 struct place {
@@ -125,9 +138,18 @@ static __always_inline void track(struct flow *flow, const struct segment *segme
 	bool opens = segment->flags & TCP_SYN;
 
 	if (opens) {
+		bool is_first = !flow->packets || flow->finished || flow->beginning == SYN_SEEN;
+
+		flow->beginning = is_first ? SYN_SEEN : DOUBTFUL;
+		flow->first_sequence = segment->sequence + 1;
 		/* A SYN acknowledges nothing: a comparison with what stood here would refuse half of all numbers. */
 		flow->has_ack = 0;
 		flow->finished = 0;
+	}
+	if (!opens && segment->flags & TCP_ACK && flow->beginning == SYN_SEEN) {
+		/* The node has sent nothing before it has this, so that it acknowledges the node's SYN alone. */
+		flow->first_ack = segment->ack;
+		flow->beginning = SEEN;
 	}
 	/* Signed: sequence numbers wrap (RFC 9293, section 3.4). */
 	if (segment->flags & TCP_ACK && (!flow->has_ack || (__s32)(segment->ack - (u32)(flow->ack_and_window >> 32)) >= 0)) {

@@ -50,7 +50,9 @@ fn new_connections_are_spread_and_old_ones_stay() {
     let clients: Vec<TcpStream> = (0..24).map(|_| connect(&network, service)).collect();
     for client in &clients {
         let flow = flow(client);
-        seen(&table, &flow);
+        let seen = seen(&table, &flow);
+        let birth = table.birth(&flow).expect("it can be read").expect("its beginning was seen");
+        assert_eq!((birth.send, birth.receive), (seen.ack, seen.sequence_end), "nothing was sent yet");
         // Another director says the same.
         assert_eq!(table.node(&flow).expect("it can be read"), Some(entries[maglev::entry(flow.client)]), "{flow}");
     }
@@ -65,6 +67,10 @@ fn new_connections_are_spread_and_old_ones_stay() {
         seen(&table, &flow(client));
         assert_eq!(table.node(&flow(client)).expect("it can be read"), Some(2));
     }
+    // The socket at the node of a connection that was steered may be another one than that of its beginning.
+    let (steered, node) = (flow(&later[0]), 2);
+    table.steer(&steered, node, 1).expect("the node is known");
+    assert_eq!(table.birth(&steered).expect("it can be read"), None);
     echo_all(&listeners, clients.into_iter().chain(later).collect());
 }
 

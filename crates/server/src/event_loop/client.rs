@@ -1,5 +1,6 @@
 //! A client's connection over TCP or a Unix socket: HTTP/1 or HTTP/2.
 
+pub(crate) mod copying;
 mod moving;
 
 use crate::counters::census::Census;

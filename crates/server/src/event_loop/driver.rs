@@ -1,6 +1,7 @@
 //! One loop with its connections: it waits for what is ready and gives each connection its turn.
 
 use super::adopted_contents::AdoptedContents;
+use super::followed::Followed;
 use super::refusal::refuse;
 use super::spare::Eviction;
 use super::stopping::Stopping;
@@ -90,6 +91,8 @@ pub(crate) struct EventLoop {
     /// Orders about sessions, and what those are sent of that have come here.
     pub(super) sessions: Arc<Sessions>,
     pub(super) adopted: AdoptedContents,
+    /// Responses that take long, for another node to go on with.
+    pub(super) followed: Followed,
 }
 
 impl EventLoop {
@@ -126,6 +129,7 @@ impl EventLoop {
             rounds,
             sessions,
             adopted: AdoptedContents::default(),
+            followed: Followed::default(),
         }
     }
 

@@ -4,12 +4,14 @@
 //! connections, each between two events. It is woken for an order as for any other, so that it has nothing to look at
 //! while no session moves.
 
+use super::followed::{LoopCopies, LoopCopy};
 use super::session_answer::Answer;
 use crate::files::held::{ContentKey, Held, KnownContents, Opened};
 use crate::http::response::{Digest, Piece, Variant};
 use crate::io::ends::Ends;
 use crate::policy::control::Controls;
 use crate::policy::popularity::{AskedPath, merged};
+use crate::policy::session_copies::{SessionCopies, SessionCopy};
 use crate::policy::sessions::{AdoptError, OpenSession, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenSession};
 use crate::process::session::{ContentName, Pending, Session};
 use std::net::SocketAddr;
@@ -76,6 +78,8 @@ pub(super) enum Order {
     Open(ContentKey, Answer<Result<Opened, AdoptError>>),
     /// Goes on with a connection.
     Adopt(Box<Adopted>, Answer<Result<(), Refused>>),
+    /// Copies connections whose responses take long; also those that were copied already, if it is said.
+    Copy(bool, Answer<LoopCopies>),
     /// Lets a connection begin whose socket was in repair mode; not after this time.
     Begin { token: u64, until: Instant },
 }
@@ -231,6 +235,20 @@ impl Sessions {
         Some(digest)
     }
 
+    /// A loop's copy as bytes; none if its file is another one by now, or there is too much of it.
+    fn finish_copy(&self, copy: LoopCopy) -> Option<SessionCopy> {
+        let LoopCopy { mut session, content, peer, local, progress, facts } = copy;
+        if let Some(held) = content {
+            let digest = self.digest(&held)?;
+            let names = session.responses.iter_mut().filter_map(|pending| pending.content.as_mut());
+            names.for_each(|name| name.digest = digest);
+        }
+        let session = session.write();
+        let is_small = session.len() <= SESSION_BYTES_MAX;
+        let (offset, response_bytes) = (progress.offset, progress.bytes);
+        is_small.then_some(SessionCopy { peer, local, session, offset, response_bytes, facts })
+    }
+
     /// Has a loop go on with a connection, one that takes it.
     fn hand_over(&self, adopted: Adopted) -> Result<(), AdoptError> {
         let loops = self.mailboxes.len();
@@ -292,6 +310,7 @@ impl Order {
             Self::Adopt(adopted, answer) => {
                 answer.pass(Err(Refused { error: AdoptError::NoAnswer, adopted: Some(adopted) }));
             }
+            Self::Copy(_, answer) => answer.pass(LoopCopies::default()),
             Self::Begin { .. } => {}
         }
     }
@@ -332,6 +351,21 @@ impl SessionAccess for Sessions {
             return Err(TakeError::TooLarge);
         }
         Ok(TakenSession { fd: stopped.socket, session, known_bytes })
+    }
+
+    fn copy(&self, anew: bool) -> SessionCopies {
+        let mut all = SessionCopies::default();
+        for index in 0..self.mailboxes.len() {
+            let answer = Answer::of(1);
+            let posted = self.post(index, Order::Copy(anew, answer.clone())).is_none();
+            let Some(found) = posted.then(|| answer.wait(PATIENCE)).flatten() else { continue };
+            all.copies.extend(found.copies.into_iter().filter_map(|copy| self.finish_copy(copy)));
+            all.ended.extend(found.ended);
+            for (why, count) in found.left_out {
+                *all.left_out.entry(why).or_default() += count;
+            }
+        }
+        all
     }
 
     fn give_back(&self, taken: TakenSession) {

@@ -5,6 +5,7 @@
 //! password is checked, *application* while one is to give something, and *linger* after the last response while the
 //! client may still send. Each state has a deadline, and bytes that trickle in never extend it.
 
+mod copying;
 mod ends;
 pub(crate) mod moving;
 mod streaming;

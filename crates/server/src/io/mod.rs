@@ -1,6 +1,7 @@
 //! Sockets, readiness, clocks and changes of files, as the kernel gives them. No HTTP below this line.
 
 pub(crate) mod clock;
+pub(crate) mod connection_facts;
 pub(crate) mod ends;
 pub(crate) mod epoll;
 pub(crate) mod inotify;

@@ -7,6 +7,7 @@ use crate::http::pattern::Pattern;
 use crate::io::epoll::Waker;
 use crate::policy::insight::UpstreamAccess;
 use crate::policy::popularity::AskedPath;
+use crate::policy::session_copies::SessionCopies;
 use crate::policy::sessions::{AdoptError, OpenSession, SessionAccess, TakeError, TakenSession};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -133,6 +134,13 @@ impl Control {
         self.2.take(peer, local)
     }
 
+    /// Copies connections whose response takes more than 20 ms, each once, while they go on: what another node needs to go
+    /// on with them should this one die. It is to be called each 10 ms or so, by one thread that is not a loop's; `anew`
+    /// has all of them copied again, as for another node.
+    pub fn copy_sessions(&self, anew: bool) -> SessionCopies {
+        self.2.copy(anew)
+    }
+
     /// Goes on with a connection that was taken from this server and has not moved. It does so also where all places
     /// are taken and while the server stops; only a server that has ended closes the connection.
     pub fn give_session_back(&self, taken: TakenSession) {
@@ -257,6 +265,10 @@ mod tests {
 
         fn take(&self, _: SocketAddr, _: SocketAddr) -> Result<TakenSession, TakeError> {
             Err(TakeError::NoAnswer)
+        }
+
+        fn copy(&self, _: bool) -> SessionCopies {
+            SessionCopies::default()
         }
 
         fn give_back(&self, _: TakenSession) {}

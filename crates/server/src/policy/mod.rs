@@ -16,6 +16,7 @@ mod path_questions;
 pub(crate) mod policy_client;
 pub(crate) mod popularity;
 mod questions;
+pub(crate) mod session_copies;
 pub(crate) mod sessions;
 pub(crate) mod settings;
 pub(crate) mod throttle;

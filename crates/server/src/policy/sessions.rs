@@ -1,6 +1,7 @@
 //! A live connection given to another server, or taken in from one: what the caller gets, and why it is refused.
 
 use crate::policy::popularity::AskedPath;
+use crate::policy::session_copies::SessionCopies;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -203,6 +204,8 @@ pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
     fn preview(&self, peer: SocketAddr, local: SocketAddr) -> Result<Vec<u8>, TakeError>;
 
     fn take(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError>;
+
+    fn copy(&self, anew: bool) -> SessionCopies;
 
     fn give_back(&self, taken: TakenSession);
 

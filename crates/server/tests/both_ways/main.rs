@@ -8,6 +8,7 @@ mod connections;
 mod harness;
 mod pages;
 mod sessions;
+mod sessions_copied;
 mod sessions_http2;
 mod sessions_refused;
 mod sessions_secure;

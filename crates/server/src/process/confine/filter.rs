@@ -185,6 +185,8 @@ const BY_ARGUMENT: &[(libc::c_long, u32, u32, u32)] = &[
     (libc::SYS_prctl, 0, u32::MAX, libc::PR_SET_NAME as u32),
     // The way to the agent, and to a name's address when a configuration is read again; TCP is Landlock's.
     (libc::SYS_socket, 0, u32::MAX, libc::AF_UNIX as u32),
+    // How much of what a socket was given the client has not acknowledged.
+    (libc::SYS_ioctl, 1, u32::MAX, libc::TIOCOUTQ as u32),
 ];
 
 /// Installs the filter for this thread and those that it starts; how many calls pass.

@@ -18,6 +18,7 @@ use crate::http::response::{Digest, Part, Response, Variant};
 use crate::telemetry::access_log::LineText;
 use crate::tls::TlsSession;
 use std::net::SocketAddr;
+use zeroize::Zeroizing;
 
 /// The version of the form.
 pub(crate) const VERSION: u8 = 1;
@@ -115,6 +116,19 @@ pub fn rewind_session(session: &[u8], bytes: u64) -> Option<Vec<u8>> {
     let first = &mut session.responses.first_mut()?.response;
     first.offset -= bytes;
     Some(session.write().to_vec())
+}
+
+/// The session with its response having come so far: to where the client has acknowledged. None if it has not one response
+/// that is longer than that, or something else is under way as well.
+pub fn place_session(session: &[u8], offset: u64) -> Option<Zeroizing<Vec<u8>>> {
+    let mut session = Session::read(session).ok()?;
+    let is_plain = session.tls.is_none() && session.http2.is_none() && session.output.is_empty();
+    let [only] = session.responses.as_mut_slice() else { return None };
+    if !is_plain || offset >= only.response.len() {
+        return None;
+    }
+    only.response.offset = offset;
+    Some(session.write())
 }
 
 impl Session {

@@ -99,6 +99,23 @@ fn what_was_written_is_read_and_says_what_it_knows() {
     assert_eq!((held.known_bytes(), held.bytes_to_go()), (0, bytes_to_go + 4));
 }
 
+#[test]
+fn a_session_goes_on_at_any_byte_of_its_one_response() {
+    let one = Session { responses: vec![pending(500)], ..session() };
+    for offset in [0, 18, 19, 500, 1013] {
+        let placed = place_session(&one.write(), offset).expect("lies in the response");
+        let expected = Session { responses: vec![pending(offset)], ..one.clone() };
+        assert_eq!(Session::read(&placed).expect("is read"), expected);
+    }
+    let tls = Session { tls: Some(TlsSession(vec![1].into())), input: Vec::new(), ..one.clone() };
+    let held = Session { output: b"rest".to_vec(), ..one.clone() };
+    let none = Session { responses: Vec::new(), ..one.clone() };
+    for (refused, offset) in [(&one, 1014), (&one, u64::MAX), (&session(), 5), (&tls, 5), (&held, 5), (&none, 0)] {
+        assert!(place_session(&refused.write(), offset).is_none(), "{offset} of {refused:?}");
+    }
+    assert!(place_session(b"", 0).is_none());
+}
+
 /// The form does not change without another version: sessions move between two programs while one replaces the other.
 #[test]
 fn the_form_is_that_of_its_version() {

@@ -1,0 +1,310 @@
+//! What a node does for sessions to outlive their node: it gives replicas of its own to another node, keeps those of
+//! others, goes on with them where the director says that their node is down, and discards what others go on with.
+
+use super::gate::{Copied, Copies};
+use crate::cluster::control_socket::Replicated;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use weir_cluster::{
+    Batch, Births, Directing, Keeper, Kept, MoveId, Mover, NodeNumber, Position, RemoteDirector, RemoteNodes, Replica,
+    ReplicaStore, SessionError, Sessions, SocketOptions, Succession, Successor, TakeOverError,
+};
+use weir_keeper::{Flow, KeeperClient};
+use zeroize::Zeroizing;
+
+/// How often the server is asked for copies, and the director for nodes that are down.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Bytes of the sessions of one batch.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Ended responses of one batch.
+const ENDED_MAX: usize = 8_192;
+/// Sessions that are taken over at a time.
+const AT_A_TIME: usize = 16;
+/// A flow whose server does not give it up is asked for so often.
+const DISCARDS_MAX: u32 = 200;
+
+/// What the server is to its replicas.
+pub(super) trait Server: Send + Sync {
+    /// What has changed of the sessions whose response takes long, with the sessions that were copied, or all of them;
+    /// nothing from a server that is about to end.
+    fn copies(&self, anew: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)>;
+
+    /// Has the server say something to its operator.
+    fn say(&self, what: &str);
+}
+
+/// The parts that this needs.
+pub(super) struct Parts {
+    pub(super) number: NodeNumber,
+    pub(super) members: Vec<NodeNumber>,
+    pub(super) services: Vec<SocketAddr>,
+    pub(super) server: Arc<dyn Server>,
+    pub(super) sessions: Arc<dyn Sessions>,
+    pub(super) keeper: Arc<KeeperClient>,
+    pub(super) mover: Arc<Mover>,
+    pub(super) director: Arc<RemoteDirector>,
+    pub(super) nodes: Arc<RemoteNodes>,
+    pub(super) store: Arc<ReplicaStore>,
+    /// Names this start of the node: it grows from start to start.
+    pub(super) start: u64,
+}
+
+/// Replicas of a node, its own and those of others.
+pub(super) struct Replicating {
+    parts: Parts,
+    births: Arc<Births>,
+    successor: Successor,
+    counts: Mutex<Replicated>,
+    down: Mutex<BTreeSet<NodeNumber>>,
+    number: AtomicU64,
+}
+
+impl Replicating {
+    /// Begins, by threads of its own.
+    pub(super) fn start(parts: Parts) -> std::io::Result<Arc<Self>> {
+        let births = Arc::clone(parts.mover.births());
+        let successor = Successor::new(
+            Arc::<KeeperClient>::clone(&parts.keeper),
+            Arc::clone(&parts.sessions),
+            Arc::<RemoteDirector>::clone(&parts.director),
+            Arc::clone(&births),
+        );
+        let (counts, down, number) = (Mutex::default(), Mutex::default(), AtomicU64::new(1));
+        let this = Arc::new(Self { parts, births, successor, counts, down, number });
+        let (giving, watching, preparing) = (Arc::clone(&this), Arc::clone(&this), Arc::clone(&this));
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        thread("weir-node-copies").spawn(move || giving.give())?;
+        thread("weir-node-watch").spawn(move || watching.watch())?;
+        thread("weir-node-ready").spawn(move || preparing.prepare())?;
+        Ok(this)
+    }
+
+    /// What was counted.
+    pub(super) fn counts(&self) -> Replicated {
+        let store = self.parts.store.counts();
+        let counts = self.counted().clone();
+        Replicated { kept: store.kept, dropped: counts.dropped + store.dropped, ..counts }
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Replicated> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node that keeps this one's replicas: the next one that lives.
+    fn keeper_of_replicas(&self) -> Option<NodeNumber> {
+        let down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        let Parts { number, members, .. } = &self.parts;
+        let others = || members.iter().copied().filter(|node| node != number && !down.contains(node));
+        others().find(|node| node > number).or_else(|| others().next())
+    }
+
+    /// Gives replicas of the server's sessions to another node, again and again.
+    fn give(&self) {
+        let (mut to, mut anew) = (None, true);
+        loop {
+            std::thread::sleep(PAUSE);
+            let next = self.keeper_of_replicas();
+            anew |= next != to;
+            to = next;
+            let Some(node) = next else { continue };
+            let Some((copies, sessions)) = self.parts.server.copies(anew) else { continue };
+            {
+                let mut counts = self.counted();
+                counts.left_out = copies.left_out;
+                counts.dropped += copies.too_large;
+            }
+            let is_of_service = |service: &SocketAddr| self.parts.services.contains(&canonical(*service));
+            let ended = copies.ended.iter().filter(|(_, service)| is_of_service(service));
+            let ended = ended.map(|&(client, service)| Flow { client, service }.canonical());
+            // One that is not told does no harm: no flow is given for a response that is over.
+            let ended: Vec<Flow> = ended.take(ENDED_MAX).collect();
+            let both = copies.copies.iter().zip(sessions).filter(|(copied, _)| is_of_service(&copied.service));
+            let replicas: Vec<Replica> = both.map(|(copied, session)| self.replica(copied, session)).collect();
+            if ended.is_empty() && replicas.is_empty() && !anew {
+                continue;
+            }
+            anew = !self.send(node, anew, ended, replicas);
+        }
+    }
+
+    fn replica(&self, copied: &Copied, session: Zeroizing<Vec<u8>>) -> Replica {
+        let [written, acknowledged, received] = copied.counts;
+        let [options, send_scale, receive_scale] = copied.options;
+        let [mss, timestamp, round_trip_us] = copied.numbers;
+        let (offset, response_bytes) = (copied.offset, copied.response_bytes);
+        let birth = self.births.of(copied.cookie);
+        Replica {
+            id: self.parts.mover.next_id(),
+            flow: Flow { client: copied.client, service: copied.service }.canonical(),
+            position: Position { birth, written, acknowledged, received, offset, response_bytes },
+            options: SocketOptions { options, send_scale, receive_scale, mss, timestamp, round_trip_us },
+            session,
+        }
+    }
+
+    /// Sends batches; whether all arrived.
+    fn send(&self, node: NodeNumber, is_anew: bool, ended: Vec<Flow>, replicas: Vec<Replica>) -> bool {
+        let mut batches = vec![self.batch(is_anew, ended)];
+        let mut bytes = 0;
+        for replica in replicas {
+            bytes += replica.encoded_bytes();
+            if bytes > BATCH_BYTES_MAX {
+                batches.push(self.batch(false, Vec::new()));
+                bytes = replica.encoded_bytes();
+            }
+            if let Some(batch) = batches.last_mut() {
+                batch.replicas.push(replica);
+            }
+        }
+        for batch in batches {
+            let count = batch.replicas.len() as u64;
+            if let Err(error) = self.parts.nodes.replicate(node, batch) {
+                tracing::debug!(%error, "replicas did not arrive");
+                self.counted().dropped += count;
+                return false;
+            }
+            self.counted().sent += count;
+        }
+        true
+    }
+
+    fn batch(&self, is_anew: bool, ended: Vec<Flow>) -> Batch {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        Batch { start: self.parts.start, number, is_anew, ended, replicas: Vec::new() }
+    }
+
+    /// Asks the director which nodes are down, goes on with their sessions, and discards what others go on with.
+    fn watch(&self) {
+        let mut discarded = Vec::new();
+        let mut tries = BTreeMap::new();
+        loop {
+            std::thread::sleep(PAUSE);
+            let Ok((down, taken)) = self.parts.director.watch(&discarded) else { continue };
+            discarded = self.discard_all(&taken, &mut tries);
+            let down: BTreeSet<NodeNumber> = down.into_iter().collect();
+            for node in self.parts.store.nodes_kept().into_iter().filter(|node| down.contains(node)) {
+                self.take_over_all(node);
+            }
+            *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
+        }
+    }
+
+    /// Finds the content of replicas before it is needed: its digests may take long.
+    fn prepare(&self) {
+        loop {
+            std::thread::sleep(PAUSE);
+            let fresh = self.parts.store.next_fresh();
+            let prepared = fresh.map(|replica| (replica.flow, self.successor.prepare(&replica.session)));
+            if let Some((flow, Err(error))) = prepared {
+                tracing::debug!(%flow, %error, "a replica is of no use here");
+            }
+        }
+    }
+
+    fn take_over_all(&self, node: NodeNumber) {
+        let begun = Instant::now();
+        let all = self.parts.store.take_of(node);
+        let taken = at_once(&all, |kept| self.take_over(node, kept).map(|succession| (kept, succession)));
+        if !taken.is_empty() {
+            let (count, of, took) = (taken.len(), all.len(), begun.elapsed());
+            self.parts
+                .server
+                .say(&format!("node {node} is down: {count} of {of} sessions go on here after {took:.1?}"));
+        }
+        let taken: Vec<_> = taken.into_iter().map(|(kept, succession)| (kept, Mutex::new(Some(succession)))).collect();
+        at_once(&taken, |(kept, succession)| {
+            let succession = succession.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+            match self.successor.settle(kept, succession) {
+                Ok(is_anew) => self.counted().begun_anew += u64::from(is_anew),
+                Err(error) if error.is_over() => {}
+                Err(error) => self.count_loss(&error),
+            }
+            Some(())
+        });
+    }
+
+    fn count_loss(&self, error: &TakeOverError) {
+        let mut counts = self.counted();
+        counts.lost += 1;
+        *counts.reasons.entry(error.to_string()).or_default() += 1;
+    }
+
+    fn take_over(&self, node: NodeNumber, kept: &Kept) -> Option<Succession> {
+        match self.successor.take_over(kept) {
+            Ok(succession) => {
+                let mut counts = self.counted();
+                counts.taken_over += 1;
+                let us = u64::try_from(succession.held.as_micros()).unwrap_or(u64::MAX);
+                counts.longest_us = counts.longest_us.max(us);
+                Some(succession)
+            }
+            Err(error) if error.is_alive() => {
+                self.parts.store.put_back(node, kept.clone());
+                None
+            }
+            Err(error) if error.is_over() => None,
+            Err(error) => {
+                self.count_loss(&error);
+                None
+            }
+        }
+    }
+
+    /// Discards flows that others go on with; those of which nothing is left here.
+    fn discard_all(&self, taken: &[(MoveId, Flow)], tries: &mut BTreeMap<(MoveId, Flow), u32>) -> Vec<(MoveId, Flow)> {
+        tries.retain(|one, _| taken.contains(one));
+        let mut gone = Vec::new();
+        for one in taken {
+            let times = tries.entry(*one).or_default();
+            *times += 1;
+            if self.discard(&one.1) || *times >= DISCARDS_MAX {
+                gone.push(*one);
+            }
+        }
+        gone
+    }
+
+    /// Takes a session out of the server and ends its socket without a word to the client; whether none is left.
+    fn discard(&self, flow: &Flow) -> bool {
+        let session = match self.parts.sessions.take(flow) {
+            Ok(session) => session,
+            Err(SessionError::NoSession) => return true,
+            Err(_) => return false,
+        };
+        let keeper: &dyn Keeper = &*self.parts.keeper;
+        let epoch = self.parts.director.epoch();
+        let discarded = keeper.freeze(session.fd.as_fd(), epoch).and_then(|_| keeper.discard(session.fd.as_fd()));
+        self.counted().discarded += 1;
+        if let Err(error) = discarded {
+            // Closed it would tell the client of its end, which goes on elsewhere. The kernel gives it up by itself.
+            tracing::warn!(%flow, %error, "a socket of a session that goes on elsewhere stays open");
+            std::mem::forget(session.fd);
+        }
+        true
+    }
+}
+
+/// Does something with each, some of them at a time; what came of it.
+fn at_once<'a, T: Sync, R: Send>(all: &'a [T], act: impl Fn(&'a T) -> Option<R> + Sync) -> Vec<R> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME.min(all.len()) {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Some(result) = act(one) {
+                        done.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+                    }
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}

@@ -1,0 +1,181 @@
+//! Downloads outlive their node: one that is frozen and wakes again, and one that is powered off.
+
+use crate::stand::{self, PATIENCE, SERVICE, Stand};
+use std::fs;
+use std::io::Read;
+use std::process::{Child, ChildStdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const CLIENTS: u16 = 20;
+const CONTENT_BYTES: usize = 16 << 20;
+/// A client reads so much, and rests: its download is under way until it is told to read on without a rest.
+const PIECE_BYTES: usize = 16 << 10;
+const REST: Duration = Duration::from_millis(20);
+const FIRST_PORT: u16 = 45_000;
+
+fn content() -> Vec<u8> {
+    (0..CONTENT_BYTES as u32).map(|i| (i.wrapping_mul(2_246_822_519) >> 23) as u8).collect()
+}
+
+/// A field of a node's status.
+fn status(stand: &Stand, node: usize, field: &str) -> u64 {
+    let folder = stand.path(&format!("n{node}"));
+    let json = stand::weir(&["cluster", "status", folder.to_str().expect("is text"), "--json"], None);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("is JSON");
+    json["status"]["replicas"][field].as_u64().unwrap_or_else(|| panic!("{field} in {json}"))
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What curl prints, read with rests until it is told otherwise; and the longest time for which nothing came.
+fn read_slowly(mut from: ChildStdout, is_over: &AtomicBool) -> (Vec<u8>, Duration) {
+    let (mut received, mut longest) = (Vec::new(), Duration::ZERO);
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        let asked = Instant::now();
+        let read = from.read(&mut buffer).expect("reads");
+        if read == 0 {
+            return (received, longest);
+        }
+        received.extend_from_slice(&buffer[..read]);
+        if received.len() < CONTENT_BYTES {
+            longest = longest.max(asked.elapsed());
+        }
+        if !is_over.load(Ordering::Relaxed) {
+            std::thread::sleep(REST);
+        }
+    }
+}
+
+/// All that are under way are at one of the nodes; where each is does not matter.
+fn under_way(stand: &Stand, nodes: &[usize]) -> usize {
+    nodes.iter().map(|node| stand.connected(*node)).sum()
+}
+
+#[test]
+fn downloads_go_on_where_their_node_is_frozen_and_wakes_and_where_it_is_powered_off() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let content = content();
+    let mut stand = Stand::new(2, &[("large.bin", &content), ("a.txt", b"hello")]);
+    let (url, next) = (format!("http://{SERVICE}/large.bin"), format!("http://{SERVICE}/a.txt"));
+    // The second request goes over the same connection, at the node that has it then.
+    let mut clients: Vec<Child> =
+        (0..CLIENTS).map(|number| stand.curl(FIRST_PORT + number, &["--no-buffer", &url, &next])).collect();
+    let outputs: Vec<ChildStdout> = clients.iter_mut().map(|client| client.stdout.take().expect("piped")).collect();
+    let is_over = AtomicBool::new(false);
+    let read = std::thread::scope(|scope| {
+        let is_over = &is_over;
+        let readers: Vec<_> =
+            outputs.into_iter().map(|output| scope.spawn(move || read_slowly(output, is_over))).collect();
+        // Also where this fails, the readers end.
+        let lived = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| outlive(&mut stand)));
+        is_over.store(true, Ordering::Relaxed);
+        if lived.is_err() {
+            clients.iter_mut().for_each(|client| drop(client.kill()));
+        }
+        let read: Vec<_> = readers.into_iter().map(|reader| reader.join().expect("no panic")).collect();
+        lived.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        read
+    });
+    let longest = read.iter().map(|(_, longest)| *longest).max().unwrap_or_default();
+    for (number, (client, (received, _))) in clients.into_iter().zip(read).enumerate() {
+        let output = client.wait_with_output().expect("is ours");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "client {number}, {} bytes: {said}", received.len());
+        let (body, next) = received.split_at(received.len().min(CONTENT_BYTES));
+        assert!(body == content && next == b"hello", "client {number}: {} bytes, which are others", received.len());
+    }
+    eprintln!("the longest time for which nothing came to a client: {longest:.0?}");
+    assert_eq!(status(&stand, 1, "lost"), 0);
+}
+
+fn outlive(stand: &mut Stand) {
+    let all = usize::from(CLIENTS);
+    wait_until("all are connected", || under_way(stand, &[1, 2]) == all);
+    let (at_first, at_second) = (stand.connected(1), stand.connected(2));
+    assert!(at_first > 0 && at_second > 0, "connections are spread by their hash: {at_first} and {at_second}");
+    wait_until("each node keeps the other's replicas", || {
+        status(stand, 2, "kept") == at_first as u64 && status(stand, 1, "kept") == at_second as u64
+    });
+    freeze_and_wake(stand, at_first, all);
+    power_off(stand, all);
+}
+
+/// The first node stands still, as with a frozen virtual machine, and goes on once the other one has its sessions.
+fn freeze_and_wake(stand: &Stand, at_first: usize, all: usize) {
+    let frozen = stand.processes_of(1);
+    assert!(frozen.len() >= 3, "the server, its node process and the keeper: {frozen:?}");
+    stand::signal(&frozen, libc::SIGSTOP);
+    let begun = Instant::now();
+    wait_until("the other node goes on", || stand.connected(2) == all);
+    eprintln!(
+        "a frozen node's {at_first} sessions go on elsewhere after {:.0?}; the longest was held for {} us",
+        begun.elapsed(),
+        status(stand, 2, "longest_us")
+    );
+    assert_eq!((status(stand, 2, "taken_over"), status(stand, 2, "lost")), (at_first as u64, 0));
+    stand::signal(&frozen, libc::SIGCONT);
+    wait_until("it discards what it has lost", || status(stand, 1, "discarded") == at_first as u64);
+    assert_eq!(stand.connected(1), 0);
+    assert_eq!(stand.connected(2), all, "the others go on");
+}
+
+/// The second node is gone at once, with its link: the first one, which lives again, goes on with all, also with those
+/// that were its own before.
+fn power_off(stand: &mut Stand, all: usize) {
+    wait_until("the first node keeps all replicas", || status(stand, 1, "kept") == all as u64);
+    // What the clients say last is lost: the director knows less than they have.
+    stand.lose_client(true);
+    std::thread::sleep(Duration::from_millis(30));
+    let begun = Instant::now();
+    stand.power_off_node(2);
+    stand.lose_client(false);
+    wait_until("the first node goes on", || stand.connected(1) == all);
+    eprintln!(
+        "{all} sessions of a node that was powered off go on after {:.0?}; the longest was held for {} us, and {} began anew",
+        begun.elapsed(),
+        status(stand, 1, "longest_us"),
+        status(stand, 1, "begun_anew")
+    );
+    assert_eq!((status(stand, 1, "taken_over"), status(stand, 1, "lost")), (all as u64, 0));
+}
+
+/// A client that reads as fast as a link of 16 MB/s lets it, and whose last acknowledgements are lost: what the director
+/// has seen is far behind what it has.
+#[test]
+fn a_download_goes_on_whose_last_acknowledgements_were_lost() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let content: Vec<u8> = content().iter().cycle().take(3 * CONTENT_BYTES).copied().collect();
+    let mut stand = Stand::new(2, &[("large.bin", &content)]);
+    stand.slow_client("128mbit");
+    let (got, url) = (stand.path("got"), format!("http://{SERVICE}/large.bin"));
+    // One that hears nothing more would wait for hours.
+    let options = ["--max-time", "60", "-o", got.to_str().expect("is text"), &url];
+    let client = stand.curl(FIRST_PORT, &options);
+    let node = stand.holder(FIRST_PORT, 80);
+    let other = 3 - node;
+    wait_until("the other node keeps a replica", || status(&stand, other, "kept") == 1);
+    // In the middle of the stream, with many segments under way.
+    wait_until("some megabytes have come", || fs::metadata(&got).is_ok_and(|file| file.len() > 4 << 20));
+    stand.lose_client(true);
+    std::thread::sleep(Duration::from_millis(80));
+    stand.power_off_node(node);
+    stand.lose_client(false);
+    let output = client.wait_with_output().expect("is ours");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(fs::read(&got).expect("is there") == content, "other bytes came than were sent");
+    let [taken_over, begun_anew, lost] = ["taken_over", "begun_anew", "lost"].map(|field| status(&stand, other, field));
+    eprintln!("{taken_over} session was taken over, and {begun_anew} began anew");
+    assert_eq!((taken_over, lost), (1, 0));
+}

@@ -1,0 +1,21 @@
+//! The nodes that are down, and the flows that others have of them.
+
+use crate::name::NodeNumber;
+use crate::record::MoveId;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_keeper::{Birth, Flow};
+
+/// Flows that are remembered of a node until it has discarded them.
+pub(super) const TAKEN_MAX: usize = 1 << 16;
+/// Flows that are told at once.
+pub(super) const TOLD_MAX: usize = 4_096;
+
+/// The nodes that are down, and the flows that others have of them.
+#[derive(Debug, Default)]
+pub(super) struct Takeovers {
+    pub(super) down: BTreeSet<NodeNumber>,
+    /// By the node that had them; a flow may be taken of a node again, before it has said that it has discarded it.
+    pub(super) taken: BTreeMap<NodeNumber, BTreeMap<Flow, MoveId>>,
+    /// What a granted takeover was given besides the place in the table.
+    pub(super) births: BTreeMap<MoveId, Option<Birth>>,
+}

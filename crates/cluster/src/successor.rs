@@ -1,0 +1,215 @@
+//! Goes on with sessions of a node that is down.
+
+use crate::message::Decline;
+use crate::moving::{Directing, DirectingError, Keeper, KeeperFault, SessionError, Sessions};
+use crate::record::MoveId;
+use crate::replicas::{Births, Kept, Place, Position, Unfit};
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weir_keeper::{Birth, Flow, Seen};
+
+/// How long the director is asked again that does not answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(5);
+/// What is on its way to the client is waited for so long at most.
+const SETTLES_MAX: Duration = Duration::from_millis(500);
+/// Besides the round trip: a client may answer that much later (delayed acknowledgements, RFC 9293, section 3.8.6.3).
+const LATENESS: Duration = Duration::from_millis(5);
+
+/// A session was not taken over.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeOverError {
+    /// The director does not give the flow; nothing was done.
+    #[error(transparent)]
+    Directing(#[from] DirectingError),
+    /// This node cannot go on with it; nothing was done.
+    #[error(transparent)]
+    Session(SessionError),
+    /// The keeper does not hold the flow; nothing was done.
+    #[error(transparent)]
+    Hold(KeeperFault),
+    /// The flow is this node's, and the session cannot go on: it is lost.
+    #[error("the connection is lost: {0}")]
+    Lost(#[from] Loss),
+}
+
+/// Why a session is lost that was this node's already.
+#[derive(Debug, thiserror::Error)]
+pub enum Loss {
+    /// The client has said something in the last moment.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+    /// The server does not go on with it.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The keeper does not restore its socket.
+    #[error(transparent)]
+    Keeper(#[from] KeeperFault),
+    /// Its bytes cannot be told where to go on.
+    #[error("the session cannot be told where to go on; run the same version of weir on all nodes")]
+    NotPlaced,
+}
+
+impl TakeOverError {
+    /// Whether the node lives after all, and has the session.
+    pub fn is_alive(&self) -> bool {
+        matches!(self, Self::Directing(DirectingError::Declined(Decline::NotDown(_))))
+    }
+
+    /// Whether the connection had come to an end by itself.
+    pub fn is_over(&self) -> bool {
+        matches!(
+            self,
+            Self::Directing(DirectingError::Declined(Decline::Unfit(Unfit::Over)))
+                | Self::Lost(Loss::Unfit(Unfit::Over))
+        )
+    }
+}
+
+/// A session that goes on here.
+#[derive(Debug)]
+pub struct Succession {
+    /// How long the client's packets were held.
+    pub held: Duration,
+    begun: Instant,
+    send_next: u32,
+    /// Another descriptor of its socket.
+    socket: OwnedFd,
+}
+
+/// Goes on with sessions of nodes that are down.
+pub struct Successor {
+    keeper: Arc<dyn Keeper>,
+    sessions: Arc<dyn Sessions>,
+    directing: Arc<dyn Directing>,
+    births: Arc<Births>,
+}
+
+impl fmt::Debug for Successor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Successor").finish_non_exhaustive()
+    }
+}
+
+impl Successor {
+    /// Puts the parts together.
+    pub fn new(
+        keeper: Arc<dyn Keeper>,
+        sessions: Arc<dyn Sessions>,
+        directing: Arc<dyn Directing>,
+        births: Arc<Births>,
+    ) -> Self {
+        Self { keeper, sessions, directing, births }
+    }
+
+    /// Looks whether this node has the content of a replica's response, so that it knows it when it is needed: to find its
+    /// digest may take long.
+    ///
+    /// # Errors
+    /// [`SessionError`], if it could not go on.
+    pub fn prepare(&self, session: &[u8]) -> Result<(), SessionError> {
+        self.sessions.prepare(session, &[]).map(drop)
+    }
+
+    /// Goes on with a session here. [`Successor::settle`] is to follow.
+    ///
+    /// # Errors
+    /// [`TakeOverError`]; but for `Lost` the director gives the flow to this node only when it is asked again.
+    pub fn take_over(&self, kept: &Kept) -> Result<Succession, TakeOverError> {
+        let Kept { replica, since } = kept;
+        let flow = &replica.flow;
+        self.prepare(&replica.session).map_err(TakeOverError::Session)?;
+        let begun = Instant::now();
+        // Else the kernel would answer the client's packets with a reset.
+        self.keeper.hold(flow, self.directing.epoch()).map_err(TakeOverError::Hold)?;
+        let given = self.ask(replica.id, flow, &replica.position);
+        let (mut seen, mut birth) = given.inspect_err(|_| drop(self.keeper.release(flow)))?;
+        // What the dead node has sent last, and the client's answers to it, may still be on their way.
+        let settles_after = Duration::from_micros(u64::from(replica.options.round_trip_us)) * 5 / 4 + LATENESS;
+        let mut is_settled = seen.age >= settles_after;
+        while !is_settled && begun.elapsed() < SETTLES_MAX {
+            std::thread::sleep(settles_after.min(SETTLES_MAX));
+            let Ok((newer, of)) = self.ask(replica.id, flow, &replica.position) else { break };
+            // It may go on to say how much room it has, without having got more.
+            is_settled = newer.ack == seen.ack;
+            (seen, birth) = (newer, of);
+        }
+        let place = replica.position.place(birth, Some(&seen)).map_err(Loss::from);
+        let gone_on = place.and_then(|place| self.go_on(kept, place, &seen, since.elapsed()));
+        // Without a hold the kernel tells the client that the connection is over.
+        let socket = gone_on.inspect_err(|_| drop(self.keeper.release(flow)))?;
+        Ok(Succession { held: begun.elapsed(), begun: Instant::now(), send_next: seen.ack, socket })
+    }
+
+    fn go_on(&self, kept: &Kept, place: Place, seen: &Seen, since: Duration) -> Result<OwnedFd, Loss> {
+        let (replica, epoch) = (&kept.replica, self.directing.epoch());
+        let session = self.sessions.place(&replica.session, place.offset).ok_or(Loss::NotPlaced)?;
+        let tcp = replica.tcp_state(place, seen, since);
+        let socket = self.keeper.restore(&tcp, &[], &[], epoch)?;
+        self.births.note(socket.as_fd(), &tcp);
+        self.keeper.activate(socket.as_fd())?;
+        let own = socket.try_clone().map_err(KeeperFault::from)?;
+        self.sessions.adopt(session, socket, replica.flow.client)?;
+        Ok(own)
+    }
+
+    /// Looks whether the client answers, and begins anew where it has more than the director had seen: acknowledgements
+    /// were lost then, and the kernel takes none of bytes that its socket has not sent. Whether it began anew.
+    ///
+    /// # Errors
+    /// [`TakeOverError`].
+    pub fn settle(&self, kept: &Kept, succession: Succession) -> Result<bool, TakeOverError> {
+        let Succession { begun, send_next, socket, .. } = succession;
+        let replica = &kept.replica;
+        let round_trip = Duration::from_micros(u64::from(replica.options.round_trip_us));
+        let answers_after = round_trip * 5 / 4 + LATENESS * 2;
+        loop {
+            // One that cannot be asked is closed.
+            if !weir_keeper::acknowledged_bytes(socket.as_fd()).is_ok_and(|bytes| bytes == 0) {
+                return Ok(false);
+            }
+            if begun.elapsed() >= answers_after {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        let (seen, birth) = self.ask(replica.id, &replica.flow, &replica.position)?;
+        let is_answered = weir_keeper::acknowledged_bytes(socket.as_fd()).is_ok_and(|bytes| bytes > 0);
+        if seen.ack == send_next || is_answered {
+            // It says nothing new, as one whose window is closed.
+            return Ok(false);
+        }
+        let epoch = self.directing.epoch();
+        let taken = match self.sessions.take(&replica.flow) {
+            Ok(taken) => Some(taken),
+            // The server has written all of it already, and closed its descriptor.
+            Err(SessionError::NoSession) => None,
+            Err(error) => return Err(TakeOverError::Session(error)),
+        };
+        let stopped = self.keeper.freeze(socket.as_fd(), epoch).and_then(|_| self.keeper.discard(socket.as_fd()));
+        stopped.map_err(Loss::from)?;
+        drop((taken, socket));
+        self.keeper.hold(&replica.flow, epoch).map_err(Loss::from)?;
+        let place = replica.position.place(birth, Some(&seen)).map_err(Loss::from);
+        let gone_on = place.and_then(|place| self.go_on(kept, place, &seen, kept.since.elapsed()));
+        gone_on.inspect_err(|_| drop(self.keeper.release(&replica.flow)))?;
+        Ok(true)
+    }
+
+    /// Asks the director for the flow until it answers, which gives it once only.
+    fn ask(&self, id: MoveId, flow: &Flow, position: &Position) -> Result<(Seen, Option<Birth>), DirectingError> {
+        let begun = Instant::now();
+        loop {
+            match self.directing.take_over(id, flow, self.directing.epoch(), position) {
+                Err(DirectingError::Silent(_) | DirectingError::Declined(Decline::Epoch(_)))
+                    if begun.elapsed() < PATIENCE =>
+                {
+                    std::thread::sleep(PAUSE);
+                }
+                answer => return answer,
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What a loop does so that another node can go on with its connections where this one dies: it follows responses that
+//! take long, and copies each once.
+//!
+//! It looks when it is asked, some times in 100 ms; a response that is over by then costs nothing but that look.
+
+use super::client::Client;
+use super::client::copying::Progress;
+use super::driver::EventLoop;
+use super::followed::{Copied, LoopCopies, LoopCopy};
+use crate::files::held::Held;
+use crate::http::response::Digest;
+use crate::io::connection_facts;
+use crate::policy::session_copies::NotCopied;
+use crate::process::session::ContentName;
+use crate::transport::Lane;
+use std::time::{Duration, Instant};
+
+/// Connections that are copied at one look; the others have their turn at the next one.
+const COPIES_MAX: usize = 256;
+/// A connection that was closed may have bytes in the kernel for so long.
+const CLOSING_MAX: Duration = Duration::from_secs(10);
+
+impl EventLoop {
+    /// Looks at what is being sent, and copies what is due; `anew` also what was copied already.
+    #[cold]
+    pub(super) fn copy_sessions(&mut self, anew: bool) -> LoopCopies {
+        let now = Instant::now();
+        let mut found = LoopCopies::default();
+        self.followed.looks += 1;
+        if anew {
+            // Those that have no place in this look have it in the next ones.
+            self.followed.responses.values_mut().for_each(|response| response.copied = None);
+        }
+        for (progress, token) in self.connections.each(Client::progress) {
+            let why_not = progress.err();
+            let progress = progress.unwrap_or(Progress { offset: 0, bytes: 0 });
+            let response = self.followed.note(token, progress, now, &mut found);
+            if !response.is_long(now) || !response.is_to_be_copied() || found.copies.len() >= COPIES_MAX {
+                continue;
+            }
+            let copied = why_not.map_or_else(|| self.copy_session(token, progress), Err);
+            match copied {
+                Ok(copy) => {
+                    if let Some(response) = self.followed.responses.get_mut(&token) {
+                        let (peer, local, offset) = (copy.peer, copy.local, progress.offset);
+                        response.copied = Some(Copied { peer, local, offset });
+                    }
+                    found.copies.push(copy);
+                }
+                Err(NotCopied::Busy) => {}
+                Err(why) => *found.left_out.entry(why.words()).or_default() += 1,
+            }
+        }
+        self.forget_ended(now, &mut found);
+        found
+    }
+
+    /// Forgets responses that are over: those that were copied only once the client has all of their bytes.
+    fn forget_ended(&mut self, now: Instant, found: &mut LoopCopies) {
+        let Self { connections, followed, .. } = self;
+        let look = followed.looks;
+        followed.responses.retain(|&token, response| {
+            if response.look == look {
+                return true;
+            }
+            let Some(copied) = &response.copied else { return false };
+            let is_under_way = match connections.get(token) {
+                Some(client) => connection_facts::unacknowledged_bytes(client.fd()) > 0,
+                None => now.duration_since(response.seen) < CLOSING_MAX,
+            };
+            if !is_under_way {
+                found.ended.push((copied.peer, copied.local));
+            }
+            is_under_way
+        });
+    }
+
+    fn copy_session(&mut self, token: u64, progress: Progress) -> Result<LoopCopy, NotCopied> {
+        let Self { connections, state, .. } = self;
+        let client = connections.get(token).ok_or(NotCopied::Busy)?;
+        if client.lane() != Lane::Socket || client.is_staged(&state.ring) {
+            // What the ring sends is not in the response's offset yet.
+            self.leave_ring(token);
+            return Err(NotCopied::Busy);
+        }
+        let facts = client.check_copyable()?;
+        let content = match client.first_content() {
+            Some(resource) => {
+                let place = state.router.place_of(&resource).ok_or(NotCopied::Made)?;
+                Some(Held::of(&resource, place).map_err(|_| NotCopied::Busy)?)
+            }
+            None => None,
+        };
+        let name = content.as_ref().map(|held| ContentName {
+            site: held.key.site,
+            path: held.key.path.clone(),
+            digest: Digest([0; 32]),
+            is_made: held.key.is_made,
+        });
+        let (session, peer, local) = client.copy(name, state).ok_or(NotCopied::Busy)?;
+        Ok(LoopCopy { session, content, peer, local, progress, facts })
+    }
+}

@@ -1,0 +1,81 @@
+//! Copies of live connections whose responses take long, for another node to go on with them where this one dies.
+
+use crate::io::connection_facts::ConnectionFacts;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// After which time a response is copied: a short one costs nothing.
+pub(crate) const COPIED_AFTER: Duration = Duration::from_millis(20);
+/// A response that goes on for so many bytes is copied again: positions are compared by sequence numbers, which wrap.
+pub(crate) const COPIED_AGAIN_BYTES: u64 = 512 << 20;
+
+/// A connection that goes on here, as another server could go on with it.
+pub struct SessionCopy {
+    /// The client's end.
+    pub peer: SocketAddr,
+    /// The server's end.
+    pub local: SocketAddr,
+    /// As [`crate::TakenSession::session`], once [`crate::place_session`] has said how far its response came.
+    pub session: Zeroizing<Vec<u8>>,
+    /// Bytes of the response under way that were given to the kernel when `facts` were read.
+    pub offset: u64,
+    /// All bytes of that response.
+    pub response_bytes: u64,
+    /// What the kernel said of the socket.
+    pub facts: ConnectionFacts,
+}
+
+impl fmt::Debug for SessionCopy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("SessionCopy");
+        shown
+            .field("peer", &self.peer)
+            .field("offset", &self.offset)
+            .field("facts", &self.facts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What has changed since the last call of [`crate::Control::copy_sessions`].
+#[derive(Debug, Default)]
+pub struct SessionCopies {
+    /// Connections that were not copied since their response began, or not since it came far.
+    pub copies: Vec<SessionCopy>,
+    /// Connections (the client's end, the server's) whose copied response is over.
+    pub ended: Vec<(SocketAddr, SocketAddr)>,
+    /// Connections that send now and cannot be copied: how many, by the reason.
+    pub left_out: BTreeMap<&'static str, u64>,
+}
+
+/// Why a connection that sends is not copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotCopied {
+    /// HTTP/2: its client sends while it receives, and what a dead node has acknowledged is gone.
+    Http2,
+    /// TLS: the other node would have to seal the same records.
+    Tls,
+    /// Its answer comes of an application, an upstream, or rules.
+    Made,
+    /// A request's body is under way, or it is a tunnel.
+    Body,
+    /// Further requests wait behind it.
+    Pipelined,
+    /// The loop is in the middle of something; the next look is some milliseconds later.
+    Busy,
+}
+
+impl NotCopied {
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Http2 => "HTTP/2",
+            Self::Tls => "TLS",
+            Self::Made => "answered by an upstream, a script or rules",
+            Self::Body => "a request body or a tunnel",
+            Self::Pipelined => "further requests wait behind the response",
+            Self::Busy => "in the middle of a step",
+        }
+    }
+}
