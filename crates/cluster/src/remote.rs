@@ -73,16 +73,16 @@ impl RemoteDirector {
     }
 }
 
+/// Nodes that are down, and flows that others have.
+type Watched = (Vec<NodeNumber>, Vec<(MoveId, Flow)>);
+
 impl RemoteDirector {
     /// Asks which nodes are down, and which flows of this node others have; `discarded` are those of an earlier answer
     /// that it has discarded.
     ///
     /// # Errors
     /// [`DirectingError`].
-    pub fn watch(
-        &self,
-        discarded: &[(MoveId, Flow)],
-    ) -> Result<(Vec<NodeNumber>, Vec<(MoveId, Flow)>), DirectingError> {
+    pub fn watch(&self, discarded: &[(MoveId, Flow)]) -> Result<Watched, DirectingError> {
         let answer = self.ask(&Message::replica(Word::Watch { discarded: discarded.to_vec() }))?;
         match answer {
             Message::Replica(word) => match Arc::unwrap_or_clone(word) {
