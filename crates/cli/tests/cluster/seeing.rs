@@ -75,7 +75,9 @@ fn a_move_is_seen_in_figures_in_events_and_in_the_explanation_of_the_request() {
     figures_have_it(&stand, (from, to));
     let id = events_have_it(&stand, (from, to), &client);
     if from == 1 {
-        wait_for_all("what follows n1", &["given", "stood still"], || fs::read_to_string(&followed).unwrap_or_default());
+        wait_for_all("what follows n1", &["given", "stood still"], || {
+            fs::read_to_string(&followed).unwrap_or_default()
+        });
     }
     follower.kill().expect("is ours");
     follower.wait().expect("is ours");
@@ -112,7 +114,10 @@ fn events_have_it(stand: &Stand, (from, to): (usize, usize), client: &str) -> St
         }
     };
     let given = find(&old, "given");
-    assert!(given["client"] == client && given["from"] == *old && given["to"] == *new && given["by"] == *old, "{given}");
+    assert!(
+        given["client"] == client && given["from"] == *old && given["to"] == *new && given["by"] == *old,
+        "{given}"
+    );
     assert!(given["freeze_us"].as_u64() > Some(0) && given["under_way"] == true, "{given}");
     for (member, what) in [(&*new, "taken"), ("front", "steered"), ("front", "confirmed")] {
         let event = find(member, what);
@@ -128,13 +133,7 @@ fn events_have_it(stand: &Stand, (from, to): (usize, usize), client: &str) -> St
     given["move"].as_str().expect("is text").to_owned()
 }
 
-fn the_explanation_has_it(
-    stand: &Stand,
-    run: &Path,
-    (from, to): (usize, usize),
-    folders: &[&Path; 3],
-    id: &str,
-) {
+fn the_explanation_has_it(stand: &Stand, run: &Path, (from, to): (usize, usize), folders: &[&Path; 3], id: &str) {
     let (told, text) = explained(run, folders);
     let moves = &told["moves"];
     let (moved, number) = (&moves["moves"][0], |value: &Value| value.as_f64().expect("a number"));
@@ -149,7 +148,8 @@ fn the_explanation_has_it(
     assert!(text.contains(&format!("GET /large.bin moved from n{from} to n{to}, stood still")), "{text}");
     assert!(explained(run, &[]).0.get("moves").is_none(), "without events nothing is said of moves");
     // As if the new node, which alone tells of it now, were another machine: the error of the clocks is stated.
-    let [old, new] = [from, to].map(|node| fs::read_to_string(folders[node - 1].join("events.jsonl")).expect("is read"));
+    let [old, new] =
+        [from, to].map(|node| fs::read_to_string(folders[node - 1].join("events.jsonl")).expect("is read"));
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("is read");
     let (elsewhere, without) = (stand.path("elsewhere.jsonl"), stand.path("without.jsonl"));
     fs::write(&elsewhere, new.replace(boot_id.trim(), "another")).expect("writes");

@@ -122,7 +122,11 @@ impl Stand {
 
     fn start_all(&mut self) {
         let front = text(&self.path("front")).to_owned();
-        self.start(None, "director", &["cluster", "director", &front, "--interface", "e0", "--metrics", "127.0.0.1:9100"]);
+        self.start(
+            None,
+            "director",
+            &["cluster", "director", &front, "--interface", "e0", "--metrics", "127.0.0.1:9100"],
+        );
         for number in 1..=self.nodes.len() {
             self.start_keeper(number);
         }
