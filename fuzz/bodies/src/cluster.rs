@@ -34,8 +34,8 @@ pub fn cluster_events(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let read = read_events(&text);
     let lines = |part: &weir_cluster::EventPart| {
-        let header = part.header.as_ref().map_or_else(String::new, |header| header.line());
-        header + &part.entries.iter().map(|entry| entry.line()).collect::<String>()
+        let header = part.header.as_ref().map_or_else(String::new, weir_cluster::EventHeader::line);
+        header + &part.entries.iter().map(weir_cluster::EventEntry::line).collect::<String>()
     };
     let again = read_events(&read.parts.iter().map(lines).collect::<String>());
     assert_eq!((again.parts, again.unreadable), (read.parts, 0));

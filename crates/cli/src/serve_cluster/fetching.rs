@@ -126,7 +126,7 @@ fn fetch(store: &ContentStore, file: &File, sources: &[&dyn Source]) -> Result<u
                 let _ = store.open_content(&file.digest).map(|content| content.set_modified(modified));
                 return Ok(reading.at);
             }
-            Err(AtomError::Digest { .. }) => reading.blame("sends other bytes than those of the digest".to_owned()),
+            Err(AtomError::Digest { .. }) => reading.blame("sends other bytes than those of the digest"),
             Err(AtomError::File { .. }) if reading.at >= sources.len() => {}
             Err(error) => return Err(error.into()),
         }
@@ -152,8 +152,8 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Leaves a source, and begins again at the next.
-    fn blame(&mut self, why: String) {
-        self.leave(&why);
+    fn blame(&mut self, why: &str) {
+        self.leave(why);
         (self.from, self.taken) = (0, 0);
         self.piece.clear();
     }

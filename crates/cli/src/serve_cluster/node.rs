@@ -129,7 +129,7 @@ impl Running {
             }
         }
         let nodes = Arc::new(nodes);
-        let seen = Arc::new(Seen::start(&begin.folder, number, &members, (&counts, gate))?);
+        let seen = Arc::new(Seen::start(&begin.folder, number, &members, &counts, gate.teller())?);
         let (registry, events) = Registry::new(EVENTS_MAX);
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let first_move = u64::try_from(since_1970.as_micros()).unwrap_or(1);
@@ -185,7 +185,7 @@ impl Running {
             director: Arc::clone(&director),
             heartbeats: Arc::clone(&heartbeats),
             drains: Arc::clone(&drains),
-            gate: Arc::clone(&gate),
+            show: gate.shower(),
         };
         let of_figures = Arc::clone(&seen);
         std::thread::Builder::new().name("weir-node-seen".to_owned()).spawn(move || of_figures.run(&figures))?;
@@ -292,13 +292,16 @@ fn tell_director(heartbeats: &Heartbeats, director: &RemoteDirector, drains: &At
     }
 }
 
+/// What answers other members, and the sites that are followed.
+type Followed = (Arc<dyn Answering>, Option<Arc<Sites>>);
+
 /// Follows the published sites, if the members have a directory, and answers for their content too.
 fn with_sites(
     sessions: NodeAnswers,
     begin: &Begin,
     (members, number, identity): (&MembersFile, NodeNumber, &Identity),
     (link_to, gate): (impl Fn(&Reached) -> LinkClient, &Arc<Gate>),
-) -> anyhow::Result<(Arc<dyn Answering>, Option<Arc<Sites>>)> {
+) -> anyhow::Result<Followed> {
     let Some(place) = &members.directory else { return Ok((Arc::new(sessions), None)) };
     let published = match Published::open(&begin.folder, place) {
         Ok(published) => Arc::new(published),
@@ -416,14 +419,26 @@ impl Gate {
     }
 
     /// Has the server say something to its operator.
-    pub(super) fn tell(&self, what: &str) {
+    fn tell(&self, what: &str) {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that has ended says nothing more.
         let _ = gate::send(&link, &Ask::Tell(what.to_owned()), &[], None);
     }
 
+    /// The same, for another thread.
+    fn teller(self: &Arc<Self>) -> impl Fn(&str) + Send + 'static {
+        let gate = Arc::clone(self);
+        move |what| gate.tell(what)
+    }
+
+    /// Has the server show figures, from another thread.
+    fn shower(self: &Arc<Self>) -> Box<dyn Fn(&str) + Send> {
+        let gate = Arc::clone(self);
+        Box::new(move |figures| gate.tell_figures(figures))
+    }
+
     /// Has the server show figures.
-    pub(super) fn tell_figures(&self, figures: &str) {
+    fn tell_figures(&self, figures: &str) {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that has ended shows nothing more.
         let _ = gate::send(&link, &Ask::Figures, figures.as_bytes(), None);

@@ -1,7 +1,6 @@
 //! What a node process tells of itself: events in the cluster's directory, and figures for its server.
 
 use super::figures::{self, Own};
-use super::node::Gate;
 use crate::cluster::members::MembersFile;
 use std::collections::BTreeMap;
 use std::io;
@@ -41,23 +40,24 @@ pub(super) struct Told {
     pub(super) heartbeats: Arc<Heartbeats>,
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
-    pub(super) gate: Arc<Gate>,
+    /// Has the server show them.
+    pub(super) show: Box<dyn Fn(&str) + Send>,
 }
 
 impl Seen {
-    /// Begins to write events of the node of this number.
+    /// Begins to write events of the node of this number; `tell` says to the operator what is wrong with that.
     pub(super) fn start(
         folder: &Path,
         number: NodeNumber,
         members: &MembersFile,
-        (links, gate): (&Arc<LinkCounts>, &Arc<Gate>),
+        links: &Arc<LinkCounts>,
+        tell: impl Fn(&str) + Send + 'static,
     ) -> io::Result<Self> {
         let names: BTreeMap<NodeNumber, String> =
             members.nodes.iter().map(|(number, (reached, _))| (*number, reached.member.name.to_string())).collect();
         let own = names.get(&number).cloned().unwrap_or_default();
         let header = EventHeader::new(&own, &Host::this().boot_id);
-        let gate = Arc::clone(gate);
-        let log = EventLog::start(folder, header, move |fault| gate.tell(&fault.to_string()))?;
+        let log = EventLog::start(folder, header, move |fault| tell(&fault.to_string()))?;
         let director = members.director.member.name.to_string();
         let (is_director_up, clock) = (AtomicBool::new(false), Mutex::new(None));
         Ok(Self { log, names, own, director, is_director_up, clock, links: Arc::clone(links) })
@@ -115,7 +115,7 @@ impl Seen {
                 heartbeats: told.heartbeats.counts(),
                 events: self.log.counts(),
             };
-            told.gate.tell_figures(&figures::text(told.mover.registry(), &own));
+            (told.show)(&figures::text(told.mover.registry(), &own));
             std::thread::sleep(FIGURES_PAUSE);
         }
     }

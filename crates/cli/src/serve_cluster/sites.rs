@@ -237,7 +237,7 @@ impl Sites {
                     continue;
                 }
                 Some(_) => {
-                    (self.tell)(&format!("the content of {} is damaged on the disk; it is fetched again", file.path))
+                    (self.tell)(&format!("the content of {} is damaged on the disk; it is fetched again", file.path));
                 }
                 None => {}
             }

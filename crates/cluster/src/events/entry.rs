@@ -1,11 +1,12 @@
 //! A line of an events file: the header of a start, or an event.
 
-use super::EVENT_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Bytes of a line.
+pub const EVENT_BYTES_MAX: usize = 8 << 10;
 /// What a header names its file.
 const FORMAT: &str = "weir-cluster-events";
 /// The version that is written and read.

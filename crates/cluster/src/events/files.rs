@@ -1,9 +1,10 @@
 //! Reads events files: those of a cluster's directory, the oldest first.
 
-use super::EVENTS_FILE;
 use super::entry::{EventEntry, EventHeader, EventLine};
 use std::path::{Path, PathBuf};
 
+/// The newest file in a cluster's directory; earlier ones have `.1` and so on behind it.
+pub const EVENTS_FILE: &str = "events.jsonl";
 /// Earlier files that are looked for.
 const EARLIER_MAX: u32 = 16;
 
@@ -68,7 +69,7 @@ pub(super) fn numbered(folder: &Path, number: u32) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::What;
+    use crate::events::entry::What;
 
     #[test]
     fn lines_that_are_none_are_counted_and_a_cut_one_is_not() {

@@ -1,8 +1,7 @@
 //! Writes events to files of a bounded size, by a thread of its own: a disk that is full or slow holds no move up.
 
-use super::EVENTS_FILE;
 use super::entry::{EventEntry, EventHeader, What};
-use super::files::numbered;
+use super::files::{EVENTS_FILE, numbered};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -193,7 +192,7 @@ fn opened(path: &Path) -> io::Result<(File, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{event_files, read_events};
+    use crate::events::files::{event_files, read_events};
     use std::sync::Mutex;
     use std::time::{Duration, Instant};
 

@@ -7,11 +7,6 @@ mod entry;
 mod files;
 mod log;
 
-pub use entry::{EventEntry, EventFileError, EventHeader, EventLine, What};
-pub use files::{EventPart, EventParts, event_files, read_events, whole_lines};
+pub use entry::{EVENT_BYTES_MAX, EventEntry, EventFileError, EventHeader, EventLine, What};
+pub use files::{EVENTS_FILE, EventPart, EventParts, event_files, read_events, whole_lines};
 pub use log::{EventCounts, EventLog, EventLogFault};
-
-/// The newest file in a cluster's directory; earlier ones have `.1` and so on behind it.
-pub const EVENTS_FILE: &str = "events.jsonl";
-/// Bytes of a line.
-pub const EVENT_BYTES_MAX: usize = 8 << 10;

@@ -62,6 +62,24 @@ pub enum MoveError {
     Undecided(String),
 }
 
+impl MoveError {
+    /// Its word in figures.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::UnderWay => "under_way",
+            Self::TooSoon(_) => "too_soon",
+            Self::TooMany(_) => "too_many",
+            Self::Itself(_) => "itself",
+            Self::TooLarge(_) => "too_large",
+            Self::Session(error) => reasons::of_session(error),
+            Self::Keeper(error) => reasons::of_keeper(error),
+            Self::Transport(error) => reasons::of_transport(error),
+            Self::CameBack(_) => "came_back",
+            Self::Undecided(_) => reasons::STOPS,
+        }
+    }
+}
+
 /// How a node moves sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MoverSettings {
@@ -424,7 +442,7 @@ fn heard(answer: Result<Message, TransportError>) -> (Heard, String) {
 
 /// A step of taking a session in fails.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum IntakeError {
+enum IntakeError {
     #[error(transparent)]
     Session(#[from] SessionError),
     #[error(transparent)]
@@ -433,6 +451,18 @@ pub(super) enum IntakeError {
     OtherLength { made: usize, wanted: u32 },
     #[error("there is no socket; report this")]
     NoSocket,
+}
+
+impl IntakeError {
+    /// Its word in figures.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Session(error) => reasons::of_session(error),
+            Self::Keeper(error) => reasons::of_keeper(error),
+            Self::OtherLength { .. } => "other_length",
+            Self::NoSocket => "no_socket",
+        }
+    }
 }
 
 /// A session that is taken in.

@@ -4,7 +4,7 @@
 //! the way leads from the member that tells over the director's clock to a member of the run's machine, and the errors
 //! of both comparisons add up.
 
-use super::{ClockTold, EventsOf, Moment};
+use super::told::{ClockTold, EventsOf, Moment};
 use weir_trace::{Entry, RunReader, Source};
 
 /// By how much two clocks may drift apart, microseconds a second (PHI of RFC 5905, section 7.1).

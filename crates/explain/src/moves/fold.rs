@@ -1,7 +1,7 @@
 //! Finds the requests that a move met: those of the same client's address and port at its time.
 
 use super::clocks::{Placed, RunClock};
-use super::{EventsOf, MoveTold, Side};
+use super::told::{EventsOf, MoveTold, Side};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use weir_report::{Moved, Moves};
@@ -174,7 +174,7 @@ impl MoveFold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::moves::Moment;
+    use crate::moves::told::Moment;
     use weir_wire::client::{ClientRequest, Outcome};
 
     const CLIENT: &str = "198.51.100.7:50123";
