@@ -69,6 +69,23 @@ fn start(stand: &Stand, number: u16) -> Download {
     Download { client, port, service_port }
 }
 
+/// A session moves with the director that is active now. One whose download ended first is not the director's fault.
+fn moves_go_on(stand: &Stand) {
+    for number in 100..105 {
+        let Download { mut client, port, service_port } = start(stand, number);
+        let at = stand.holder(port, service_port);
+        let output = stand.shift(at, 3 - at, port, service_port);
+        client.kill().expect("is ours");
+        client.wait().expect("is ours");
+        if output.status.success() {
+            return;
+        }
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(why.contains("no session") || why.contains("about to end"), "{why}");
+    }
+    panic!("no session moves");
+}
+
 #[test]
 fn a_second_director_goes_on_with_the_connections_of_one_that_is_gone() {
     if weir_testkit::require::root_and_bpf().is_none() {
@@ -96,11 +113,7 @@ fn a_second_director_goes_on_with_the_connections_of_one_that_is_gone() {
     eprintln!("the first new connection was served {} ms after the director was gone", took.as_millis());
     assert!(stand.has_address(2));
     assert_eq!(status(&stand, "front2")["active"], "front2");
-    // Moves go on, with the one that is active now.
-    let last = &downloads[usize::from(CLIENTS) - 1];
-    let at = stand.holder(last.port, last.service_port);
-    let output = stand.shift(at, 3 - at, last.port, last.service_port);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    moves_go_on(&stand);
     assert!(weir(&["cluster", "status", text(&stand.path("n1"))], None).contains("director front2 is active"));
     // The first one comes back, and stands by with the table of the second.
     stand.power_on(1);
