@@ -347,8 +347,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     });
     adapting.into_iter().for_each(Adapting::finish);
     beside.finish();
-    let counts = counts?;
-    announce(&farewell(&counts), true);
+    announce(&farewell(&counts?), true);
     Ok(ExitCode::SUCCESS)
 }
 
