@@ -131,8 +131,7 @@ impl Running {
         let nodes = Arc::new(nodes);
         let seen = Arc::new(Seen::start(&begin.folder, number, &members, &counts, gate.teller())?);
         let (registry, events) = Registry::new(EVENTS_MAX);
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let first_move = u64::try_from(since_1970.as_micros()).unwrap_or(1);
+        let first_move = first_move();
         let mover = Arc::new(Mover::new(
             MoverSettings::new(number, first_move),
             Arc::<KeeperClient>::clone(&keeper),
@@ -150,21 +149,19 @@ impl Running {
         let store = Arc::clone(answers.replicas());
         let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
-        let heartbeats = start_heartbeats(&members, number, &identity, (&seen, listening))?;
-        let heartbeats = Arc::new(heartbeats);
+        let heartbeats = Arc::new(start_heartbeats(&members, number, &identity, (&seen, listening))?);
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
         let control = control_socket::Listening::at(&begin.folder)?;
         tell_moves(Arc::clone(gate), Arc::clone(&seen), events)?;
-        let gate = Arc::clone(gate);
         let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
-        let replicating = replicate(&gate, (number, &members), outliving)?;
+        let replicating = replicate(gate, (number, &members), outliving)?;
         Ok(Self {
             name: identity.member.name.to_string(),
             number,
             members,
             mover,
             director,
-            gate,
+            gate: Arc::clone(gate),
             heartbeats,
             seen,
             gossip,
@@ -218,6 +215,12 @@ pub(super) struct Own {
     pub(super) seen: Arc<Seen>,
     sites: Option<Arc<Sites>>,
     replicating: Arc<Replicating>,
+}
+
+/// The number of this start's first move, which no earlier start has given: microseconds since 1970.
+fn first_move() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_micros()).unwrap_or(1)
 }
 
 /// Tells the directors that this node lives, and hears their epoch.
