@@ -234,9 +234,7 @@ impl Control {
             _ if !is_party => None,
             Some(Decided::Confirmed(_)) => Some(Owner::Taker),
             // It was given back, and taken over since from the giver, which was down.
-            Some(Decided::Closed) if table.owner(&claim.flow).is_some_and(|owner| owner != id.giver) => {
-                Some(Owner::Taker)
-            }
+            Some(Decided::Closed) if self.takeovers.has_lost(id.giver, &claim.flow) => Some(Owner::Taker),
             Some(Decided::Closed) => Some(Owner::Giver),
             Some(Decided::Steered(_)) => Some(self.steer_back(claim, table)),
             None => Some(match self.owner_of_unknown(claim, table) {

@@ -19,3 +19,15 @@ pub(super) struct Takeovers {
     /// What a granted takeover was given besides the place in the table.
     pub(super) births: BTreeMap<MoveId, Option<Birth>>,
 }
+
+impl Takeovers {
+    /// Whether another node has taken a flow over from this one, which has not yet said that it has discarded it.
+    pub(super) fn has_lost(&self, node: NodeNumber, flow: &Flow) -> bool {
+        self.taken.get(&node).is_some_and(|taken| taken.contains_key(flow))
+    }
+
+    /// Whether one more can be remembered. One that is not would be given back to its node.
+    pub(super) fn has_room(&self, node: NodeNumber, flow: &Flow) -> bool {
+        self.taken.get(&node).is_none_or(|taken| taken.len() < TAKEN_MAX || taken.contains_key(flow))
+    }
+}

@@ -72,6 +72,9 @@ impl Control {
             Some(owner) => return Err(Decline::OtherOwner(owner)),
             None => return Err(Decline::Unknown),
         }
+        if !self.takeovers.has_room(id.giver, flow) {
+            return Err(Decline::Table(format!("{TAKEN_MAX} flows of node {} were taken over already", id.giver)));
+        }
         // Before anything changes: it may be a connection that its node goes on with, should that live.
         let known = table.known(flow).ok_or(Decline::Unknown)?;
         position.place(known.birth, known.seen.as_ref()).map_err(Decline::Unfit)?;
@@ -82,10 +85,7 @@ impl Control {
         while self.takeovers.births.len() > TAKEN_MAX {
             self.takeovers.births.pop_first();
         }
-        let taken = self.takeovers.taken.entry(id.giver).or_default();
-        if taken.len() < TAKEN_MAX || taken.contains_key(flow) {
-            taken.insert(*flow, id);
-        }
+        self.takeovers.taken.entry(id.giver).or_default().insert(*flow, id);
         Ok((seen.or(known.seen).ok_or(Decline::Unknown)?, known.birth))
     }
 
