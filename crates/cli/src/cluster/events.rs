@@ -29,8 +29,8 @@ Examples:
   weir cluster events /etc/weir/cluster --json | jq 'select(.what == \"given\")'
       for programs, a line each; also how far its clock is from the director's
 
-Each member writes its own events to events.jsonl in its cluster's directory, and
-keeps at most 32 MiB of them.  weir explain --cluster-events FILE reads them.";
+Each member writes its own events to events.jsonl in its cluster's directory,
+and keeps at most 32 MiB of them. weir explain --cluster-events FILE reads them.";
 
 /// Show what this member did and saw.
 #[derive(Debug, clap::Args)]

@@ -356,6 +356,7 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["cluster", "sessions"], options: &[&["folder", "json"]], modes: &[] },
     Usage { path: &["cluster", "drain"], options: &[&["folder", "to", "within", "undo"]], modes: &[] },
     Usage { path: &["cluster", "status"], options: &[&["folder", "json"]], modes: &[] },
+    Usage { path: &["cluster", "activate"], options: &[&["folder", "json"]], modes: &[] },
     Usage { path: &["cluster", "events"], options: &[&["folder", "follow", "since", "json"]], modes: &[] },
     Usage { path: &["cluster", "publish"], options: &[&["folder", "content", "site", "expect", "json"]], modes: &[] },
     Usage { path: &["cluster", "versions"], options: &[&["folder", "site", "json"]], modes: &[] },

@@ -23,7 +23,7 @@ pub use reading::{GossipTextError, Reading, Sites};
 
 /// Entries for the fuzz targets.
 pub(crate) mod fuzzing {
-    pub use super::heard::{introduction_text, sites_text};
-    pub use super::pieces::{Pieces, Whole};
-    pub use super::popular::Slot;
+    pub use crate::gossip::heard::{introduction_text, sites_text};
+    pub use crate::gossip::pieces::{Pieces, Whole};
+    pub use crate::gossip::popular::Slot;
 }
