@@ -18,8 +18,16 @@ const TRIES: u32 = 8;
 /// Shorter work shows no progress.
 const QUIET: Duration = Duration::from_secs(2);
 
+const PUBLISH_EXAMPLES: &str = "\
+Examples:
+  weir cluster publish /etc/weir/cluster ./build --site shop
+      the files of ./build become the next version of the site, on all nodes
+  weir cluster publish /etc/weir/cluster ./build --site shop --expect 3
+      only if version 3 is current: two publishers do not overwrite each other";
+
 /// Publish a folder as the next version of a site.
 #[derive(Debug, clap::Args)]
+#[command(after_help = PUBLISH_EXAMPLES)]
 pub(super) struct PublishArgs {
     /// The cluster's directory
     #[arg(value_name = "DIR")]
@@ -42,8 +50,16 @@ pub(super) struct PublishArgs {
     json: bool,
 }
 
+const VERSIONS_EXAMPLES: &str = "\
+Examples:
+  weir cluster versions /etc/weir/cluster --site shop
+      which versions there are, and which one is current
+  weir cluster versions /etc/weir/cluster --site shop --json
+      the same for programs";
+
 /// Show the versions of a site.
 #[derive(Debug, clap::Args)]
+#[command(after_help = VERSIONS_EXAMPLES)]
 pub(super) struct VersionsArgs {
     /// The cluster's directory
     #[arg(value_name = "DIR")]
@@ -58,8 +74,14 @@ pub(super) struct VersionsArgs {
     json: bool,
 }
 
+const ROLLBACK_EXAMPLES: &str = "\
+Examples:
+  weir cluster rollback /etc/weir/cluster --site shop --to 3
+      version 3 is served again, on all nodes";
+
 /// Make an earlier version of a site current.
 #[derive(Debug, clap::Args)]
+#[command(after_help = ROLLBACK_EXAMPLES)]
 pub(super) struct RollbackArgs {
     /// The cluster's directory
     #[arg(value_name = "DIR")]
