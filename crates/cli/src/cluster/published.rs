@@ -58,9 +58,10 @@ impl Published {
     /// Makes a version of a site what a server serves here; its content is there.
     pub(crate) fn switch(&self, site: &str, manifest: &Manifest, version: u64) -> anyhow::Result<()> {
         export_version(manifest, &self.store, &self.site(site), version, VERSIONS_KEPT)?;
-        let placeholder = self.site(site).join(EMPTY);
-        if placeholder.exists() {
-            fs::remove_dir_all(&placeholder).with_context(|| placeholder.display().to_string())?;
+        // What was served before the first version came.
+        let empty = self.site(site).join(EMPTY);
+        if empty.exists() {
+            fs::remove_dir_all(&empty).with_context(|| empty.display().to_string())?;
         }
         Ok(())
     }
