@@ -173,6 +173,29 @@ fn imports_have_one_direction() {
     }
 }
 
+/// Rustdoc takes seconds for each library that it is asked to look through, so it is asked only where there is an example.
+#[test]
+fn examples_in_comments_are_tested_and_nothing_is_looked_through_in_vain() {
+    // What stands behind the mark of an example that rustdoc runs or compiles.
+    const RUNS: [&str; 4] = ["", "no_run", "should_panic", "compile_fail"];
+    for entry in fs::read_dir(root().join("crates")).expect("the crates").flatten() {
+        if !entry.path().join("src/lib.rs").exists() {
+            continue;
+        }
+        let mut files = Vec::new();
+        sources(&entry.path().join("src"), &mut files);
+        let has_example = files.iter().any(|file| {
+            let text = read(file);
+            let comments = text.lines().filter_map(|line| line.trim_start().strip_prefix("//"));
+            let marks = comments.filter_map(|line| line.strip_prefix(['/', '!'])?.trim_start().strip_prefix("```"));
+            // Every second one ends a block.
+            marks.step_by(2).any(|word| RUNS.contains(&word))
+        });
+        let is_tested = !read(&entry.path().join("Cargo.toml")).contains("doctest = false");
+        assert_eq!(is_tested, has_example, "{}: `doctest` of its [lib] says the contrary", entry.path().display());
+    }
+}
+
 #[test]
 fn no_crate_knows_what_it_must_not() {
     for (name, words) in MUST_NOT_SAY {
