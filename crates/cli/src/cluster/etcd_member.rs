@@ -104,6 +104,9 @@ pub(super) struct EtcdFile {
     peer: SocketAddr,
     token: String,
     joins: bool,
+    /// Where clients reached the other members when it joined: a learner answers no questions about members.
+    #[serde(default)]
+    others: Vec<String>,
     /// The members with which it begins: each with its address for the others.
     members: BTreeMap<String, String>,
 }
@@ -113,22 +116,23 @@ impl EtcdFile {
     pub(super) fn first(name: &str, address: EtcdAddress, token: &str) -> Self {
         let (client, peer) = (address.client, address.peer());
         let members = BTreeMap::from([(name.to_owned(), peer.to_string())]);
-        Self { name: name.to_owned(), client, peer, token: token.to_owned(), joins: false, members }
+        Self { name: name.to_owned(), client, peer, token: token.to_owned(), joins: false, others: Vec::new(), members }
     }
 
     /// One that joins these, itself among them without a name.
     fn joining(name: &str, address: EtcdAddress, token: &str, known: &[EtcdMember]) -> anyhow::Result<Self> {
         let own = Self::first(name, address, token);
-        let mut members = own.members.clone();
+        let (mut members, mut others) = (own.members.clone(), Vec::new());
         for member in known {
             let url = member.peer_urls.first().context("a member of etcd has no address")?;
             let host = url.strip_prefix("https://").with_context(|| format!("{url} is no address with TLS"))?;
             if host != own.peer.to_string() {
                 ensure!(!member.name.is_empty(), "the member at {url} has not started yet; start it, or remove it");
                 members.insert(member.name.clone(), host.to_owned());
+                others.extend(member.client_urls.clone());
             }
         }
-        Ok(Self { joins: true, members, ..own })
+        Ok(Self { joins: true, members, others, ..own })
     }
 
     pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
@@ -146,6 +150,11 @@ impl EtcdFile {
     /// Where clients reach it.
     pub(super) fn url(&self) -> String {
         format!("https://{}", self.client)
+    }
+
+    /// Where questions about members are answered.
+    fn urls(&self) -> Vec<String> {
+        if self.others.is_empty() { vec![self.url()] } else { self.others.clone() }
     }
 
     fn server(&self, folder: &Path) -> EtcdServer {
@@ -228,7 +237,7 @@ impl Vote {
         if !file.joins {
             return Ok(Self::Given);
         }
-        let membership = membership(folder, vec![file.url()])?;
+        let membership = membership(folder, file.urls())?;
         Ok(Self::Wanted { membership, name: file.name.clone(), next: Instant::now() })
     }
 
@@ -239,7 +248,6 @@ impl Vote {
             return;
         }
         *next = Instant::now() + PROMOTE_EVERY;
-        // A learner answers for itself no question about members: those that vote are asked by way of it.
         let Ok(members) = membership.members() else { return };
         let Some(own) = members.iter().find(|member| member.name == *name) else { return };
         let is_given = !own.is_learner || membership.promote(own.id).unwrap_or(false);
@@ -352,7 +360,7 @@ pub(super) fn start(folder: &Path) -> anyhow::Result<u32> {
         });
     }
     let mut child = command.spawn().context("starting weir cluster etcd")?;
-    let membership = membership(folder, vec![file.url()])?;
+    let membership = membership(folder, file.urls())?;
     let until = Instant::now() + START_PATIENCE;
     loop {
         if let Some(status) = child.try_wait().context("weir cluster etcd")? {

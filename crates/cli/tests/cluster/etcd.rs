@@ -97,7 +97,7 @@ impl Machines {
     /// Names all members of etcd in members.toml of each machine.
     fn name_all(&self, directory: &str) {
         let first = fs::read_to_string(self.path("n1").join("members.toml")).expect("is there");
-        let (head, _) = first.split_once("[directory]").expect("init names the directory");
+        let (head, _) = first.rsplit_once("[directory]").expect("init names the directory");
         self.started
             .iter()
             .for_each(|folder| fs::write(folder.join("members.toml"), format!("{head}{directory}")).expect("writes"));
@@ -155,7 +155,7 @@ fn kill(pid: i32) {
 fn curl(url: &str, folder: &Path, keys: Option<&str>) -> Output {
     let authority = folder.join("authority.crt");
     let mut command = Command::new("curl");
-    command.args(["-sS", "--max-time", "10", "--cacert", text(&authority), url]);
+    command.args(["-sS", "--http1.1", "--max-time", "10", "--cacert", text(&authority), url]);
     if let Some(keys) = keys {
         let [certificate, key] = ["crt", "key"].map(|end| folder.join(format!("{keys}.{end}")));
         command.args(["--cert", text(&certificate), "--key", text(&key)]);
