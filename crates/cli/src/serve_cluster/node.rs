@@ -153,7 +153,8 @@ impl Running {
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
         let control = control_socket::Listening::at(&begin.folder)?;
         tell_moves(Arc::clone(gate), Arc::clone(&seen), events)?;
-        let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
+        let kept = (keeper, store, Arc::clone(&seen));
+        let outliving = (kept, (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
         let replicating = replicate(gate, (number, &members), outliving)?;
         Ok(Self {
             name: identity.member.name.to_string(),
@@ -181,6 +182,7 @@ impl Running {
             mover: Arc::clone(&mover),
             director: Arc::clone(&director),
             heartbeats: Arc::clone(&heartbeats),
+            replicating: Arc::clone(&replicating),
             drains: Arc::clone(&drains),
             show: gate.shower(),
         };
@@ -237,7 +239,7 @@ fn start_heartbeats(
     Ok(Heartbeats::start(socket, number, &identity.secret, peers, settings, move |change| heard.changed(change))?)
 }
 
-type Kept = (Arc<KeeperClient>, Arc<ReplicaStore>);
+type Kept = (Arc<KeeperClient>, Arc<ReplicaStore>, Arc<Seen>);
 type Moving = (Arc<Mover>, u64);
 type Members = (Arc<RemoteDirector>, Arc<RemoteNodes>);
 
@@ -245,7 +247,7 @@ type Members = (Arc<RemoteDirector>, Arc<RemoteNodes>);
 fn replicate(
     gate: &Arc<Gate>,
     (number, members): (NodeNumber, &MembersFile),
-    ((keeper, store), (mover, start), (director, nodes)): (Kept, Moving, Members),
+    ((keeper, store, seen), (mover, start), (director, nodes)): (Kept, Moving, Members),
 ) -> io::Result<Arc<Replicating>> {
     Replicating::start(Parts {
         number,
@@ -258,6 +260,7 @@ fn replicate(
         director,
         nodes,
         store,
+        seen,
         start,
     })
 }
