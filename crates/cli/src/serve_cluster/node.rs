@@ -1,8 +1,9 @@
 //! The node process: it has the keys and links of the cluster, and moves sessions of the server beside which it runs.
 
+use super::attending;
 use super::copying;
 use super::fetching::{ContentAnswers, Peer};
-use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Refusal};
+use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Part, Refusal};
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
 use super::seen::{Seen, Told as Figures};
@@ -41,12 +42,15 @@ const EPOCH_PAUSE: Duration = Duration::from_millis(20);
 /// Moves that wait to be told.
 const EVENTS_MAX: usize = 1024;
 
-/// Runs beside a server until that ends.
+/// Runs beside a server until that ends, as the node process or as the one that keeps it running.
 pub(crate) fn node() -> anyhow::Result<ExitCode> {
     let link = side_process::link().context("the socket to the server")?;
     let Some(Frame { header: begin, .. }) = gate::receive::<Begin>(&link).context("the socket to the server")? else {
         bail!("weir serve starts this command for itself");
     };
+    if begin.part == Part::Attendant {
+        return attending::attend(&begin, &link);
+    }
     let ends = link.try_clone().context("the socket to the server")?;
     let gate = Arc::new(Gate(Mutex::new(link)));
     let running = Running::start(&begin, &gate);

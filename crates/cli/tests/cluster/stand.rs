@@ -373,17 +373,28 @@ impl Stand {
     /// The processes of a node: its server with those that it has started, and its keeper.
     pub(crate) fn processes_of(&self, number: usize) -> Vec<u32> {
         let names = [format!("serve{number}"), format!("keeper{number}")];
-        let own: Vec<u32> =
-            self.processes.iter().filter(|(name, _)| names.contains(name)).map(|(_, child)| child.id()).collect();
-        let all = fs::read_dir("/proc").expect("is there").filter_map(|entry| {
-            let number: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-            // Behind the name, which may hold anything: the state, and the parent.
-            let parent: u32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
-            own.contains(&parent).then_some(number)
-        });
-        let started: Vec<u32> = all.collect();
-        own.iter().copied().chain(started).collect()
+        let own = self.processes.iter().filter(|(name, _)| names.contains(name)).map(|(_, child)| child.id());
+        let mut all: Vec<u32> = own.collect();
+        let mut at = 0;
+        while at < all.len() {
+            all.extend(children(all[at]));
+            at += 1;
+        }
+        all
+    }
+
+    /// The process of a node that moves its sessions: it is started by another one beside the server.
+    pub(crate) fn node_process(&self, number: usize) -> u32 {
+        let (_, serve) = self.processes.iter().find(|(name, _)| *name == format!("serve{number}")).expect("it runs");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let attendants = children(serve.id());
+            if let Some(node) = attendants.into_iter().flat_map(children).next() {
+                return node;
+            }
+            assert!(Instant::now() < deadline, "node {number} has no node process");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Has all nodes together send so much to the client at most.
@@ -529,6 +540,18 @@ impl Drop for Stand {
             }
         }
     }
+}
+
+/// The processes that a process has started.
+fn children(of: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").expect("is there").filter_map(|entry| {
+        let number: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        // Behind the name, which may hold anything: the state, and the parent.
+        let parent: u32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
+        (parent == of).then_some(number)
+    });
+    all.collect()
 }
 
 /// The clients whose connections with a service are established here, as ss(8) shows them.
