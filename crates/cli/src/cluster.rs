@@ -18,6 +18,7 @@ mod pair_replica;
 mod printed;
 mod publish;
 pub(crate) mod published;
+pub(crate) mod removed;
 mod top;
 
 use anyhow::Context;
@@ -88,6 +89,8 @@ enum Command {
     Admit(keys::AdmitArgs),
     /// Join a cluster; the token is read from standard input
     Join(keys::JoinArgs),
+    /// Remove a member: all others refuse its certificate
+    Remove(removed::Args),
     /// Run the member of etcd of this machine
     Etcd(etcd_member::Args),
     /// Send each connection to a node, and where it moves (as root)
@@ -202,6 +205,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Token(args) => keys::token(&args),
         Command::Admit(args) => keys::admit(&args),
         Command::Join(args) => keys::join(&args),
+        Command::Remove(args) => removed::run(&args),
         Command::Etcd(args) => etcd_member::run(&args),
         Command::Director(args) => director::run(&args),
         Command::Activate(args) => activate(&args),

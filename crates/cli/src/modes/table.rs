@@ -352,6 +352,7 @@ pub(super) const COMMANDS: &[Usage] = &[
         options: &[&["folder", "name", "etcd_member", "etcd", "no_start"]],
         modes: &[],
     },
+    Usage { path: &["cluster", "remove"], options: &[&["folder", "name"]], modes: &[] },
     Usage { path: &["cluster", "etcd"], options: &[&["folder", "user", "end"]], modes: &[] },
     Usage { path: &["cluster", "token"], options: &[&["folder", "director", "valid"]], modes: &[] },
     Usage { path: &["cluster", "admit"], options: &[&["folder", "listen", "count"]], modes: &[] },

@@ -13,6 +13,7 @@ use crate::cluster::gossiping;
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached, STANDBY};
 use crate::cluster::overview::overview;
 use crate::cluster::published::Published;
+use crate::cluster::removed;
 use crate::side_process;
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
@@ -117,7 +118,7 @@ impl Running {
         if let Err(error) = keeper.counts() {
             gate.tell(&format!("no session moves until the keeper answers: {error}"));
         }
-        let trust = Trust::new(&identity, Arc::default())?;
+        let trust = Trust::new(&identity, removed::follow(&begin.folder, &members, gate.teller())?)?;
         let (settings, counts) = (LinkSettings::default(), Arc::<LinkCounts>::default());
         let link_to = |to: &Reached| {
             LinkClient::new(to.member.clone(), to.address, trust.clone(), settings.clone(), Arc::clone(&counts))

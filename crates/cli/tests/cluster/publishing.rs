@@ -162,6 +162,39 @@ fn one_that_was_away_catches_up(stand: &mut Stand, site: &Path) {
     assert!(weir(&["cluster", "status", text(&n1)], None).contains(") answers"));
 }
 
+/// The certificate of a member that was removed is refused by those that run, and by those that start later.
+#[test]
+fn a_removed_member_is_refused() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let mut stand = Stand::published(2);
+    let n1 = stand.path("n1");
+    weir(&["cluster", "remove", text(&n1), "n2"], None);
+    for log in ["serve1", "director"] {
+        wait_for(&stand.path(&format!("{log}.log")), "n2 was removed from the cluster");
+    }
+    let refused = |stand: &Stand| {
+        let told = stand.metrics(1);
+        let line = told.lines().find(|line| line.starts_with("weir_cluster_links_refused_total{reason=\"removed\"}"));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    // What is published at the removed one does not come to the others from it: they refuse its links.
+    let site = stand.path("build");
+    write(&site, &[("a.txt", b"of n2")]);
+    publish(&stand, "n2", &site, &[]);
+    let deadline = Instant::now() + PATIENCE;
+    while refused(&stand) == 0 {
+        assert!(Instant::now() < deadline, "{}", stand.metrics(1));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(!stand.ask_node(1, "a.txt").stdout.ends_with(b"of n2"));
+    stand.end("serve1");
+    assert_eq!(fs::read_to_string(n1.join("removed")).expect("is there"), "n2\n");
+    let own = Command::new(env!("CARGO_BIN_EXE_weir")).args(["cluster", "remove", text(&n1), "n1"]).output();
+    assert_eq!(own.expect("weir starts").status.code(), Some(1), "a member does not remove itself");
+}
+
 /// A disk that is full while a site is published: it is said, nothing is published, and room is made by the next one.
 #[test]
 fn nothing_is_published_on_a_full_disk() {

@@ -110,3 +110,42 @@ fn systemd_finds_no_fault_in_the_units() {
         assert!(faults.is_empty(), "{faults:?}");
     }
 }
+
+/// The figures by which others scale are there: a server shows each of them.
+#[test]
+fn the_figures_of_the_autoscalers_are_shown() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/run-a-cluster-as-services.md");
+    let texts = [packaging().join("autoscaling.yaml"), page].map(|path| fs::read_to_string(path).expect("is text"));
+    // Names that the adapter gives are its own: they stand behind `as:` and `name:`.
+    let own: BTreeSet<&str> =
+        texts.iter().flat_map(|text| text.split("{as: ").skip(1)).filter_map(|rest| rest.split('}').next()).collect();
+    let is_of_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let words = texts.iter().flat_map(|text| text.split(|letter: char| !is_of_name(letter)));
+    let named: BTreeSet<&str> = words.filter(|word| word.starts_with("weir_") && !own.contains(word)).collect();
+    assert!(named.len() >= 4, "{named:?}");
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("a.txt"), "hello").expect("writes");
+    let (listen, admin) = (format!("127.0.0.1:{}", weir_testkit::free_port()), folder.path().join("admin.sock"));
+    let mut server = Command::new(WEIR)
+        .arg("serve")
+        .arg(folder.path())
+        .args(["--listen", &listen, "--admin", &format!("unix:{}", admin.display())])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("weir starts");
+    let deadline = std::time::Instant::now() + crate::PATIENCE;
+    let shown = loop {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--max-time", "10", "--unix-socket"]).arg(&admin).arg("http://w/metrics");
+        let asked = curl.output().expect("curl starts");
+        if asked.status.success() || std::time::Instant::now() > deadline {
+            break String::from_utf8_lossy(&asked.stdout).into_owned();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    server.kill().expect("is ours");
+    server.wait().expect("is ours");
+    for name in named {
+        assert!(shown.lines().any(|line| line.starts_with(&format!("# TYPE {name} "))), "{name} is not shown");
+    }
+}

@@ -275,9 +275,9 @@ impl Client<'_> {
         let id = format!("c{}-{}", self.number, self.made);
         let key = *self.choice.pick(&KEYS);
         match key.split_once('/') {
-            Some(("policy", name)) => self.policy(key, name, id),
-            Some(("site", name)) => self.site(key, name, id),
-            Some((_, name)) => self.lock(key, name, id),
+            Some(("policy", name)) => self.policy(key, name, &id),
+            Some(("site", name)) => self.site(key, name, &id),
+            Some((_, name)) => self.lock(key, name, &id),
             None => {}
         }
     }
@@ -286,9 +286,9 @@ impl Client<'_> {
         Operation { client: self.number, key, what, id: id.to_owned(), expected }
     }
 
-    fn policy(&mut self, key: &str, name: &str, id: String) {
+    fn policy(&mut self, key: &str, name: &str, id: &str) {
         let mut found = None;
-        let read = self.operation(key, "read", &id, 0);
+        let read = self.operation(key, "read", id, 0);
         self.recorder.record(&read, || {
             let told = match &self.planted {
                 Some(planted) => planted.read(name),
@@ -302,16 +302,16 @@ impl Client<'_> {
             Outcome::Done(version, text)
         });
         let Some(version) = found.filter(|_| self.choice.below(2) == 0) else { return };
-        let put = self.operation(key, "put", &id, version);
+        let put = self.operation(key, "put", id, version);
         let expected = (version > 0).then_some(version);
         self.recorder.record(&put, || {
-            of_change(self.directory.put_policy(name, &id, expected), |number| Outcome::Done(number, String::new()))
+            of_change(self.directory.put_policy(name, id, expected), |number| Outcome::Done(number, String::new()))
         });
     }
 
-    fn site(&mut self, key: &str, name: &str, id: String) {
+    fn site(&mut self, key: &str, name: &str, id: &str) {
         let mut found = None;
-        let read = self.operation(key, "read", &id, 0);
+        let read = self.operation(key, "read", id, 0);
         self.recorder.record(&read, || {
             let Ok(Known::Fresh(current)) = self.directory.current(name) else { return Outcome::Nothing };
             let told = current.map_or((0, String::new()), |it| (it.version, it.manifest.to_string()));
@@ -319,7 +319,7 @@ impl Client<'_> {
             Outcome::Done(told.0, told.1)
         });
         let Some(version) = found.filter(|_| self.choice.below(2) == 0) else { return };
-        let manifest = crate::cases::manifest(1, &id);
+        let manifest = crate::cases::manifest(1, id);
         let put = self.operation(key, "put", &manifest.digest().to_string(), version);
         let expected = (version > 0).then_some(version);
         self.recorder.record(&put, || {
@@ -327,9 +327,9 @@ impl Client<'_> {
         });
     }
 
-    fn lock(&mut self, key: &str, name: &str, id: String) {
+    fn lock(&mut self, key: &str, name: &str, id: &str) {
         let mut holder = None;
-        let asked = self.operation(key, "holder", &id, 0);
+        let asked = self.operation(key, "holder", id, 0);
         self.recorder.record(&asked, || {
             let Ok(Known::Fresh(found)) = self.directory.holder(name) else { return Outcome::Nothing };
             let told = found.map_or((0, String::new()), |it| (it.epoch.0, it.holder));
@@ -345,15 +345,15 @@ impl Client<'_> {
         };
         match (epoch, self.choice.below(3)) {
             (0, _) | (_, 0) => {
-                let operation = self.operation(key, "acquire", &id, 0);
-                self.recorder.record(&operation, || of_taken(self.directory.acquire(name, &id, TTL)));
+                let operation = self.operation(key, "acquire", id, 0);
+                self.recorder.record(&operation, || of_taken(self.directory.acquire(name, id, TTL)));
             }
             (_, 1) => {
-                let operation = self.operation(key, "take_over", &id, epoch);
-                self.recorder.record(&operation, || of_taken(self.directory.take_over(name, &id, TTL, Epoch(epoch))));
+                let operation = self.operation(key, "take_over", id, epoch);
+                self.recorder.record(&operation, || of_taken(self.directory.take_over(name, id, TTL, Epoch(epoch))));
             }
             _ => {
-                let operation = self.operation(key, "release", &id, epoch);
+                let operation = self.operation(key, "release", id, epoch);
                 self.recorder.record(&operation, || {
                     of_change(self.directory.release(name, Epoch(epoch)), |()| Outcome::Done(0, String::new()))
                 });
@@ -463,7 +463,7 @@ fn a_history_under_faults_is_written() {
     stand.clients.within(|| {
         let mut first = client(CLIENTS, 0);
         for (key, name) in KEYS.iter().filter_map(|key| Some((key, key.strip_prefix("lock/")?))) {
-            first.lock(key, name, format!("first-{name}"));
+            first.lock(key, name, &format!("first-{name}"));
         }
     });
     let stops = AtomicBool::new(false);
