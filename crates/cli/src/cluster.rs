@@ -292,7 +292,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let directory = directory_seen::directory_now(&args.folder)?;
     let told = control_socket::ask(&args.folder, &Asked::Status);
     if args.json {
-        return status_json(told?, directory.as_ref());
+        return status_json(&told?, directory.as_ref());
     }
     // Also where no member runs on this machine.
     directory.iter().flat_map(directory_seen::DirectoryNow::lines).for_each(|line| println!("{line}"));
@@ -345,8 +345,8 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The status for programs, with the directory as a member of it.
-fn status_json(told: Told, directory: Option<&directory_seen::DirectoryNow>) -> anyhow::Result<ExitCode> {
-    let mut told = serde_json::to_value(&told).context("JSON")?;
+fn status_json(told: &Told, directory: Option<&directory_seen::DirectoryNow>) -> anyhow::Result<ExitCode> {
+    let mut told = serde_json::to_value(told).context("JSON")?;
     let key = if told.get("status").is_some() { "status" } else { "director" };
     let Some(status) = told.get_mut(key).and_then(serde_json::Value::as_object_mut) else { return other_answer() };
     status.insert("directory".to_owned(), serde_json::to_value(directory).context("JSON")?);

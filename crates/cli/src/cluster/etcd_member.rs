@@ -225,7 +225,7 @@ fn tell(known: &Supervised, now: &Supervised) {
 enum Vote {
     /// Not yet, or not known: asked again at this time.
     Wanted {
-        membership: EtcdMembership,
+        membership: Box<EtcdMembership>,
         name: String,
         next: Instant,
     },
@@ -237,7 +237,7 @@ impl Vote {
         if !file.joins {
             return Ok(Self::Given);
         }
-        let membership = membership(folder, file.urls())?;
+        let membership = Box::new(membership(folder, file.urls())?);
         Ok(Self::Wanted { membership, name: file.name.clone(), next: Instant::now() })
     }
 

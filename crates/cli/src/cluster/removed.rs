@@ -67,7 +67,7 @@ pub(crate) fn follow(
     let mut known = BTreeSet::new();
     if path.exists() {
         let text = text_file::read(&path, FILE_BYTES_MAX).with_context(|| path.display().to_string())?;
-        known = names(text.lines());
+        known = names(&text.lines().collect::<Vec<_>>());
         removed.set_removed(known.clone());
     }
     let Some(place) = members.directory.clone() else { return Ok(removed) };
@@ -101,7 +101,7 @@ fn newest(
         *directory = place.open(folder).ok();
     }
     match directory.as_ref()?.removed() {
-        Ok(Known::Fresh(found)) => Some(names(found.iter().map(String::as_str))),
+        Ok(Known::Fresh(found)) => Some(names(&found.iter().map(String::as_str).collect::<Vec<_>>())),
         Ok(Known::Stale { .. }) => None,
         Err(error) => {
             tracing::debug!(%error, "the directory does not say which members were removed");
@@ -110,8 +110,8 @@ fn newest(
     }
 }
 
-fn names<'n>(texts: impl Iterator<Item = &'n str>) -> BTreeSet<NodeName> {
-    texts.filter_map(|name| name.parse().ok()).collect()
+fn names(texts: &[&str]) -> BTreeSet<NodeName> {
+    texts.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
 fn keep(path: &Path, removed: &BTreeSet<NodeName>) -> std::io::Result<()> {

@@ -1,6 +1,5 @@
 //! The authority of a cluster, which signs the certificates of its members.
 
-use super::etcd::ETCD_COMMON_NAME;
 use super::files::{self, Identity, IdentityError};
 use super::key::{MemberKey, PublicKey};
 use super::secret::ClusterSecret;
@@ -15,6 +14,8 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// The common name in the certificate of each member of etcd, which the others ask for.
+pub const ETCD_COMMON_NAME: &str = "weir-etcd";
 /// How long certificates are valid. A member that must go is removed by its name, not by time.
 const VALID: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// How far the clock of another node may be behind.

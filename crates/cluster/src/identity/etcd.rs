@@ -12,8 +12,6 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The common name in the certificate of each member of etcd, which the others ask for.
-pub const ETCD_COMMON_NAME: &str = "weir-etcd";
 const CERTIFICATE: &str = "etcd.crt";
 const KEY: &str = "etcd.key";
 /// Which member of the cluster has etcd's certificate for which address, at the node with the authority.

@@ -10,8 +10,8 @@ mod pem;
 mod secret;
 mod token;
 
-pub use authority::Authority;
-pub use etcd::{ETCD_COMMON_NAME, EtcdKeys};
+pub use authority::{Authority, ETCD_COMMON_NAME};
+pub use etcd::EtcdKeys;
 pub(crate) use files::member_of;
 pub use files::{Identity, IdentityError};
 pub use join::{Admission, EtcdSeat, JoinError, Joined, Joining, SigningRequest, join};
