@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache demo-cluster python arm-clients test test-acme test-cluster test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-wasd-scripts study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts soak-moves fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites wasm
+.PHONY: help check check-directory deps build-deps build demo demo-apache demo-cluster python arm-clients test test-acme test-cluster test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-heartbeat study-monitors study-patia study-patia-node study-wasd study-wasd-scripts study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts soak-moves fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites wasm
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ test-acme: build-deps ## Tests certificates by ACME against Pebble, Let's Encryp
 
 test-cluster: deps ## Repeats the faults of etcd under publications ROUNDS (20) times each, as root: nothing that was acknowledged is lost.
 	@scripts/test-cluster
+
+check-directory: deps ## Has porcupine judge the directory's operations under faults of etcd for DIRECTORY_SECONDS (60), as root; needs Go.
+	@scripts/check-directory
 
 test-upstreams: deps ## Sends published smuggling vectors through weir to Apache, nginx, gunicorn, Node and Go.
 	@scripts/test-upstreams
@@ -100,6 +103,9 @@ study-patia: ## Simulates the Patia paper's placement of a site's documents agai
 
 study-flood: deps build ## A flash crowd behind a narrow link, with a policy and without, three seeds, and writes its page: 13 minutes, as root; fails where something does not hold; QUICK=1: a minute, for trying.
 	@QUICK="$(QUICK)" studies/patia/flood
+
+study-heartbeat: build-deps ## Counts false detections by heartbeats of 1 to 100 ms while all CPUs are busy, for HEARTBEAT_SECONDS (600).
+	@scripts/study-heartbeat
 
 study-flood-ticks: deps build ## The same with the policy's readings told every 0.5 to 30 s: how soon it acts, and writes its page: 13 minutes, as root; QUICK=1: a minute, for trying.
 	@QUICK="$(QUICK)" studies/patia/flood ticks

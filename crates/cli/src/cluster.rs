@@ -4,6 +4,8 @@ pub(crate) mod control_socket;
 mod director;
 mod director_seen;
 mod directory_place;
+mod directory_seen;
+mod etcd_member;
 mod events;
 pub(crate) mod figures;
 pub(crate) mod gossiping;
@@ -16,6 +18,7 @@ mod pair_replica;
 mod printed;
 mod publish;
 pub(crate) mod published;
+pub(crate) mod removed;
 mod top;
 
 use anyhow::Context;
@@ -50,8 +53,8 @@ Examples:
       before this node ends: move all of its sessions, send new ones elsewhere;
       --undo takes it back
   weir cluster status /etc/weir/cluster
-      what this node has moved, and which sites it serves; on a director's
-      machine, whether that is active or stands by
+      what this node has moved, which sites it serves, and how each member of
+      etcd stands; on a director's machine, whether that is active
   weir cluster activate /etc/weir/cluster
       on the machine of a director that stands by: make it the active one
   weir cluster events /etc/weir/cluster --follow
@@ -86,6 +89,10 @@ enum Command {
     Admit(keys::AdmitArgs),
     /// Join a cluster; the token is read from standard input
     Join(keys::JoinArgs),
+    /// Remove a member: all others refuse its certificate
+    Remove(removed::Args),
+    /// Run the member of etcd of this machine
+    Etcd(etcd_member::Args),
     /// Send each connection to a node, and where it moves (as root)
     Director(director::Args),
     /// Make the director of this machine the active one of two
@@ -96,7 +103,7 @@ enum Command {
     Sessions(StatusArgs),
     /// Send new connections elsewhere, and move those of this node
     Drain(DrainArgs),
-    /// Show what this node has moved, and which sites it serves
+    /// Show what this node has moved and serves, and how the directory stands
     Status(StatusArgs),
     /// Show what this member did and saw: moves, refusals, decisions
     Events(events::Args),
@@ -198,6 +205,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Token(args) => keys::token(&args),
         Command::Admit(args) => keys::admit(&args),
         Command::Join(args) => keys::join(&args),
+        Command::Remove(args) => removed::run(&args),
+        Command::Etcd(args) => etcd_member::run(&args),
         Command::Director(args) => director::run(&args),
         Command::Activate(args) => activate(&args),
         Command::Move(args) => move_session(args),
@@ -280,14 +289,14 @@ fn drain(args: DrainArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let told = control_socket::ask(&args.folder, &Asked::Status)?;
+    let directory = directory_seen::directory_now(&args.folder)?;
+    let told = control_socket::ask(&args.folder, &Asked::Status);
     if args.json {
-        let told = serde_json::to_value(&told).context("JSON")?;
-        return match told.get("status").or(told.get("director")) {
-            Some(status) => print_json("status", status),
-            None => other_answer(),
-        };
+        return status_json(&told?, directory.as_ref());
     }
+    // Also where no member runs on this machine.
+    directory.iter().flat_map(directory_seen::DirectoryNow::lines).for_each(|line| println!("{line}"));
+    let told = told?;
     if matches!(told, Told::Director { .. }) {
         return show_director(&told);
     }
@@ -333,6 +342,15 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         show_published(published);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The status for programs, with the directory as a member of it.
+fn status_json(told: &Told, directory: Option<&directory_seen::DirectoryNow>) -> anyhow::Result<ExitCode> {
+    let mut told = serde_json::to_value(told).context("JSON")?;
+    let key = if told.get("status").is_some() { "status" } else { "director" };
+    let Some(status) = told.get_mut(key).and_then(serde_json::Value::as_object_mut) else { return other_answer() };
+    status.insert("directory".to_owned(), serde_json::to_value(directory).context("JSON")?);
+    print_json("status", status)
 }
 
 fn activate(args: &StatusArgs) -> anyhow::Result<ExitCode> {

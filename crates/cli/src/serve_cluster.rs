@@ -1,6 +1,7 @@
 //! `weir serve --cluster`: a server that is a node of a cluster, and the node process, which speaks with the other nodes
 //! for it: the confined server gives sessions away and takes them in, and knows no more of the cluster.
 
+mod attending;
 mod copying;
 mod drain;
 mod fetching;
@@ -18,7 +19,7 @@ use crate::serve_policy::ids;
 use crate::side_process;
 use anyhow::Context;
 pub(crate) use gate::Open;
-use gate::{Answer, Ask, Begin, Frame, Refusal};
+use gate::{Answer, Ask, Begin, Frame, Part, Refusal};
 pub(crate) use node::node;
 pub(crate) use shown::NodeFigures;
 pub(crate) use sites::FACT;
@@ -29,6 +30,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_cluster::Identity;
 use weir_server::{AdoptError, Control, Counters, OpenSession, Options, TakeError, TakenSession};
+
+/// What ends with a node process.
+const LOST_WITH_IT: &str = "sessions that it had in hand are lost, and replicas for other nodes come anew";
 
 /// The server's side of its node process.
 pub(crate) struct ClusterNode {
@@ -59,7 +63,8 @@ impl ClusterNode {
         let link = side_process::start("serve-node", ids).context("starting the node process")?;
         // A session may have megabytes that no frame's time-out may cut.
         link.set_write_timeout(None).context("the socket to the node process")?;
-        gate::send(&link, &Begin { folder, keeper }, &[], None).context("the settings of the node process")?;
+        gate::send(&link, &Begin { folder, keeper, part: Part::Attendant }, &[], None)
+            .context("the settings of the node process")?;
         let counting = readings::Counting::new(counters);
         Ok(Self { link: Some(link), control, counting, notice: options.notice, figures })
     }
@@ -70,13 +75,26 @@ impl ClusterNode {
         let (control, counting, notice) = (self.control.clone(), self.counting.clone(), self.notice);
         let figures = Arc::clone(&self.figures);
         let body = move || {
-            let ended = serve(&link, (&control, &counting, &figures), notice);
-            figures.end();
-            let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
-            notice(&format!("the node process has ended{why}; sessions do not move until a restart"));
+            // One node process after the other: the next one is started where one ends.
+            while let Some(node) = next_node(&link) {
+                let ended = serve(&node, (&control, &counting, &figures), notice);
+                figures.end();
+                let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
+                notice(&format!("the node process has ended{why}; it is started again: {LOST_WITH_IT}"));
+            }
+            notice("the process beside the server has ended; sessions do not move until a restart");
         };
         if let Err(error) = std::thread::Builder::new().name("weir-node".to_owned()).spawn(body) {
             notice(&format!("no session moves: there is no thread for it: {error}"));
+        }
+    }
+}
+
+/// The socket of the next node process; none once no more come.
+fn next_node(link: &UnixStream) -> Option<UnixStream> {
+    loop {
+        if let Frame { header: Ask::Node, fd: Some(fd), .. } = gate::receive::<Ask>(link).ok()?? {
+            return Some(UnixStream::from(fd));
         }
     }
 }
@@ -148,6 +166,8 @@ fn serve(
             }
             Ask::Tell(what) => notice(&what),
             Ask::Figures => figures.set(&bytes),
+            // Only the attendant has such sockets.
+            Ask::Node => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
     Ok(())

@@ -47,8 +47,8 @@ pub use heartbeat::{
     Opener, Sealer, StartId,
 };
 pub use identity::{
-    Admission, Authority, ClusterSecret, Identity, IdentityError, JoinError, KeyError, MemberKey, PublicKey, Token,
-    TokenError, Tokens, join,
+    Admission, Authority, ClusterSecret, ETCD_COMMON_NAME, EtcdKeys, EtcdSeat, Identity, IdentityError, JoinError,
+    Joined, Joining, KeyError, MemberKey, PublicKey, Token, TokenError, Tokens, join,
 };
 pub use link::{
     Answering, Closed, HandshakeError, LinkClient, LinkCounts, LinkCountsNow, LinkError, LinkServer, LinkSettings,

@@ -100,6 +100,20 @@ pub trait Directory: Send + Sync {
     /// The engine is away and the nodes were never read.
     fn nodes(&self) -> Result<Known<Vec<Member>>, DirectoryError>;
 
+    /// Removes a member from the cluster for good: the others are to refuse it.
+    ///
+    /// # Errors
+    ///
+    /// The engine is away.
+    fn remove_member(&self, name: &str) -> Result<(), DirectoryError>;
+
+    /// The names of all members that were removed.
+    ///
+    /// # Errors
+    ///
+    /// The engine is away and the names were never read.
+    fn removed(&self) -> Result<Known<Vec<String>>, DirectoryError>;
+
     /// Takes a lock for `ttl`, which is rounded up to seconds; `None` where it is held, also by the same holder.
     ///
     /// Each acquisition gets a higher epoch than all before it, also after the engine's data were lost, as long as

@@ -11,6 +11,7 @@
 //! | `present/NAME` | leased: the node renews it |
 //! | `locks/NAME` | leased: who holds the lock, and the epoch |
 //! | `epochs/NAME` | the newest epoch of the lock |
+//! | `removed/NAME` | when the member was removed from the cluster |
 
 use crate::error::DirectoryError;
 
@@ -32,6 +33,8 @@ pub const PRESENT: &str = "present/";
 pub const LOCKS: &str = "locks/";
 /// Below it: the newest epoch of each lock.
 pub const EPOCHS: &str = "epochs/";
+/// Below it: members that were removed.
+pub const REMOVED: &str = "removed/";
 
 /// Letters of a name.
 pub const NAME_LETTERS_MAX: usize = 128;

@@ -56,6 +56,9 @@ pub struct EtcdServer {
     /// Mutual TLS for clients and members; required but at loopback addresses. The certificate must be for servers
     /// and for clients.
     pub tls: Option<TlsFiles>,
+    /// The common name that the certificates of members must have, so that other certificates of the same authority
+    /// are those of clients only; `None` for any.
+    pub member_common_name: Option<String>,
     /// The most bytes of its database; `None` for etcd's own bound of 2 GiB.
     pub quota_bytes: Option<u64>,
     /// The time between heartbeats of the leader; an election begins after ten without one. `None` for etcd's 100 ms.
@@ -156,6 +159,7 @@ impl EtcdServer {
             token: "weir".to_owned(),
             joins: false,
             tls: None,
+            member_common_name: None,
             quota_bytes: None,
             heartbeat: None,
         }
@@ -221,6 +225,11 @@ impl EtcdServer {
             }
             given.push(("client-cert-auth", "true".into()));
             given.push(("peer-client-cert-auth", "true".into()));
+            if let Some(name) = &self.member_common_name {
+                given.push(("peer-cert-allowed-cn", name.into()));
+                // A host with several addresses may ask from another one than its certificate's; the name suffices.
+                given.push(("experimental-peer-skip-client-san-verification", "true".into()));
+            }
         }
         let argument = |(name, value): (&str, OsString)| {
             let mut argument = OsString::from(format!("--{name}="));

@@ -6,7 +6,7 @@ use super::members::{FILE, MembersFile, Reached};
 use super::overview::overview;
 use super::pair::{self, Pair};
 use super::pair_replica::{self, PairAnswers, STEERED_MAX};
-use super::{control_socket, gossiping, keys};
+use super::{control_socket, gossiping, keys, removed};
 use crate::metrics_endpoint;
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,6 +64,10 @@ pub(super) struct Args {
     metrics: Option<SocketAddr>,
 }
 
+fn tell(what: &str) {
+    eprintln!("weir cluster director: {what}");
+}
+
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let identity = keys::identity(&args.folder, Role::Director)?;
     let members = MembersFile::read(&args.folder)?;
@@ -93,7 +97,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(pair) => Arc::new(PairAnswers { pair: Arc::clone(pair), nodes }),
         None => Arc::new(nodes),
     };
-    let trust = Trust::new(&identity, Arc::default())?;
+    let trust = Trust::new(&identity, removed::follow(&args.folder, &members, tell)?)?;
     let link_to = |to: &Reached| {
         LinkClient::new(to.member.clone(), to.address, trust.clone(), link_settings(), Arc::clone(&counts))
     };

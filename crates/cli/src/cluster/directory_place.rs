@@ -1,6 +1,6 @@
 //! `[directory]` of members.toml: in which engine a cluster keeps what its nodes agree on.
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -65,7 +65,13 @@ impl DirectoryPlace {
         if let Some(file) = &self.sqlite {
             return Ok(open_sqlite(&folder.join(file), patience)?);
         }
-        let endpoints = self.etcd.clone().unwrap_or_default();
+        let settings = self.etcd_settings(folder, patience).context("[directory] names no engine")?;
+        Ok(open_etcd(&settings)?)
+    }
+
+    /// How etcd is reached; None where the directory is a file.
+    pub(super) fn etcd_settings(&self, folder: &Path, patience: Duration) -> Option<EtcdSettings> {
+        let endpoints = self.etcd.clone()?;
         let file = |given: &Option<PathBuf>, own: &str| folder.join(given.as_deref().unwrap_or(Path::new(own)));
         let is_secure = endpoints.iter().any(|url| url.starts_with("https://"));
         let mut settings = EtcdSettings::new(endpoints, self.prefix.as_deref().unwrap_or(PREFIX));
@@ -76,13 +82,36 @@ impl DirectoryPlace {
             certificate: file(&self.certificate, "member.crt"),
             key: file(&self.key, "member.key"),
         });
-        Ok(open_etcd(&settings)?)
+        Some(settings)
     }
+}
+
+/// The lines of `[directory]` for these servers of etcd, or else for a file.
+pub(super) fn directory_lines(urls: &[String]) -> String {
+    if urls.is_empty() {
+        return "# A file, for members on this machine only: those on other machines would each\n\
+                # have a directory of their own.\n[directory]\nsqlite = \"directory.sqlite\"\n"
+            .to_owned();
+    }
+    let urls: Vec<String> = urls.iter().map(|url| format!("{url:?}")).collect();
+    format!("[directory]\netcd = [{}]\n", urls.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_lines_that_init_writes_can_be_read() {
+        for urls in [vec![], vec!["https://10.0.0.1:2379".to_owned(), "https://[fd00::1]:2379".to_owned()]] {
+            let written: BTreeMap<String, DirectoryPlace> = toml::from_str(&directory_lines(&urls)).expect("is TOML");
+            let place = &written["directory"];
+            place.check().expect("is right");
+            assert_eq!(place.etcd.clone().unwrap_or_default(), urls);
+            assert_eq!(place.sqlite.is_some(), urls.is_empty());
+        }
+    }
 
     #[test]
     fn what_contradicts_itself_is_refused_in_words() {

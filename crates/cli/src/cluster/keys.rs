@@ -1,6 +1,8 @@
 //! Keys of a cluster: they are made by `init` and `join`, and stay where they were made.
 
-use super::members::{EXAMPLE, FILE};
+use super::directory_place::directory_lines;
+use super::etcd_member::{self, EtcdAddress, EtcdFile};
+use super::members::{EXAMPLE, FILE, example};
 use anyhow::{Context, bail};
 use std::fs;
 use std::io::{self, IsTerminal, Read};
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
-use weir_cluster::{Admission, Authority, Identity, NodeName, Role, Token, Tokens};
+use weir_cluster::{Admission, Authority, EtcdSeat, Identity, Joined, Joining, NodeName, Role, Token, Tokens};
 use weir_terminal::stop::Stop;
 use weir_terminal::units;
 
@@ -22,7 +24,16 @@ const INIT_EXAMPLES: &str = "\
 Examples:
   weir cluster init /etc/weir/cluster --name n1
       makes the directory, readable by its user alone: that of weir serve
-      (chown -R www-data /etc/weir/cluster); then fill in members.toml there";
+      (chown -R www-data /etc/weir/cluster); then fill in members.toml there
+  sudo -u www-data weir cluster init /etc/weir/cluster --name n1 \\
+      --etcd-member 10.0.0.11
+      also starts an etcd at this address of the machine, in which nodes agree
+      on published versions; Debian has it in the package etcd-server
+  weir cluster init /etc/weir/cluster --name n1 --etcd https://10.0.0.5:2379
+      with an etcd that there is
+
+Without --etcd-member and --etcd the versions are in a file, for nodes that run
+on this machine.";
 
 /// Make a cluster.
 #[derive(Debug, clap::Args)]
@@ -35,6 +46,18 @@ pub(super) struct InitArgs {
     /// The name of this node: a-z, 0-9 and -
     #[arg(long, value_name = "NAME")]
     name: NodeName,
+
+    /// Run an etcd at this address of the machine; ADDR:PORT for other ports than 2379 and the next
+    #[arg(long, value_name = "ADDR")]
+    etcd_member: Option<EtcdAddress>,
+
+    /// URL of an etcd that there is; repeatable
+    #[arg(long, value_name = "URL", conflicts_with = "etcd_member")]
+    etcd: Vec<String>,
+
+    /// Leave the etcd to weir-etcd.service, and do not start it
+    #[arg(long, requires = "etcd_member")]
+    no_start: bool,
 }
 
 const TOKEN_EXAMPLES: &str = "\
@@ -89,7 +112,11 @@ const JOIN_EXAMPLES: &str = "\
 Examples:
   weir cluster join /etc/weir/cluster --name n2 --at 10.0.0.11:7701
       asks for the token, and makes the keys of this machine; then copy
-      members.toml of the first node";
+      members.toml of the first node
+  weir cluster join /etc/weir/cluster --name n2 --at 10.0.0.11:7701 \\
+      --etcd-member 10.0.0.12
+      also starts one more member of the cluster's etcd here; three of them
+      outlive the loss of one";
 
 /// Join a cluster.
 #[derive(Debug, clap::Args)]
@@ -106,21 +133,75 @@ pub(super) struct JoinArgs {
     /// Where weir cluster admit listens
     #[arg(long, value_name = "ADDR")]
     at: SocketAddr,
+
+    /// Run a member of the cluster's etcd at this address of the machine; ADDR:PORT for other ports than 2379 and the
+    /// next
+    #[arg(long, value_name = "ADDR")]
+    etcd_member: Option<EtcdAddress>,
+
+    /// Leave the etcd to weir-etcd.service, and do not start it
+    #[arg(long, requires = "etcd_member")]
+    no_start: bool,
 }
 
 pub(super) fn init(args: &InitArgs) -> anyhow::Result<ExitCode> {
-    Authority::init(&args.folder, &args.name, SystemTime::now())?;
-    let members = args.folder.join(FILE);
-    fs::write(&members, EXAMPLE).with_context(|| members.display().to_string())?;
-    let folder = args.folder.display();
+    let InitArgs { folder, name, etcd_member, etcd, .. } = args;
+    if etcd_member.is_some() && !etcd_member::is_installed() {
+        bail!("etcd is not installed; install it (on Debian the package etcd-server), or leave --etcd-member out");
+    }
+    let (authority, identity) = Authority::init(folder, name, SystemTime::now())?;
+    let mut urls = etcd.clone();
+    if let Some(address) = etcd_member {
+        authority.make_etcd_keys(folder, name, address.client.ip(), SystemTime::now())?;
+        let file = EtcdFile::first(name.as_str(), *address, &etcd_token(&identity));
+        file.write(folder)?;
+        urls.push(file.url());
+    }
+    let members = folder.join(FILE);
+    fs::write(&members, example(&directory_lines(&urls))).with_context(|| members.display().to_string())?;
+    let shown = folder.display();
+    println!("The keys of node {name} and the cluster's authority are in {shown}.");
+    if etcd_member.is_some() {
+        start_etcd(folder, args.no_start)?;
+    } else if urls.is_empty() {
+        println!(
+            "Published versions are in a file (SQLite), for nodes on this machine only; {}",
+            if etcd_member::is_installed() {
+                "etcd is installed: --etcd-member ADDRESS would use it."
+            } else {
+                "for nodes on several machines install etcd (on Debian etcd-server), and use --etcd-member ADDRESS."
+            }
+        );
+    } else {
+        println!("Published versions are in the etcd at {}.", urls.join(", "));
+    }
     println!(
-        "The keys of node {} and the cluster's authority are in {folder}.\n\
-         Next: fill in {}, and let other machines join by\n  \
-         weir cluster token {folder}\n  weir cluster admit {folder} --listen ADDRESS",
-        args.name,
+        "Next: fill in {}, and let other machines join by\n  \
+         weir cluster token {shown}\n  weir cluster admit {shown} --listen ADDRESS",
         members.display()
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// What distinguishes the etcd of this cluster from others.
+fn etcd_token(identity: &Identity) -> String {
+    let digits: String = identity.authority_fingerprint()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("weir-{digits}")
+}
+
+/// Starts the etcd of this machine, or says how a service does.
+fn start_etcd(folder: &Path, no_start: bool) -> anyhow::Result<()> {
+    if no_start {
+        println!("Start its etcd by systemctl enable --now weir-etcd, or weir cluster etcd {}.", folder.display());
+        return Ok(());
+    }
+    let pid = etcd_member::start(folder)?;
+    println!(
+        "etcd runs in the background, supervised by process {pid}. From the next start of this machine on\n\
+         weir-etcd.service runs it (systemctl enable weir-etcd); weir cluster etcd {} --end ends it.",
+        folder.display()
+    );
+    Ok(())
 }
 
 pub(super) fn token(args: &TokenArgs) -> anyhow::Result<ExitCode> {
@@ -136,7 +217,10 @@ pub(super) fn token(args: &TokenArgs) -> anyhow::Result<ExitCode> {
 }
 
 pub(super) fn admit(args: &AdmitArgs) -> anyhow::Result<ExitCode> {
-    let admission = Admission::open(&args.folder)?;
+    let mut admission = Admission::open(&args.folder)?;
+    if args.folder.join(etcd_member::FILE).exists() {
+        admission = admission.with_etcd(vec![EtcdFile::read(&args.folder)?.url()]);
+    }
     let stop = Stop::on_signals().context("handling signals")?;
     let listener = TcpListener::bind(args.listen).with_context(|| args.listen.to_string())?;
     listener.set_nonblocking(true).context("the listening socket")?;
@@ -170,7 +254,17 @@ pub(super) fn join(args: &JoinArgs) -> anyhow::Result<ExitCode> {
     let line = io::BufReader::new(io::stdin().lock().take(TOKEN_BYTES_MAX));
     io::BufRead::read_line(&mut { line }, &mut text).context("the token on standard input")?;
     let token = Token::parse(text.trim())?;
-    let identity = weir_cluster::join(args.at, &token, &args.name, &args.folder, SystemTime::now())?;
+    if args.etcd_member.is_some() && !etcd_member::is_installed() {
+        bail!("etcd is not installed; install it (on Debian the package etcd-server), or leave --etcd-member out");
+    }
+    let joining = Joining::new(args.at, &token, &args.name);
+    let joining = joining.with_etcd(args.etcd_member.map(|address| address.client.ip()));
+    let Joined { identity, etcd } = joining.join(&args.folder, SystemTime::now())?;
+    let mut urls = Vec::new();
+    if let (Some(address), Some(EtcdSeat { urls: known, .. })) = (args.etcd_member, etcd) {
+        let token = etcd_token(&identity);
+        urls = etcd_member::enter(&args.folder, args.name.as_str(), address, (&token, known))?;
+    }
     let members = args.folder.join(FILE);
     if !members.exists() {
         // It is filled in on the first node, and copied.
@@ -178,6 +272,10 @@ pub(super) fn join(args: &JoinArgs) -> anyhow::Result<ExitCode> {
     }
     let (name, role) = (&identity.member.name, identity.member.role.word());
     println!("{name} is a {role} of the cluster; copy {FILE} of the first node to {}", args.folder.display());
+    if !urls.is_empty() {
+        start_etcd(&args.folder, args.no_start)?;
+        println!("Name all members of etcd in {FILE} of all members of the cluster:\n{}", directory_lines(&urls));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

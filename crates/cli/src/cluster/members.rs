@@ -56,6 +56,12 @@ mac = "02:00:00:00:00:11"
 # key = "etcd-client.key"
 "#;
 
+/// The same with other lines for the directory.
+pub(super) fn example(directory: &str) -> String {
+    let head = EXAMPLE.split_once("# [directory]").map_or(EXAMPLE, |(head, _)| head);
+    format!("{head}{directory}")
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -205,6 +211,9 @@ mod tests {
     fn the_example_can_be_read() {
         let read = MembersFile::parse(EXAMPLE).expect("is right");
         assert_eq!((read.services.len(), read.nodes.len()), (2, 1));
+        assert!(read.directory.is_none());
+        let with = example(&super::super::directory_place::directory_lines(&[]));
+        assert!(MembersFile::parse(&with).expect("is right").directory.is_some());
         assert_eq!(read.nodes[&1].1.mac, [2, 0, 0, 0, 0, 0x11]);
         assert_eq!(read.number(&"n1".parse().expect("a name")).expect("is there"), 1);
         assert!(read.number(&"n2".parse().expect("a name")).expect_err("is not").to_string().contains("which has n1"));

@@ -1,5 +1,6 @@
 //! The figures of a node process for Prometheus; its server shows them at the admin address.
 
+use crate::cluster::control_socket::Replicated;
 use crate::cluster::figures;
 use std::collections::BTreeMap;
 use weir_cluster::{BeatCounts, ClockSample, Counts, EventCounts, LinkCountsNow, Outcome, Registry};
@@ -20,6 +21,7 @@ pub(super) struct Own<'f> {
     pub(super) links: LinkCountsNow,
     pub(super) heartbeats: BeatCounts,
     pub(super) events: EventCounts,
+    pub(super) replicas: Replicated,
 }
 
 /// All families.
@@ -46,7 +48,33 @@ pub(super) fn text(registry: &Registry, own: &Own<'_>) -> String {
     figures::links(&mut out, &own.links);
     figures::heartbeats(&mut out, &own.heartbeats);
     figures::events(&mut out, &own.events);
+    replicas(&mut out, &own.replicas);
     out.into_text()
+}
+
+/// Sessions that outlive their node.
+fn replicas(out: &mut Families, counts: &Replicated) {
+    let help = "Replicas of this node's sessions: given to another node, and dropped on the way or for want of room.";
+    let results = [("sent", counts.sent), ("dropped", counts.dropped)];
+    out.by("weir_cluster_replicas_total", Kind::Counter, help, "result", &results);
+    let help = "Replicas that this node keeps for others now.";
+    out.one("weir_cluster_replicas_kept", Kind::Gauge, help, counts.kept);
+    let help = "Sessions of nodes that were down: gone on with here, of these begun a second time, and lost; and sessions \
+                discarded here, as others had gone on with them.";
+    let results = [
+        ("taken_over", counts.taken_over),
+        ("begun_anew", counts.begun_anew),
+        ("lost", counts.lost),
+        ("discarded", counts.discarded),
+    ];
+    out.by("weir_cluster_takeovers_total", Kind::Counter, help, "result", &results);
+    let help = "The longest time for which the packets of a session were held that was taken over.";
+    out.one("weir_cluster_takeover_seconds_max", Kind::Gauge, help, counts.longest_us as f64 / 1e6);
+    let name = "weir_cluster_sessions_without_replica";
+    out.begin(name, Kind::Gauge, "Sessions that send now and would end with this node, by why.");
+    for (reason, count) in &counts.left_out {
+        out.sample(name, &[("reason", reason)], count);
+    }
 }
 
 fn moves(out: &mut Families, counts: &Counts) {
@@ -95,12 +123,26 @@ mod tests {
             links: LinkCountsNow::default(),
             heartbeats: BeatCounts::default(),
             events: EventCounts { written: 3, ..EventCounts::default() },
+            replicas: Replicated {
+                taken_over: 2,
+                longest_us: 40_500,
+                left_out: BTreeMap::from([("it is over TLS".to_owned(), 1)]),
+                ..Replicated::default()
+            },
         };
         let told = text(&registry, &own);
         assert!(told.contains("weir_cluster_moves_total{result=\"given\"} 0\n"), "{told}");
         assert!(told.contains("weir_cluster_moves_total{result=\"undecided\"} 0\n"), "{told}");
         assert!(told.contains("weir_cluster_move_freeze_seconds_bucket{le=\"+Inf\"} 0\n"), "{told}");
         assert!(told.contains("weir_cluster_member_up{member=\"front\"} 1\n") && !told.contains("clock"), "{told}");
+        for line in [
+            "weir_cluster_takeovers_total{result=\"taken_over\"} 2\n",
+            "weir_cluster_takeover_seconds_max 0.0405\n",
+            "weir_cluster_sessions_without_replica{reason=\"it is over TLS\"} 1\n",
+            "weir_cluster_replicas_kept 0\n",
+        ] {
+            assert!(told.contains(line), "{line} {told}");
+        }
         let clock = Some(ClockSample { offset_us: -1_500, error_us: 80 });
         let told = text(&registry, &Own { clock, ..own });
         assert!(told.contains("weir_cluster_clock_offset_seconds{member=\"front\"} -0.0015\n"), "{told}");

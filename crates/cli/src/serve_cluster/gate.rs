@@ -45,6 +45,18 @@ pub(crate) enum Ask {
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.
     Figures,
+    /// Serve the node process whose socket comes with this. Nothing is answered.
+    Node,
+}
+
+/// What a process beside the server is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Part {
+    /// It keeps a node process running.
+    Attendant,
+    /// It is the node process.
+    Node,
 }
 
 /// The first frame, from the server.
@@ -54,6 +66,7 @@ pub(crate) struct Begin {
     pub(crate) folder: PathBuf,
     /// The socket of the keeper.
     pub(crate) keeper: PathBuf,
+    pub(crate) part: Part,
 }
 
 /// What the server answers.

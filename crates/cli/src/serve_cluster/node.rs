@@ -1,8 +1,9 @@
 //! The node process: it has the keys and links of the cluster, and moves sessions of the server beside which it runs.
 
+use super::attending;
 use super::copying;
 use super::fetching::{ContentAnswers, Peer};
-use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Refusal};
+use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Part, Refusal};
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
 use super::seen::{Seen, Told as Figures};
@@ -12,6 +13,7 @@ use crate::cluster::gossiping;
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached, STANDBY};
 use crate::cluster::overview::overview;
 use crate::cluster::published::Published;
+use crate::cluster::removed;
 use crate::side_process;
 use anyhow::{Context, bail};
 use std::collections::BTreeMap;
@@ -41,12 +43,15 @@ const EPOCH_PAUSE: Duration = Duration::from_millis(20);
 /// Moves that wait to be told.
 const EVENTS_MAX: usize = 1024;
 
-/// Runs beside a server until that ends.
+/// Runs beside a server until that ends, as the node process or as the one that keeps it running.
 pub(crate) fn node() -> anyhow::Result<ExitCode> {
     let link = side_process::link().context("the socket to the server")?;
     let Some(Frame { header: begin, .. }) = gate::receive::<Begin>(&link).context("the socket to the server")? else {
         bail!("weir serve starts this command for itself");
     };
+    if begin.part == Part::Attendant {
+        return attending::attend(&begin, &link);
+    }
     let ends = link.try_clone().context("the socket to the server")?;
     let gate = Arc::new(Gate(Mutex::new(link)));
     let running = Running::start(&begin, &gate);
@@ -113,7 +118,7 @@ impl Running {
         if let Err(error) = keeper.counts() {
             gate.tell(&format!("no session moves until the keeper answers: {error}"));
         }
-        let trust = Trust::new(&identity, Arc::default())?;
+        let trust = Trust::new(&identity, removed::follow(&begin.folder, &members, gate.teller())?)?;
         let (settings, counts) = (LinkSettings::default(), Arc::<LinkCounts>::default());
         let link_to = |to: &Reached| {
             LinkClient::new(to.member.clone(), to.address, trust.clone(), settings.clone(), Arc::clone(&counts))
@@ -153,7 +158,8 @@ impl Running {
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
         let control = control_socket::Listening::at(&begin.folder)?;
         tell_moves(Arc::clone(gate), Arc::clone(&seen), events)?;
-        let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
+        let kept = (keeper, store, Arc::clone(&seen));
+        let outliving = (kept, (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
         let replicating = replicate(gate, (number, &members), outliving)?;
         Ok(Self {
             name: identity.member.name.to_string(),
@@ -181,6 +187,7 @@ impl Running {
             mover: Arc::clone(&mover),
             director: Arc::clone(&director),
             heartbeats: Arc::clone(&heartbeats),
+            replicating: Arc::clone(&replicating),
             drains: Arc::clone(&drains),
             show: gate.shower(),
         };
@@ -237,7 +244,7 @@ fn start_heartbeats(
     Ok(Heartbeats::start(socket, number, &identity.secret, peers, settings, move |change| heard.changed(change))?)
 }
 
-type Kept = (Arc<KeeperClient>, Arc<ReplicaStore>);
+type Kept = (Arc<KeeperClient>, Arc<ReplicaStore>, Arc<Seen>);
 type Moving = (Arc<Mover>, u64);
 type Members = (Arc<RemoteDirector>, Arc<RemoteNodes>);
 
@@ -245,7 +252,7 @@ type Members = (Arc<RemoteDirector>, Arc<RemoteNodes>);
 fn replicate(
     gate: &Arc<Gate>,
     (number, members): (NodeNumber, &MembersFile),
-    ((keeper, store), (mover, start), (director, nodes)): (Kept, Moving, Members),
+    ((keeper, store, seen), (mover, start), (director, nodes)): (Kept, Moving, Members),
 ) -> io::Result<Arc<Replicating>> {
     Replicating::start(Parts {
         number,
@@ -258,6 +265,7 @@ fn replicate(
         director,
         nodes,
         store,
+        seen,
         start,
     })
 }

@@ -2,6 +2,7 @@
 //! others, goes on with them where the director says that their node is down, and discards what others go on with.
 
 use super::gate::{Copied, Copies};
+use super::seen::Seen;
 use crate::cluster::control_socket::Replicated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -49,6 +50,7 @@ pub(super) struct Parts {
     pub(super) director: Arc<RemoteDirector>,
     pub(super) nodes: Arc<RemoteNodes>,
     pub(super) store: Arc<ReplicaStore>,
+    pub(super) seen: Arc<Seen>,
     /// Names this start of the node: it grows from start to start.
     pub(super) start: u64,
 }
@@ -127,7 +129,11 @@ impl Replicating {
             if ended.is_empty() && replicas.is_empty() && !anew {
                 continue;
             }
+            let (was_anew, count) = (anew, replicas.len());
             anew = !self.send(node, anew, ended, replicas);
+            if was_anew && !anew {
+                self.parts.seen.replicated(node, count);
+            }
         }
     }
 
@@ -208,7 +214,7 @@ impl Replicating {
     fn take_over_all(&self, node: NodeNumber) {
         let begun = Instant::now();
         let all = self.parts.store.take_of(node);
-        let taken = at_once(&all, |kept| self.take_over(node, kept).map(|succession| (kept, succession)));
+        let taken = at_once(&all, |kept| self.take_over(node, kept, begun).map(|succession| (kept, succession)));
         if !taken.is_empty() {
             let (count, of, took) = (taken.len(), all.len(), begun.elapsed());
             self.parts
@@ -221,25 +227,29 @@ impl Replicating {
             match self.successor.settle(kept, succession) {
                 Ok(is_anew) => self.counted().begun_anew += u64::from(is_anew),
                 Err(error) if error.is_over() => {}
-                Err(error) => self.count_loss(&error),
+                Err(error) => self.count_loss(&error, node, &kept.replica.flow),
             }
             Some(())
         });
     }
 
-    fn count_loss(&self, error: &TakeOverError) {
+    fn count_loss(&self, error: &TakeOverError, node: NodeNumber, flow: &Flow) {
+        self.parts.seen.not_taken_over(node, flow, &error.to_string());
         let mut counts = self.counted();
         counts.lost += 1;
         *counts.reasons.entry(error.to_string()).or_default() += 1;
     }
 
-    fn take_over(&self, node: NodeNumber, kept: &Kept) -> Option<Succession> {
+    /// Goes on with a session of a node that has been known to be down since `begun`.
+    fn take_over(&self, node: NodeNumber, kept: &Kept, begun: Instant) -> Option<Succession> {
         match self.successor.take_over(kept) {
             Ok(succession) => {
                 let mut counts = self.counted();
                 counts.taken_over += 1;
                 let us = u64::try_from(succession.held.as_micros()).unwrap_or(u64::MAX);
                 counts.longest_us = counts.longest_us.max(us);
+                drop(counts);
+                self.parts.seen.taken_over(node, &kept.replica.flow, (succession.held, begun.elapsed()));
                 Some(succession)
             }
             Err(error) if error.is_alive() => {
@@ -248,7 +258,7 @@ impl Replicating {
             }
             Err(error) if error.is_over() => None,
             Err(error) => {
-                self.count_loss(&error);
+                self.count_loss(&error, node, &kept.replica.flow);
                 None
             }
         }
@@ -279,6 +289,7 @@ impl Replicating {
         let epoch = self.parts.director.epoch();
         let discarded = keeper.freeze(session.fd.as_fd(), epoch).and_then(|_| keeper.discard(session.fd.as_fd()));
         self.counted().discarded += 1;
+        self.parts.seen.discarded(flow);
         if let Err(error) = discarded {
             // Closed it would tell the client of its end, which goes on elsewhere. The kernel gives it up by itself.
             tracing::warn!(%flow, %error, "a socket of a session that goes on elsewhere stays open");

@@ -1,6 +1,7 @@
 //! What a node process tells of itself: events in the cluster's directory, and figures for its server.
 
 use super::figures::{self, Own};
+use super::replicating::Replicating;
 use crate::cluster::members::MembersFile;
 use std::collections::BTreeMap;
 use std::io;
@@ -12,6 +13,8 @@ use weir_cluster::{
     Change, ClockSample, Event, EventEntry, EventHeader, EventLog, Health, Heartbeats, LinkCounts, Mover, NodeNumber,
     Outcome, RemoteDirector, What,
 };
+use weir_keeper::Flow;
+use weir_terminal::units;
 use weir_trace::Host;
 
 /// How often figures are told.
@@ -38,6 +41,7 @@ pub(super) struct Told {
     pub(super) mover: Arc<Mover>,
     pub(super) director: Arc<RemoteDirector>,
     pub(super) heartbeats: Arc<Heartbeats>,
+    pub(super) replicating: Arc<Replicating>,
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
     /// Has the server show them.
@@ -74,13 +78,46 @@ impl Seen {
             Outcome::Lost => What::Lost,
             Outcome::Undecided => What::Undecided,
         };
-        let us = |time: Duration| Some(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)).filter(|us| *us > 0);
         let mut entry = EventEntry::at(what, event.at);
         (entry.client, entry.service) = (Some(event.flow.client), Some(event.flow.service));
         entry.move_id = Some(format!("{}.{}", event.id.giver, event.id.number));
         (entry.from, entry.to) = (self.name(event.from), self.name(event.to));
         (entry.freeze_us, entry.total_us, entry.under_way) = (us(event.freeze), us(event.total), event.is_under_way);
         self.log.note(if event.why.is_empty() { entry } else { entry.because(&event.why) });
+    }
+
+    /// Another node keeps the replicas of this one from now on; so many came to it first.
+    pub(super) fn replicated(&self, to: NodeNumber, count: usize) {
+        let mut entry = EventEntry::now(What::Replicated).because(&units::counted(count as u64, "session"));
+        (entry.from, entry.to) = (Some(self.own.clone()), self.name(to));
+        self.log.note(entry);
+    }
+
+    /// A session of a node that was down goes on here: how long its packets were held, and how long after this node had
+    /// heard that the other one was down.
+    pub(super) fn taken_over(&self, of: NodeNumber, flow: &Flow, (held, after): (Duration, Duration)) {
+        let mut entry = self.of_flow(What::TakenOver, of, flow);
+        (entry.freeze_us, entry.total_us) = (us(held), us(after));
+        self.log.note(entry);
+    }
+
+    /// A session of a node that was down does not go on.
+    pub(super) fn not_taken_over(&self, of: NodeNumber, flow: &Flow, why: &str) {
+        self.log.note(self.of_flow(What::NotTakenOver, of, flow).because(why));
+    }
+
+    /// A session was discarded here, as another node goes on with it.
+    pub(super) fn discarded(&self, flow: &Flow) {
+        let mut entry = EventEntry::now(What::Discarded).of(&self.own);
+        (entry.client, entry.service) = (Some(flow.client), Some(flow.service));
+        self.log.note(entry);
+    }
+
+    fn of_flow(&self, what: What, of: NodeNumber, flow: &Flow) -> EventEntry {
+        let mut entry = EventEntry::now(what);
+        (entry.client, entry.service) = (Some(flow.client), Some(flow.service));
+        (entry.from, entry.to) = (self.name(of), Some(self.own.clone()));
+        entry
     }
 
     fn name(&self, number: NodeNumber) -> Option<String> {
@@ -114,6 +151,7 @@ impl Seen {
                 links: self.links.now(),
                 heartbeats: told.heartbeats.counts(),
                 events: self.log.counts(),
+                replicas: told.replicating.counts(),
             };
             (told.show)(&figures::text(told.mover.registry(), &own));
             std::thread::sleep(FIGURES_PAUSE);
@@ -134,4 +172,9 @@ impl Seen {
         self.log.note(entry);
         true
     }
+}
+
+/// Microseconds; none for no time.
+fn us(time: Duration) -> Option<u64> {
+    Some(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)).filter(|us| *us > 0)
 }

@@ -127,6 +127,25 @@ fn freeze_and_wake(stand: &Stand, at_first: usize, all: usize) {
     wait_until("it discards what it has lost", || status(stand, 1, "discarded") == at_first as u64);
     assert_eq!(stand.connected(1), 0);
     assert_eq!(stand.connected(2), all, "the others go on");
+    what_was_taken_over_is_told(stand, at_first);
+}
+
+/// Each session is an event of both nodes, and figures count them.
+fn what_was_taken_over_is_told(stand: &Stand, count: usize) {
+    let events = |node: &str| stand::weir(&["cluster", "events", stand.path(node).to_str().expect("is text")], None);
+    wait_until("all are written down", || {
+        events("n2").lines().filter(|line| line.contains("  taken_over  ")).count() == count
+    });
+    let told = events("n2");
+    let line = told.lines().find(|line| line.contains("  taken_over  ")).expect("is there");
+    assert!(line.contains("  n1 to n2  stood still ") && line.contains(" ms  took "), "{line}");
+    assert!(told.lines().any(|line| line.contains("  replicated ") && line.contains("  n2 to n1  ")), "{told}");
+    wait_until("the other side is written down", || {
+        events("n1").lines().filter(|line| line.contains("  discarded ")).count() == count
+    });
+    let has = |node: usize, figure: &str| stand.metrics(node).contains(&format!("{figure}}} {count}\n"));
+    wait_until("figures count them", || has(2, "weir_cluster_takeovers_total{result=\"taken_over\""));
+    wait_until("and the other ones", || has(1, "weir_cluster_takeovers_total{result=\"discarded\""));
 }
 
 /// The second node is gone at once, with its link: the first one, which lives again, goes on with all, also with those

@@ -2,6 +2,7 @@
 // scripts/test: waits
 
 mod crashes;
+mod etcd;
 mod gossiping;
 mod pair;
 mod publishing;

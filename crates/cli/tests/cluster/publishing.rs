@@ -161,3 +161,69 @@ fn one_that_was_away_catches_up(stand: &mut Stand, site: &Path) {
     state("alive");
     assert!(weir(&["cluster", "status", text(&n1)], None).contains(") answers"));
 }
+
+/// The certificate of a member that was removed is refused by those that run, and by those that start later.
+#[test]
+fn a_removed_member_is_refused() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let mut stand = Stand::published(2);
+    let n1 = stand.path("n1");
+    weir(&["cluster", "remove", text(&n1), "n2"], None);
+    for log in ["serve1", "director"] {
+        wait_for(&stand.path(&format!("{log}.log")), "n2 was removed from the cluster");
+    }
+    let refused = |stand: &Stand| {
+        let told = stand.metrics(1);
+        let line = told.lines().find(|line| line.starts_with("weir_cluster_links_refused_total{reason=\"removed\"}"));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    // What is published at the removed one does not come to the others from it: they refuse its links.
+    let site = stand.path("build");
+    write(&site, &[("a.txt", b"of n2")]);
+    publish(&stand, "n2", &site, &[]);
+    let deadline = Instant::now() + PATIENCE;
+    while refused(&stand) == 0 {
+        assert!(Instant::now() < deadline, "{}", stand.metrics(1));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(!stand.ask_node(1, "a.txt").stdout.ends_with(b"of n2"));
+    stand.end("serve1");
+    assert_eq!(fs::read_to_string(n1.join("removed")).expect("is there"), "n2\n");
+    let own = Command::new(env!("CARGO_BIN_EXE_weir")).args(["cluster", "remove", text(&n1), "n1"]).output();
+    assert_eq!(own.expect("weir starts").status.code(), Some(1), "a member does not remove itself");
+}
+
+/// A disk that is full while a site is published: it is said, nothing is published, and room is made by the next one.
+#[test]
+fn nothing_is_published_on_a_full_disk() {
+    let Some(disk) = weir_testkit::SmallDisk::mount(24) else { return };
+    let (folder, site) = (disk.path().join("n1"), tempfile::tempdir().expect("a folder"));
+    weir(&["cluster", "init", text(&folder), "--name", "n1"], None);
+    fill_in(&folder);
+    write(site.path(), &[("a.txt", b"one")]);
+    weir(&["cluster", "publish", text(&folder), text(site.path())], None);
+    write(site.path(), &[("a.txt", b"two"), ("large.bin", &large(1)), ("other.bin", &large(2))]);
+    let output = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["cluster", "publish", text(&folder), text(site.path())])
+        .output()
+        .expect("weir starts");
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{why}");
+    assert!(why.contains("No space left on device"), "{why}");
+    let versions = weir(&["cluster", "versions", text(&folder), "--json"], None);
+    let versions: Value = serde_json::from_str(&versions).expect("is JSON");
+    assert_eq!((versions.as_array().map(Vec::len), &versions[0]["is_current"]), (Some(1), &true.into()), "{versions}");
+    // What came of the large ones is no hindrance to a smaller version.
+    fs::remove_file(site.path().join("large.bin")).expect("is removed");
+    fs::remove_file(site.path().join("other.bin")).expect("is removed");
+    weir(&["cluster", "publish", text(&folder), text(site.path())], None);
+    assert_eq!(fs::read(folder.join("sites/www/current/a.txt")).expect("is there"), b"two");
+}
+
+/// members.toml as `weir cluster init` writes it can be read: there is nothing to change for one machine.
+fn fill_in(folder: &Path) {
+    let members = fs::read_to_string(folder.join("members.toml")).expect("is there");
+    assert!(members.contains("sqlite = \"directory.sqlite\""), "{members}");
+}

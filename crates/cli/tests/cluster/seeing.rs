@@ -1,6 +1,6 @@
 //! What a cluster did is seen: in the figures of its members, in their events, and in an explanation of the client's run.
 
-use crate::stand::{self, PATIENCE, SERVICE, Stand, weir};
+use crate::stand::{self, PATIENCE, SERVICE, Stand, wait_for, weir};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -177,7 +177,7 @@ fn what_happens_to_a_node_is_told_by_the_director() {
     let n1 = stand.path("n1");
     weir(&["cluster", "drain", n1.to_str().expect("is text"), "--within", "5s"], None);
     weir(&["cluster", "drain", n1.to_str().expect("is text"), "--undo"], None);
-    stand::wait_for(&stand.path("director.log"), "node n1 takes new connections again");
+    wait_for(&stand.path("director.log"), "node n1 takes new connections again");
     stand.end("serve2");
     let front = stand.path("front");
     let told = wait_for_all("the director", &["down       n2", "undrained  n1"], || {
@@ -197,4 +197,58 @@ fn what_happens_to_a_node_is_told_by_the_director() {
     wait_for_all("n1", &["weir_cluster_moves_failed_total{result=\"not_begun\",reason=\"no_session\"} 1\n"], || {
         stand.metrics(1)
     });
+}
+
+/// A node process that is killed is started again: its server goes on meanwhile, and sessions move afterwards.
+#[test]
+fn a_node_process_that_is_killed_is_started_again() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let content: Vec<u8> = (0..24_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let stand = Stand::new(2, &[("large.bin", &content)]);
+    let (got, url) = (stand.path("got"), format!("http://{SERVICE}/large.bin"));
+    let client = stand.curl(44_900, &["--limit-rate", "4M", "-o", got.to_str().expect("is text"), &url]);
+    let at = stand.holder(44_900, 80);
+    let before = stand.node_process(at);
+    stand::signal(&[before], libc::SIGKILL);
+    wait_for(&stand.path(&format!("serve{at}.log")), "it is started again: sessions that it had in hand are lost");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // Where it was away for long enough, the other node goes on with its sessions.
+        let at = stand.holder(44_900, 80);
+        let output = stand.shift(at, 3 - at, 44_900, 80);
+        if output.status.success() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{}", String::from_utf8_lossy(&output.stderr));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_ne!(stand.node_process(at), before);
+    let output = client.wait_with_output().expect("is ours");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(fs::read(&got).expect("is there") == content, "other bytes came than were sent");
+}
+
+/// What follows events ends at Ctrl-C, without an error, and has shown all until then.
+#[test]
+fn events_are_followed_until_ctrl_c() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("events.jsonl");
+    let event =
+        |client: &str| format!("{{\"at_us\":1,\"monotonic_us\":1,\"what\":\"given\",\"client\":\"{client}\"}}\n");
+    fs::write(&file, event("192.0.2.1:1")).expect("writes");
+    let (shown, folder) = (folder.path().join("shown"), folder.path().to_str().expect("is text"));
+    let mut following = std::process::Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["cluster", "events", folder, "--follow"])
+        .stdout(fs::File::create(&shown).expect("a file"))
+        .spawn()
+        .expect("weir starts");
+    wait_for(&shown, "192.0.2.1:1");
+    fs::write(&file, event("192.0.2.1:1") + &event("192.0.2.2:2")).expect("writes");
+    wait_for(&shown, "192.0.2.2:2");
+    stand::signal(&[following.id()], libc::SIGINT);
+    let ended = following.wait().expect("is ours");
+    assert!(ended.success(), "{ended}");
+    assert_eq!(fs::read_to_string(&shown).expect("is there").lines().count(), 2);
 }

@@ -73,13 +73,17 @@ fn the_commands_of_units_and_manifest_exist() {
         check_command(line, "the manifest");
         commands += 1;
     }
-    assert_eq!(commands, 7, "the units have four, the manifest has three");
+    assert_eq!(commands, 9, "the units have six, the manifest has three");
 }
 
 #[test]
 fn units_give_the_rights_of_the_manifest() {
     for (name, unit) in units() {
         let Some(set) = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")) else { continue };
+        // No container runs etcd: what is given to the unit is nothing.
+        if set.is_empty() {
+            continue;
+        }
         let container = name.trim_start_matches("weir-").trim_end_matches(".service");
         let set: BTreeSet<String> = set.split(' ').map(|name| name.trim_start_matches("CAP_").to_owned()).collect();
         assert_eq!(set, capabilities_of(container), "{name}");
@@ -104,5 +108,44 @@ fn systemd_finds_no_fault_in_the_units() {
         // Units of the machine that it loads besides may have faults of their own.
         let faults: Vec<&str> = said.lines().filter(|line| line.contains(&name)).collect();
         assert!(faults.is_empty(), "{faults:?}");
+    }
+}
+
+/// The figures by which others scale are there: a server shows each of them.
+#[test]
+fn the_figures_of_the_autoscalers_are_shown() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/run-a-cluster-as-services.md");
+    let texts = [packaging().join("autoscaling.yaml"), page].map(|path| fs::read_to_string(path).expect("is text"));
+    // Names that the adapter gives are its own: they stand behind `as:` and `name:`.
+    let own: BTreeSet<&str> =
+        texts.iter().flat_map(|text| text.split("{as: ").skip(1)).filter_map(|rest| rest.split('}').next()).collect();
+    let is_of_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let words = texts.iter().flat_map(|text| text.split(|letter: char| !is_of_name(letter)));
+    let named: BTreeSet<&str> = words.filter(|word| word.starts_with("weir_") && !own.contains(word)).collect();
+    assert!(named.len() >= 4, "{named:?}");
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("a.txt"), "hello").expect("writes");
+    let (listen, admin) = (format!("127.0.0.1:{}", weir_testkit::free_port()), folder.path().join("admin.sock"));
+    let mut server = Command::new(WEIR)
+        .arg("serve")
+        .arg(folder.path())
+        .args(["--listen", &listen, "--admin", &format!("unix:{}", admin.display())])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("weir starts");
+    let deadline = std::time::Instant::now() + crate::PATIENCE;
+    let shown = loop {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--max-time", "10", "--unix-socket"]).arg(&admin).arg("http://w/metrics");
+        let asked = curl.output().expect("curl starts");
+        if asked.status.success() || std::time::Instant::now() > deadline {
+            break String::from_utf8_lossy(&asked.stdout).into_owned();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    server.kill().expect("is ours");
+    server.wait().expect("is ours");
+    for name in named {
+        assert!(shown.lines().any(|line| line.starts_with(&format!("# TYPE {name} "))), "{name} is not shown");
     }
 }

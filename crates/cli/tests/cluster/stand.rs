@@ -29,8 +29,8 @@ const QUIET: [&str; 4] = [
 pub(crate) struct Stand {
     pub(crate) client: Namespace,
     director: Namespace,
-    /// The second director, and whether a directory makes it active.
-    second: Option<(Namespace, bool)>,
+    /// The second director, and what makes it active.
+    second: Option<(Namespace, Active)>,
     pub(crate) nodes: Vec<Namespace>,
     processes: Vec<(String, Child)>,
     pub(crate) folder: TempDir,
@@ -43,6 +43,16 @@ pub(crate) struct Stand {
     switch: Namespace,
 }
 
+/// What makes one of two directors active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Active {
+    Command,
+    /// A directory in SQLite.
+    File,
+    /// One in etcd, with members at two nodes and at the first director.
+    Etcd,
+}
+
 impl Stand {
     /// One of so many nodes, which serve these files.
     pub(crate) fn new(nodes: usize, files: &[(&str, &[u8])]) -> Self {
@@ -51,7 +61,12 @@ impl Stand {
 
     /// The same with two directors; a directory in SQLite makes one of them active, or a command.
     pub(crate) fn pair(nodes: usize, files: &[(&str, &[u8])], has_directory: bool) -> Self {
-        Self::of(nodes, files, false, Some(has_directory))
+        Self::of(nodes, files, false, Some(if has_directory { Active::File } else { Active::Command }))
+    }
+
+    /// The same with a directory in etcd, of which the first director's machine has a member.
+    pub(crate) fn pair_in_etcd(files: &[(&str, &[u8])]) -> Self {
+        Self::of(2, files, false, Some(Active::Etcd))
     }
 
     /// One of so many nodes, which serve what is published; a directory in SQLite is theirs in common.
@@ -64,7 +79,7 @@ impl Stand {
         Self::made(nodes, files, false, (None, Some(conditions)))
     }
 
-    fn of(nodes: usize, files: &[(&str, &[u8])], is_published: bool, pair: Option<bool>) -> Self {
+    fn of(nodes: usize, files: &[(&str, &[u8])], is_published: bool, pair: Option<Active>) -> Self {
         Self::made(nodes, files, is_published, (pair, None))
     }
 
@@ -72,7 +87,7 @@ impl Stand {
         nodes: usize,
         files: &[(&str, &[u8])],
         is_published: bool,
-        (pair, conditions): (Option<bool>, Option<Conditions>),
+        (pair, conditions): (Option<Active>, Option<Conditions>),
     ) -> Self {
         let switch = Namespace::new("cluster-switch");
         ip(&["-n", switch.name(), "link", "add", "br0", "type", "bridge", "forward_delay", "0"]);
@@ -94,7 +109,7 @@ impl Stand {
         if pair.is_none() {
             ip(&["-n", director.name(), "addr", "add", &format!("{SERVICE}/32"), "dev", "e0"]);
         }
-        let second = pair.map(|has_directory| (member(&switch, "cluster-director2", "10.79.0.3", 3), has_directory));
+        let second = pair.map(|active| (member(&switch, "cluster-director2", "10.79.0.3", 3), active));
         let members = (1..=nodes).map(|number| {
             let node = member(&switch, &format!("cluster-n{number}"), &address_of(number), 10 + number);
             node.within(|| {
@@ -118,12 +133,65 @@ impl Stand {
         self.folder.path().join(name)
     }
 
-    fn make_keys(&self) {
+    /// Starts the member of etcd of a machine, as its service does.
+    fn start_etcd(&mut self, name: &str) {
+        let (folder, log) = (self.path(name), File::create(self.path(&format!("etcd-{name}.log"))).expect("a file"));
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all", WEIR, "cluster", "etcd", text(&folder)]);
+        command.stdin(Stdio::null()).stdout(log.try_clone().expect("a file")).stderr(log);
+        let namespace = if name == "front" { &self.director } else { self.node_of(name) };
+        let child = namespace.within(move || command.spawn().expect("weir starts"));
+        self.processes.push((format!("etcd-{name}"), child));
+        wait_for(&self.path(&format!("etcd-{name}.log")), if name == "n1" { "runs" } else { "votes" });
+    }
+
+    fn node_of(&self, name: &str) -> &Namespace {
+        &self.nodes[name.trim_start_matches('n').parse::<usize>().expect("a number") - 1]
+    }
+
+    /// Three machines with a member of etcd each, and the lines of members.toml for it.
+    fn make_etcd(&mut self) -> String {
+        let etcd = |at: &str| ["--etcd-member".to_owned(), at.to_owned(), "--no-start".to_owned()];
+        let n1 = text(&self.path("n1")).to_owned();
+        let own = etcd("10.79.0.11");
+        let own = own.iter().map(String::as_str).collect::<Vec<_>>();
+        weir(&[&["cluster", "init", &n1, "--name", "n1"][..], &own].concat(), None);
+        self.start_etcd("n1");
+        let log = self.path("admit-etcd.log");
+        let mut admit = Command::new(WEIR);
+        admit.args(["cluster", "admit", &n1, "--listen", "10.79.0.11:7701", "--count", "2"]).stdout(Stdio::null());
+        admit.stderr(File::create(&log).expect("a file"));
+        let mut admit = self.nodes[0].within(move || admit.spawn().expect("weir starts"));
+        wait_for(&log, "can join at");
+        let mut lines = String::new();
+        for (name, at) in [("n2", "10.79.0.12"), ("front", "10.79.0.1")] {
+            let role: &[&str] = if name == "front" { &["--director"] } else { &[] };
+            let token = weir(&[&["cluster", "token", &n1][..], role].concat(), None);
+            let folder = text(&self.path(name)).to_owned();
+            let namespace = if name == "front" { &self.director } else { self.node_of(name) };
+            let told = namespace.within(|| {
+                let own = etcd(at);
+                let own = own.iter().map(String::as_str).collect::<Vec<_>>();
+                let join = ["cluster", "join", &folder, "--name", name, "--at", "10.79.0.11:7701"];
+                weir(&[&join[..], &own].concat(), Some(&token))
+            });
+            lines = told.rsplit_once("of the cluster:\n").expect("the lines for members.toml").1.to_owned();
+            self.start_etcd(name);
+        }
+        assert!(admit.wait().expect("is ours").success(), "all have joined");
+        lines
+    }
+
+    fn make_keys(&mut self) {
         let n1 = self.path("n1");
-        weir(&["cluster", "init", text(&n1), "--name", "n1"], None);
+        let etcd = matches!(self.second, Some((_, Active::Etcd))).then(|| self.make_etcd());
+        if etcd.is_none() {
+            weir(&["cluster", "init", text(&n1), "--name", "n1"], None);
+        }
         let port = weir_testkit::free_port();
         let at = format!("127.0.0.1:{port}");
-        let count = (self.nodes.len() + usize::from(self.second.is_some())).to_string();
+        let have_joined = if etcd.is_some() { 2 } else { 0 };
+        let count = (self.nodes.len() + usize::from(self.second.is_some()) - have_joined).to_string();
         let mut admit = Command::new(WEIR)
             .args(["cluster", "admit", text(&n1), "--listen", &at, "--count", &count])
             .stdout(Stdio::null())
@@ -131,13 +199,13 @@ impl Stand {
             .spawn()
             .expect("weir starts");
         wait_for(&self.path("admit.log"), "can join at");
-        for number in 2..=self.nodes.len() {
-            let name = format!("n{number}");
+        let is_new = |name: &str| !self.path(name).join("member.key").exists();
+        for name in (2..=self.nodes.len()).map(|number| format!("n{number}")).filter(|name| is_new(name)) {
             let token = weir(&["cluster", "token", text(&n1)], None);
             weir(&["cluster", "join", text(&self.path(&name)), "--name", &name, "--at", &at], Some(&token));
         }
         let directors = ["front", "front2"].into_iter().take(1 + usize::from(self.second.is_some()));
-        for name in directors.clone() {
+        for name in directors.clone().filter(|name| is_new(name)) {
             let token = weir(&["cluster", "token", text(&n1), "--director"], None);
             weir(&["cluster", "join", text(&self.path(name)), "--name", name, "--at", &at], Some(&token));
         }
@@ -154,7 +222,9 @@ impl Stand {
         if self.second.is_some() {
             members += "[standby]\nname = \"front2\"\naddress = \"10.79.0.3:7700\"\n";
         }
-        if self.is_published || matches!(self.second, Some((_, true))) {
+        if let Some(lines) = &etcd {
+            members += lines;
+        } else if self.is_published || matches!(self.second, Some((_, Active::File))) {
             members += &format!("[directory]\nsqlite = {:?}\n", text(&self.path("directory.sqlite")));
         }
         let names = (1..=self.nodes.len()).map(|number| format!("n{number}")).chain(directors.map(str::to_owned));
@@ -257,6 +327,13 @@ impl Stand {
         ip(&["-n", namespace, "link", "set", "e0", "up"]);
     }
 
+    /// What `weir cluster status` says at a director's machine, with more options.
+    pub(crate) fn seat_status(&self, folder: &str, more: &[&str]) -> String {
+        let seat = if folder == "front" { 1 } else { 2 };
+        let folder = self.path(folder);
+        self.seat(seat).within(|| weir(&[&["cluster", "status", text(&folder)], more].concat(), None))
+    }
+
     /// Whether the interface of a director has the service's address.
     pub(crate) fn has_address(&self, seat: usize) -> bool {
         let output =
@@ -296,17 +373,28 @@ impl Stand {
     /// The processes of a node: its server with those that it has started, and its keeper.
     pub(crate) fn processes_of(&self, number: usize) -> Vec<u32> {
         let names = [format!("serve{number}"), format!("keeper{number}")];
-        let own: Vec<u32> =
-            self.processes.iter().filter(|(name, _)| names.contains(name)).map(|(_, child)| child.id()).collect();
-        let all = fs::read_dir("/proc").expect("is there").filter_map(|entry| {
-            let number: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-            // Behind the name, which may hold anything: the state, and the parent.
-            let parent: u32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
-            own.contains(&parent).then_some(number)
-        });
-        let started: Vec<u32> = all.collect();
-        own.iter().copied().chain(started).collect()
+        let own = self.processes.iter().filter(|(name, _)| names.contains(name)).map(|(_, child)| child.id());
+        let mut all: Vec<u32> = own.collect();
+        let mut at = 0;
+        while at < all.len() {
+            all.extend(children(all[at]));
+            at += 1;
+        }
+        all
+    }
+
+    /// The process of a node that moves its sessions: it is started by another one beside the server.
+    pub(crate) fn node_process(&self, number: usize) -> u32 {
+        let (_, serve) = self.processes.iter().find(|(name, _)| *name == format!("serve{number}")).expect("it runs");
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let attendants = children(serve.id());
+            if let Some(node) = attendants.into_iter().flat_map(children).next() {
+                return node;
+            }
+            assert!(Instant::now() < deadline, "node {number} has no node process");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Has all nodes together send so much to the client at most.
@@ -452,6 +540,18 @@ impl Drop for Stand {
             }
         }
     }
+}
+
+/// The processes that a process has started.
+fn children(of: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").expect("is there").filter_map(|entry| {
+        let number: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        // Behind the name, which may hold anything: the state, and the parent.
+        let parent: u32 = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;
+        (parent == of).then_some(number)
+    });
+    all.collect()
 }
 
 /// The clients whose connections with a service are established here, as ss(8) shows them.

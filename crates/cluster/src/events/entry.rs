@@ -73,6 +73,14 @@ pub enum What {
     Lost,
     /// A node stopped before the director had said who has the session.
     Undecided,
+    /// This node's replicas are kept by another node from now on.
+    Replicated,
+    /// A session of a node that was down goes on here.
+    TakenOver,
+    /// A session of a node that was down does not go on here.
+    NotTakenOver,
+    /// A session was discarded here, as another node had taken it over.
+    Discarded,
     /// The director sends a connection's packets to another node.
     Steered,
     /// The director lets the new node go on.
@@ -97,7 +105,7 @@ pub enum What {
 
 impl What {
     /// All that are known, with their words in files.
-    const WORDS: [(Self, &'static str); 17] = [
+    const WORDS: [(Self, &'static str); 21] = [
         (Self::Started, "started"),
         (Self::Given, "given"),
         (Self::Taken, "taken"),
@@ -106,6 +114,10 @@ impl What {
         (Self::Refused, "refused"),
         (Self::Lost, "lost"),
         (Self::Undecided, "undecided"),
+        (Self::Replicated, "replicated"),
+        (Self::TakenOver, "taken_over"),
+        (Self::NotTakenOver, "not_taken_over"),
+        (Self::Discarded, "discarded"),
         (Self::Steered, "steered"),
         (Self::Confirmed, "confirmed"),
         (Self::Reclaimed, "reclaimed"),
@@ -308,10 +320,10 @@ mod tests {
 
     #[test]
     fn what_a_later_weir_writes_is_kept() {
-        let line = r#"{"at_us":1,"monotonic_us":2,"what":"replicated","bytes":7}"#;
+        let line = r#"{"at_us":1,"monotonic_us":2,"what":"multiplied","bytes":7}"#;
         let EventLine::Entry(entry) = EventLine::parse(line).expect("is read") else { panic!("no entry") };
-        assert_eq!(entry.what, What::Other("replicated".to_owned()));
-        assert!(entry.line().contains("\"what\":\"replicated\""));
+        assert_eq!(entry.what, What::Other("multiplied".to_owned()));
+        assert!(entry.line().contains("\"what\":\"multiplied\""));
     }
 
     #[test]

@@ -10,9 +10,12 @@ use rcgen::{
 };
 use ring::digest::{SHA256, digest};
 use rustls_pki_types::CertificateDer;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// The common name in the certificate of each member of etcd, which the others ask for.
+pub const ETCD_COMMON_NAME: &str = "weir-etcd";
 /// How long certificates are valid. A member that must go is removed by its name, not by time.
 const VALID: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// How far the clock of another node may be behind.
@@ -72,9 +75,31 @@ impl Authority {
         now: SystemTime,
     ) -> Result<CertificateDer<'static>, IdentityError> {
         let names = vec![member.name.in_certificate(), member.role.in_certificate()];
+        self.sign(member.name.as_str(), names, key, now)
+    }
+
+    /// Signs a certificate for a member of etcd at this address.
+    pub(super) fn issue_etcd(
+        &self,
+        address: IpAddr,
+        key: &PublicKey,
+        now: SystemTime,
+    ) -> Result<CertificateDer<'static>, IdentityError> {
+        // Only an address: a name of DNS could be that of a member of the cluster.
+        self.sign(ETCD_COMMON_NAME, vec![address.to_string()], key, now)
+    }
+
+    fn sign(
+        &self,
+        common_name: &str,
+        names: Vec<String>,
+        key: &PublicKey,
+        now: SystemTime,
+    ) -> Result<CertificateDer<'static>, IdentityError> {
         let mut params = CertificateParams::new(names)?;
-        params.distinguished_name = named(member.name.as_str());
+        params.distinguished_name = named(common_name);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        // etcd's gateway asks its own server with the certificate of that server.
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
         set_validity(&mut params, now);

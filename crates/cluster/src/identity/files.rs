@@ -9,12 +9,13 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 const AUTHORITY_KEY: &str = "authority.key";
-const AUTHORITY_CERTIFICATE: &str = "authority.crt";
+pub(super) const AUTHORITY_CERTIFICATE: &str = "authority.crt";
 const MEMBER_KEY: &str = "member.key";
 const MEMBER_CERTIFICATE: &str = "member.crt";
 const SECRET: &str = "cluster.secret";
@@ -54,6 +55,9 @@ pub enum IdentityError {
     /// A name is given to another member.
     #[error("{0} is the name of another member; choose another name")]
     NameTaken(NodeName),
+    /// An address has the certificate of another member of etcd.
+    #[error("{0} has the certificate of a member of etcd already; give the address of this machine")]
+    EtcdTaken(IpAddr),
     /// A key cannot be made.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -201,7 +205,7 @@ pub(super) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Writes a file with mode 0600 as a whole, in place of the one before.
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), IdentityError> {
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), IdentityError> {
     let beside = path.with_extension("new");
     let write = || {
         match fs::remove_file(&beside) {

@@ -2,6 +2,7 @@
 //! that is pinned to the authority of its token.
 
 use super::authority::Authority;
+use super::etcd::{self, EtcdKeys};
 use super::files::{self, Identity, IdentityError};
 use super::fingerprint::fingerprint;
 use super::key::{KeyError, MemberKey, PUBLIC_KEY_BYTES, PublicKey};
@@ -20,18 +21,20 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use zeroize::Zeroizing;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Bytes of a request or an answer.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 const TEXT_BYTES_MAX: usize = 1 << 10;
 const SIGNATURE_BYTES_MAX: usize = 80;
+/// Members of etcd that are told.
+const ETCD_URLS_MAX: u32 = 16;
 /// How long the whole exchange may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -61,6 +64,9 @@ pub enum JoinError {
     /// The certificate is not the one that was asked for.
     #[error("the node has signed another certificate than was asked for; see which node answers at this address")]
     OtherCertificate,
+    /// There is no etcd to join.
+    #[error("the cluster runs no etcd; make it with `weir cluster init --etcd-member`, or join without that option")]
+    NoEtcd,
     /// TLS cannot be set up.
     #[error("TLS cannot be set up: {0}; report this")]
     Tls(#[from] rustls::Error),
@@ -79,17 +85,25 @@ pub struct SigningRequest {
     role: Role,
     secret: Zeroizing<[u8; SECRET_BYTES]>,
     point: Vec<u8>,
+    /// For a member of etcd as well: its address and its public key.
+    etcd: Option<(IpAddr, Vec<u8>)>,
     signature: Vec<u8>,
 }
 
 impl SigningRequest {
-    fn new(member: &Member, token: &Token, key: &MemberKey) -> Result<Self, JoinError> {
+    fn new(
+        member: &Member,
+        token: &Token,
+        key: &MemberKey,
+        etcd: Option<(IpAddr, &MemberKey)>,
+    ) -> Result<Self, JoinError> {
         let public = key.public();
         let mut request = Self {
             name: member.name.clone(),
             role: member.role,
             secret: token.secret.clone(),
             point: public.as_bytes().to_vec(),
+            etcd: etcd.map(|(address, key)| (address, key.public().as_bytes().to_vec())),
             signature: Vec::new(),
         };
         request.signature = key.signature(&request.signed())?;
@@ -98,12 +112,21 @@ impl SigningRequest {
 
     /// What the new member signs: it has the key, and asks for just this.
     fn signed(&self) -> Vec<u8> {
-        let mut bytes = b"weir cluster join 1\0".to_vec();
+        let mut bytes = b"weir cluster join 2\0".to_vec();
         bytes.extend(digest(&SHA256, &self.secret[..]).as_ref());
         bytes.push(self.role as u8);
         put_bytes(self.name.as_str().as_bytes(), &mut bytes);
         bytes.extend(&self.point);
+        self.put_etcd(&mut bytes);
         bytes
+    }
+
+    fn put_etcd(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.etcd.is_some()));
+        if let Some((address, point)) = &self.etcd {
+            put_bytes(address.to_string().as_bytes(), out);
+            put_bytes(point, out);
+        }
     }
 
     /// Its bytes; they are zeroed when they are dropped.
@@ -114,6 +137,7 @@ impl SigningRequest {
         out.push(self.role as u8);
         put_bytes(self.name.as_str().as_bytes(), &mut out);
         put_bytes(&self.point, &mut out);
+        self.put_etcd(&mut out);
         put_bytes(&self.signature, &mut out);
         out
     }
@@ -130,9 +154,124 @@ impl SigningRequest {
         let role = Role::ALL.into_iter().find(|known| *known as u8 == role).ok_or(FieldError::Unknown("role"))?;
         let name = reader.text("name", TEXT_BYTES_MAX)?.parse().map_err(|_| FieldError::Unknown("name"))?;
         let point = reader.bytes("public key", PUBLIC_KEY_BYTES)?.to_vec();
+        let etcd = if reader.flag("etcd")? {
+            let address = reader.text("address", TEXT_BYTES_MAX)?.parse();
+            let address: IpAddr = address.map_err(|_| FieldError::Unknown("address"))?;
+            Some((address, reader.bytes("public key", PUBLIC_KEY_BYTES)?.to_vec()))
+        } else {
+            None
+        };
         let signature = reader.bytes("signature", SIGNATURE_BYTES_MAX)?.to_vec();
         reader.end()?;
-        Ok(Self { name, role, secret, point, signature })
+        Ok(Self { name, role, secret, point, etcd, signature })
+    }
+}
+
+/// A machine that is to become a member.
+#[derive(Debug)]
+pub struct Joining<'t> {
+    address: SocketAddr,
+    token: &'t Token,
+    name: &'t NodeName,
+    etcd: Option<IpAddr>,
+}
+
+/// A machine that has become a member.
+#[derive(Debug)]
+pub struct Joined {
+    /// Its identity.
+    pub identity: Identity,
+    /// Its keys as a member of etcd, if it asked for them.
+    pub etcd: Option<EtcdSeat>,
+}
+
+/// What a machine needs to become a member of etcd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcdSeat {
+    /// Its keys.
+    pub keys: EtcdKeys,
+    /// URLs for clients of members that there are.
+    pub urls: Vec<String>,
+}
+
+impl<'t> Joining<'t> {
+    /// Joins at the node that admits members at this address.
+    #[must_use]
+    pub fn new(address: SocketAddr, token: &'t Token, name: &'t NodeName) -> Self {
+        Self { address, token, name, etcd: None }
+    }
+
+    /// Asks for the keys of a member of etcd at an address of this machine as well.
+    #[must_use]
+    pub fn with_etcd(self, address: Option<IpAddr>) -> Self {
+        Self { etcd: address, ..self }
+    }
+
+    /// Makes the keys, has them signed by the node of the token, and keeps them in a directory.
+    ///
+    /// # Errors
+    /// [`JoinError`], if the token is over, the node cannot be reached or refuses, or the directory cannot be used.
+    pub fn join(&self, directory: &Path, now: SystemTime) -> Result<Joined, JoinError> {
+        files::refuse_existing(directory)?;
+        if self.token.is_over(now) {
+            return Err(TokenError::Expired.into());
+        }
+        let key = MemberKey::generate()?;
+        let etcd_key = MemberKey::generate()?;
+        let member = Member { name: self.name.clone(), role: self.token.role };
+        let request = SigningRequest::new(&member, self.token, &key, self.etcd.map(|address| (address, &etcd_key)))?;
+        let address = self.address;
+        let answer = ask(address, self.token, &request)?.map_err(|source| JoinError::Connection { address, source })?;
+        let signed = Signed::decode(&answer, self.etcd.is_some())?;
+        let is_asked = files::member_of(&signed.certificate).as_ref() == Some(&member);
+        if !is_asked || fingerprint(&signed.authority) != self.token.authority_fingerprint {
+            return Err(JoinError::OtherCertificate);
+        }
+        let Signed { certificate, authority, secret, etcd } = signed;
+        let identity = Identity { member, certificate, authority, key, secret };
+        identity.save(directory)?;
+        let etcd = etcd.map(|(certificate, urls)| {
+            Ok::<_, IdentityError>(EtcdSeat { keys: etcd::save(directory, &etcd_key, &certificate)?, urls })
+        });
+        Ok(Joined { identity, etcd: etcd.transpose()? })
+    }
+}
+
+/// What the node with the authority answers.
+struct Signed {
+    certificate: CertificateDer<'static>,
+    authority: CertificateDer<'static>,
+    secret: ClusterSecret,
+    etcd: Option<(CertificateDer<'static>, Vec<String>)>,
+}
+
+impl Signed {
+    fn decode(answer: &[u8], has_etcd: bool) -> Result<Self, JoinError> {
+        let mut reader = Reader(answer);
+        reader.version("answer to a request to join", VERSION)?;
+        if !reader.flag("answer")? {
+            return Err(JoinError::Refused(reader.text("reason", TEXT_BYTES_MAX)?));
+        }
+        let certificate = |reader: &mut Reader<'_>, what| {
+            Ok::<_, FieldError>(CertificateDer::from(reader.bytes(what, CERTIFICATE_BYTES_MAX)?.to_vec()))
+        };
+        let own = certificate(&mut reader, "certificate")?;
+        let authority = certificate(&mut reader, "authority")?;
+        let secret = Zeroizing::new(reader.array::<32>()?);
+        let etcd = if has_etcd {
+            let signed = certificate(&mut reader, "certificate of etcd")?;
+            let count = reader.u32()?;
+            if count > ETCD_URLS_MAX {
+                return Err(FieldError::Unknown("number of etcd's members").into());
+            }
+            let urls = (0..count).map(|_| reader.text("URL of etcd", TEXT_BYTES_MAX)).collect::<Result<_, _>>()?;
+            Some((signed, urls))
+        } else {
+            None
+        };
+        reader.end()?;
+        let secret = ClusterSecret::from_bytes(&secret[..]).ok_or(FieldError::Short)?;
+        Ok(Self { certificate: own, authority, secret, etcd })
     }
 }
 
@@ -147,32 +286,7 @@ pub fn join(
     directory: &Path,
     now: SystemTime,
 ) -> Result<Identity, JoinError> {
-    files::refuse_existing(directory)?;
-    if token.is_over(now) {
-        return Err(TokenError::Expired.into());
-    }
-    let key = MemberKey::generate()?;
-    let member = Member { name: name.clone(), role: token.role };
-    let request = SigningRequest::new(&member, token, &key)?;
-    let failed = |source| JoinError::Connection { address, source };
-    let answer = ask(address, token, &request)?.map_err(failed)?;
-    let mut reader = Reader(&answer);
-    reader.version("answer to a request to join", VERSION)?;
-    if !reader.flag("answer")? {
-        return Err(JoinError::Refused(reader.text("reason", TEXT_BYTES_MAX)?));
-    }
-    let certificate = CertificateDer::from(reader.bytes("certificate", CERTIFICATE_BYTES_MAX)?.to_vec());
-    let authority = CertificateDer::from(reader.bytes("authority", CERTIFICATE_BYTES_MAX)?.to_vec());
-    let secret = Zeroizing::new(reader.array::<32>()?);
-    reader.end()?;
-    let is_asked = files::member_of(&certificate).as_ref() == Some(&member);
-    if !is_asked || fingerprint(&authority) != token.authority_fingerprint {
-        return Err(JoinError::OtherCertificate);
-    }
-    let secret = ClusterSecret::from_bytes(&secret[..]).ok_or(FieldError::Short)?;
-    let identity = Identity { member, certificate, authority, key, secret };
-    identity.save(directory)?;
-    Ok(identity)
+    Ok(Joining::new(address, token, name).join(directory, now)?.identity)
 }
 
 fn ask(
@@ -264,7 +378,12 @@ pub struct Admission {
     tokens: Tokens,
     secret: ClusterSecret,
     config: Arc<ServerConfig>,
+    /// Members of etcd that a new one can ask; none where the cluster runs no etcd.
+    etcd_urls: Vec<String>,
 }
+
+/// What is signed for a new member: for itself, and for its etcd.
+type Certificates = (CertificateDer<'static>, Option<CertificateDer<'static>>);
 
 impl Admission {
     /// Takes the authority and the identity of a directory.
@@ -281,7 +400,16 @@ impl Admission {
             .with_single_cert(chain, identity.key.for_tls())?;
         config.send_tls13_tickets = 0;
         let (directory, tokens) = (directory.to_owned(), Tokens::of(directory));
-        Ok(Self { authority, directory, tokens, secret: identity.secret, config: Arc::new(config) })
+        let (secret, config) = (identity.secret, Arc::new(config));
+        Ok(Self { authority, directory, tokens, secret, config, etcd_urls: Vec::new() })
+    }
+
+    /// Also admits members of etcd, beside those at these URLs for clients, of which at most 16 are told.
+    #[must_use]
+    pub fn with_etcd(mut self, urls: Vec<String>) -> Self {
+        self.etcd_urls = urls;
+        self.etcd_urls.truncate(ETCD_URLS_MAX as usize);
+        self
     }
 
     /// The members that have a certificate.
@@ -307,10 +435,15 @@ impl Admission {
         answer.push(VERSION);
         answer.push(u8::from(decided.is_ok()));
         match &decided {
-            Ok((_, certificate)) => {
+            Ok((_, (certificate, of_etcd))) => {
                 put_bytes(certificate, &mut answer);
                 put_bytes(self.authority.certificate(), &mut answer);
                 answer.extend(self.secret.as_bytes());
+                if let Some(of_etcd) = of_etcd {
+                    put_bytes(of_etcd, &mut answer);
+                    answer.extend((self.etcd_urls.len() as u32).to_be_bytes());
+                    self.etcd_urls.iter().for_each(|url| put_bytes(url.as_bytes(), &mut answer));
+                }
             }
             Err(error) => put_bytes(error.to_string().as_bytes(), &mut answer),
         }
@@ -320,11 +453,7 @@ impl Admission {
         decided.map(|(member, _)| member)
     }
 
-    fn decide(
-        &self,
-        request: &SigningRequest,
-        now: SystemTime,
-    ) -> Result<(Member, CertificateDer<'static>), JoinError> {
+    fn decide(&self, request: &SigningRequest, now: SystemTime) -> Result<(Member, Certificates), JoinError> {
         let role = self.tokens.role(&request.secret[..], now)?;
         if role != request.role {
             return Err(TokenError::OtherRole(role).into());
@@ -335,10 +464,31 @@ impl Admission {
             return Err(IdentityError::NameTaken(member.name).into());
         }
         let certificate = self.authority.issue(&member, &key, now)?;
+        let etcd = request.etcd.as_ref().map(|(address, point)| self.etcd(*address, point, now)).transpose()?;
         // From here on the token is gone, also where the name was taken in the same moment.
         self.tokens.use_up(&request.secret[..])?;
         files::enter(&self.directory, &member, &certificate)?;
-        Ok((member, certificate))
+        if let Some((address, certificate)) = &etcd {
+            etcd::enter(&self.directory, &member.name, *address, certificate)?;
+        }
+        Ok((member, (certificate, etcd.map(|(_, certificate)| certificate))))
+    }
+
+    /// Signs the certificate of a member of etcd. The request's signature is over this key, too, and who has signed
+    /// another's key has a certificate without use.
+    fn etcd(
+        &self,
+        address: IpAddr,
+        point: &[u8],
+        now: SystemTime,
+    ) -> Result<(IpAddr, CertificateDer<'static>), JoinError> {
+        if self.etcd_urls.is_empty() {
+            return Err(JoinError::NoEtcd);
+        }
+        if etcd::is_issued(&self.directory, address) {
+            return Err(IdentityError::EtcdTaken(address).into());
+        }
+        Ok((address, self.authority.issue_etcd(address, &PublicKey::signed_for(point), now)?))
     }
 }
 

@@ -116,6 +116,11 @@ impl PublicKey {
         Ok(Self(point.to_vec()))
     }
 
+    /// Takes a key for which a member answers that has proven its own one.
+    pub(crate) fn signed_for(point: &[u8]) -> Self {
+        Self(point.to_vec())
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -76,3 +76,63 @@ fn peers_come_and_go() {
     }
     assert_eq!((first.counts().forged, first.counts().replayed), (0, 0));
 }
+
+/// How long the study observes, seconds; without it nothing is done.
+const STUDY: &str = "WEIR_HEARTBEAT_SECONDS";
+const INTERVALS_MS: [u64; 8] = [1, 2, 3, 5, 10, 20, 50, 100];
+/// So many that miss one after the other mean down, in the study.
+const STUDY_MISSES: u32 = 3;
+
+/// Two members for each interval while all CPUs are busy: how often either takes the other, which lives, for dead
+/// (`make study-heartbeat`).
+#[test]
+fn false_detections_under_full_load_are_counted() {
+    let Some(seconds) = std::env::var(STUDY).ok().and_then(|text| text.parse().ok()) else { return };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        // Twice as many as there are CPUs, so that each heartbeat has to wait for one.
+        for _ in 0..2 * cpus {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let pairs: Vec<_> = INTERVALS_MS.into_iter().map(|ms| (ms, observed_pair(ms))).collect();
+        std::thread::sleep(Duration::from_secs(seconds));
+        println!("{seconds} s with {} busy threads on {cpus} CPUs, {STUDY_MISSES} misses mean down", 2 * cpus);
+        let mut shortest = None;
+        for (ms, (members, seen)) in pairs {
+            let pauses: u64 = members.iter().map(|member| member.counts().pauses).sum();
+            let downs = seen.try_iter().filter(|health| *health == Health::Down).count();
+            assert!(members.iter().all(|member| member.counts().alive > 0), "no heartbeat came at {ms} ms");
+            println!("{ms:>4} ms: {downs} false detections, {pauses} pauses of a member itself");
+            shortest = if downs > 0 { None } else { shortest.or(Some(ms)) };
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        match shortest {
+            Some(ms) => println!("the shortest interval without any, and none at longer ones: {ms} ms"),
+            None => println!("each interval had some"),
+        }
+    });
+}
+
+/// Two members that hear each other at this interval, and what each comes to think of the other.
+fn observed_pair(ms: u64) -> ([Heartbeats; 2], Receiver<Health>) {
+    let settings =
+        DetectorSettings { interval: Duration::from_millis(ms), misses: STUDY_MISSES, ..DetectorSettings::default() };
+    let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let addresses = [0, 1].map(|at: usize| sockets[at].local_addr().unwrap());
+    let (sender, seen) = channel();
+    let mut number = 0;
+    let members = sockets.map(|socket| {
+        let sender = sender.clone();
+        number += 1;
+        let other: NodeNumber = 3 - number;
+        let peers = BTreeMap::from([(other, addresses[usize::from(other) - 1])]);
+        let changed = move |change: weir_cluster::Change| drop(sender.send(change.health));
+        Heartbeats::start(socket, number, &secret(), peers, settings, changed).expect("heartbeats")
+    });
+    (members, seen)
+}

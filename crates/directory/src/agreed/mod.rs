@@ -7,6 +7,7 @@ mod nodes;
 mod operations;
 mod policies;
 mod publications;
+mod removed;
 
 pub(crate) use core::Agreed;
 pub use policies::POLICY_BYTES_MAX;

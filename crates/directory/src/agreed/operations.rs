@@ -59,6 +59,14 @@ impl<E: Engine> Directory for Agreed<E> {
         self.known_nodes()
     }
 
+    fn remove_member(&self, name: &str) -> Result<(), DirectoryError> {
+        self.remove_member_of_cluster(name)
+    }
+
+    fn removed(&self) -> Result<Known<Vec<String>>, DirectoryError> {
+        self.removed_members()
+    }
+
     fn acquire(&self, lock: &str, holder: &str, ttl: Duration) -> Result<Option<Epoch>, DirectoryError> {
         self.acquire_lock(lock, holder, ttl, None)
     }

@@ -33,17 +33,7 @@ impl Etcd {
 
     /// Asks, where any refusal is an error.
     fn ask(&self, path: &str, body: &Value, kind: Kind) -> Result<Value, DirectoryError> {
-        self.gateway.ask(path, body, kind)?.map_err(|refusal| self.refused(refusal))
-    }
-
-    fn refused(&self, refusal: Refusal) -> DirectoryError {
-        let engine = self.gateway.name();
-        match refusal {
-            Refusal::Full(why) => DirectoryError::Full { engine, why },
-            Refusal::Passing(why) => DirectoryError::Away { engine, why },
-            Refusal::NotFound(why) | Refusal::Denied(why) => DirectoryError::Denied { engine, why },
-            Refusal::Compacted => DirectoryError::Denied { engine, why: "the revision is compacted".to_owned() },
-        }
+        self.gateway.ask(path, body, kind)?.map_err(|refusal| self.gateway.refused(refusal))
     }
 
     /// All entries with a prefix as of one revision; `None` where that was compacted between two pages.
@@ -59,7 +49,7 @@ impl Etcd {
             let answer = match self.gateway.ask("/v3/kv/range", &body, Kind::Reads)? {
                 Ok(answer) => answer,
                 Err(Refusal::Compacted) if revision > 0 => return Ok(None),
-                Err(refusal) => return Err(self.refused(refusal)),
+                Err(refusal) => return Err(self.gateway.refused(refusal)),
             };
             let page = self.names.entries(&answer);
             // The first key behind the last one of the page.
@@ -93,7 +83,7 @@ impl Engine for Etcd {
                         return Ok(entries);
                     }
                 }
-                Err(self.refused(Refusal::Compacted))
+                Err(self.gateway.refused(Refusal::Compacted))
             }
         }
     }
@@ -103,7 +93,7 @@ impl Engine for Etcd {
             Ok(answer) if answer.get("succeeded").and_then(Value::as_bool) == Some(true) => Ok(Commit::Done),
             Ok(_) => Ok(Commit::Refused),
             Err(Refusal::NotFound(_)) => Ok(Commit::NotKept),
-            Err(refusal) => Err(self.refused(refusal)),
+            Err(refusal) => Err(self.gateway.refused(refusal)),
         }
     }
 
@@ -112,7 +102,7 @@ impl Engine for Etcd {
         // A second try after a lost answer leaves a lease without keys behind, which ends.
         let answer = self.ask("/v3/lease/grant", &json!({ "TTL": seconds.to_string() }), Kind::Changes)?;
         match message::number(&answer, "ID") {
-            0 => Err(self.refused(Refusal::Denied("it gave no lease".to_owned()))),
+            0 => Err(self.gateway.refused(Refusal::Denied("it gave no lease".to_owned()))),
             lease => Ok(lease),
         }
     }
@@ -125,7 +115,7 @@ impl Engine for Etcd {
     fn revoke(&self, lease: u64) -> Result<(), DirectoryError> {
         match self.gateway.ask("/v3/lease/revoke", &json!({ "ID": lease.to_string() }), Kind::Changes)? {
             Ok(_) | Err(Refusal::NotFound(_)) => Ok(()),
-            Err(refusal) => Err(self.refused(refusal)),
+            Err(refusal) => Err(self.gateway.refused(refusal)),
         }
     }
 

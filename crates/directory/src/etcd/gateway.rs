@@ -72,6 +72,17 @@ impl Gateway {
         format!("etcd ({})", self.endpoints.join(", "))
     }
 
+    /// What a refusal means to a caller for whom any is an error.
+    pub(super) fn refused(&self, refusal: Refusal) -> DirectoryError {
+        let engine = self.name();
+        match refusal {
+            Refusal::Full(why) => DirectoryError::Full { engine, why },
+            Refusal::Passing(why) => DirectoryError::Away { engine, why },
+            Refusal::NotFound(why) | Refusal::Denied(why) => DirectoryError::Denied { engine, why },
+            Refusal::Compacted => DirectoryError::Denied { engine, why: "the revision is compacted".to_owned() },
+        }
+    }
+
     /// Asks until a member answers or the time is out; `Ok(Err(_))` is a refusal that no other member would change.
     pub(super) fn ask(&self, path: &str, body: &Value, kind: Kind) -> Result<Result<Value, Refusal>, DirectoryError> {
         let until = Instant::now() + self.patience;

@@ -6,10 +6,12 @@
 
 mod engine;
 mod gateway;
+mod membership;
 mod message;
 mod settings;
 mod watching;
 
 pub(crate) use engine::Etcd;
+pub use membership::{EtcdHealth, EtcdMember, EtcdMemberState, EtcdMembership};
 pub(crate) use settings::is_loopback;
 pub use settings::{EtcdSettings, TlsFiles};

@@ -26,6 +26,7 @@ pub(crate) const CASES: &[Case] = &[
     ("one of many publishers wins each version", publishers),
     ("policies have versions", policies),
     ("nodes join, stay and leave", nodes),
+    ("removed members stay removed", removed),
     ("many nodes get different numbers", numbers),
     ("locks have one holder and growing epochs", locks),
     ("a lock ends with its time, or is taken over", lost_locks),
@@ -52,6 +53,16 @@ pub(crate) fn manifest(files: usize, salt: &str) -> Manifest {
         mode: 0o644,
     };
     Manifest::new((0..files).map(file).collect()).expect("a manifest")
+}
+
+fn removed(open: Open<'_>) {
+    let (one, other) = (open(), open());
+    assert_eq!(one.removed().expect("it answers").into_value(), Vec::<String>::new());
+    insist(|| one.remove_member("n2")).expect("is removed");
+    insist(|| other.remove_member("n1")).expect("is removed");
+    insist(|| one.remove_member("n2")).expect("a second time does no harm");
+    assert_eq!(other.removed().expect("it answers").into_value(), ["n1", "n2"]);
+    assert!(matches!(one.remove_member("a/b"), Err(DirectoryError::Name { .. })));
 }
 
 fn current(directory: &dyn Directory, site: &str) -> Option<u64> {

@@ -5,5 +5,6 @@ mod atoms;
 mod cases;
 mod engines;
 mod faults;
+mod history;
 mod supervised;
 mod support;

@@ -170,6 +170,11 @@ fn pass(mut from: &TcpStream, mut to: &TcpStream, is_cut: &AtomicBool) {
 
 /// Makes an authority and a certificate of it for 127.0.0.1, for servers and clients.
 pub(crate) fn certificates(folder: &Path) -> TlsFiles {
+    certificates_for(folder, &["127.0.0.1".to_owned()])
+}
+
+/// The same for these addresses.
+pub(crate) fn certificates_for(folder: &Path, addresses: &[String]) -> TlsFiles {
     let file = |name: &str| folder.join(name);
     let run = |arguments: &[&str]| {
         let made = Command::new("openssl").args(arguments).current_dir(folder).output().expect("openssl runs");
@@ -179,7 +184,8 @@ pub(crate) fn certificates(folder: &Path) -> TlsFiles {
     let authority = ["req", "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem"];
     run(&[&authority[..], &key[..]].concat());
     run(&[&["req", "-subj", "/CN=node", "-keyout", "node.key", "-out", "node.csr"][..], &key[..]].concat());
-    let purposes = "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n";
+    let addresses: Vec<String> = addresses.iter().map(|address| format!("IP:{address}")).collect();
+    let purposes = format!("subjectAltName={}\nextendedKeyUsage=serverAuth,clientAuth\n", addresses.join(","));
     std::fs::write(file("extensions"), purposes).expect("written");
     let sign = ["x509", "-req", "-in", "node.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"];
     run(&[&sign[..], &["-days", "2", "-extfile", "extensions", "-out", "node.pem"][..]].concat());
