@@ -2,6 +2,7 @@
 
 pub(crate) mod control_socket;
 mod director;
+mod director_rules;
 mod director_seen;
 mod directory_place;
 mod events;
@@ -16,6 +17,7 @@ mod pair_replica;
 mod printed;
 mod publish;
 pub(crate) mod published;
+pub(crate) mod rules;
 mod top;
 
 use anyhow::Context;
@@ -303,6 +305,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         undecided,
         reasons,
         replicas,
+        rules,
         published,
         director,
     } = told
@@ -329,10 +332,30 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         reasons.iter().for_each(|reason| println!("  {reason}"));
     }
     show_replicas(&replicas);
+    show_ruled(&rules);
     if let Some(published) = &published {
         show_published(published);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the rules over nodes have a node do, if there are any.
+fn show_ruled(ruled: &control_socket::Ruled) {
+    let control_socket::Ruled { rules, state, follows, switched, failed, put_off, fault } = ruled;
+    if let Some(fault) = fault {
+        println!("rules over nodes are not used: {fault}");
+    }
+    if *rules == 0 && follows.0 == 0 {
+        return;
+    }
+    println!("{} over nodes; this node is {state}", units::counted(*rules, "rule"));
+    for (count, what) in [
+        (switched, "sessions that rules moved to other nodes"),
+        (failed, "that rules were to move, and that stayed"),
+        (put_off, "times that a session had to wait for others"),
+    ] {
+        println!("{count:>8}  {what}");
+    }
 }
 
 fn activate(args: &StatusArgs) -> anyhow::Result<ExitCode> {

@@ -5,6 +5,7 @@ mod contests;
 mod engine;
 mod generated;
 mod language;
+mod nodes;
 mod properties;
 mod rest;
 mod steady;

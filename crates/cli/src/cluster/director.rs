@@ -6,7 +6,7 @@ use super::members::{FILE, MembersFile, Reached};
 use super::overview::overview;
 use super::pair::{self, Pair};
 use super::pair_replica::{self, PairAnswers, STEERED_MAX};
-use super::{control_socket, gossiping, keys};
+use super::{control_socket, director_rules, gossiping, keys};
 use crate::metrics_endpoint;
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,7 +115,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let figured = (Arc::clone(&director), Arc::clone(&tables), Arc::clone(&heartbeats));
     let _metrics = args.metrics.map(|at| answer_metrics(at, Arc::clone(&seen), figured.clone())).transpose()?;
     tell_begin(&members, address, &args.interface);
-    let gossip = gossiping::beside(&heartbeats, &members, (pair::number_of(seat), &identity))?;
+    let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (pair::number_of(seat), &identity))?);
+    let ruled = director_rules::Parts {
+        members: members.clone(),
+        gossip: Arc::clone(&gossip),
+        seen: Arc::clone(&seen),
+        epoch: epoch_of(epoch, pair.clone()),
+        choice: Arc::clone(&choice),
+    };
+    director_rules::start(&args.folder, ruled)?;
     let (of_members, name) = (members.clone(), own.member.name.to_string());
     let heard = move || overview(&of_members, pair::number_of(seat), &gossip);
     control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), name, heard)?;
@@ -133,6 +141,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
     tell_end(&director, &args.interface, is_handed_over);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells the epoch in which this director is active; none while it stands by.
+fn epoch_of(alone: u64, pair: Option<Arc<Pair>>) -> Box<dyn Fn() -> Option<u64> + Send> {
+    Box::new(move || pair.as_ref().map_or(Some(alone), |pair| pair.active()))
 }
 
 /// Follows which nodes are drained, and removes connections that are over, until it is to end.
@@ -322,10 +335,12 @@ impl Steering for OfDirector {
 enum Away {
     Down,
     Draining,
+    /// It is of the reserve, and no rule has woken it.
+    Asleep,
 }
 
 /// Which nodes get new connections.
-struct Choice {
+pub(super) struct Choice {
     tables: Arc<Tables>,
     members: MembersFile,
     away: BTreeMap<NodeNumber, BTreeSet<Away>>,
@@ -333,6 +348,16 @@ struct Choice {
 }
 
 impl Choice {
+    /// Has a node of the reserve get new connections, or none.
+    pub(super) fn sleeps(&mut self, node: NodeNumber, is_so: bool) {
+        self.set(node, Away::Asleep, is_so);
+    }
+
+    /// Whether heartbeats of a node stay away.
+    pub(super) fn is_down(&self, node: NodeNumber) -> bool {
+        self.away.get(&node).is_some_and(|reasons| reasons.contains(&Away::Down))
+    }
+
     /// Notes whether a node is away for a reason.
     fn set(&mut self, node: NodeNumber, why: Away, is_so: bool) {
         let reasons = self.away.entry(node).or_default();
@@ -352,6 +377,8 @@ impl Choice {
             (Away::Down, false) => "is alive",
             (Away::Draining, true) => "is drained: new connections go to the others",
             (Away::Draining, false) => "takes new connections again",
+            (Away::Asleep, true) => "sleeps: new connections go to the others",
+            (Away::Asleep, false) => "is woken: it takes new connections",
         };
         eprintln!("weir cluster director: node {name} {what}");
         // With none left, connections go where they went: a node that comes back still has them.
@@ -361,6 +388,6 @@ impl Choice {
     }
 }
 
-fn lock(choice: &Mutex<Choice>) -> MutexGuard<'_, Choice> {
+pub(super) fn lock(choice: &Mutex<Choice>) -> MutexGuard<'_, Choice> {
     choice.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -5,6 +5,7 @@ use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Refusal};
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
+use super::ruling::{Arrivals, Ruling};
 use super::seen::{Seen, Told as Figures};
 use super::sites::{self, Sites};
 use crate::cluster::control_socket::{self, Asked, Told};
@@ -19,6 +20,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -97,6 +99,8 @@ struct Running {
     control: control_socket::Listening,
     sites: Option<Arc<Sites>>,
     replicating: Arc<Replicating>,
+    /// The cluster's directory, and what rules have this node do.
+    ruling: (PathBuf, Ruling),
     _links: LinkServer,
 }
 
@@ -152,7 +156,8 @@ impl Running {
         let heartbeats = Arc::new(start_heartbeats(&members, number, &identity, (&seen, listening))?);
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
         let control = control_socket::Listening::at(&begin.folder)?;
-        tell_moves(Arc::clone(gate), Arc::clone(&seen), events)?;
+        let ruling = Ruling::default();
+        tell_moves(Arc::clone(gate), (Arc::clone(&seen), ruling.arrivals()), events)?;
         let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
         let replicating = replicate(gate, (number, &members), outliving)?;
         Ok(Self {
@@ -168,6 +173,7 @@ impl Running {
             control,
             sites,
             replicating,
+            ruling: (begin.folder.clone(), ruling),
             _links: links,
         })
     }
@@ -175,7 +181,7 @@ impl Running {
     /// Answers what `weir cluster` asks of this node.
     fn serve(self) -> anyhow::Result<()> {
         let Self { members, mover, director, heartbeats, seen, gossip, control, name, number, gate, .. } = self;
-        let Self { sites, replicating, _links, .. } = self;
+        let Self { sites, replicating, ruling, _links, .. } = self;
         let drains = Arc::<AtomicBool>::default();
         let figures = Figures {
             mover: Arc::clone(&mover),
@@ -195,7 +201,23 @@ impl Running {
             let (gate, gossip, drains, sites) = of_readings;
             readings::gossip(|with_paths| gate.counted(with_paths), &gossip, &drains, sites.as_ref());
         })?;
-        let own = Own { name, number, members, mover, director, gate, gossip, drains, seen, sites, replicating };
+        let (folder, ruling) = ruling;
+        let own = Arc::new(Own {
+            name,
+            number,
+            members,
+            mover,
+            director,
+            gate,
+            gossip,
+            drains,
+            seen,
+            sites,
+            replicating,
+            ruling,
+        });
+        let ruled = Arc::clone(&own);
+        std::thread::Builder::new().name("weir-node-rules".to_owned()).spawn(move || ruled.follow_rules(&folder))?;
         control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
         Ok(())
     }
@@ -203,18 +225,19 @@ impl Running {
 
 /// What answers `weir cluster`.
 pub(super) struct Own {
-    name: String,
+    pub(super) name: String,
     pub(super) number: NodeNumber,
     pub(super) members: MembersFile,
     pub(super) mover: Arc<Mover>,
     pub(super) director: Arc<RemoteDirector>,
     pub(super) gate: Arc<Gate>,
-    gossip: Arc<Gossip>,
+    pub(super) gossip: Arc<Gossip>,
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
     pub(super) seen: Arc<Seen>,
     sites: Option<Arc<Sites>>,
     replicating: Arc<Replicating>,
+    pub(super) ruling: Ruling,
 }
 
 /// The number of this start's first move, which no earlier start has given: microseconds since 1970.
@@ -263,10 +286,17 @@ fn replicate(
 }
 
 /// Writes moves down, and has the server say which sessions moved away.
-fn tell_moves(gate: Arc<Gate>, seen: Arc<Seen>, events: Receiver<Event>) -> io::Result<()> {
+fn tell_moves(
+    gate: Arc<Gate>,
+    (seen, arrivals): (Arc<Seen>, Arc<Arrivals>),
+    events: Receiver<Event>,
+) -> io::Result<()> {
     let tell = move || {
         events.iter().for_each(|event| {
             seen.moved(&event);
+            if event.outcome == Outcome::Taken {
+                arrivals.add(&event.flow);
+            }
             if event.outcome != Outcome::Given {
                 return;
             }
@@ -357,6 +387,7 @@ impl Own {
                     replicas,
                     published,
                     director,
+                    rules: self.ruling.now(),
                 })
             }
             Asked::Members => Ok(Told::Members(overview(&self.members, self.number, &self.gossip))),
@@ -422,7 +453,7 @@ impl Gate {
     }
 
     /// Has the server say something to its operator.
-    fn tell(&self, what: &str) {
+    pub(super) fn tell(&self, what: &str) {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that has ended says nothing more.
         let _ = gate::send(&link, &Ask::Tell(what.to_owned()), &[], None);

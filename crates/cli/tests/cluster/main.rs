@@ -5,6 +5,7 @@ mod crashes;
 mod gossiping;
 mod pair;
 mod publishing;
+mod ruling;
 mod seeing;
 mod services;
 mod soak;
