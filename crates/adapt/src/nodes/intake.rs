@@ -141,7 +141,9 @@ impl Intake {
     /// The rate of an atom is what all nodes together are asked for it.
     fn take_atoms(&mut self, now_ms: u64, atoms: &[AtomSeen<'_>]) {
         let mut rates: FxHashMap<&str, (f64, u64)> = FxHashMap::default();
-        for atom in atoms.iter().filter(|atom| self.engine.policy().pattern_of(atom.path).is_some()) {
+        let policy = self.engine.policy();
+        let is_read = |path: &str| policy.block_of(path).is_some_and(|block| policy.blocks[block].reads_atoms());
+        for atom in atoms.iter().filter(|atom| is_read(atom.path)) {
             let rate = rates.entry(atom.path).or_insert((0.0, u64::MAX));
             *rate = (rate.0 + atom.requests_per_s, rate.1.min(atom.age_ms));
         }

@@ -8,6 +8,7 @@ mod language;
 mod nodes;
 mod properties;
 mod rest;
+mod simulated;
 mod steady;
 #[path = "../support/mod.rs"]
 mod support;

@@ -18,6 +18,9 @@ use weir_cluster::{Gossip, HeardMember};
 /// How often rules are evaluated.
 const TICK: Duration = Duration::from_millis(500);
 
+/// Ticks from one look at what atoms are asked for to the next: nodes say it each ten seconds.
+const ATOM_TICKS: u64 = 10;
+
 /// What the thread works with.
 pub(super) struct Parts {
     pub(super) members: MembersFile,
@@ -36,6 +39,7 @@ struct Ruling {
     /// Those of the epoch in which it is active.
     rules: Option<DirectorRules>,
     begun: Instant,
+    ticks: u64,
     /// What was gossiped last.
     said: Option<(u64, u64)>,
 }
@@ -43,7 +47,7 @@ struct Ruling {
 /// Starts the thread.
 pub(super) fn start(folder: &Path, parts: Parts) -> io::Result<()> {
     let file = RulesFile::of(folder, &parts.members);
-    let mut ruling = Ruling { parts, file, policy: None, rules: None, begun: Instant::now(), said: None };
+    let mut ruling = Ruling { parts, file, policy: None, rules: None, begun: Instant::now(), ticks: 0, said: None };
     let body = move || {
         loop {
             ruling.tick();
@@ -67,7 +71,11 @@ impl Ruling {
         }
         let Some(rules) = &mut self.rules else { return };
         let now_ms = self.begun.elapsed().as_millis() as u64;
-        let (mut nodes, atoms) = rules::seen(&self.parts.members, &heard);
+        let (mut nodes, mut atoms) = rules::seen(&self.parts.members, &heard);
+        self.ticks += 1;
+        if self.ticks % ATOM_TICKS != 0 {
+            atoms.clear();
+        }
         let mut choice = lock(&self.parts.choice);
         // Heartbeats tell sooner than gossip.
         for (node, (number, _)) in nodes.iter_mut().zip(&self.parts.members.nodes) {
