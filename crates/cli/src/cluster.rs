@@ -18,6 +18,7 @@ mod printed;
 mod publish;
 pub(crate) mod published;
 pub(crate) mod rules;
+pub(crate) mod rules_published;
 mod top;
 
 use anyhow::Context;
@@ -63,6 +64,8 @@ Examples:
       /etc/weir/cluster/sites/shop/current
   weir cluster rollback /etc/weir/cluster --site shop --to 3
       serve an earlier version again, on all nodes
+  weir cluster rules /etc/weir/cluster flood.policy
+      rules that wake reserve nodes and have sessions switch
   weir cluster top /etc/weir/cluster
       what the nodes do and are asked for most, updated each second
 
@@ -108,6 +111,8 @@ enum Command {
     Versions(publish::VersionsArgs),
     /// Make an earlier version of a site current
     Rollback(publish::RollbackArgs),
+    /// Publish the rules over nodes, or show them
+    Rules(rules_published::Args),
     /// Show how each node stands, and which versions it has
     Nodes(nodes::Args),
     /// Show what the cluster is asked for, live on a terminal
@@ -210,6 +215,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Publish(args) => publish::publish(&args),
         Command::Versions(args) => publish::versions(&args),
         Command::Rollback(args) => publish::rollback(&args),
+        Command::Rules(args) => rules_published::run(&args),
         Command::Nodes(args) => nodes::run(&args),
         Command::Top(args) => top::run(&args),
     }

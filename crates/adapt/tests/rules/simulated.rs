@@ -136,6 +136,7 @@ struct World {
     faults: Faults,
     history: Vec<VecDeque<Said>>,
     epochs: u64,
+    newest_epoch: u64,
     demand: f64,
     /// Atoms that each node is asked for beside the hot ones.
     tail: u32,
@@ -190,6 +191,7 @@ impl World {
             faults: Faults { parted: vec![false; members], ..Faults::default() },
             history: vec![VecDeque::new(); members],
             epochs: 0,
+            newest_epoch: 0,
             demand: 40.0,
             tail: number("WEIR_SIM_PATHS", 5) as u32,
             hot: Vec::new(),
@@ -398,6 +400,7 @@ impl World {
         }
         self.epochs = (self.epochs + 1).max(newest / 2 + 1);
         let epoch = 2 * self.epochs + at as u64;
+        self.newest_epoch = epoch;
         let last = director.ears.newest_word();
         let final_word = self.words.keys().max().copied();
         if last.as_ref().map(|(word, _)| (word.epoch, word.number)) != final_word {
@@ -445,7 +448,10 @@ impl World {
             }
             let (Done::Woken(nodes) | Done::Drained(nodes)) = done else { continue };
             assert!((1..=by).contains(&nodes.len()), "{acted:?}");
-            self.check_pace(&acted.decision.rule, epoch);
+            // What a director decides that lives on beside a newer one is heeded by no node that has heard the newer one.
+            if epoch == self.newest_epoch {
+                self.check_pace(&acted.decision.rule, epoch);
+            }
         }
     }
 
@@ -457,7 +463,11 @@ impl World {
         if let Some(last) = of_rule().next_back() {
             let apart_ms = (self.step - last.step) as u64 * STEP_MS;
             let is_excused = last.epoch != epoch && (self.unheard.contains(&epoch) || last.epoch > epoch);
-            assert!(is_excused || apart_ms * 103 / 100 >= cooldown_ms, "{rule} after {apart_ms} ms in epoch {epoch}");
+            assert!(
+                is_excused || apart_ms * 103 / 100 >= cooldown_ms,
+                "{rule} after {apart_ms} ms in epochs {} and {epoch}",
+                last.epoch
+            );
         }
         let lately = of_rule().filter(|firing| firing.epoch == epoch && self.step - firing.step < 115).count();
         assert!(rule != "more" || lately < 3, "{rule} is limited to 3 in 120 s");
@@ -620,7 +630,7 @@ fn number(variable: &str, usual: u64) -> u64 {
 /// `WEIR_SIM_NODES`, `WEIR_SIM_SEEDS` and `WEIR_SIM_PATHS` say how much is simulated, `WEIR_SEED` repeats one run.
 #[test]
 fn directors_and_nodes_decide_alike_through_faults() {
-    let (nodes, seeds) = (number("WEIR_SIM_NODES", 100) as usize, number("WEIR_SIM_SEEDS", 4));
+    let (nodes, seeds) = (number("WEIR_SIM_NODES", 100) as usize, number("WEIR_SIM_SEEDS", 3));
     let is_repeated = std::env::var_os(weir_testkit::seeded::SEED_VARIABLE).is_some();
     let mut all = Tally::default();
     for _ in 0..if is_repeated { 1 } else { seeds } {

@@ -5,6 +5,7 @@ use super::director::{Choice, lock};
 use super::director_seen::DirectorSeen;
 use super::members::MembersFile;
 use super::rules::{self, Look, RulesFile};
+use super::rules_published;
 use crate::serve_cluster::{readings_of, rule_of};
 use std::io;
 use std::path::Path;
@@ -46,6 +47,7 @@ struct Ruling {
 
 /// Starts the thread.
 pub(super) fn start(folder: &Path, parts: Parts) -> io::Result<()> {
+    rules_published::follow(folder, &parts.members)?;
     let file = RulesFile::of(folder, &parts.members);
     let mut ruling = Ruling { parts, file, policy: None, rules: None, begun: Instant::now(), ticks: 0, said: None };
     let body = move || {

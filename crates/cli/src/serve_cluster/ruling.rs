@@ -4,6 +4,7 @@ use super::gate::Open;
 use super::node::Own;
 use crate::cluster::control_socket::Ruled;
 use crate::cluster::rules::{self, Look, RulesFile};
+use crate::cluster::rules_published;
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -111,6 +112,9 @@ impl Own {
             drains_since: Instant::now(),
             empty_looks: 0,
         };
+        if let Err(error) = rules_published::follow(folder, &self.members) {
+            self.gate.tell(&format!("published rules are not followed: {error}"));
+        }
         loop {
             let next = Instant::now() + TICK;
             self.read_rules(&mut following);
