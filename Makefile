@@ -56,6 +56,9 @@ test-acme: build-deps ## Tests certificates by ACME against Pebble, Let's Encryp
 test-cluster: deps ## Repeats the faults of etcd under publications ROUNDS (20) times each, as root: nothing that was acknowledged is lost.
 	@scripts/test-cluster
 
+sim-cluster: ## Simulates rules over nodes with NODES (1000) nodes that are asked for a million atoms, with faults of SEEDS (10) seeds; WEIR_SEED repeats one.
+	@WEIR_SIM_NODES=$(or $(NODES),1000) WEIR_SIM_SEEDS=$(or $(SEEDS),10) WEIR_SIM_PATHS=97 $(CARGO) test --release --workspace --test rules -- --nocapture simulated
+
 test-upstreams: deps ## Sends published smuggling vectors through weir to Apache, nginx, gunicorn, Node and Go.
 	@scripts/test-upstreams
 test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the server in Chromium; SITES="flask chat" chooses.

@@ -347,7 +347,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 
 /// What the rules over nodes have a node do, if there are any.
 fn show_ruled(ruled: &control_socket::Ruled) {
-    let control_socket::Ruled { rules, state, follows, switched, failed, put_off, fault } = ruled;
+    let control_socket::Ruled { rules, state, follows, switched, failed, put_off, copies, fault } = ruled;
     if let Some(fault) = fault {
         println!("rules over nodes are not used: {fault}");
     }
@@ -361,6 +361,9 @@ fn show_ruled(ruled: &control_socket::Ruled) {
         (put_off, "times that a session had to wait for others"),
     ] {
         println!("{count:>8}  {what}");
+    }
+    for (of, count) in copies {
+        println!("{count:>8}  copies wished of {of}");
     }
 }
 

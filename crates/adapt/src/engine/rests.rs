@@ -27,6 +27,17 @@ impl Engine {
         }
     }
 
+    /// A firing of a rule over pools at this tick has done nothing: its cooldown does not begin.
+    pub(crate) fn undo_pool_rule(&self, state: &mut State, name: &str, line: usize) {
+        let now_ms = state.now_ms;
+        for (&rule, instance) in self.policy.own_rules.iter().zip(&mut state.own) {
+            let rule = &self.policy.rules[rule];
+            if rule.name == name && rule.line == line {
+                take_back(rule, instance, now_ms, Undone::PutOff);
+            }
+        }
+    }
+
     /// A session has just come from another node: the cooldown of its rules begins.
     pub(crate) fn rest_session(&self, state: &mut State, number: u64) {
         let now_ms = state.now_ms;

@@ -58,6 +58,8 @@ pub struct DirectorRules {
     heard: (u64, u64),
     /// Atoms of which the director before wished something, until a rule of this one does.
     inherited: BTreeSet<String>,
+    /// Rules that fired and had nothing to do, by name and line.
+    idle: BTreeSet<(String, usize)>,
     wishes_dropped: u64,
 }
 
@@ -93,6 +95,7 @@ impl DirectorRules {
             is_settled: false,
             heard: last.map_or((0, 0), |(last, _)| (last.epoch, last.number)),
             inherited,
+            idle: BTreeSet::new(),
             wishes_dropped: 0,
         }
     }
@@ -113,6 +116,7 @@ impl DirectorRules {
         self.intake.engine.tick(now_ms, &[], &mut self.intake.state, &mut decisions);
         let before = (self.reserves.awake(), self.wished.atoms.clone());
         let acted: Vec<Acted> = decisions.into_iter().filter_map(|decision| self.act(decision, nodes)).collect();
+        let acted = self.without_repeated(acted);
         if now_ms.saturating_sub(begun_ms) >= INHERITED_MS {
             for of in std::mem::take(&mut self.inherited) {
                 self.wished.atoms.remove(&of);
@@ -177,6 +181,25 @@ impl DirectorRules {
         let of = of.clone();
         let done = decision.orders.iter().map(|order| self.order(order, &of, begins, nodes)).collect();
         Some(Acted { decision, done })
+    }
+
+    /// Leaves out that a rule has nothing to do, where that was told before. Such a rule fires again as soon as there is
+    /// something.
+    fn without_repeated(&mut self, mut acted: Vec<Acted>) -> Vec<Acted> {
+        acted.retain(|Acted { decision, done }| {
+            let is_nothing = |done: &Done| matches!(done, Done::Nothing(_));
+            if !decision.outcome.is_fired() || done.is_empty() {
+                return true;
+            }
+            let rule = (decision.rule.clone(), decision.line);
+            if !done.iter().all(is_nothing) {
+                self.idle.remove(&rule);
+                return true;
+            }
+            self.intake.engine.undo_pool_rule(&mut self.intake.state, &decision.rule, decision.line);
+            self.idle.insert(rule)
+        });
+        acted
     }
 
     fn order(&mut self, order: &Order, of: &str, begins: bool, nodes: &[NodeSeen<'_>]) -> Done {

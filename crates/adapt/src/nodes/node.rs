@@ -125,6 +125,11 @@ impl<K: Ord + Clone> NodeRules<K> {
         self.put_off
     }
 
+    /// The policy at work.
+    pub fn policy(&self) -> &Policy {
+        self.intake.engine.policy()
+    }
+
     /// How many sessions rules may decide for.
     pub fn sessions(&self) -> usize {
         self.sessions.len()

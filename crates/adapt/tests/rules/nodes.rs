@@ -140,12 +140,15 @@ fn a_reserve_grows_and_shrinks_in_its_order_and_keeps_its_cooldown() {
     // One that is down is passed over.
     heard.is_up[4] = false;
     let acted = heard.ticks(&mut rules, 11);
-    assert!(matches!(fired(&acted)[..], [("more", [Done::Nothing(_)])]), "{acted:?}");
+    assert!(matches!(fired(&acted)[..], [("more", [Done::Nothing(_)])]), "told once: {acted:?}");
+    heard.is_up[4] = true;
+    let acted = heard.ticks(&mut rules, 1);
+    assert_eq!(fired(&acted), [("more", &[Done::Woken(vec!["r3".to_owned()])][..])], "nothing begins no cooldown");
     heard.cpu = 10.0;
     let acted = heard.ticks(&mut rules, 1);
-    let both = vec!["r2".to_owned(), "r1".to_owned()];
+    let both = vec!["r3".to_owned(), "r2".to_owned()];
     assert_eq!(fired(&acted), [("less", &[Done::Drained(both)][..])]);
-    assert_eq!(awake(&rules), Vec::<&str>::new());
+    assert_eq!(awake(&rules), ["r1"]);
     let word = rules.wished().number;
     heard.ticks(&mut rules, 4);
     assert_eq!(rules.wished().number, word, "nothing changes, and nothing is said");

@@ -127,6 +127,9 @@ pub(crate) struct Ruled {
     pub(crate) failed: u64,
     /// Switches that had to wait for others.
     pub(crate) put_off: u64,
+    /// Copies that the director wishes, by the pattern or path of the atoms.
+    #[serde(default)]
+    pub(crate) copies: BTreeMap<String, u32>,
     /// Why the policy in the file is not used.
     pub(crate) fault: Option<String>,
 }

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_cluster::{
     Answering, Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, Known, LinkClient,
-    LinkCounts, LinkServer, LinkSettings, NodeNumber, Numbers, Role, Steering, TableFault, Trust,
+    LinkCounts, LinkServer, LinkSettings, NodeNumber, Numbers, Role, Seat, Steering, TableFault, Trust,
 };
 use weir_endpoint::Endpoint;
 use weir_keeper::{Flow, FlowCounts, FlowTable, IdleTimes, NodePlace, Seen};
@@ -70,9 +70,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (seat, own) = pair::seat_of(&members, &identity.member.name)?;
     let address = own.address;
     // First: a director that runs here already keeps its filter.
-    let bound = || format!("{address} cannot be listened on; end the director that runs, or see its address in {FILE}");
-    let listener = TcpListener::bind(address).with_context(bound)?;
-    let socket = UdpSocket::bind(address).with_context(bound)?;
+    let (listener, socket) = listen(address)?;
     let tables = Arc::new(Tables::attach(&args.interface, &members)?);
     let (steered, flows) = sync_channel(STEERED_MAX);
     let epoch = seat.by_hand(0, pair::now_unix_ms());
@@ -98,16 +96,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         LinkClient::new(to.member.clone(), to.address, trust.clone(), link_settings(), Arc::clone(&counts))
     };
     let _links = LinkServer::start(listener, trust.clone(), LinkSettings::default(), Arc::clone(&counts), answers)?;
-    let mut peers: BTreeMap<NodeNumber, SocketAddr> =
-        members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
-    peers.extend(pair::other_of(&members, seat).map(|(number, other)| (number, other.address)));
-    let choice = Choice {
-        tables: Arc::clone(&tables),
-        members: members.clone(),
-        away: BTreeMap::new(),
-        seen: Arc::clone(&seen),
-    };
-    let choice = Arc::new(Mutex::new(choice));
+    let peers = peers_of(&members, seat);
+    let choice = Arc::new(Mutex::new(Choice::of(&tables, &members, &seen)));
     let changed = changes(&members, (Arc::clone(&choice), Arc::clone(&seen), Arc::clone(&director)), pair.clone());
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
     let heartbeats = Heartbeats::start(socket, pair::number_of(seat), &identity.secret, peers, settings, changed)?;
@@ -141,6 +131,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
     tell_end(&director, &args.interface, is_handed_over);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The sockets of a director: TCP for what members ask, UDP for heartbeats.
+fn listen(address: SocketAddr) -> anyhow::Result<(TcpListener, UdpSocket)> {
+    let bound = || format!("{address} cannot be listened on; end the director that runs, or see its address in {FILE}");
+    let listener = TcpListener::bind(address).with_context(bound)?;
+    Ok((listener, UdpSocket::bind(address).with_context(bound)?))
+}
+
+/// The members that a director hears: the nodes, and the other director.
+fn peers_of(members: &MembersFile, seat: Seat) -> BTreeMap<NodeNumber, SocketAddr> {
+    let nodes = members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address));
+    nodes.chain(pair::other_of(members, seat).map(|(number, other)| (number, other.address))).collect()
 }
 
 /// Tells the epoch in which this director is active; none while it stands by.
@@ -348,6 +351,10 @@ pub(super) struct Choice {
 }
 
 impl Choice {
+    fn of(tables: &Arc<Tables>, members: &MembersFile, seen: &Arc<DirectorSeen>) -> Self {
+        Self { tables: Arc::clone(tables), members: members.clone(), away: BTreeMap::new(), seen: Arc::clone(seen) }
+    }
+
     /// Has a node of the reserve get new connections, or none.
     pub(super) fn sleeps(&mut self, node: NodeNumber, is_so: bool) {
         self.set(node, Away::Asleep, is_so);

@@ -2,13 +2,13 @@
 
 use super::members::MembersFile;
 use crate::given_files::read_policy;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use weir_adapt::nodes::{AtomSeen, Heeded, NodeReading, NodeSeen, Wished};
+use weir_adapt::nodes::{AtomSeen, Heeded, NodeReading, NodeSeen, Wish, Wished};
 use weir_adapt::{Mistake, Policy};
-use weir_cluster::{HeardMember, NodeName};
+use weir_cluster::{HeardMember, NodeName, NodeNumber};
 
 /// The name of the file in a cluster's directory.
 pub(crate) const FILE: &str = "cluster.policy";
@@ -113,6 +113,36 @@ pub(crate) fn seen<'h>(members: &'h MembersFile, heard: &'h [HeardMember]) -> (V
     (nodes, atoms)
 }
 
+/// Copies of atoms that rules wish.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Copies {
+    /// How many.
+    pub(crate) count: u32,
+    /// The nodes among which they are to be.
+    pub(crate) pool: Vec<NodeNumber>,
+}
+
+/// The copies that a word wishes, by the pattern or path of the atoms; pools are those of this member's policy. Of an atom
+/// that is spread over a second pool, each node of that is to have a copy beside those of the first.
+pub(crate) fn copies(policy: &Policy, members: &MembersFile, word: &Wished) -> BTreeMap<String, Copies> {
+    let nodes = |pool: &str| -> Vec<NodeNumber> {
+        let names = policy.pool_members(pool).filter_map(|name| name.parse::<NodeName>().ok());
+        names.filter_map(|name| members.number(&name).ok()).collect()
+    };
+    let copies = |(of, wish): (&String, &Wish)| {
+        let (mut count, mut pool) = wish.copies.as_ref().map_or((0, Vec::new()), |(count, pool)| (*count, nodes(pool)));
+        for node in wish.spread.iter().flat_map(|pool| nodes(pool)) {
+            if !pool.contains(&node) {
+                pool.push(node);
+            }
+            count += 1;
+        }
+        let count = count.min(u32::try_from(pool.len()).unwrap_or(u32::MAX));
+        (of.clone(), Copies { count, pool })
+    };
+    word.atoms.iter().map(copies).filter(|(_, copies)| !copies.pool.is_empty()).collect()
+}
+
 /// The newest word of the directors, of an epoch that is `counted`, and how many milliseconds ago it was heard.
 pub(crate) fn newest_word(
     members: &MembersFile,
@@ -127,4 +157,57 @@ pub(crate) fn newest_word(
         (is_director(&heard.name, wished.epoch) && counts(wished.epoch)).then_some((wished, age_ms))
     });
     words.max_by_key(|(wished, _)| (wished.epoch, wished.number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::members::EXAMPLE;
+    use super::*;
+
+    #[test]
+    fn a_word_becomes_copies_on_nodes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let more = "[[node]]\nname = \"n2\"\nnumber = 2\naddress = \"10.0.0.12:7700\"\nmac = \"02:00:00:00:00:12\"\n";
+        fs::write(folder.path().join("members.toml"), format!("{EXAMPLE}\n{more}")).expect("writes");
+        let members = MembersFile::read(folder.path()).expect("is right");
+        let text = "pool main = { n1 }; pool more = { n2 };\n\
+                    atom \"/a/*\" { rule a: every 1s if rate@atom > 5rps then replicate to 3 on main, spread over more hold 5s; }";
+        let names = ["n1", "n2"].map(str::to_owned).into();
+        let policy = read("x.policy", text, &names).expect("fits");
+        let mut word = Wished::default();
+        let wish = |copies: Option<u32>, spread: Option<&str>| Wish {
+            copies: copies.map(|copies| (copies, "main".to_owned())),
+            spread: spread.map(str::to_owned),
+        };
+        word.atoms = [
+            ("/a/1".to_owned(), wish(Some(1), Some("more"))),
+            ("/a/2".to_owned(), wish(Some(3), None)),
+            ("/a/3".to_owned(), wish(None, Some("gone"))),
+        ]
+        .into();
+        let found = copies(&policy, &members, &word);
+        let expected = [
+            ("/a/1".to_owned(), Copies { count: 2, pool: vec![1, 2] }),
+            ("/a/2".to_owned(), Copies { count: 1, pool: vec![1] }),
+        ];
+        assert_eq!(found, expected.into());
+    }
+
+    #[test]
+    fn the_file_is_read_when_it_changes_and_a_mistake_is_told_with_its_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("members.toml"), EXAMPLE).expect("writes");
+        let members = MembersFile::read(folder.path()).expect("is right");
+        let mut file = RulesFile::of(folder.path(), &members);
+        assert!(matches!(file.look(), Look::Same));
+        let put = |text: &str| fs::write(folder.path().join(FILE), text).expect("writes");
+        put("pool main = { n1 };\natom \"/**\" { rule a: every 1s if cpu@main > 9% then alert \"full\" hold 5s; }");
+        assert!(matches!(file.look(), Look::New(policy) if policy.rules() == 1));
+        assert!(matches!(file.look(), Look::Same));
+        put("pool main = { n1 };\natom \"/**\" { rule a: every 1s if cpu@main > 9% then shed 5% hold 5s; }");
+        let Look::Wrong(why) = file.look() else { panic!("it is refused") };
+        assert!(why.contains("cluster.policy:2:14: rule `a` has `shed`"), "{why}");
+        fs::remove_file(folder.path().join(FILE)).expect("is there");
+        assert!(matches!(file.look(), Look::Gone));
+    }
 }

@@ -150,13 +150,11 @@ impl Running {
         };
         let listener = TcpListener::bind(own.address).map_err(listening)?;
         let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers));
-        let store = Arc::clone(answers.replicas());
+        let (store, ruling) = (Arc::clone(answers.replicas()), Ruling::default());
         let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
         let heartbeats = Arc::new(start_heartbeats(&members, number, &identity, (&seen, listening))?);
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
-        let control = control_socket::Listening::at(&begin.folder)?;
-        let ruling = Ruling::default();
         tell_moves(Arc::clone(gate), (Arc::clone(&seen), ruling.arrivals()), events)?;
         let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
         let replicating = replicate(gate, (number, &members), outliving)?;
@@ -170,7 +168,7 @@ impl Running {
             heartbeats,
             seen,
             gossip,
-            control,
+            control: control_socket::Listening::at(&begin.folder)?,
             sites,
             replicating,
             ruling: (begin.folder.clone(), ruling),

@@ -178,6 +178,12 @@ impl Own {
             tracing::info!(state = following.state.word(), epoch, "the director has said so");
         }
         self.tell_state(following.state, (epoch, number));
+        let copies = following.rules.as_ref().map(|rules| {
+            let word = lock(&self.ruling.word);
+            rules::copies(rules.policy(), &self.members, &word)
+        });
+        let copies = copies.into_iter().flatten().map(|(of, copies)| (of, copies.count));
+        lock(&self.ruling.now).copies = copies.collect();
     }
 
     fn tell_state(&self, state: NodeState, (epoch, number): (u64, u64)) {

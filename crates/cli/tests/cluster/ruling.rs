@@ -121,9 +121,62 @@ fn rules_move_sessions_and_wake_a_reserve_node() {
     until(&stand, "node 3 sleeps again", || status(&stand, 3)["state"] == "asleep");
     until(&stand, "it has no connection", || stand.connected(3) == 0);
     wait_for(&stand.path("director.log"), "n3 drained, to sleep");
+    let shown = weir(&["cluster", "nodes", stand.path("n1").to_str().expect("is text")], None);
+    assert!(shown.lines().any(|line| line.contains("n3") && line.contains("asleep")), "{shown}");
     let before = stand.logged(3, "GET /a.txt");
     assert!(before > 0, "new connections came while it was awake");
     (0..20).for_each(|number| ask(48_000 + number));
     std::thread::sleep(Duration::from_millis(1_200));
     assert_eq!(stand.logged(3, "GET /a.txt"), before, "none come any more");
+}
+
+#[test]
+fn published_rules_outlive_their_director() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let mut stand = Stand::pair(2, &[("a.txt", b"hello")], true);
+    let n1 = stand.path("n1");
+    let n1 = n1.to_str().expect("is text");
+    let rules = stand.path("nodes.policy");
+    let file = rules.to_str().expect("is text").to_owned();
+    // What no cluster can do is refused before it is published, and by weir check.
+    fs::write(
+        &rules,
+        "pool main = { n1, n9 };\natom \"/**\" { rule a: every 1s if cpu@main > 90% then shed 5% hold 5s; }",
+    )
+    .expect("writes");
+    for options in [&["cluster", "rules", n1, &file][..], &["check", "--cluster", n1, &file]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(options).output().expect("weir starts");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("nodes.policy:2:14: rule `a` has `shed`") && said.contains("`n9` is no node"), "{said}");
+    }
+    // It fires as soon as the nodes are known, and not again for a long time.
+    fs::write(
+        &rules,
+        "pool main = { n1 }; pool reserve = { n2 };\n\
+         atom \"/**\" { rule more: every 1s if active@main < 9jobs then grow reserve by 1 cooldown 10min; }",
+    )
+    .expect("writes");
+    assert!(weir(&["check", "--cluster", n1, &file], None).contains("without mistakes"));
+    assert!(weir(&["cluster", "rules", n1, &file, "--expect", "0"], None).starts_with("version 1 "));
+    let awake = |stand: &Stand, since: u64| {
+        let told = status(stand, 2);
+        let epoch = told["follows"][0].as_u64().unwrap_or(0);
+        (told["state"] == "awake" && epoch > since).then_some(epoch)
+    };
+    until(&stand, "the first director decides", || {
+        decisions(&stand, "front").iter().any(|line| line["done"] == "n2 woken")
+    });
+    let mut epoch = 0;
+    until(&stand, "node 2 follows", || awake(&stand, 0).map(|found| epoch = found).is_some());
+    // The other one stands by, with the same nodes in its table, and goes on when the first one is gone.
+    wait_for(&stand.path("director2.log"), "n2 is woken");
+    stand.power_off(1, "director");
+    until(&stand, "node 2 follows the second director", || awake(&stand, epoch).is_some());
+    let woken = decisions(&stand, "front2");
+    assert!(!woken.iter().any(|line| line["done"] == "n2 woken"), "its cooldown goes on: {woken:?}");
+    let said = fs::read_to_string(stand.path("director2.log")).unwrap_or_default();
+    assert!(said.matches("n2 sleeps").count() <= 1, "{said}");
 }
