@@ -83,7 +83,7 @@ pub(crate) enum Told {
         director: Option<String>,
         /// What the rules over nodes have this node do.
         #[serde(default)]
-        rules: Ruled,
+        rules: Box<Ruled>,
     },
     /// What a director says of itself.
     Director {

@@ -75,7 +75,7 @@ impl Ruling {
         let now_ms = self.begun.elapsed().as_millis() as u64;
         let (mut nodes, mut atoms) = rules::seen(&self.parts.members, &heard);
         self.ticks += 1;
-        if self.ticks % ATOM_TICKS != 0 {
+        if !self.ticks.is_multiple_of(ATOM_TICKS) {
             atoms.clear();
         }
         let mut choice = lock(&self.parts.choice);

@@ -260,6 +260,7 @@ mod tests {
             silence: Duration::from_secs(3),
             sites: BTreeMap::new(),
             popular: popular.iter().map(asked).collect(),
+            rules: String::new(),
         }
     }
 

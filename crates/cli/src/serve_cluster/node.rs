@@ -385,7 +385,7 @@ impl Own {
                     replicas,
                     published,
                     director,
-                    rules: self.ruling.now(),
+                    rules: Box::new(self.ruling.now()),
                 })
             }
             Asked::Members => Ok(Told::Members(overview(&self.members, self.number, &self.gossip))),
