@@ -9,6 +9,7 @@ mod gate;
 mod node;
 mod readings;
 mod replicating;
+mod ruled;
 mod ruling;
 mod seen;
 mod shown;

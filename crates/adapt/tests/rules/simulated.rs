@@ -19,7 +19,7 @@ const STEP_MS: u64 = 1_000;
 /// Faults end, and it is looked whether all is well.
 const FAULTY_STEPS: usize = 220;
 const QUIET_STEPS: usize = 200;
-/// Steps that are remembered of each member: what is older reaches nobody any more.
+/// Steps that are remembered of each member: what is older reaches no member any more.
 const KEPT: usize = 40;
 /// A member that was not heard for so many steps counts as gone.
 const GONE: usize = 8;
@@ -303,7 +303,7 @@ impl World {
     fn say(&mut self) {
         let step = self.step;
         for (at, director) in self.directors.iter().enumerate().filter(|(_, director)| !director.is_dead) {
-            let word = director.rules.as_ref().map(|rules| rules.wished()).filter(|word| word.number > 0);
+            let word = director.rules.as_ref().map(DirectorRules::wished).filter(|word| word.number > 0);
             let word = word.map(|word| Rc::new(word.clone())).or_else(|| self.history[at].back()?.word.clone());
             let said = Said { step, reading: None, heeded: None, word };
             push(&mut self.history[at], said);
@@ -421,7 +421,7 @@ impl World {
         let nodes = ears.nodes(&self.nodes, self.step, *clock);
         let mut atoms = Vec::new();
         // Nodes say it each ten seconds.
-        let is_told = self.step % ATOM_STEPS == 0;
+        let is_told = self.step.is_multiple_of(ATOM_STEPS);
         for (node, seen) in self.nodes.iter().zip(&nodes).filter(|(_, seen)| is_told && seen.is_up) {
             let asked = node.popular.iter();
             atoms.extend(asked.map(|(path, rate)| AtomSeen { path, requests_per_s: *rate, age_ms: seen.age_ms }));

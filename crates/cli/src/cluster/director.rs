@@ -111,7 +111,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         gossip: Arc::clone(&gossip),
         seen: Arc::clone(&seen),
         epoch: epoch_of(epoch, pair.clone()),
-        choice: Arc::clone(&choice),
+        connections: Arc::<Mutex<Choice>>::clone(&choice),
     };
     director_rules::start(&args.folder, ruled)?;
     let (of_members, name) = (members.clone(), own.member.name.to_string());
@@ -343,7 +343,7 @@ enum Away {
 }
 
 /// Which nodes get new connections.
-pub(super) struct Choice {
+struct Choice {
     tables: Arc<Tables>,
     members: MembersFile,
     away: BTreeMap<NodeNumber, BTreeSet<Away>>,
@@ -353,16 +353,6 @@ pub(super) struct Choice {
 impl Choice {
     fn of(tables: &Arc<Tables>, members: &MembersFile, seen: &Arc<DirectorSeen>) -> Self {
         Self { tables: Arc::clone(tables), members: members.clone(), away: BTreeMap::new(), seen: Arc::clone(seen) }
-    }
-
-    /// Has a node of the reserve get new connections, or none.
-    pub(super) fn sleeps(&mut self, node: NodeNumber, is_so: bool) {
-        self.set(node, Away::Asleep, is_so);
-    }
-
-    /// Whether heartbeats of a node stay away.
-    pub(super) fn is_down(&self, node: NodeNumber) -> bool {
-        self.away.get(&node).is_some_and(|reasons| reasons.contains(&Away::Down))
     }
 
     /// Notes whether a node is away for a reason.
@@ -395,6 +385,16 @@ impl Choice {
     }
 }
 
-pub(super) fn lock(choice: &Mutex<Choice>) -> MutexGuard<'_, Choice> {
+impl director_rules::Connections for Mutex<Choice> {
+    fn is_down(&self, node: NodeNumber) -> bool {
+        lock(self).away.get(&node).is_some_and(|reasons| reasons.contains(&Away::Down))
+    }
+
+    fn sleeps(&self, node: NodeNumber, is_so: bool) {
+        lock(self).set(node, Away::Asleep, is_so);
+    }
+}
+
+fn lock(choice: &Mutex<Choice>) -> MutexGuard<'_, Choice> {
     choice.lock().unwrap_or_else(PoisonError::into_inner)
 }

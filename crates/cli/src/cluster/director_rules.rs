@@ -1,7 +1,6 @@
 //! The rules over nodes at a director: the active one decides which reserve nodes are awake and what is wished of atoms,
 //! and gossips that; one that stands by does as the active one says, so that its table sends connections alike.
 
-use super::director::{Choice, lock};
 use super::director_seen::DirectorSeen;
 use super::members::MembersFile;
 use super::rules::{self, Look, RulesFile};
@@ -9,18 +8,27 @@ use super::rules_published;
 use crate::serve_cluster::{readings_of, rule_of};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_adapt::forecast::Method;
 use weir_adapt::nodes::{Acted, DirectorRules, Done, RuleTimes, Wished};
 use weir_adapt::{Outcome, Policy};
-use weir_cluster::{Gossip, HeardMember};
+use weir_cluster::{Gossip, HeardMember, NodeNumber};
 
 /// How often rules are evaluated.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Ticks from one look at what atoms are asked for to the next: nodes say it each ten seconds.
 const ATOM_TICKS: u64 = 10;
+
+/// Where new connections go.
+pub(super) trait Connections: Send + Sync {
+    /// Whether heartbeats of a node stay away.
+    fn is_down(&self, node: NodeNumber) -> bool;
+
+    /// Has a node of the reserve get new connections, or none.
+    fn sleeps(&self, node: NodeNumber, is_so: bool);
+}
 
 /// What the thread works with.
 pub(super) struct Parts {
@@ -29,7 +37,7 @@ pub(super) struct Parts {
     pub(super) seen: Arc<DirectorSeen>,
     /// The epoch in which this director is active.
     pub(super) epoch: Box<dyn Fn() -> Option<u64> + Send>,
-    pub(super) choice: Arc<Mutex<Choice>>,
+    pub(super) connections: Arc<dyn Connections>,
 }
 
 /// How far it is.
@@ -78,16 +86,15 @@ impl Ruling {
         if !self.ticks.is_multiple_of(ATOM_TICKS) {
             atoms.clear();
         }
-        let mut choice = lock(&self.parts.choice);
+        let connections = &self.parts.connections;
         // Heartbeats tell sooner than gossip.
         for (node, (number, _)) in nodes.iter_mut().zip(&self.parts.members.nodes) {
-            node.is_up &= !choice.is_down(*number);
+            node.is_up &= !connections.is_down(*number);
         }
         let acted = rules.tick(now_ms, &nodes, &atoms);
         for (node, (number, _)) in nodes.iter().zip(&self.parts.members.nodes) {
-            choice.sleeps(*number, !rules.receives(node));
+            connections.sleeps(*number, !rules.receives(node));
         }
-        drop(choice);
         self.say();
         acted.iter().for_each(|acted| self.tell(epoch, acted));
     }
@@ -128,10 +135,9 @@ impl Ruling {
     /// Sends connections where the active director does.
     fn stand_by(&self, heard: &[HeardMember]) {
         let Some((word, _)) = rules::newest_word(&self.parts.members, heard, |_| true) else { return };
-        let mut choice = lock(&self.parts.choice);
         for (number, (reached, _)) in &self.parts.members.nodes {
             let is_awake = word.awake.get(reached.member.name.as_str()).copied().unwrap_or(true);
-            choice.sleeps(*number, !is_awake);
+            self.parts.connections.sleeps(*number, !is_awake);
         }
     }
 

@@ -171,7 +171,7 @@ mod tests {
         fs::write(folder.path().join("members.toml"), format!("{EXAMPLE}\n{more}")).expect("writes");
         let members = MembersFile::read(folder.path()).expect("is right");
         let text = "pool main = { n1 }; pool more = { n2 };\n\
-                    atom \"/a/*\" { rule a: every 1s if rate@atom > 5rps then replicate to 3 on main, spread over more hold 5s; }";
+                    atom \"/a/*\" { rule a: every 1s if rate@atom > 5rps then replicate to 1 on main, spread over more hold 5s; }";
         let names = ["n1", "n2"].map(str::to_owned).into();
         let policy = read("x.policy", text, &names).expect("fits");
         let mut word = Wished::default();

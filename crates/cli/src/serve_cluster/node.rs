@@ -5,7 +5,7 @@ use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Refusal};
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
-use super::ruling::{Arrivals, Ruling};
+use super::ruled::{Arrivals, Ruling};
 use super::seen::{Seen, Told as Figures};
 use super::sites::{self, Sites};
 use crate::cluster::control_socket::{self, Asked, Told};

@@ -2,17 +2,15 @@
 
 use super::gate::Open;
 use super::node::Own;
-use crate::cluster::control_socket::Ruled;
+use super::ruled::{Ends, lock};
 use crate::cluster::rules::{self, Look, RulesFile};
 use crate::cluster::rules_published;
-use std::collections::{BTreeSet, HashMap};
-use std::net::SocketAddr;
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_adapt::Decision;
 use weir_adapt::forecast::Method;
-use weir_adapt::nodes::{Heeded, NodeRules, NodeState, RuleTimes, SessionSeen, Switch, Switched, Wished};
+use weir_adapt::nodes::{Heeded, NodeRules, NodeState, RuleTimes, SessionSeen, Switch, Switched};
 use weir_cluster::{Directing, HeardMember};
 use weir_keeper::Flow;
 
@@ -24,71 +22,6 @@ const DRAIN_MAX: Duration = Duration::from_secs(30);
 const DRAINED_AT_A_TIME: usize = 256;
 /// Looks that find no session before there is none.
 const LOOKS: u32 = 2;
-/// Sessions of which it is remembered that they came from another node.
-const ARRIVALS_MAX: usize = 4_096;
-
-/// The two ends of a connection.
-type Ends = (SocketAddr, SocketAddr);
-
-/// Sessions that came from other nodes: the cooldown of rules begins with that.
-#[derive(Debug, Default)]
-pub(super) struct Arrivals(Mutex<HashMap<Ends, Instant>>);
-
-impl Arrivals {
-    pub(super) fn add(&self, flow: &Flow) {
-        let mut all = lock(&self.0);
-        if all.len() >= ARRIVALS_MAX {
-            let oldest = all.iter().min_by_key(|(_, at)| **at).map(|(ends, _)| *ends);
-            oldest.map(|ends| all.remove(&ends));
-        }
-        all.insert((flow.client, flow.service), Instant::now());
-    }
-
-    fn keep(&self, open: &BTreeSet<Ends>) {
-        lock(&self.0).retain(|ends, _| open.contains(ends));
-    }
-
-    fn has(&self, ends: &Ends) -> bool {
-        lock(&self.0).contains_key(ends)
-    }
-}
-
-/// What rules have this node do.
-#[derive(Default)]
-pub(super) struct Ruling {
-    arrivals: Arc<Arrivals>,
-    word: Mutex<Wished>,
-    now: Mutex<Ruled>,
-}
-
-impl Ruling {
-    pub(super) fn arrivals(&self) -> Arc<Arrivals> {
-        Arc::clone(&self.arrivals)
-    }
-
-    /// For people.
-    pub(super) fn now(&self) -> Ruled {
-        lock(&self.now).clone()
-    }
-
-    /// Nodes that sleep, or are to.
-    pub(super) fn asleep(&self) -> BTreeSet<String> {
-        let word = lock(&self.word);
-        word.awake.iter().filter(|(_, is_awake)| !**is_awake).map(|(name, _)| name.clone()).collect()
-    }
-
-    /// Follows the newest word that was heard, and none that is older than one before; true if it is another one.
-    fn hear(&self, word: Option<(Wished, u64)>) -> bool {
-        let mut own = lock(&self.word);
-        let newer = word.map(|(word, _)| word).filter(|word| word.is_newer_than(&own));
-        newer.map(|newer| *own = newer).is_some()
-    }
-}
-
-/// What the locks guard is whole after each statement.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// How far the thread is.
 struct Following {
