@@ -121,8 +121,11 @@ fn rules_move_sessions_and_wake_a_reserve_node() {
     until(&stand, "node 3 sleeps again", || status(&stand, 3)["state"] == "asleep");
     until(&stand, "it has no connection", || stand.connected(3) == 0);
     wait_for(&stand.path("director.log"), "n3 drained, to sleep");
-    let shown = weir(&["cluster", "nodes", stand.path("n1").to_str().expect("is text")], None);
-    assert!(shown.lines().any(|line| line.contains("n3") && line.contains("asleep")), "{shown}");
+    let n1 = stand.path("n1");
+    until(&stand, "the other nodes hear that it sleeps", || {
+        let shown = weir(&["cluster", "nodes", n1.to_str().expect("is text")], None);
+        shown.lines().any(|line| line.contains("n3") && line.contains("asleep"))
+    });
     let before = stand.logged(3, "GET /a.txt");
     assert!(before > 0, "new connections came while it was awake");
     (0..20).for_each(|number| ask(48_000 + number));
