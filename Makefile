@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check check-directory deps build-deps build demo demo-apache demo-cluster python arm-clients test test-acme test-cluster test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-heartbeat study-monitors study-patia study-patia-node study-wasd study-wasd-scripts study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts soak-moves fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites wasm
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*## .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ test-cluster: deps ## Repeats the faults of etcd under publications ROUNDS (20) 
 
 check-directory: deps ## Has porcupine judge the directory's operations under faults of etcd for DIRECTORY_SECONDS (60), as root; needs Go.
 	@scripts/check-directory
+
+sim-cluster: ## Simulates rules over nodes with NODES (1000) nodes that are asked for a million atoms, with faults of SEEDS (10) seeds; WEIR_SEED repeats one.
+	@WEIR_SIM_NODES=$(or $(NODES),1000) WEIR_SIM_SEEDS=$(or $(SEEDS),10) WEIR_SIM_PATHS=97 $(CARGO) test --release --workspace --test rules -- --nocapture simulated
 
 test-upstreams: deps ## Sends published smuggling vectors through weir to Apache, nginx, gunicorn, Node and Go.
 	@scripts/test-upstreams

@@ -52,6 +52,7 @@ pub mod forecast;
 mod glob;
 mod language;
 pub mod log;
+pub mod nodes;
 mod policy;
 mod reach;
 mod reading;

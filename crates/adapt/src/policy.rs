@@ -46,6 +46,13 @@ pub(crate) struct Block {
     pub(crate) atom_rules: Vec<usize>,
 }
 
+impl Block {
+    /// Whether some rule is looked at for single atoms, or for sessions of them.
+    pub(crate) fn reads_atoms(&self) -> bool {
+        !(self.atom_rules.is_empty() && self.session_rules.is_empty())
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     pub(crate) name: String,

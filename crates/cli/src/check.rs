@@ -1,5 +1,7 @@
 //! The `weir check` command: looks for mistakes in files that other commands read.
 
+use crate::cluster::members::MembersFile;
+use crate::cluster::rules;
 use crate::given_files::{ARM_BYTES_MAX, read_policy};
 use crate::serve_policy::{PolicyArgs, Settings, Source, UPSTREAM_REMEDY, WORKERS_REMEDY, Wrong, ids};
 use serde::Serialize;
@@ -21,6 +23,8 @@ Examples:
       directives for weir serve --arm
   weir check flood.policy
       rules by which a server adapts
+  weir check --cluster /etc/weir/cluster nodes.policy
+      rules over the nodes of a cluster, for weir cluster rules
   weir check --format flood.policy > tidy.policy
       the same rules in the standard format
   weir check --json weir.toml | jq .mistakes
@@ -52,6 +56,10 @@ pub(crate) struct Args {
     /// Print a file of rules in the standard format, comments included
     #[arg(long)]
     format: bool,
+
+    /// Check rules over the nodes of the cluster whose members are in DIR, rather than those of one server
+    #[arg(long, value_name = "DIR", conflicts_with = "format")]
+    cluster: Option<PathBuf>,
 }
 
 /// What is said of one file.
@@ -72,7 +80,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.format {
         return format(&args.files);
     }
-    let checked: Vec<Checked> = args.files.iter().flat_map(|file| check(file)).collect();
+    let checked: Vec<Checked> = match &args.cluster {
+        None => args.files.iter().flat_map(|file| check(file)).collect(),
+        Some(folder) => {
+            let members = MembersFile::read(folder)?;
+            args.files.iter().map(|file| over_nodes(file, &members)).collect()
+        }
+    };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&checked)?);
     } else {
@@ -171,6 +185,18 @@ fn policy(path: &Path, file: String, used: Option<&Settings>) -> Checked {
             Checked { file, kind, unreadable: None, mistakes, warnings }
         }
     }
+}
+
+/// Checks rules over the nodes of a cluster.
+fn over_nodes(path: &Path, members: &MembersFile) -> Checked {
+    let (file, kind) = (path.display().to_string(), "policy over nodes");
+    let text = match read_policy(path) {
+        Ok(text) => text,
+        Err(error) => return of_mistakes(file, kind, (Some(error.to_string()), Vec::new())),
+    };
+    let nodes = members.nodes.values().map(|(reached, _)| reached.member.name.to_string()).collect();
+    let mistakes = rules::read(&file, &text, &nodes).err().unwrap_or_default();
+    Checked { warnings: weir_adapt::check_policy(&text).warnings, ..of_mistakes(file, kind, (None, mistakes)) }
 }
 
 /// Prints the files, which must be policies.

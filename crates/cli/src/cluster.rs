@@ -2,6 +2,7 @@
 
 pub(crate) mod control_socket;
 mod director;
+mod director_rules;
 mod director_seen;
 mod directory_place;
 mod directory_seen;
@@ -19,6 +20,8 @@ mod printed;
 mod publish;
 pub(crate) mod published;
 pub(crate) mod removed;
+pub(crate) mod rules;
+pub(crate) mod rules_published;
 mod top;
 
 use anyhow::Context;
@@ -64,6 +67,8 @@ Examples:
       /etc/weir/cluster/sites/shop/current
   weir cluster rollback /etc/weir/cluster --site shop --to 3
       serve an earlier version again, on all nodes
+  weir cluster rules /etc/weir/cluster flood.policy
+      rules that wake reserve nodes and have sessions switch
   weir cluster top /etc/weir/cluster
       what the nodes do and are asked for most, updated each second
 
@@ -113,6 +118,8 @@ enum Command {
     Versions(publish::VersionsArgs),
     /// Make an earlier version of a site current
     Rollback(publish::RollbackArgs),
+    /// Publish the rules over nodes, or show them
+    Rules(rules_published::Args),
     /// Show how each node stands, and which versions it has
     Nodes(nodes::Args),
     /// Show what the cluster is asked for, live on a terminal
@@ -217,6 +224,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Publish(args) => publish::publish(&args),
         Command::Versions(args) => publish::versions(&args),
         Command::Rollback(args) => publish::rollback(&args),
+        Command::Rules(args) => rules_published::run(&args),
         Command::Nodes(args) => nodes::run(&args),
         Command::Top(args) => top::run(&args),
     }
@@ -312,6 +320,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         undecided,
         reasons,
         replicas,
+        rules,
         published,
         director,
     } = told
@@ -338,6 +347,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         reasons.iter().for_each(|reason| println!("  {reason}"));
     }
     show_replicas(&replicas);
+    show_ruled(&rules);
     if let Some(published) = &published {
         show_published(published);
     }
@@ -351,6 +361,28 @@ fn status_json(told: &Told, directory: Option<&directory_seen::DirectoryNow>) ->
     let Some(status) = told.get_mut(key).and_then(serde_json::Value::as_object_mut) else { return other_answer() };
     status.insert("directory".to_owned(), serde_json::to_value(directory).context("JSON")?);
     print_json("status", status)
+}
+
+/// What the rules over nodes have a node do, if there are any.
+fn show_ruled(ruled: &control_socket::Ruled) {
+    let control_socket::Ruled { rules, state, follows, switched, failed, put_off, copies, fault } = ruled;
+    if let Some(fault) = fault {
+        println!("rules over nodes are not used: {fault}");
+    }
+    if *rules == 0 && follows.0 == 0 {
+        return;
+    }
+    println!("{} over nodes; this node is {state}", units::counted(*rules, "rule"));
+    for (count, what) in [
+        (switched, "sessions that rules moved to other nodes"),
+        (failed, "that rules were to move, and that stayed"),
+        (put_off, "times that a session had to wait for others"),
+    ] {
+        println!("{count:>8}  {what}");
+    }
+    for (of, count) in copies {
+        println!("{count:>8}  copies wished of {of}");
+    }
 }
 
 fn activate(args: &StatusArgs) -> anyhow::Result<ExitCode> {

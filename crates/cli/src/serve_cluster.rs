@@ -10,6 +10,8 @@ mod gate;
 mod node;
 mod readings;
 mod replicating;
+mod ruled;
+mod ruling;
 mod seen;
 mod shown;
 mod sites;
@@ -21,6 +23,7 @@ use anyhow::Context;
 pub(crate) use gate::Open;
 use gate::{Answer, Ask, Begin, Frame, Part, Refusal};
 pub(crate) use node::node;
+pub(crate) use ruling::{readings_of, rule_of};
 pub(crate) use shown::NodeFigures;
 pub(crate) use sites::FACT;
 use std::io;
@@ -148,10 +151,8 @@ fn serve(
             }
             Ask::Sessions => {
                 let open = control.sessions();
-                let open = open.iter().map(|&OpenSession { peer: client, local: service, is_sending }| Open {
-                    client,
-                    service,
-                    is_sending,
+                let open = open.into_iter().map(|OpenSession { peer: client, local: service, is_sending, path }| {
+                    Open { client, service, is_sending, path }
                 });
                 let open = serde_json::to_vec(&open.collect::<Vec<_>>())?;
                 gate::send(link, &Answer::Sessions, &open, None)?;

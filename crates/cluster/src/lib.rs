@@ -40,7 +40,7 @@ pub use events::{
 pub use fields::FieldError;
 pub use gossip::{
     Asked, Gossip, GossipCounts, GossipError, GossipPeer, GossipSettings, GossipTextError, Heard as HeardMember,
-    Introduction, PATH_BYTES_MAX, POPULAR_MAX, Reading, Sites,
+    Introduction, PATH_BYTES_MAX, POPULAR_MAX, RULES_BYTES_MAX, Reading, Sites,
 };
 pub use heartbeat::{
     Beat, BeatCounts, BeatRefusal, Change, Detector, DetectorSettings, Health, HeartbeatError, Heartbeats, Opened,

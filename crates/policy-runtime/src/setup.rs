@@ -71,9 +71,11 @@ impl SetupError {
     /// What would be right.
     pub fn remedy(&self) -> &'static str {
         match self {
-            Self::Elsewhere { .. } => "use variants of this one (`use`, `next`), or leave the rule away",
+            Self::Elsewhere { .. } => {
+                "use variants of this one (`use`, `next`), or give the rule to a cluster (weir cluster rules)"
+            }
             Self::NoReserve { .. } => {
-                "give it some (--reserve-loops, or reserve_loops in its configuration), or leave the rule away"
+                "give it some (--reserve-loops, or reserve_loops in its configuration), or give the rule to a cluster (weir cluster rules)"
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Messages between the members of a cluster, what they gossip, requests to join it, tokens, and events files.
 
+use weir_adapt::nodes::{Heeded, Wished};
 use weir_cluster::fuzzing::{Pieces, SigningRequest, Slot, Whole, introduction_text, sites_text};
 use weir_cluster::{MESSAGE_BYTES_MAX, Message, Reading, Token, read_events};
 
@@ -60,6 +61,12 @@ pub fn cluster_gossip(input: &[u8]) {
     }
     if let Some(introduction) = introduction_text(text) {
         assert_eq!(introduction, text);
+    }
+    if let Ok(wished) = Wished::parse(text) {
+        assert_eq!(wished.to_text(), text);
+    }
+    if let Ok(heeded) = Heeded::parse(text) {
+        assert_eq!(heeded.to_text(), text);
     }
     if let Some(sites) = sites_text(text) {
         assert_eq!(sites_text(&sites), Some(sites));

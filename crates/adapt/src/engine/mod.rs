@@ -19,10 +19,12 @@ mod evaluation;
 mod handed;
 mod intake;
 mod orders;
+mod rests;
 mod shown;
 mod subject_mut;
 mod tick;
 
 pub use contests::{CONTESTS_MAX, Contested, Contests};
 pub use intake::{Engine, ForecastErrors};
+pub(crate) use rests::Undone;
 pub use shown::{Active, ForecastNow};

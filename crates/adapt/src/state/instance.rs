@@ -51,6 +51,11 @@ impl Instance {
         self.active().is_some()
     }
 
+    /// When it fired, or was released, the last time.
+    pub(crate) fn rest_ms(&self) -> Option<u64> {
+        self.past.as_ref()?.rest_ms
+    }
+
     /// What it remembers, to be changed.
     pub(crate) fn past(&mut self) -> &mut Past {
         self.past.get_or_insert_default()

@@ -5,8 +5,10 @@ mod contests;
 mod engine;
 mod generated;
 mod language;
+mod nodes;
 mod properties;
 mod rest;
+mod simulated;
 mod steady;
 #[path = "../support/mod.rs"]
 mod support;

@@ -81,6 +81,9 @@ pub(crate) enum Told {
         /// Which director this node asks, as far as it has heard of one.
         #[serde(default)]
         director: Option<String>,
+        /// What the rules over nodes have this node do.
+        #[serde(default)]
+        rules: Box<Ruled>,
     },
     /// What a director says of itself.
     Director {
@@ -107,6 +110,28 @@ pub(crate) enum Told {
     Followed,
     Members(Overview),
     Refused(String),
+}
+
+/// What the rules over nodes have a node do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ruled {
+    /// Rules of the policy; 0 without one.
+    pub(crate) rules: u64,
+    /// Awake, draining or asleep.
+    pub(crate) state: String,
+    /// The director's epoch and number of the word that it follows.
+    pub(crate) follows: (u64, u64),
+    /// Sessions that rules have moved to other nodes.
+    pub(crate) switched: u64,
+    /// Of those that they wanted to move, the ones that did not.
+    pub(crate) failed: u64,
+    /// Switches that had to wait for others.
+    pub(crate) put_off: u64,
+    /// Copies that the director wishes, by the pattern or path of the atoms.
+    #[serde(default)]
+    pub(crate) copies: BTreeMap<String, u32>,
+    /// Why the policy in the file is not used.
+    pub(crate) fault: Option<String>,
 }
 
 /// The replicas of a node: those that it has given to another one, and those that it keeps for others.

@@ -6,7 +6,7 @@ use super::members::{FILE, MembersFile, Reached};
 use super::overview::overview;
 use super::pair::{self, Pair};
 use super::pair_replica::{self, PairAnswers, STEERED_MAX};
-use super::{control_socket, gossiping, keys, removed};
+use super::{control_socket, director_rules, gossiping, keys, removed};
 use crate::metrics_endpoint;
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_cluster::{
     Answering, Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, Known, LinkClient,
-    LinkCounts, LinkServer, LinkSettings, NodeNumber, Numbers, Role, Steering, TableFault, Trust,
+    LinkCounts, LinkServer, LinkSettings, NodeNumber, Numbers, Role, Seat, Steering, TableFault, Trust,
 };
 use weir_endpoint::Endpoint;
 use weir_keeper::{Flow, FlowCounts, FlowTable, IdleTimes, NodePlace, Seen};
@@ -74,9 +74,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (seat, own) = pair::seat_of(&members, &identity.member.name)?;
     let address = own.address;
     // First: a director that runs here already keeps its filter.
-    let bound = || format!("{address} cannot be listened on; end the director that runs, or see its address in {FILE}");
-    let listener = TcpListener::bind(address).with_context(bound)?;
-    let socket = UdpSocket::bind(address).with_context(bound)?;
+    let (listener, socket) = listen(address)?;
     let tables = Arc::new(Tables::attach(&args.interface, &members)?);
     let (steered, flows) = sync_channel(STEERED_MAX);
     let epoch = seat.by_hand(0, pair::now_unix_ms());
@@ -102,16 +100,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         LinkClient::new(to.member.clone(), to.address, trust.clone(), link_settings(), Arc::clone(&counts))
     };
     let _links = LinkServer::start(listener, trust.clone(), LinkSettings::default(), Arc::clone(&counts), answers)?;
-    let mut peers: BTreeMap<NodeNumber, SocketAddr> =
-        members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
-    peers.extend(pair::other_of(&members, seat).map(|(number, other)| (number, other.address)));
-    let choice = Choice {
-        tables: Arc::clone(&tables),
-        members: members.clone(),
-        away: BTreeMap::new(),
-        seen: Arc::clone(&seen),
-    };
-    let choice = Arc::new(Mutex::new(choice));
+    let peers = peers_of(&members, seat);
+    let choice = Arc::new(Mutex::new(Choice::of(&tables, &members, &seen)));
     let changed = changes(&members, (Arc::clone(&choice), Arc::clone(&seen), Arc::clone(&director)), pair.clone());
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
     let heartbeats = Heartbeats::start(socket, pair::number_of(seat), &identity.secret, peers, settings, changed)?;
@@ -119,7 +109,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let figured = (Arc::clone(&director), Arc::clone(&tables), Arc::clone(&heartbeats));
     let _metrics = args.metrics.map(|at| answer_metrics(at, Arc::clone(&seen), figured.clone())).transpose()?;
     tell_begin(&members, address, &args.interface);
-    let gossip = gossiping::beside(&heartbeats, &members, (pair::number_of(seat), &identity))?;
+    let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (pair::number_of(seat), &identity))?);
+    let ruled = director_rules::Parts {
+        members: members.clone(),
+        gossip: Arc::clone(&gossip),
+        seen: Arc::clone(&seen),
+        epoch: epoch_of(epoch, pair.clone()),
+        connections: Arc::<Mutex<Choice>>::clone(&choice),
+    };
+    director_rules::start(&args.folder, ruled)?;
     let (of_members, name) = (members.clone(), own.member.name.to_string());
     let heard = move || overview(&of_members, pair::number_of(seat), &gossip);
     control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), name, heard)?;
@@ -137,6 +135,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
     tell_end(&director, &args.interface, is_handed_over);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The sockets of a director: TCP for what members ask, UDP for heartbeats.
+fn listen(address: SocketAddr) -> anyhow::Result<(TcpListener, UdpSocket)> {
+    let bound = || format!("{address} cannot be listened on; end the director that runs, or see its address in {FILE}");
+    let listener = TcpListener::bind(address).with_context(bound)?;
+    Ok((listener, UdpSocket::bind(address).with_context(bound)?))
+}
+
+/// The members that a director hears: the nodes, and the other director.
+fn peers_of(members: &MembersFile, seat: Seat) -> BTreeMap<NodeNumber, SocketAddr> {
+    let nodes = members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address));
+    nodes.chain(pair::other_of(members, seat).map(|(number, other)| (number, other.address))).collect()
+}
+
+/// Tells the epoch in which this director is active; none while it stands by.
+fn epoch_of(alone: u64, pair: Option<Arc<Pair>>) -> Box<dyn Fn() -> Option<u64> + Send> {
+    Box::new(move || pair.as_ref().map_or(Some(alone), |pair| pair.active()))
 }
 
 /// Follows which nodes are drained, and removes connections that are over, until it is to end.
@@ -326,6 +342,8 @@ impl Steering for OfDirector {
 enum Away {
     Down,
     Draining,
+    /// It is of the reserve, and no rule has woken it.
+    Asleep,
 }
 
 /// Which nodes get new connections.
@@ -337,6 +355,10 @@ struct Choice {
 }
 
 impl Choice {
+    fn of(tables: &Arc<Tables>, members: &MembersFile, seen: &Arc<DirectorSeen>) -> Self {
+        Self { tables: Arc::clone(tables), members: members.clone(), away: BTreeMap::new(), seen: Arc::clone(seen) }
+    }
+
     /// Notes whether a node is away for a reason.
     fn set(&mut self, node: NodeNumber, why: Away, is_so: bool) {
         let reasons = self.away.entry(node).or_default();
@@ -356,12 +378,24 @@ impl Choice {
             (Away::Down, false) => "is alive",
             (Away::Draining, true) => "is drained: new connections go to the others",
             (Away::Draining, false) => "takes new connections again",
+            (Away::Asleep, true) => "sleeps: new connections go to the others",
+            (Away::Asleep, false) => "is woken: it takes new connections",
         };
         eprintln!("weir cluster director: node {name} {what}");
         // With none left, connections go where they went: a node that comes back still has them.
         if !there.is_empty() {
             self.tables.set_nodes(&there);
         }
+    }
+}
+
+impl director_rules::Connections for Mutex<Choice> {
+    fn is_down(&self, node: NodeNumber) -> bool {
+        lock(self).away.get(&node).is_some_and(|reasons| reasons.contains(&Away::Down))
+    }
+
+    fn sleeps(&self, node: NodeNumber, is_so: bool) {
+        lock(self).set(node, Away::Asleep, is_so);
     }
 }
 

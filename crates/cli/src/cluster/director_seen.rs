@@ -61,6 +61,13 @@ impl DirectorSeen {
         self.log.note(EventEntry::now(what).of(self.name(node)));
     }
 
+    /// A rule over nodes has decided.
+    pub(super) fn ruled(&self, epoch: u64, rule: String, done: &str, readings: &str) {
+        let mut entry = EventEntry::now(What::Decided).because(readings);
+        (entry.rule, entry.epoch, entry.done) = (Some(rule), Some(epoch), Some(done.to_owned()));
+        self.log.note(entry);
+    }
+
     /// All families.
     pub(super) fn text(&self, figures: &Figures) -> String {
         use Kind::{Counter, Gauge};

@@ -161,6 +161,9 @@ fn words(entry: &EventEntry) -> String {
     if let Some(member) = &entry.member {
         let _ = write!(line, "  {member}");
     }
+    for said in [&entry.rule, &entry.done].into_iter().flatten() {
+        let _ = write!(line, "  {said}");
+    }
     let ms = |us: u64| us as f64 / 1e3;
     if let Some(freeze_us) = entry.freeze_us {
         let _ = write!(line, "  stood still {:.2} ms", ms(freeze_us));

@@ -3,6 +3,7 @@
 use super::members::{DIRECTOR, MembersFile, Reached, STANDBY};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
+use weir_adapt::nodes::{Heeded, NodeState};
 use weir_cluster::{Gossip, HeardMember, NodeNumber, Reading};
 
 /// Paths of the whole cluster that are told.
@@ -39,6 +40,8 @@ pub(crate) struct GossipNow {
 pub(crate) enum State {
     Alive,
     Draining,
+    /// It is of the reserve, and no rule has woken it.
+    Asleep,
     Silent,
     /// Nothing was heard of it since this member started.
     Unheard,
@@ -49,13 +52,14 @@ impl State {
         match self {
             Self::Alive => "alive",
             Self::Draining => "draining",
+            Self::Asleep => "asleep",
             Self::Silent => "silent",
             Self::Unheard => "unheard",
         }
     }
 
     pub(crate) fn is_there(self) -> bool {
-        matches!(self, Self::Alive | Self::Draining)
+        matches!(self, Self::Alive | Self::Draining | Self::Asleep)
     }
 }
 
@@ -134,7 +138,12 @@ fn member_now(number: NodeNumber, reached: &Reached, heard: Option<&HeardMember>
         None => State::Unheard,
         Some(heard) if !heard.is_alive => State::Silent,
         Some(heard) if heard.reading.is_some_and(|reading| reading.is_draining) => State::Draining,
-        Some(_) => State::Alive,
+        Some(heard) => match Heeded::parse(&heard.rules).map(|heeded| heeded.state) {
+            Ok(NodeState::Draining) => State::Draining,
+            Ok(NodeState::Asleep) => State::Asleep,
+            // A director says something else there.
+            Ok(NodeState::Awake) | Err(_) => State::Alive,
+        },
     };
     let introduction = heard.and_then(|heard| heard.introduction.as_ref());
     MemberNow {
@@ -251,6 +260,7 @@ mod tests {
             silence: Duration::from_secs(3),
             sites: BTreeMap::new(),
             popular: popular.iter().map(asked).collect(),
+            rules: String::new(),
         }
     }
 

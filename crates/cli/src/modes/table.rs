@@ -326,7 +326,7 @@ pub(super) const COMMANDS: &[Usage] = &[
             words: "it is for rules; add --policy FILE, or leave it out",
         }],
     },
-    Usage { path: &["check"], options: &[&["files", "json", "format"]], modes: &[] },
+    Usage { path: &["check"], options: &[&["files", "json", "format", "cluster"]], modes: &[] },
     Usage {
         path: &["import"],
         options: &[&["file", "from", "out", "force", "root", "php"]],
@@ -367,6 +367,7 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["cluster", "publish"], options: &[&["folder", "content", "site", "expect", "json"]], modes: &[] },
     Usage { path: &["cluster", "versions"], options: &[&["folder", "site", "json"]], modes: &[] },
     Usage { path: &["cluster", "rollback"], options: &[&["folder", "to", "site"]], modes: &[] },
+    Usage { path: &["cluster", "rules"], options: &[&["folder", "file", "expect", "json"]], modes: &[] },
     Usage { path: &["cluster", "nodes"], options: &[&["folder", "json"]], modes: &[] },
     Usage {
         path: &["cluster", "top"],

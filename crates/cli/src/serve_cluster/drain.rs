@@ -70,11 +70,33 @@ impl Own {
             }
             return Ok(vec![to]);
         }
-        let others: Vec<NodeNumber> = self.members.nodes.keys().copied().filter(|node| *node != self.number).collect();
+        let others = self.others();
         if others.is_empty() {
             bail!("the cluster has no other node; its sessions end here");
         }
         Ok(others)
+    }
+
+    /// The other nodes, those that sleep left out: all, where all others do.
+    pub(super) fn others(&self) -> Vec<NodeNumber> {
+        let asleep = self.ruling.asleep();
+        let others = self.members.nodes.iter().filter(|(node, _)| **node != self.number);
+        let (rest, awake): (Vec<_>, Vec<_>) =
+            others.partition(|(_, (reached, _))| asleep.contains(reached.member.name.as_str()));
+        let some = if awake.is_empty() { rest } else { awake };
+        some.into_iter().map(|(node, _)| *node).collect()
+    }
+
+    /// Moves sessions of this node to the others, for a reserve node that is to sleep, and of these at most `most`; how
+    /// many were there.
+    pub(super) fn give_some_away(&self, most: usize) -> anyhow::Result<usize> {
+        let open = self.gate.sessions()?;
+        let open: Vec<Open> = open.into_iter().filter(|open| self.members.services.contains(&open.service)).collect();
+        let others = self.others();
+        if !others.is_empty() {
+            self.move_all(&open[..open.len().min(most)], &others, &Tally::default());
+        }
+        Ok(open.len())
     }
 
     /// Moves each of these once, to the nodes in turn; one that cannot be reached leaves its sessions to the next.

@@ -113,12 +113,15 @@ pub(crate) struct Asked {
 }
 
 /// A connection that is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Open {
     pub(crate) client: SocketAddr,
     pub(crate) service: SocketAddr,
     /// Whether a response is being sent.
     pub(crate) is_sending: bool,
+    /// The path of the file that is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<String>,
 }
 
 /// What has changed of the sessions whose response takes long.

@@ -6,6 +6,7 @@ use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Part, Refusal};
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
+use super::ruled::{Arrivals, Ruling};
 use super::seen::{Seen, Told as Figures};
 use super::sites::{self, Sites};
 use crate::cluster::control_socket::{self, Asked, Told};
@@ -21,6 +22,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -102,6 +104,8 @@ struct Running {
     control: control_socket::Listening,
     sites: Option<Arc<Sites>>,
     replicating: Arc<Replicating>,
+    /// The cluster's directory, and what rules have this node do.
+    ruling: (PathBuf, Ruling),
     _links: LinkServer,
 }
 
@@ -151,13 +155,13 @@ impl Running {
         };
         let listener = TcpListener::bind(own.address).map_err(listening)?;
         let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers));
-        let store = Arc::clone(answers.replicas());
+        let (store, ruling) = (Arc::clone(answers.replicas()), Ruling::default());
         let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
         let heartbeats = Arc::new(start_heartbeats(&members, number, &identity, (&seen, listening))?);
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
         let control = control_socket::Listening::at(&begin.folder)?;
-        tell_moves(Arc::clone(gate), Arc::clone(&seen), events)?;
+        tell_moves(Arc::clone(gate), (Arc::clone(&seen), ruling.arrivals()), events)?;
         let kept = (keeper, store, Arc::clone(&seen));
         let outliving = (kept, (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
         let replicating = replicate(gate, (number, &members), outliving)?;
@@ -174,6 +178,7 @@ impl Running {
             control,
             sites,
             replicating,
+            ruling: (begin.folder.clone(), ruling),
             _links: links,
         })
     }
@@ -181,7 +186,7 @@ impl Running {
     /// Answers what `weir cluster` asks of this node.
     fn serve(self) -> anyhow::Result<()> {
         let Self { members, mover, director, heartbeats, seen, gossip, control, name, number, gate, .. } = self;
-        let Self { sites, replicating, _links, .. } = self;
+        let Self { sites, replicating, ruling, _links, .. } = self;
         let drains = Arc::<AtomicBool>::default();
         let figures = Figures {
             mover: Arc::clone(&mover),
@@ -202,7 +207,23 @@ impl Running {
             let (gate, gossip, drains, sites) = of_readings;
             readings::gossip(|with_paths| gate.counted(with_paths), &gossip, &drains, sites.as_ref());
         })?;
-        let own = Own { name, number, members, mover, director, gate, gossip, drains, seen, sites, replicating };
+        let (folder, ruling) = ruling;
+        let own = Arc::new(Own {
+            name,
+            number,
+            members,
+            mover,
+            director,
+            gate,
+            gossip,
+            drains,
+            seen,
+            sites,
+            replicating,
+            ruling,
+        });
+        let ruled = Arc::clone(&own);
+        std::thread::Builder::new().name("weir-node-rules".to_owned()).spawn(move || ruled.follow_rules(&folder))?;
         control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
         Ok(())
     }
@@ -210,18 +231,19 @@ impl Running {
 
 /// What answers `weir cluster`.
 pub(super) struct Own {
-    name: String,
+    pub(super) name: String,
     pub(super) number: NodeNumber,
     pub(super) members: MembersFile,
     pub(super) mover: Arc<Mover>,
     pub(super) director: Arc<RemoteDirector>,
     pub(super) gate: Arc<Gate>,
-    gossip: Arc<Gossip>,
+    pub(super) gossip: Arc<Gossip>,
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
     pub(super) seen: Arc<Seen>,
     sites: Option<Arc<Sites>>,
     replicating: Arc<Replicating>,
+    pub(super) ruling: Ruling,
 }
 
 /// The number of this start's first move, which no earlier start has given: microseconds since 1970.
@@ -271,10 +293,17 @@ fn replicate(
 }
 
 /// Writes moves down, and has the server say which sessions moved away.
-fn tell_moves(gate: Arc<Gate>, seen: Arc<Seen>, events: Receiver<Event>) -> io::Result<()> {
+fn tell_moves(
+    gate: Arc<Gate>,
+    (seen, arrivals): (Arc<Seen>, Arc<Arrivals>),
+    events: Receiver<Event>,
+) -> io::Result<()> {
     let tell = move || {
         events.iter().for_each(|event| {
             seen.moved(&event);
+            if event.outcome == Outcome::Taken {
+                arrivals.add(&event.flow);
+            }
             if event.outcome != Outcome::Given {
                 return;
             }
@@ -365,6 +394,7 @@ impl Own {
                     replicas,
                     published,
                     director,
+                    rules: Box::new(self.ruling.now()),
                 })
             }
             Asked::Members => Ok(Told::Members(overview(&self.members, self.number, &self.gossip))),
@@ -430,7 +460,7 @@ impl Gate {
     }
 
     /// Has the server say something to its operator.
-    fn tell(&self, what: &str) {
+    pub(super) fn tell(&self, what: &str) {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that has ended says nothing more.
         let _ = gate::send(&link, &Ask::Tell(what.to_owned()), &[], None);

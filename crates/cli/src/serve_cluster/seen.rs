@@ -137,6 +137,13 @@ impl Seen {
         self.log.note(EventEntry::now(what).of(&self.own));
     }
 
+    /// A rule over nodes has decided for a session, or this node does something else from now on.
+    pub(super) fn ruled(&self, rule: Option<String>, epoch: u64, done: &str, why: &str) {
+        let mut entry = EventEntry::now(What::Decided).of(&self.own);
+        (entry.rule, entry.epoch, entry.done) = (rule, Some(epoch), Some(done.to_owned()));
+        self.log.note(if why.is_empty() { entry } else { entry.because(why) });
+    }
+
     /// Tells figures to the server, and compares clocks, until the process ends.
     pub(super) fn run(&self, told: &Told) {
         let mut compared: Option<Instant> = None;

@@ -6,6 +6,7 @@ mod etcd;
 mod gossiping;
 mod pair;
 mod publishing;
+mod ruling;
 mod seeing;
 mod services;
 mod soak;

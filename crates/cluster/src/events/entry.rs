@@ -97,6 +97,8 @@ pub enum What {
     Draining,
     /// It gets them again.
     Undrained,
+    /// A rule over nodes has decided something.
+    Decided,
     /// How this member's clock stands to that of another one.
     Clock,
     /// What a later weir wrote.
@@ -105,7 +107,7 @@ pub enum What {
 
 impl What {
     /// All that are known, with their words in files.
-    const WORDS: [(Self, &'static str); 21] = [
+    const WORDS: [(Self, &'static str); 22] = [
         (Self::Started, "started"),
         (Self::Given, "given"),
         (Self::Taken, "taken"),
@@ -126,6 +128,7 @@ impl What {
         (Self::Up, "up"),
         (Self::Draining, "draining"),
         (Self::Undrained, "undrained"),
+        (Self::Decided, "decided"),
         (Self::Clock, "clock"),
     ];
 
@@ -199,7 +202,16 @@ pub struct EventEntry {
     /// By how much that may be wrong: half of the round trip, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_us: Option<u64>,
-    /// Why it is so.
+    /// Of a decision: the rule, as FILE:LINE NAME.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Of a decision: the director's epoch in which it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    /// Of a decision: what was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<String>,
+    /// Why it is so; of a decision, its readings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }
@@ -228,6 +240,9 @@ impl EventEntry {
             under_way: None,
             offset_us: None,
             error_us: None,
+            rule: None,
+            epoch: None,
+            done: None,
             why: None,
         }
     }

@@ -1,7 +1,7 @@
 //! The thread that gossips: chitchat on a runtime of its own, behind an interface that does not wait.
 
 use super::exchange::{Exchange, GossipCounts, Inlet, Parts, Prepared, Tally};
-use super::heard::{Heard, INTRODUCTION, Introduction, Known, READING, SITES};
+use super::heard::{Heard, INTRODUCTION, Introduction, Known, READING, RULES, RULES_BYTES_MAX, SITES};
 use super::popular::{Asked, Slots};
 use super::reading::{Reading, Sites};
 use crate::heartbeat::Heartbeats;
@@ -172,6 +172,15 @@ impl Gossip {
     /// Says which versions of sites this node has.
     pub fn set_sites(&self, sites: &Sites) {
         self.say(SITES, sites.to_text());
+    }
+
+    /// Says what this member wishes, or does, by the rules over nodes; a text of more than [`RULES_BYTES_MAX`] is not said.
+    pub fn set_rules(&self, text: &str) -> bool {
+        let fits = text.len() <= RULES_BYTES_MAX;
+        if fits {
+            self.say(RULES, text.to_owned());
+        }
+        fits
     }
 
     /// Says what this node is asked for most: the first [`super::POPULAR_MAX`] by their rates.

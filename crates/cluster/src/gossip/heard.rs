@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 pub(super) const INTRODUCTION: &str = "i";
 pub(super) const READING: &str = "r";
 pub(super) const SITES: &str = "s";
+pub(super) const RULES: &str = "w";
+/// Bytes of what a member says of the rules over nodes.
+pub const RULES_BYTES_MAX: usize = 32 << 10;
 /// Bytes of the version of a program.
 const VERSION_BYTES_MAX: usize = 40;
 
@@ -61,6 +64,8 @@ pub struct Heard {
     pub sites: BTreeMap<String, u64>,
     /// What it is asked for most, the most asked first.
     pub popular: Vec<Asked>,
+    /// What it says of the rules over nodes: a director what it wishes, a node what it does of that. Empty for nothing.
+    pub rules: String,
 }
 
 /// The members that were heard of. A member that has started anew takes the place of its earlier start.
@@ -131,6 +136,7 @@ fn heard(name: &NodeName, is_alive: bool, state: &NodeState) -> Heard {
         silence: Duration::ZERO,
         sites: state.get(SITES).and_then(|text| Sites::parse(text).ok()).unwrap_or_default().0,
         popular,
+        rules: state.get(RULES).filter(|text| text.len() <= RULES_BYTES_MAX).unwrap_or_default().to_owned(),
     }
 }
 

@@ -17,7 +17,7 @@ mod reading;
 
 pub use exchange::GossipCounts;
 pub use gossiper::{Gossip, GossipError, GossipPeer, GossipSettings};
-pub use heard::{Heard, Introduction};
+pub use heard::{Heard, Introduction, RULES_BYTES_MAX};
 pub use popular::{Asked, PATH_BYTES_MAX, POPULAR_MAX};
 pub use reading::{GossipTextError, Reading, Sites};
 

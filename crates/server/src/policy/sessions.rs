@@ -185,7 +185,7 @@ pub enum AdoptError {
 }
 
 /// A live connection of a server; see [`crate::Control::sessions`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenSession {
     /// The client's end of the socket.
     pub peer: SocketAddr,
@@ -193,6 +193,9 @@ pub struct OpenSession {
     pub local: SocketAddr,
     /// Whether a response is being sent.
     pub is_sending: bool,
+    /// The path of the file whose content it sends, of several the first one; none if it sends none, or the path is no
+    /// UTF-8.
+    pub path: Option<String>,
 }
 
 /// What moves sessions, for orders of other threads.

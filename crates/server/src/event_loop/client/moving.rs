@@ -25,7 +25,21 @@ impl Client {
     /// What is to be known of it from outside; none where its socket has no address.
     pub(crate) fn open_session(&self) -> Option<OpenSession> {
         let peer = self.proxy.as_ref().map_or(self.peer, |proxy| **proxy);
-        Some(OpenSession { peer, local: Ends::of(self.fd).local?, is_sending: self.is_sending() })
+        let is_sending = self.is_sending();
+        let path = is_sending.then(|| self.first_path()).flatten();
+        Some(OpenSession { peer, local: Ends::of(self.fd).local?, is_sending, path })
+    }
+
+    /// The path of the file that its first response is taken from.
+    fn first_path(&self) -> Option<String> {
+        let path = |resource: &Rc<Resource>| {
+            str::from_utf8(&resource.path).ok().map(|path| format!("/{}", path.trim_start_matches('/')))
+        };
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.contents().next().and_then(path),
+            Protocol::Http2(connection) => connection.contents().next().and_then(path),
+            Protocol::PassedOn(_) | Protocol::Changing => None,
+        }
     }
 
     /// As [`Connection::check_movable`].

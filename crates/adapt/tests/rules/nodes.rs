@@ -1,0 +1,307 @@
+//! Rules over nodes: what a cluster can do of a policy, what its director decides, and which sessions switch.
+
+use std::collections::BTreeSet;
+use weir_adapt::forecast::Method;
+use weir_adapt::nodes::{
+    Acted, AtomSeen, DirectorRules, Done, Heeded, NodeReading, NodeRules, NodeSeen, NodeState, RuleTimes, SessionSeen,
+    Switched, Wished,
+};
+use weir_adapt::{Outcome, Policy};
+
+const POOLS: &str = "pool main = { n1, n2 }; pool reserve = { r1, r2, r3 };\n";
+const GROWS: &str = "atom \"/**\" {\n\
+    rule more: every 1s if cpu@main > 80% then grow reserve by 1 cooldown 10s;\n\
+    rule less: every 1s if cpu@main < 20% then shrink reserve by 2 cooldown 5s; }";
+
+fn policy(rules: &str) -> Policy {
+    let text = format!("{POOLS}{rules}");
+    Policy::read("cluster.policy", &text).unwrap_or_else(|mistakes| panic!("{text}: {mistakes:?}")).0
+}
+
+/// A node that has heard no word.
+const NONE: Heeded = Heeded { epoch: 0, number: 0, state: NodeState::Awake };
+
+/// A cluster whose nodes are heard at once.
+struct Heard {
+    now_ms: u64,
+    cpu: f64,
+    heeded: [Option<Heeded>; 5],
+    is_up: [bool; 5],
+    age_ms: u64,
+}
+
+const NAMES: [&str; 5] = ["n1", "n2", "r1", "r2", "r3"];
+
+impl Heard {
+    fn new() -> Self {
+        Self { now_ms: 100_000, cpu: 50.0, heeded: [Some(NONE); 5], is_up: [true; 5], age_ms: 100 }
+    }
+
+    fn nodes(&self) -> Vec<NodeSeen<'static>> {
+        let node = |at: usize| NodeSeen {
+            name: NAMES[at],
+            is_up: self.is_up[at],
+            is_drained: false,
+            reading: Some(NodeReading {
+                number: self.now_ms - self.age_ms,
+                cpu_percent: self.cpu,
+                ..NodeReading::default()
+            }),
+            age_ms: self.age_ms,
+            heeded: self.heeded[at],
+        };
+        (0..5).map(node).collect()
+    }
+
+    /// One second later; the nodes have heard the word that came before.
+    fn tick(&mut self, rules: &mut DirectorRules) -> Vec<Acted> {
+        self.heed(rules.wished());
+        self.now_ms += 1_000;
+        rules.tick(self.now_ms, &self.nodes(), &[])
+    }
+
+    fn heed(&mut self, word: &Wished) {
+        if word.number == 0 {
+            return;
+        }
+        for (name, heeded) in NAMES.iter().zip(&mut self.heeded) {
+            let is_awake = word.awake.get(*name).copied().unwrap_or(true);
+            let state = if is_awake { NodeState::Awake } else { NodeState::Asleep };
+            *heeded = Some(Heeded { epoch: word.epoch, number: word.number, state });
+        }
+    }
+
+    fn ticks(&mut self, rules: &mut DirectorRules, times: usize) -> Vec<Acted> {
+        (0..times).flat_map(|_| self.tick(rules)).collect()
+    }
+}
+
+fn director(rules: &str, epoch: u64, at_ms: u64, last: Option<(&Wished, u64)>) -> DirectorRules {
+    DirectorRules::new(policy(rules), Method::default(), RuleTimes::default(), (epoch, at_ms), last)
+}
+
+fn awake(rules: &DirectorRules) -> Vec<&str> {
+    rules.wished().awake.iter().filter(|(_, is_awake)| **is_awake).map(|(name, _)| name.as_str()).collect()
+}
+
+fn fired(acted: &[Acted]) -> Vec<(&str, &[Done])> {
+    let fired = acted.iter().filter(|acted| acted.decision.outcome == Outcome::Fired);
+    fired.map(|acted| (acted.decision.rule.as_str(), acted.done.as_slice())).collect()
+}
+
+#[test]
+fn what_a_cluster_cannot_do_is_refused_in_words() {
+    let members: BTreeSet<&str> = NAMES.into();
+    let unfit = |rules: &str| {
+        let found = policy(rules).unfit_for(&members);
+        found.into_iter().map(|unfit| format!("{}: {}; {}", unfit.line, unfit.what, unfit.remedy)).collect::<Vec<_>>()
+    };
+    assert_eq!(unfit(GROWS), Vec::<String>::new());
+    for (rule, expected) in [
+        ("rule a: select best by cpu (n1, n2);", "gives a connection to a node before the request"),
+        ("rule a: during if cpu@here > 90% then switch any of main hold 5s;", ""),
+        ("rule a: during if cpu@here > 90% then best by active (n1, n2) hold 5s;", ""),
+        ("rule a: during if cpu@here > 90% then best by wait (n1, n2) hold 5s;", "compares nodes by `wait`"),
+        ("rule a: every 1s if cpu@here > 90% then grow reserve by 1;", "decided for the whole cluster"),
+        ("rule a: every 1s if cpu@main > 90% then shed 5% hold 5s;", "each server does by itself"),
+        ("rule a: every 1s if queue@main > 5jobs then grow reserve by 1;", "which nodes do not tell each other"),
+        ("rule a: every 1s if wait@atom > 5ms then replicate to 2 on main hold 5s;", "the rate alone"),
+        ("rule a: every 1s if rate@atom > 5rps then replicate to 2 on main, spread over main hold 5s;", ""),
+        ("rule a: during if bandwidth@client < 1Mbps then switch n1 hold 5s;", "of clients"),
+    ] {
+        let found = unfit(&format!("atom \"/**\" {{ {rule} }}")).join("\n");
+        assert!(if expected.is_empty() { found.is_empty() } else { found.contains(expected) }, "{rule}: {found}");
+    }
+    let few: BTreeSet<&str> = ["r1", "r2", "r3"].into();
+    let found = policy(GROWS).unfit_for(&few).iter().map(|unfit| unfit.what.clone()).collect::<Vec<_>>().join("\n");
+    assert!(
+        found.contains("`n1` is no node of the cluster") && found.contains("all nodes of the cluster sleep"),
+        "{found}"
+    );
+    let both = "pool more = { n1, r1 };\natom \"/**\" { rule a: every 1s if cpu@main > 90% then grow reserve by 1, grow more by 1; }";
+    assert!(unfit(both).join("\n").contains("node `n1` is in `main` and in `more`"), "{:?}", unfit(both));
+}
+
+#[test]
+fn a_reserve_grows_and_shrinks_in_its_order_and_keeps_its_cooldown() {
+    let mut heard = Heard::new();
+    let mut rules = director(GROWS, 4, heard.now_ms, None);
+    assert_eq!(rules.wished().number, 0, "nothing is said before it is known how the reserve stands");
+    heard.ticks(&mut rules, 3);
+    assert_eq!(awake(&rules), Vec::<&str>::new());
+    heard.cpu = 90.0;
+    let acted = heard.ticks(&mut rules, 9);
+    assert_eq!(fired(&acted), [("more", &[Done::Woken(vec!["r1".to_owned()])][..])], "once in its cooldown");
+    let readings: Vec<_> = acted[0].decision.readings.iter().map(ToString::to_string).collect();
+    assert_eq!(readings, ["cpu@main > 80%: 90%, 100ms old"]);
+    let acted = heard.ticks(&mut rules, 10);
+    assert_eq!(fired(&acted), [("more", &[Done::Woken(vec!["r2".to_owned()])][..])]);
+    assert_eq!(awake(&rules), ["r1", "r2"]);
+    // One that is down is passed over.
+    heard.is_up[4] = false;
+    let acted = heard.ticks(&mut rules, 11);
+    assert!(matches!(fired(&acted)[..], [("more", [Done::Nothing(_)])]), "told once: {acted:?}");
+    heard.is_up[4] = true;
+    let acted = heard.ticks(&mut rules, 1);
+    assert_eq!(fired(&acted), [("more", &[Done::Woken(vec!["r3".to_owned()])][..])], "nothing begins no cooldown");
+    heard.cpu = 10.0;
+    let acted = heard.ticks(&mut rules, 1);
+    let both = vec!["r3".to_owned(), "r2".to_owned()];
+    assert_eq!(fired(&acted), [("less", &[Done::Drained(both)][..])]);
+    assert_eq!(awake(&rules), ["r1"]);
+    let word = rules.wished().number;
+    heard.ticks(&mut rules, 4);
+    assert_eq!(rules.wished().number, word, "nothing changes, and nothing is said");
+}
+
+#[test]
+fn no_connection_comes_to_a_node_that_sleeps_or_drains() {
+    let mut heard = Heard::new();
+    let mut rules = director(GROWS, 4, heard.now_ms, None);
+    let receiving = |rules: &DirectorRules, heard: &Heard| -> Vec<&str> {
+        heard.nodes().iter().filter(|node| rules.receives(node)).map(|node| node.name).collect()
+    };
+    assert_eq!(receiving(&rules, &heard), ["n1", "n2"]);
+    heard.cpu = 90.0;
+    heard.ticks(&mut rules, 2);
+    assert_eq!(receiving(&rules, &heard), ["n1", "n2", "r1"]);
+    // It still drains by the word of a director before.
+    heard.heeded[2] = Some(Heeded { epoch: 2, number: 9, state: NodeState::Draining });
+    assert_eq!(receiving(&rules, &heard), ["n1", "n2"]);
+}
+
+#[test]
+fn rules_fire_on_no_old_reading_and_few_late_nodes_hold_nothing_up() {
+    let mut heard = Heard::new();
+    let mut rules = director(GROWS, 4, heard.now_ms, None);
+    heard.ticks(&mut rules, 2);
+    (heard.cpu, heard.age_ms) = (95.0, 5_001);
+    assert!(fired(&heard.ticks(&mut rules, 20)).is_empty());
+    heard.age_ms = 4_999;
+    assert_eq!(fired(&heard.ticks(&mut rules, 2)).len(), 1);
+    // One of five living nodes is late: it is left out.
+    let late = |heard: &Heard, which: &[usize]| {
+        let mut nodes = heard.nodes();
+        which.iter().for_each(|at| nodes[*at].age_ms = 60_000);
+        nodes
+    };
+    let mut rules = director(GROWS, 6, heard.now_ms, None);
+    heard.heed(&Wished { epoch: 4, number: 3, ..Wished::default() });
+    heard.heeded[2..].fill(Some(NONE));
+    let fires = |rules: &mut DirectorRules, heard: &mut Heard, which: &[usize]| {
+        let acted = (0..12).flat_map(|_| {
+            heard.now_ms += 1_000;
+            rules.tick(heard.now_ms, &late(heard, which), &[])
+        });
+        let acted: Vec<Acted> = acted.collect();
+        fired(&acted).len()
+    };
+    assert_eq!(fires(&mut rules, &mut heard, &[0, 1]), 0, "two of five are too many");
+    assert!(fires(&mut rules, &mut heard, &[1]) > 0);
+}
+
+#[test]
+fn the_next_director_goes_on_where_the_last_one_was() {
+    let mut heard = Heard::new();
+    let mut first = director(GROWS, 4, heard.now_ms, None);
+    heard.ticks(&mut first, 2);
+    heard.cpu = 90.0;
+    assert_eq!(fired(&heard.ticks(&mut first, 2)).len(), 1);
+    heard.heed(first.wished());
+    // It has heard the last word two seconds ago, and its own clock says something else.
+    heard.now_ms += 7_000_000;
+    let word = first.wished().clone();
+    let mut second = director(GROWS, 5, heard.now_ms, Some((&word, 2_000)));
+    let acted = heard.ticks(&mut second, 6);
+    assert!(fired(&acted).is_empty(), "the cooldown goes on: {acted:?}");
+    assert_eq!(awake(&second), ["r1"]);
+    assert_eq!(fired(&heard.ticks(&mut second, 4)).len(), 1, "and ends");
+    // One that has not heard the last word lets all cooldowns pass, and asks the nodes.
+    heard.heed(second.wished());
+    let mut third = director(GROWS, 6, heard.now_ms, Some((&word, 9_000)));
+    let acted = (0..9).flat_map(|_| {
+        heard.now_ms += 1_000;
+        third.tick(heard.now_ms, &heard.nodes(), &[])
+    });
+    assert!(fired(&acted.collect::<Vec<_>>()).is_empty());
+}
+
+#[test]
+fn copies_are_wished_by_rate_and_end_with_it() {
+    let rules = "atom \"/news/*\" { rule flash: every 1s if rate@atom > 50rps then replicate to 2 on main, spread over reserve until rate@atom < 20rps; }";
+    let mut heard = Heard::new();
+    let mut rules = director(rules, 4, heard.now_ms, None);
+    let mut tick = |rate: f64| {
+        heard.now_ms += 1_000;
+        // Two nodes are asked for it, and one for another.
+        let atoms = [("/news/a", rate / 2.0), ("/news/b", 1.0), ("/news/a", rate / 2.0), ("/other", 900.0)];
+        let atoms = atoms.map(|(path, requests_per_s)| AtomSeen { path, requests_per_s, age_ms: 0 });
+        rules.tick(heard.now_ms, &heard.nodes(), &atoms);
+        rules.wished().atoms.clone()
+    };
+    assert!(tick(40.0).is_empty() && tick(40.0).is_empty());
+    // Atoms are looked at one after the other within a second.
+    tick(60.0);
+    let wished = tick(60.0);
+    assert_eq!(wished.keys().collect::<Vec<_>>(), ["/news/a"]);
+    let wish = &wished["/news/a"];
+    assert_eq!((wish.copies.clone(), wish.spread.clone()), (Some((2, "main".to_owned())), Some("reserve".to_owned())));
+    assert_eq!(tick(30.0).len(), 1);
+    tick(10.0);
+    assert!(tick(10.0).is_empty());
+}
+
+fn sessions(count: u32) -> Vec<SessionSeen<u32>> {
+    (0..count).map(|key| SessionSeen { key, path: "/v/film".to_owned(), is_taken: false }).collect()
+}
+
+#[test]
+fn sessions_switch_in_batches_and_not_again_at_once() {
+    let rules = "atom \"/v/*\" { rule away: during if cpu@here > 80% then switch any of main for 2s until cpu@here < 60% cooldown 5s; }";
+    let mut heard = Heard::new();
+    let mut node = NodeRules::new(policy(rules), Method::default(), RuleTimes::default(), "n1");
+    let mut tick = |node: &mut NodeRules<u32>, cpu: f64, open: &[SessionSeen<u32>]| {
+        heard.now_ms += 1_000;
+        let mut nodes = heard.nodes();
+        nodes[0].reading = Some(NodeReading { number: heard.now_ms, cpu_percent: cpu, ..NodeReading::default() });
+        let switches = node.tick(heard.now_ms, &nodes, &[], open);
+        assert!(switches.iter().all(|switch| switch.to == "n2"));
+        (switches.into_iter().map(|switch| switch.key).collect::<Vec<_>>(), heard.now_ms)
+    };
+    let mut open = sessions(8);
+    assert!(tick(&mut node, 50.0, &open).0.is_empty());
+    assert!(tick(&mut node, 90.0, &open).0.is_empty() && tick(&mut node, 90.0, &open).0.is_empty(), "not for 2s yet");
+    let (moved, now_ms) = tick(&mut node, 90.0, &open);
+    assert_eq!(moved.len(), 2, "a quarter of eight");
+    assert_eq!(node.put_off(), 6);
+    // One stays, and is left alone for a while; the next ones come at the next tick, without a wait.
+    node.switched(&moved[0], Switched::Moved, now_ms);
+    node.switched(&moved[1], Switched::Failed, now_ms);
+    open.retain(|seen| seen.key != moved[0]);
+    let (next, _) = tick(&mut node, 90.0, &open);
+    assert_eq!(next.len(), 2);
+    assert!(!next.contains(&moved[1]));
+    // What was not moved stays once the load is over.
+    open.retain(|seen| !next.contains(&seen.key));
+    assert!(tick(&mut node, 50.0, &open).0.is_empty());
+    // One that has just come rests for the cooldown.
+    let came = [SessionSeen { key: 99, path: "/v/film".to_owned(), is_taken: true }];
+    let waits = (0..5).take_while(|_| tick(&mut node, 90.0, &came).0.is_empty()).count();
+    assert_eq!(waits, 5);
+    assert!((0..3).any(|_| tick(&mut node, 90.0, &came).0 == [99]));
+}
+
+#[test]
+fn a_node_that_sleeps_is_no_target() {
+    let rules = "atom \"/v/*\" { rule away: during if cpu@here > 80% then switch any of reserve hold 5s; }";
+    let mut heard = Heard::new();
+    heard.cpu = 10.0;
+    heard.heed(&Wished::default());
+    heard.heeded[2] = Some(Heeded { epoch: 1, number: 1, state: NodeState::Asleep });
+    heard.heeded[3] = Some(Heeded { epoch: 1, number: 1, state: NodeState::Draining });
+    let mut node = NodeRules::new(policy(rules), Method::default(), RuleTimes::default(), "n1");
+    let mut nodes = heard.nodes();
+    nodes[0].reading = Some(NodeReading { number: 1, cpu_percent: 95.0, ..NodeReading::default() });
+    let switches = node.tick(heard.now_ms, &nodes, &[], &sessions(1));
+    assert_eq!(switches.iter().map(|switch| switch.to.as_str()).collect::<Vec<_>>(), ["r3"]);
+}

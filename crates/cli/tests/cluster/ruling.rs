@@ -1,0 +1,185 @@
+//! Rules over nodes: sessions switch away from a loaded node, and a reserve node is woken and sleeps again.
+
+use crate::is_whole;
+use crate::stand::{PATIENCE, SERVICE, Stand, wait_for, weir};
+use serde_json::Value;
+use std::fs;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+const CLIENTS: u16 = 12;
+
+/// Gives all members the same rules.
+fn give_rules(stand: &Stand, rules: &str) {
+    let nodes = (1..=stand.nodes.len()).map(|number| format!("n{number}"));
+    for member in nodes.chain(["front".to_owned()]) {
+        fs::write(stand.path(&member).join("cluster.policy"), rules).expect("writes");
+    }
+    wait_for(&stand.path("director.log"), "of cluster.policy hold");
+    (1..=stand.nodes.len()).for_each(|number| wait_for(&stand.path(&format!("serve{number}.log")), "over nodes hold"));
+}
+
+/// The kernels keep some megabytes of each download otherwise, and a server is done long before its client.
+fn keep_little_under_way(stand: &Stand) {
+    for namespace in stand.nodes.iter().chain([&stand.client]) {
+        namespace.within(|| {
+            let sizes = ["net.ipv4.tcp_wmem=4096 65536 262144", "net.ipv4.tcp_rmem=4096 131072 262144"];
+            let set = Command::new("sysctl").arg("-qw").args(sizes).status().expect("procps is there");
+            assert!(set.success());
+        });
+    }
+}
+
+fn status(stand: &Stand, node: usize) -> Value {
+    let folder = stand.path(&format!("n{node}"));
+    let told = weir(&["cluster", "status", folder.to_str().expect("is text"), "--json"], None);
+    serde_json::from_str::<Value>(&told).expect("is JSON")["status"]["rules"].clone()
+}
+
+fn decisions(stand: &Stand, member: &str) -> Vec<Value> {
+    let text = fs::read_to_string(stand.path(member).join("events.jsonl")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["what"] == "decided").collect()
+}
+
+/// Waits until this is so.
+fn until(stand: &Stand, what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        let said = ["director", "serve1", "serve2"].map(|name| stand.said(name)).join("\n");
+        assert!(Instant::now() < deadline, "{what}\n{said}\n{:#?}", decisions(stand, "front"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Begins downloads of so many bytes a second each.
+fn downloads(stand: &Stand, first: u16, rate: &str) -> Vec<Child> {
+    let start = |number: u16| {
+        let got = stand.path(&format!("got-{number}"));
+        let url = format!("http://{SERVICE}/v/large.bin");
+        stand.curl(first + number, &["--limit-rate", rate, "-o", got.to_str().expect("is text"), &url])
+    };
+    (0..CLIENTS).map(start).collect()
+}
+
+fn all_are_whole(stand: &Stand, clients: Vec<Child>, content: &[u8]) {
+    for (number, client) in clients.into_iter().enumerate() {
+        let output = client.wait_with_output().expect("is ours");
+        assert!(output.status.success(), "{number}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(is_whole(stand, &format!("got-{number}"), content), "client {number}");
+    }
+}
+
+#[test]
+fn rules_move_sessions_and_wake_a_reserve_node() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let content: Vec<u8> = (0..9_u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let stand = Stand::new(3, &[("v/large.bin", &content), ("a.txt", b"hello")]);
+    keep_little_under_way(&stand);
+    // A node of the reserve gets no connection before a rule wakes it.
+    give_rules(
+        &stand,
+        "pool main = { n1, n2 }; pool reserve = { n3 };\n\
+         atom \"/**\" {\n\
+         rule more: every 1s if active@main > 8jobs then grow reserve by 1 cooldown 2s;\n\
+         rule less: every 1s if active@main < 2jobs and active@reserve < 2jobs then shrink reserve by 1 cooldown 2s;\n\
+         }\n\
+         atom \"/v/*\" { rule away: during if active@here > 5jobs then switch n3 hold 2s cooldown 5s; }\n",
+    );
+    wait_for(&stand.path("director.log"), "node n3 sleeps");
+    until(&stand, "node 3 sleeps", || status(&stand, 3)["state"] == "asleep");
+    let ask = |port: u16| {
+        let output = stand.curl(port, &[&format!("http://{SERVICE}/a.txt")]).wait_with_output().expect("is ours");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "hello", "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    (0..20).for_each(|number| ask(45_000 + number));
+    assert_eq!(stand.logged(3, "GET /a.txt"), 0, "a node that sleeps gets no connection");
+
+    let clients = downloads(&stand, 46_000, "1M");
+    wait_for(&stand.path("director.log"), "node n3 is woken");
+    // A rule moves sessions to the node, which was no target while it slept.
+    until(&stand, "sessions switch to node 3", || {
+        [1, 2].iter().map(|node| status(&stand, *node)["switched"].as_u64().unwrap_or(0)).sum::<u64>() > 0
+    });
+    until(&stand, "node 3 has them", || stand.connected(3) > 0);
+    (0..30).for_each(|number| ask(47_000 + number));
+    all_are_whole(&stand, clients, &content);
+
+    // What was done is written down with the rule and its readings.
+    let woken = decisions(&stand, "front");
+    let woken = woken.iter().find(|line| line["done"] == "n3 woken").expect("is written down");
+    assert!(woken["rule"].as_str().is_some_and(|rule| rule.ends_with("cluster.policy:3 more")), "{woken}");
+    assert!(woken["epoch"].as_u64().is_some_and(|epoch| epoch > 0), "{woken}");
+    assert!(woken["why"].as_str().is_some_and(|why| why.starts_with("active@main > 8jobs: ")), "{woken}");
+    let moved = [1, 2].iter().flat_map(|node| decisions(&stand, &format!("n{node}"))).collect::<Vec<_>>();
+    let moved = moved.iter().filter(|line| line["done"].as_str().is_some_and(|done| done.ends_with("goes on at n3")));
+    assert!(moved.count() > 0, "switches are events");
+
+    // The load is over: the node is drained and sleeps again.
+    until(&stand, "node 3 sleeps again", || status(&stand, 3)["state"] == "asleep");
+    until(&stand, "it has no connection", || stand.connected(3) == 0);
+    wait_for(&stand.path("director.log"), "n3 drained, to sleep");
+    let n1 = stand.path("n1");
+    until(&stand, "the other nodes hear that it sleeps", || {
+        let shown = weir(&["cluster", "nodes", n1.to_str().expect("is text")], None);
+        shown.lines().any(|line| line.contains("n3") && line.contains("asleep"))
+    });
+    let before = stand.logged(3, "GET /a.txt");
+    assert!(before > 0, "new connections came while it was awake");
+    (0..20).for_each(|number| ask(48_000 + number));
+    std::thread::sleep(Duration::from_millis(1_200));
+    assert_eq!(stand.logged(3, "GET /a.txt"), before, "none come any more");
+}
+
+#[test]
+fn published_rules_outlive_their_director() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let mut stand = Stand::pair(2, &[("a.txt", b"hello")], true);
+    let n1 = stand.path("n1");
+    let n1 = n1.to_str().expect("is text");
+    let rules = stand.path("nodes.policy");
+    let file = rules.to_str().expect("is text").to_owned();
+    // What no cluster can do is refused before it is published, and by weir check.
+    fs::write(
+        &rules,
+        "pool main = { n1, n9 };\natom \"/**\" { rule a: every 1s if cpu@main > 90% then shed 5% hold 5s; }",
+    )
+    .expect("writes");
+    for options in [&["cluster", "rules", n1, &file][..], &["check", "--cluster", n1, &file]] {
+        let output = Command::new(env!("CARGO_BIN_EXE_weir")).args(options).output().expect("weir starts");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("nodes.policy:2:14: rule `a` has `shed`") && said.contains("`n9` is no node"), "{said}");
+    }
+    // It fires as soon as the nodes are known, and not again for a long time.
+    fs::write(
+        &rules,
+        "pool main = { n1 }; pool reserve = { n2 };\n\
+         atom \"/**\" { rule more: every 1s if active@main < 9jobs then grow reserve by 1 cooldown 10min; }",
+    )
+    .expect("writes");
+    assert!(weir(&["check", "--cluster", n1, &file], None).contains("without mistakes"));
+    assert!(weir(&["cluster", "rules", n1, &file, "--expect", "0"], None).starts_with("version 1 "));
+    let awake = |stand: &Stand, since: u64| {
+        let told = status(stand, 2);
+        let epoch = told["follows"][0].as_u64().unwrap_or(0);
+        (told["state"] == "awake" && epoch > since).then_some(epoch)
+    };
+    until(&stand, "the first director decides", || {
+        decisions(&stand, "front").iter().any(|line| line["done"] == "n2 woken")
+    });
+    let mut epoch = 0;
+    until(&stand, "node 2 follows", || awake(&stand, 0).map(|found| epoch = found).is_some());
+    // The other one stands by, with the same nodes in its table, and goes on when the first one is gone.
+    wait_for(&stand.path("director2.log"), "n2 is woken");
+    stand.power_off(1, "director");
+    until(&stand, "node 2 follows the second director", || awake(&stand, epoch).is_some());
+    let woken = decisions(&stand, "front2");
+    assert!(!woken.iter().any(|line| line["done"] == "n2 woken"), "its cooldown goes on: {woken:?}");
+    let said = fs::read_to_string(stand.path("director2.log")).unwrap_or_default();
+    assert!(said.matches("n2 sleeps").count() <= 1, "{said}");
+}
