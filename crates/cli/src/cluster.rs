@@ -3,7 +3,7 @@
 pub(crate) mod control_socket;
 mod director;
 mod director_seen;
-mod directory_place;
+pub(crate) mod directory_place;
 mod events;
 pub(crate) mod figures;
 pub(crate) mod gossiping;

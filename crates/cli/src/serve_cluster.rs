@@ -1,11 +1,17 @@
 //! `weir serve --cluster`: a server that is a node of a cluster, and the node process, which speaks with the other nodes
 //! for it: the confined server gives sessions away and takes them in, and knows no more of the cluster.
 
+mod bringing;
+mod content_frames;
+mod contents_seen;
 mod copying;
 mod drain;
 mod fetching;
 mod figures;
+mod from_elsewhere;
 mod gate;
+mod keeping;
+mod letting_go;
 mod node;
 mod readings;
 mod replicating;
@@ -17,6 +23,7 @@ use crate::cluster::members::MembersFile;
 use crate::serve_policy::ids;
 use crate::side_process;
 use anyhow::Context;
+pub(crate) use from_elsewhere::FromElsewhere;
 pub(crate) use gate::Open;
 use gate::{Answer, Ask, Begin, Frame, Refusal};
 pub(crate) use node::node;
@@ -37,6 +44,8 @@ pub(crate) struct ClusterNode {
     counting: readings::Counting,
     notice: fn(&str),
     figures: Arc<NodeFigures>,
+    /// What brings content that other nodes have, and its socket to the node process.
+    elsewhere: (Arc<FromElsewhere>, Option<UnixStream>),
 }
 
 impl ClusterNode {
@@ -46,7 +55,7 @@ impl ClusterNode {
         keeper: PathBuf,
         (control, counters): (Control, Counters),
         options: &Options,
-        figures: Arc<NodeFigures>,
+        (figures, elsewhere): (Arc<NodeFigures>, Arc<FromElsewhere>),
     ) -> anyhow::Result<Self> {
         let folder = folder.canonicalize().with_context(|| {
             format!("cannot read {}; make it by `weir cluster init` or `weir cluster join`", folder.display())
@@ -59,9 +68,12 @@ impl ClusterNode {
         let link = side_process::start("serve-node", ids).context("starting the node process")?;
         // A session may have megabytes that no frame's time-out may cut.
         link.set_write_timeout(None).context("the socket to the node process")?;
-        gate::send(&link, &Begin { folder, keeper }, &[], None).context("the settings of the node process")?;
+        let (content, of_process) = UnixStream::pair().context("a socket to the node process")?;
+        gate::send(&link, &Begin { folder, keeper }, &[], Some(of_process.as_fd()))
+            .context("the settings of the node process")?;
+        let elsewhere = (elsewhere, Some(content));
         let counting = readings::Counting::new(counters);
-        Ok(Self { link: Some(link), control, counting, notice: options.notice, figures })
+        Ok(Self { link: Some(link), control, counting, notice: options.notice, figures, elsewhere })
     }
 
     /// Starts to do as the node process asks, once: from the server's thread, so that it is confined as that is.
@@ -69,6 +81,11 @@ impl ClusterNode {
         let Some(link) = self.link.take() else { return };
         let (control, counting, notice) = (self.control.clone(), self.counting.clone(), self.notice);
         let figures = Arc::clone(&self.figures);
+        if let Some(content) = self.elsewhere.1.take()
+            && let Err(error) = self.elsewhere.0.open(content)
+        {
+            notice(&format!("content of other nodes is not passed on: there is no thread for it: {error}"));
+        }
         let body = move || {
             let ended = serve(&link, (&control, &counting, &figures), notice);
             figures.end();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_directory::atoms::{AtomError, ContentStore, manifest_of};
+use weir_directory::atoms::{AtomError, ContentStore, Elsewhere, manifest_of};
 use weir_directory::{DirectoryError, Manifest, Publication};
 use weir_terminal::{progress, units};
 
@@ -208,7 +208,7 @@ fn serve_here(
     manifest: &Manifest,
 ) -> anyhow::Result<bool> {
     if !control_socket::is_answered(folder) {
-        published.switch(site, manifest, version)?;
+        published.switch(site, (manifest, &Elsewhere::new()), version)?;
         return Ok(false);
     }
     match control_socket::ask(folder, &Asked::Follow { site: site.to_owned(), version })? {

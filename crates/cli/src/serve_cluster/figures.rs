@@ -1,5 +1,6 @@
 //! The figures of a node process for Prometheus; its server shows them at the admin address.
 
+use super::contents_seen::ContentsSeen;
 use crate::cluster::figures;
 use std::collections::BTreeMap;
 use weir_cluster::{BeatCounts, ClockSample, Counts, EventCounts, LinkCountsNow, Outcome, Registry};
@@ -20,6 +21,7 @@ pub(super) struct Own<'f> {
     pub(super) links: LinkCountsNow,
     pub(super) heartbeats: BeatCounts,
     pub(super) events: EventCounts,
+    pub(super) contents: &'f ContentsSeen,
 }
 
 /// All families.
@@ -46,6 +48,7 @@ pub(super) fn text(registry: &Registry, own: &Own<'_>) -> String {
     figures::links(&mut out, &own.links);
     figures::heartbeats(&mut out, &own.heartbeats);
     figures::events(&mut out, &own.events);
+    own.contents.tell(&mut out);
     out.into_text()
 }
 
@@ -88,6 +91,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_left_out_and_all_results_are_there() {
         let (registry, _events) = Registry::new(1);
+        let contents = ContentsSeen::default();
         let own = Own {
             director: ("front", true),
             is_draining: false,
@@ -95,12 +99,14 @@ mod tests {
             links: LinkCountsNow::default(),
             heartbeats: BeatCounts::default(),
             events: EventCounts { written: 3, ..EventCounts::default() },
+            contents: &contents,
         };
         let told = text(&registry, &own);
         assert!(told.contains("weir_cluster_moves_total{result=\"given\"} 0\n"), "{told}");
         assert!(told.contains("weir_cluster_moves_total{result=\"undecided\"} 0\n"), "{told}");
         assert!(told.contains("weir_cluster_move_freeze_seconds_bucket{le=\"+Inf\"} 0\n"), "{told}");
         assert!(told.contains("weir_cluster_member_up{member=\"front\"} 1\n") && !told.contains("clock"), "{told}");
+        assert!(told.contains("weir_cluster_contents_total{result=\"evicted\"} 0\n"), "{told}");
         let clock = Some(ClockSample { offset_us: -1_500, error_us: 80 });
         let told = text(&registry, &Own { clock, ..own });
         assert!(told.contains("weir_cluster_clock_offset_seconds{member=\"front\"} -0.0015\n"), "{told}");

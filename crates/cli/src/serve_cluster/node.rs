@@ -1,8 +1,10 @@
 //! The node process: it has the keys and links of the cluster, and moves sessions of the server beside which it runs.
 
+use super::bringing::Bringing;
 use super::copying;
 use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Refusal};
+use super::keeping::Keeping;
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
 use super::seen::{Seen, Told as Figures};
@@ -44,7 +46,9 @@ const EVENTS_MAX: usize = 1024;
 /// Runs beside a server until that ends.
 pub(crate) fn node() -> anyhow::Result<ExitCode> {
     let link = side_process::link().context("the socket to the server")?;
-    let Some(Frame { header: begin, .. }) = gate::receive::<Begin>(&link).context("the socket to the server")? else {
+    let Some(Frame { header: begin, fd: content, .. }) =
+        gate::receive::<Begin>(&link).context("the socket to the server")?
+    else {
         bail!("weir serve starts this command for itself");
     };
     let ends = link.try_clone().context("the socket to the server")?;
@@ -65,6 +69,9 @@ pub(crate) fn node() -> anyhow::Result<ExitCode> {
             std::process::exit(0);
         })
         .context("a thread that waits for the server's end")?;
+    if let Some(content) = content {
+        Bringing::start(content.into(), running.sites.clone()).context("the threads that bring content")?;
+    }
     gate.tell(&format!("this is node {} of the cluster; sessions move", running.name));
     running.serve()?;
     Ok(ExitCode::SUCCESS)
@@ -147,10 +154,14 @@ impl Running {
         let listener = TcpListener::bind(own.address).map_err(listening)?;
         let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers));
         let store = Arc::clone(answers.replicas());
-        let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
+        let of_sites = (&members, number, &identity);
+        let (answers, sites) = with_sites(answers, begin, of_sites, (link_to, gate, &seen))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
         let heartbeats = Arc::new(start_heartbeats(&members, number, &identity, (&seen, listening))?);
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
+        if let Some(sites) = &sites {
+            sites.keeping.hear(Arc::clone(&gossip), Arc::clone(&director));
+        }
         let control = control_socket::Listening::at(&begin.folder)?;
         tell_moves(Arc::clone(gate), Arc::clone(&seen), events)?;
         let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
@@ -190,10 +201,12 @@ impl Running {
         std::thread::Builder::new()
             .name("weir-node-epoch".to_owned())
             .spawn(move || tell_director(&heartbeats, &of_director, &of_drains))?;
-        let of_readings = (Arc::clone(&gate), Arc::clone(&gossip), Arc::clone(&drains), sites.clone());
+        let of_readings =
+            (Arc::clone(&gate), Arc::clone(&gossip), Arc::clone(&drains), sites.clone(), Arc::clone(&seen));
         std::thread::Builder::new().name("weir-node-readings".to_owned()).spawn(move || {
-            let (gate, gossip, drains, sites) = of_readings;
-            readings::gossip(|with_paths| gate.counted(with_paths), &gossip, &drains, sites.as_ref());
+            let (gate, gossip, drains, sites, seen) = of_readings;
+            let proxied = || seen.contents.rates();
+            readings::gossip(|with_paths| gate.counted(with_paths), &gossip, &drains, sites.as_ref(), proxied);
         })?;
         let own = Own { name, number, members, mover, director, gate, gossip, drains, seen, sites, replicating };
         control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
@@ -303,7 +316,7 @@ fn with_sites(
     sessions: NodeAnswers,
     begin: &Begin,
     (members, number, identity): (&MembersFile, NodeNumber, &Identity),
-    (link_to, gate): (impl Fn(&Reached) -> LinkClient, &Arc<Gate>),
+    (link_to, gate, seen): (impl Fn(&Reached) -> LinkClient, &Arc<Gate>, &Arc<Seen>),
 ) -> anyhow::Result<Followed> {
     let Some(place) = &members.directory else { return Ok((Arc::new(sessions), None)) };
     let published = match Published::open(&begin.folder, place) {
@@ -315,11 +328,16 @@ fn with_sites(
     };
     let others = members.nodes.iter().filter(|(other, _)| **other != number);
     let peers = others
-        .map(|(_, (reached, _))| Peer { name: reached.member.name.to_string(), link: link_to(reached) })
+        .map(|(number, (reached, _))| {
+            let name = reached.member.name.to_string();
+            Peer { number: *number, name, link: link_to(reached) }
+        })
         .collect();
     let (told, own) = (Arc::clone(gate), sites::node_of(identity, members.nodes[&number].0.address));
-    let sites = Sites::start(Arc::clone(&published), peers, own, Box::new(move |what| told.tell(what)))?;
-    Ok((Arc::new(ContentAnswers { sessions, published }), Some(sites)))
+    let keeping = Arc::new(Keeping::new(members, number));
+    let tells = (Arc::clone(seen), Box::new(move |what: &str| told.tell(what)) as Box<_>);
+    let sites = Sites::start(Arc::clone(&published), (peers, Arc::clone(&keeping)), own, tells)?;
+    Ok((Arc::new(ContentAnswers { sessions, published, keeping }), Some(sites)))
 }
 
 impl Own {

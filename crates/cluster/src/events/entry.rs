@@ -91,13 +91,23 @@ pub enum What {
     Undrained,
     /// How this member's clock stands to that of another one.
     Clock,
+    /// Content has come to this node, to stay.
+    Fetched,
+    /// Content that this node lacks was passed on from another one to a client.
+    Proxied,
+    /// This node has given content up, which others keep.
+    Evicted,
+    /// No node has sent content that a client has asked for, or that this node is to keep.
+    Away,
+    /// Fewer copies of published content are kept than there should be, or enough again.
+    Copies,
     /// What a later weir wrote.
     Other(String),
 }
 
 impl What {
     /// All that are known, with their words in files.
-    const WORDS: [(Self, &'static str); 17] = [
+    const WORDS: [(Self, &'static str); 22] = [
         (Self::Started, "started"),
         (Self::Given, "given"),
         (Self::Taken, "taken"),
@@ -115,6 +125,11 @@ impl What {
         (Self::Draining, "draining"),
         (Self::Undrained, "undrained"),
         (Self::Clock, "clock"),
+        (Self::Fetched, "fetched"),
+        (Self::Proxied, "proxied"),
+        (Self::Evicted, "evicted"),
+        (Self::Away, "away"),
+        (Self::Copies, "copies"),
     ];
 
     /// Its word in files.
