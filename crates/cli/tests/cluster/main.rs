@@ -4,6 +4,7 @@
 mod crashes;
 mod gossiping;
 mod pair;
+mod placing;
 mod publishing;
 mod seeing;
 mod services;

@@ -236,9 +236,10 @@ struct Fetched {
 impl Fetched {
     /// The next bytes; false if they are still to come.
     fn advance(&mut self) -> Result<bool, ContentAway> {
-        self.given = 0;
+        // All of it was given, and is not given again while the next bytes are still to come.
+        (self.given, self.ready) = (0, Vec::new());
         match self.plan.pieces.front_mut() {
-            None => self.ready.clear(),
+            None => {}
             Some(Piece::Text(text)) => {
                 self.ready = std::mem::take(text);
                 self.plan.pieces.pop_front();
