@@ -1,5 +1,6 @@
 //! The `weir cluster` command: keys and members of a cluster, its director, and sessions that move.
 
+pub(crate) mod atoms;
 pub(crate) mod control_socket;
 mod director;
 mod director_seen;
@@ -108,6 +109,8 @@ enum Command {
     Rollback(publish::RollbackArgs),
     /// Show how each node stands, and which versions it has
     Nodes(nodes::Args),
+    /// Show which nodes keep which published files
+    Atoms(atoms::Args),
     /// Show what the cluster is asked for, live on a terminal
     Top(top::Args),
 }
@@ -209,6 +212,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Versions(args) => publish::versions(&args),
         Command::Rollback(args) => publish::rollback(&args),
         Command::Nodes(args) => nodes::run(&args),
+        Command::Atoms(args) => atoms::run(&args),
         Command::Top(args) => top::run(&args),
     }
 }

@@ -35,12 +35,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_cluster::Identity;
-use weir_server::{AdoptError, Control, Counters, OpenSession, Options, TakeError, TakenSession};
+use weir_server::{AdoptError, Control, Counters, OpenSession, Options, Reloader, TakeError, TakenSession};
 
 /// The server's side of its node process.
 pub(crate) struct ClusterNode {
     link: Option<UnixStream>,
     control: Control,
+    reloader: Reloader,
     counting: readings::Counting,
     notice: fn(&str),
     figures: Arc<NodeFigures>,
@@ -53,7 +54,7 @@ impl ClusterNode {
     pub(crate) fn prepare(
         folder: &Path,
         keeper: PathBuf,
-        (control, counters): (Control, Counters),
+        (control, counters, reloader): (Control, Counters, Reloader),
         options: &Options,
         (figures, elsewhere): (Arc<NodeFigures>, Arc<FromElsewhere>),
     ) -> anyhow::Result<Self> {
@@ -73,21 +74,21 @@ impl ClusterNode {
             .context("the settings of the node process")?;
         let elsewhere = (elsewhere, Some(content));
         let counting = readings::Counting::new(counters);
-        Ok(Self { link: Some(link), control, counting, notice: options.notice, figures, elsewhere })
+        Ok(Self { link: Some(link), control, reloader, counting, notice: options.notice, figures, elsewhere })
     }
 
     /// Starts to do as the node process asks, once: from the server's thread, so that it is confined as that is.
     pub(crate) fn start(&mut self) {
         let Some(link) = self.link.take() else { return };
         let (control, counting, notice) = (self.control.clone(), self.counting.clone(), self.notice);
-        let figures = Arc::clone(&self.figures);
+        let (figures, reloader) = (Arc::clone(&self.figures), self.reloader.clone());
         if let Some(content) = self.elsewhere.1.take()
             && let Err(error) = self.elsewhere.0.open(content)
         {
             notice(&format!("content of other nodes is not passed on: there is no thread for it: {error}"));
         }
         let body = move || {
-            let ended = serve(&link, (&control, &counting, &figures), notice);
+            let ended = serve(&link, (&control, &counting, &figures), &reloader, notice);
             figures.end();
             let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
             notice(&format!("the node process has ended{why}; sessions do not move until a restart"));
@@ -110,10 +111,17 @@ fn keep_keys_out_of_core_dumps() -> io::Result<()> {
 fn serve(
     link: &UnixStream,
     (control, counting, figures): (&Control, &readings::Counting, &NodeFigures),
+    reloader: &Reloader,
     notice: fn(&str),
 ) -> io::Result<()> {
     while let Some(Frame { header, bytes, fd }) = gate::receive::<Ask>(link)? {
         match header {
+            Ask::FollowRoots => {
+                reloader.follow_roots().iter().for_each(|told| notice(told));
+                // Each loop answers before it looks for another root, so that all have looked behind the second answer.
+                drop((control.sessions(), control.sessions()));
+                gate::send(link, &Answer::Done, &[], None)?;
+            }
             Ask::Preview { client, service } => match control.session_preview(client, service) {
                 Ok(preview) => gate::send(link, &Answer::Bytes, &preview, None)?,
                 Err(error) => gate::send(link, &Answer::Refused(not_taken(&error), error.to_string()), &[], None)?,

@@ -27,7 +27,7 @@ impl Beside {
     ) -> anyhow::Result<Self> {
         let keeper = keeper::socket(keeper.as_deref());
         let node = |folder: &PathBuf| {
-            let of_server = (server.control(), server.counters());
+            let of_server = (server.control(), server.counters(), server.reloader());
             ClusterNode::prepare(folder, keeper, of_server, options, (Arc::clone(figures), Arc::clone(elsewhere)))
         };
         Ok(Self {

@@ -8,7 +8,7 @@ use super::keeping::Keeping;
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
 use super::seen::{Seen, Told as Figures};
-use super::sites::{self, Sites};
+use super::sites::{self, Sites, Telling};
 use crate::cluster::control_socket::{self, Asked, Told};
 use crate::cluster::gossiping;
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached, STANDBY};
@@ -335,7 +335,12 @@ fn with_sites(
         .collect();
     let (told, own) = (Arc::clone(gate), sites::node_of(identity, members.nodes[&number].0.address));
     let keeping = Arc::new(Keeping::new(members, number));
-    let tells = (Arc::clone(seen), Box::new(move |what: &str| told.tell(what)) as Box<_>);
+    let follows = Arc::clone(gate);
+    let tells = Telling {
+        seen: Arc::clone(seen),
+        tell: Box::new(move |what| told.tell(what)),
+        switched: Box::new(move || follows.follow_roots()),
+    };
     let sites = Sites::start(Arc::clone(&published), (peers, Arc::clone(&keeping)), own, tells)?;
     Ok((Arc::new(ContentAnswers { sessions, published, keeping }), Some(sites)))
 }
@@ -383,6 +388,10 @@ impl Own {
                     self.sites.as_ref().context("this node follows no directory; see what it said at its start")?;
                 sites.follow(&site, version)?;
                 Ok(Told::Followed)
+            }
+            Asked::Atoms { most } => {
+                let sites = self.sites.as_ref().context("this node follows no directory; nothing is published here")?;
+                Ok(Told::Atoms(sites.atoms(&self.name, most as usize)?))
             }
             Asked::Activate => bail!("this is a node; activate a director on its own machine"),
         }
@@ -437,6 +446,12 @@ impl Gate {
         let Answer::Reading(counted) = answer.header else { bail!("the server gives no reading; report this") };
         let paths = if with_paths { serde_json::from_slice(&answer.bytes)? } else { Vec::new() };
         Ok((counted, paths))
+    }
+
+    /// Has the server serve the version that was switched to.
+    fn follow_roots(&self) {
+        // A server that does not answer looks by itself, each second.
+        let _ = self.ask(&Ask::FollowRoots, &[], None);
     }
 
     /// Has the server say something to its operator.

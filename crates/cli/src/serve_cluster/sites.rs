@@ -1,8 +1,9 @@
 //! The published sites of a node: it follows the directory, fetches what it lacks, and switches what its server serves.
 
 use super::fetching::{Peer, Source, fetch_all};
-use super::keeping::{Keeping, KeptVersion};
+use super::keeping::{Keeping, KeptContent, KeptVersion};
 use super::seen::Seen;
+use crate::cluster::atoms::{AtomNow, AtomsNow};
 use crate::cluster::control_socket::{Followed, FollowedSite};
 use crate::cluster::published::Published;
 use anyhow::{Context, bail};
@@ -39,8 +40,18 @@ pub(super) struct Sites {
     pub(super) seen: Arc<Seen>,
     node: Node,
     pub(super) tell: Box<dyn Fn(&str) + Send + Sync>,
+    switched: Box<dyn Fn() + Send + Sync>,
     state: Mutex<State>,
     news: Condvar,
+}
+
+/// What a node says of its sites, and to whom.
+pub(super) struct Telling {
+    pub(super) seen: Arc<Seen>,
+    /// To the operator.
+    pub(super) tell: Box<dyn Fn(&str) + Send + Sync>,
+    /// To the server: another version is to be served.
+    pub(super) switched: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
@@ -114,10 +125,10 @@ impl Sites {
         published: Arc<Published>,
         (peers, keeping): (Vec<Peer>, Arc<Keeping>),
         node: Node,
-        (seen, tell): (Arc<Seen>, Box<dyn Fn(&str) + Send + Sync>),
+        Telling { seen, tell, switched }: Telling,
     ) -> std::io::Result<Arc<Self>> {
         let (state, news) = (Mutex::default(), Condvar::new());
-        let sites = Arc::new(Self { published, peers, keeping, seen, node, tell, state, news });
+        let sites = Arc::new(Self { published, peers, keeping, seen, node, tell, switched, state, news });
         let followed = Arc::clone(&sites);
         std::thread::Builder::new().name("weir-node-sites".to_owned()).spawn(move || {
             let mut followings = Followings::default();
@@ -163,6 +174,41 @@ impl Sites {
             stale_s: stale_since.map(|since| since.elapsed().as_secs()),
             sites: sites.into_iter().map(site).collect(),
         }
+    }
+
+    /// Which nodes have what is asked for most.
+    pub(super) fn atoms(&self, own: &str, most: usize) -> anyhow::Result<AtomsNow> {
+        if !self.keeping.is_used() {
+            bail!("each node keeps everything, as members.toml names no keeps_bytes; see weir cluster nodes");
+        }
+        let (shown, placed_bytes) = self.keeping.shown(most);
+        let digests: Vec<Digest> = shown.iter().map(|content| content.digest).collect();
+        let plain: Vec<[u8; 32]> = digests.iter().map(|digest| digest.0).collect();
+        let mut stands = vec![(own.to_owned(), self.keeping.vouch(&self.published.store, &plain))];
+        for peer in self.peers.iter().filter(|peer| self.keeping.is_living(peer.number)) {
+            stands.extend(peer.inquire(&digests).map(|stand| (peer.name.clone(), stand)));
+        }
+        let name = |number: &NodeNumber| self.name(*number).map_or_else(|| own.to_owned(), str::to_owned);
+        let file = |(at, content): (usize, &KeptContent)| {
+            let has = stands.iter().filter(|(_, stands)| stands.get(at).is_some_and(|stand| *stand != Stand::Absent));
+            AtomNow {
+                path: content.path.clone(),
+                bytes: content.bytes,
+                requests_per_s: content.requests_per_s,
+                placed: content.nodes.iter().map(name).collect(),
+                has: has.map(|(name, _)| name.clone()).collect(),
+            }
+        };
+        let contents = self.published.store.contents()?;
+        Ok(AtomsNow {
+            told_by: own.to_owned(),
+            keeps_bytes: self.keeping.budget(),
+            placed_bytes,
+            contents: contents.len() as u64,
+            content_bytes: contents.iter().map(|(_, bytes)| bytes).sum(),
+            short_of_copies: self.keeping.short() as u64,
+            files: shown.iter().enumerate().map(file).collect(),
+        })
     }
 
     fn wait(&self, followings: &mut Followings, pause: Duration) {
@@ -246,6 +292,7 @@ impl Sites {
         self.published.switch(site, (&manifest, &elsewhere), version).context("the tree of files")?;
         if is_new {
             followings.switched.insert(site.to_owned(), Instant::now());
+            (self.switched)();
         }
         let files = manifest.entries().len() as u64;
         let served =

@@ -124,6 +124,7 @@ fn nodes_that_keep_a_part_each_serve_all_of_it() {
     let name = absent(&stand, node).expect("is elsewhere");
     ranges_and_conditions_are_right(&stand, node, &name, &files[&name]);
     what_is_hot_comes_to_stay(&stand, node, &name);
+    atoms_are_shown(&stand, node, &name);
     // The next version, of which one file is new, is served by all once the publisher hears so.
     files = site(99);
     let told = publish(&stand, &files, &["--wait"]);
@@ -182,6 +183,17 @@ fn ranges_and_conditions_are_right(stand: &Stand, node: usize, name: &str, bytes
     });
     let events = weir(&["cluster", "events", text(&stand.path(&format!("n{node}"))), "--json"], None);
     assert!(events.contains("\"proxied\"") && events.contains(name), "{events}");
+}
+
+/// `weir cluster atoms` says who has what is asked for.
+fn atoms_are_shown(stand: &Stand, node: usize, name: &str) {
+    let told = weir(&["cluster", "atoms", text(&stand.path(&format!("n{node}"))), "--most", "100", "--json"], None);
+    let told: Value = serde_json::from_str(&told).expect("is JSON");
+    let files = told["atoms"]["files"].as_array().unwrap_or_else(|| panic!("{told}"));
+    let file = files.iter().find(|file| file["path"] == format!("/{name}")).expect("is told");
+    let has = |list: &str| file[list].as_array().expect("a list").len();
+    assert!(has("placed") >= 2 && has("has") >= 2 && told["atoms"]["keeps_bytes"] == KEEPS_BYTES, "{told}");
+    assert!(weir(&["cluster", "atoms", text(&stand.path(&format!("n{node}")))], None).contains("PLACED"));
 }
 
 /// A file that a node is asked for often comes to it.
