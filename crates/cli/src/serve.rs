@@ -323,12 +323,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(adapting) = &mut adapting {
         adapting.prepare(&server, user.as_deref())?;
     }
-    let mut beside = Beside::prepare(
-        &for_obtaining,
-        (&read_again.cluster, &read_again.keeper),
-        (&own.figures, &own.elsewhere),
-        &server,
-    )?;
+    let mut beside = Beside::prepare(&for_obtaining, (&read_again.cluster, &read_again.keeper, own.node()), &server)?;
     begins(&server, log_is_stdout);
     let (reloader, is_followed) = (server.reloader(), server.followed_flag());
     let counts = server.run_with(stop.flag(), || {
@@ -421,6 +416,11 @@ impl Own {
     fn new(rules: Option<ArmRules>, admin: Option<Admin>, adapting: Option<&Adapting>, is_node: bool) -> Self {
         let (figures, elsewhere) = (Arc::default(), Arc::default());
         Self { rules, admin, adapting: adapting.map(Advising::of), figures, elsewhere, is_node }
+    }
+
+    /// What the node process of a cluster tells and brings.
+    fn node(&self) -> (&Arc<NodeFigures>, &Arc<FromElsewhere>) {
+        (&self.figures, &self.elsewhere)
     }
 
     /// These override a configuration.

@@ -471,14 +471,8 @@ impl Message {
                 out.extend(received_us.to_be_bytes());
                 out.extend(told_us.to_be_bytes());
             }
-            Self::Inquire { digests } => {
-                put_count(digests.len(), out);
-                digests.iter().for_each(|digest| out.extend(digest));
-            }
-            Self::Keeping { contents } => {
-                put_count(contents.len(), out);
-                contents.iter().for_each(|content| content.put(out));
-            }
+            Self::Inquire { digests } => put_each(digests, |digest, out| out.extend(digest), out),
+            Self::Keeping { contents } => put_each(contents, |content, out| content.put(out), out),
             Self::Replica(word) => word.put(out),
         }
     }
@@ -558,9 +552,10 @@ impl Message {
     }
 }
 
-/// A count of contents; more than there may be are refused where they are read.
-fn put_count(count: usize, out: &mut Vec<u8>) {
-    out.extend(u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes());
+/// All of a list behind their number; more than there may be are refused where they are read.
+fn put_each<T>(all: &[T], put: impl Fn(&T, &mut Vec<u8>), out: &mut Vec<u8>) {
+    out.extend(u32::try_from(all.len()).unwrap_or(u32::MAX).to_be_bytes());
+    all.iter().for_each(|one| put(one, out));
 }
 
 fn take_each<'b, T>(

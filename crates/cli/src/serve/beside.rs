@@ -17,12 +17,14 @@ pub(super) struct Beside {
     node: Option<ClusterNode>,
 }
 
+/// What the node process of a cluster tells and brings.
+type OfNode<'n> = (&'n Arc<NodeFigures>, &'n Arc<FromElsewhere>);
+
 impl Beside {
     /// Starts them, before the server is confined.
     pub(super) fn prepare(
         options: &Options,
-        (cluster, keeper): (&Option<PathBuf>, &Option<PathBuf>),
-        (figures, elsewhere): (&Arc<NodeFigures>, &Arc<FromElsewhere>),
+        (cluster, keeper, (figures, elsewhere)): (&Option<PathBuf>, &Option<PathBuf>, OfNode<'_>),
         server: &Server,
     ) -> anyhow::Result<Self> {
         let keeper = keeper::socket(keeper.as_deref());

@@ -75,7 +75,7 @@ impl Bringing {
             let fetching = Arc::clone(&bringing);
             let body = move || {
                 loop {
-                    fetching.bring(fetching.next());
+                    fetching.bring(&fetching.next());
                 }
             };
             std::thread::Builder::new().name("weir-node-bring".to_owned()).spawn(body)?;
@@ -145,9 +145,9 @@ impl Bringing {
     }
 
     /// Fetches a piece and gives it on.
-    fn bring(&self, job: Job) {
-        let Job { part, digest, at, .. } = job;
-        let found = self.fetch(&job);
+    fn bring(&self, job: &Job) {
+        let Job { part, digest, at, .. } = *job;
+        let found = self.fetch(job);
         let mut state = self.lock();
         // Nothing may want it any more.
         let Some(wanted) = state.parts.get_mut(&part) else { return };

@@ -154,14 +154,10 @@ impl Running {
         let listener = TcpListener::bind(own.address).map_err(listening)?;
         let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers));
         let store = Arc::clone(answers.replicas());
-        let of_sites = (&members, number, &identity);
-        let (answers, sites) = with_sites(answers, begin, of_sites, (link_to, gate, &seen))?;
+        let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate, &seen))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
         let heartbeats = Arc::new(start_heartbeats(&members, number, &identity, (&seen, listening))?);
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
-        if let Some(sites) = &sites {
-            sites.keeping.hear(Arc::clone(&gossip), Arc::clone(&director));
-        }
         let control = control_socket::Listening::at(&begin.folder)?;
         tell_moves(Arc::clone(gate), Arc::clone(&seen), events)?;
         let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
@@ -187,6 +183,7 @@ impl Running {
     fn serve(self) -> anyhow::Result<()> {
         let Self { members, mover, director, heartbeats, seen, gossip, control, name, number, gate, .. } = self;
         let Self { sites, replicating, _links, .. } = self;
+        sites.iter().for_each(|sites| sites.keeping.hear(Arc::clone(&gossip), Arc::clone(&director)));
         let drains = Arc::<AtomicBool>::default();
         let figures = Figures {
             mover: Arc::clone(&mover),

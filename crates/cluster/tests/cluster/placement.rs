@@ -66,6 +66,8 @@ fn any_nodes() -> impl Strategy<Value = Vec<PlacementNode>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     /// Budgets hold, no node has a content twice, and what has too few copies is told.
     #[test]
     fn budgets_hold_and_what_lacks_copies_is_told(contents in any_contents(), nodes in any_nodes()) {

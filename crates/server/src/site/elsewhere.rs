@@ -46,7 +46,7 @@ pub(super) struct ElsewhereFile {
 
 impl Site {
     /// The file of a path where nothing can be opened, if its content lies elsewhere.
-    pub(super) fn from_elsewhere(
+    pub(super) fn found_elsewhere(
         &self,
         path: &[u8],
         located: &io::Result<Located>,
@@ -91,7 +91,7 @@ impl Site {
     }
 
     /// Answers with it: whole, in ranges, or not at all.
-    pub(super) fn answer_from_elsewhere(&mut self, asked: &Asked<'_>, file: &ElsewhereFile, out: &mut Exchange) {
+    pub(super) fn answer_found_elsewhere(&mut self, asked: &Asked<'_>, file: &ElsewhereFile, out: &mut Exchange) {
         let Asked { request, clock, persistence, .. } = *asked;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let Some(elsewhere) = self.elsewhere.clone() else {

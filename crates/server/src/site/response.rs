@@ -119,7 +119,7 @@ impl Site {
             Destination::Listed => self.list_directory(None, found, extra, (clock, counters), persistence, out),
             Destination::Elsewhere(file) => {
                 let asked = Asked { request, peer, path, persistence, clock, counters };
-                self.answer_from_elsewhere(&asked, &file, out);
+                self.answer_found_elsewhere(&asked, &file, out);
             }
             Destination::Redirect => redirect(found, extra, clock, persistence, out),
             Destination::Failed(status) => error_page::write(out, status, extra, clock, persistence),
@@ -184,7 +184,7 @@ impl Site {
             counters.cache_stale.add(1);
         }
         counters.cache_misses.add(1);
-        if let Some(file) = self.from_elsewhere(path, &located, clock.unix_s) {
+        if let Some(file) = self.found_elsewhere(path, &located, clock.unix_s) {
             return Destination::Elsewhere(file);
         }
         let loaded = located.and_then(|located| match located {
