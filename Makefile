@@ -155,6 +155,9 @@ soak-tunnels: deps build ## RELOADS (1000) and TAKEOVERS (100) under requests ov
 soak-moves: deps ## Moves downloads MOVES (10000) times between three nodes, with round trips of 0, 20 and 80 ms and losses of 0 and 1 %: as root, an hour.
 	@WEIR_SOAK_MOVES=$(or $(MOVES),10000) $(CARGO) test --release --workspace --test cluster -- --nocapture soak
 
+placement-scale: deps ## Places 1,000,000 contents on 1,000 nodes, and once more with a node more and one less; a minute, no root.
+	@WEIR_PLACEMENT_SCALE=1 $(CARGO) test --release --package weir-cluster --test cluster -- --nocapture placement::a_million
+
 soak-scripts: deps ## Asks for COUNT (100000) requests of scripts by CGI, CGIplus and RTE: no memory, descriptor, process or file is left.
 	@$(CARGO) build --release --package weir-scripts --example supervise
 	@scripts/soak-scripts

@@ -2,6 +2,12 @@
 
 use std::cmp::Reverse;
 
+/// Whether a path fits a glob of rules: `*` within a segment, `**` anything, `?` one character.
+#[must_use]
+pub fn fits_glob(glob: &str, path: &str) -> bool {
+    Glob::new(glob).fits(path)
+}
+
 /// A pattern of paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glob {

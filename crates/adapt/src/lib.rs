@@ -65,6 +65,7 @@ pub use at_rest::AtRest;
 pub use check::{Checked, NO_RULES, check_policy};
 pub use decision::{Cited, Decision, Order, Outcome, Subject};
 pub use engine::{Active, CONTESTS_MAX, Contested, Contests, Engine, ForecastErrors, ForecastNow};
+pub use glob::fits_glob;
 pub use language::{Dimension, POLICY_BYTES_MAX, format_policy, show_ms};
 pub use policy::Policy;
 pub use reach::Elsewhere;

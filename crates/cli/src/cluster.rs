@@ -1,10 +1,11 @@
 //! The `weir cluster` command: keys and members of a cluster, its director, and sessions that move.
 
+pub(crate) mod atoms;
 pub(crate) mod control_socket;
 mod director;
 mod director_rules;
 mod director_seen;
-mod directory_place;
+pub(crate) mod directory_place;
 mod directory_seen;
 mod etcd_member;
 mod events;
@@ -122,6 +123,8 @@ enum Command {
     Rules(rules_published::Args),
     /// Show how each node stands, and which versions it has
     Nodes(nodes::Args),
+    /// Show which nodes keep which published files
+    Atoms(atoms::Args),
     /// Show what the cluster is asked for, live on a terminal
     Top(top::Args),
 }
@@ -226,6 +229,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Rollback(args) => publish::rollback(&args),
         Command::Rules(args) => rules_published::run(&args),
         Command::Nodes(args) => nodes::run(&args),
+        Command::Atoms(args) => atoms::run(&args),
         Command::Top(args) => top::run(&args),
     }
 }

@@ -5,7 +5,7 @@ mod said;
 
 use crate::cluster::published::make_root;
 use crate::given_files::ARM_BYTES_MAX;
-use crate::serve_cluster::NodeFigures;
+use crate::serve_cluster::{FromElsewhere, NodeFigures};
 use crate::serve_php;
 use crate::serve_policy::{Adapting, PolicyArgs};
 use crate::serve_scripts;
@@ -323,7 +323,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(adapting) = &mut adapting {
         adapting.prepare(&server, user.as_deref())?;
     }
-    let mut beside = Beside::prepare(&for_obtaining, (&read_again.cluster, &read_again.keeper, &own.figures), &server)?;
+    let mut beside = Beside::prepare(&for_obtaining, (&read_again.cluster, &read_again.keeper, own.node()), &server)?;
     begins(&server, log_is_stdout);
     let (reloader, is_followed) = (server.reloader(), server.followed_flag());
     let counts = server.run_with(stop.flag(), || {
@@ -394,6 +394,8 @@ struct Own {
     adapting: Option<Advising>,
     /// What the node process of a cluster tells of itself.
     figures: Arc<NodeFigures>,
+    /// What brings content that other nodes have.
+    elsewhere: Arc<FromElsewhere>,
     is_node: bool,
 }
 
@@ -412,7 +414,13 @@ impl Advising {
 
 impl Own {
     fn new(rules: Option<ArmRules>, admin: Option<Admin>, adapting: Option<&Adapting>, is_node: bool) -> Self {
-        Self { rules, admin, adapting: adapting.map(Advising::of), figures: Arc::default(), is_node }
+        let (figures, elsewhere) = (Arc::default(), Arc::default());
+        Self { rules, admin, adapting: adapting.map(Advising::of), figures, elsewhere, is_node }
+    }
+
+    /// What the node process of a cluster tells and brings.
+    fn node(&self) -> (&Arc<NodeFigures>, &Arc<FromElsewhere>) {
+        (&self.figures, &self.elsewhere)
     }
 
     /// These override a configuration.
@@ -425,6 +433,7 @@ impl Own {
         }
         if self.is_node {
             options.teller = Some(self.figures.teller(options.teller.take()));
+            options.elsewhere = Some(Arc::<FromElsewhere>::clone(&self.elsewhere));
         }
         options
     }

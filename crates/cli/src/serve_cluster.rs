@@ -2,11 +2,17 @@
 //! for it: the confined server gives sessions away and takes them in, and knows no more of the cluster.
 
 mod attending;
+mod bringing;
+mod content_frames;
+mod contents_seen;
 mod copying;
 mod drain;
 mod fetching;
 mod figures;
+mod from_elsewhere;
 mod gate;
+mod keeping;
+mod letting_go;
 mod node;
 mod readings;
 mod replicating;
@@ -20,6 +26,7 @@ use crate::cluster::members::MembersFile;
 use crate::serve_policy::ids;
 use crate::side_process;
 use anyhow::Context;
+pub(crate) use from_elsewhere::FromElsewhere;
 pub(crate) use gate::Open;
 use gate::{Answer, Ask, Begin, Frame, Part, Refusal};
 pub(crate) use node::node;
@@ -32,7 +39,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_cluster::Identity;
-use weir_server::{AdoptError, Control, Counters, OpenSession, Options, TakeError, TakenSession};
+use weir_server::{AdoptError, Control, Counters, OpenSession, Options, Reloader, TakeError, TakenSession};
 
 /// What ends with a node process.
 const LOST_WITH_IT: &str = "sessions that it had in hand are lost, and replicas for other nodes come anew";
@@ -41,9 +48,12 @@ const LOST_WITH_IT: &str = "sessions that it had in hand are lost, and replicas 
 pub(crate) struct ClusterNode {
     link: Option<UnixStream>,
     control: Control,
+    reloader: Reloader,
     counting: readings::Counting,
     notice: fn(&str),
     figures: Arc<NodeFigures>,
+    /// What brings content that other nodes have.
+    elsewhere: Arc<FromElsewhere>,
 }
 
 impl ClusterNode {
@@ -51,9 +61,9 @@ impl ClusterNode {
     pub(crate) fn prepare(
         folder: &Path,
         keeper: PathBuf,
-        (control, counters): (Control, Counters),
+        (control, counters, reloader): (Control, Counters, Reloader),
         options: &Options,
-        figures: Arc<NodeFigures>,
+        (figures, elsewhere): (Arc<NodeFigures>, Arc<FromElsewhere>),
     ) -> anyhow::Result<Self> {
         let folder = folder.canonicalize().with_context(|| {
             format!("cannot read {}; make it by `weir cluster init` or `weir cluster join`", folder.display())
@@ -69,18 +79,22 @@ impl ClusterNode {
         gate::send(&link, &Begin { folder, keeper, part: Part::Attendant }, &[], None)
             .context("the settings of the node process")?;
         let counting = readings::Counting::new(counters);
-        Ok(Self { link: Some(link), control, counting, notice: options.notice, figures })
+        Ok(Self { link: Some(link), control, reloader, counting, notice: options.notice, figures, elsewhere })
     }
 
     /// Starts to do as the node process asks, once: from the server's thread, so that it is confined as that is.
     pub(crate) fn start(&mut self) {
         let Some(link) = self.link.take() else { return };
         let (control, counting, notice) = (self.control.clone(), self.counting.clone(), self.notice);
-        let figures = Arc::clone(&self.figures);
+        let (figures, reloader) = (Arc::clone(&self.figures), self.reloader.clone());
+        let elsewhere = Arc::clone(&self.elsewhere);
         let body = move || {
             // One node process after the other: the next one is started where one ends.
-            while let Some(node) = next_node(&link) {
-                let ended = serve(&node, (&control, &counting, &figures), notice);
+            while let Some((node, content)) = next_node(&link) {
+                if let Err(error) = elsewhere.open(content) {
+                    notice(&format!("content of other nodes is not passed on: there is no thread for it: {error}"));
+                }
+                let ended = serve(&node, (&control, &counting, &figures), &reloader, notice);
                 figures.end();
                 let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
                 notice(&format!("the node process has ended{why}; it is started again: {LOST_WITH_IT}"));
@@ -93,11 +107,14 @@ impl ClusterNode {
     }
 }
 
-/// The socket of the next node process; none once no more come.
-fn next_node(link: &UnixStream) -> Option<UnixStream> {
+/// The sockets of the next node process, the second for content; none once no more come.
+fn next_node(link: &UnixStream) -> Option<(UnixStream, UnixStream)> {
+    let mut content = None;
     loop {
-        if let Frame { header: Ask::Node, fd: Some(fd), .. } = gate::receive::<Ask>(link).ok()?? {
-            return Some(UnixStream::from(fd));
+        match gate::receive::<Ask>(link).ok()?? {
+            Frame { header: Ask::Content, fd: Some(fd), .. } => content = Some(UnixStream::from(fd)),
+            Frame { header: Ask::Node, fd: Some(fd), .. } => return Some((UnixStream::from(fd), content.take()?)),
+            _ => {}
         }
     }
 }
@@ -114,10 +131,17 @@ fn keep_keys_out_of_core_dumps() -> io::Result<()> {
 fn serve(
     link: &UnixStream,
     (control, counting, figures): (&Control, &readings::Counting, &NodeFigures),
+    reloader: &Reloader,
     notice: fn(&str),
 ) -> io::Result<()> {
     while let Some(Frame { header, bytes, fd }) = gate::receive::<Ask>(link)? {
         match header {
+            Ask::FollowRoots => {
+                reloader.follow_roots().iter().for_each(|told| notice(told));
+                // Each loop answers before it looks for another root, so that all have looked behind the second answer.
+                drop((control.sessions(), control.sessions()));
+                gate::send(link, &Answer::Done, &[], None)?;
+            }
             Ask::Preview { client, service } => match control.session_preview(client, service) {
                 Ok(preview) => gate::send(link, &Answer::Bytes, &preview, None)?,
                 Err(error) => gate::send(link, &Answer::Refused(not_taken(&error), error.to_string()), &[], None)?,
@@ -168,7 +192,7 @@ fn serve(
             Ask::Tell(what) => notice(&what),
             Ask::Figures => figures.set(&bytes),
             // Only the attendant has such sockets.
-            Ask::Node => return Err(io::ErrorKind::InvalidData.into()),
+            Ask::Node | Ask::Content => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
     Ok(())

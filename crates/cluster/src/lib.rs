@@ -9,6 +9,7 @@
 //! - `pair/` has a second director stand by and take over.
 //! - `heartbeat/` tells which members are alive, by sealed datagrams (`sealed.rs`).
 //! - `gossip/` tells how nodes stand, by the crate chitchat.
+//! - `placement/` says which node keeps which content.
 //! - `events/` writes down what a member did and saw, and `clock.rs` tells how far its clock is from another one's.
 //!
 //! It does not know what a session is: the server gives and takes its bytes through a trait.
@@ -25,6 +26,7 @@ mod message;
 mod moving;
 mod name;
 mod pair;
+pub mod placement;
 mod record;
 mod remote;
 mod replicas;
@@ -54,7 +56,7 @@ pub use link::{
     Answering, Closed, HandshakeError, LinkClient, LinkCounts, LinkCountsNow, LinkError, LinkServer, LinkSettings,
     Members, Trust, TrustError,
 };
-pub use message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Owner, PIECE_BYTES_MAX, Timings};
+pub use message::{Claim, Decline, INQUIRED_MAX, Keeping, MESSAGE_BYTES_MAX, Message, Owner, PIECE_BYTES_MAX, Timings};
 pub use moving::{
     Answer, Counts, Directing, DirectingError, Event, Giving, GivingStep, Heard, Keeper, KeeperFault, MoveError, Mover,
     MoverSettings, Outcome, Registry, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep, Transport,

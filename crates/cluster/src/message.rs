@@ -16,6 +16,8 @@ pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 const PREVIEW_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a piece of content.
 pub const PIECE_BYTES_MAX: usize = 256 << 10;
+/// Contents that are asked after in one message.
+pub const INQUIRED_MAX: usize = 4_096;
 const REASON_BYTES_MAX: usize = 1 << 10;
 
 /// How long the steps of a move took at the new node, in microseconds.
@@ -88,6 +90,44 @@ pub enum Decline {
     /// Another node cannot go on with the connection.
     #[error(transparent)]
     Unfit(Unfit),
+}
+
+/// How a node stands to some content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeping {
+    /// It does not have it.
+    Absent,
+    /// It has it, and may give it up.
+    Has {
+        /// When it was modified: seconds since 1970.
+        modified_unix_s: u64,
+    },
+    /// It has it and keeps it: it gives it up only once another node has said the same.
+    Keeps {
+        /// When it was modified: seconds since 1970.
+        modified_unix_s: u64,
+    },
+}
+
+impl Keeping {
+    fn put(self, out: &mut Vec<u8>) {
+        let (kind, modified_unix_s) = match self {
+            Self::Absent => return out.push(0),
+            Self::Has { modified_unix_s } => (1, modified_unix_s),
+            Self::Keeps { modified_unix_s } => (2, modified_unix_s),
+        };
+        out.push(kind);
+        out.extend(modified_unix_s.to_be_bytes());
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, FieldError> {
+        Ok(match reader.u8()? {
+            0 => Self::Absent,
+            1 => Self::Has { modified_unix_s: reader.u64()? },
+            2 => Self::Keeps { modified_unix_s: reader.u64()? },
+            _ => return Err(FieldError::Unknown("keeping")),
+        })
+    }
 }
 
 /// What members say.
@@ -232,6 +272,16 @@ pub enum Message {
         /// The same.
         told_us: u64,
     },
+    /// A node to another: how do you stand to these contents?
+    Inquire {
+        /// Their SHA-256, at most [`INQUIRED_MAX`].
+        digests: Vec<[u8; 32]>,
+    },
+    /// The other node: so, in the order of the question.
+    Keeping {
+        /// One for each.
+        contents: Vec<Keeping>,
+    },
     /// What is said about replicas of sessions.
     Replica(Arc<Word>),
 }
@@ -349,6 +399,8 @@ impl Message {
             Self::Resigned { .. } => 43,
             Self::Time => 50,
             Self::TimeTold { .. } => 51,
+            Self::Inquire { .. } => 60,
+            Self::Keeping { .. } => 61,
             Self::Replica(word) => word.kind(),
         }
     }
@@ -419,6 +471,8 @@ impl Message {
                 out.extend(received_us.to_be_bytes());
                 out.extend(told_us.to_be_bytes());
             }
+            Self::Inquire { digests } => put_each(digests, |digest, out| out.extend(digest), out),
+            Self::Keeping { contents } => put_each(contents, |content, out| content.put(out), out),
             Self::Replica(word) => word.put(out),
         }
     }
@@ -451,6 +505,8 @@ impl Message {
             43 => Self::Resigned { epoch: reader.u64()? },
             50 => Self::Time,
             51 => Self::TimeTold { received_us: reader.u64()?, told_us: reader.u64()? },
+            60 => Self::Inquire { digests: take_each(&mut reader, Reader::array)? },
+            61 => Self::Keeping { contents: take_each(&mut reader, Keeping::take)? },
             kind @ 20..=29 => Self::replica(Word::take(kind, &mut reader)?),
             kind => Self::take_of_move(kind, &mut reader)?,
         };
@@ -494,6 +550,24 @@ impl Message {
         }
         Ok(Self::Has { flow, node: is_known.then_some(node) })
     }
+}
+
+/// All of a list behind their number; more than there may be are refused where they are read.
+fn put_each<T>(all: &[T], put: impl Fn(&T, &mut Vec<u8>), out: &mut Vec<u8>) {
+    out.extend(u32::try_from(all.len()).unwrap_or(u32::MAX).to_be_bytes());
+    all.iter().for_each(|one| put(one, out));
+}
+
+fn take_each<'b, T>(
+    reader: &mut Reader<'b>,
+    take: impl Fn(&mut Reader<'b>) -> Result<T, FieldError>,
+) -> Result<Vec<T>, FieldError> {
+    let count = reader.u32()? as usize;
+    if count > INQUIRED_MAX {
+        return Err(FieldError::Bound { what: "contents", bytes: count, max: INQUIRED_MAX });
+    }
+    // No memory is taken for what has not come.
+    (0..count).map(|_| take(reader)).collect()
 }
 
 fn take_owner(reader: &mut Reader<'_>) -> Result<Owner, FieldError> {

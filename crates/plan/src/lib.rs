@@ -62,6 +62,7 @@ pub use log::{ENTRIES_MAX, Log, LogError, OBJECTS_MAX, Object, SizeFrom, Unread}
 pub use outcome::{NodeUse, Outcome};
 pub use placement::Placement;
 pub use policy::{Dispatch, Partition, Policy, PolicyError, TopOrder};
+pub use ring::Ring;
 pub use search::{Found, Limits, Tried, is_within, search};
 pub use seeds::{Over, Repeated, Scenario};
 pub use service::{Measured, Service, ServiceError};

@@ -101,9 +101,9 @@ impl Placer<'_> {
 
     fn top(&mut self, share: f64, copies: Option<u32>, order: TopOrder, by: Partition) -> Vec<u64> {
         let asked: Vec<usize> = (0..self.objects.len()).filter(|at| self.objects[*at].requests > 0).collect();
-        let value = |at: usize| match order {
-            TopOrder::Requests => self.objects[at].requests as f64,
-            TopOrder::WorkPerByte => self.work_ns[at] / self.objects[at].bytes.max(1) as f64,
+        let value = |at: usize| {
+            let object = &self.objects[at];
+            order.value(object.requests as f64, self.work_ns[at], object.bytes)
         };
         let mut ordered = asked;
         ordered.sort_by(|one, other| value(*other).total_cmp(&value(*one)));

@@ -25,6 +25,18 @@ pub enum TopOrder {
     WorkPerByte,
 }
 
+impl TopOrder {
+    /// What an object is worth, which is asked for so often, causes so much work and takes so many bytes: those with more
+    /// come first.
+    #[must_use]
+    pub fn value(self, requests: f64, work: f64, bytes: u64) -> f64 {
+        match self {
+            Self::Requests => requests,
+            Self::WorkPerByte => work / bytes.max(1) as f64,
+        }
+    }
+}
+
 /// Which of several nodes that have an object serves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dispatch {

@@ -3,7 +3,7 @@
 use crate::lard::LardState;
 use crate::mask::all;
 use crate::policy::{Dispatch, Policy};
-use crate::ring::Ring;
+use crate::ring::Hashed;
 use crate::{Object, Placement};
 
 pub(crate) struct Router {
@@ -19,7 +19,7 @@ pub(crate) struct Router {
 enum Way {
     Placed,
     Lard(LardState),
-    Ring(Ring),
+    Ring(Hashed),
 }
 
 impl Router {
@@ -35,7 +35,7 @@ impl Router {
         let placed = Placement::of(policy, objects, work_ns, nodes, &mut random);
         let way = match *policy {
             Policy::Lard(lard) => Way::Lard(LardState::new(lard, objects.len(), nodes)),
-            Policy::Hash { bound } => Way::Ring(Ring::new(objects.len(), nodes, bound, seed)),
+            Policy::Hash { bound } => Way::Ring(Hashed::new(objects.len(), nodes, bound, seed)),
             _ => Way::Placed,
         };
         let mut has = placed.map_or_else(|| vec![0; objects.len()], |placement| placement.nodes_of);

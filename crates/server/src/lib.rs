@@ -119,6 +119,7 @@ pub use counters::{Counters, Counts};
 pub use error::{BindError, ListenAddrError, RunError, TlsError};
 pub use event_loop::server::Server;
 pub use exchange::application::{Aborted, Application, Handler, RequestHead, Wake};
+pub use exchange::elsewhere::{ContentAway, Elsewhere, IncomingContent, WantedContent};
 pub use exchange::reply::{OFFERED_BYTES_MAX, Reply, ReplyError};
 pub use exchange::request_body::{HELD_BYTES_MAX, RequestBody};
 pub use files::settings::{Compression, Symlinks, UnknownSymlinks};

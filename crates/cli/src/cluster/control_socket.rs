@@ -1,6 +1,7 @@
 //! The socket of a node in its cluster's directory, by which `weir cluster` asks it: a line of JSON for each question
 //! and each answer. Only its user may open it.
 
+use super::atoms::AtomsNow;
 use super::overview::Overview;
 use super::pair::{self, Pair};
 use crate::serve_cluster::Open;
@@ -45,6 +46,8 @@ pub(crate) enum Asked {
     Activate,
     /// How do all members stand, by what they gossip?
     Members,
+    /// Which nodes have so many of the files that are asked for most?
+    Atoms { most: u32 },
 }
 
 /// What it answers.
@@ -109,6 +112,7 @@ pub(crate) enum Told {
     /// The version is served.
     Followed,
     Members(Overview),
+    Atoms(AtomsNow),
     Refused(String),
 }
 

@@ -8,6 +8,8 @@ use weir_directory::{Directory, EtcdSettings, TlsFiles, open_etcd, open_sqlite};
 
 /// What the content may take, unless members.toml says otherwise: bytes.
 const CONTENT_BYTES_MAX: u64 = 64 << 30;
+/// Copies of each content, unless members.toml says otherwise.
+const COPIES: u32 = 2;
 /// How long an operation of the directory may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What stands before all keys in etcd.
@@ -24,6 +26,8 @@ pub(crate) struct DirectoryPlace {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     content_bytes_max: Option<u64>,
+    keeps_bytes: Option<u64>,
+    copies: Option<u32>,
 }
 
 impl DirectoryPlace {
@@ -39,12 +43,23 @@ impl DirectoryPlace {
             _ => {}
         }
         ensure!(self.content_bytes_max != Some(0), "content_bytes_max is 0; leave it away, or name bytes");
+        ensure!(self.copies != Some(0), "copies is 0; leave it away, or name a number of nodes");
         Ok(())
     }
 
     /// Bytes that the content of a node may take.
     pub(super) fn content_bytes_max(&self) -> u64 {
         self.content_bytes_max.unwrap_or(CONTENT_BYTES_MAX)
+    }
+
+    /// Bytes of content that each node keeps that has no budget of its own; none = all there is.
+    pub(super) fn keeps_bytes(&self) -> Option<u64> {
+        self.keeps_bytes
+    }
+
+    /// Copies that each content has in any case.
+    pub(crate) fn copies(&self) -> u32 {
+        self.copies.unwrap_or(COPIES)
     }
 
     /// Which engine, with its place.

@@ -54,6 +54,8 @@ mac = "02:00:00:00:00:11"
 # ca = "etcd-ca.crt"
 # certificate = "etcd-client.crt"
 # key = "etcd-client.key"
+# Bytes of content that each node keeps; without it each keeps everything.
+# keeps_bytes = 50000000000
 "#;
 
 /// The same with other lines for the directory.
@@ -87,6 +89,7 @@ struct WrittenNode {
     number: NodeNumber,
     address: SocketAddr,
     mac: String,
+    keeps_bytes: Option<u64>,
 }
 
 /// A member and where it is reached.
@@ -107,6 +110,8 @@ pub(crate) struct MembersFile {
     pub(crate) nodes: BTreeMap<NodeNumber, (Reached, NodePlace)>,
     /// Where versions of sites are published, if they are.
     pub(crate) directory: Option<DirectoryPlace>,
+    /// Bytes of published content that nodes keep, of those that do not keep all.
+    pub(crate) keeps_bytes: BTreeMap<NodeNumber, u64>,
 }
 
 impl MembersFile {
@@ -138,7 +143,7 @@ impl MembersFile {
         );
         let mut nodes = BTreeMap::new();
         for node in &written.node {
-            let WrittenNode { name, number, address, mac } = node;
+            let WrittenNode { name, number, address, mac, .. } = node;
             ensure!(*number != DIRECTOR, "node {name} has the number 0; number the nodes from 1");
             ensure!(*number != STANDBY, "node {name} has the number {STANDBY}; number the nodes from 1");
             let place = NodePlace { number: *number, mac: mac_of(mac).with_context(|| format!("node {name}"))? };
@@ -154,7 +159,8 @@ impl MembersFile {
         }
         ensure!(!nodes.is_empty(), "there is no [[node]]; name at least one");
         written.directory.iter().try_for_each(DirectoryPlace::check)?;
-        Ok(Self { services, director, standby, nodes, directory: written.directory })
+        let keeps_bytes = keeps_bytes_of(&written)?;
+        Ok(Self { services, director, standby, nodes, directory: written.directory, keeps_bytes })
     }
 
     /// The director that has begun an epoch; the only one, where there is one.
@@ -170,6 +176,26 @@ impl MembersFile {
             format!("there is no node {name} in {FILE}, which has {}", known.join(", "))
         })
     }
+}
+
+/// The budgets of nodes, each its own or that of all.
+fn keeps_bytes_of(written: &Written) -> anyhow::Result<BTreeMap<NodeNumber, u64>> {
+    let mut budgets = BTreeMap::new();
+    for WrittenNode { name, number, keeps_bytes: own, .. } in &written.node {
+        let Some(directory) = &written.directory else {
+            ensure!(own.is_none(), "node {name} has keeps_bytes, and there is no [directory]; add it, or remove this");
+            continue;
+        };
+        let Some(keeps_bytes) = own.or(directory.keeps_bytes()) else { continue };
+        let most = directory.content_bytes_max();
+        ensure!(keeps_bytes > 0, "keeps_bytes of node {name} is 0; leave it away, or name bytes");
+        ensure!(
+            keeps_bytes <= most,
+            "node {name} has keeps_bytes = {keeps_bytes}, and content may take {most} bytes; raise content_bytes_max"
+        );
+        budgets.insert(*number, keeps_bytes);
+    }
+    Ok(budgets)
 }
 
 /// The addresses of the service, those of IPv4 as such.

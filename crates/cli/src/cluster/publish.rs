@@ -2,6 +2,7 @@
 
 use super::control_socket::{self, Asked, Told};
 use super::published::{Published, directory_of};
+use crate::serve_cluster::FACT;
 use anyhow::{Context, bail, ensure};
 use serde_json::json;
 use std::fs;
@@ -9,12 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_directory::atoms::{AtomError, ContentStore, manifest_of};
-use weir_directory::{DirectoryError, Manifest, Publication};
+use weir_directory::atoms::{AtomError, ContentStore, Elsewhere, manifest_of};
+use weir_directory::{DirectoryError, Manifest, Member, Publication};
 use weir_terminal::{progress, units};
 
 /// Publications of others that come before an unguarded one.
 const TRIES: u32 = 8;
+/// How often it is looked whether all nodes serve a version.
+const WAIT_PAUSE: Duration = Duration::from_millis(50);
 /// Shorter work shows no progress.
 const QUIET: Duration = Duration::from_secs(2);
 
@@ -23,7 +26,9 @@ Examples:
   weir cluster publish /etc/weir/cluster ./build --site shop
       the files of ./build become the next version of the site, on all nodes
   weir cluster publish /etc/weir/cluster ./build --site shop --expect 3
-      only if version 3 is current: two publishers do not overwrite each other";
+      only if version 3 is current: two publishers do not overwrite each other
+  weir cluster publish /etc/weir/cluster ./build --site shop --wait 1m
+      returns once all nodes serve it, or says which do not within a minute";
 
 /// Publish a folder as the next version of a site.
 #[derive(Debug, clap::Args)]
@@ -44,6 +49,10 @@ pub(super) struct PublishArgs {
     /// Publish only if this version is current; 0 for a site without one
     #[arg(long, value_name = "VERSION")]
     expect: Option<u64>,
+
+    /// Return once all nodes that are there serve the version; ends with 1, and says which do not, after this time
+    #[arg(long, value_name = "TIME", value_parser = units::duration, num_args = 0..=1, default_missing_value = "30s")]
+    wait: Option<Duration>,
 
     /// As JSON
     #[arg(long)]
@@ -97,7 +106,7 @@ pub(super) struct RollbackArgs {
 }
 
 pub(super) fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
-    let PublishArgs { folder, content, site, expect, json } = args;
+    let PublishArgs { folder, content, site, expect, wait, json } = args;
     let published = Published::of(folder)?;
     ensure!(content.is_dir(), "{} is no folder; name the one with the site's files", content.display());
     let begun = Instant::now();
@@ -114,12 +123,14 @@ pub(super) fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
     let (version, is_new) = commit(&published, site, &manifest, *expect)?;
     drop(lock);
     let served = serve_here(folder, &published, site, version, &manifest);
+    let not_serving = wait.map(|within| wait_until_served(&published, site, version, within)).transpose()?;
     let (files, bytes) = (manifest.entries().len() as u64, manifest.bytes());
     let root = published.root(site);
     if *json {
         let report = json!({
             "site": site, "version": version, "is_new": is_new, "files": files, "bytes": bytes,
             "new_bytes": new_bytes, "root": root, "has_node": matches!(served, Ok(true)),
+            "not_serving": not_serving,
         });
         println!("{report:#}");
     } else {
@@ -132,8 +143,32 @@ pub(super) fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
             Ok(false) => println!("no node runs here: its files are in {root}; the others fetch them once one does"),
             Err(_) => {}
         }
+        if not_serving.as_ref().is_some_and(Vec::is_empty) {
+            println!("all nodes that are there serve it");
+        }
     }
-    outcome(served.err(), "publish")
+    let lacking = not_serving.unwrap_or_default();
+    let lacks = || anyhow::anyhow!("these nodes do not serve version {version} yet: {}", lacking.join(", "));
+    outcome(served.err().or_else(|| (!lacking.is_empty()).then(lacks)), "publish")
+}
+
+/// Waits until all nodes that are there serve a version of a site, or a later one that came meanwhile; those that do not.
+fn wait_until_served(published: &Published, site: &str, version: u64, within: Duration) -> anyhow::Result<Vec<String>> {
+    let (deadline, fact) = (Instant::now() + within, format!("{FACT}{site}"));
+    loop {
+        let current = published.directory.current(site)?.into_value().map_or(version, |current| current.version);
+        let serves = |member: &Member| {
+            let has = member.node.facts.get(&fact).and_then(|has| has.parse::<u64>().ok());
+            has.is_some_and(|has| has == version || has == current)
+        };
+        let nodes = published.directory.nodes()?.into_value();
+        let lacking = nodes.iter().filter(|member| member.is_present && !serves(member));
+        let lacking: Vec<String> = lacking.map(|member| member.node.name.clone()).collect();
+        if lacking.is_empty() || Instant::now() >= deadline {
+            return Ok(lacking);
+        }
+        std::thread::sleep(WAIT_PAUSE);
+    }
 }
 
 /// Publishes a manifest, unless the current version has the same one; the version, and whether it is new.
@@ -208,7 +243,7 @@ fn serve_here(
     manifest: &Manifest,
 ) -> anyhow::Result<bool> {
     if !control_socket::is_answered(folder) {
-        published.switch(site, manifest, version)?;
+        published.switch(site, (manifest, &Elsewhere::new()), version)?;
         return Ok(false);
     }
     match control_socket::ask(folder, &Asked::Follow { site: site.to_owned(), version })? {

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, lchown, symlink};
 use std::path::{Path, PathBuf};
-use weir_directory::atoms::{CURRENT, ContentStore, export_version};
+use weir_directory::atoms::{CURRENT, ContentStore, Elsewhere, export_version};
 use weir_directory::{Digest, Directory, Manifest, Publication};
 
 /// Below the cluster's folder: content by digest.
@@ -56,8 +56,14 @@ impl Published {
     }
 
     /// Makes a version of a site what a server serves here; its content is there.
-    pub(crate) fn switch(&self, site: &str, manifest: &Manifest, version: u64) -> anyhow::Result<()> {
-        export_version(manifest, &self.store, &self.site(site), version, VERSIONS_KEPT)?;
+    /// What the store lacks lies `elsewhere`.
+    pub(crate) fn switch(
+        &self,
+        site: &str,
+        (manifest, elsewhere): (&Manifest, &Elsewhere),
+        version: u64,
+    ) -> anyhow::Result<()> {
+        export_version((manifest, elsewhere), &self.store, &self.site(site), version, VERSIONS_KEPT)?;
         // What was served before the first version came.
         let empty = self.site(site).join(EMPTY);
         if empty.exists() {
@@ -76,15 +82,27 @@ impl Published {
         Ok(())
     }
 
+    /// The newest versions of a site and its current one, each once, and whether it is the current one.
+    pub(crate) fn versions_kept(&self, site: &str) -> anyhow::Result<Vec<(Publication, bool)>> {
+        let current = self.directory.current(site)?.into_value();
+        let mut versions = self.directory.versions(site)?.into_value();
+        let old = versions.len().saturating_sub(VERSIONS_KEPT);
+        versions.drain(..old);
+        let is_current = |version: u64| current.as_ref().is_some_and(|current| current.version == version);
+        let is_there = versions.iter().any(|kept| is_current(kept.version));
+        versions.extend(current.clone().filter(|_| !is_there));
+        let with_mark = |kept: Publication| {
+            let is_current = is_current(kept.version);
+            (kept, is_current)
+        };
+        Ok(versions.into_iter().map(with_mark).collect())
+    }
+
     /// The content of the current version of each site, and of the newest ones.
     fn kept(&self) -> anyhow::Result<HashSet<Digest>> {
         let mut keep = HashSet::new();
         for site in self.directory.sites()?.into_value() {
-            let mut versions = self.directory.versions(&site)?.into_value();
-            let old = versions.len().saturating_sub(VERSIONS_KEPT);
-            versions.drain(..old);
-            versions.extend(self.directory.current(&site)?.into_value());
-            for Publication { version, .. } in versions {
+            for (Publication { version, .. }, _) in self.versions_kept(&site)? {
                 let manifest = self.directory.manifest(&site, version)?.into_value();
                 keep.extend(manifest.entries().iter().map(|file| file.digest));
             }
@@ -92,16 +110,28 @@ impl Published {
         Ok(keep)
     }
 
+    /// The same, unless another process does so now.
+    pub(crate) fn try_lock(&self) -> anyhow::Result<Option<File>> {
+        self.lock_by(libc::LOCK_EX | libc::LOCK_NB)
+    }
+
     /// Waits until no other process publishes or removes content; until this is dropped none begins to.
     pub(crate) fn lock(&self) -> anyhow::Result<File> {
+        self.lock_by(libc::LOCK_EX)?.context("the lock of publishers was not waited for; report this")
+    }
+
+    fn lock_by(&self, how: i32) -> anyhow::Result<Option<File>> {
         let path = self.folder.join(LOCK);
         let file = File::create(&path).with_context(|| path.display().to_string())?;
         // SAFETY: the descriptor is open over the call, which touches no memory of ours.
-        let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) };
-        if locked != 0 {
-            return Err(std::io::Error::last_os_error()).with_context(|| path.display().to_string());
+        if unsafe { libc::flock(file.as_raw_fd(), how) } == 0 {
+            return Ok(Some(file));
         }
-        Ok(file)
+        let error = std::io::Error::last_os_error();
+        if error.kind() == std::io::ErrorKind::WouldBlock {
+            return Ok(None);
+        }
+        Err(error).with_context(|| path.display().to_string())
     }
 }
 

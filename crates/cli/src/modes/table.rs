@@ -364,10 +364,15 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["cluster", "status"], options: &[&["folder", "json"]], modes: &[] },
     Usage { path: &["cluster", "activate"], options: &[&["folder", "json"]], modes: &[] },
     Usage { path: &["cluster", "events"], options: &[&["folder", "follow", "since", "json"]], modes: &[] },
-    Usage { path: &["cluster", "publish"], options: &[&["folder", "content", "site", "expect", "json"]], modes: &[] },
+    Usage {
+        path: &["cluster", "publish"],
+        options: &[&["folder", "content", "site", "expect", "wait", "json"]],
+        modes: &[],
+    },
     Usage { path: &["cluster", "versions"], options: &[&["folder", "site", "json"]], modes: &[] },
     Usage { path: &["cluster", "rollback"], options: &[&["folder", "to", "site"]], modes: &[] },
     Usage { path: &["cluster", "rules"], options: &[&["folder", "file", "expect", "json"]], modes: &[] },
+    Usage { path: &["cluster", "atoms"], options: &[&["folder", "most", "json"]], modes: &[] },
     Usage { path: &["cluster", "nodes"], options: &[&["folder", "json"]], modes: &[] },
     Usage {
         path: &["cluster", "top"],

@@ -2,7 +2,7 @@
 
 use crate::keeper;
 use crate::serve_acme::Obtaining;
-use crate::serve_cluster::{ClusterNode, NodeFigures};
+use crate::serve_cluster::{ClusterNode, FromElsewhere, NodeFigures};
 use crate::serve_php::{self, PhpProcesses};
 use crate::serve_scripts::{self, ScriptProcesses};
 use std::path::PathBuf;
@@ -17,17 +17,20 @@ pub(super) struct Beside {
     node: Option<ClusterNode>,
 }
 
+/// What the node process of a cluster tells and brings.
+type OfNode<'n> = (&'n Arc<NodeFigures>, &'n Arc<FromElsewhere>);
+
 impl Beside {
     /// Starts them, before the server is confined.
     pub(super) fn prepare(
         options: &Options,
-        (cluster, keeper, figures): (&Option<PathBuf>, &Option<PathBuf>, &Arc<NodeFigures>),
+        (cluster, keeper, (figures, elsewhere)): (&Option<PathBuf>, &Option<PathBuf>, OfNode<'_>),
         server: &Server,
     ) -> anyhow::Result<Self> {
         let keeper = keeper::socket(keeper.as_deref());
         let node = |folder: &PathBuf| {
-            let of_server = (server.control(), server.counters());
-            ClusterNode::prepare(folder, keeper, of_server, options, Arc::clone(figures))
+            let of_server = (server.control(), server.counters(), server.reloader());
+            ClusterNode::prepare(folder, keeper, of_server, options, (Arc::clone(figures), Arc::clone(elsewhere)))
         };
         Ok(Self {
             obtaining: Obtaining::prepare(options)?,

@@ -53,12 +53,14 @@ pub(super) fn attend(begin: &Begin, server: &UnixStream) -> anyhow::Result<ExitC
     }
 }
 
-/// Starts a node process, and gives the server its socket.
+/// Starts a node process, and gives the server its sockets.
 fn start(begin: &Begin, server: &UnixStream) -> io::Result<Child> {
     let (of_server, of_node) = UnixStream::pair()?;
-    gate::send(&of_server, begin, &[], None)?;
+    let (content_of_server, content_of_node) = UnixStream::pair()?;
+    gate::send(&of_server, begin, &[], Some(content_of_node.as_fd()))?;
     let child = Command::new(PROGRAM).arg("serve-node").stdin(OwnedFd::from(of_node)).stdout(Stdio::null()).spawn()?;
     // Only the server has the other end then: the node process ends with it.
+    gate::send(server, &Ask::Content, &[], Some(content_of_server.as_fd()))?;
     gate::send(server, &Ask::Node, &[], Some(of_server.as_fd()))?;
     Ok(child)
 }

@@ -1,12 +1,16 @@
 //! Content that a node lacks, in pieces from other nodes, and the answers to nodes that lack some.
 
+use super::keeping::Keeping;
 use crate::cluster::published::Published;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
-use weir_cluster::{Answering, LinkClient, Member, Message, NodeAnswers, PIECE_BYTES_MAX, Role};
+use weir_cluster::{
+    Answering, INQUIRED_MAX, Keeping as Stand, LinkClient, Member, Message, NodeAnswers, NodeNumber, PIECE_BYTES_MAX,
+    Role,
+};
 use weir_directory::Digest;
 use weir_directory::atoms::{AtomError, ContentStore, File};
 
@@ -60,8 +64,24 @@ pub(super) trait Source: Send + Sync {
 /// Another node over a link of its own, so that sessions that move do not wait behind content.
 #[derive(Debug)]
 pub(super) struct Peer {
+    pub(super) number: NodeNumber,
     pub(super) name: String,
     pub(super) link: LinkClient,
+}
+
+impl Peer {
+    /// How the node stands to contents, in their order; none if it does not say so.
+    pub(super) fn inquire(&self, digests: &[Digest]) -> Option<Vec<Stand>> {
+        let mut stands = Vec::with_capacity(digests.len());
+        for part in digests.chunks(INQUIRED_MAX) {
+            let asked = Message::Inquire { digests: part.iter().map(|digest| digest.0).collect() };
+            match self.link.ask(&asked, PATIENCE) {
+                Ok(Message::Keeping { contents }) if contents.len() == part.len() => stands.extend(contents),
+                _ => return None,
+            }
+        }
+        Some(stands)
+    }
 }
 
 impl Source for Peer {
@@ -83,18 +103,31 @@ impl Source for Peer {
     }
 }
 
+/// Which of the sources are likely to have some content.
+pub(super) type Likely<'l> = &'l (dyn Fn(&Digest) -> Vec<usize> + Sync);
+
 /// Fetches contents, several at a time; each is verified by its digest before it is kept.
 ///
 /// # Errors
 /// The first that did not come. The others are kept all the same.
-pub(super) fn fetch_all(store: &ContentStore, files: &[&File], sources: &[&dyn Source]) -> Result<(), FetchError> {
+pub(super) fn fetch_all(
+    store: &ContentStore,
+    files: &[&File],
+    sources: &[&dyn Source],
+    likely: Likely<'_>,
+) -> Result<(), FetchError> {
     let (next, last_good) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
         let mut failed = None;
         while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
             // First the one that had the content before.
             let first = last_good.load(Ordering::Relaxed);
-            let order: Vec<usize> = (first..sources.len()).chain(0..first).collect();
+            let mut order: Vec<usize> = Vec::with_capacity(sources.len());
+            for at in [first].into_iter().chain(likely(&file.digest)).chain(0..sources.len()) {
+                if at < sources.len() && !order.contains(&at) {
+                    order.push(at);
+                }
+            }
             let ordered: Vec<&dyn Source> = order.iter().map(|at| sources[*at]).collect();
             match fetch(store, file, &ordered) {
                 Ok(good) => last_good.store(order[good], Ordering::Relaxed),
@@ -212,16 +245,21 @@ impl Read for Reading<'_> {
 pub(super) struct ContentAnswers {
     pub(super) sessions: NodeAnswers,
     pub(super) published: Arc<Published>,
+    pub(super) keeping: Arc<Keeping>,
 }
 
 impl Answering for ContentAnswers {
     fn answer(&self, peer: &Member, request: Message) -> Message {
-        let Message::Fetch { digest, from, bytes } = request else {
-            return self.sessions.answer(peer, request);
+        let is_node = peer.role == Role::Node;
+        let refused = || Message::Failed { why: format!("{} is no node; only nodes fetch content", peer.name) };
+        let (digest, from, bytes) = match request {
+            Message::Fetch { .. } | Message::Inquire { .. } if !is_node => return refused(),
+            Message::Fetch { digest, from, bytes } => (digest, from, bytes),
+            Message::Inquire { digests } => {
+                return Message::Keeping { contents: self.keeping.vouch(&self.published.store, &digests) };
+            }
+            other => return self.sessions.answer(peer, other),
         };
-        if peer.role != Role::Node {
-            return Message::Failed { why: format!("{} is no node; only nodes fetch content", peer.name) };
-        }
         match piece_of(&self.published.store, &Digest(digest), from, bytes) {
             Ok(Piece { total_bytes, modified_unix_s, bytes }) => Message::Piece { total_bytes, modified_unix_s, bytes },
             Err(AtomError::Missing { .. }) => Message::Absent { digest },
@@ -234,7 +272,7 @@ impl Answering for ContentAnswers {
     }
 }
 
-fn piece_of(store: &ContentStore, digest: &Digest, from: u64, bytes: u32) -> Result<Piece, AtomError> {
+pub(super) fn piece_of(store: &ContentStore, digest: &Digest, from: u64, bytes: u32) -> Result<Piece, AtomError> {
     let content = store.open_content(digest)?;
     let failed = |error| AtomError::File { path: digest.to_string().into(), error };
     let metadata = content.metadata().map_err(failed)?;
@@ -249,6 +287,8 @@ fn piece_of(store: &ContentStore, digest: &Digest, from: u64, bytes: u32) -> Res
 mod tests {
     use super::*;
     use std::sync::Mutex;
+
+    const NONE: Likely<'_> = &|_| Vec::new();
 
     /// A node that has these contents, and breaks off behind so many pieces.
     struct Fake {
@@ -301,7 +341,7 @@ mod tests {
         let mut first = Fake::new("n1", &[(wanted.digest, &content)]);
         first.pieces_max = 1;
         let (none, last) = (Fake::new("n2", &[]), Fake::new("n3", &[(wanted.digest, &content)]));
-        fetch_all(&store, &[&wanted], &[&first, &none, &last]).expect("it comes");
+        fetch_all(&store, &[&wanted], &[&first, &none, &last], NONE).expect("it comes");
         assert!(store.verify(&wanted.digest).expect("is there"));
         let piece = PIECE_BYTES_MAX as u32;
         let second = u64::from(piece);
@@ -318,11 +358,11 @@ mod tests {
         let wanted = file(good);
         let (_folder, store) = store();
         let (liar, long) = (Fake::new("n1", &[(wanted.digest, bad)]), Fake::new("n2", &[(wanted.digest, b"longer")]));
-        let refused = fetch_all(&store, &[&wanted], &[&liar, &long]).expect_err("is refused").to_string();
+        let refused = fetch_all(&store, &[&wanted], &[&liar, &long], NONE).expect_err("is refused").to_string();
         assert!(refused.contains("n1 sends other bytes") && refused.contains("n2 has it with another"), "{refused}");
         assert!(!store.has(&wanted.digest));
         let honest = Fake::new("n3", &[(wanted.digest, good)]);
-        fetch_all(&store, &[&wanted], &[&liar, &honest]).expect("it comes from the other");
+        fetch_all(&store, &[&wanted], &[&liar, &honest], NONE).expect("it comes from the other");
         assert!(store.verify(&wanted.digest).expect("is there"));
     }
 
@@ -334,7 +374,8 @@ mod tests {
         let had: Vec<(Digest, &[u8])> =
             files.iter().zip(&contents).skip(2).map(|(file, content)| (file.digest, content.as_slice())).collect();
         let source = Fake::new("n1", &had);
-        let missing = fetch_all(&store, &files.iter().collect::<Vec<_>>(), &[&source]).expect_err("one is missing");
+        let missing =
+            fetch_all(&store, &files.iter().collect::<Vec<_>>(), &[&source], NONE).expect_err("one is missing");
         assert!(missing.to_string().contains("n1 does not have it"), "{missing}");
         let there = files.iter().filter(|file| store.has(&file.digest)).count();
         assert_eq!(there, 19, "the empty one needs no node");

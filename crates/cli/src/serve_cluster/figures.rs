@@ -1,5 +1,6 @@
 //! The figures of a node process for Prometheus; its server shows them at the admin address.
 
+use super::contents_seen::ContentsSeen;
 use crate::cluster::control_socket::Replicated;
 use crate::cluster::figures;
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub(super) struct Own<'f> {
     pub(super) heartbeats: BeatCounts,
     pub(super) events: EventCounts,
     pub(super) replicas: Replicated,
+    pub(super) contents: &'f ContentsSeen,
 }
 
 /// All families.
@@ -49,6 +51,7 @@ pub(super) fn text(registry: &Registry, own: &Own<'_>) -> String {
     figures::heartbeats(&mut out, &own.heartbeats);
     figures::events(&mut out, &own.events);
     replicas(&mut out, &own.replicas);
+    own.contents.tell(&mut out);
     out.into_text()
 }
 
@@ -116,6 +119,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_left_out_and_all_results_are_there() {
         let (registry, _events) = Registry::new(1);
+        let contents = ContentsSeen::default();
         let own = Own {
             director: ("front", true),
             is_draining: false,
@@ -129,6 +133,7 @@ mod tests {
                 left_out: BTreeMap::from([("it is over TLS".to_owned(), 1)]),
                 ..Replicated::default()
             },
+            contents: &contents,
         };
         let told = text(&registry, &own);
         assert!(told.contains("weir_cluster_moves_total{result=\"given\"} 0\n"), "{told}");
@@ -143,6 +148,7 @@ mod tests {
         ] {
             assert!(told.contains(line), "{line} {told}");
         }
+        assert!(told.contains("weir_cluster_contents_total{result=\"evicted\"} 0\n"), "{told}");
         let clock = Some(ClockSample { offset_us: -1_500, error_us: 80 });
         let told = text(&registry, &Own { clock, ..own });
         assert!(told.contains("weir_cluster_clock_offset_seconds{member=\"front\"} -0.0015\n"), "{told}");

@@ -41,10 +41,14 @@ pub(crate) enum Ask {
     Reading { with_paths: bool },
     /// Copy the sessions whose response takes long: those that were not copied, or all.
     Copy { anew: bool },
+    /// Serve what the paths of the roots lead to now; all loops do once this is answered.
+    FollowRoots,
     /// Say this on standard error. Nothing is answered.
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.
     Figures,
+    /// The socket for content of the next node process comes with this. Nothing is answered.
+    Content,
     /// Serve the node process whose socket comes with this. Nothing is answered.
     Node,
 }

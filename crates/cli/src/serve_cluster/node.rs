@@ -1,14 +1,16 @@
 //! The node process: it has the keys and links of the cluster, and moves sessions of the server beside which it runs.
 
 use super::attending;
+use super::bringing::Bringing;
 use super::copying;
 use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Part, Refusal};
+use super::keeping::Keeping;
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
 use super::ruled::{Arrivals, Ruling};
 use super::seen::{Seen, Told as Figures};
-use super::sites::{self, Sites};
+use super::sites::{self, Sites, Telling};
 use crate::cluster::control_socket::{self, Asked, Told};
 use crate::cluster::gossiping;
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached, STANDBY};
@@ -48,7 +50,9 @@ const EVENTS_MAX: usize = 1024;
 /// Runs beside a server until that ends, as the node process or as the one that keeps it running.
 pub(crate) fn node() -> anyhow::Result<ExitCode> {
     let link = side_process::link().context("the socket to the server")?;
-    let Some(Frame { header: begin, .. }) = gate::receive::<Begin>(&link).context("the socket to the server")? else {
+    let Some(Frame { header: begin, fd: content, .. }) =
+        gate::receive::<Begin>(&link).context("the socket to the server")?
+    else {
         bail!("weir serve starts this command for itself");
     };
     if begin.part == Part::Attendant {
@@ -72,6 +76,9 @@ pub(crate) fn node() -> anyhow::Result<ExitCode> {
             std::process::exit(0);
         })
         .context("a thread that waits for the server's end")?;
+    if let Some(content) = content {
+        Bringing::start(content.into(), running.sites.clone()).context("the threads that bring content")?;
+    }
     gate.tell(&format!("this is node {} of the cluster; sessions move", running.name));
     running.serve()?;
     Ok(ExitCode::SUCCESS)
@@ -156,7 +163,7 @@ impl Running {
         let listener = TcpListener::bind(own.address).map_err(listening)?;
         let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers));
         let (store, ruling) = (Arc::clone(answers.replicas()), Ruling::default());
-        let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
+        let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate, &seen))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
         let heartbeats = Arc::new(start_heartbeats(&members, number, &identity, (&seen, listening))?);
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
@@ -187,6 +194,7 @@ impl Running {
     fn serve(self) -> anyhow::Result<()> {
         let Self { members, mover, director, heartbeats, seen, gossip, control, name, number, gate, .. } = self;
         let Self { sites, replicating, ruling, _links, .. } = self;
+        sites.iter().for_each(|sites| sites.keeping.hear(Arc::clone(&gossip), Arc::clone(&director)));
         let drains = Arc::<AtomicBool>::default();
         let figures = Figures {
             mover: Arc::clone(&mover),
@@ -202,10 +210,12 @@ impl Running {
         std::thread::Builder::new()
             .name("weir-node-epoch".to_owned())
             .spawn(move || tell_director(&heartbeats, &of_director, &of_drains))?;
-        let of_readings = (Arc::clone(&gate), Arc::clone(&gossip), Arc::clone(&drains), sites.clone());
+        let of_readings =
+            (Arc::clone(&gate), Arc::clone(&gossip), Arc::clone(&drains), sites.clone(), Arc::clone(&seen));
         std::thread::Builder::new().name("weir-node-readings".to_owned()).spawn(move || {
-            let (gate, gossip, drains, sites) = of_readings;
-            readings::gossip(|with_paths| gate.counted(with_paths), &gossip, &drains, sites.as_ref());
+            let (gate, gossip, drains, sites, seen) = of_readings;
+            let proxied = || seen.contents.rates();
+            readings::gossip(|with_paths| gate.counted(with_paths), &gossip, &drains, sites.as_ref(), proxied);
         })?;
         let (folder, ruling) = ruling;
         let own = Arc::new(Own {
@@ -340,7 +350,7 @@ fn with_sites(
     sessions: NodeAnswers,
     begin: &Begin,
     (members, number, identity): (&MembersFile, NodeNumber, &Identity),
-    (link_to, gate): (impl Fn(&Reached) -> LinkClient, &Arc<Gate>),
+    (link_to, gate, seen): (impl Fn(&Reached) -> LinkClient, &Arc<Gate>, &Arc<Seen>),
 ) -> anyhow::Result<Followed> {
     let Some(place) = &members.directory else { return Ok((Arc::new(sessions), None)) };
     let published = match Published::open(&begin.folder, place) {
@@ -352,11 +362,21 @@ fn with_sites(
     };
     let others = members.nodes.iter().filter(|(other, _)| **other != number);
     let peers = others
-        .map(|(_, (reached, _))| Peer { name: reached.member.name.to_string(), link: link_to(reached) })
+        .map(|(number, (reached, _))| {
+            let name = reached.member.name.to_string();
+            Peer { number: *number, name, link: link_to(reached) }
+        })
         .collect();
     let (told, own) = (Arc::clone(gate), sites::node_of(identity, members.nodes[&number].0.address));
-    let sites = Sites::start(Arc::clone(&published), peers, own, Box::new(move |what| told.tell(what)))?;
-    Ok((Arc::new(ContentAnswers { sessions, published }), Some(sites)))
+    let keeping = Arc::new(Keeping::new(members, number));
+    let follows = Arc::clone(gate);
+    let tells = Telling {
+        seen: Arc::clone(seen),
+        tell: Box::new(move |what| told.tell(what)),
+        switched: Box::new(move || follows.follow_roots()),
+    };
+    let sites = Sites::start(Arc::clone(&published), (peers, Arc::clone(&keeping)), own, tells)?;
+    Ok((Arc::new(ContentAnswers { sessions, published, keeping }), Some(sites)))
 }
 
 impl Own {
@@ -403,6 +423,10 @@ impl Own {
                     self.sites.as_ref().context("this node follows no directory; see what it said at its start")?;
                 sites.follow(&site, version)?;
                 Ok(Told::Followed)
+            }
+            Asked::Atoms { most } => {
+                let sites = self.sites.as_ref().context("this node follows no directory; nothing is published here")?;
+                Ok(Told::Atoms(sites.atoms(&self.name, most as usize)?))
             }
             Asked::Activate => bail!("this is a node; activate a director on its own machine"),
         }
@@ -457,6 +481,12 @@ impl Gate {
         let Answer::Reading(counted) = answer.header else { bail!("the server gives no reading; report this") };
         let paths = if with_paths { serde_json::from_slice(&answer.bytes)? } else { Vec::new() };
         Ok((counted, paths))
+    }
+
+    /// Has the server serve the version that was switched to.
+    fn follow_roots(&self) {
+        // A server that does not answer looks by itself, each second.
+        let _ = self.ask(&Ask::FollowRoots, &[], None);
     }
 
     /// Has the server say something to its operator.

@@ -77,6 +77,7 @@ pub(super) fn gossip(
     gossip: &Gossip,
     drains: &AtomicBool,
     sites: Option<&Arc<Sites>>,
+    proxied: impl Fn() -> Vec<Asked>,
 ) {
     let (mut before, mut popularity) = (None, Popularity::default());
     for number in 1.. {
@@ -89,7 +90,9 @@ pub(super) fn gossip(
                     let is_draining = drains.load(Ordering::Relaxed);
                     gossip.set_reading(&Reading { number, is_draining, ..reading(&before, &now) });
                 }
-                popularity.take(&asked, now.0);
+                if with_paths {
+                    popularity.take(&together(asked, proxied()), now.0);
+                }
             }
             // What was gossiped grows old, and is shown so.
             Err(error) => tracing::debug!(%error, "the server gives no reading"),
@@ -103,6 +106,15 @@ pub(super) fn gossip(
         }
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
+}
+
+/// What the server has answered itself, and what was passed on for it.
+fn together(asked: Vec<Asked>, proxied: Vec<Asked>) -> Vec<Asked> {
+    let mut rates: HashMap<String, f64> = asked.into_iter().map(|asked| (asked.path, asked.requests_per_s)).collect();
+    for Asked { path, requests_per_s } in proxied {
+        *rates.entry(path).or_default() += requests_per_s;
+    }
+    rates.into_iter().map(|(path, requests_per_s)| Asked { path, requests_per_s }).collect()
 }
 
 /// What happened between two looks, in a second.

@@ -1,5 +1,6 @@
 //! What a node process tells of itself: events in the cluster's directory, and figures for its server.
 
+use super::contents_seen::ContentsSeen;
 use super::figures::{self, Own};
 use super::replicating::Replicating;
 use crate::cluster::members::MembersFile;
@@ -34,6 +35,7 @@ pub(super) struct Seen {
     is_director_up: AtomicBool,
     clock: Mutex<Option<ClockSample>>,
     links: Arc<LinkCounts>,
+    pub(super) contents: ContentsSeen,
 }
 
 /// What its figures are of.
@@ -64,7 +66,16 @@ impl Seen {
         let log = EventLog::start(folder, header, move |fault| tell(&fault.to_string()))?;
         let director = members.director.member.name.to_string();
         let (is_director_up, clock) = (AtomicBool::new(false), Mutex::new(None));
-        Ok(Self { log, names, own, director, is_director_up, clock, links: Arc::clone(links) })
+        Ok(Self {
+            log,
+            names,
+            own,
+            director,
+            is_director_up,
+            clock,
+            links: Arc::clone(links),
+            contents: ContentsSeen::default(),
+        })
     }
 
     /// A move has ended for this node.
@@ -144,6 +155,31 @@ impl Seen {
         self.log.note(if why.is_empty() { entry } else { entry.because(why) });
     }
 
+    /// Contents have come, to stay.
+    pub(super) fn fetched(&self, count: u64, bytes: u64) {
+        self.contents.fetched(count, bytes, &self.log);
+    }
+
+    /// Contents were given up.
+    pub(super) fn evicted(&self, count: u64, bytes: u64) {
+        self.contents.evicted(count, bytes, &self.log);
+    }
+
+    /// A response is made of what another node has.
+    pub(super) fn proxied(&self, path: &str, from: Option<&str>) {
+        self.contents.proxied(path, from, &self.log);
+    }
+
+    /// No node sends some content.
+    pub(super) fn away(&self, why: &str) {
+        self.contents.away(why, &self.log);
+    }
+
+    /// There are too few copies of contents, or enough again.
+    pub(super) fn copies(&self, what: &str) {
+        self.log.note(EventEntry::now(What::Copies).because(what));
+    }
+
     /// Tells figures to the server, and compares clocks, until the process ends.
     pub(super) fn run(&self, told: &Told) {
         let mut compared: Option<Instant> = None;
@@ -159,6 +195,7 @@ impl Seen {
                 heartbeats: told.heartbeats.counts(),
                 events: self.log.counts(),
                 replicas: told.replicating.counts(),
+                contents: &self.contents,
             };
             (told.show)(&figures::text(told.mover.registry(), &own));
             std::thread::sleep(FIGURES_PAUSE);

@@ -1,14 +1,17 @@
 //! The published sites of a node: it follows the directory, fetches what it lacks, and switches what its server serves.
 
 use super::fetching::{Peer, Source, fetch_all};
+use super::keeping::{Keeping, KeptContent, KeptVersion};
+use super::seen::Seen;
+use crate::cluster::atoms::{AtomNow, AtomsNow};
 use crate::cluster::control_socket::{Followed, FollowedSite};
 use crate::cluster::published::Published;
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_cluster::Identity;
-use weir_directory::atoms::{File, Mark};
+use weir_cluster::{Identity, Keeping as Stand, NodeNumber};
+use weir_directory::atoms::{Elsewhere, File, Mark};
 use weir_directory::{Digest, DirectoryError, Known, Manifest, Node, Watch, keys};
 use weir_terminal::units;
 
@@ -31,12 +34,24 @@ pub(crate) const FACT: &str = "site:";
 
 /// Follows what is published.
 pub(super) struct Sites {
-    published: Arc<Published>,
-    peers: Vec<Peer>,
+    pub(super) published: Arc<Published>,
+    pub(super) peers: Vec<Peer>,
+    pub(super) keeping: Arc<Keeping>,
+    pub(super) seen: Arc<Seen>,
     node: Node,
-    tell: Box<dyn Fn(&str) + Send + Sync>,
+    pub(super) tell: Box<dyn Fn(&str) + Send + Sync>,
+    switched: Box<dyn Fn() + Send + Sync>,
     state: Mutex<State>,
     news: Condvar,
+}
+
+/// What a node says of its sites, and to whom.
+pub(super) struct Telling {
+    pub(super) seen: Arc<Seen>,
+    /// To the operator.
+    pub(super) tell: Box<dyn Fn(&str) + Send + Sync>,
+    /// To the server: another version is to be served.
+    pub(super) switched: Box<dyn Fn() + Send + Sync>,
 }
 
 #[derive(Default)]
@@ -61,16 +76,39 @@ struct Site {
 
 /// What the thread that follows keeps between two looks.
 #[derive(Default)]
-struct Followings {
+pub(super) struct Followings {
     watch: Option<Watch>,
     /// Content that was verified, as it was then.
     verified: HashMap<Digest, Mark>,
     /// The manifest of the served version of each site.
-    manifests: HashMap<String, Manifest>,
+    pub(super) manifests: HashMap<String, Arc<Manifest>>,
+    /// Those of all versions that are kept.
+    kept: Vec<KeptVersion>,
+    /// What lies on other nodes, as far as it was asked after.
+    pub(super) elsewhere: Elsewhere,
+    /// When the served version of each site was switched, until the trees before it are removed.
+    pub(super) switched: HashMap<String, Instant>,
     /// When the files on the disk are looked at again.
     look_at: Option<Instant>,
     /// What the directory says of this node, and when it was told so.
     entered: Option<(Node, Instant)>,
+}
+
+/// What is to be fetched, and what may stay elsewhere.
+type Lacking<'m> = (BTreeMap<Digest, &'m File>, BTreeMap<Digest, &'m File>);
+
+impl Sites {
+    /// The name of another node.
+    pub(super) fn name(&self, number: NodeNumber) -> Option<&str> {
+        self.peers.iter().find(|peer| peer.number == number).map(|peer| peer.name.as_str())
+    }
+}
+
+impl Followings {
+    /// All versions that are kept, as they were read last.
+    pub(super) fn kept(&self) -> &[KeptVersion] {
+        &self.kept
+    }
 }
 
 /// What a node calls itself in the directory.
@@ -85,11 +123,12 @@ impl Sites {
     /// Begins to follow, by a thread of its own.
     pub(super) fn start(
         published: Arc<Published>,
-        peers: Vec<Peer>,
+        (peers, keeping): (Vec<Peer>, Arc<Keeping>),
         node: Node,
-        tell: Box<dyn Fn(&str) + Send + Sync>,
+        Telling { seen, tell, switched }: Telling,
     ) -> std::io::Result<Arc<Self>> {
-        let sites = Arc::new(Self { published, peers, node, tell, state: Mutex::default(), news: Condvar::new() });
+        let (state, news) = (Mutex::default(), Condvar::new());
+        let sites = Arc::new(Self { published, peers, keeping, seen, node, tell, switched, state, news });
         let followed = Arc::clone(&sites);
         std::thread::Builder::new().name("weir-node-sites".to_owned()).spawn(move || {
             let mut followings = Followings::default();
@@ -137,6 +176,41 @@ impl Sites {
         }
     }
 
+    /// Which nodes have what is asked for most.
+    pub(super) fn atoms(&self, own: &str, most: usize) -> anyhow::Result<AtomsNow> {
+        if !self.keeping.is_used() {
+            bail!("each node keeps everything, as members.toml names no keeps_bytes; see weir cluster nodes");
+        }
+        let (shown, placed_bytes) = self.keeping.shown(most);
+        let digests: Vec<Digest> = shown.iter().map(|content| content.digest).collect();
+        let plain: Vec<[u8; 32]> = digests.iter().map(|digest| digest.0).collect();
+        let mut stands = vec![(own.to_owned(), self.keeping.vouch(&self.published.store, &plain))];
+        for peer in self.peers.iter().filter(|peer| self.keeping.is_living(peer.number)) {
+            stands.extend(peer.inquire(&digests).map(|stand| (peer.name.clone(), stand)));
+        }
+        let name = |number: &NodeNumber| self.name(*number).map_or_else(|| own.to_owned(), str::to_owned);
+        let file = |(at, content): (usize, &KeptContent)| {
+            let has = stands.iter().filter(|(_, stands)| stands.get(at).is_some_and(|stand| *stand != Stand::Absent));
+            AtomNow {
+                path: content.path.clone(),
+                bytes: content.bytes,
+                requests_per_s: content.requests_per_s,
+                placed: content.nodes.iter().map(name).collect(),
+                has: has.map(|(name, _)| name.clone()).collect(),
+            }
+        };
+        let contents = self.published.store.contents()?;
+        Ok(AtomsNow {
+            told_by: own.to_owned(),
+            keeps_bytes: self.keeping.budget(),
+            placed_bytes,
+            contents: contents.len() as u64,
+            content_bytes: contents.iter().map(|(_, bytes)| bytes).sum(),
+            short_of_copies: self.keeping.short() as u64,
+            files: shown.iter().enumerate().map(file).collect(),
+        })
+    }
+
     fn wait(&self, followings: &mut Followings, pause: Duration) {
         let until = Instant::now() + pause;
         while Instant::now() < until {
@@ -165,7 +239,8 @@ impl Sites {
                 return false;
             }
         };
-        let looks_at_disk = followings.look_at.is_none_or(|at| at <= Instant::now());
+        let is_placed_anew = self.plan(&sites, followings);
+        let looks_at_disk = is_placed_anew || followings.look_at.is_none_or(|at| at <= Instant::now());
         let begun = Instant::now();
         let (mut is_done, mut is_changed) = (true, false);
         for site in &sites {
@@ -179,6 +254,10 @@ impl Sites {
             // What was fetched took time that the next look will not take.
             let took = if is_changed { Duration::ZERO } else { begun.elapsed() };
             followings.look_at = Some(Instant::now() + (took * LOOK_SHARE).clamp(PAUSE, LOOK_MAX));
+        }
+        if let Err(error) = self.keep_within_budget(followings) {
+            tracing::debug!(%error, "no content is given up");
+            is_done = false;
         }
         if let Err(error) = self.stay(followings) {
             tracing::debug!(%error, "the directory does not take this node");
@@ -199,13 +278,22 @@ impl Sites {
             return Ok(false);
         }
         if is_new {
-            let manifest = directory.manifest(site, version)?.into_value();
+            let known = followings.kept.iter().find(|kept| kept.digest == publication.manifest);
+            let manifest = match known {
+                Some(kept) => Arc::clone(&kept.manifest),
+                None => Arc::new(directory.manifest(site, version)?.into_value()),
+            };
             followings.manifests.insert(site.to_owned(), manifest);
         }
         let Some(manifest) = followings.manifests.get(site).cloned() else { return Ok(false) };
         let begun = Instant::now();
-        let (contents, bytes) = self.complete(&manifest, &mut followings.verified)?;
-        self.published.switch(site, &manifest, version).context("the tree of files")?;
+        let (contents, bytes) = self.complete(&manifest, followings)?;
+        let elsewhere = self.elsewhere(&manifest, followings);
+        self.published.switch(site, (&manifest, &elsewhere), version).context("the tree of files")?;
+        if is_new {
+            followings.switched.insert(site.to_owned(), Instant::now());
+            (self.switched)();
+        }
         let files = manifest.entries().len() as u64;
         let served =
             Site { version, manifest: Some(publication.manifest), files, bytes: manifest.bytes(), fault: None };
@@ -214,21 +302,41 @@ impl Sites {
         if is_changed {
             let (files, contents) = (units::counted(files, "file"), units::counted(contents, "content"));
             let took = begun.elapsed();
+            let afar = match elsewhere.len() as u64 {
+                0 => String::new(),
+                afar => format!("; {} on other nodes", units::counted(afar, "content")),
+            };
             (self.tell)(&format!(
-                "site {site}: version {version} is served, {files}; {contents} of {bytes} bytes fetched in {took:.1?}"
+                "site {site}: version {version} is served, {files}; {contents} of {bytes} bytes fetched in {took:.1?}{afar}"
             ));
         }
         Ok(is_changed)
     }
 
-    /// Fetches what is missing or damaged; how many contents and how many bytes.
-    fn complete(&self, manifest: &Manifest, verified: &mut HashMap<Digest, Mark>) -> anyhow::Result<(u64, u64)> {
+    /// Fetches what is missing or damaged and is kept here; how many contents and how many bytes.
+    fn complete(&self, manifest: &Manifest, followings: &mut Followings) -> anyhow::Result<(u64, u64)> {
+        let store = &self.published.store;
+        let (wanted, absent) = self.lacking(manifest, &mut followings.verified)?;
+        if !wanted.is_empty() {
+            self.fetch(&wanted, followings)?;
+        }
+        self.find_elsewhere(&absent, followings)?;
+        for digest in wanted.keys() {
+            // It was verified as it came.
+            followings.verified.extend(store.mark(digest).map(|mark| (*digest, mark)));
+        }
+        Ok((wanted.len() as u64, wanted.values().map(|file| file.bytes).sum()))
+    }
+
+    /// What this node lacks: what it is to keep, and what may stay elsewhere.
+    fn lacking<'m>(&self, manifest: &'m Manifest, verified: &mut HashMap<Digest, Mark>) -> anyhow::Result<Lacking<'m>> {
         let store = &self.published.store;
         let mut wanted: BTreeMap<Digest, &File> = BTreeMap::new();
+        let mut absent: BTreeMap<Digest, &File> = BTreeMap::new();
         for file in manifest.entries() {
             let mark = store.mark(&file.digest);
             let is_known = mark.is_some() && verified.get(&file.digest) == mark.as_ref();
-            if is_known || wanted.contains_key(&file.digest) {
+            if is_known || wanted.contains_key(&file.digest) || absent.contains_key(&file.digest) {
                 continue;
             }
             match mark {
@@ -242,23 +350,99 @@ impl Sites {
                 None => {}
             }
             verified.remove(&file.digest);
-            wanted.insert(file.digest, file);
+            let to = if self.keeping.wants(&file.digest) { &mut wanted } else { &mut absent };
+            to.insert(file.digest, file);
         }
-        if wanted.is_empty() {
-            return Ok((0, 0));
-        }
+        Ok((wanted, absent))
+    }
+
+    /// Fetches contents from the nodes that have them.
+    fn fetch(&self, wanted: &BTreeMap<Digest, &File>, followings: &mut Followings) -> anyhow::Result<()> {
+        let store = &self.published.store;
         let bytes = wanted.values().map(|file| file.bytes).sum();
         {
             let _lock = self.published.lock()?;
             self.published.make_room(bytes)?;
         }
         let sources: Vec<&dyn Source> = self.peers.iter().map(|peer| peer as &dyn Source).collect();
-        fetch_all(store, &wanted.values().copied().collect::<Vec<_>>(), &sources)?;
-        for digest in wanted.keys() {
-            // It was verified as it came.
-            verified.extend(store.mark(digest).map(|mark| (*digest, mark)));
+        let place = |number: &NodeNumber| self.peers.iter().position(|peer| peer.number == *number);
+        let likely = |digest: &Digest| self.keeping.keepers(digest).iter().filter_map(place).collect();
+        let fetched = fetch_all(store, &wanted.values().copied().collect::<Vec<_>>(), &sources, &likely);
+        let came: Vec<&&File> = wanted.values().filter(|file| store.has(&file.digest)).collect();
+        for file in &came {
+            followings.elsewhere.remove(&file.digest);
         }
-        Ok((wanted.len() as u64, bytes))
+        self.seen.fetched(came.len() as u64, came.iter().map(|file| file.bytes).sum());
+        if let Err(error) = &fetched {
+            self.seen.away(&error.to_string());
+        }
+        Ok(fetched?)
+    }
+
+    /// Finds out which nodes have what lies elsewhere, and of when it is.
+    fn find_elsewhere(&self, absent: &BTreeMap<Digest, &File>, followings: &mut Followings) -> anyhow::Result<()> {
+        let unknown: Vec<Digest> =
+            absent.keys().filter(|digest| !followings.elsewhere.contains_key(digest)).copied().collect();
+        let mut missing = unknown;
+        for peer in self.peers.iter().filter(|peer| self.keeping.is_living(peer.number)) {
+            if missing.is_empty() {
+                break;
+            }
+            let Some(stands) = peer.inquire(&missing) else { continue };
+            for (digest, stand) in missing.iter().zip(&stands) {
+                if let Stand::Has { modified_unix_s } | Stand::Keeps { modified_unix_s } = stand {
+                    followings.elsewhere.insert(*digest, *modified_unix_s);
+                }
+            }
+            missing.retain(|digest| !followings.elsewhere.contains_key(digest));
+        }
+        let Some(file) = missing.first().and_then(|digest| absent.get(digest)) else { return Ok(()) };
+        let why = format!("no node that answers has the content of {}, nor of {} others", file.path, missing.len() - 1);
+        self.seen.away(&why);
+        bail!("{why}; see that a node with this version runs")
+    }
+
+    /// Which contents of a manifest lie elsewhere, with when they were modified.
+    fn elsewhere(&self, manifest: &Manifest, followings: &Followings) -> Elsewhere {
+        let absent = manifest.entries().iter().filter(|file| !self.published.store.has(&file.digest));
+        absent.filter_map(|file| Some((file.digest, *followings.elsewhere.get(&file.digest)?))).collect()
+    }
+
+    /// Makes the placement anew, where some node keeps less than everything; whether it has changed.
+    fn plan(&self, sites: &[String], followings: &mut Followings) -> bool {
+        if !self.keeping.is_used() {
+            return false;
+        }
+        match self.versions(sites, &followings.kept) {
+            Ok(kept) => {
+                followings.kept = kept;
+                self.keeping.plan(&followings.kept, &|what| {
+                    (self.tell)(what);
+                    self.seen.copies(what);
+                })
+            }
+            // The placement of before holds.
+            Err(error) => {
+                tracing::debug!(%error, "the versions that are kept are not known");
+                false
+            }
+        }
+    }
+
+    /// All versions that are kept; the manifests that are known are not read again.
+    pub(super) fn versions(&self, sites: &[String], known: &[KeptVersion]) -> anyhow::Result<Vec<KeptVersion>> {
+        let mut kept = Vec::new();
+        for site in sites {
+            for (publication, is_current) in self.published.versions_kept(site)? {
+                let (version, digest) = (publication.version, publication.manifest);
+                let manifest = match known.iter().find(|known| known.digest == digest) {
+                    Some(known) => Arc::clone(&known.manifest),
+                    None => Arc::new(self.published.directory.manifest(site, version)?.into_value()),
+                };
+                kept.push(KeptVersion { site: site.clone(), version, is_current, manifest, digest });
+            }
+        }
+        Ok(kept)
     }
 
     /// Says in the directory that this node is there, and what it has.

@@ -5,6 +5,7 @@ mod crashes;
 mod etcd;
 mod gossiping;
 mod pair;
+mod placing;
 mod publishing;
 mod ruling;
 mod seeing;

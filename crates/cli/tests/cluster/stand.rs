@@ -37,6 +37,8 @@ pub(crate) struct Stand {
     certificate: Certificate,
     /// Whether the nodes serve what is published, rather than the files of the stand.
     is_published: bool,
+    /// Bytes of it that each node keeps, if not all.
+    keeps_bytes: Option<u64>,
     /// It ends last: the others are plugged in here.
     /// To the client, if it is far away.
     pub(crate) link: Option<SlowLink>,
@@ -74,19 +76,24 @@ impl Stand {
         Self::of(nodes, &[], true, None)
     }
 
+    /// The same, where each node keeps so many bytes of it.
+    pub(crate) fn published_within(nodes: usize, keeps_bytes: u64) -> Self {
+        Self::made(nodes, &[], (true, Some(keeps_bytes)), (None, None))
+    }
+
     /// One whose client is far away.
     pub(crate) fn far(nodes: usize, files: &[(&str, &[u8])], conditions: Conditions) -> Self {
-        Self::made(nodes, files, false, (None, Some(conditions)))
+        Self::made(nodes, files, (false, None), (None, Some(conditions)))
     }
 
     fn of(nodes: usize, files: &[(&str, &[u8])], is_published: bool, pair: Option<Active>) -> Self {
-        Self::made(nodes, files, is_published, (pair, None))
+        Self::made(nodes, files, (is_published, None), (pair, None))
     }
 
     fn made(
         nodes: usize,
         files: &[(&str, &[u8])],
-        is_published: bool,
+        (is_published, keeps_bytes): (bool, Option<u64>),
         (pair, conditions): (Option<Active>, Option<Conditions>),
     ) -> Self {
         let switch = Namespace::new("cluster-switch");
@@ -122,8 +129,19 @@ impl Stand {
         let nodes = members.collect();
         let certificate = Certificate::self_signed().expect("openssl makes one");
         let processes = Vec::new();
-        let mut stand =
-            Self { client, director, second, nodes, processes, folder, certificate, is_published, link, switch };
+        let mut stand = Self {
+            client,
+            director,
+            second,
+            nodes,
+            processes,
+            folder,
+            certificate,
+            is_published,
+            keeps_bytes,
+            link,
+            switch,
+        };
         stand.make_keys();
         stand.start_all();
         stand
@@ -226,6 +244,9 @@ impl Stand {
             members += lines;
         } else if self.is_published || matches!(self.second, Some((_, Active::File))) {
             members += &format!("[directory]\nsqlite = {:?}\n", text(&self.path("directory.sqlite")));
+            if let Some(keeps_bytes) = self.keeps_bytes {
+                members += &format!("keeps_bytes = {keeps_bytes}\n");
+            }
         }
         let names = (1..=self.nodes.len()).map(|number| format!("n{number}")).chain(directors.map(str::to_owned));
         names.for_each(|name| fs::write(self.path(&name).join("members.toml"), &members).expect("writes"));

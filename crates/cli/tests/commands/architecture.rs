@@ -42,7 +42,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("scripts", &["arm", "wire"]),
     // It hands requests to runners, in their own form.
     ("script-server", &["scripts"]),
-    ("cluster", &["keeper"]),
+    // Content is placed by the planner's own ring and order.
+    ("cluster", &["keeper", "plan"]),
     ("compat", &["load", "terminal"]),
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
     ("explain", &["adapt", "capture", "measure", "policy-runtime", "report", "terminal", "timeline", "trace", "wire"]),

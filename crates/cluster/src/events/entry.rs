@@ -101,13 +101,23 @@ pub enum What {
     Decided,
     /// How this member's clock stands to that of another one.
     Clock,
+    /// Content has come to this node, to stay.
+    Fetched,
+    /// Content that this node lacks was passed on from another one to a client.
+    Proxied,
+    /// This node has given content up, which others keep.
+    Evicted,
+    /// No node has sent content that a client has asked for, or that this node is to keep.
+    Away,
+    /// Fewer copies of published content are kept than there should be, or enough again.
+    Copies,
     /// What a later weir wrote.
     Other(String),
 }
 
 impl What {
     /// All that are known, with their words in files.
-    const WORDS: [(Self, &'static str); 22] = [
+    const WORDS: [(Self, &'static str); 27] = [
         (Self::Started, "started"),
         (Self::Given, "given"),
         (Self::Taken, "taken"),
@@ -130,6 +140,11 @@ impl What {
         (Self::Undrained, "undrained"),
         (Self::Decided, "decided"),
         (Self::Clock, "clock"),
+        (Self::Fetched, "fetched"),
+        (Self::Proxied, "proxied"),
+        (Self::Evicted, "evicted"),
+        (Self::Away, "away"),
+        (Self::Copies, "copies"),
     ];
 
     /// Its word in files.

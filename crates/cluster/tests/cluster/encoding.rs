@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_cluster::{
-    Batch, Claim, Decline, Entries, FieldError, Holding, Message, MoveId, Owner, Position, Record, Replica,
+    Batch, Claim, Decline, Entries, FieldError, Holding, Keeping, Message, MoveId, Owner, Position, Record, Replica,
     SocketOptions, Span, Surveyed, Timings, Unfit, Word,
 };
 use weir_keeper::{Birth, Flow, Seen, TcpState};
@@ -106,6 +106,14 @@ fn decline() -> impl Strategy<Value = Decline> {
         ".{0,80}".prop_map(Decline::Table),
         any::<u16>().prop_map(Decline::NotDown),
         prop_oneof![Just(Unfit::NoBeginning), Just(Unfit::ClientSent), Just(Unfit::Over)].prop_map(Decline::Unfit),
+    ]
+}
+
+fn keeping() -> impl Strategy<Value = Keeping> {
+    prop_oneof![
+        Just(Keeping::Absent),
+        any::<u64>().prop_map(|modified_unix_s| Keeping::Has { modified_unix_s }),
+        any::<u64>().prop_map(|modified_unix_s| Keeping::Keeps { modified_unix_s }),
     ]
 }
 
@@ -227,6 +235,8 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u64>().prop_map(|epoch| Message::Resigned { epoch }),
         (vec((flow(), holding()), 0..8), any::<u32>())
             .prop_map(|(flows, left_out)| Message::Surveyed(Surveyed { flows, left_out })),
+        vec(any::<[u8; 32]>(), 0..20).prop_map(|digests| Message::Inquire { digests }),
+        vec(keeping(), 0..20).prop_map(|contents| Message::Keeping { contents }),
         entries().prop_map(Message::Entries),
         word().prop_map(Message::replica),
     ]

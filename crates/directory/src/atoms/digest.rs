@@ -15,7 +15,7 @@ pub struct Digest(pub [u8; 32]);
 pub struct NoDigest;
 
 /// Bytes that are digested piece by piece.
-pub(super) struct Digesting(Context);
+pub struct Digesting(Context);
 
 impl Digest {
     /// The digest of bytes in memory.
@@ -27,16 +27,33 @@ impl Digest {
     }
 }
 
+impl fmt::Debug for Digesting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Digesting")
+    }
+}
+
+impl Default for Digesting {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Digesting {
-    pub(super) fn new() -> Self {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
         Self(Context::new(&SHA256))
     }
 
-    pub(super) fn update(&mut self, bytes: &[u8]) {
+    /// Takes in more bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    pub(super) fn finish(self) -> Digest {
+    /// The digest of all that was taken in.
+    #[must_use]
+    pub fn finish(self) -> Digest {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(self.0.finish().as_ref());
         Digest(bytes)

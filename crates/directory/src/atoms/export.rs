@@ -4,6 +4,7 @@
 //! it is replaced in one step, so that a server that opens files through it sees one version or the other.
 
 use super::digest::Digest;
+use super::elsewhere::{self, Elsewhere};
 use super::error::{AtomError, at};
 use super::manifest::{File, Manifest};
 use super::store::ContentStore;
@@ -35,7 +36,7 @@ const OF_STORE: u32 = 0o444;
 /// [`AtomError::Missing`] where the store lacks some content; then `current` leads where it led.
 pub fn export(manifest: &Manifest, store: &ContentStore, folder: &Path) -> Result<PathBuf, AtomError> {
     let name = manifest.digest().to_string();
-    let (tree, before) = make_current(manifest, store, folder, &name)?;
+    let (tree, before) = make_current((manifest, &Elsewhere::new()), store, folder, &name)?;
     // Requests that began before may still open files of the tree before.
     retire(folder, &[Path::new(&name), before.as_deref().unwrap_or(Path::new(&name))])?;
     Ok(tree)
@@ -51,13 +52,14 @@ pub fn tree_name(version: u64, manifest: &Digest) -> String {
 /// Makes the tree of a version below `folder`, and lets `current` lead to it; returns the tree.
 ///
 /// The newest `kept` trees stay, and this one, and the one that was current before. Where the tree is there already, its
-/// files are compared with the store's, and placed anew where they were changed.
+/// files are compared with the store's, and placed anew where they were changed. A link stands for what the store lacks
+/// and lies `elsewhere`.
 ///
 /// # Errors
 ///
 /// As [`export`].
 pub fn export_version(
-    manifest: &Manifest,
+    (manifest, elsewhere): (&Manifest, &Elsewhere),
     store: &ContentStore,
     folder: &Path,
     version: u64,
@@ -65,9 +67,9 @@ pub fn export_version(
 ) -> Result<PathBuf, AtomError> {
     let name = tree_name(version, &manifest.digest());
     if folder.join(&name).exists() {
-        mend(manifest, store, folder, &folder.join(&name))?;
+        mend((manifest.entries(), elsewhere), store, folder, &folder.join(&name))?;
     }
-    let (tree, before) = make_current(manifest, store, folder, &name)?;
+    let (tree, before) = make_current((manifest, elsewhere), store, folder, &name)?;
     let mut trees = Vec::new();
     for entry in fs::read_dir(folder).map_err(at(folder))? {
         let name = entry.map_err(at(folder))?.file_name();
@@ -88,10 +90,46 @@ pub fn export_version(
     Ok(tree)
 }
 
-/// Places the files of a tree anew that are not what the store has: their content was damaged, and has come again.
-fn mend(manifest: &Manifest, store: &ContentStore, folder: &Path, tree: &Path) -> Result<(), AtomError> {
-    for file in manifest.entries() {
+/// Removes all trees of versions but the one that is current.
+///
+/// # Errors
+///
+/// The folder cannot be read, or a tree not be removed.
+pub fn retire_versions(folder: &Path) -> Result<(), AtomError> {
+    let current = fs::read_link(folder.join(CURRENT)).map_err(at(folder))?;
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let name = entry.map_err(at(folder))?.file_name();
+        if name.to_str().is_some_and(|name| version_of(name).is_some()) && current.as_os_str() != name {
+            remove(&folder.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Places files of a tree below `folder` anew that are not what the store has: their content was damaged and has come
+/// again, has come from elsewhere, or lies elsewhere from now on.
+///
+/// # Errors
+///
+/// [`AtomError::Missing`] for what is neither in the store nor elsewhere.
+pub fn mend(
+    (files, elsewhere): (&[File], &Elsewhere),
+    store: &ContentStore,
+    folder: &Path,
+    tree: &Path,
+) -> Result<(), AtomError> {
+    for file in files {
         let path = tree.join(&file.path);
+        if let Some(modified) = elsewhere.get(&file.digest) {
+            let text = elsewhere::text(file, *modified);
+            if fs::read_link(&path).ok().as_deref() != Some(Path::new(&text)) {
+                let partial = folder.join(format!("{PARTIAL}file"));
+                remove(&partial)?;
+                symlink(text, &partial).map_err(at(&partial))?;
+                fs::rename(&partial, &path).map_err(at(&path))?;
+            }
+            continue;
+        }
         let of_store = store.open_content(&file.digest)?.metadata().map_err(at(&path))?;
         // One that is no hard link has the time of the store's, as `place` made it.
         let is_same = fs::symlink_metadata(&path).is_ok_and(|found| {
@@ -118,7 +156,7 @@ fn version_of(name: &str) -> Option<u64> {
 
 /// Makes a tree if it is missing, and lets `current` lead to it; where that led before.
 fn make_current(
-    manifest: &Manifest,
+    (manifest, elsewhere): (&Manifest, &Elsewhere),
     store: &ContentStore,
     folder: &Path,
     name: &str,
@@ -128,7 +166,8 @@ fn make_current(
     if !tree.exists() {
         let partial = folder.join(format!("{PARTIAL}{name}"));
         remove(&partial)?;
-        let made = fill(manifest, store, &partial).and_then(|()| fs::rename(&partial, &tree).map_err(at(&tree)));
+        let made =
+            fill((manifest, elsewhere), store, &partial).and_then(|()| fs::rename(&partial, &tree).map_err(at(&tree)));
         if let Err(error) = made {
             let _ = fs::remove_dir_all(&partial);
             return Err(error);
@@ -148,7 +187,7 @@ fn make_current(
 }
 
 /// Makes a tree, and flushes it to the disk: one that is there under its name is whole, also after a loss of power.
-fn fill(manifest: &Manifest, store: &ContentStore, tree: &Path) -> Result<(), AtomError> {
+fn fill((manifest, elsewhere): (&Manifest, &Elsewhere), store: &ContentStore, tree: &Path) -> Result<(), AtomError> {
     fs::create_dir_all(tree).map_err(at(tree))?;
     let mut folders = BTreeSet::from([tree.to_owned()]);
     for file in manifest.entries() {
@@ -156,7 +195,10 @@ fn fill(manifest: &Manifest, store: &ContentStore, tree: &Path) -> Result<(), At
         let parent = path.parent().unwrap_or(tree);
         fs::create_dir_all(parent).map_err(at(parent))?;
         folders.extend(parent.ancestors().take_while(|folder| *folder != tree).map(Path::to_owned));
-        place(file, store, &path)?;
+        match elsewhere.get(&file.digest) {
+            Some(modified) => symlink(elsewhere::text(file, *modified), &path).map_err(at(&path))?,
+            None => place(file, store, &path)?,
+        }
     }
     for folder in folders {
         fs::File::open(&folder).and_then(|folder| folder.sync_all()).map_err(at(&folder))?;

@@ -58,6 +58,14 @@ struct Partial {
     file: File,
 }
 
+impl Mark {
+    /// When the file was modified: seconds since 1970.
+    #[must_use]
+    pub fn modified_unix_s(&self) -> u64 {
+        u64::try_from(self.modified.0).unwrap_or(0)
+    }
+}
+
 impl ContentStore {
     /// Opens a store, and makes its folder; what a process left half written hours ago is removed.
     ///
@@ -211,6 +219,17 @@ impl ContentStore {
             evicted.bytes += bytes;
         }
         Ok(evicted)
+    }
+
+    /// Removes some content; its bytes, 0 where it was not there.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be removed.
+    pub fn evict(&self, digest: &Digest) -> Result<u64, AtomError> {
+        let Some(Mark { bytes, .. }) = self.mark(digest) else { return Ok(0) };
+        self.remove(digest, bytes)?;
+        Ok(bytes)
     }
 
     /// All contents, each with its bytes.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use weir_directory::atoms::{AtomError, ContentStore, export, export_version, manifest_of};
+use weir_directory::atoms::{AtomError, ContentStore, Elsewhere, export, export_version, manifest_of};
 use weir_directory::{Digest, Manifest};
 
 const ROOM: u64 = 1 << 20;
@@ -121,14 +121,14 @@ fn trees_of_versions_are_kept_mended_and_removed() {
     for version in 1..=5 {
         write(&site.join("other"), format!("version {version}").as_bytes(), 0o644);
         let manifest = manifest_of(&site, &store).expect("published");
-        let tree = export_version(&manifest, &store, &trees, version, 3).expect("exported");
+        let tree = export_version((&manifest, &Elsewhere::new()), &store, &trees, version, 3).expect("exported");
         assert_eq!(fs::read_link(trees.join("current")).expect("a link"), tree.file_name().expect("a name"));
         made.push((manifest, tree));
     }
     let there = || made.iter().map(|(_, tree)| tree.exists()).collect::<Vec<_>>();
     assert_eq!(there(), [false, false, true, true, true]);
     // Back to one of which nothing is left; the newest three stay, and this one.
-    export_version(&made[0].0, &store, &trees, 1, 3).expect("exported");
+    export_version((&made[0].0, &Elsewhere::new()), &store, &trees, 1, 3).expect("exported");
     assert_eq!(there(), [true, false, true, true, true]);
     assert_eq!(fs::read(trees.join("current/other")).expect("is there"), b"version 1");
     // Files that were changed become what they were; those that are a link to the store's need it to be whole.
@@ -141,7 +141,7 @@ fn trees_of_versions_are_kept_mended_and_removed() {
     let same = Digest::of(b"same");
     assert!(!store.verify(&same).expect("is there"), "the link was to this content");
     store.receive(&same, 4, &mut &b"same"[..]).expect("it comes again");
-    export_version(&made[0].0, &store, &trees, 1, 3).expect("mended");
+    export_version((&made[0].0, &Elsewhere::new()), &store, &trees, 1, 3).expect("mended");
     assert_eq!(fs::read(tree.join("same")).expect("is there"), b"same");
     assert_eq!(fs::read(tree.join("run")).expect("is there"), b"program");
 }

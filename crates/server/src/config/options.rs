@@ -4,6 +4,7 @@ use crate::certificates::challenges::Challenges;
 use crate::certificates::settings::{CertificateFiles, ObtainOptions};
 use crate::config::host_rules::HostRules;
 use crate::counters::php_watch::PhpWatch;
+use crate::exchange::elsewhere::{Elsewhere, ElsewhereHandle};
 use crate::files::settings::{Compression, Symlinks};
 use crate::http::limits::{Limits, Timeouts};
 use crate::io::listen::ListenAddr;
@@ -99,6 +100,10 @@ pub struct Options {
     pub arm: Option<ArmRules>,
     /// The adviser, which is asked about requests for the paths that its rules govern. Default: none.
     pub adviser: Option<Arc<dyn Adviser>>,
+    /// Brings content that lies on other machines: where a root has a symbolic link with the text
+    /// `.weir-elsewhere/DIGEST/BYTES/SECONDS`, with the content's SHA-256 and when it was modified, the response is made
+    /// of what this brings. Default: none, and such links lead nowhere.
+    pub elsewhere: Option<Arc<dyn Elsewhere>>,
     /// Bounds on the requests that are under way for some paths; the first that a path is of counts. Default: none.
     pub throttles: Vec<Throttle>,
     /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
@@ -212,6 +217,7 @@ impl Options {
             watches_max: self.watches_max,
             ranges_max: self.limits.ranges_max,
             listing_entries_max: self.limits.listing_entries_max,
+            elsewhere: self.elsewhere.clone().map(ElsewhereHandle),
         }
     }
 
@@ -259,6 +265,7 @@ impl Options {
             warnings: Vec::new(),
             arm: None,
             adviser: None,
+            elsewhere: None,
             throttles: Vec::new(),
             certificates: Vec::new(),
             obtain: None,

@@ -49,6 +49,14 @@ impl Exchange {
         self.source = Source::Application(Box::new(ByApplication { streamed, finish, target: None, certified: None }));
     }
 
+    /// Says what is done to the head of the application that was chosen, in place of what was said before.
+    #[cold]
+    pub(crate) fn finish_with(&mut self, finish: Finish) {
+        if let Source::Application(by) = &mut self.source {
+            by.finish = Some(finish);
+        }
+    }
+
     /// Has the application that was chosen asked for another target than the request's.
     #[cold]
     pub(crate) fn ask_for(&mut self, target: String) {

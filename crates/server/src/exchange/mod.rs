@@ -3,6 +3,7 @@
 pub(crate) mod answering;
 pub(crate) mod application;
 pub(crate) mod drain;
+pub(crate) mod elsewhere;
 pub(crate) mod error_page;
 pub(crate) mod eviction;
 pub(crate) mod goaway;

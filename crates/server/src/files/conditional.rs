@@ -1,6 +1,5 @@
 //! Conditional requests, in the order of RFC 9110 section 13.2.2.
 
-use crate::files::resource::Resource;
 use crate::http::request::{Method, Request};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,28 +16,39 @@ pub(crate) enum Verdict {
     Failed,
 }
 
+/// What conditions are compared with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Validators<'v> {
+    /// The entity tag with its quotes; it is a strong one.
+    pub(crate) etag: &'v str,
+    /// Seconds since 1970.
+    pub(crate) modified_s: Option<u64>,
+    /// Whether the content came into its place after that time, so that it is no strong validator.
+    pub(crate) is_backdated: bool,
+}
+
 /// Weighs the conditions of a GET or HEAD request for content that exists.
-pub(crate) fn judge(request: &Request<'_>, resource: &Resource, now_s: u64) -> Verdict {
+pub(crate) fn judge(request: &Request<'_>, of: Validators<'_>, now_s: u64) -> Verdict {
     if let Some(lines) = request.if_match_lines() {
-        if !lines.iter().any(|tags| lists(tags, &resource.etag, true)) {
+        if !lines.iter().any(|tags| lists(tags, of.etag, true)) {
             return Verdict::Failed;
         }
-    } else if let (Some(since), Some(modified_s)) = (seconds(request.if_unmodified_since), resource.modified_s)
+    } else if let (Some(since), Some(modified_s)) = (seconds(request.if_unmodified_since), of.modified_s)
         && modified_s > since
     {
         return Verdict::Failed;
     }
     if let Some(lines) = request.if_none_match_lines() {
-        if lines.iter().any(|tags| lists(tags, &resource.etag, false)) {
+        if lines.iter().any(|tags| lists(tags, of.etag, false)) {
             return Verdict::NotModified;
         }
-    } else if let (Some(since), Some(modified_s)) = (seconds(request.if_modified_since), resource.modified_s)
+    } else if let (Some(since), Some(modified_s)) = (seconds(request.if_modified_since), of.modified_s)
         && modified_s <= since
     {
         return Verdict::NotModified;
     }
     let wants_range = request.range.is_some() && request.method == Method::Get;
-    if wants_range && request.if_range.is_none_or(|validator| is_same(validator, resource, now_s)) {
+    if wants_range && request.if_range.is_none_or(|validator| is_same(validator, of, now_s)) {
         Verdict::Ranges
     } else {
         Verdict::Whole
@@ -46,14 +56,13 @@ pub(crate) fn judge(request: &Request<'_>, resource: &Resource, now_s: u64) -> V
 }
 
 /// Whether an If-Range validator names exactly this content (RFC 9110 section 13.1.5).
-fn is_same(validator: &[u8], resource: &Resource, now_s: u64) -> bool {
+fn is_same(validator: &[u8], of: Validators<'_>, now_s: u64) -> bool {
     if validator.starts_with(b"\"") || validator.starts_with(b"W/") {
-        return validator == resource.etag.as_bytes();
+        return validator == of.etag.as_bytes();
     }
     // A date tells versions apart only if the content cannot have changed again within its second, and if no content of
     // an older date was put in its place.
-    seconds(Some(validator))
-        .is_some_and(|date| resource.modified_s == Some(date) && date < now_s && !resource.stamp.is_backdated())
+    seconds(Some(validator)).is_some_and(|date| of.modified_s == Some(date) && date < now_s && !of.is_backdated)
 }
 
 /// Whether a list of entity tags, or `*`, has `etag`. Ours is strong; `strongly` refuses the client's weak ones.

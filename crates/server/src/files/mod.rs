@@ -4,6 +4,7 @@ pub(crate) mod cache;
 pub(crate) mod compress;
 pub(crate) mod conditional;
 pub(crate) mod digest;
+pub(crate) mod elsewhere;
 pub(crate) mod encodings;
 pub(crate) mod head;
 pub(crate) mod held;

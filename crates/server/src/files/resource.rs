@@ -1,5 +1,6 @@
 //! Content that can be served: a file's bytes or its handle, and the fields that never change for it.
 
+use crate::files::conditional::Validators;
 use crate::files::shared_content::{Compressed, Shared, SharedContent};
 use crate::files::stamp::Stamp;
 use crate::files::variants;
@@ -135,6 +136,12 @@ impl Resource {
         let of = Description { path, content_type, own_coding, variant, varies: true, is_governed, asks_hints, now_s };
         let content = Content::Memory(Arc::clone(&form.bytes));
         Self::describe(plain.stamp, form.digest, content, Arc::clone(&plain.shared), &of)
+    }
+
+    /// What conditions of a request are compared with.
+    #[inline]
+    pub(crate) fn compared(&self) -> Validators<'_> {
+        Validators { etag: &self.etag, modified_s: self.modified_s, is_backdated: self.stamp.is_backdated() }
     }
 
     /// Bytes of the content in this form.

@@ -260,7 +260,7 @@ impl Hosts {
         out: &mut Exchange,
     ) -> Option<Rc<Settings>> {
         let Asker { request, clock, counters, .. } = *asker;
-        let Way { looked_up, asked: (found, is_other), requested, peer, persistence, .. } = way;
+        let Way { looked_up, asked: (found, is_other), requested, set, peer, persistence } = way;
         let extra = Extra { fields: b"", head_only: request.method == Method::Head };
         let (looked_up, is_plain) = self.neighbours(settings, (site, mount_bytes), looked_up, found, asker);
         if self.leads_to_source(asker.host, found.path, looked_up.as_ref()) {
@@ -293,6 +293,13 @@ impl Hosts {
                 |site: &mut Site, target: &str, out: &mut Exchange| respond(site, &Request { target, ..*request }, out);
             self.mounted(site, mount_bytes, found, respond, out)
         };
+        if out.is_awaited() {
+            // Content that lies elsewhere is answered for later, and what tables say of the head comes upon it then.
+            let (settings, set) = (Rc::clone(settings), set.cloned());
+            let (head_only, is_secure) = (extra.head_only, peer.is_secure);
+            out.finish_with(Box::new(move |out| finish(&settings, set.as_ref(), head_only, is_secure, out)));
+            return None;
+        }
         if let Some(resource) = page {
             let mount = mount(mount_bytes, found).to_vec();
             self.respond_with_page((site, &Part { resource, mount }), settings, asker, persistence, out);

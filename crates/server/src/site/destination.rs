@@ -1,5 +1,6 @@
 //! What a path leads to.
 
+use super::elsewhere::ElsewhereFile;
 use crate::files::resource::Resource;
 use std::fs::{File, Metadata};
 use std::io;
@@ -26,6 +27,8 @@ pub(super) enum Destination {
     /// A directory without an index of which a listing is kept.
     Listed,
     Redirect,
+    /// A file whose content lies on another machine.
+    Elsewhere(Box<ElsewhereFile>),
     Failed(u16),
     /// The response is made already.
     Answered,

@@ -203,7 +203,7 @@ impl Site {
             && request.minor == 1
             && request.method == Method::Get
             && request.range.is_none()
-            && (!request.is_conditional || conditional::judge(request, &chosen, clock.unix_s) == Verdict::Whole)
+            && (!request.is_conditional || conditional::judge(request, chosen.compared(), clock.unix_s) == Verdict::Whole)
             // What is made piece by piece is made of the files as they are.
             && age_s.is_none()
             && let Some(stream) = self.stream(path, names, &resource)

@@ -42,6 +42,7 @@ impl LookedUp {
             }
             Ok(Destination::Directory(..) | Destination::Listed) => Leads::Directory,
             Ok(Destination::Redirect) => Leads::ToSlash,
+            Ok(Destination::Elsewhere(file)) => Leads::File(file.path().to_vec()),
             Ok(Destination::Failed(status)) => Leads::Failed(*status),
             Ok(Destination::Answered) => Leads::Failed(500),
             Err(BadTarget::Malformed) => Leads::Malformed,

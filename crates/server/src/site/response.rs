@@ -20,6 +20,7 @@ use crate::io::clock::Clock;
 use crate::policy::client_peer::ClientPeer;
 use crate::site::assembly;
 use crate::site::destination::{Destination, Located, status_of};
+use crate::site::multipart::{Multipart, content_range};
 use crate::site::slash::redirect;
 use crate::site::state::Site;
 use std::cell::OnceCell;
@@ -116,6 +117,10 @@ impl Site {
                 self.list_directory(opened, found, extra, (clock, counters), persistence, out);
             }
             Destination::Listed => self.list_directory(None, found, extra, (clock, counters), persistence, out),
+            Destination::Elsewhere(file) => {
+                let asked = Asked { request, peer, path, persistence, clock, counters };
+                self.answer_found_elsewhere(&asked, &file, out);
+            }
             Destination::Redirect => redirect(found, extra, clock, persistence, out),
             Destination::Failed(status) => error_page::write(out, status, extra, clock, persistence),
             Destination::Answered => {}
@@ -179,6 +184,9 @@ impl Site {
             counters.cache_stale.add(1);
         }
         counters.cache_misses.add(1);
+        if let Some(file) = self.found_elsewhere(path, &located, clock.unix_s) {
+            return Destination::Elsewhere(file);
+        }
         let loaded = located.and_then(|located| match located {
             Located::Redirect => Ok(Destination::Redirect),
             Located::Directory(Some(directory)) => Ok(Destination::Directory(directory, fresh_ms)),
@@ -339,8 +347,11 @@ impl Site {
         out: &mut Exchange,
     ) {
         let size = resource.size();
-        let verdict =
-            if request.is_conditional { conditional::judge(request, &resource, clock.unix_s) } else { Verdict::Whole };
+        let verdict = if request.is_conditional {
+            conditional::judge(request, resource.compared(), clock.unix_s)
+        } else {
+            Verdict::Whole
+        };
         let ranges = match (verdict, request.range) {
             (Verdict::Ranges, Some(field)) => range::parse(field, size, self.ranges_max),
             _ => Ranges::Whole,
@@ -389,7 +400,6 @@ impl Site {
         out: &mut Exchange,
     ) {
         let size = resource.size();
-        let content_range = |(start, end): (u64, u64)| format!("Content-Range: bytes {start}-{}/{size}\r\n", end - 1);
         out.status = 206;
         let response = &mut out.response;
         if let [(start, end)] = *ranges {
@@ -397,7 +407,7 @@ impl Site {
                 "{}Content-Length: {}\r\n{}",
                 resource.type_and_coding(),
                 end - start,
-                content_range((start, end))
+                content_range((start, end), size)
             );
             head::other(&mut response.head, 206, &[fields.as_bytes(), &resource.validators], clock, persistence);
             out.head_bytes = response.head.len() as u64;
@@ -406,21 +416,8 @@ impl Site {
         }
         self.boundary_count += 1;
         let boundary = format!("{:016x}", self.boundaries.hash_one(self.boundary_count));
-        let between: Vec<String> = ranges
-            .iter()
-            .map(|range| {
-                let content_type = &resource.content_type;
-                format!("\r\n--{boundary}\r\nContent-Type: {content_type}\r\n{}\r\n", content_range(*range))
-            })
-            .collect();
-        let end = format!("\r\n--{boundary}--\r\n");
-        let literal: usize = between.iter().map(String::len).sum::<usize>() + end.len();
-        let content: u64 = ranges.iter().map(|(start, end)| end - start).sum();
-        let fields = format!(
-            "Content-Type: multipart/byteranges; boundary={boundary}\r\n{}Content-Length: {}\r\n",
-            resource.coding_field(),
-            content + literal as u64
-        );
+        let said = (&*resource.content_type, &*resource.coding_field());
+        let Multipart { fields, between, end } = Multipart::of(ranges, size, said, &boundary);
         head::other(&mut response.head, 206, &[fields.as_bytes(), &resource.validators], clock, persistence);
         out.head_bytes = response.head.len() as u64;
         for (text, (start, end)) in between.iter().zip(ranges) {

@@ -1,5 +1,6 @@
 //! How a directory is served, and how much it may use.
 
+use crate::exchange::elsewhere::ElsewhereHandle;
 use crate::files::settings::{Compression, Symlinks};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -63,6 +64,8 @@ pub(crate) struct SiteBounds {
     pub(crate) ranges_max: usize,
     /// Entries of a listing.
     pub(crate) listing_entries_max: usize,
+    /// What brings content that lies on other machines.
+    pub(crate) elsewhere: Option<ElsewhereHandle>,
 }
 
 impl SiteBounds {

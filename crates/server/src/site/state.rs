@@ -4,6 +4,7 @@ use super::kept_listings::Listings;
 use super::warming::Warming;
 use crate::certificates::challenges::Challenges;
 use crate::counters::host_counts::HostLedger;
+use crate::exchange::elsewhere::ElsewhereHandle;
 use crate::files::cache::{Cache, Uses};
 use crate::files::root::Root;
 use crate::files::settings::Compression;
@@ -54,6 +55,8 @@ pub(crate) struct Site {
     /// Names of files that stand for their directory.
     pub(super) index: Vec<Vec<u8>>,
     pub(super) ranges_max: usize,
+    /// What brings content that lies on other machines.
+    pub(super) elsewhere: Option<ElsewhereHandle>,
     pub(super) decoded: Vec<u8>,
     /// Makes boundaries that the author of a file cannot guess.
     pub(super) boundaries: RandomState,
@@ -105,6 +108,7 @@ impl Site {
             dot_files: how.dot_files,
             index: how.index.iter().map(|name| name.clone().into_bytes()).collect(),
             ranges_max: bounds.ranges_max,
+            elsewhere: bounds.elsewhere.clone(),
             decoded: Vec::new(),
             boundaries: RandomState::new(),
             boundary_count: 0,

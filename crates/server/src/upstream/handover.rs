@@ -209,7 +209,7 @@ impl Handing {
 fn begin(request: &Request<'_>, resource: &Resource, told: &[u8], reply: &mut Reply) -> Result<(u64, u64), ()> {
     let size = resource.size();
     let is_get = matches!(request.method, Method::Get | Method::Head);
-    let verdict = if is_get { conditional::judge(request, resource, now_s()) } else { Verdict::Whole };
+    let verdict = if is_get { conditional::judge(request, resource.compared(), now_s()) } else { Verdict::Whole };
     let ranges = match (verdict, request.range) {
         (Verdict::Failed, _) => return Err(()),
         (Verdict::Ranges, Some(asked)) => range::parse(asked, size, 1),

@@ -11,6 +11,7 @@ mod codec_swap;
 mod codings;
 mod confinement;
 mod control;
+mod elsewhere;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hosts;
