@@ -1,5 +1,6 @@
 //! The `weir cluster` command: keys and members of a cluster, its director, and sessions that move.
 
+mod choice;
 pub(crate) mod control_socket;
 mod director;
 mod director_seen;

@@ -7,12 +7,14 @@
 //! - `replicas/` and `successor.rs` have sessions go on that lose their node.
 //! - `director.rs` decides which node has a flow.
 //! - `pair/` has a second director stand by and take over.
+//! - `balance.rs` weighs nodes for new connections by their readings.
 //! - `heartbeat/` tells which members are alive, by sealed datagrams (`sealed.rs`).
 //! - `gossip/` tells how nodes stand, by the crate chitchat.
 //! - `events/` writes down what a member did and saw, and `clock.rs` tells how far its clock is from another one's.
 //!
 //! It does not know what a session is: the server gives and takes its bytes through a trait.
 
+mod balance;
 mod clock;
 mod director;
 mod events;
@@ -31,6 +33,7 @@ mod replicas;
 mod sealed;
 mod successor;
 
+pub use balance::{Balance, Balanced, CONFIGURED_DEFAULT, CONFIGURED_MAX, FRESH, Standing};
 pub use clock::ClockSample;
 pub use director::{Control, Director, DirectorCounts, Known, Steering, TableFault};
 pub use events::{

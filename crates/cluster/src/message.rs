@@ -17,6 +17,8 @@ const PREVIEW_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a piece of content.
 pub const PIECE_BYTES_MAX: usize = 256 << 10;
 const REASON_BYTES_MAX: usize = 1 << 10;
+/// Nodes in a message about weights.
+const WEIGHTS_MAX: usize = 1_024;
 
 /// How long the steps of a move took at the new node, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -223,6 +225,13 @@ pub enum Message {
         /// The epoch that has ended.
         epoch: u64,
     },
+    /// The active director to the other: nodes have these weights for new connections.
+    Weights {
+        /// The epoch of the active director.
+        epoch: u64,
+        /// The weights, which the flow table takes as they are.
+        weights: Vec<(NodeNumber, u16)>,
+    },
     /// A node to the director: what time is it?
     Time,
     /// The director: it was this when your question came, and this when it was answered.
@@ -349,6 +358,7 @@ impl Message {
             Self::Resigned { .. } => 43,
             Self::Time => 50,
             Self::TimeTold { .. } => 51,
+            Self::Weights { .. } => 80,
             Self::Replica(word) => word.kind(),
         }
     }
@@ -419,6 +429,7 @@ impl Message {
                 out.extend(received_us.to_be_bytes());
                 out.extend(told_us.to_be_bytes());
             }
+            Self::Weights { epoch, weights } => put_weights(*epoch, weights, out),
             Self::Replica(word) => word.put(out),
         }
     }
@@ -451,6 +462,7 @@ impl Message {
             43 => Self::Resigned { epoch: reader.u64()? },
             50 => Self::Time,
             51 => Self::TimeTold { received_us: reader.u64()?, told_us: reader.u64()? },
+            80 => Self::take_weights(&mut reader)?,
             kind @ 20..=29 => Self::replica(Word::take(kind, &mut reader)?),
             kind => Self::take_of_move(kind, &mut reader)?,
         };
@@ -485,6 +497,15 @@ impl Message {
         })
     }
 
+    fn take_weights(reader: &mut Reader<'_>) -> Result<Self, FieldError> {
+        let (epoch, count) = (reader.u64()?, usize::from(reader.u16()?));
+        if count > WEIGHTS_MAX {
+            return Err(FieldError::Bound { what: "weights", bytes: count, max: WEIGHTS_MAX });
+        }
+        let weights = (0..count).map(|_| Ok((reader.u16()?, reader.u16()?))).collect::<Result<_, FieldError>>()?;
+        Ok(Self::Weights { epoch, weights })
+    }
+
     fn take_has(reader: &mut Reader<'_>) -> Result<Self, FieldError> {
         let flow = reader.flow()?;
         let is_known = reader.flag("node")?;
@@ -493,6 +514,16 @@ impl Message {
             return Err(FieldError::Unknown("node"));
         }
         Ok(Self::Has { flow, node: is_known.then_some(node) })
+    }
+}
+
+fn put_weights(epoch: u64, weights: &[(NodeNumber, u16)], out: &mut Vec<u8>) {
+    let weights = &weights[..weights.len().min(WEIGHTS_MAX)];
+    out.extend(epoch.to_be_bytes());
+    out.extend((weights.len() as u16).to_be_bytes());
+    for (node, weight) in weights {
+        out.extend(node.to_be_bytes());
+        out.extend(weight.to_be_bytes());
     }
 }
 

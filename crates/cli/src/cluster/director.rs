@@ -1,12 +1,12 @@
 //! `weir cluster director`: it sends the packets of each connection to a node, and decides which node has a session that
 //! moves.
 
+use super::choice::{Away, Choice};
 use super::director_seen::{DirectorSeen, Figures, SeenAnswers};
 use super::members::{FILE, MembersFile, Reached};
-use super::overview::overview;
-use super::pair::{self, Pair};
+use super::pair::{self, Pair, lock};
 use super::pair_replica::{self, PairAnswers, STEERED_MAX};
-use super::{control_socket, gossiping, keys};
+use super::{choice, control_socket, gossiping, keys};
 use crate::metrics_endpoint;
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +15,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_cluster::{
-    Answering, Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, Known, LinkClient,
-    LinkCounts, LinkServer, LinkSettings, NodeNumber, Numbers, Role, Steering, TableFault, Trust,
+    Answering, CONFIGURED_DEFAULT, Change, Control, DetectorSettings, Director, DirectorAnswers, Gossip, Health,
+    Heartbeats, Known, LinkClient, LinkCounts, LinkServer, LinkSettings, NodeNumber, Numbers, Role, Steering,
+    TableFault, Trust,
 };
 use weir_endpoint::Endpoint;
 use weir_keeper::{Flow, FlowCounts, FlowTable, IdleTimes, NodePlace, Seen};
@@ -101,23 +102,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut peers: BTreeMap<NodeNumber, SocketAddr> =
         members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
     peers.extend(pair::other_of(&members, seat).map(|(number, other)| (number, other.address)));
-    let choice = Choice {
-        tables: Arc::clone(&tables),
-        members: members.clone(),
-        away: BTreeMap::new(),
-        seen: Arc::clone(&seen),
-    };
-    let choice = Arc::new(Mutex::new(choice));
+    let choice = Arc::new(Mutex::new(Choice::new(Arc::clone(&tables), members.clone(), Arc::clone(&seen))));
     let changed = changes(&members, (Arc::clone(&choice), Arc::clone(&seen), Arc::clone(&director)), pair.clone());
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
     let heartbeats = Heartbeats::start(socket, pair::number_of(seat), &identity.secret, peers, settings, changed)?;
     let heartbeats = Arc::new(heartbeats);
-    let figured = (Arc::clone(&director), Arc::clone(&tables), Arc::clone(&heartbeats));
+    let figured = (Arc::clone(&director), Arc::clone(&tables), Arc::clone(&heartbeats), Arc::clone(&choice));
     let _metrics = args.metrics.map(|at| answer_metrics(at, Arc::clone(&seen), figured.clone())).transpose()?;
     tell_begin(&members, address, &args.interface);
-    let gossip = gossiping::beside(&heartbeats, &members, (pair::number_of(seat), &identity))?;
-    let (of_members, name) = (members.clone(), own.member.name.to_string());
-    let heard = move || overview(&of_members, pair::number_of(seat), &gossip);
+    let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (pair::number_of(seat), &identity))?);
+    let name = own.member.name.to_string();
+    let heard = choice::overview_of(&choice, (pair::number_of(seat), &gossip));
     control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), name, heard)?;
     match &pair {
         Some(pair) => {
@@ -129,17 +124,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             pair::add(&pair::addresses(&args.interface, &members)?);
         }
     }
-    run_until(&stop, &director, pair.as_deref(), &choice);
+    run_until(&stop, (&director, &gossip), pair.as_deref(), &choice);
     let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
     tell_end(&director, &args.interface, is_handed_over);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Follows which nodes are drained, and removes connections that are over, until it is to end.
-fn run_until(stop: &Stop, director: &Director, pair: Option<&Pair>, choice: &Mutex<Choice>) {
+fn run_until(stop: &Stop, (director, gossip): (&Director, &Gossip), pair: Option<&Pair>, choice: &Mutex<Choice>) {
     let (nodes, tables) = {
         let choice = lock(choice);
-        (choice.members.nodes.keys().copied().collect::<Vec<NodeNumber>>(), Arc::clone(&choice.tables))
+        (choice.nodes(), choice.tables())
     };
     let mut pauses = 0;
     while !stop.flag().load(Ordering::Relaxed) {
@@ -148,12 +143,23 @@ fn run_until(stop: &Stop, director: &Director, pair: Option<&Pair>, choice: &Mut
         for node in &nodes {
             lock(choice).set(*node, Away::Draining, draining.contains(node));
         }
+        let is_active = pair.is_none_or(|pair| pair.active().is_some());
+        if let Some(pair) = pair.filter(|_| !is_active) {
+            lock(choice).follow(&lock(&pair.weights));
+        }
         pauses += 1;
-        if SWEEP <= PAUSE * pauses {
-            pauses = 0;
-            // Packets that keep an entry do not come to a director that stands by.
-            if pair.is_none_or(|pair| pair.active().is_some()) {
-                tables.sweep();
+        if SWEEP > PAUSE * pauses {
+            continue;
+        }
+        pauses = 0;
+        // Packets that keep an entry do not come to a director that stands by, and readings are weighed by one alone.
+        if is_active {
+            tables.sweep();
+            let mut choice = lock(choice);
+            choice.balance(&gossip.heard());
+            choice.look_at_packets();
+            if let Some(pair) = pair {
+                lock(&pair.weights).clone_from(choice.weights());
             }
         }
     }
@@ -213,13 +219,14 @@ fn tell_end(director: &Director, interface: &str, is_handed_over: bool) {
 fn answer_metrics(
     at: SocketAddr,
     seen: Arc<DirectorSeen>,
-    (director, tables, heartbeats): (Arc<Director>, Arc<Tables>, Arc<Heartbeats>),
+    (director, tables, heartbeats, choice): (Arc<Director>, Arc<Tables>, Arc<Heartbeats>, Arc<Mutex<Choice>>),
 ) -> anyhow::Result<Endpoint> {
     let text = move || {
         let (epoch, decided, draining) =
             director.with(|control, _| (control.epoch(), control.counts(), control.draining().clone()));
         let heartbeats = heartbeats.counts();
-        seen.text(&Figures { epoch, decided, draining, heartbeats, tables: tables.counts() })
+        let nodes = lock(&choice).now();
+        seen.text(&Figures { epoch, decided, draining, heartbeats, tables: tables.counts(), nodes })
     };
     metrics_endpoint::answering(at, text).context("--metrics")
 }
@@ -229,9 +236,11 @@ pub(super) struct Tables(Vec<(SocketAddr, FlowTable)>);
 
 impl Tables {
     fn attach(interface: &str, members: &MembersFile) -> anyhow::Result<Self> {
-        let places: Vec<NodePlace> = members.nodes.values().map(|(_, place)| *place).collect();
+        let weight = |number| members.weights.get(number).copied().unwrap_or(CONFIGURED_DEFAULT);
+        let places: Vec<(NodePlace, u16)> =
+            members.nodes.iter().map(|(number, (_, place))| (*place, weight(number))).collect();
         let tables = members.services.iter().map(|service| {
-            let table = FlowTable::attach(interface, *service, &places);
+            let table = FlowTable::attach_weighted(interface, *service, &places);
             Ok((*service, table.with_context(|| format!("the flow table of {service}"))?))
         });
         Ok(Self(tables.collect::<anyhow::Result<_>>()?))
@@ -268,9 +277,15 @@ impl Tables {
         self.0.iter().filter_map(|(service, table)| Some((*service, table.counts().ok()?))).collect()
     }
 
-    fn set_nodes(&self, places: &[NodePlace]) {
+    /// Packets sent on to a node, of all addresses.
+    pub(super) fn packets_to(&self, node: NodeNumber) -> u64 {
+        self.0.iter().map(|(_, table)| table.packets_to(node).unwrap_or(0)).sum()
+    }
+
+    /// Spreads new connections over these nodes, by their weights.
+    pub(super) fn set_weighted(&self, places: &[(NodePlace, u16)]) {
         for (service, table) in &self.0 {
-            if let Err(error) = table.set_nodes(places) {
+            if let Err(error) = table.set_weighted(places) {
                 eprintln!("weir cluster director: the nodes of {service} stay as they were: {error}");
             }
         }
@@ -315,52 +330,4 @@ impl Steering for OfDirector {
         let table = self.tables.of(flow).ok()?;
         Some(Known { seen: table.seen(flow).ok()?, birth: table.birth(flow).ok()? })
     }
-}
-
-/// Why a node gets no new connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Away {
-    Down,
-    Draining,
-}
-
-/// Which nodes get new connections.
-struct Choice {
-    tables: Arc<Tables>,
-    members: MembersFile,
-    away: BTreeMap<NodeNumber, BTreeSet<Away>>,
-    seen: Arc<DirectorSeen>,
-}
-
-impl Choice {
-    /// Notes whether a node is away for a reason.
-    fn set(&mut self, node: NodeNumber, why: Away, is_so: bool) {
-        let reasons = self.away.entry(node).or_default();
-        let has_changed = if is_so { reasons.insert(why) } else { reasons.remove(&why) };
-        if !has_changed {
-            return;
-        }
-        if why == Away::Draining {
-            self.seen.drained(node, is_so);
-        }
-        let is_there = |number: &NodeNumber| self.away.get(number).is_none_or(BTreeSet::is_empty);
-        let there = self.members.nodes.iter().filter(|(number, _)| is_there(number));
-        let there: Vec<NodePlace> = there.map(|(_, (_, place))| *place).collect();
-        let name = self.members.nodes.get(&node).map_or("", |(reached, _)| reached.member.name.as_str());
-        let what = match (why, is_so) {
-            (Away::Down, true) => "is down: new connections go to the others",
-            (Away::Down, false) => "is alive",
-            (Away::Draining, true) => "is drained: new connections go to the others",
-            (Away::Draining, false) => "takes new connections again",
-        };
-        eprintln!("weir cluster director: node {name} {what}");
-        // With none left, connections go where they went: a node that comes back still has them.
-        if !there.is_empty() {
-            self.tables.set_nodes(&there);
-        }
-    }
-}
-
-fn lock(choice: &Mutex<Choice>) -> MutexGuard<'_, Choice> {
-    choice.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,6 @@
 //! What the director tells of itself: its decisions as events in its directory, and figures for Prometheus.
 
+use super::choice::NodeNow;
 use super::figures;
 use super::members::MembersFile;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,7 @@ pub(super) struct Figures {
     pub(super) heartbeats: BeatCounts,
     /// The flow table of each address of the service; what cannot be read is left out.
     pub(super) tables: Vec<(SocketAddr, FlowCounts)>,
+    pub(super) nodes: BTreeMap<NodeNumber, NodeNow>,
 }
 
 impl DirectorSeen {
@@ -59,6 +61,11 @@ impl DirectorSeen {
     pub(super) fn drained(&self, node: NodeNumber, is_draining: bool) {
         let what = if is_draining { What::Draining } else { What::Undrained };
         self.log.note(EventEntry::now(what).of(self.name(node)));
+    }
+
+    /// A node has another weight for new connections.
+    pub(super) fn weighed(&self, node: NodeNumber, why: &str) {
+        self.log.note(EventEntry::now(What::Weighed).of(self.name(node)).because(why));
     }
 
     /// All families.
@@ -89,6 +96,16 @@ impl DirectorSeen {
         let help = "Whether a node wants no new connections.";
         out.by("weir_cluster_node_draining", Gauge, help, "member", &draining);
         tables(&mut out, &figures.tables);
+        let of = |of: fn(&NodeNow) -> u64| {
+            figures.nodes.iter().map(|(number, now)| (self.name(*number), of(now))).collect::<Vec<_>>()
+        };
+        let weights = of(|now| now.weight.into());
+        let weights: Vec<(&str, u64)> = weights.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
+        let help = "The node's weight for new connections; 0 where it gets none.";
+        out.by("weir_cluster_node_weight", Gauge, help, "member", &weights);
+        let packets = of(|now| now.packets);
+        let packets: Vec<(&str, u64)> = packets.iter().map(|(name, packets)| (name.as_str(), *packets)).collect();
+        out.by("weir_cluster_node_packets_total", Counter, "Packets sent on to the node.", "member", &packets);
         figures::links(&mut out, &self.links.now());
         figures::heartbeats(&mut out, &figures.heartbeats);
         figures::events(&mut out, &self.log.counts());
@@ -127,7 +144,7 @@ impl DirectorSeen {
 
 fn tables(out: &mut Families, tables: &[(SocketAddr, FlowCounts)]) {
     type Of = fn(&FlowCounts) -> u64;
-    let families: [(&str, &str, Of); 4] = [
+    let families: [(&str, &str, Of); 6] = [
         ("weir_cluster_connections_total", "New connections at an address of the service.", |of| of.new_flows),
         ("weir_cluster_packets_total", "Packets sent on to nodes.", |of| of.packets),
         (
@@ -136,6 +153,12 @@ fn tables(out: &mut Families, tables: &[(SocketAddr, FlowCounts)]) {
             |of| of.table_full,
         ),
         ("weir_cluster_no_node_packets_total", "Packets dropped, as there was no node.", |of| of.no_node),
+        ("weir_cluster_quic_packets_total", "Datagrams of QUIC sent on to nodes.", |of| of.datagrams),
+        (
+            "weir_cluster_icmp_packets_total",
+            "What routers said about packets of nodes, sent on to the node: \"packet too big\" and its like.",
+            |of| of.icmp_errors,
+        ),
     ];
     for (name, help, of) in families {
         out.begin(name, Kind::Counter, help);

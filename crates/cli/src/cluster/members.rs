@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use weir_cluster::{Member, NodeName, NodeNumber, Role, Seat};
+use weir_cluster::{CONFIGURED_DEFAULT, CONFIGURED_MAX, Member, NodeName, NodeNumber, Role, Seat};
 use weir_keeper::NodePlace;
 use weir_terminal::text_file;
 
@@ -27,6 +27,10 @@ pub(crate) const EXAMPLE: &str = r#"# The members of the cluster. Fill this in, 
 # loopback interface of each node (with arp_ignore = 1 and arp_announce = 2).
 service = ["10.0.0.80:80", "10.0.0.80:443"]
 
+# New connections go where CPU is to spare and few responses are under way. With
+# "weights" they go by the weights of the nodes alone.
+# balance = "weights"
+
 # It sends each connection's packets to a node.
 [director]
 name = "front"
@@ -40,7 +44,8 @@ address = "10.0.0.1:7700"
 # address = "10.0.0.2:7700"
 
 # The nodes, numbered from 1; mac is that of the interface in the director's
-# network (ip link show).
+# network (ip link show). weight is 100 unless it is said: 0 is for a node that
+# gets no new connections, 200 for one that is to get twice as many as the others.
 [[node]]
 name = "n1"
 number = 1
@@ -60,6 +65,8 @@ mac = "02:00:00:00:00:11"
 #[serde(deny_unknown_fields)]
 struct Written {
     service: Vec<SocketAddr>,
+    #[serde(default)]
+    balance: BalanceBy,
     director: Place,
     standby: Option<Place>,
     #[serde(default)]
@@ -81,6 +88,18 @@ struct WrittenNode {
     number: NodeNumber,
     address: SocketAddr,
     mac: String,
+    weight: Option<u16>,
+}
+
+/// By what new connections are spread over the nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum BalanceBy {
+    /// By their weights and readings.
+    #[default]
+    Load,
+    /// By their weights alone.
+    Weights,
 }
 
 /// A member and where it is reached.
@@ -99,6 +118,9 @@ pub(crate) struct MembersFile {
     /// The second director, if there is one.
     pub(crate) standby: Option<Reached>,
     pub(crate) nodes: BTreeMap<NodeNumber, (Reached, NodePlace)>,
+    /// The configured weights of all nodes.
+    pub(crate) weights: BTreeMap<NodeNumber, u16>,
+    pub(crate) balance: BalanceBy,
     /// Where versions of sites are published, if they are.
     pub(crate) directory: Option<DirectoryPlace>,
 }
@@ -130,9 +152,14 @@ impl MembersFile {
             standby.as_ref().is_none_or(|it| it.member.name != director.member.name && it.address != director.address),
             "[standby] has the name or address of [director]; name the second director, or remove [standby]"
         );
-        let mut nodes = BTreeMap::new();
+        let (mut nodes, mut weights) = (BTreeMap::new(), BTreeMap::new());
         for node in &written.node {
-            let WrittenNode { name, number, address, mac } = node;
+            let WrittenNode { name, number, address, mac, weight } = node;
+            ensure!(
+                weight.is_none_or(|weight| weight <= CONFIGURED_MAX),
+                "node {name} has a weight above {CONFIGURED_MAX}; give weights from 0 to {CONFIGURED_MAX}"
+            );
+            weights.insert(*number, weight.unwrap_or(CONFIGURED_DEFAULT));
             ensure!(*number != DIRECTOR, "node {name} has the number 0; number the nodes from 1");
             ensure!(*number != STANDBY, "node {name} has the number {STANDBY}; number the nodes from 1");
             let place = NodePlace { number: *number, mac: mac_of(mac).with_context(|| format!("node {name}"))? };
@@ -147,8 +174,10 @@ impl MembersFile {
             }
         }
         ensure!(!nodes.is_empty(), "there is no [[node]]; name at least one");
+        ensure!(weights.values().any(|weight| *weight > 0), "all nodes have the weight 0; give one of them another");
         written.directory.iter().try_for_each(DirectoryPlace::check)?;
-        Ok(Self { services, director, standby, nodes, directory: written.directory })
+        let (balance, directory) = (written.balance, written.directory);
+        Ok(Self { services, director, standby, nodes, weights, balance, directory })
     }
 
     /// The director that has begun an epoch; the only one, where there is one.
@@ -220,7 +249,9 @@ mod tests {
         assert!(changed("02:00:00:00:00:11", "02:00:00:00:11").contains("no Ethernet address"));
         assert!(changed("name = \"n1\"", "name = \"N1\"").contains("is no name of a node"));
         assert!(changed("[\"10.0.0.80:80\", \"10.0.0.80:443\"]", "[]").contains("service is empty"));
-        assert!(changed("number = 1", "nmber = 1").contains("line 23"));
+        assert!(changed("number = 1", "nmber = 1").contains("nmber"));
+        assert!(changed("number = 1", "number = 1\nweight = 1001").contains("give weights from 0 to 1000"));
+        assert!(changed("number = 1", "number = 1\nweight = 0").contains("all nodes have the weight 0"));
         assert!(changed("02:00:00:00:00:11", "01:00:00:00:00:11").contains("no Ethernet address"));
         assert!(changed("02:00:00:00:00:11", "00:00:00:00:00:00").contains("no Ethernet address"));
         assert!(changed("10.0.0.80:443", "10.0.0.80:0").contains("to which no client connects"));

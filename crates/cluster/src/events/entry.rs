@@ -89,6 +89,8 @@ pub enum What {
     Draining,
     /// It gets them again.
     Undrained,
+    /// The director has given a node another weight for new connections.
+    Weighed,
     /// How this member's clock stands to that of another one.
     Clock,
     /// What a later weir wrote.
@@ -97,7 +99,7 @@ pub enum What {
 
 impl What {
     /// All that are known, with their words in files.
-    const WORDS: [(Self, &'static str); 17] = [
+    const WORDS: [(Self, &'static str); 18] = [
         (Self::Started, "started"),
         (Self::Given, "given"),
         (Self::Taken, "taken"),
@@ -114,6 +116,7 @@ impl What {
         (Self::Up, "up"),
         (Self::Draining, "draining"),
         (Self::Undrained, "undrained"),
+        (Self::Weighed, "weighed"),
         (Self::Clock, "clock"),
     ];
 
