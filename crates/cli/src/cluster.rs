@@ -7,6 +7,9 @@ mod director_seen;
 mod directory_place;
 mod events;
 pub(crate) mod figures;
+mod front;
+mod front_names;
+mod front_web;
 pub(crate) mod gossiping;
 mod keys;
 pub(crate) mod members;
@@ -40,6 +43,8 @@ Examples:
       join; the token is read from standard input
   weir cluster director /etc/weir/cluster --interface eth0
       send each connection to a node, and where it moves
+  weir cluster front /etc/weir/cluster --proxy 10.0.0.1:80
+      the same without privileges, as a proxy; sessions do not move then
   weir keeper --cluster /etc/weir/cluster --interface eth0 --user www-data
       on each node: reads and restores sockets, with CAP_NET_ADMIN only
   weir serve /srv/www --listen 10.0.0.80:80 --cluster /etc/weir/cluster
@@ -89,6 +94,8 @@ enum Command {
     Join(keys::JoinArgs),
     /// Send each connection to a node, and where it moves (as root)
     Director(director::Args),
+    /// Send clients to nodes without privileges: by a proxy, redirects or DNS
+    Front(front::Args),
     /// Make the director of this machine the active one of two
     Activate(StatusArgs),
     /// Move the session of a client from this node to another
@@ -200,6 +207,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Admit(args) => keys::admit(&args),
         Command::Join(args) => keys::join(&args),
         Command::Director(args) => director::run(&args),
+        Command::Front(args) => front::run(&args),
         Command::Activate(args) => activate(&args),
         Command::Move(args) => move_session(args),
         Command::Sessions(args) => sessions(&args),

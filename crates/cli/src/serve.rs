@@ -499,6 +499,7 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     options.http3 |= args.http3;
     options.take_over = args.take_over;
     options.moves_sessions = args.cluster.is_some();
+    options.cluster_node = args.cluster.as_deref().and_then(crate::serve_cluster::node_number);
     if !args.tls_cert.is_empty() {
         options.certificates = certificates((args.tls_cert, args.tls_key), options.certificates);
         if !is_file {

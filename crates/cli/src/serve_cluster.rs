@@ -27,7 +27,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_cluster::Identity;
+use weir_cluster::{Identity, NodeNumber};
 use weir_server::{AdoptError, Control, Counters, OpenSession, Options, TakeError, TakenSession};
 
 /// The server's side of its node process.
@@ -79,6 +79,13 @@ impl ClusterNode {
             notice(&format!("no session moves: there is no thread for it: {error}"));
         }
     }
+}
+
+/// The number of the node whose keys are in a cluster's directory; none if it cannot be read, which the start of the node
+/// process says in words.
+pub(crate) fn node_number(folder: &Path) -> Option<NodeNumber> {
+    let identity = Identity::load(folder).ok()?;
+    MembersFile::read(folder).ok()?.number(&identity.member.name).ok()
 }
 
 /// A session's keys are in the memory of this process and of those that it starts, and a core dump would be a file.
@@ -145,6 +152,10 @@ fn serve(
             Ask::Copy { anew } => {
                 let (json_bytes, bytes) = copying::framed(control.copy_sessions(anew))?;
                 gate::send(link, &Answer::Copies { json_bytes }, &bytes, None)?;
+            }
+            Ask::LeaveHttp3(leaves) => {
+                control.leave_http3(leaves);
+                gate::send(link, &Answer::Done, &[], None)?;
             }
             Ask::Tell(what) => notice(&what),
             Ask::Figures => figures.set(&bytes),

@@ -87,7 +87,13 @@ pub fn entry(client: SocketAddr) -> usize {
     let octets = mapped(client).octets();
     let words = octets.chunks_exact(4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
     let hash = words.fold(CLIENT_KEY, |hash, word| mix(hash ^ u64::from(word)));
-    (mix(hash ^ u64::from(client.port())) % ENTRIES as u64) as usize
+    entry_of(hash ^ u64::from(client.port()))
+}
+
+/// The entry of what has this key.
+#[must_use]
+pub fn entry_of(key: u64) -> usize {
+    (mix(key) % ENTRIES as u64) as usize
 }
 
 impl Walk {

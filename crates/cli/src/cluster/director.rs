@@ -36,7 +36,7 @@ const IDLE: IdleTimes = IdleTimes {
     steered: Duration::from_secs(86_400),
 };
 /// Heartbeats in a row that are missed of a node that is down: 0.2 s, so that a busy machine is not taken for a dead one.
-const MISSES: u32 = 20;
+pub(super) const MISSES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 const EXAMPLES: &str = "\
@@ -166,12 +166,12 @@ fn run_until(stop: &Stop, (director, gossip): (&Director, &Gossip), pair: Option
 }
 
 /// A member that is gone makes a link wait no longer than a takeover may take.
-fn link_settings() -> LinkSettings {
+pub(super) fn link_settings() -> LinkSettings {
     LinkSettings { connect_ms: 300, retry_max_ms: 200, ..LinkSettings::default() }
 }
 
 /// What is done where heartbeats of a member come or stay away.
-fn changes(
+pub(super) fn changes(
     members: &MembersFile,
     (choice, seen, director): (Arc<Mutex<Choice>>, Arc<DirectorSeen>, Arc<Director>),
     pair: Option<Arc<Pair>>,
@@ -235,6 +235,11 @@ fn answer_metrics(
 pub(super) struct Tables(Vec<(SocketAddr, FlowTable)>);
 
 impl Tables {
+    /// Those of a front, which sees no packets.
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
     fn attach(interface: &str, members: &MembersFile) -> anyhow::Result<Self> {
         let weight = |number| members.weights.get(number).copied().unwrap_or(CONFIGURED_DEFAULT);
         let places: Vec<(NodePlace, u16)> =

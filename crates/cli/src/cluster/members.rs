@@ -46,6 +46,7 @@ address = "10.0.0.1:7700"
 # The nodes, numbered from 1; mac is that of the interface in the director's
 # network (ip link show). weight is 100 unless it is said: 0 is for a node that
 # gets no new connections, 200 for one that is to get twice as many as the others.
+# url, such as "http://10.0.0.11:8080", is for weir cluster front.
 [[node]]
 name = "n1"
 number = 1
@@ -89,6 +90,7 @@ struct WrittenNode {
     address: SocketAddr,
     mac: String,
     weight: Option<u16>,
+    url: Option<String>,
 }
 
 /// By what new connections are spread over the nodes.
@@ -121,6 +123,8 @@ pub(crate) struct MembersFile {
     /// The configured weights of all nodes.
     pub(crate) weights: BTreeMap<NodeNumber, u16>,
     pub(crate) balance: BalanceBy,
+    /// Where clients reach single nodes, for a front; without a slash at the end.
+    pub(crate) urls: BTreeMap<NodeNumber, String>,
     /// Where versions of sites are published, if they are.
     pub(crate) directory: Option<DirectoryPlace>,
 }
@@ -152,9 +156,12 @@ impl MembersFile {
             standby.as_ref().is_none_or(|it| it.member.name != director.member.name && it.address != director.address),
             "[standby] has the name or address of [director]; name the second director, or remove [standby]"
         );
-        let (mut nodes, mut weights) = (BTreeMap::new(), BTreeMap::new());
+        let (mut nodes, mut weights, mut urls) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for node in &written.node {
-            let WrittenNode { name, number, address, mac, weight } = node;
+            let WrittenNode { name, number, address, mac, weight, url } = node;
+            if let Some(url) = url {
+                urls.insert(*number, url_of(url).with_context(|| format!("node {name}"))?);
+            }
             ensure!(
                 weight.is_none_or(|weight| weight <= CONFIGURED_MAX),
                 "node {name} has a weight above {CONFIGURED_MAX}; give weights from 0 to {CONFIGURED_MAX}"
@@ -177,7 +184,7 @@ impl MembersFile {
         ensure!(weights.values().any(|weight| *weight > 0), "all nodes have the weight 0; give one of them another");
         written.directory.iter().try_for_each(DirectoryPlace::check)?;
         let (balance, directory) = (written.balance, written.directory);
-        Ok(Self { services, director, standby, nodes, weights, balance, directory })
+        Ok(Self { services, director, standby, nodes, weights, balance, urls, directory })
     }
 
     /// The director that has begun an epoch; the only one, where there is one.
@@ -210,6 +217,20 @@ fn services_of(written: &[SocketAddr]) -> anyhow::Result<Vec<SocketAddr>> {
         services.push(service);
     }
     Ok(services)
+}
+
+/// The scheme and the authority of a node's url.
+fn url_of(text: &str) -> anyhow::Result<String> {
+    let url = text.strip_suffix('/').unwrap_or(text);
+    let authority = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let is_one = |authority: &str| {
+        !authority.is_empty() && authority.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte))
+    };
+    ensure!(
+        authority.is_some_and(is_one),
+        "{text:?} is no url of a node; write a scheme and an address such as http://10.0.0.11:8080, without a path"
+    );
+    Ok(url.to_owned())
 }
 
 /// The six bytes of an Ethernet address.
@@ -251,6 +272,8 @@ mod tests {
         assert!(changed("[\"10.0.0.80:80\", \"10.0.0.80:443\"]", "[]").contains("service is empty"));
         assert!(changed("number = 1", "nmber = 1").contains("nmber"));
         assert!(changed("number = 1", "number = 1\nweight = 1001").contains("give weights from 0 to 1000"));
+        assert!(changed("number = 1", "number = 1\nurl = \"ftp://a\"").contains("no url of a node"));
+        assert!(changed("number = 1", "number = 1\nurl = \"http://a/b\"").contains("without a path"));
         assert!(changed("number = 1", "number = 1\nweight = 0").contains("all nodes have the weight 0"));
         assert!(changed("02:00:00:00:00:11", "01:00:00:00:00:11").contains("no Ethernet address"));
         assert!(changed("02:00:00:00:00:11", "00:00:00:00:00:00").contains("no Ethernet address"));

@@ -41,6 +41,8 @@ pub(crate) enum Ask {
     Reading { with_paths: bool },
     /// Copy the sessions whose response takes long: those that were not copied, or all.
     Copy { anew: bool },
+    /// Have clients of HTTP/3 go elsewhere, or not any more.
+    LeaveHttp3(bool),
     /// Say this on standard error. Nothing is answered.
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.
