@@ -7,9 +7,12 @@ use super::overview::{Overview, overview};
 use super::pair::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use weir_cluster::{Balance, CONFIGURED_DEFAULT, FRESH, Gossip, HeardMember, NodeNumber, Standing};
 use weir_keeper::NodePlace;
+
+/// A node whose heartbeats have not come so long after the start is down.
+const HEARD_WITHIN: Duration = Duration::from_secs(2);
 
 /// Why a node gets no new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +42,7 @@ pub(super) struct Choice {
     /// Packets of each node when they were looked at last, and in a second since the time before.
     packets: BTreeMap<NodeNumber, (u64, f64)>,
     looked_at: Instant,
+    begun: Instant,
     seen: Arc<DirectorSeen>,
 }
 
@@ -53,6 +57,7 @@ impl Choice {
             applied: Vec::new(),
             packets: BTreeMap::new(),
             looked_at: Instant::now(),
+            begun: Instant::now(),
             seen,
         };
         this.balance(&[]);
@@ -90,6 +95,14 @@ impl Choice {
         };
         eprintln!("weir cluster director: node {} {what}", self.name(node));
         self.apply();
+    }
+
+    /// Takes nodes that were not heard since the start for down: no change of theirs is told. To be called now and then.
+    pub(super) fn look_for_unheard(&mut self) {
+        if self.begun.elapsed() >= HEARD_WITHIN {
+            let unheard = self.nodes().into_iter().filter(|node| !self.seen.is_up(*node)).collect::<Vec<_>>();
+            unheard.into_iter().for_each(|node| self.set(node, Away::Down, true));
+        }
     }
 
     /// Weighs the nodes that are there by what was heard of them; to be called once a second.

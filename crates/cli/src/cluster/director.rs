@@ -152,6 +152,7 @@ fn run_until(stop: &Stop, (director, gossip): (&Director, &Gossip), pair: Option
             continue;
         }
         pauses = 0;
+        lock(choice).look_for_unheard();
         // Packets that keep an entry do not come to a director that stands by, and readings are weighed by one alone.
         if is_active {
             tables.sweep();

@@ -57,6 +57,11 @@ impl DirectorSeen {
         self.log.note(EventEntry::now(if is_up { What::Up } else { What::Down }).of(self.name(change.node)));
     }
 
+    /// Whether the heartbeats of a node come.
+    pub(super) fn is_up(&self, node: NodeNumber) -> bool {
+        self.up().contains(&node)
+    }
+
     /// A node wants no new connections, or wants some again.
     pub(super) fn drained(&self, node: NodeNumber, is_draining: bool) {
         let what = if is_draining { What::Draining } else { What::Undrained };

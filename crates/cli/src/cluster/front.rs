@@ -131,6 +131,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = identity.member.name.to_string();
     control_socket::serve_director(&args.folder, Arc::clone(&director), None, name, heard)?;
     let mut ways = Ways::start(args, &members, &urls)?;
+    ways.follow(&lock(&choice).now());
     eprintln!(
         "weir cluster front: {} nodes by {}; members ask at {address}. No packets are steered: sessions do not move, and \
          those of a node that dies end with it",
@@ -166,6 +167,7 @@ fn run_until(stop: &Stop, (director, gossip): (&Director, &Gossip), choice: &Mut
         nodes.iter().for_each(|node| choice.set(*node, Away::Draining, draining.contains(node)));
         if weighed_at.elapsed() >= WEIGH {
             weighed_at = Instant::now();
+            choice.look_for_unheard();
             choice.balance(&gossip.heard());
         }
         let now = choice.now();

@@ -49,6 +49,8 @@ fn run(pair: &Pair, link: &LinkClient, steered: &Receiver<(Flow, NodeNumber)>) {
         if Instant::now() >= compare_at {
             parts.extend(replica.difference(active, &(pair.differing)(), &draining));
             compare_at = Instant::now() + COMPARE;
+            // Also where nothing has changed: the other one may have been started anew.
+            weighed.clear();
         }
         // First: which connections go where their hash says depends on the weights.
         let is_weighed = tell_weights(link, active, lock(&pair.weights).clone(), &mut weighed);

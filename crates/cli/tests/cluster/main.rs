@@ -1,10 +1,13 @@
 //! A cluster of real nodes: live sessions of an unmodified client move between them. As root, with eBPF.
 // scripts/test: waits
 
+mod choosing;
 mod crashes;
+mod fronts;
 mod gossiping;
 mod pair;
 mod publishing;
+mod quic;
 mod seeing;
 mod services;
 mod soak;

@@ -37,6 +37,7 @@ pub(crate) struct Stand {
     certificate: Certificate,
     /// Whether the nodes serve what is published, rather than the files of the stand.
     is_published: bool,
+    has_http3: bool,
     /// It ends last: the others are plugged in here.
     /// To the client, if it is far away.
     pub(crate) link: Option<SlowLink>,
@@ -59,6 +60,30 @@ impl Stand {
         Self::of(nodes, &[], true, None)
     }
 
+    /// One of two nodes that speak HTTP/3 as well.
+    pub(crate) fn quic(files: &[(&str, &[u8])]) -> Self {
+        let mut stand = Self::prepared(2, files, false, (None, None));
+        stand.has_http3 = true;
+        stand.start_all();
+        stand
+    }
+
+    /// One of two nodes, with these weights in the list of members.
+    pub(crate) fn weighted(files: &[(&str, &[u8])], weights: [u16; 2]) -> Self {
+        let mut stand = Self::prepared(2, files, false, (None, None));
+        for member in ["n1", "n2", "front"] {
+            let path = stand.path(member).join("members.toml");
+            let mut members = fs::read_to_string(&path).expect("is there");
+            for (number, weight) in (1..).zip(weights) {
+                members = members
+                    .replace(&format!("number = {number}\n"), &format!("number = {number}\nweight = {weight}\n"));
+            }
+            fs::write(path, members).expect("writes");
+        }
+        stand.start_all();
+        stand
+    }
+
     /// One whose client is far away.
     pub(crate) fn far(nodes: usize, files: &[(&str, &[u8])], conditions: Conditions) -> Self {
         Self::made(nodes, files, false, (None, Some(conditions)))
@@ -69,6 +94,18 @@ impl Stand {
     }
 
     fn made(
+        nodes: usize,
+        files: &[(&str, &[u8])],
+        is_published: bool,
+        how: (Option<bool>, Option<Conditions>),
+    ) -> Self {
+        let mut stand = Self::prepared(nodes, files, is_published, how);
+        stand.start_all();
+        stand
+    }
+
+    /// One whose processes are not started yet.
+    fn prepared(
         nodes: usize,
         files: &[(&str, &[u8])],
         is_published: bool,
@@ -107,10 +144,21 @@ impl Stand {
         let nodes = members.collect();
         let certificate = Certificate::self_signed().expect("openssl makes one");
         let processes = Vec::new();
-        let mut stand =
-            Self { client, director, second, nodes, processes, folder, certificate, is_published, link, switch };
+        let has_http3 = false;
+        let stand = Self {
+            client,
+            director,
+            second,
+            nodes,
+            processes,
+            folder,
+            certificate,
+            is_published,
+            has_http3,
+            link,
+            switch,
+        };
         stand.make_keys();
-        stand.start_all();
         stand
     }
 
@@ -200,7 +248,7 @@ impl Stand {
         let (clear, secure) = (format!("{SERVICE}:80"), format!("{SERVICE}:443"));
         let [certificate, key] =
             [self.certificate.certificate(), self.certificate.key()].map(|path| text(&path).to_owned());
-        let options = [
+        let mut options = vec![
             "serve",
             &site,
             "--listen",
@@ -220,6 +268,7 @@ impl Stand {
             "--admin",
             &admin,
         ];
+        options.extend(self.has_http3.then_some("--http3"));
         self.start(Some(number), &format!("serve{number}"), &options);
     }
 
