@@ -9,27 +9,35 @@ use weir_testkit::require;
 /// A client that asks over one connection from port after port, as behind a router that forgets, and makes another
 /// connection once it is told to go.
 const CLIENT: &str = r#"
-import asyncio, ssl, sys
+import asyncio, contextlib, ssl, sys
+from aioquic.buffer import Buffer, BufferReadError
 from aioquic.asyncio.client import connect
 from aioquic.asyncio.protocol import QuicConnectionProtocol
 from aioquic.h3.connection import H3Connection, FrameType
 from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import StreamDataReceived
 
 class Client(QuicConnectionProtocol):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.http, self.waiting, self.told = H3Connection(self._quic), {}, asyncio.Event()
-        handle = self.http._handle_control_frame
-        def seen(kind, data):
-            # aioquic reads GOAWAY and does nothing with it.
-            if kind == FrameType.GOAWAY:
-                self.told.set()
-                return
-            handle(kind, data)
-        self.http._handle_control_frame = seen
+        self.control = b""
+
+    def listen(self, data):
+        # aioquic passes over GOAWAY. The server opens its control stream first.
+        self.control += data
+        buffer = Buffer(data=self.control)
+        with contextlib.suppress(BufferReadError):
+            buffer.pull_uint_var()
+            while not buffer.eof():
+                kind, _ = buffer.pull_uint_var(), buffer.pull_bytes(buffer.pull_uint_var())
+                if kind == FrameType.GOAWAY:
+                    self.told.set()
 
     def quic_event_received(self, event):
+        if isinstance(event, StreamDataReceived) and event.stream_id == 3:
+            self.listen(event.data)
         for got in self.http.handle_event(event):
             body, done = self.waiting[got.stream_id]
             if isinstance(got, DataReceived):
