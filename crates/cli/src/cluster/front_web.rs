@@ -117,11 +117,14 @@ impl Handler for Redirect {
     }
 }
 
+/// Makes the options of a server for nodes with these weights.
+type Configure = dyn Fn(&BTreeMap<NodeNumber, u16>) -> anyhow::Result<Options>;
+
 /// A server of a front, in a thread of its own.
 pub(super) struct Web {
     way: Way,
     listen: ListenAddr,
-    options: Box<dyn Fn(&BTreeMap<NodeNumber, u16>) -> anyhow::Result<Options>>,
+    options: Box<Configure>,
     reloader: Reloader,
     /// The weights of the configuration that holds.
     configured: BTreeMap<NodeNumber, u16>,
