@@ -20,6 +20,7 @@ mod pair_replica;
 mod printed;
 mod publish;
 pub(crate) mod published;
+mod tables;
 mod top;
 
 use anyhow::Context;

@@ -83,7 +83,8 @@ impl ClusterNode {
 
 /// The number of the node whose keys are in a cluster's directory; none if it cannot be read, which the start of the node
 /// process says in words.
-pub(crate) fn node_number(folder: &Path) -> Option<NodeNumber> {
+pub(crate) fn node_number(folder: Option<&Path>) -> Option<NodeNumber> {
+    let folder = folder?;
     let identity = Identity::load(folder).ok()?;
     MembersFile::read(folder).ok()?.number(&identity.member.name).ok()
 }

@@ -1,10 +1,10 @@
 //! Which nodes get new connections, and how many each: nodes that are there, by their weights.
 
-use super::director::Tables;
-use super::director_seen::DirectorSeen;
+use super::director_seen::{DirectorSeen, NodeNow};
 use super::members::{BalanceBy, MembersFile};
 use super::overview::{Overview, overview};
 use super::pair::lock;
+use super::tables::Tables;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,16 +19,6 @@ const HEARD_WITHIN: Duration = Duration::from_secs(2);
 pub(super) enum Away {
     Down,
     Draining,
-}
-
-/// A node, as the director has it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct NodeNow {
-    /// For new connections; 0 where it gets none.
-    pub(super) weight: u16,
-    /// Packets sent on to it since the filter was attached first.
-    pub(super) packets: u64,
-    pub(super) packets_per_s: f64,
 }
 
 /// Which nodes get new connections.

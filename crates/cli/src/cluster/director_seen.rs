@@ -1,6 +1,5 @@
 //! What the director tells of itself: its decisions as events in its directory, and figures for Prometheus.
 
-use super::choice::NodeNow;
 use super::figures;
 use super::members::MembersFile;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +23,16 @@ pub(super) struct DirectorSeen {
     /// Nodes whose heartbeats come.
     up: Mutex<BTreeSet<NodeNumber>>,
     links: Arc<LinkCounts>,
+}
+
+/// A node, as the director has it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct NodeNow {
+    /// For new connections; 0 where it gets none.
+    pub(super) weight: u16,
+    /// Packets sent on to it since the filter was attached first.
+    pub(super) packets: u64,
+    pub(super) packets_per_s: f64,
 }
 
 /// What its figures are of, beside what it has seen.

@@ -1,13 +1,14 @@
 //! `weir cluster front`: a director without privileges, which sees no packets: it names a node to each client by DNS or by
 //! a redirect, or stands as a proxy before the nodes.
 
-use super::choice::{self, Away, Choice, NodeNow};
-use super::director::{MISSES, Tables, changes, link_settings};
-use super::director_seen::{DirectorSeen, SeenAnswers};
+use super::choice::{self, Away, Choice};
+use super::director::{MISSES, changes, link_settings};
+use super::director_seen::{DirectorSeen, NodeNow, SeenAnswers};
 use super::front_names::Names;
 use super::front_web::{Spread, Way, Web};
 use super::members::{DIRECTOR, FILE, MembersFile};
 use super::pair::{self, lock};
+use super::tables::Tables;
 use super::{control_socket, gossiping, keys};
 use anyhow::{Context, ensure};
 use std::collections::BTreeMap;

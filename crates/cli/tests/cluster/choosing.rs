@@ -86,16 +86,17 @@ fn a_node_whose_responses_do_not_end_gets_fewer() {
     loop {
         let [first, second] = weights();
         // In parts of 500: some 2 and 0.65.
-        if first >= 800.0 && second <= 400.0 {
+        if first >= 900.0 && second <= 350.0 {
             break;
         }
         assert!(Instant::now() < deadline, "{first} and {second}\n{}", stand.said("director"));
         std::thread::sleep(Duration::from_millis(100));
     }
-    ask(&stand, "a.txt", 60);
-    let (first, second) = logged(&stand, 60);
-    // Two in three at least are wished; by equal weights 40 or more come once in 170 times.
-    assert!(first + second == 60 && first >= 38, "{first} and {second}");
+    ask(&stand, "a.txt", 600);
+    let (first, second) = logged(&stand, 600);
+    // Five of seven at least are wished. By these weights fewer than 360 come once in a million times, and by equal ones
+    // so many do.
+    assert!(first >= 360, "{first} and {second}");
     // The director that stands by has the same weights, and so the same table.
     let second_weights = || {
         let folder = stand.path("front2");
