@@ -153,7 +153,8 @@ impl Choice {
     pub(super) fn now(&self) -> BTreeMap<NodeNumber, NodeNow> {
         let there = self.there();
         let now = |node: NodeNumber| {
-            let (packets, packets_per_s) = self.packets.get(&node).copied().unwrap_or_default();
+            let (packets, packets_per_s) =
+                (self.tables.packets_to(node), self.packets.get(&node).map_or(0.0, |(_, per_s)| *per_s));
             let weight = if there.contains(&node) { self.weight(node) } else { 0 };
             (node, NodeNow { weight, packets, packets_per_s })
         };
