@@ -20,6 +20,17 @@ fn observer_cost() {
 }
 
 #[test]
+fn director_packets() {
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_director-packets")).args(["3", "1000"]).output().expect("it starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.lines().count() == 2 && stdout.contains("a plain redirect"), "{stdout}");
+}
+
+#[test]
 fn arm_cost() {
     let weir = Path::new(env!("CARGO_BIN_EXE_arm-cost")).with_file_name("weir");
     if !weir.exists() {

@@ -5,7 +5,7 @@ use std::env;
 use std::path::PathBuf;
 
 /// Each is `src/bpf/NAME.bpf.c` and becomes `NAME.skel.rs`.
-const OBJECTS: &[&str] = &["direct", "hold"];
+const OBJECTS: &[&str] = &["direct", "hold", "plain"];
 
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");

@@ -1,6 +1,7 @@
 //! The `weir cluster` command: keys and members of a cluster, its director, and sessions that move.
 
 pub(crate) mod atoms;
+mod choice;
 pub(crate) mod control_socket;
 mod director;
 mod director_rules;
@@ -10,6 +11,9 @@ mod directory_seen;
 mod etcd_member;
 mod events;
 pub(crate) mod figures;
+mod front;
+mod front_names;
+mod front_web;
 pub(crate) mod gossiping;
 mod keys;
 pub(crate) mod members;
@@ -23,6 +27,7 @@ pub(crate) mod published;
 pub(crate) mod removed;
 pub(crate) mod rules;
 pub(crate) mod rules_published;
+mod tables;
 mod top;
 
 use anyhow::Context;
@@ -46,6 +51,8 @@ Examples:
       join; the token is read from standard input
   weir cluster director /etc/weir/cluster --interface eth0
       send each connection to a node, and where it moves
+  weir cluster front /etc/weir/cluster --proxy 10.0.0.1:80
+      the same without privileges, as a proxy; sessions do not move then
   weir keeper --cluster /etc/weir/cluster --interface eth0 --user www-data
       on each node: reads and restores sockets, with CAP_NET_ADMIN only
   weir serve /srv/www --listen 10.0.0.80:80 --cluster /etc/weir/cluster
@@ -101,6 +108,8 @@ enum Command {
     Etcd(etcd_member::Args),
     /// Send each connection to a node, and where it moves (as root)
     Director(director::Args),
+    /// Send clients to nodes without privileges: by a proxy, redirects or DNS
+    Front(front::Args),
     /// Make the director of this machine the active one of two
     Activate(StatusArgs),
     /// Move the session of a client from this node to another
@@ -218,6 +227,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Remove(args) => removed::run(&args),
         Command::Etcd(args) => etcd_member::run(&args),
         Command::Director(args) => director::run(&args),
+        Command::Front(args) => front::run(&args),
         Command::Activate(args) => activate(&args),
         Command::Move(args) => move_session(args),
         Command::Sessions(args) => sessions(&args),

@@ -5,7 +5,7 @@ mod said;
 
 use crate::cluster::published::make_root;
 use crate::given_files::ARM_BYTES_MAX;
-use crate::serve_cluster::{FromElsewhere, NodeFigures};
+use crate::serve_cluster::{FromElsewhere, NodeFigures, node_number};
 use crate::serve_php;
 use crate::serve_policy::{Adapting, PolicyArgs};
 use crate::serve_scripts;
@@ -507,7 +507,7 @@ fn options(args: Args, is_file: bool) -> Result<Options, ConfigurationError> {
     }
     options.http3 |= args.http3;
     options.take_over = args.take_over;
-    options.moves_sessions = args.cluster.is_some();
+    (options.moves_sessions, options.cluster_node) = (args.cluster.is_some(), node_number(args.cluster.as_deref()));
     if !args.tls_cert.is_empty() {
         options.certificates = certificates((args.tls_cert, args.tls_key), options.certificates);
         if !is_file {

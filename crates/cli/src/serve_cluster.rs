@@ -38,7 +38,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_cluster::Identity;
+use weir_cluster::{Identity, NodeNumber};
 use weir_server::{AdoptError, Control, Counters, OpenSession, Options, Reloader, TakeError, TakenSession};
 
 /// What ends with a node process.
@@ -119,6 +119,14 @@ fn next_node(link: &UnixStream) -> Option<(UnixStream, UnixStream)> {
     }
 }
 
+/// The number of the node whose keys are in a cluster's directory; none if it cannot be read, which the start of the node
+/// process says in words.
+pub(crate) fn node_number(folder: Option<&Path>) -> Option<NodeNumber> {
+    let folder = folder?;
+    let identity = Identity::load(folder).ok()?;
+    MembersFile::read(folder).ok()?.number(&identity.member.name).ok()
+}
+
 /// A session's keys are in the memory of this process and of those that it starts, and a core dump would be a file.
 fn keep_keys_out_of_core_dumps() -> io::Result<()> {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -188,6 +196,10 @@ fn serve(
             Ask::Copy { anew } => {
                 let (json_bytes, bytes) = copying::framed(control.copy_sessions(anew))?;
                 gate::send(link, &Answer::Copies { json_bytes }, &bytes, None)?;
+            }
+            Ask::LeaveHttp3(leaves) => {
+                control.leave_http3(leaves);
+                gate::send(link, &Answer::Done, &[], None)?;
             }
             Ask::Tell(what) => notice(&what),
             Ask::Figures => figures.set(&bytes),

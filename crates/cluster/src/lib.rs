@@ -7,6 +7,8 @@
 //! - `replicas/` and `successor.rs` have sessions go on that lose their node.
 //! - `director.rs` decides which node has a flow.
 //! - `pair/` has a second director stand by and take over.
+//! - `names.rs` answers DNS, and `locality.rs` chooses by the path, for fronts that steer no packets.
+//! - `balance.rs` weighs nodes for new connections by their readings.
 //! - `heartbeat/` tells which members are alive, by sealed datagrams (`sealed.rs`).
 //! - `gossip/` tells how nodes stand, by the crate chitchat.
 //! - `placement/` says which node keeps which content.
@@ -14,6 +16,7 @@
 //!
 //! It does not know what a session is: the server gives and takes its bytes through a trait.
 
+mod balance;
 mod clock;
 mod director;
 mod events;
@@ -22,9 +25,11 @@ mod gossip;
 mod heartbeat;
 mod identity;
 mod link;
+mod locality;
 mod message;
 mod moving;
 mod name;
+mod names;
 mod pair;
 pub mod placement;
 mod record;
@@ -33,6 +38,7 @@ mod replicas;
 mod sealed;
 mod successor;
 
+pub use balance::{Balance, Balanced, CONFIGURED_DEFAULT, CONFIGURED_MAX, FRESH, Standing};
 pub use clock::ClockSample;
 pub use director::{Control, Director, DirectorCounts, Known, Steering, TableFault};
 pub use events::{
@@ -56,6 +62,7 @@ pub use link::{
     Answering, Closed, HandshakeError, LinkClient, LinkCounts, LinkCountsNow, LinkError, LinkServer, LinkSettings,
     Members, Trust, TrustError,
 };
+pub use locality::Locality;
 pub use message::{Claim, Decline, INQUIRED_MAX, Keeping, MESSAGE_BYTES_MAX, Message, Owner, PIECE_BYTES_MAX, Timings};
 pub use moving::{
     Answer, Counts, Directing, DirectingError, Event, Giving, GivingStep, Heard, Keeper, KeeperFault, MoveError, Mover,
@@ -63,6 +70,7 @@ pub use moving::{
     TransportError,
 };
 pub use name::{DOMAIN, Member, NameError, NodeName, NodeNumber, Role};
+pub use names::{NameAnswer, ServiceName, ServiceNameError};
 pub use pair::{
     Duty, DutySettings, ENTRIES_MAX, Entries, Holding, Noticed, Replica as TableReplica, Replicated, SURVEY_FLOWS_MAX,
     Seat, Survey, Surveyed, Wish,
@@ -80,4 +88,5 @@ pub use successor::{Loss, Succession, Successor, TakeOverError};
 pub mod fuzzing {
     pub use crate::gossip::fuzzing::*;
     pub use crate::identity::SigningRequest;
+    pub use crate::names::answer_any;
 }

@@ -19,6 +19,8 @@ pub const PIECE_BYTES_MAX: usize = 256 << 10;
 /// Contents that are asked after in one message.
 pub const INQUIRED_MAX: usize = 4_096;
 const REASON_BYTES_MAX: usize = 1 << 10;
+/// Nodes in a message about weights.
+const WEIGHTS_MAX: usize = 1_024;
 
 /// How long the steps of a move took at the new node, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -263,6 +265,13 @@ pub enum Message {
         /// The epoch that has ended.
         epoch: u64,
     },
+    /// The active director to the other: nodes have these weights for new connections.
+    Weights {
+        /// The epoch of the active director.
+        epoch: u64,
+        /// The weights, which the flow table takes as they are.
+        weights: Vec<(NodeNumber, u16)>,
+    },
     /// A node to the director: what time is it?
     Time,
     /// The director: it was this when your question came, and this when it was answered.
@@ -401,6 +410,7 @@ impl Message {
             Self::TimeTold { .. } => 51,
             Self::Inquire { .. } => 60,
             Self::Keeping { .. } => 61,
+            Self::Weights { .. } => 80,
             Self::Replica(word) => word.kind(),
         }
     }
@@ -473,6 +483,7 @@ impl Message {
             }
             Self::Inquire { digests } => put_each(digests, |digest, out| out.extend(digest), out),
             Self::Keeping { contents } => put_each(contents, |content, out| content.put(out), out),
+            Self::Weights { epoch, weights } => put_weights(*epoch, weights, out),
             Self::Replica(word) => word.put(out),
         }
     }
@@ -507,6 +518,7 @@ impl Message {
             51 => Self::TimeTold { received_us: reader.u64()?, told_us: reader.u64()? },
             60 => Self::Inquire { digests: take_each(&mut reader, Reader::array)? },
             61 => Self::Keeping { contents: take_each(&mut reader, Keeping::take)? },
+            80 => Self::take_weights(&mut reader)?,
             kind @ 20..=29 => Self::replica(Word::take(kind, &mut reader)?),
             kind => Self::take_of_move(kind, &mut reader)?,
         };
@@ -541,6 +553,15 @@ impl Message {
         })
     }
 
+    fn take_weights(reader: &mut Reader<'_>) -> Result<Self, FieldError> {
+        let (epoch, count) = (reader.u64()?, usize::from(reader.u16()?));
+        if count > WEIGHTS_MAX {
+            return Err(FieldError::Bound { what: "weights", bytes: count, max: WEIGHTS_MAX });
+        }
+        let weights = (0..count).map(|_| Ok((reader.u16()?, reader.u16()?))).collect::<Result<_, FieldError>>()?;
+        Ok(Self::Weights { epoch, weights })
+    }
+
     fn take_has(reader: &mut Reader<'_>) -> Result<Self, FieldError> {
         let flow = reader.flow()?;
         let is_known = reader.flag("node")?;
@@ -568,6 +589,16 @@ fn take_each<'b, T>(
     }
     // No memory is taken for what has not come.
     (0..count).map(|_| take(reader)).collect()
+}
+
+fn put_weights(epoch: u64, weights: &[(NodeNumber, u16)], out: &mut Vec<u8>) {
+    let weights = &weights[..weights.len().min(WEIGHTS_MAX)];
+    out.extend(epoch.to_be_bytes());
+    out.extend((weights.len() as u16).to_be_bytes());
+    for (node, weight) in weights {
+        out.extend(node.to_be_bytes());
+        out.extend(weight.to_be_bytes());
+    }
 }
 
 fn take_owner(reader: &mut Reader<'_>) -> Result<Owner, FieldError> {

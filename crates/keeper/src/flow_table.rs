@@ -50,6 +50,10 @@ pub struct FlowCounts {
     pub table_full: u64,
     /// Packets dropped, as there was no node.
     pub no_node: u64,
+    /// Datagrams of QUIC, among the packets.
+    pub datagrams: u64,
+    /// What routers said about packets of nodes, among the packets: ICMP "too big" and its like.
+    pub icmp_errors: u64,
 }
 
 /// After which times [`FlowTable::sweep`] removes a connection.
@@ -75,6 +79,7 @@ pub struct FlowTable {
     places: MapHandle,
     choices: MapHandle,
     counts: MapHandle,
+    node_packets: MapHandle,
     /// Also the lock of changes.
     newest_epoch: Mutex<u64>,
 }
@@ -118,6 +123,18 @@ impl FlowTable {
     /// # Errors
     /// [`FilterError`].
     pub fn attach(interface: &str, service: SocketAddr, nodes: &[NodePlace]) -> Result<Self, FilterError> {
+        Self::attach_weighted(interface, service, &evenly(nodes))
+    }
+
+    /// The same with weights, as [`Self::set_weighted`] has them.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn attach_weighted(
+        interface: &str,
+        service: SocketAddr,
+        nodes: &[(NodePlace, u16)],
+    ) -> Result<Self, FilterError> {
         pass_messages_on();
         let service = canonical(service);
         let interface = Interface::find(interface)?;
@@ -126,7 +143,8 @@ impl FlowTable {
         let mut object = MaybeUninit::uninit();
         let loading = |error: libbpf_rs::Error| refusal("loading the director's filter", &error);
         let mut open = DirectSkelBuilder::default().open(&mut object).map_err(loading)?;
-        for map in [&mut open.maps.flows, &mut open.maps.places, &mut open.maps.choices, &mut open.maps.counts] {
+        let maps = &mut open.maps;
+        for map in [&mut maps.flows, &mut maps.places, &mut maps.choices, &mut maps.counts, &mut maps.node_packets] {
             reuse(map, &old)?;
         }
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
@@ -146,34 +164,43 @@ impl FlowTable {
             places: MapHandle::try_from(&loaded.maps.places).map_err(loading)?,
             choices: MapHandle::try_from(&loaded.maps.choices).map_err(loading)?,
             counts: MapHandle::try_from(&loaded.maps.counts).map_err(loading)?,
+            node_packets: MapHandle::try_from(&loaded.maps.node_packets).map_err(loading)?,
             newest_epoch: Mutex::new(0),
         };
-        table.set_nodes(nodes)?;
+        table.set_weighted(nodes)?;
         table.interface.attach(table.direct.as_fd(), handle)?;
         tracing::info!(%service, nodes = nodes.len(), "the director's filter is attached");
         Ok(table)
     }
 
-    /// Spreads new connections over these nodes from now on. Those that exist stay where they are, also at a node that
-    /// is no longer named; its address stays known for them.
+    /// Spreads new connections evenly over these nodes from now on: [`Self::set_weighted`] with equal weights.
+    ///
+    /// # Errors
+    /// Those of [`Self::set_weighted`].
+    pub fn set_nodes(&self, nodes: &[NodePlace]) -> Result<(), FilterError> {
+        self.set_weighted(&evenly(nodes))
+    }
+
+    /// Spreads new connections over these nodes from now on, by weights from 0 (none) to [`maglev::WEIGHT_MAX`]. Those that
+    /// exist stay where they are, also at a node that is no longer named; its address stays known for them.
     ///
     /// # Errors
     /// [`FilterError`]; the nodes are as before for [`FilterError::NodeNumber`].
-    pub fn set_nodes(&self, nodes: &[NodePlace]) -> Result<(), FilterError> {
-        if let Some(node) = nodes.iter().find(|node| node.number >= NODES_MAX) {
+    pub fn set_weighted(&self, nodes: &[(NodePlace, u16)]) -> Result<(), FilterError> {
+        if let Some((node, _)) = nodes.iter().find(|(node, _)| node.number >= NODES_MAX) {
             return Err(FilterError::NodeNumber(node.number));
         }
         let _changes = self.changes();
         let failed = |error: libbpf_rs::Error| refusal("changing the director's nodes", &error);
-        for node in nodes {
+        for (node, _) in nodes {
             let mut place = [0; 8];
             place[..6].copy_from_slice(&node.mac);
             place[6..].copy_from_slice(&1u16.to_ne_bytes());
             let number = u32::from(node.number).to_ne_bytes();
             self.places.update(&number, &place, MapFlags::ANY).map_err(failed)?;
         }
-        let numbers: Vec<u16> = nodes.iter().map(|node| node.number).collect();
-        let entries = maglev::table(&numbers);
+        let weights: Vec<(u16, u16)> = nodes.iter().map(|(node, weight)| (node.number, *weight)).collect();
+        let entries = maglev::weighted_table(&weights);
         // The filter's table has one entry more, which fills it to whole words.
         let bytes: Vec<u8> = entries.iter().chain(&[maglev::NO_NODE]).flat_map(|entry| entry.to_ne_bytes()).collect();
         self.choices.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY).map_err(failed)
@@ -330,8 +357,29 @@ impl FlowTable {
             sum.new_flows += number(1);
             sum.table_full += number(2);
             sum.no_node += number(3);
+            sum.datagrams += number(4);
+            sum.icmp_errors += number(5);
         }
         Ok(sum)
+    }
+
+    /// Packets sent on to a node since the filter was attached first.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    pub fn packets_to(&self, node: u16) -> Result<u64, FilterError> {
+        let failed = |error: libbpf_rs::Error| refusal("reading the director's counts", &error);
+        let of_cpus = self.node_packets.lookup_percpu(&u32::from(node).to_ne_bytes(), MapFlags::ANY).map_err(failed)?;
+        Ok(of_cpus.unwrap_or_default().iter().map(|cpu| number(cpu, 0)).sum())
+    }
+
+    /// The mean time of a run of the filter over a frame of Ethernet, for benchmarks; none if it does not send it on.
+    ///
+    /// # Errors
+    /// [`FilterError`].
+    #[doc(hidden)]
+    pub fn cost(&self, frame: &[u8], runs: u32) -> Result<Option<Duration>, FilterError> {
+        crate::packet_cost::cost(self.direct.as_fd(), frame, runs)
     }
 
     /// Takes the filter away; from within the interface's network namespace. Packets for the service then come to the
@@ -395,6 +443,10 @@ impl Entry {
             first: Birth { send: half(56), receive: half(60) },
         })
     }
+}
+
+fn evenly(nodes: &[NodePlace]) -> Vec<(NodePlace, u16)> {
+    nodes.iter().map(|node| (*node, 1)).collect()
 }
 
 /// The node of a flow's hash in `struct choice` of `bpf/direct.bpf.c`.

@@ -24,6 +24,7 @@ mod flow_table;
 mod held_flows;
 mod hold;
 pub mod maglev;
+mod packet_cost;
 mod packets;
 mod privileges;
 mod process;
@@ -41,6 +42,8 @@ pub use flow::{Birth, Flow, Seen};
 pub use flow_table::{FlowCounts, FlowTable, IdleTimes, NodePlace};
 
 pub use hold::{Dropped, HoldFilter};
+#[doc(hidden)]
+pub use packet_cost::PlainRedirect;
 pub use process::{KeeperOptions, KeeperProcess, KeeperStartError};
 pub use repair::{Heard, RepairError};
 pub use service_address::{AddressError, ServiceAddress};

@@ -1,7 +1,7 @@
 //! Messages between the members of a cluster, what they gossip, requests to join it, tokens, and events files.
 
 use weir_adapt::nodes::{Heeded, Wished};
-use weir_cluster::fuzzing::{Pieces, SigningRequest, Slot, Whole, introduction_text, sites_text};
+use weir_cluster::fuzzing::{Pieces, SigningRequest, Slot, Whole, answer_any, introduction_text, sites_text};
 use weir_cluster::{MESSAGE_BYTES_MAX, Message, Reading, Token, read_events};
 
 /// Reads any bytes as a message: what is read is written as the same bytes, within the bound that was told before.
@@ -28,6 +28,11 @@ pub fn cluster_join(input: &[u8]) {
     if let Ok(token) = Token::parse(text) {
         assert_eq!(*token.to_text(), text.trim());
     }
+}
+
+/// Reads any bytes as a question of DNS: its answer is bounded, and can be read.
+pub fn cluster_names(input: &[u8]) {
+    answer_any(input);
 }
 
 /// Reads any bytes as an events file: what is read is written as lines that are read as the same.

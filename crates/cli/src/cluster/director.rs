@@ -1,12 +1,13 @@
 //! `weir cluster director`: it sends the packets of each connection to a node, and decides which node has a session that
 //! moves.
 
+use super::choice::{Away, Choice};
 use super::director_seen::{DirectorSeen, Figures, SeenAnswers};
 use super::members::{FILE, MembersFile, Reached};
-use super::overview::overview;
-use super::pair::{self, Pair};
+use super::pair::{self, Pair, lock};
 use super::pair_replica::{self, PairAnswers, STEERED_MAX};
-use super::{control_socket, director_rules, gossiping, keys, removed};
+use super::tables::Tables;
+use super::{choice, control_socket, director_rules, gossiping, keys, removed};
 use crate::metrics_endpoint;
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,27 +16,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weir_cluster::{
-    Answering, Change, Control, DetectorSettings, Director, DirectorAnswers, Health, Heartbeats, Known, LinkClient,
-    LinkCounts, LinkServer, LinkSettings, NodeNumber, Numbers, Role, Seat, Steering, TableFault, Trust,
+    Answering, Change, Control, DetectorSettings, Director, DirectorAnswers, Gossip, Health, Heartbeats, Known,
+    LinkClient, LinkCounts, LinkServer, LinkSettings, NodeNumber, Numbers, Role, Seat, Steering, TableFault, Trust,
 };
 use weir_endpoint::Endpoint;
-use weir_keeper::{Flow, FlowCounts, FlowTable, IdleTimes, NodePlace, Seen};
+use weir_keeper::{Flow, Seen};
 use weir_terminal::stop::Stop;
 
 /// How often connections that are over are removed from the table, and whether it is to end is looked at.
 const SWEEP: Duration = Duration::from_secs(1);
-/// After which connections leave the table. One that was steered stays longer than TCP keeps trying: without its entry
-/// its packets would come to another node.
-const IDLE: IdleTimes = IdleTimes {
-    finished: Duration::from_secs(60),
-    idle: Duration::from_secs(3600),
-    steered: Duration::from_secs(86_400),
-};
 /// Heartbeats in a row that are missed of a node that is down: 0.2 s, so that a busy machine is not taken for a dead one.
-const MISSES: u32 = 20;
+pub(super) const MISSES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 const EXAMPLES: &str = "\
@@ -101,12 +95,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let _links = LinkServer::start(listener, trust.clone(), LinkSettings::default(), Arc::clone(&counts), answers)?;
     let peers = peers_of(&members, seat);
-    let choice = Arc::new(Mutex::new(Choice::of(&tables, &members, &seen)));
+    let choice = Arc::new(Mutex::new(Choice::new(Arc::clone(&tables), members.clone(), Arc::clone(&seen))));
     let changed = changes(&members, (Arc::clone(&choice), Arc::clone(&seen), Arc::clone(&director)), pair.clone());
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
     let heartbeats = Heartbeats::start(socket, pair::number_of(seat), &identity.secret, peers, settings, changed)?;
     let heartbeats = Arc::new(heartbeats);
-    let figured = (Arc::clone(&director), Arc::clone(&tables), Arc::clone(&heartbeats));
+    let figured = (Arc::clone(&director), Arc::clone(&tables), Arc::clone(&heartbeats), Arc::clone(&choice));
     let _metrics = args.metrics.map(|at| answer_metrics(at, Arc::clone(&seen), figured.clone())).transpose()?;
     tell_begin(&members, address, &args.interface);
     let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (pair::number_of(seat), &identity))?);
@@ -118,8 +112,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         connections: Arc::<Mutex<Choice>>::clone(&choice),
     };
     director_rules::start(&args.folder, ruled)?;
-    let (of_members, name) = (members.clone(), own.member.name.to_string());
-    let heard = move || overview(&of_members, pair::number_of(seat), &gossip);
+    let name = own.member.name.to_string();
+    let heard = choice::overview_of(&choice, (pair::number_of(seat), &gossip));
     control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), name, heard)?;
     match &pair {
         Some(pair) => {
@@ -131,7 +125,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             pair::add(&pair::addresses(&args.interface, &members)?);
         }
     }
-    run_until(&stop, &director, pair.as_deref(), &choice);
+    run_until(&stop, (&director, &gossip), pair.as_deref(), &choice);
     let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
     tell_end(&director, &args.interface, is_handed_over);
     Ok(ExitCode::SUCCESS)
@@ -156,10 +150,10 @@ fn epoch_of(alone: u64, pair: Option<Arc<Pair>>) -> Box<dyn Fn() -> Option<u64> 
 }
 
 /// Follows which nodes are drained, and removes connections that are over, until it is to end.
-fn run_until(stop: &Stop, director: &Director, pair: Option<&Pair>, choice: &Mutex<Choice>) {
+fn run_until(stop: &Stop, (director, gossip): (&Director, &Gossip), pair: Option<&Pair>, choice: &Mutex<Choice>) {
     let (nodes, tables) = {
         let choice = lock(choice);
-        (choice.members.nodes.keys().copied().collect::<Vec<NodeNumber>>(), Arc::clone(&choice.tables))
+        (choice.nodes(), choice.tables())
     };
     let mut pauses = 0;
     while !stop.flag().load(Ordering::Relaxed) {
@@ -168,24 +162,36 @@ fn run_until(stop: &Stop, director: &Director, pair: Option<&Pair>, choice: &Mut
         for node in &nodes {
             lock(choice).set(*node, Away::Draining, draining.contains(node));
         }
+        let is_active = pair.is_none_or(|pair| pair.active().is_some());
+        if let Some(pair) = pair.filter(|_| !is_active) {
+            lock(choice).follow(&lock(&pair.weights));
+        }
         pauses += 1;
-        if SWEEP <= PAUSE * pauses {
-            pauses = 0;
-            // Packets that keep an entry do not come to a director that stands by.
-            if pair.is_none_or(|pair| pair.active().is_some()) {
-                tables.sweep();
+        if SWEEP > PAUSE * pauses {
+            continue;
+        }
+        pauses = 0;
+        lock(choice).look_for_unheard();
+        // Packets that keep an entry do not come to a director that stands by, and readings are weighed by one alone.
+        if is_active {
+            tables.sweep();
+            let mut choice = lock(choice);
+            choice.balance(&gossip.heard());
+            choice.look_at_packets();
+            if let Some(pair) = pair {
+                lock(&pair.weights).clone_from(choice.weights());
             }
         }
     }
 }
 
 /// A member that is gone makes a link wait no longer than a takeover may take.
-fn link_settings() -> LinkSettings {
+pub(super) fn link_settings() -> LinkSettings {
     LinkSettings { connect_ms: 300, retry_max_ms: 200, ..LinkSettings::default() }
 }
 
 /// What is done where heartbeats of a member come or stay away.
-fn changes(
+pub(super) fn changes(
     members: &MembersFile,
     (choice, seen, director): (Arc<Mutex<Choice>>, Arc<DirectorSeen>, Arc<Director>),
     pair: Option<Arc<Pair>>,
@@ -233,71 +239,19 @@ fn tell_end(director: &Director, interface: &str, is_handed_over: bool) {
 fn answer_metrics(
     at: SocketAddr,
     seen: Arc<DirectorSeen>,
-    (director, tables, heartbeats): (Arc<Director>, Arc<Tables>, Arc<Heartbeats>),
+    (director, tables, heartbeats, choice): (Arc<Director>, Arc<Tables>, Arc<Heartbeats>, Arc<Mutex<Choice>>),
 ) -> anyhow::Result<Endpoint> {
     let text = move || {
         let (epoch, decided, draining) =
             director.with(|control, _| (control.epoch(), control.counts(), control.draining().clone()));
         let heartbeats = heartbeats.counts();
-        seen.text(&Figures { epoch, decided, draining, heartbeats, tables: tables.counts() })
+        let nodes = lock(&choice).now();
+        seen.text(&Figures { epoch, decided, draining, heartbeats, tables: tables.counts(), nodes })
     };
     metrics_endpoint::answering(at, text).context("--metrics")
 }
 
-/// The flow tables, one for each address of the service.
-pub(super) struct Tables(Vec<(SocketAddr, FlowTable)>);
-
-impl Tables {
-    fn attach(interface: &str, members: &MembersFile) -> anyhow::Result<Self> {
-        let places: Vec<NodePlace> = members.nodes.values().map(|(_, place)| *place).collect();
-        let tables = members.services.iter().map(|service| {
-            let table = FlowTable::attach(interface, *service, &places);
-            Ok((*service, table.with_context(|| format!("the flow table of {service}"))?))
-        });
-        Ok(Self(tables.collect::<anyhow::Result<_>>()?))
-    }
-
-    fn of(&self, flow: &Flow) -> Result<&FlowTable, TableFault> {
-        let found = self.0.iter().find(|(service, _)| *service == flow.service);
-        found
-            .map(|(_, table)| table)
-            .ok_or_else(|| TableFault(format!("{} is no address of the service", flow.service)))
-    }
-
-    fn sweep(&self) {
-        for (service, table) in &self.0 {
-            if let Err(error) = table.sweep(&IDLE) {
-                tracing::warn!(%service, %error, "the flow table was not swept");
-            }
-        }
-    }
-
-    /// Connections that are not where their hash says, or were steered.
-    pub(super) fn differing(&self) -> Vec<(Flow, NodeNumber)> {
-        let of_one = |(service, table): &(SocketAddr, FlowTable)| {
-            table.differing().unwrap_or_else(|error| {
-                tracing::warn!(%service, %error, "the flow table was not read");
-                Vec::new()
-            })
-        };
-        self.0.iter().flat_map(of_one).collect()
-    }
-
-    /// What each has counted, but for those that cannot be read.
-    fn counts(&self) -> Vec<(SocketAddr, FlowCounts)> {
-        self.0.iter().filter_map(|(service, table)| Some((*service, table.counts().ok()?))).collect()
-    }
-
-    fn set_nodes(&self, places: &[NodePlace]) {
-        for (service, table) in &self.0 {
-            if let Err(error) = table.set_nodes(places) {
-                eprintln!("weir cluster director: the nodes of {service} stay as they were: {error}");
-            }
-        }
-    }
-}
-
-/// The same for the decisions of the director.
+/// The flow tables, for the decisions of the director.
 struct OfDirector {
     tables: Arc<Tables>,
     /// To the other director, if there is one.
@@ -335,70 +289,4 @@ impl Steering for OfDirector {
         let table = self.tables.of(flow).ok()?;
         Some(Known { seen: table.seen(flow).ok()?, birth: table.birth(flow).ok()? })
     }
-}
-
-/// Why a node gets no new connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Away {
-    Down,
-    Draining,
-    /// It is of the reserve, and no rule has woken it.
-    Asleep,
-}
-
-/// Which nodes get new connections.
-struct Choice {
-    tables: Arc<Tables>,
-    members: MembersFile,
-    away: BTreeMap<NodeNumber, BTreeSet<Away>>,
-    seen: Arc<DirectorSeen>,
-}
-
-impl Choice {
-    fn of(tables: &Arc<Tables>, members: &MembersFile, seen: &Arc<DirectorSeen>) -> Self {
-        Self { tables: Arc::clone(tables), members: members.clone(), away: BTreeMap::new(), seen: Arc::clone(seen) }
-    }
-
-    /// Notes whether a node is away for a reason.
-    fn set(&mut self, node: NodeNumber, why: Away, is_so: bool) {
-        let reasons = self.away.entry(node).or_default();
-        let has_changed = if is_so { reasons.insert(why) } else { reasons.remove(&why) };
-        if !has_changed {
-            return;
-        }
-        if why == Away::Draining {
-            self.seen.drained(node, is_so);
-        }
-        let is_there = |number: &NodeNumber| self.away.get(number).is_none_or(BTreeSet::is_empty);
-        let there = self.members.nodes.iter().filter(|(number, _)| is_there(number));
-        let there: Vec<NodePlace> = there.map(|(_, (_, place))| *place).collect();
-        let name = self.members.nodes.get(&node).map_or("", |(reached, _)| reached.member.name.as_str());
-        let what = match (why, is_so) {
-            (Away::Down, true) => "is down: new connections go to the others",
-            (Away::Down, false) => "is alive",
-            (Away::Draining, true) => "is drained: new connections go to the others",
-            (Away::Draining, false) => "takes new connections again",
-            (Away::Asleep, true) => "sleeps: new connections go to the others",
-            (Away::Asleep, false) => "is woken: it takes new connections",
-        };
-        eprintln!("weir cluster director: node {name} {what}");
-        // With none left, connections go where they went: a node that comes back still has them.
-        if !there.is_empty() {
-            self.tables.set_nodes(&there);
-        }
-    }
-}
-
-impl director_rules::Connections for Mutex<Choice> {
-    fn is_down(&self, node: NodeNumber) -> bool {
-        lock(self).away.get(&node).is_some_and(|reasons| reasons.contains(&Away::Down))
-    }
-
-    fn sleeps(&self, node: NodeNumber, is_so: bool) {
-        lock(self).set(node, Away::Asleep, is_so);
-    }
-}
-
-fn lock(choice: &Mutex<Choice>) -> MutexGuard<'_, Choice> {
-    choice.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -25,6 +25,16 @@ pub(super) struct DirectorSeen {
     links: Arc<LinkCounts>,
 }
 
+/// A node, as the director has it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct NodeNow {
+    /// For new connections; 0 where it gets none.
+    pub(super) weight: u16,
+    /// Packets sent on to it since the filter was attached first.
+    pub(super) packets: u64,
+    pub(super) packets_per_s: f64,
+}
+
 /// What its figures are of, beside what it has seen.
 pub(super) struct Figures {
     pub(super) epoch: u64,
@@ -33,6 +43,7 @@ pub(super) struct Figures {
     pub(super) heartbeats: BeatCounts,
     /// The flow table of each address of the service; what cannot be read is left out.
     pub(super) tables: Vec<(SocketAddr, FlowCounts)>,
+    pub(super) nodes: BTreeMap<NodeNumber, NodeNow>,
 }
 
 impl DirectorSeen {
@@ -55,6 +66,11 @@ impl DirectorSeen {
         self.log.note(EventEntry::now(if is_up { What::Up } else { What::Down }).of(self.name(change.node)));
     }
 
+    /// Whether the heartbeats of a node come.
+    pub(super) fn is_up(&self, node: NodeNumber) -> bool {
+        self.up().contains(&node)
+    }
+
     /// A node wants no new connections, or wants some again.
     pub(super) fn drained(&self, node: NodeNumber, is_draining: bool) {
         let what = if is_draining { What::Draining } else { What::Undrained };
@@ -66,6 +82,11 @@ impl DirectorSeen {
         let mut entry = EventEntry::now(What::Decided).because(readings);
         (entry.rule, entry.epoch, entry.done) = (Some(rule), Some(epoch), Some(done.to_owned()));
         self.log.note(entry);
+    }
+
+    /// A node has another weight for new connections.
+    pub(super) fn weighed(&self, node: NodeNumber, why: &str) {
+        self.log.note(EventEntry::now(What::Weighed).of(self.name(node)).because(why));
     }
 
     /// All families.
@@ -96,6 +117,16 @@ impl DirectorSeen {
         let help = "Whether a node wants no new connections.";
         out.by("weir_cluster_node_draining", Gauge, help, "member", &draining);
         tables(&mut out, &figures.tables);
+        let of = |of: fn(&NodeNow) -> u64| {
+            figures.nodes.iter().map(|(number, now)| (self.name(*number), of(now))).collect::<Vec<_>>()
+        };
+        let weights = of(|now| now.weight.into());
+        let weights: Vec<(&str, u64)> = weights.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
+        let help = "The node's weight for new connections; 0 where it gets none.";
+        out.by("weir_cluster_node_weight", Gauge, help, "member", &weights);
+        let packets = of(|now| now.packets);
+        let packets: Vec<(&str, u64)> = packets.iter().map(|(name, packets)| (name.as_str(), *packets)).collect();
+        out.by("weir_cluster_node_packets_total", Counter, "Packets sent on to the node.", "member", &packets);
         figures::links(&mut out, &self.links.now());
         figures::heartbeats(&mut out, &figures.heartbeats);
         figures::events(&mut out, &self.log.counts());
@@ -134,7 +165,7 @@ impl DirectorSeen {
 
 fn tables(out: &mut Families, tables: &[(SocketAddr, FlowCounts)]) {
     type Of = fn(&FlowCounts) -> u64;
-    let families: [(&str, &str, Of); 4] = [
+    let families: [(&str, &str, Of); 6] = [
         ("weir_cluster_connections_total", "New connections at an address of the service.", |of| of.new_flows),
         ("weir_cluster_packets_total", "Packets sent on to nodes.", |of| of.packets),
         (
@@ -143,6 +174,12 @@ fn tables(out: &mut Families, tables: &[(SocketAddr, FlowCounts)]) {
             |of| of.table_full,
         ),
         ("weir_cluster_no_node_packets_total", "Packets dropped, as there was no node.", |of| of.no_node),
+        ("weir_cluster_quic_packets_total", "Datagrams of QUIC sent on to nodes.", |of| of.datagrams),
+        (
+            "weir_cluster_icmp_packets_total",
+            "What routers said about packets of nodes, sent on to the node: \"packet too big\" and its like.",
+            |of| of.icmp_errors,
+        ),
     ];
     for (name, help, of) in families {
         out.begin(name, Kind::Counter, help);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use weir_cluster::{Member, NodeName, NodeNumber, Role, Seat};
+use weir_cluster::{CONFIGURED_DEFAULT, CONFIGURED_MAX, Member, NodeName, NodeNumber, Role, Seat};
 use weir_keeper::NodePlace;
 use weir_terminal::text_file;
 
@@ -27,6 +27,10 @@ pub(crate) const EXAMPLE: &str = r#"# The members of the cluster. Fill this in, 
 # loopback interface of each node (with arp_ignore = 1 and arp_announce = 2).
 service = ["10.0.0.80:80", "10.0.0.80:443"]
 
+# New connections go where CPU is to spare and few responses are under way. With
+# "weights" they go by the weights of the nodes alone.
+# balance = "weights"
+
 # It sends each connection's packets to a node.
 [director]
 name = "front"
@@ -40,7 +44,9 @@ address = "10.0.0.1:7700"
 # address = "10.0.0.2:7700"
 
 # The nodes, numbered from 1; mac is that of the interface in the director's
-# network (ip link show).
+# network (ip link show). weight is 100 unless it is said: 0 is for a node that
+# gets no new connections, 200 for one that is to get twice as many as the others.
+# url, such as "http://10.0.0.11:8080", is for weir cluster front.
 [[node]]
 name = "n1"
 number = 1
@@ -68,6 +74,8 @@ pub(super) fn example(directory: &str) -> String {
 #[serde(deny_unknown_fields)]
 struct Written {
     service: Vec<SocketAddr>,
+    #[serde(default)]
+    balance: BalanceBy,
     director: Place,
     standby: Option<Place>,
     #[serde(default)]
@@ -90,6 +98,19 @@ struct WrittenNode {
     address: SocketAddr,
     mac: String,
     keeps_bytes: Option<u64>,
+    weight: Option<u16>,
+    url: Option<String>,
+}
+
+/// By what new connections are spread over the nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum BalanceBy {
+    /// By their weights and readings.
+    #[default]
+    Load,
+    /// By their weights alone.
+    Weights,
 }
 
 /// A member and where it is reached.
@@ -108,6 +129,11 @@ pub(crate) struct MembersFile {
     /// The second director, if there is one.
     pub(crate) standby: Option<Reached>,
     pub(crate) nodes: BTreeMap<NodeNumber, (Reached, NodePlace)>,
+    /// The configured weights of all nodes.
+    pub(crate) weights: BTreeMap<NodeNumber, u16>,
+    pub(crate) balance: BalanceBy,
+    /// Where clients reach single nodes, for a front; without a slash at the end.
+    pub(crate) urls: BTreeMap<NodeNumber, String>,
     /// Where versions of sites are published, if they are.
     pub(crate) directory: Option<DirectoryPlace>,
     /// Bytes of published content that nodes keep, of those that do not keep all.
@@ -141,9 +167,17 @@ impl MembersFile {
             standby.as_ref().is_none_or(|it| it.member.name != director.member.name && it.address != director.address),
             "[standby] has the name or address of [director]; name the second director, or remove [standby]"
         );
-        let mut nodes = BTreeMap::new();
+        let (mut nodes, mut weights, mut urls) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for node in &written.node {
-            let WrittenNode { name, number, address, mac, .. } = node;
+            let WrittenNode { name, number, address, mac, weight, url, .. } = node;
+            if let Some(url) = url {
+                urls.insert(*number, url_of(url).with_context(|| format!("node {name}"))?);
+            }
+            ensure!(
+                weight.is_none_or(|weight| weight <= CONFIGURED_MAX),
+                "node {name} has a weight above {CONFIGURED_MAX}; give weights from 0 to {CONFIGURED_MAX}"
+            );
+            weights.insert(*number, weight.unwrap_or(CONFIGURED_DEFAULT));
             ensure!(*number != DIRECTOR, "node {name} has the number 0; number the nodes from 1");
             ensure!(*number != STANDBY, "node {name} has the number {STANDBY}; number the nodes from 1");
             let place = NodePlace { number: *number, mac: mac_of(mac).with_context(|| format!("node {name}"))? };
@@ -158,9 +192,11 @@ impl MembersFile {
             }
         }
         ensure!(!nodes.is_empty(), "there is no [[node]]; name at least one");
+        ensure!(weights.values().any(|weight| *weight > 0), "all nodes have the weight 0; give one of them another");
         written.directory.iter().try_for_each(DirectoryPlace::check)?;
         let keeps_bytes = keeps_bytes_of(&written)?;
-        Ok(Self { services, director, standby, nodes, directory: written.directory, keeps_bytes })
+        let (balance, directory) = (written.balance, written.directory);
+        Ok(Self { services, director, standby, nodes, weights, balance, urls, directory, keeps_bytes })
     }
 
     /// The director that has begun an epoch; the only one, where there is one.
@@ -215,6 +251,20 @@ fn services_of(written: &[SocketAddr]) -> anyhow::Result<Vec<SocketAddr>> {
     Ok(services)
 }
 
+/// The scheme and the authority of a node's url.
+fn url_of(text: &str) -> anyhow::Result<String> {
+    let url = text.strip_suffix('/').unwrap_or(text);
+    let authority = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let is_one = |authority: &str| {
+        !authority.is_empty() && authority.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte))
+    };
+    ensure!(
+        authority.is_some_and(is_one),
+        "{text:?} is no url of a node; write a scheme and an address such as http://10.0.0.11:8080, without a path"
+    );
+    Ok(url.to_owned())
+}
+
 /// The six bytes of an Ethernet address.
 fn mac_of(text: &str) -> anyhow::Result<[u8; 6]> {
     let bytes: Option<Vec<u8>> = text
@@ -255,7 +305,11 @@ mod tests {
         assert!(changed("02:00:00:00:00:11", "02:00:00:00:11").contains("no Ethernet address"));
         assert!(changed("name = \"n1\"", "name = \"N1\"").contains("is no name of a node"));
         assert!(changed("[\"10.0.0.80:80\", \"10.0.0.80:443\"]", "[]").contains("service is empty"));
-        assert!(changed("number = 1", "nmber = 1").contains("line 23"));
+        assert!(changed("number = 1", "nmber = 1").contains("nmber"));
+        assert!(changed("number = 1", "number = 1\nweight = 1001").contains("give weights from 0 to 1000"));
+        assert!(changed("number = 1", "number = 1\nurl = \"ftp://a\"").contains("no url of a node"));
+        assert!(changed("number = 1", "number = 1\nurl = \"http://a/b\"").contains("without a path"));
+        assert!(changed("number = 1", "number = 1\nweight = 0").contains("all nodes have the weight 0"));
         assert!(changed("02:00:00:00:00:11", "01:00:00:00:00:11").contains("no Ethernet address"));
         assert!(changed("02:00:00:00:00:11", "00:00:00:00:00:00").contains("no Ethernet address"));
         assert!(changed("10.0.0.80:443", "10.0.0.80:0").contains("to which no client connects"));

@@ -79,6 +79,11 @@ pub(crate) struct MemberNow {
     pub(crate) up_since_unix_s: Option<u64>,
     pub(crate) reading: Option<ReadingNow>,
     pub(crate) sites: BTreeMap<String, u64>,
+    /// Its weight for new connections; only a director tells it, as it does the packets that it sends on to the node.
+    #[serde(default)]
+    pub(crate) weight: Option<u16>,
+    #[serde(default)]
+    pub(crate) packets_per_s: Option<f64>,
 }
 
 /// A reading of a node.
@@ -157,6 +162,8 @@ fn member_now(number: NodeNumber, reached: &Reached, heard: Option<&HeardMember>
         up_since_unix_s: introduction.map(|introduction| introduction.since_unix_s),
         reading: heard.and_then(|heard| heard.reading.as_ref()).map(ReadingNow::of),
         sites: heard.map(|heard| heard.sites.clone()).unwrap_or_default(),
+        weight: None,
+        packets_per_s: None,
     }
 }
 

@@ -6,7 +6,7 @@
 use super::directory_place::DirectoryPlace;
 use super::members::{DIRECTOR, FILE, MembersFile, Reached, STANDBY};
 use anyhow::{Context, bail};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -116,6 +116,8 @@ pub(super) struct Pair {
     addresses: Vec<ServiceAddress>,
     lock: Option<Lock>,
     pub(super) differing: Differing,
+    /// The weights of nodes: this director's own while it is active, else those of the other one.
+    pub(super) weights: Mutex<BTreeMap<NodeNumber, u16>>,
 }
 
 /// Tells the connections of the tables that are not where their hash says, or were steered.
@@ -171,6 +173,7 @@ impl Pair {
             addresses: addresses(interface, members)?,
             lock: members.directory.as_ref().map(open).transpose().context("the directory of the members")?,
             differing,
+            weights: Mutex::default(),
         };
         Ok(Some(Arc::new(this)))
     }

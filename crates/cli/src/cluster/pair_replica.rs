@@ -3,6 +3,7 @@
 use super::director_seen::SeenAnswers;
 use super::members::FILE;
 use super::pair::{Pair, lock};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,6 +20,8 @@ const COMPARE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(500);
 
+type Weights = BTreeMap<NodeNumber, u16>;
+
 /// Starts the thread that tells the other director.
 pub(super) fn start(pair: &Arc<Pair>, link: LinkClient, steered: Receiver<(Flow, NodeNumber)>) -> io::Result<()> {
     let pair = Arc::clone(pair);
@@ -30,6 +33,7 @@ pub(super) fn start(pair: &Arc<Pair>, link: LinkClient, steered: Receiver<(Flow,
 fn run(pair: &Pair, link: &LinkClient, steered: &Receiver<(Flow, NodeNumber)>) {
     let mut replica = TableReplica::default();
     let (mut of, mut compare_at) = (None, Instant::now());
+    let mut weighed = BTreeMap::new();
     loop {
         let ahead = wait(steered, compare_at.saturating_duration_since(Instant::now()).min(AGAIN));
         let Some(active) = pair.active() else {
@@ -45,10 +49,15 @@ fn run(pair: &Pair, link: &LinkClient, steered: &Receiver<(Flow, NodeNumber)>) {
         if Instant::now() >= compare_at {
             parts.extend(replica.difference(active, &(pair.differing)(), &draining));
             compare_at = Instant::now() + COMPARE;
+            // Also where nothing has changed: the other one may have been started anew.
+            weighed.clear();
         }
-        if !tell(link, parts) {
+        // First: which connections go where their hash says depends on the weights.
+        let is_weighed = tell_weights(link, active, lock(&pair.weights).clone(), &mut weighed);
+        if !is_weighed || !tell(link, parts) {
             // Also one that is not there: it is told the whole table when it comes.
             replica.lose();
+            weighed.clear();
             compare_at = Instant::now() + AGAIN;
         }
     }
@@ -68,6 +77,29 @@ fn wait(steered: &Receiver<(Flow, NodeNumber)>, patience: Duration) -> Vec<(Flow
 
 fn tell(link: &LinkClient, parts: Vec<Entries>) -> bool {
     parts.into_iter().all(|part| matches!(link.ask(&Message::Entries(part), PATIENCE), Ok(Message::Noted)))
+}
+
+/// Tells the weights of nodes, if they are others than those that were told.
+fn tell_weights(link: &LinkClient, epoch: u64, now: Weights, told: &mut Weights) -> bool {
+    if now == *told {
+        return true;
+    }
+    let message = Message::Weights { epoch, weights: now.iter().map(|(node, weight)| (*node, *weight)).collect() };
+    *told = now;
+    matches!(link.ask(&message, PATIENCE), Ok(Message::Noted))
+}
+
+/// Takes the weights of the active director over.
+fn take_weights(pair: &Pair, epoch: u64, weights: &[(NodeNumber, u16)]) -> Message {
+    let failed = |why: &str| Message::Failed { why: why.to_owned() };
+    if pair.active().is_some() {
+        return failed("this director is active; see which epoch is the newest");
+    }
+    if pair.newest().is_some_and(|(newest, _)| newest > epoch) {
+        return failed("a newer epoch has begun");
+    }
+    *lock(&pair.weights) = weights.iter().copied().collect();
+    Message::Noted
 }
 
 /// Takes a part of the other director's table into this one's.
@@ -113,6 +145,7 @@ impl Answering for PairAnswers {
             return match request {
                 _ if *peer != pair.other.member => failed(format!("{} is no director of {FILE}", peer.name)),
                 Message::Entries(entries) => take(pair, &entries),
+                Message::Weights { epoch, weights } => take_weights(pair, epoch, &weights),
                 Message::Resigned { epoch } => {
                     pair.resigned.fetch_max(epoch, Ordering::AcqRel);
                     Message::Noted

@@ -21,7 +21,8 @@ Examples:
   weir cluster top /etc/weir/cluster --json | jq '.top.paths[0]'
 
 The nodes gossip their readings each second, so that they may be some seconds
-old: AGE says how old. What is asked for most is told each 10 s. It counts files
+old: AGE says how old. WEIGHT, for new connections, and PACKETS/S, sent on to the
+node, are the director's own, and shown on its machine. What is asked for most is told each 10 s. It counts files
 that nodes serve from their caches, and only those of nodes that are not silent.
 
 Exit status: 0, or 1 if no member runs here.";
@@ -63,11 +64,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The heading and both tables.
 fn lines(overview: &Overview, width: usize) -> Vec<String> {
-    let mut nodes = Table::new(["NODE", "STATE", "REQ/S", "OPEN", "SENDING", "OUT", "CPU", "AGE"]);
+    let mut nodes =
+        Table::new(["NODE", "STATE", "REQ/S", "OPEN", "SENDING", "OUT", "CPU", "WEIGHT", "PACKETS/S", "AGE"]);
     for member in &overview.members {
         let [requests, open, sending, out, cpu, age] = cells(member);
         let name = if member.number == 0 { format!("{} (director)", member.name) } else { member.name.clone() };
-        nodes.push([name, state_words(member), requests, open, sending, out, cpu, age]);
+        let weight = member.weight.map_or_else(|| "-".to_owned(), |weight| weight.to_string());
+        let packets = member.packets_per_s.map_or_else(|| "-".to_owned(), rate);
+        nodes.push([name, state_words(member), requests, open, sending, out, cpu, weight, packets, age]);
     }
     let mut paths = Table::new(["PATH", "REQ/S", "SHARE", "NODES"]);
     for path in &overview.paths {
@@ -130,6 +134,8 @@ mod tests {
             up_since_unix_s: None,
             reading: (number > 0).then_some(reading),
             sites: BTreeMap::new(),
+            weight: (number > 0).then_some(500),
+            packets_per_s: (number > 0).then_some(1_234.0),
         }
     }
 

@@ -358,6 +358,11 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["cluster", "admit"], options: &[&["folder", "listen", "count"]], modes: &[] },
     Usage { path: &["cluster", "join"], options: &[&["folder", "name", "at", "etcd_member", "no_start"]], modes: &[] },
     Usage { path: &["cluster", "director"], options: &[&["folder", "interface", "metrics"]], modes: &[] },
+    Usage {
+        path: &["cluster", "front"],
+        options: &[&["folder", "proxy", "redirect", "dns", "dns_name", "tls_cert", "tls_key"]],
+        modes: &[],
+    },
     Usage { path: &["cluster", "move"], options: &[&["folder", "client", "to", "service"]], modes: &[] },
     Usage { path: &["cluster", "sessions"], options: &[&["folder", "json"]], modes: &[] },
     Usage { path: &["cluster", "drain"], options: &[&["folder", "to", "within", "undo"]], modes: &[] },

@@ -34,6 +34,8 @@ impl Own {
         let targets = self.targets(to)?;
         self.drains.store(true, Ordering::Relaxed);
         self.director.drain(true)?;
+        // Behind it: their next connections are to go elsewhere.
+        self.gate.leave_http3(true)?;
         self.seen.drained(true);
         let (tally, mut empty_looks) = (Tally::default(), 0);
         loop {

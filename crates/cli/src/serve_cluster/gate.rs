@@ -43,6 +43,8 @@ pub(crate) enum Ask {
     Copy { anew: bool },
     /// Serve what the paths of the roots lead to now; all loops do once this is answered.
     FollowRoots,
+    /// Have clients of HTTP/3 go elsewhere, or not any more.
+    LeaveHttp3(bool),
     /// Say this on standard error. Nothing is answered.
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.

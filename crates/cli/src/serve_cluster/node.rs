@@ -388,6 +388,7 @@ impl Own {
             Asked::Undrain => {
                 self.drains.store(false, Ordering::Relaxed);
                 self.director.drain(false)?;
+                self.gate.leave_http3(false)?;
                 self.seen.drained(false);
                 Ok(Told::Undrained)
             }
@@ -473,6 +474,11 @@ impl Gate {
     /// The connections that are open.
     pub(super) fn sessions(&self) -> anyhow::Result<Vec<Open>> {
         Ok(serde_json::from_slice(&self.ask(&Ask::Sessions, &[], None)?.bytes)?)
+    }
+
+    /// Has clients of HTTP/3, whose sessions do not move, go elsewhere by themselves; or not any more.
+    pub(super) fn leave_http3(&self, leaves: bool) -> anyhow::Result<()> {
+        Ok(self.ask(&Ask::LeaveHttp3(leaves), &[], None).map(drop)?)
     }
 
     /// What the server has counted, and which files it was asked for most, if that is asked too.

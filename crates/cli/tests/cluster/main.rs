@@ -1,12 +1,15 @@
 //! A cluster of real nodes: live sessions of an unmodified client move between them. As root, with eBPF.
 // scripts/test: waits
 
+mod choosing;
 mod crashes;
 mod etcd;
+mod fronts;
 mod gossiping;
 mod pair;
 mod placing;
 mod publishing;
+mod quic;
 mod ruling;
 mod seeing;
 mod services;

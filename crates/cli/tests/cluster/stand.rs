@@ -39,6 +39,7 @@ pub(crate) struct Stand {
     is_published: bool,
     /// Bytes of it that each node keeps, if not all.
     keeps_bytes: Option<u64>,
+    has_http3: bool,
     /// It ends last: the others are plugged in here.
     /// To the client, if it is far away.
     pub(crate) link: Option<SlowLink>,
@@ -81,6 +82,30 @@ impl Stand {
         Self::made(nodes, &[], (true, Some(keeps_bytes)), (None, None))
     }
 
+    /// One of two nodes that speak HTTP/3 as well.
+    pub(crate) fn quic(files: &[(&str, &[u8])]) -> Self {
+        let mut stand = Self::prepared(2, files, (false, None), (None, None));
+        stand.has_http3 = true;
+        stand.start_all();
+        stand
+    }
+
+    /// One of two nodes, with these weights in the list of members.
+    pub(crate) fn weighted(files: &[(&str, &[u8])], weights: [u16; 2]) -> Self {
+        let mut stand = Self::prepared(2, files, (false, None), (None, None));
+        for member in ["n1", "n2", "front"] {
+            let path = stand.path(member).join("members.toml");
+            let mut members = fs::read_to_string(&path).expect("is there");
+            for (number, weight) in (1..).zip(weights) {
+                members = members
+                    .replace(&format!("number = {number}\n"), &format!("number = {number}\nweight = {weight}\n"));
+            }
+            fs::write(path, members).expect("writes");
+        }
+        stand.start_all();
+        stand
+    }
+
     /// One whose client is far away.
     pub(crate) fn far(nodes: usize, files: &[(&str, &[u8])], conditions: Conditions) -> Self {
         Self::made(nodes, files, (false, None), (None, Some(conditions)))
@@ -91,6 +116,18 @@ impl Stand {
     }
 
     fn made(
+        nodes: usize,
+        files: &[(&str, &[u8])],
+        published: (bool, Option<u64>),
+        how: (Option<Active>, Option<Conditions>),
+    ) -> Self {
+        let mut stand = Self::prepared(nodes, files, published, how);
+        stand.start_all();
+        stand
+    }
+
+    /// One whose processes are not started yet.
+    fn prepared(
         nodes: usize,
         files: &[(&str, &[u8])],
         (is_published, keeps_bytes): (bool, Option<u64>),
@@ -139,11 +176,11 @@ impl Stand {
             certificate,
             is_published,
             keeps_bytes,
+            has_http3: false,
             link,
             switch,
         };
         stand.make_keys();
-        stand.start_all();
         stand
     }
 
@@ -291,7 +328,7 @@ impl Stand {
         let (clear, secure) = (format!("{SERVICE}:80"), format!("{SERVICE}:443"));
         let [certificate, key] =
             [self.certificate.certificate(), self.certificate.key()].map(|path| text(&path).to_owned());
-        let options = [
+        let mut options = vec![
             "serve",
             &site,
             "--listen",
@@ -311,6 +348,7 @@ impl Stand {
             "--admin",
             &admin,
         ];
+        options.extend(self.has_http3.then_some("--http3"));
         self.start(Some(number), &format!("serve{number}"), &options);
     }
 

@@ -99,6 +99,8 @@ pub enum What {
     Undrained,
     /// A rule over nodes has decided something.
     Decided,
+    /// The director has given a node another weight for new connections.
+    Weighed,
     /// How this member's clock stands to that of another one.
     Clock,
     /// Content has come to this node, to stay.
@@ -117,7 +119,7 @@ pub enum What {
 
 impl What {
     /// All that are known, with their words in files.
-    const WORDS: [(Self, &'static str); 27] = [
+    const WORDS: [(Self, &'static str); 28] = [
         (Self::Started, "started"),
         (Self::Given, "given"),
         (Self::Taken, "taken"),
@@ -139,6 +141,7 @@ impl What {
         (Self::Draining, "draining"),
         (Self::Undrained, "undrained"),
         (Self::Decided, "decided"),
+        (Self::Weighed, "weighed"),
         (Self::Clock, "clock"),
         (Self::Fetched, "fetched"),
         (Self::Proxied, "proxied"),

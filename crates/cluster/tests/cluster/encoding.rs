@@ -233,6 +233,8 @@ fn message() -> impl Strategy<Value = Message> {
         any::<[u8; 32]>().prop_map(|digest| Message::Absent { digest }),
         any::<u64>().prop_map(|epoch| Message::Survey { epoch }),
         any::<u64>().prop_map(|epoch| Message::Resigned { epoch }),
+        (any::<u64>(), vec(any::<(u16, u16)>(), 0..20))
+            .prop_map(|(epoch, weights)| Message::Weights { epoch, weights }),
         (vec((flow(), holding()), 0..8), any::<u32>())
             .prop_map(|(flows, left_out)| Message::Surveyed(Surveyed { flows, left_out })),
         vec(any::<[u8; 32]>(), 0..20).prop_map(|digests| Message::Inquire { digests }),

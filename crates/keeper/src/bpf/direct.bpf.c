@@ -1,18 +1,23 @@
 /* At the director's interface: sends each packet for the service to the node that has its connection, and notes what
- * the client has acknowledged.
+ * the client has acknowledged. Datagrams of QUIC go by the node's number in their connection id, and what routers say
+ * about packets of a connection goes to its node.
  *
  * Nodes answer clients directly; only the Ethernet addresses of a packet change here. */
 #include "packet.h"
+#include "other.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Entries of the table by which new connections are spread; `maglev.rs` fills it. */
-#define CHOICES 4099
+#define CHOICES 65537
 #define NODES_MAX 1024
 /* In CHOICES: no node. */
 #define NO_NODE 0xffff
 /* Both directors have the same, so that they agree; `maglev.rs` has it too. */
 #define CLIENT_HASH_KEY 0x77656972646972ull
+/* A handshake of QUIC keeps its node for so long, also if the table of choices changes meanwhile; then a client whose
+ * node is gone comes to another one. */
+#define HANDSHAKE_NS 3000000000ull
 /* uapi/linux/if_packet.h: to this interface's own Ethernet address. */
 #define PACKET_HOST 0
 
@@ -63,6 +68,16 @@ struct counts {
 	u64 new_flows;
 	u64 table_full;
 	u64 no_node;
+	u64 datagrams;
+	u64 icmp_errors;
+};
+
+/* Where a client's handshake of QUIC goes. */
+struct handshake {
+	/* CLOCK_MONOTONIC */
+	u64 begun_ns;
+	u32 node;
+	u32 unused;
 };
 
 struct {
@@ -92,6 +107,22 @@ struct {
 	__type(key, u32);
 	__type(value, struct counts);
 } counts SEC(".maps");
+
+/* Packets by node. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, NODES_MAX);
+	__type(key, u32);
+	__type(value, u64);
+} node_packets SEC(".maps");
+
+/* The oldest leave it by themselves: then the client's hash decides. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct flow_key);
+	__type(value, struct handshake);
+} handshakes SEC(".maps");
 
 const volatile __be32 service_address[4] = {};
 const volatile __be16 service_port = 0;
@@ -207,21 +238,32 @@ static __always_inline u32 node_of(const struct segment *segment, struct counts 
 	return *(volatile u32 *)&flow->node;
 }
 
-SEC("tc")
-int direct(struct __sk_buff *skb)
+/* The node of a client's handshake: packets of a handshake go where the first one went. */
+static __always_inline u32 of_handshake(const struct flow_key *key)
 {
-	struct segment segment;
-	u32 first = 0;
-	u8 macs[12];
+	struct handshake *known = bpf_map_lookup_elem(&handshakes, key);
+	u64 now = bpf_ktime_get_ns();
 
-	/* A switch that does not know a node's place sends its packets to all, also to the director that stands by. */
-	if (skb->pkt_type != PACKET_HOST)
-		return TC_ACT_UNSPEC;
-	if (!read_segment(skb, &segment) || !is_for_service(&segment.key))
-		return TC_ACT_UNSPEC;
-	struct counts *counted = bpf_map_lookup_elem(&counts, &first);
-	u32 node = node_of(&segment, counted);
+	if (known && now - known->begun_ns < HANDSHAKE_NS)
+		return known->node;
+	struct handshake fresh = { .begun_ns = now, .node = choose(key) };
+
+	if (fresh.node != NO_NODE)
+		bpf_map_update_elem(&handshakes, key, &fresh, 0);
+	return fresh.node;
+}
+
+static __always_inline bool is_known(u32 node)
+{
 	struct place *place = bpf_map_lookup_elem(&places, &node);
+
+	return place && place->is_known;
+}
+
+static __always_inline int send_on(struct __sk_buff *skb, u32 node, struct counts *counted)
+{
+	struct place *place = bpf_map_lookup_elem(&places, &node);
+	u8 macs[12];
 
 	if (!place || !place->is_known) {
 		if (counted)
@@ -234,9 +276,60 @@ int direct(struct __sk_buff *skb)
 		macs[6 + byte] = own_mac[byte];
 	if (bpf_skb_store_bytes(skb, 0, macs, sizeof(macs), 0))
 		return TC_ACT_SHOT;
+	u64 *of_node = bpf_map_lookup_elem(&node_packets, &node);
+
+	if (of_node)
+		(*of_node)++;
 	if (counted)
 		counted->packets++;
 	return bpf_redirect(skb->ifindex, 0);
+}
+
+/* What is no TCP. */
+static __always_inline int direct_other(struct __sk_buff *skb, struct counts *counted)
+{
+	struct datagram datagram;
+	struct flow_key key;
+
+	if (read_quic(skb, &datagram)) {
+		if (!is_for_service(&datagram.key))
+			return TC_ACT_UNSPEC;
+		u32 node = datagram.node;
+
+		/* An id of a short header is one that a node has given; a client that moves still has it. */
+		if (datagram.is_long || !is_known(node))
+			node = of_handshake(&datagram.key);
+		if (counted)
+			counted->datagrams++;
+		return send_on(skb, node, counted);
+	}
+	if (!read_icmp(skb, &key) || !is_for_service(&key))
+		return TC_ACT_UNSPEC;
+	/* "Packet too big" and its like are for the node that has sent the packet. */
+	struct flow *flow = bpf_map_lookup_elem(&flows, &key);
+	u32 node = flow ? *(volatile u32 *)&flow->node : choose(&key);
+
+	if (counted)
+		counted->icmp_errors++;
+	return send_on(skb, node, counted);
+}
+
+SEC("tc")
+int direct(struct __sk_buff *skb)
+{
+	struct segment segment;
+	u32 first = 0;
+
+	/* A switch that does not know a node's place sends its packets to all, also to the director that stands by. */
+	if (skb->pkt_type != PACKET_HOST)
+		return TC_ACT_UNSPEC;
+	struct counts *counted = bpf_map_lookup_elem(&counts, &first);
+
+	if (!read_segment(skb, &segment))
+		return direct_other(skb, counted);
+	if (!is_for_service(&segment.key))
+		return TC_ACT_UNSPEC;
+	return send_on(skb, node_of(&segment, counted), counted);
 }
 
 /* What is asked of `steer`, and its answer. */

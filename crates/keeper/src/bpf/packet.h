@@ -21,7 +21,7 @@ typedef _Bool bool;
 #define false 0
 
 /* uapi/linux/bpf.h and uapi/linux/pkt_cls.h */
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6, BPF_MAP_TYPE_LRU_HASH = 9 };
 #define BPF_NOEXIST 1
 #define TC_ACT_UNSPEC (-1)
 #define TC_ACT_SHOT 2
@@ -47,9 +47,14 @@ struct __sk_buff {
 #define ETHERNET_BYTES 14
 #define ETHERNET_IPV4 0x0800
 #define ETHERNET_IPV6 0x86dd
+#define PROTOCOL_ICMP 1
 #define PROTOCOL_TCP 6
+#define PROTOCOL_UDP 17
+#define PROTOCOL_ICMPV6 58
 /* "More fragments", and the fragment's offset (RFC 791, section 3.1). */
 #define FRAGMENT_MASK 0x3fff
+/* The offset alone: the first fragment has the ports. */
+#define FRAGMENT_OFFSET_MASK 0x1fff
 /* Two NOP, then the option Timestamps of 10 bytes, as RFC 7323, appendix A, recommends and all systems send it. */
 #define TIMESTAMPS_HEAD 0x0101080a
 

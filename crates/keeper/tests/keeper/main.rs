@@ -2,6 +2,7 @@
 // scripts/test: waits, 2 threads
 
 mod address;
+mod datagrams;
 mod downloads;
 mod encoding;
 mod holding;

@@ -35,6 +35,9 @@ pub struct Options {
     /// Whether live sessions may move to other processes, which takes the keys of TLS sessions out of rustls for them.
     /// Default: no.
     pub moves_sessions: bool,
+    /// The number of this server in a cluster, below 1024: it stands in the connection ids of QUIC, so that a director knows
+    /// where a client's datagrams belong. Default: none.
+    pub cluster_node: Option<u16>,
     /// The directory that is served; nothing outside it is ever opened.
     pub root: PathBuf,
     /// Event loops, each a thread with its own listening sockets, cache and log buffer; at least 1 is run.
@@ -238,6 +241,7 @@ impl Options {
             listen: vec![ListenAddr::default()],
             take_over: None,
             moves_sessions: false,
+            cluster_node: None,
             root: root.into(),
             loops: std::thread::available_parallelism().map_or(1, usize::from),
             reserve_loops: 0,

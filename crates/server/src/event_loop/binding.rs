@@ -136,7 +136,7 @@ pub(super) fn open_sockets(options: &Options) -> Result<Sockets, BindError> {
     let of_tcp = tcp.first().into_iter().flatten().filter_map(Listener::local_addr);
     of_tcp.for_each(|local| know(&mut locals, local));
     let Opened { of_loops: quic, former } =
-        quic::open(&quic_addresses(options, &locals)?, options.loops, &mut predecessor)?;
+        quic::open(&quic_addresses(options, &locals)?, options.loops, &mut predecessor, options.cluster_node)?;
     let succession = Succession::new(predecessor.as_mut().map(Predecessor::records).unwrap_or_default());
     succession.promise(&options.timeouts);
     if let Some(predecessor) = &mut predecessor {

@@ -251,7 +251,11 @@ impl EventLoop {
     fn drain_mailbox(&mut self) {
         self.is_waked = true;
         self.move_sessions();
+        let was_leaving = self.state.leaves_http3;
         let is_told = self.state.drain_mailbox();
+        if self.state.leaves_http3 && !was_leaving {
+            self.quic.iter_mut().for_each(|endpoint| endpoint.begin_stop(&mut self.state, &self.open));
+        }
         self.change_role();
         self.resume_waiting();
         if !is_told {

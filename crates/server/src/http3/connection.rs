@@ -221,7 +221,7 @@ impl Connection {
             self.answer_parked(state);
         }
         let was_said = self.goaway.is_said();
-        if self.goaway.concerns(state.stopping) {
+        if self.goaway.concerns(state.stopping || state.leaves_http3) {
             self.take_leave(state);
         }
         self.send_control();
@@ -299,7 +299,8 @@ impl Connection {
     /// Tells the client of the end what it is to know now.
     fn take_leave(&mut self, state: &LoopState) {
         let (has_asked, now_ms) = (self.next_request > 0, state.clock.now_ms);
-        let first_unanswered = match self.goaway.next(state.stopping, has_asked, self.has_heard, now_ms) {
+        let leaves = state.stopping || state.leaves_http3;
+        let first_unanswered = match self.goaway.next(leaves, has_asked, self.has_heard, now_ms) {
             Some(Word::Announcement) => {
                 self.ask_whether_it_has_heard();
                 ANY_REQUEST

@@ -60,6 +60,8 @@ pub(crate) struct LoopState {
     controls_generation: u64,
     /// Reserve loops that are to serve.
     pub(crate) loops_more: u32,
+    /// Whether clients of HTTP/3 are told to go.
+    pub(crate) leaves_http3: bool,
     pub(crate) applications: Applications,
     /// Bounds on what is under way; none without any.
     pub(crate) throttles: Option<Throttles>,
@@ -108,6 +110,7 @@ impl LoopState {
             controls: Arc::default(),
             controls_generation: 0,
             loops_more: 0,
+            leaves_http3: false,
             applications,
             throttles: None,
             watcher,
@@ -199,6 +202,7 @@ impl LoopState {
             self.router.ask_again(&self.counters.0[self.index]);
             self.router.carry_out(&orders);
             self.loops_more = orders.loops_more;
+            self.leaves_http3 = orders.leaves_http3;
         }
         let counts = &self.counters.0[self.index];
         if self.router.warm_some(&self.clock, counts) {

@@ -41,6 +41,8 @@ pub(crate) struct Orders {
     warms: VecDeque<(u64, String)>,
     /// Reserve loops that are to serve.
     pub(crate) loops_more: u32,
+    /// Whether clients of HTTP/3 are told to go.
+    pub(crate) leaves_http3: bool,
 }
 
 impl Control {
@@ -89,6 +91,14 @@ impl Control {
     pub fn spread(&self, loops_more: u32) {
         let mut orders = self.0.orders();
         orders.loops_more = loops_more;
+        self.0.say(orders);
+    }
+
+    /// Has clients of HTTP/3 told by GOAWAY to make new connections, which end with the responses that are under way; or
+    /// not any more, but those that were told end all the same. Other connections go on.
+    pub fn leave_http3(&self, leaves: bool) {
+        let mut orders = self.0.orders();
+        orders.leaves_http3 = leaves;
         self.0.say(orders);
     }
 

@@ -19,6 +19,8 @@ use std::path::Path;
 
 /// Bytes that may wait for the former server, of one socket.
 const WAITING_BYTES: usize = 2 << 20;
+/// Bits of a tag that are random where the ten above them are the number of a node.
+const RANDOM_BITS: u32 = 14;
 /// Tags that may be others' before it is given up.
 const TAGS_MAX: usize = 64;
 
@@ -33,12 +35,14 @@ impl Name {
     }
 }
 
-/// A random tag, which most likely no other server has.
-fn new_tag() -> u32 {
+/// A random tag, which most likely no other server has. That of a node of a cluster begins with the node's number, by which
+/// the director's filter goes (`bpf/other.h` of the keeper).
+fn new_tag(node: Option<u16>) -> u32 {
     let mut bytes = [0; 4];
     // Linux has randomness from the start.
     let _ = SystemRandom::new().fill(&mut bytes);
-    u32::from_be_bytes(bytes) >> 8
+    let random = u32::from_be_bytes(bytes) >> 8;
+    node.map_or(random, |node| (u32::from(node) << RANDOM_BITS | random & ((1 << RANDOM_BITS) - 1)) & ((1 << 24) - 1))
 }
 
 /// How the kernel numbers a socket, the same in each process that has it.
@@ -68,10 +72,10 @@ pub(super) struct Handover {
 
 impl Handover {
     /// Makes the pairs of all sockets of an address, and chooses a tag that is none of those that are known.
-    pub(super) fn for_each(sockets: &[Socket], known: &[u32]) -> io::Result<(u32, Vec<Self>)> {
+    pub(super) fn for_each(sockets: &[Socket], known: &[u32], node: Option<u16>) -> io::Result<(u32, Vec<Self>)> {
         let narrow = |number: usize| u16::try_from(number).map_err(|_| io::ErrorKind::InvalidInput);
         for _ in 0..TAGS_MAX {
-            let tag = new_tag();
+            let tag = new_tag(node);
             if known.contains(&tag) {
                 continue;
             }
@@ -258,6 +262,16 @@ impl Estate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tag_of_a_node_begins_with_its_number() {
+        for node in [1, 2, 517, 1023] {
+            let tags: Vec<u32> = (0..50).map(|_| new_tag(Some(node))).collect();
+            assert!(tags.iter().all(|tag| *tag < 1 << 24 && tag >> 14 == u32::from(node)), "{tags:x?}");
+            assert!(tags.iter().any(|tag| *tag != tags[0]));
+        }
+        assert!((0..50).map(|_| new_tag(None)).all(|tag| tag < 1 << 24));
+    }
     use quinn_udp::EcnCodepoint;
     use std::net::IpAddr;
 

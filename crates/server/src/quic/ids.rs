@@ -5,7 +5,8 @@
 //! count of loops, are the loop's number, and a filter at the sockets goes by that.
 //! The kernel keeps choosing for packets of the handshake: they carry ids that the client has made up, and a client may
 //! not move before the handshake is over (RFC 9000 section 9). The three bytes that follow are the server's tag: by it
-//! a server that has taken the sockets over tells which datagrams are for the old one. The rest of an id is random.
+//! a server that has taken the sockets over tells which datagrams are for the old one. The first ten bits of the tag of
+//! a cluster's node are its number: the director goes by them. The rest of an id is random.
 
 use super::handed::{ID_BYTES, Place};
 use quinn_proto::{ConnectionId, ConnectionIdGenerator};

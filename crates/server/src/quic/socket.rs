@@ -91,28 +91,35 @@ pub(crate) struct Opened {
     pub(crate) former: Former,
 }
 
+/// The tags that are taken, and the number of this node in a cluster, which a tag begins with.
+struct Tags {
+    known: Vec<u32>,
+    node: Option<u16>,
+}
+
 /// Opens the sockets of `loops` loops in the order of `listen`, or takes those that another server has there. A loop
-/// has several of an address where that server had more loops.
+/// has several of an address where that server had more loops. `node` is the number of this server in a cluster.
 pub(crate) fn open(
     listen: &[ListenAddr],
     loops: usize,
     predecessor: &mut Option<Predecessor>,
+    node: Option<u16>,
 ) -> Result<Opened, BindError> {
-    let mut known = predecessor.as_ref().map(Predecessor::tags).unwrap_or_default();
+    let mut tags = Tags { known: predecessor.as_ref().map(Predecessor::tags).unwrap_or_default(), node };
     let mut of_loops: Vec<Vec<QuicSocket>> = (0..loops).map(|_| Vec::new()).collect();
     for wanted in listen {
         let addresses = match wanted {
             ListenAddr::Every { port } => {
                 let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, *port));
                 let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
-                vec![match take(both, loops, predecessor, &mut known)? {
+                vec![match take(both, loops, predecessor, &mut tags)? {
                     Some(taken) => taken,
-                    None => match take(v4, loops, predecessor, &mut known)? {
+                    None => match take(v4, loops, predecessor, &mut tags)? {
                         Some(taken) => taken,
-                        None => match open_each(both, loops, &mut known) {
+                        None => match open_each(both, loops, &mut tags) {
                             // A machine without IPv6 says one of these; then IPv4 alone is every interface.
                             Err(BindError::Listen { .. } | BindError::AddressNotHere { .. }) => {
-                                open_each(v4, loops, &mut known)?
+                                open_each(v4, loops, &mut tags)?
                             }
                             outcome => outcome?,
                         },
@@ -120,9 +127,9 @@ pub(crate) fn open(
                 }]
             }
             ListenAddr::Each(addrs) => {
-                let sockets = addrs.iter().map(|addr| match take(*addr, loops, predecessor, &mut known)? {
+                let sockets = addrs.iter().map(|addr| match take(*addr, loops, predecessor, &mut tags)? {
                     Some(taken) => Ok(taken),
-                    None => open_each(*addr, loops, &mut known),
+                    None => open_each(*addr, loops, &mut tags),
                 });
                 sockets.collect::<Result<Vec<_>, _>>()?
             }
@@ -144,7 +151,7 @@ pub(crate) fn open(
 }
 
 /// A socket for each loop at one address.
-fn open_each(addr: SocketAddr, loops: usize, known: &mut Vec<u32>) -> Result<Vec<QuicSocket>, BindError> {
+fn open_each(addr: SocketAddr, loops: usize, tags: &mut Tags) -> Result<Vec<QuicSocket>, BindError> {
     let failed = |source| failure(addr, source);
     let mut bound = addr;
     let mut sockets: Vec<Socket> = Vec::new();
@@ -156,7 +163,7 @@ fn open_each(addr: SocketAddr, loops: usize, known: &mut Vec<u32>) -> Result<Vec
         }
         sockets.push(socket);
     }
-    with_places(sockets, known).map_err(failed)
+    with_places(sockets, tags).map_err(failed)
 }
 
 /// What another server has at an address, and more where this one has more loops. None if there is nothing.
@@ -164,7 +171,7 @@ fn take(
     addr: SocketAddr,
     loops: usize,
     predecessor: &mut Option<Predecessor>,
-    known: &mut Vec<u32>,
+    tags: &mut Tags,
 ) -> Result<Option<Vec<QuicSocket>>, BindError> {
     let failed = |source| failure(addr, source);
     let Some(mut sockets) = predecessor.as_mut().map(|other| other.datagrams_at(addr)).transpose()?.flatten() else {
@@ -173,12 +180,12 @@ fn take(
     // Sockets that are bound later have their places behind the others. Only the port's owner may share it: another
     // user uses the sockets that are there.
     sockets.extend((sockets.len()..loops).map_while(|_| open_socket(addr, false).ok()));
-    with_places(sockets, known).map(Some).map_err(failed)
+    with_places(sockets, tags).map(Some).map_err(failed)
 }
 
-fn with_places(sockets: Vec<Socket>, known: &mut Vec<u32>) -> io::Result<Vec<QuicSocket>> {
-    let (tag, pairs) = Handover::for_each(&sockets, known)?;
-    known.push(tag);
+fn with_places(sockets: Vec<Socket>, tags: &mut Tags) -> io::Result<Vec<QuicSocket>> {
+    let (tag, pairs) = Handover::for_each(&sockets, &tags.known, tags.node)?;
+    tags.known.push(tag);
     // As many as there are pairs, whose numbers are as narrow.
     let count = sockets.len() as u16;
     let places = (0..count).map(|index| Place { tag, index, count });

@@ -1,0 +1,139 @@
+//! Clients of HTTP/3 stay with their node by the ids of their connections, and leave one that is drained.
+
+use crate::stand::{PATIENCE, SERVICE, Stand, weir};
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use weir_testkit::require;
+
+/// A client that asks over one connection from port after port, as behind a router that forgets, and makes another
+/// connection once it is told to go.
+const CLIENT: &str = r#"
+import asyncio, contextlib, ssl, sys
+from aioquic.buffer import Buffer, BufferReadError
+from aioquic.asyncio.client import connect
+from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.h3.connection import H3Connection, FrameType
+from aioquic.h3.events import DataReceived, HeadersReceived
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import StreamDataReceived
+
+class Client(QuicConnectionProtocol):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.http, self.waiting, self.told = H3Connection(self._quic), {}, asyncio.Event()
+        self.control = b""
+
+    def listen(self, data):
+        # aioquic passes over GOAWAY. The server opens its control stream first.
+        self.control += data
+        buffer = Buffer(data=self.control)
+        with contextlib.suppress(BufferReadError):
+            buffer.pull_uint_var()
+            while not buffer.eof():
+                kind, _ = buffer.pull_uint_var(), buffer.pull_bytes(buffer.pull_uint_var())
+                if kind == FrameType.GOAWAY:
+                    self.told.set()
+
+    def quic_event_received(self, event):
+        if isinstance(event, StreamDataReceived) and event.stream_id == 3:
+            self.listen(event.data)
+        for got in self.http.handle_event(event):
+            body, done = self.waiting[got.stream_id]
+            if isinstance(got, DataReceived):
+                body.extend(got.data)
+            if got.stream_ended and not done.done():
+                done.set_result(bytes(body))
+
+    async def get(self, path):
+        stream = self._quic.get_next_available_stream_id()
+        done = asyncio.get_running_loop().create_future()
+        self.waiting[stream] = (bytearray(), done)
+        fields = [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", path)]
+        self.http.send_headers(stream, [(n.encode(), v.encode()) for n, v in fields], end_stream=True)
+        self.transmit()
+        return await asyncio.wait_for(done, 20)
+
+async def main(host):
+    loop = asyncio.get_running_loop()
+    configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], verify_mode=ssl.CERT_NONE)
+    async with connect(host, 443, configuration=configuration, create_protocol=Client) as client:
+        assert await client.get("/first.txt") == b"hello"
+        # Each port is another one to the director.
+        for _ in range(8):
+            await loop.create_datagram_endpoint(lambda: client, local_addr=("::ffff:10.79.0.2", 0))
+            assert await client.get("/moved.txt") == b"hello"
+        print("moved", flush=True)
+        await loop.run_in_executor(None, sys.stdin.readline)
+        await asyncio.wait_for(client.told.wait(), 20)
+        await asyncio.wait_for(client.wait_closed(), 20)
+        print("left", flush=True)
+    async with connect(host, 443, configuration=configuration, create_protocol=Client) as client:
+        assert await client.get("/second.txt") == b"hello"
+    print("done", flush=True)
+
+asyncio.run(main(sys.argv[1]))
+"#;
+
+/// A Python that has aioquic: what `scripts/http3-client` made beside the tests, or the system's own.
+fn with_aioquic() -> Option<PathBuf> {
+    let tests = std::env::current_exe().ok()?;
+    let target = tests.ancestors().nth(3)?;
+    let candidates = [target.join("http3-client/bin/python3"), PathBuf::from("/usr/bin/python3")];
+    let has_it = |python: &PathBuf| {
+        let asked = Command::new(python).args(["-c", "import aioquic"]).output();
+        asked.is_ok_and(|output| output.status.success())
+    };
+    let found = candidates.into_iter().find(has_it);
+    require::or_skip(found.is_some(), "no Python has aioquic (scripts/http3-client fetches it)")?;
+    found
+}
+
+/// The node that has logged so many requests of this path.
+fn logged(stand: &Stand, path: &str, count: usize) -> usize {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(node) = [1, 2].into_iter().find(|node| stand.logged(*node, path) == count) {
+            return node;
+        }
+        let by_node = [1, 2].map(|node| stand.logged(node, path));
+        assert!(std::time::Instant::now() < deadline, "{path}: {by_node:?} of {count}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+fn client(stand: &Stand, python: &PathBuf) -> Child {
+    let mut command = Command::new(python);
+    command.args(["-c", CLIENT, SERVICE]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    stand.client.within(move || command.spawn().expect("python starts"))
+}
+
+#[test]
+fn http3_goes_by_the_ids_of_connections_and_leaves_a_drained_node() {
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let Some(python) = with_aioquic() else { return };
+    let files: Vec<(&str, &[u8])> =
+        ["first.txt", "moved.txt", "second.txt"].iter().map(|name| (*name, &b"hello"[..])).collect();
+    let stand = Stand::quic(&files);
+    let mut client = client(&stand, &python);
+    let mut lines = BufReader::new(client.stdout.take().expect("piped")).lines();
+    let mut next = || lines.next().map(|line| line.expect("is text"));
+    assert_eq!(next().as_deref(), Some("moved"), "a request from another port was lost");
+    let node = logged(&stand, "/first.txt", 1);
+    assert_eq!(logged(&stand, "/moved.txt", 8), node, "all came to the node of the connection");
+    let folder = stand.path(&format!("n{node}"));
+    weir(&["cluster", "drain", folder.to_str().expect("is text"), "--within", "5s"], None);
+    writeln!(client.stdin.take().expect("piped"), "drained").expect("it reads");
+    assert_eq!(next().as_deref(), Some("left"), "GOAWAY, and the end of the connection");
+    assert_eq!(next().as_deref(), Some("done"));
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while client.try_wait().expect("is ours").is_none() {
+        assert!(std::time::Instant::now() < deadline, "it does not end");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(logged(&stand, "/second.txt", 1), 3 - node, "the next connection goes to the other node");
+    let figures = stand.director_metrics("127.0.0.1:9100");
+    assert!(figures.contains("weir_cluster_quic_packets_total"), "{figures}");
+}
