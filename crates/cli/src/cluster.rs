@@ -19,7 +19,7 @@ pub(crate) mod published;
 mod top;
 
 use anyhow::Context;
-use control_socket::{Asked, Told};
+use control_socket::{Asked, Relayed, Told};
 use printed::{other_answer, print_json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -260,7 +260,7 @@ fn drain(args: DrainArgs) -> anyhow::Result<ExitCode> {
             println!("the node takes new connections again");
             Ok(ExitCode::SUCCESS)
         }
-        Told::Drained { moved, left, took_ms, reasons } => {
+        Told::Drained { moved, left, relays, took_ms, reasons } => {
             let took = took_ms as f64 / 1e3;
             println!(
                 "{} moved in {took:.2} s, {left} left; new connections go to other nodes",
@@ -269,7 +269,13 @@ fn drain(args: DrainArgs) -> anyhow::Result<ExitCode> {
             for (reason, count) in &reasons {
                 println!("{count:>8}  {reason}");
             }
-            Ok(if left == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            if relays > 0 {
+                println!(
+                    "{relays:>8}  of the moved responses go on being made here, as an upstream was asked here; they break \
+                     off if the node ends: drain it again with more time"
+                );
+            }
+            Ok(if left == 0 && relays == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Told::Refused(why) => {
             eprintln!("weir cluster drain: {why}");
@@ -303,6 +309,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         undecided,
         reasons,
         replicas,
+        relays,
         published,
         director,
     } = told
@@ -327,6 +334,13 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if !reasons.is_empty() {
         println!("why, the last ones:");
         reasons.iter().for_each(|reason| println!("  {reason}"));
+    }
+    if relays != Relayed::default() {
+        println!(
+            "{:>8}  responses that are made here and sent by other nodes ({} begun, {} ended, {} broken off)",
+            relays.makes, relays.begun, relays.ended, relays.broken
+        );
+        println!("{:>8}  responses that other nodes make and this one sends", relays.sends);
     }
     show_replicas(&replicas);
     if let Some(published) = &published {

@@ -5,6 +5,7 @@
 //! - `message.rs` and `record.rs` are what is said, with a versioned encoding.
 //! - `moving/` has both sides of a move, as state machines and as what drives them.
 //! - `replicas/` and `successor.rs` have sessions go on that lose their node.
+//! - `relays/` carries responses that the old node of a session goes on making.
 //! - `director.rs` decides which node has a flow.
 //! - `pair/` has a second director stand by and take over.
 //! - `heartbeat/` tells which members are alive, by sealed datagrams (`sealed.rs`).
@@ -26,6 +27,7 @@ mod moving;
 mod name;
 mod pair;
 mod record;
+mod relays;
 mod remote;
 mod replicas;
 mod sealed;
@@ -57,7 +59,7 @@ pub use link::{
 pub use message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Owner, PIECE_BYTES_MAX, Timings};
 pub use moving::{
     Answer, Counts, Directing, DirectingError, Event, Giving, GivingStep, Heard, Keeper, KeeperFault, MoveError, Mover,
-    MoverSettings, Outcome, Registry, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep, Transport,
+    MoverSettings, Outcome, Registry, Relaying, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep, Transport,
     TransportError,
 };
 pub use name::{DOMAIN, Member, NameError, NodeName, NodeNumber, Role};
@@ -66,6 +68,9 @@ pub use pair::{
     Seat, Survey, Surveyed, Wish,
 };
 pub use record::{MoveId, Record, Span};
+pub use relays::{
+    Carrier, Carrying, Credit, PieceOf, RelayCountsNow, RelayId, RelaySettings, RelayState, RelayWord, WINDOW_BYTES,
+};
 pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes};
 pub use replicas::{
     Batch, Births, Kept, Place, Position, REPLICA_BYTES_MAX, Replica, ReplicaStore, SocketOptions, StoreCounts, Unfit,

@@ -4,6 +4,7 @@ use crate::fields::{FieldError, Reader, put_bytes, put_seen};
 use crate::name::NodeNumber;
 use crate::pair::{Entries, Surveyed};
 use crate::record::{MoveId, Record};
+use crate::relays::RelayWord;
 use crate::replicas::{Unfit, Word};
 use std::sync::Arc;
 use weir_keeper::{Flow, Seen};
@@ -234,6 +235,8 @@ pub enum Message {
     },
     /// What is said about replicas of sessions.
     Replica(Arc<Word>),
+    /// What nodes say about responses that the old node goes on making.
+    Relay(Arc<RelayWord>),
 }
 
 impl Decline {
@@ -321,6 +324,11 @@ impl Message {
         Self::Replica(Arc::new(word))
     }
 
+    /// Something about relayed responses.
+    pub fn relay(word: RelayWord) -> Self {
+        Self::Relay(Arc::new(word))
+    }
+
     /// The number of its kind, which stands behind the version.
     fn kind(&self) -> u8 {
         match self {
@@ -350,6 +358,7 @@ impl Message {
             Self::Time => 50,
             Self::TimeTold { .. } => 51,
             Self::Replica(word) => word.kind(),
+            Self::Relay(word) => word.kind(),
         }
     }
 
@@ -420,6 +429,7 @@ impl Message {
                 out.extend(told_us.to_be_bytes());
             }
             Self::Replica(word) => word.put(out),
+            Self::Relay(word) => word.put(out),
         }
     }
 
@@ -452,6 +462,7 @@ impl Message {
             50 => Self::Time,
             51 => Self::TimeTold { received_us: reader.u64()?, told_us: reader.u64()? },
             kind @ 20..=29 => Self::replica(Word::take(kind, &mut reader)?),
+            kind @ 90..=91 => Self::relay(RelayWord::take(kind, &mut reader)?),
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;

@@ -7,7 +7,7 @@ use super::readings;
 use super::replicating::{Parts, Replicating, Server};
 use super::seen::{Seen, Told as Figures};
 use super::sites::{self, Sites};
-use crate::cluster::control_socket::{self, Asked, Told};
+use crate::cluster::control_socket::{self, Asked, Relayed, Told};
 use crate::cluster::gossiping;
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached, STANDBY};
 use crate::cluster::overview::overview;
@@ -25,11 +25,12 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Answering, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity, LinkClient, LinkCounts,
-    LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry,
+    Answering, Carrier, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity, LinkClient, LinkCounts,
+    LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry, RelayCountsNow, RelaySettings,
     RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
+use weir_server::SessionSummary;
 use zeroize::Zeroizing;
 
 /// How long the director has for an answer.
@@ -97,6 +98,7 @@ struct Running {
     control: control_socket::Listening,
     sites: Option<Arc<Sites>>,
     replicating: Arc<Replicating>,
+    relays: Arc<Carrier>,
     _links: LinkServer,
 }
 
@@ -132,20 +134,23 @@ impl Running {
         let seen = Arc::new(Seen::start(&begin.folder, number, &members, &counts, gate.teller())?);
         let (registry, events) = Registry::new(EVENTS_MAX);
         let first_move = first_move();
-        let mover = Arc::new(Mover::new(
+        let relays = Carrier::start(Arc::<RemoteNodes>::clone(&nodes), RelaySettings::default());
+        let relays = Arc::new(relays.context("threads for responses that go on at other nodes")?);
+        let mover = Mover::new(
             MoverSettings::new(number, first_move),
             Arc::<KeeperClient>::clone(&keeper),
             Arc::<Gate>::clone(gate),
             Arc::<RemoteDirector>::clone(&director),
             Arc::<RemoteNodes>::clone(&nodes),
             registry,
-        ));
+        );
+        let mover = Arc::new(mover.with_relays(Arc::<Carrier>::clone(&relays)));
         let listening = |error: io::Error| {
             anyhow::Error::new(error)
                 .context(format!("{} cannot be listened on; see its address in members.toml", own.address))
         };
         let listener = TcpListener::bind(own.address).map_err(listening)?;
-        let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers));
+        let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers)).with_relays(Arc::clone(&relays));
         let store = Arc::clone(answers.replicas());
         let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
@@ -168,6 +173,7 @@ impl Running {
             control,
             sites,
             replicating,
+            relays,
             _links: links,
         })
     }
@@ -175,7 +181,7 @@ impl Running {
     /// Answers what `weir cluster` asks of this node.
     fn serve(self) -> anyhow::Result<()> {
         let Self { members, mover, director, heartbeats, seen, gossip, control, name, number, gate, .. } = self;
-        let Self { sites, replicating, _links, .. } = self;
+        let Self { sites, replicating, relays, _links, .. } = self;
         let drains = Arc::<AtomicBool>::default();
         let figures = Figures {
             mover: Arc::clone(&mover),
@@ -195,7 +201,7 @@ impl Running {
             let (gate, gossip, drains, sites) = of_readings;
             readings::gossip(|with_paths| gate.counted(with_paths), &gossip, &drains, sites.as_ref());
         })?;
-        let own = Own { name, number, members, mover, director, gate, gossip, drains, seen, sites, replicating };
+        let own = Own { name, number, members, mover, director, gate, gossip, drains, seen, sites, replicating, relays };
         control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
         Ok(())
     }
@@ -215,6 +221,7 @@ pub(super) struct Own {
     pub(super) seen: Arc<Seen>,
     sites: Option<Arc<Sites>>,
     replicating: Arc<Replicating>,
+    pub(super) relays: Arc<Carrier>,
 }
 
 /// The number of this start's first move, which no earlier start has given: microseconds since 1970.
@@ -271,8 +278,9 @@ fn tell_moves(gate: Arc<Gate>, seen: Arc<Seen>, events: Receiver<Event>) -> io::
                 return;
             }
             let (client, freeze, total) = (event.flow.client, event.freeze, event.total);
+            let goes_on = if event.relays > 0 { "; what an upstream answers goes on through this node" } else { "" };
             gate.tell(&format!(
-                "the session of {client} moved to node {} in {total:.1?} ({freeze:.1?} of which it stood still)",
+                "the session of {client} moved to node {} in {total:.1?} ({freeze:.1?} of which it stood still){goes_on}",
                 event.to
             ));
         });
@@ -355,6 +363,7 @@ impl Own {
                     undecided,
                     reasons,
                     replicas,
+                    relays: self.relayed(),
                     published,
                     director,
                 })
@@ -368,6 +377,13 @@ impl Own {
             }
             Asked::Activate => bail!("this is a node; activate a director on its own machine"),
         }
+    }
+
+    /// Responses that one node makes and another one sends.
+    fn relayed(&self) -> Relayed {
+        let (makes, sends) = self.relays.under_way();
+        let RelayCountsNow { begun, ended, broken, .. } = self.relays.counts();
+        Relayed { makes: makes as u64, sends: sends as u64, begun, ended, broken }
     }
 
     fn move_one(&self, client: SocketAddr, service: Option<SocketAddr>, to: &str) -> anyhow::Result<Told> {
@@ -392,10 +408,11 @@ pub(super) struct Gate(Mutex<UnixStream>);
 
 impl Gate {
     /// Asks the server; an error is one of the socket, or its refusal.
-    fn ask(&self, ask: &Ask, bytes: &[u8], fd: Option<&OwnedFd>) -> Result<Frame<Answer>, SessionError> {
+    fn ask(&self, ask: &Ask, bytes: &[u8], fds: &[&OwnedFd]) -> Result<Frame<Answer>, SessionError> {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = |error: io::Error| SessionError::Full(format!("the server does not answer: {error}"));
-        gate::send(&link, ask, bytes, fd.map(AsFd::as_fd)).map_err(gone)?;
+        let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+        gate::send(&link, ask, bytes, &fds).map_err(gone)?;
         let answer = gate::receive::<Answer>(&link).map_err(gone)?;
         let answer = answer.ok_or_else(|| gone(io::ErrorKind::UnexpectedEof.into()))?;
         match answer.header {
@@ -410,12 +427,12 @@ impl Gate {
 
     /// The connections that are open.
     pub(super) fn sessions(&self) -> anyhow::Result<Vec<Open>> {
-        Ok(serde_json::from_slice(&self.ask(&Ask::Sessions, &[], None)?.bytes)?)
+        Ok(serde_json::from_slice(&self.ask(&Ask::Sessions, &[], &[])?.bytes)?)
     }
 
     /// What the server has counted, and which files it was asked for most, if that is asked too.
     pub(super) fn counted(&self, with_paths: bool) -> anyhow::Result<(Counted, Vec<gate::Asked>)> {
-        let answer = self.ask(&Ask::Reading { with_paths }, &[], None)?;
+        let answer = self.ask(&Ask::Reading { with_paths }, &[], &[])?;
         let Answer::Reading(counted) = answer.header else { bail!("the server gives no reading; report this") };
         let paths = if with_paths { serde_json::from_slice(&answer.bytes)? } else { Vec::new() };
         Ok((counted, paths))
@@ -425,7 +442,7 @@ impl Gate {
     fn tell(&self, what: &str) {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that has ended says nothing more.
-        let _ = gate::send(&link, &Ask::Tell(what.to_owned()), &[], None);
+        let _ = gate::send(&link, &Ask::Tell(what.to_owned()), &[], &[]);
     }
 
     /// The same, for another thread.
@@ -444,13 +461,13 @@ impl Gate {
     fn tell_figures(&self, figures: &str) {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that has ended shows nothing more.
-        let _ = gate::send(&link, &Ask::Figures, figures.as_bytes(), None);
+        let _ = gate::send(&link, &Ask::Figures, figures.as_bytes(), &[]);
     }
 }
 
 impl Server for Gate {
     fn copies(&self, anew: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
-        let frame = self.ask(&Ask::Copy { anew }, &[], None).ok()?;
+        let frame = self.ask(&Ask::Copy { anew }, &[], &[]).ok()?;
         copying::unframed(&frame).ok()
     }
 
@@ -467,7 +484,7 @@ impl Sessions for Gate {
 
     fn preview(&self, flow: &Flow) -> Result<Vec<u8>, SessionError> {
         let ask = Ask::Preview { client: flow.client, service: flow.service };
-        Ok(self.ask(&ask, &[], None)?.bytes.to_vec())
+        Ok(self.ask(&ask, &[], &[])?.bytes.to_vec())
     }
 
     fn rewind(&self, session: &[u8], bytes: u64) -> Option<Vec<u8>> {
@@ -479,37 +496,54 @@ impl Sessions for Gate {
     }
 
     fn take(&self, flow: &Flow) -> Result<Taken, SessionError> {
-        let answer = self.ask(&Ask::Take { client: flow.client, service: flow.service }, &[], None)?;
-        match (answer.header, answer.fd) {
-            (Answer::Taken { known_bytes }, Some(fd)) => Ok(Taken { fd, session: answer.bytes, known_bytes }),
+        let answer = self.ask(&Ask::Take { client: flow.client, service: flow.service }, &[], &[])?;
+        match &answer.header {
+            Answer::Taken { known_bytes } if !answer.fds.is_empty() => {
+                let (known_bytes, mut fds) = (*known_bytes, answer.fds);
+                let (fd, session) = (fds.remove(0), answer.bytes);
+                Ok(Taken { fd, session, known_bytes, relays: fds })
+            }
             _ => Err(SessionError::NotMovable("the server gave no socket; report this".to_owned())),
         }
     }
 
     fn give_back(&self, taken: Taken) {
         let ask = Ask::GiveBack { known_bytes: taken.known_bytes };
-        if let Err(error) = self.ask(&ask, &taken.session, Some(&taken.fd)) {
+        let fds: Vec<_> = [&taken.fd].into_iter().chain(&taken.relays).collect();
+        if let Err(error) = self.ask(&ask, &taken.session, &fds) {
             tracing::warn!(%error, "a session was not taken back");
         }
     }
 
     fn prepare(&self, session: &[u8], spans: &[Span]) -> Result<Vec<u8>, SessionError> {
         // Also where nothing is to be made again: the server says whether it has the same files.
-        self.ask(&Ask::Sent { from: 0, length: 0 }, session, None)?;
+        self.ask(&Ask::Sent { from: 0, length: 0 }, session, &[])?;
         let mut sent = Vec::new();
         for span in spans {
             match span {
                 Span::Raw(bytes) => sent.extend_from_slice(bytes),
                 Span::Session { from, len } => {
                     let ask = Ask::Sent { from: *from, length: *len };
-                    sent.extend_from_slice(&self.ask(&ask, session, None)?.bytes);
+                    sent.extend_from_slice(&self.ask(&ask, session, &[])?.bytes);
                 }
             }
         }
         Ok(sent)
     }
 
-    fn adopt(&self, session: Zeroizing<Vec<u8>>, fd: OwnedFd, peer: SocketAddr) -> Result<(), SessionError> {
-        self.ask(&Ask::Adopt { client: peer }, &session, Some(&fd)).map(drop)
+    fn relays(&self, session: &[u8]) -> u16 {
+        // One that cannot be read was refused before; the number is far below this type's bound.
+        SessionSummary::read(session).map_or(0, |read| read.relays as u16)
+    }
+
+    fn adopt(
+        &self,
+        session: Zeroizing<Vec<u8>>,
+        fd: OwnedFd,
+        relays: Vec<OwnedFd>,
+        peer: SocketAddr,
+    ) -> Result<(), SessionError> {
+        let fds: Vec<_> = [&fd].into_iter().chain(&relays).collect();
+        self.ask(&Ask::Adopt { client: peer }, &session, &fds).map(drop)
     }
 }

@@ -80,6 +80,7 @@ impl Seen {
         entry.move_id = Some(format!("{}.{}", event.id.giver, event.id.number));
         (entry.from, entry.to) = (self.name(event.from), self.name(event.to));
         (entry.freeze_us, entry.total_us, entry.under_way) = (us(event.freeze), us(event.total), event.is_under_way);
+        entry.relayed = Some(event.relays).filter(|relays| *relays > 0);
         self.log.note(if event.why.is_empty() { entry } else { entry.because(&event.why) });
     }
 

@@ -2,13 +2,17 @@
 // scripts/test: waits
 
 mod crashes;
+mod drains;
 mod gossiping;
 mod pair;
 mod publishing;
+mod relays;
 mod seeing;
 mod services;
 mod soak;
 mod stand;
+mod upgrades;
+mod upstream;
 
 use stand::{PATIENCE, SERVICE, Stand};
 use std::fs;

@@ -2,7 +2,7 @@
 
 use crate::services;
 use std::fs::{self, File};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -37,6 +37,8 @@ pub(crate) struct Stand {
     certificate: Certificate,
     /// Whether the nodes serve what is published, rather than the files of the stand.
     is_published: bool,
+    /// The configuration of the nodes, where files are not all that they serve.
+    configuration: Option<String>,
     /// It ends last: the others are plugged in here.
     /// To the client, if it is far away.
     pub(crate) link: Option<SlowLink>,
@@ -61,11 +63,16 @@ impl Stand {
 
     /// One whose client is far away.
     pub(crate) fn far(nodes: usize, files: &[(&str, &[u8])], conditions: Conditions) -> Self {
-        Self::made(nodes, files, false, (None, Some(conditions)))
+        Self::made(nodes, files, false, (None, Some(conditions)), None)
+    }
+
+    /// One whose nodes have this configuration; the stand's files are in `site` beside it.
+    pub(crate) fn configured(nodes: usize, files: &[(&str, &[u8])], configuration: &str) -> Self {
+        Self::made(nodes, files, false, (None, None), Some(configuration.to_owned()))
     }
 
     fn of(nodes: usize, files: &[(&str, &[u8])], is_published: bool, pair: Option<bool>) -> Self {
-        Self::made(nodes, files, is_published, (pair, None))
+        Self::made(nodes, files, is_published, (pair, None), None)
     }
 
     fn made(
@@ -73,6 +80,7 @@ impl Stand {
         files: &[(&str, &[u8])],
         is_published: bool,
         (pair, conditions): (Option<bool>, Option<Conditions>),
+        configuration: Option<String>,
     ) -> Self {
         let switch = Namespace::new("cluster-switch");
         ip(&["-n", switch.name(), "link", "add", "br0", "type", "bridge", "forward_delay", "0"]);
@@ -107,8 +115,22 @@ impl Stand {
         let nodes = members.collect();
         let certificate = Certificate::self_signed().expect("openssl makes one");
         let processes = Vec::new();
-        let mut stand =
-            Self { client, director, second, nodes, processes, folder, certificate, is_published, link, switch };
+        if let Some(text) = &configuration {
+            fs::write(folder.path().join("site.toml"), text).expect("writes");
+        }
+        let mut stand = Self {
+            client,
+            director,
+            second,
+            nodes,
+            processes,
+            folder,
+            certificate,
+            is_published,
+            configuration,
+            link,
+            switch,
+        };
         stand.make_keys();
         stand.start_all();
         stand
@@ -192,7 +214,8 @@ impl Stand {
 
     pub(crate) fn start_server(&mut self, number: usize) {
         let published = format!("n{number}/sites/www/current");
-        let site = if self.is_published { published.as_str() } else { "site" };
+        let configured = if self.configuration.is_some() { "site.toml" } else { "site" };
+        let site = if self.is_published { published.as_str() } else { configured };
         let [folder, socket, log, site] =
             [&format!("n{number}"), &format!("keeper{number}.sock"), &format!("access{number}.log"), site]
                 .map(|name| text(&self.path(name)).to_owned());
@@ -343,6 +366,16 @@ impl Stand {
         command.args(["-sS", "-k", "--local-port", &port.to_string()]).args(options);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         self.client.within(move || command.spawn().expect("curl starts"))
+    }
+
+    /// Gives the client further addresses, so that no bound on one address holds.
+    pub(crate) fn more_clients(&self, count: u8) -> Vec<IpAddr> {
+        let more = (0..count).map(|number| {
+            let address = format!("10.79.0.{}", 100 + number);
+            ip(&["-n", self.client.name(), "addr", "add", &format!("{address}/24"), "dev", "e0"]);
+            address.parse().expect("an address")
+        });
+        more.collect()
     }
 
     /// The figures of a node, as its server shows them.

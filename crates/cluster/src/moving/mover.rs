@@ -4,7 +4,7 @@ mod fence;
 
 use super::giving::{Giving, GivingStep, Heard};
 use super::parts::{
-    Directing, DirectingError, Keeper, KeeperFault, SessionError, Sessions, Taken, Transport, TransportError,
+    Directing, DirectingError, Keeper, KeeperFault, Relaying, SessionError, Sessions, Taken, Transport, TransportError,
 };
 use super::reasons;
 use super::registry::{Event, Outcome, Registry, us};
@@ -123,6 +123,7 @@ pub struct Mover {
     epoch: AtomicU64,
     stops: AtomicBool,
     births: Arc<Births>,
+    relaying: Option<Arc<dyn Relaying>>,
 }
 
 impl fmt::Debug for Mover {
@@ -144,7 +145,14 @@ impl Mover {
         let next = AtomicU64::new(settings.first_move);
         let (epoch, stops) = (AtomicU64::new(0), AtomicBool::new(false));
         let (flows, births) = (Mutex::default(), Arc::default());
-        Self { settings, keeper, sessions, directing, transport, registry, flows, next, epoch, stops, births }
+        let relaying = None;
+        Self { settings, keeper, sessions, directing, transport, registry, flows, next, epoch, stops, births, relaying }
+    }
+
+    /// Also moves sessions whose responses this node goes on making, or another one.
+    #[must_use]
+    pub fn with_relays(self, relaying: Arc<dyn Relaying>) -> Self {
+        Self { relaying: Some(relaying), ..self }
     }
 
     /// A name that no move and no replica of this node has.
@@ -180,7 +188,7 @@ impl Mover {
         let _under_way = begin().inspect_err(not_begun)?;
         let is_under_way = self.have_expected(flow, to).inspect_err(not_begun)?;
         let taken = self.sessions.take(flow).map_err(MoveError::from).inspect_err(not_begun)?;
-        let frozen_at = Instant::now();
+        let (frozen_at, relays) = (Instant::now(), taken.relays.len() as u64);
         let record = match self.record(id, &taken) {
             Ok(record) => record,
             Err(error) => {
@@ -199,7 +207,7 @@ impl Mover {
         };
         let (freeze, total) = (frozen_at.elapsed(), begun.elapsed());
         let given = Event::of(Outcome::Given, id, flow, to, "");
-        let event = Event { freeze, total, is_under_way: Some(is_under_way), timings, ..given };
+        let event = Event { freeze, total, is_under_way: Some(is_under_way), relays, timings, ..given };
         tracing::debug!(from = event.from, to, freeze_us = us(event.freeze), "a session has moved");
         self.registry.ended(event.clone(), "");
         Ok(event)
@@ -269,7 +277,7 @@ impl Mover {
     }
 
     /// Sends the record, waits for the word of the new node or of the director, and acts on it.
-    fn decide(&self, to: NodeNumber, record: &Arc<Record>, taken: Taken) -> Result<Decision, MoveError> {
+    fn decide(&self, to: NodeNumber, record: &Arc<Record>, mut taken: Taken) -> Result<Decision, MoveError> {
         let mut giving = Giving::new();
         let (mut heard, mut why) = heard(self.transport.send(to, record));
         loop {
@@ -297,6 +305,9 @@ impl Mover {
                     }
                 }
                 GivingStep::Discard => {
+                    if let Some(relaying) = self.relaying.as_ref().filter(|_| !taken.relays.is_empty()) {
+                        relaying.give(record.id, to, std::mem::take(&mut taken.relays));
+                    }
                     self.keeper.discard(taken.fd.as_fd())?;
                     let timings = if let Heard::Done(timings) = heard { timings } else { Timings::default() };
                     return Ok(Decision::Given(timings));
@@ -356,7 +367,7 @@ impl Mover {
             return answer;
         }
         let (begun, timings) = (Instant::now(), Timings::default());
-        let intake = Intake { mover: self, record, sent: Vec::new(), socket: None, timings, begun, failed: None };
+        let intake = Intake { mover: self, record, sent: Vec::new(), socket: None, relays: Vec::new(), timings, begun, failed: None };
         let answer = intake.run();
         let mut flows = self.flows();
         if flows.answers.len() == ANSWERS_MAX {
@@ -451,6 +462,10 @@ enum IntakeError {
     OtherLength { made: usize, wanted: u32 },
     #[error("there is no socket; report this")]
     NoSocket,
+    #[error("this node takes no responses that another one goes on making; run the same version of weir on all nodes")]
+    NoRelays,
+    #[error("there are no sockets for responses that another node goes on making: {0}; allow more descriptors")]
+    Sockets(std::io::Error),
 }
 
 impl IntakeError {
@@ -461,6 +476,8 @@ impl IntakeError {
             Self::Keeper(error) => reasons::of_keeper(error),
             Self::OtherLength { .. } => "other_length",
             Self::NoSocket => "no_socket",
+            Self::NoRelays => "no_relays",
+            Self::Sockets(_) => "no_sockets",
         }
     }
 }
@@ -471,6 +488,8 @@ struct Intake<'m> {
     record: Record,
     sent: Vec<u8>,
     socket: Option<OwnedFd>,
+    /// By these comes what the giver goes on making.
+    relays: Vec<OwnedFd>,
     timings: Timings,
     begun: Instant,
     /// Why a step failed, in a word.
@@ -569,6 +588,11 @@ impl Intake<'_> {
         let of_session = record.spans.iter().filter(|span| matches!(span, Span::Session { .. }));
         self.timings.remade_bytes = of_session.map(Span::len).sum();
         self.sent = sent;
+        let count = self.mover.sessions.relays(&record.session);
+        if count > 0 {
+            let relaying = self.mover.relaying.as_ref().ok_or(IntakeError::NoRelays)?;
+            self.relays = relaying.take_in(record.id, count).map_err(IntakeError::Sockets)?;
+        }
         Ok(())
     }
 
@@ -588,7 +612,8 @@ impl Intake<'_> {
         self.mover.keeper.activate(socket.as_fd())?;
         self.mover.births.note(socket.as_fd(), &self.record.tcp);
         let session = std::mem::take(&mut self.record.session);
-        Ok(self.mover.sessions.adopt(session, socket, self.record.tcp.peer)?)
+        let relays = std::mem::take(&mut self.relays);
+        Ok(self.mover.sessions.adopt(session, socket, relays, self.record.tcp.peer)?)
     }
 
     fn end(self, answer: Answer, holds: bool) -> Message {

@@ -8,6 +8,7 @@ mod heartbeats;
 mod joining;
 mod links;
 mod moves;
+mod relays;
 mod simulation;
 mod takeovers;
 

@@ -160,7 +160,7 @@ fn another_file_at_the_other_server_is_never_mixed_in() {
     assert!(matches!(&refused, Err(AdoptError::OtherContent { path, site: 0 }) if path == "/x.bin"), "{refused:?}");
     let peer = client.local_addr().expect("an address");
     let again = taken.fd.try_clone().expect("a descriptor");
-    let refused = sites[1].control.adopt_session(&taken.session, again, peer);
+    let refused = sites[1].control.adopt_session(&taken.session, again, Vec::new(), peer);
     assert!(matches!(refused, Err(AdoptError::OtherContent { .. })), "{refused:?}");
     std::fs::remove_file(sites[1].directory.path().join("x.bin")).expect("removes");
     let refused = sites[1].control.session_bytes(&taken.session, 0, 0);
@@ -199,7 +199,7 @@ fn a_server_without_a_place_refuses_and_the_connection_goes_on_where_it_was() {
     let taken = take(&sites[0], &client).expect("is given away");
     let peer = client.local_addr().expect("an address");
     let again = taken.fd.try_clone().expect("a descriptor");
-    let refused = sites[1].control.adopt_session(&taken.session, again, peer);
+    let refused = sites[1].control.adopt_session(&taken.session, again, Vec::new(), peer);
     assert!(matches!(refused, Err(AdoptError::Full)), "{refused:?}");
     sites[0].control.give_session_back(taken);
     ends_whole(&mut client, &content);
@@ -209,7 +209,7 @@ fn a_server_without_a_place_refuses_and_the_connection_goes_on_where_it_was() {
     drop(other);
     wait_until(|| {
         let again = taken.fd.try_clone().expect("a descriptor");
-        sites[1].control.adopt_session(&taken.session, again, peer).is_ok()
+        sites[1].control.adopt_session(&taken.session, again, Vec::new(), peer).is_ok()
     });
     client.write_all(b"GET /x.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
     assert!(read_reply(&mut client, false).body == content);
@@ -226,10 +226,10 @@ fn what_is_no_session_is_refused_and_a_stopping_server_takes_none() {
     let second = &sites[1].control;
     let adopt_bytes = |session: Vec<u8>| {
         let fd = taken.fd.try_clone().expect("a descriptor");
-        second.adopt_session(&session, fd, peer).expect_err("is refused")
+        second.adopt_session(&session, fd, Vec::new(), peer).expect_err("is refused")
     };
     let other = [&[9], &taken.session[1..]].concat();
-    assert!(matches!(adopt_bytes(other), AdoptError::Version { version: 9, known: 1 }));
+    assert!(matches!(adopt_bytes(other), AdoptError::Version { version: 9, known: 2 }));
     let cut = taken.session[..taken.session.len() - 1].to_vec();
     assert!(matches!(adopt_bytes(cut), AdoptError::Malformed { .. }));
     // A path of the same length that leads out of the root.
@@ -238,13 +238,13 @@ fn what_is_no_session_is_refused_and_a_stopping_server_takes_none() {
     outside[at..at + 6].copy_from_slice(b"/../xx");
     assert!(matches!(adopt_bytes(outside), AdoptError::Path));
     let not_a_socket = std::fs::File::open("/dev/null").expect("opens");
-    let refused = second.adopt_session(&taken.session, not_a_socket.into(), peer);
+    let refused = second.adopt_session(&taken.session, not_a_socket.into(), Vec::new(), peer);
     assert!(matches!(refused, Err(AdoptError::Socket { .. })), "{refused:?}");
     let stopped = sites.pop().expect("two");
     let control = stopped.control.clone();
     stopped.stop();
     let fd = taken.fd.try_clone().expect("a descriptor");
-    let refused = control.adopt_session(&taken.session, fd, peer);
+    let refused = control.adopt_session(&taken.session, fd, Vec::new(), peer);
     assert!(matches!(refused, Err(AdoptError::NoAnswer | AdoptError::Stopping)), "{refused:?}");
     assert!(matches!(control.take_session(peer, peer), Err(TakeError::NoConnection { .. } | TakeError::NoAnswer)));
     adopt(&sites[0], taken, &client);
