@@ -12,7 +12,7 @@ export CARGO PREFIX DESTDIR WEIR
 .DEFAULT_GOAL := help
 # Two at a time would both ask apt-get for packages; Cargo keeps the CPUs busy by itself.
 .NOTPARALLEL:
-.PHONY: help check deps build-deps build demo demo-apache demo-cluster python arm-clients test test-acme test-cluster test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-wasd-scripts study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts soak-moves fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites wasm
+.PHONY: help check deps build-deps build demo demo-apache demo-cluster python arm-clients test test-acme test-cluster test-upstreams lint msrv bench study-arm study-flood study-flood-ticks study-monitors study-patia study-patia-node study-wasd study-wasd-scripts study-truth soak soak-load soak-serve soak-bodies soak-proxy soak-tunnels soak-scripts soak-moves soak-drain soak-upgrade fuzz soak-arm install install-apache install-php clean demo-php study-overload test-sites wasm
 
 help: ## Lists the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -145,6 +145,12 @@ soak-tunnels: deps build ## RELOADS (1000) and TAKEOVERS (100) under requests ov
 
 soak-moves: deps ## Moves downloads MOVES (10000) times between three nodes, with round trips of 0, 20 and 80 ms and losses of 0 and 1 %: as root, an hour.
 	@WEIR_SOAK_MOVES=$(or $(MOVES),10000) $(CARGO) test --release --workspace --test cluster -- --nocapture soak
+
+soak-drain: deps ## Drains a node with DOWNLOADS (5000) slow downloads: none breaks; says how long it took. As root.
+	@WEIR_SOAK_DRAIN=$(or $(DOWNLOADS),5000) $(CARGO) test --release --workspace --test cluster -- --nocapture drains
+
+soak-upgrade: deps ## Exchanges the program of all nodes ROUNDS (10) times under load over HTTP/1.1 and 2: no request fails. As root.
+	@WEIR_SOAK_UPGRADE=$(or $(ROUNDS),10) $(CARGO) test --release --workspace --test cluster -- --nocapture upgrades
 
 soak-scripts: deps ## Asks for COUNT (100000) requests of scripts by CGI, CGIplus and RTE: no memory, descriptor, process or file is left.
 	@$(CARGO) build --release --package weir-scripts --example supervise

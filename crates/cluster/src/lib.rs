@@ -59,8 +59,8 @@ pub use link::{
 pub use message::{Claim, Decline, MESSAGE_BYTES_MAX, Message, Owner, PIECE_BYTES_MAX, Timings};
 pub use moving::{
     Answer, Counts, Directing, DirectingError, Event, Giving, GivingStep, Heard, Keeper, KeeperFault, MoveError, Mover,
-    MoverSettings, Outcome, Registry, Relaying, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep, Transport,
-    TransportError,
+    MoverSettings, Outcome, Registry, Relaying, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep,
+    Transport, TransportError,
 };
 pub use name::{DOMAIN, Member, NameError, NodeName, NodeNumber, Role};
 pub use pair::{

@@ -160,25 +160,12 @@ pub(crate) struct Frame<T> {
     pub(crate) fds: Vec<OwnedFd>,
 }
 
-impl<T> Frame<T> {
-    /// The connection that comes along, and the other descriptors.
-    pub(crate) fn into_sockets(self) -> (Option<OwnedFd>, Vec<OwnedFd>) {
-        let mut fds = self.fds.into_iter();
-        (fds.next(), fds.collect())
-    }
-}
-
 /// Sends a frame.
 ///
 /// # Errors
 ///
 /// What the socket answers; `InvalidInput` if it is too large.
-pub(crate) fn send(
-    link: &UnixStream,
-    header: &impl Serialize,
-    bytes: &[u8],
-    fds: &[BorrowedFd<'_>],
-) -> io::Result<()> {
+pub(crate) fn send(link: &UnixStream, header: &impl Serialize, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let header = serde_json::to_vec(header)?;
     let too_large = || io::Error::from(io::ErrorKind::InvalidInput);
     let header_bytes = u32::try_from(header.len()).ok().filter(|length| *length <= HEADER_BYTES_MAX);
@@ -263,8 +250,9 @@ fn receive_with(link: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<O
         };
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         let head = libc::CMSG_FIRSTHDR(&raw const message);
-        let has_fds = !head.is_null() && ((*head).cmsg_level, (*head).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
-        let fd_bytes = if has_fds { ((*head).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize) } else { 0 };
+        let has_fds =
+            !head.is_null() && ((*head).cmsg_level, (*head).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+        let fd_bytes = if has_fds { (*head).cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize) } else { 0 };
         let fd = |at| OwnedFd::from_raw_fd(libc::CMSG_DATA(head).cast::<RawFd>().add(at).read_unaligned());
         let fds: Vec<OwnedFd> = (0..fd_bytes / size_of::<RawFd>()).map(fd).collect();
         // Some did not fit: this process may have no more.
@@ -295,9 +283,9 @@ mod tests {
         });
         let frame = receive::<Ask>(&other).expect("receives").expect("a frame");
         assert_eq!((&frame.header, frame.bytes.to_vec()), (&Ask::GiveBack { known_bytes: 5 }, expected));
-        let (first, others) = frame.into_sockets();
-        assert_eq!(others.len(), 1);
-        let mut came = File::from(first.expect("a descriptor"));
+        let mut fds = frame.fds.into_iter();
+        assert_eq!(fds.len(), 2);
+        let mut came = File::from(fds.next().expect("a descriptor"));
         let mut text = String::new();
         came.rewind().expect("seeks");
         came.read_to_string(&mut text).expect("reads");

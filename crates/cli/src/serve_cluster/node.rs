@@ -5,9 +5,9 @@ use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Refusal};
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
-use super::seen::{Seen, Told as Figures};
+use super::seen::{Seen, Told as Figures, relayed};
 use super::sites::{self, Sites};
-use crate::cluster::control_socket::{self, Asked, Relayed, Told};
+use crate::cluster::control_socket::{self, Asked, Told};
 use crate::cluster::gossiping;
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached, STANDBY};
 use crate::cluster::overview::overview;
@@ -25,9 +25,9 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Answering, Carrier, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity, LinkClient, LinkCounts,
-    LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry, RelayCountsNow, RelaySettings,
-    RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, Trust,
+    Answering, Carrier, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity, LinkClient,
+    LinkCounts, LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry,
+    RelaySettings, RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
 use weir_server::SessionSummary;
@@ -188,6 +188,7 @@ impl Running {
             director: Arc::clone(&director),
             heartbeats: Arc::clone(&heartbeats),
             drains: Arc::clone(&drains),
+            relays: Arc::clone(&relays),
             show: gate.shower(),
         };
         let of_figures = Arc::clone(&seen);
@@ -201,7 +202,8 @@ impl Running {
             let (gate, gossip, drains, sites) = of_readings;
             readings::gossip(|with_paths| gate.counted(with_paths), &gossip, &drains, sites.as_ref());
         })?;
-        let own = Own { name, number, members, mover, director, gate, gossip, drains, seen, sites, replicating, relays };
+        let own =
+            Own { name, number, members, mover, director, gate, gossip, drains, seen, sites, replicating, relays };
         control.serve(|asked| own.answer(asked).unwrap_or_else(|error| Told::Refused(format!("{error:#}"))));
         Ok(())
     }
@@ -363,7 +365,7 @@ impl Own {
                     undecided,
                     reasons,
                     replicas,
-                    relays: self.relayed(),
+                    relays: relayed(&self.relays),
                     published,
                     director,
                 })
@@ -377,13 +379,6 @@ impl Own {
             }
             Asked::Activate => bail!("this is a node; activate a director on its own machine"),
         }
-    }
-
-    /// Responses that one node makes and another one sends.
-    fn relayed(&self) -> Relayed {
-        let (makes, sends) = self.relays.under_way();
-        let RelayCountsNow { begun, ended, broken, .. } = self.relays.counts();
-        Relayed { makes: makes as u64, sends: sends as u64, begun, ended, broken }
     }
 
     fn move_one(&self, client: SocketAddr, service: Option<SocketAddr>, to: &str) -> anyhow::Result<Told> {

@@ -1,6 +1,7 @@
 //! What a node process tells of itself: events in the cluster's directory, and figures for its server.
 
 use super::figures::{self, Own};
+use crate::cluster::control_socket::Relayed;
 use crate::cluster::members::MembersFile;
 use std::collections::BTreeMap;
 use std::io;
@@ -9,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Change, ClockSample, Event, EventEntry, EventHeader, EventLog, Health, Heartbeats, LinkCounts, Mover, NodeNumber,
-    Outcome, RemoteDirector, What,
+    Carrier, Change, ClockSample, Event, EventEntry, EventHeader, EventLog, Health, Heartbeats, LinkCounts, Mover,
+    NodeNumber, Outcome, RelayCountsNow, RemoteDirector, What,
 };
 use weir_trace::Host;
 
@@ -40,8 +41,16 @@ pub(super) struct Told {
     pub(super) heartbeats: Arc<Heartbeats>,
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
+    pub(super) relays: Arc<Carrier>,
     /// Has the server show them.
     pub(super) show: Box<dyn Fn(&str) + Send>,
+}
+
+/// Responses that one node makes and another one sends.
+pub(super) fn relayed(relays: &Carrier) -> Relayed {
+    let (makes, sends) = relays.under_way();
+    let RelayCountsNow { begun, ended, broken, .. } = relays.counts();
+    Relayed { makes: makes as u64, sends: sends as u64, begun, ended, broken }
 }
 
 impl Seen {
@@ -115,6 +124,7 @@ impl Seen {
                 links: self.links.now(),
                 heartbeats: told.heartbeats.counts(),
                 events: self.log.counts(),
+                relays: relayed(&told.relays),
             };
             (told.show)(&figures::text(told.mover.registry(), &own));
             std::thread::sleep(FIGURES_PAUSE);

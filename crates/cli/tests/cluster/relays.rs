@@ -67,7 +67,10 @@ fn events_of_an_upstream_go_on_while_their_sessions_move() {
         let status: serde_json::Value = serde_json::from_str(&status).expect("is JSON");
         let relays = &status["relays"];
         assert_eq!(relays["broken"], 0, "{status}");
-        relays["makes"] == 0 && relays["sends"] == 0 && relays["begun"].as_u64() > Some(0) && relays["begun"] == relays["ended"]
+        relays["makes"] == 0
+            && relays["sends"] == 0
+            && relays["begun"].as_u64() > Some(0)
+            && relays["begun"] == relays["ended"]
     });
 }
 

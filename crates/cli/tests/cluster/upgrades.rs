@@ -44,9 +44,18 @@ fn all_nodes_are_exchanged_under_load_and_no_request_fails() {
     let loads = [
         ("HTTP/1.1", vec![clear("a.txt"), "-c".into(), "8".into(), "--rate".into(), "200".into()]),
         ("HTTP/1.1, new connections", vec![clear("a.txt"), "--no-keepalive".into(), "--rate".into(), "50".into()]),
-        ("HTTP/1.1 over TLS", vec![secure("a.txt"), "-k".into(), "-c".into(), "4".into(), "--rate".into(), "50".into()]),
-        ("HTTP/2 over TLS", vec![secure("a.txt"), "-k".into(), "--http2".into(), "-c".into(), "4".into(), "--rate".into(), "50".into()]),
-        ("HTTP/2, downloads", vec![clear("large.bin"), "--http2".into(), "-c".into(), "4".into(), "--rate".into(), "4".into()]),
+        (
+            "HTTP/1.1 over TLS",
+            vec![secure("a.txt"), "-k".into(), "-c".into(), "4".into(), "--rate".into(), "50".into()],
+        ),
+        (
+            "HTTP/2 over TLS",
+            vec![secure("a.txt"), "-k".into(), "--http2".into(), "-c".into(), "4".into(), "--rate".into(), "50".into()],
+        ),
+        (
+            "HTTP/2, downloads",
+            vec![clear("large.bin"), "--http2".into(), "-c".into(), "4".into(), "--rate".into(), "4".into()],
+        ),
     ];
     let running: Vec<(&str, Child)> = loads
         .iter()

@@ -367,7 +367,16 @@ impl Mover {
             return answer;
         }
         let (begun, timings) = (Instant::now(), Timings::default());
-        let intake = Intake { mover: self, record, sent: Vec::new(), socket: None, relays: Vec::new(), timings, begun, failed: None };
+        let intake = Intake {
+            mover: self,
+            record,
+            sent: Vec::new(),
+            socket: None,
+            relays: Vec::new(),
+            timings,
+            begun,
+            failed: None,
+        };
         let answer = intake.run();
         let mut flows = self.flows();
         if flows.answers.len() == ANSWERS_MAX {

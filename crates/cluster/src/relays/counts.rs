@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a node has counted of relayed responses.
 #[derive(Debug, Default)]
-pub struct RelayCounts {
+pub(super) struct RelayCounts {
     pub(super) begun: AtomicU64,
     pub(super) ended: AtomicU64,
     pub(super) broken: AtomicU64,

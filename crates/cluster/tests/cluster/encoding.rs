@@ -6,9 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_cluster::{
-    Batch, Claim, Credit, Decline, Entries, FieldError, Holding, Message, MoveId, Owner, PieceOf, Position, Record, RelayId, RelayState,
-    RelayWord, Replica,
-    SocketOptions, Span, Surveyed, Timings, Unfit, Word,
+    Batch, Claim, Credit, Decline, Entries, FieldError, Holding, Message, MoveId, Owner, PieceOf, Position, Record,
+    RelayId, RelayState, RelayWord, Replica, SocketOptions, Span, Surveyed, Timings, Unfit, Word,
 };
 use weir_keeper::{Birth, Flow, Seen, TcpState};
 use zeroize::Zeroizing;

@@ -138,7 +138,12 @@ impl Sessions for Server {
     fn take(&self, of: &Flow) -> Result<Taken, SessionError> {
         let socket = self.session.lock().unwrap().take().filter(|_| *of == flow());
         // The last 800 bytes are known, so that 200 of the unacknowledged ones are not.
-        Ok(Taken { fd: socket.ok_or(SessionError::NoSession)?, session: b"GET /x".to_vec().into(), known_bytes: 800, relays: Vec::new() })
+        Ok(Taken {
+            fd: socket.ok_or(SessionError::NoSession)?,
+            session: b"GET /x".to_vec().into(),
+            known_bytes: 800,
+            relays: Vec::new(),
+        })
     }
 
     fn give_back(&self, taken: Taken) {

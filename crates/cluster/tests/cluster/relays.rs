@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use weir_cluster::{
-    Carrier, Carrying, Message, MoveId, NodeNumber, RelayId, RelaySettings, RelayState, RelayWord, Relaying, TransportError, WINDOW_BYTES,
+    Carrier, Carrying, Message, MoveId, NodeNumber, RelayId, RelaySettings, RelayState, RelayWord, Relaying,
+    TransportError, WINDOW_BYTES,
 };
 
 /// The way from a node to the other one, which loses and doubles as a seed says.
@@ -46,8 +47,7 @@ impl Carrying for Way {
     }
 }
 
-const QUICK: RelaySettings =
-    RelaySettings { silence: Duration::from_secs(2), unknown: Duration::from_millis(500) };
+const QUICK: RelaySettings = RelaySettings { silence: Duration::from_secs(2), unknown: Duration::from_millis(500) };
 
 /// Two nodes, 1 and 2, and the ways from each.
 fn nodes(seed: u64) -> ([Arc<Carrier>; 2], [Arc<Way>; 2]) {

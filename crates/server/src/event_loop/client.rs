@@ -4,8 +4,8 @@ pub(crate) mod copying;
 mod moving;
 pub(crate) mod relaying;
 
-use crate::counters::census::Census;
 use self::relaying::Relaying;
+use crate::counters::census::Census;
 use crate::event_loop::passed_on::{Began, PassedOn};
 use crate::exchange::eviction::Yields;
 use crate::http::limits::Timeouts;

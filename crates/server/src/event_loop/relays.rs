@@ -3,6 +3,7 @@
 use super::client::Client;
 use super::client::relaying::{Relay, Relaying};
 use super::driver::EventLoop;
+use super::sessions::set_nonblocking;
 use crate::exchange::application::Handler;
 use crate::exchange::life::Exchange;
 use crate::exchange::wakes::Address;
@@ -15,7 +16,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 /// A pair of sockets: its own end, and the other server's.
-pub(super) type Ends = (UnixStream, UnixStream);
+pub(super) type Ends = (OwnedFd, OwnedFd);
 
 /// Pairs of sockets that do not block.
 ///
@@ -25,8 +26,10 @@ pub(super) type Ends = (UnixStream, UnixStream);
 pub(super) fn sockets(count: usize) -> io::Result<Vec<Ends>> {
     let pair = |_| {
         let (own, other) = UnixStream::pair()?;
-        own.set_nonblocking(true)?;
-        other.set_nonblocking(true)?;
+        let (own, other) = (own.into(), other.into());
+        // By fcntl(2), as the confined server makes no other call for it.
+        set_nonblocking(&own)?;
+        set_nonblocking(&other)?;
         Ok((own, other))
     };
     (0..count).map(pair).collect()
@@ -57,14 +60,14 @@ impl EventLoop {
         let (mut relays, mut others) = (Vec::new(), Vec::new());
         for (exchange, (own, other)) in exchanges.into_iter().zip(sockets) {
             let user = Address { token: Some(token), connection: 0 };
-            match self.links.enter(own.into(), user, true) {
+            match self.links.enter(own, user, true) {
                 Ok(link) => relays.push(Relay::new(exchange, link)),
                 Err(source) => {
                     self.close(token);
                     return Err(TakeError::System { source });
                 }
             }
-            others.push(other.into());
+            others.push(other);
         }
         self.state.counts().relays_begun.add(relays.len() as u64);
         if let Some(place) = self.connections.get(token) {

@@ -206,7 +206,8 @@ impl EventLoop {
         // Its place is known before it is made: what gives its responses is to call it there.
         let token = self.connections.insert(Client::to_come(session.peer));
         let handlers = self.handlers(token, &session, relays);
-        let client = resources.and_then(|resources| Client::of_session(socket, session, resources, handlers?, &self.state));
+        let client =
+            resources.and_then(|resources| Client::of_session(socket, session, resources, handlers?, &self.state));
         match client {
             Ok(client) => {
                 let counts = self.state.counts();

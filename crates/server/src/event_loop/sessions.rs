@@ -440,7 +440,7 @@ impl SessionAccess for Sessions {
 }
 
 /// A loop must not wait for a socket (fcntl(2)); one that comes from elsewhere may be of another kind.
-fn set_nonblocking(fd: &OwnedFd) -> std::io::Result<()> {
+pub(super) fn set_nonblocking(fd: &OwnedFd) -> std::io::Result<()> {
     // SAFETY: the descriptor is open, and the calls take no pointers.
     let flags = crate::io::epoll::check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
     // SAFETY: as above.

@@ -94,8 +94,10 @@ pub enum TakeError {
     #[error("the connection is a tunnel, both ends of which this server does not know: let it end here")]
     Tunnel,
     /// An application, an upstream or its cache answers, and has not begun, or others wait behind it.
-    #[error("an application or an upstream answers the request under way, and has not begun to, or takes its body: ask \
-             again when its response has begun")]
+    #[error(
+        "an application or an upstream answers the request under way, and has not begun to, or takes its body: ask \
+             again when its response has begun"
+    )]
     Application,
     /// The response is made piece by piece as rules say.
     #[error("the response under way may go on in another variant: ask again when it is over")]

@@ -142,7 +142,7 @@ fn pair(upstream: &Upstream, files: &[(&str, &[u8])]) -> ([Site; 2], tempfile::T
             *options = parse_configuration(&text, &folder).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
             let any = || vec!["127.0.0.1:0".parse().expect("an address")];
             (options.io, options.loops, options.listen, options.listen_clear) = (io, 2, any(), any());
-            options.certificates = vec![made.clone()];
+            (options.certificates, options.moves_sessions) = (vec![made.clone()], true);
         })
     });
     (sites, folder, shown)
@@ -254,7 +254,8 @@ fn every_framing_of_an_upstream_goes_on() {
     let content = noise(6_000_000);
     let upstream = Upstream::start(&content);
     let (sites, _folder, _) = pair(&upstream, &[]);
-    for (path, version) in [("/up/length", "1.1"), ("/up/close", "1.0"), ("/up/close", "1.1"), ("/kept/length", "1.1")] {
+    for (path, version) in [("/up/length", "1.1"), ("/up/close", "1.0"), ("/up/close", "1.1"), ("/kept/length", "1.1")]
+    {
         // What is kept is in memory by its second time.
         for _ in 0..2 {
             let mut client = crate::sessions::narrow(sites[0].addrs[1]);
@@ -351,4 +352,60 @@ fn a_response_that_has_not_begun_stays_and_comes_back_to_its_server() {
     assert!(rest.contains(&event(EVENTS - 1)));
     client.get_mut().write_all(b"GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
     assert_eq!(reply_of(&mut client), b"hello");
+}
+
+/// A script's server over SCGI: it answers in pieces, and ends its connection behind them.
+fn scgi(content: &[u8]) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
+    let addr = listener.local_addr().expect("an address");
+    let content = content.to_vec();
+    // It ends with the process.
+    std::thread::spawn(move || {
+        while let Ok((mut socket, _)) = listener.accept() {
+            let mut head = Vec::new();
+            while !head.ends_with(b",") {
+                let mut byte = [0];
+                socket.read_exact(&mut byte).expect("a request");
+                head.push(byte[0]);
+            }
+            socket.write_all(b"Status: 200 OK\r\nContent-Type: text/plain\r\n\r\n").expect("takes");
+            content.chunks(100_000).for_each(|piece| socket.write_all(piece).expect("takes"));
+        }
+    });
+    addr
+}
+
+#[test]
+fn what_a_script_answers_and_an_assembled_page_go_on_as_well() {
+    let content = noise(6_000_000);
+    let part = "a part of a page\n".repeat(20_000);
+    let page = "<!--#include virtual=\"/part.txt\" -->".repeat(10);
+    let text = format!(
+        "[[host]]\nroot = \".\"\nincludes = true\n[[host.path]]\nprefix = \"/script\"\nscgi = \"{}\"\n",
+        scgi(&content)
+    );
+    let files: [(&str, &[u8]); 2] = [("part.txt", part.as_bytes()), ("page.shtml", page.as_bytes())];
+    let sites = [(); 2].map(|()| {
+        Site::start(&files, |options| {
+            let (folder, io, listen) = (options.root.clone(), options.io, options.listen.clone());
+            *options = parse_configuration(&text, &folder).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
+            (options.io, options.listen, options.loops) = (io, listen, 1);
+        })
+    });
+    let pages = part.repeat(10).into_bytes();
+    for (path, wanted, relays) in [("/script/one", &content, 1), ("/page.shtml", &pages, 0)] {
+        let mut client = crate::sessions::narrow(sites[0].addr);
+        write!(client, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sends");
+        let mut all = vec![0; 5_000];
+        client.read_exact(&mut all).expect("it has begun");
+        let taken = take(&sites[0], &client).expect("is given away");
+        let summary = SessionSummary::read(&taken.session).expect("is read");
+        assert_eq!((summary.responses, summary.relays, taken.relays.len()), (1, relays, relays), "{path}");
+        crate::sessions::adopt(&sites[1], taken, &client);
+        client.read_to_end(&mut all).expect("its end");
+        let head = all.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        let is_chunked = String::from_utf8_lossy(&all[..head]).contains("chunked");
+        let body = if is_chunked { unchunked(&all[head..]) } else { all[head..].to_vec() };
+        assert!(&body == wanted, "{path}: {} bytes", body.len());
+    }
 }

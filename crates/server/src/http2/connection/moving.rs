@@ -13,7 +13,9 @@ use crate::http::frames::hpack::Decoder;
 use crate::http1::connection::moving::{FRAME_BYTES, bytes_of, check_exchange, exchange, pending};
 use crate::loop_state::LoopState;
 use crate::policy::sessions::{AdoptError, SESSION_BYTES_MAX, TakeError};
-use crate::process::session::{self, ContentName, Ending, GoawayState, Http2, RELAYS_MAX, STREAMS_MAX, Session, Table, Wait};
+use crate::process::session::{
+    self, ContentName, Ending, GoawayState, Http2, RELAYS_MAX, STREAMS_MAX, Session, Table, Wait,
+};
 use crate::tls;
 use crate::transport::Transport;
 use std::net::SocketAddr;

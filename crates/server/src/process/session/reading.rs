@@ -215,7 +215,10 @@ impl<'b> Reader<'b> {
     fn far(&mut self) -> Read<Far> {
         let (minor, closes, ends_with_connection) = (self.byte()?, self.truth()?, self.truth()?);
         let (sent_bytes, framing_bytes) = (self.number()?, self.number()?);
-        holds(minor <= 2 && sent_bytes <= CONTENT_BYTES_MAX && framing_bytes <= CONTENT_BYTES_MAX, "how far a response came")?;
+        holds(
+            minor <= 2 && sent_bytes <= CONTENT_BYTES_MAX && framing_bytes <= CONTENT_BYTES_MAX,
+            "how far a response came",
+        )?;
         Ok(Far { minor, closes, ends_with_connection, sent_bytes, framing_bytes })
     }
 

@@ -101,7 +101,10 @@ fn what_was_written_is_read_and_says_what_it_knows() {
     assert_eq!(Session::read(&bytes).expect("is read"), session);
     let summary = SessionSummary::read(&bytes).expect("is read");
     let bytes_to_go = 2 * (19 + 995) - 500;
-    assert_eq!(summary, SessionSummary { version: PLAIN_VERSION, responses: 2, relays: 0, bytes_to_go, known_bytes: 500 });
+    assert_eq!(
+        summary,
+        SessionSummary { version: PLAIN_VERSION, responses: 2, relays: 0, bytes_to_go, known_bytes: 500 }
+    );
     let rewound = rewind_session(&bytes, 120).expect("is known");
     let summary = SessionSummary::read(&rewound).expect("is read");
     assert_eq!((summary.known_bytes, summary.bytes_to_go), (380, bytes_to_go + 120));
