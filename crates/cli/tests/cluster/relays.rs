@@ -65,7 +65,7 @@ fn events_of_an_upstream_go_on_while_their_sessions_move() {
     wait_until("what was relayed has ended", || {
         let status = stand::weir(&["cluster", "status", n1.to_str().expect("is text"), "--json"], None);
         let status: serde_json::Value = serde_json::from_str(&status).expect("is JSON");
-        let relays = &status["relays"];
+        let relays = &status["status"]["relays"];
         assert_eq!(relays["broken"], 0, "{status}");
         relays["makes"] == 0
             && relays["sends"] == 0

@@ -23,13 +23,19 @@ impl Client {
         let same = |one: SocketAddr, other: SocketAddr| {
             (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())
         };
-        same(own, peer) && Ends::of(self.fd).local.is_some_and(|own| same(own, local))
+        same(own, peer) && self.local().is_some_and(|own| same(own, local))
     }
 
     /// What is to be known of it from outside; none where its socket has no address.
     pub(crate) fn open_session(&self) -> Option<OpenSession> {
         let peer = self.proxy.as_ref().map_or(self.peer, |proxy| **proxy);
-        Some(OpenSession { peer, local: Ends::of(self.fd).local?, is_sending: self.is_sending() })
+        Some(OpenSession { peer, local: self.local()?, is_sending: self.is_sending() })
+    }
+
+    /// The server's end of its socket; none where it has no address, or where its client is at another node.
+    fn local(&self) -> Option<SocketAddr> {
+        let has_socket = !matches!(self.protocol, Protocol::Relaying(_) | Protocol::Changing);
+        has_socket.then(|| Ends::of(self.fd).local).flatten()
     }
 
     /// As [`Connection::check_movable`].
