@@ -90,7 +90,7 @@ fn a_node_with_many_slow_downloads_is_drained_without_an_error() {
     }
     assert_eq!(stand.connected(1), count);
     eprintln!("{count} downloads have begun in {:.1?}", begun.elapsed());
-    let begun = Instant::now();
+    let (begun, before) = (Instant::now(), usage(&stand));
     let drain = std::thread::scope(|scope| {
         let drain = scope.spawn(|| stand::weir(&["cluster", "drain", &n1, "--within", "120s"], None));
         while !drain.is_finished() {
@@ -102,7 +102,7 @@ fn a_node_with_many_slow_downloads_is_drained_without_an_error() {
     let took = begun.elapsed();
     eprintln!("the drain: {}", drain.trim_end());
     assert!(drain.starts_with(&format!("{count} sessions moved")) && drain.contains(" 0 left"), "{drain}");
-    eprintln!("as the client of the command sees it: {took:.2?}; memory of the nodes: {}", memory(&stand));
+    eprintln!("with the command's start and end {took:.2?}; {}", shown(&before, &usage(&stand)));
     assert_eq!((stand.connected(1), stand.connected(2)), (0, count));
     let deadline = Instant::now() + 10 * PATIENCE;
     while !downloads.is_empty() {
@@ -112,19 +112,38 @@ fn a_node_with_many_slow_downloads_is_drained_without_an_error() {
     }
 }
 
-/// Resident memory of the nodes' processes, in MiB.
-fn memory(stand: &Stand) -> String {
+/// What a process has used.
+#[derive(Clone)]
+struct Usage {
+    name: String,
+    memory_mib: u64,
+    cpu_ms: u64,
+}
+
+/// What the nodes' processes and the director have used.
+fn usage(stand: &Stand) -> Vec<Usage> {
     let of = |process: u32| {
-        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-        let value = |name: &str| {
-            let line = status.lines().find(|line| line.starts_with(name))?;
-            Some(line.split_whitespace().nth(1)?.to_owned())
-        };
-        let mib = value("VmRSS:")?.parse::<u64>().ok()? >> 10;
-        Some(format!("{} {mib} MiB", value("Name:")?))
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let resident = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+        let memory_mib = resident.split_whitespace().nth(1)?.parse::<u64>().ok()? >> 10;
+        let arguments = std::fs::read_to_string(format!("/proc/{process}/cmdline")).ok()?;
+        let name = arguments.split('\0').skip(1).take(2).collect::<Vec<_>>().join(" ");
+        // Behind the name, which may hold anything: the times of the process are the 12th and the 13th, in 10 ms.
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        let times = stat.rsplit(')').next()?.split_whitespace().skip(11).take(2);
+        let cpu_ms = times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10;
+        Some(Usage { name, memory_mib, cpu_ms })
     };
-    let all: Vec<String> = (1..=2).flat_map(|node| stand.processes_of(node)).filter_map(of).collect();
-    all.join(", ")
+    let nodes = (1..=2).flat_map(|node| stand.processes_of(node));
+    nodes.chain([stand.director_process()]).filter_map(of).collect()
+}
+
+/// What was used since then.
+fn shown(before: &[Usage], after: &[Usage]) -> String {
+    let one = |(before, after): (&Usage, &Usage)| {
+        format!("{} {} MiB, {} ms CPU", after.name, after.memory_mib, after.cpu_ms - before.cpu_ms)
+    };
+    before.iter().zip(after).map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// Lets this process have so many descriptors.

@@ -332,6 +332,12 @@ impl Stand {
         own.iter().copied().chain(started).collect()
     }
 
+    /// The process of the director.
+    pub(crate) fn director_process(&self) -> u32 {
+        let found = self.processes.iter().find(|(name, _)| name == "director");
+        found.map_or(0, |(_, child)| child.id())
+    }
+
     /// Has all nodes together send so much to the client at most.
     pub(crate) fn slow_client(&self, rate: &str) {
         let filter = ["dev", "p2", "root", "tbf", "rate", rate, "burst", "64kb", "limit", "1mb"];

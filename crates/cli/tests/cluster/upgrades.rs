@@ -46,11 +46,19 @@ fn all_nodes_are_exchanged_under_load_and_no_request_fails() {
         ("HTTP/1.1, new connections", vec![clear("a.txt"), "--no-keepalive".into(), "--rate".into(), "50".into()]),
         (
             "HTTP/1.1 over TLS",
-            vec![secure("a.txt"), "-k".into(), "-c".into(), "4".into(), "--rate".into(), "50".into()],
+            vec![secure("a.txt"), "--insecure".into(), "-c".into(), "4".into(), "--rate".into(), "50".into()],
         ),
         (
             "HTTP/2 over TLS",
-            vec![secure("a.txt"), "-k".into(), "--http2".into(), "-c".into(), "4".into(), "--rate".into(), "50".into()],
+            vec![
+                secure("a.txt"),
+                "--insecure".into(),
+                "--http2".into(),
+                "-c".into(),
+                "4".into(),
+                "--rate".into(),
+                "50".into(),
+            ],
         ),
         (
             "HTTP/2, downloads",
@@ -78,6 +86,10 @@ fn all_nodes_are_exchanged_under_load_and_no_request_fails() {
         let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
             panic!("{name}: {error}: {}", String::from_utf8_lossy(&output.stderr));
         });
-        eprintln!("{name}: {}", told);
+        let requests = told["requests"].as_u64().unwrap_or_default();
+        eprintln!("{name}: {requests} requests, latency {}", told["latency_ns"]);
+        assert!(told["errors"].as_object().is_some_and(|errors| errors.is_empty()), "{name}: {told}");
+        assert_eq!((&told["dropped"], &told["latency_failed_ns"]), (&Value::from(0), &Value::Null), "{name}: {told}");
+        assert!(requests > 0 && told["latency_unexpected_ns"].is_null(), "{name}: {told}");
     }
 }

@@ -133,7 +133,7 @@ fn pair(upstream: &Upstream, files: &[(&str, &[u8])]) -> ([Site; 2], tempfile::T
     let text = format!(
         "[[host]]\nroot = \".\"\n[[host.path]]\nprefix = \"/up\"\nproxy = \"http://{}\"\n\
          [[host.path]]\nprefix = \"/kept\"\nproxy = \"http://{}\"\n\
-         cache = {{ default_ttl = \"1 min\" }}",
+         cache = {{ default_ttl = \"1 min\", largest = \"16 MiB\" }}",
         upstream.addr, upstream.addr
     );
     let sites = [(); 2].map(|()| {
@@ -251,7 +251,7 @@ fn streams_of_http2_go_on_beside_downloads_in_the_clear_and_over_tls() {
 
 #[test]
 fn every_framing_of_an_upstream_goes_on() {
-    let content = noise(6_000_000);
+    let content = noise(12_000_000);
     let upstream = Upstream::start(&content);
     let (sites, _folder, _) = pair(&upstream, &[]);
     for (path, version) in [("/up/length", "1.1"), ("/up/close", "1.0"), ("/up/close", "1.1"), ("/kept/length", "1.1")]
@@ -274,6 +274,7 @@ fn every_framing_of_an_upstream_goes_on() {
             assert!(body == content, "{path} HTTP/{version}: {} bytes", body.len());
         }
     }
+    assert_eq!(upstream.asked(), 7, "what is kept is asked for once");
 }
 
 fn unchunked(mut chunks: &[u8]) -> Vec<u8> {
