@@ -134,17 +134,8 @@ impl Running {
         let seen = Arc::new(Seen::start(&begin.folder, number, &members, &counts, gate.teller())?);
         let (registry, events) = Registry::new(EVENTS_MAX);
         let first_move = first_move();
-        let relays = Carrier::start(Arc::<RemoteNodes>::clone(&nodes), RelaySettings::default());
-        let relays = Arc::new(relays.context("threads for responses that go on at other nodes")?);
-        let mover = Mover::new(
-            MoverSettings::new(number, first_move),
-            Arc::<KeeperClient>::clone(&keeper),
-            Arc::<Gate>::clone(gate),
-            Arc::<RemoteDirector>::clone(&director),
-            Arc::<RemoteNodes>::clone(&nodes),
-            registry,
-        );
-        let mover = Arc::new(mover.with_relays(Arc::<Carrier>::clone(&relays)));
+        let (asked, settings) = ((Arc::clone(&director), Arc::clone(&nodes)), MoverSettings::new(number, first_move));
+        let (mover, relays) = moving(settings, (Arc::clone(&keeper), gate), asked, registry)?;
         let listening = |error: io::Error| {
             anyhow::Error::new(error)
                 .context(format!("{} cannot be listened on; see its address in members.toml", own.address))
@@ -244,6 +235,19 @@ fn start_heartbeats(
     peers.extend(members.standby.iter().map(|second| (STANDBY, second.address)));
     let (heard, settings) = (Arc::clone(seen), DetectorSettings::default());
     Ok(Heartbeats::start(socket, number, &identity.secret, peers, settings, move |change| heard.changed(change))?)
+}
+
+/// What moves sessions, and what carries their responses that one node goes on making.
+fn moving(
+    settings: MoverSettings,
+    (keeper, gate): (Arc<KeeperClient>, &Arc<Gate>),
+    (director, nodes): Members,
+    registry: Registry,
+) -> anyhow::Result<(Arc<Mover>, Arc<Carrier>)> {
+    let relays = Carrier::start(Arc::<RemoteNodes>::clone(&nodes), RelaySettings::default());
+    let relays = Arc::new(relays.context("threads for responses that go on at other nodes")?);
+    let mover = Mover::new(settings, keeper, Arc::<Gate>::clone(gate), director, nodes, registry);
+    Ok((Arc::new(mover.with_relays(Arc::<Carrier>::clone(&relays))), relays))
 }
 
 type Kept = (Arc<KeeperClient>, Arc<ReplicaStore>);

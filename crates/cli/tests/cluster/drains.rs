@@ -92,7 +92,7 @@ fn a_node_with_many_slow_downloads_is_drained_without_an_error() {
     eprintln!("{count} downloads have begun in {:.1?}", begun.elapsed());
     let (begun, before) = (Instant::now(), usage(&stand));
     let drain = std::thread::scope(|scope| {
-        let drain = scope.spawn(|| stand::weir(&["cluster", "drain", &n1, "--within", "120s"], None));
+        let drain = scope.spawn(|| stand::weir(&["cluster", "drain", &n1, "--within", "600s"], None));
         while !drain.is_finished() {
             downloads.iter_mut().for_each(|download| assert!(!download.read(200).expect("it goes on")));
             std::thread::sleep(Duration::from_millis(200));

@@ -24,6 +24,12 @@ use zeroize::Zeroizing;
 
 /// Answers to moves that are over, for a record that arrives twice.
 const ANSWERS_MAX: usize = 1_024;
+/// Contents that were looked for a moment ago, and are not looked for again: a drain moves many downloads of few files.
+const EXPECTED_MAX: usize = 64;
+/// Bytes of such contents.
+const EXPECTED_BYTES_MAX: usize = 4 << 10;
+/// How long they are not looked for again. Where they were changed, the record is refused, and the session comes back.
+const EXPECTED_FOR: Duration = Duration::from_secs(2);
 /// Flows whose last move is remembered.
 const FLOWS_MAX: usize = 65_536;
 
@@ -108,6 +114,8 @@ struct Flows {
     moved: HashMap<Flow, Instant>,
     order: VecDeque<(Flow, Instant)>,
     answers: VecDeque<(MoveId, Message)>,
+    /// What other nodes have found.
+    expected: VecDeque<(NodeNumber, Vec<u8>, Instant)>,
 }
 
 /// Moves sessions of one node, to it and from it.
@@ -218,10 +226,24 @@ impl Mover {
     fn have_expected(&self, flow: &Flow, to: NodeNumber) -> Result<bool, MoveError> {
         let preview = self.sessions.preview(flow)?;
         let is_under_way = !preview.is_empty();
-        if is_under_way {
-            self.transport.expect(to, preview)?;
+        let now = Instant::now();
+        let is_recent = |at: Instant| now.duration_since(at) < EXPECTED_FOR;
+        let is_known = |flows: &Flows| {
+            flows.expected.iter().any(|(node, found, at)| *node == to && *found == preview && is_recent(*at))
+        };
+        if !is_under_way || is_known(&self.flows()) {
+            return Ok(is_under_way);
         }
-        Ok(is_under_way)
+        self.transport.expect(to, preview.clone())?;
+        if preview.len() <= EXPECTED_BYTES_MAX {
+            let mut flows = self.flows();
+            flows.expected.retain(|(node, found, at)| is_recent(*at) && (*node, found) != (to, &preview));
+            if flows.expected.len() == EXPECTED_MAX {
+                flows.expected.pop_front();
+            }
+            flows.expected.push_back((to, preview, now));
+        }
+        Ok(true)
     }
 
     /// Looks for what a session of another node has under way, before it comes.

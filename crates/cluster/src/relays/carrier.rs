@@ -168,10 +168,10 @@ impl Shared {
             let mut incoming = lock(&self.incoming);
             incoming.push(&ready);
             let silent = incoming.forget_silent(Instant::now(), self.settings.silence);
-            let to_tell = incoming.to_tell();
+            let untold = incoming.take_untold();
             drop(incoming);
             self.counts.broken.fetch_add(silent as u64, Ordering::Relaxed);
-            for (node, credits) in to_tell {
+            for (node, credits) in untold {
                 credits.chunks(COUNT_MAX).for_each(|credits| self.tell(node, credits));
             }
         }

@@ -162,7 +162,7 @@ impl Incoming {
     }
 
     /// What is to be told, by the node.
-    pub(super) fn to_tell(&mut self) -> BTreeMap<NodeNumber, Vec<Credit>> {
+    pub(super) fn take_untold(&mut self) -> BTreeMap<NodeNumber, Vec<Credit>> {
         let mut by_node: BTreeMap<NodeNumber, Vec<Credit>> = BTreeMap::new();
         for credit in std::mem::take(&mut self.to_tell) {
             by_node.entry(credit.of.id.giver).or_default().push(credit);

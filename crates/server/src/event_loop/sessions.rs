@@ -343,7 +343,9 @@ impl SessionAccess for Sessions {
 
     fn preview(&self, peer: SocketAddr, local: SocketAddr) -> Result<Vec<u8>, TakeError> {
         let (names, relays) = self.look(SocketEnds { peer, local })?;
-        Ok(Session::preview(peer, names, relays).write().to_vec())
+        // No address of its own: the previews of all downloads of a file are the same.
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+        Ok(Session::preview(any, names, relays).write().to_vec())
     }
 
     fn take(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError> {

@@ -146,8 +146,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// The bytes of a response, those of its framing, and its trailers if it has ended.
+    type Whole = (Vec<u8>, u64, Option<Vec<u8>>);
+
     /// What a stream says, cut into pieces of so many bytes.
-    fn read(stream: &[u8], piece: usize) -> Result<(Vec<u8>, u64, Option<Vec<u8>>), Malformed> {
+    fn read(stream: &[u8], piece: usize) -> Result<Whole, Malformed> {
         let (mut bytes, mut framing, mut end) = (Vec::new(), 0, None);
         let mut decoder = Decoder::default();
         for input in stream.chunks(piece) {

@@ -352,18 +352,16 @@ fn a_request_that_waits_for_others_stays() {
     let ask = b"POST /patient HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel";
     let [mut first, mut waits] = [connect(clear), connect(clear)];
     first.write_all(ask).expect("sends");
-    harness::wait_until(|| {
-        site.counters.read().applications == 1 || matches!(take(&site, &first), Err(TakeError::Application))
-    });
+    wait_until(|| site.counters.read().applications == 1 || matches!(take(&site, &first), Err(TakeError::Application)));
     waits.write_all(ask).expect("sends");
-    harness::wait_until(|| site.counters.read().throttle_queued == 1);
+    wait_until(|| site.counters.read().throttle_queued == 1);
     let refused = refusal(&site, &waits);
     assert!(matches!(refused, TakeError::Waiting), "{refused:?}");
     assert!(refused.to_string().contains("waits for others"), "{refused}");
     // The same of HTTP/2.
     let mut http2 = Client::begin(Box::new(connect(clear)), 65_535);
     http2.post(1, "/patient", b"hel");
-    harness::wait_until(|| site.counters.read().throttle_queued == 2);
+    wait_until(|| site.counters.read().throttle_queued == 2);
     assert!(matches!(refusal(&site, http2.socket()), TakeError::Waiting));
     for client in [&mut first, &mut waits] {
         client.write_all(b"lo").expect("sends");

@@ -206,7 +206,7 @@ fn what_another_server_goes_on_making_has_a_version_of_its_own() {
     let as_before = [&[PLAIN_VERSION], &bytes[1..]].concat();
     assert!(matches!(Session::read(&as_before), Err(AdoptError::Malformed { .. })));
     assert!(place_session(&bytes, 0).is_none(), "no replica goes on with it");
-    let plain = [&[VERSION], &super::Session { responses: Vec::new(), ..session.clone() }.write()[1..]].concat();
+    let plain = [&[VERSION], &Session { responses: Vec::new(), ..session.clone() }.write()[1..]].concat();
     assert!(matches!(Session::read(&plain), Err(AdoptError::Malformed { .. })), "nothing is made elsewhere");
     type Change = &'static dyn Fn(&mut Pending);
     let wrong: [(&str, Change); 4] = [
