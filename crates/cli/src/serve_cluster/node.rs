@@ -134,8 +134,8 @@ impl Running {
         let seen = Arc::new(Seen::start(&begin.folder, number, &members, &counts, gate.teller())?);
         let (registry, events) = Registry::new(EVENTS_MAX);
         let first_move = first_move();
-        let (asked, settings) = ((Arc::clone(&director), Arc::clone(&nodes)), MoverSettings::new(number, first_move));
-        let (mover, relays) = moving(settings, (Arc::clone(&keeper), gate), asked, registry)?;
+        let (asked, moves) = ((Arc::clone(&director), Arc::clone(&nodes)), MoverSettings::new(number, first_move));
+        let (mover, relays) = moving(moves, (Arc::clone(&keeper), gate), asked, registry)?;
         let listening = |error: io::Error| {
             anyhow::Error::new(error)
                 .context(format!("{} cannot be listened on; see its address in members.toml", own.address))
