@@ -158,6 +158,12 @@ soak-moves: deps ## Moves downloads MOVES (10000) times between three nodes, wit
 placement-scale: deps ## Places 1,000,000 contents on 1,000 nodes, and once more with a node more and one less; a minute, no root.
 	@WEIR_PLACEMENT_SCALE=1 $(CARGO) test --release --package weir-cluster --test cluster -- --nocapture placement::a_million
 
+soak-drain: deps ## Drains a node with DOWNLOADS (5000) slow downloads: none breaks; says how long it took. As root.
+	@WEIR_SOAK_DRAIN=$(or $(DOWNLOADS),5000) $(CARGO) test --release --workspace --test cluster -- --nocapture drains
+
+soak-upgrade: deps ## Exchanges the program of all nodes ROUNDS (10) times under load over HTTP/1.1 and 2: no request fails. As root.
+	@WEIR_SOAK_UPGRADE=$(or $(ROUNDS),10) $(CARGO) test --release --workspace --test cluster -- --nocapture upgrades
+
 soak-scripts: deps ## Asks for COUNT (100000) requests of scripts by CGI, CGIplus and RTE: no memory, descriptor, process or file is left.
 	@$(CARGO) build --release --package weir-scripts --example supervise
 	@scripts/soak-scripts

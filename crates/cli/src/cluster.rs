@@ -31,7 +31,7 @@ mod tables;
 mod top;
 
 use anyhow::Context;
-use control_socket::{Asked, Told};
+use control_socket::{Asked, Relayed, Told};
 use printed::{other_answer, print_json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -291,7 +291,7 @@ fn drain(args: DrainArgs) -> anyhow::Result<ExitCode> {
             println!("the node takes new connections again");
             Ok(ExitCode::SUCCESS)
         }
-        Told::Drained { moved, left, took_ms, reasons } => {
+        Told::Drained { moved, left, relays, took_ms, reasons } => {
             let took = took_ms as f64 / 1e3;
             println!(
                 "{} moved in {took:.2} s, {left} left; new connections go to other nodes",
@@ -300,7 +300,13 @@ fn drain(args: DrainArgs) -> anyhow::Result<ExitCode> {
             for (reason, count) in &reasons {
                 println!("{count:>8}  {reason}");
             }
-            Ok(if left == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            if relays > 0 {
+                println!(
+                    "{relays:>8}  of the moved responses go on being made here, as an upstream was asked here; they break \
+                     off if the node ends: drain it again with more time"
+                );
+            }
+            Ok(if left == 0 && relays == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Told::Refused(why) => {
             eprintln!("weir cluster drain: {why}");
@@ -335,6 +341,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         reasons,
         replicas,
         rules,
+        relays,
         published,
         director,
     } = told
@@ -359,6 +366,13 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if !reasons.is_empty() {
         println!("why, the last ones:");
         reasons.iter().for_each(|reason| println!("  {reason}"));
+    }
+    if relays != Relayed::default() {
+        println!(
+            "{:>8}  responses that are made here and sent by other nodes ({} begun, {} ended, {} broken off)",
+            relays.makes, relays.begun, relays.ended, relays.broken
+        );
+        println!("{:>8}  responses that other nodes make and this one sends", relays.sends);
     }
     show_replicas(&replicas);
     show_ruled(&rules);

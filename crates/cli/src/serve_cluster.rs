@@ -34,7 +34,7 @@ pub(crate) use ruling::{readings_of, rule_of};
 pub(crate) use shown::NodeFigures;
 pub(crate) use sites::FACT;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl ClusterNode {
         let link = side_process::start("serve-node", ids).context("starting the node process")?;
         // A session may have megabytes that no frame's time-out may cut.
         link.set_write_timeout(None).context("the socket to the node process")?;
-        gate::send(&link, &Begin { folder, keeper, part: Part::Attendant }, &[], None)
+        gate::send(&link, &Begin { folder, keeper, part: Part::Attendant }, &[], &[])
             .context("the settings of the node process")?;
         let counting = readings::Counting::new(counters);
         Ok(Self { link: Some(link), control, reloader, counting, notice: options.notice, figures, elsewhere })
@@ -109,12 +109,11 @@ impl ClusterNode {
 
 /// The sockets of the next node process, the second for content; none once no more come.
 fn next_node(link: &UnixStream) -> Option<(UnixStream, UnixStream)> {
-    let mut content = None;
     loop {
-        match gate::receive::<Ask>(link).ok()?? {
-            Frame { header: Ask::Content, fd: Some(fd), .. } => content = Some(UnixStream::from(fd)),
-            Frame { header: Ask::Node, fd: Some(fd), .. } => return Some((UnixStream::from(fd), content.take()?)),
-            _ => {}
+        if let Frame { header: Ask::Node, fds, .. } = gate::receive::<Ask>(link).ok()??
+            && let Ok([asks, content]) = <[OwnedFd; 2]>::try_from(fds)
+        {
+            return Some((asks.into(), content.into()));
         }
     }
 }
@@ -142,42 +141,46 @@ fn serve(
     reloader: &Reloader,
     notice: fn(&str),
 ) -> io::Result<()> {
-    while let Some(Frame { header, bytes, fd }) = gate::receive::<Ask>(link)? {
+    while let Some(Frame { header, bytes, fds }) = gate::receive::<Ask>(link)? {
+        let mut fds = fds.into_iter();
         match header {
             Ask::FollowRoots => {
                 reloader.follow_roots().iter().for_each(|told| notice(told));
                 // Each loop answers before it looks for another root, so that all have looked behind the second answer.
                 drop((control.sessions(), control.sessions()));
-                gate::send(link, &Answer::Done, &[], None)?;
+                gate::send(link, &Answer::Done, &[], &[])?;
             }
             Ask::Preview { client, service } => match control.session_preview(client, service) {
-                Ok(preview) => gate::send(link, &Answer::Bytes, &preview, None)?,
-                Err(error) => gate::send(link, &Answer::Refused(not_taken(&error), error.to_string()), &[], None)?,
+                Ok(preview) => gate::send(link, &Answer::Bytes, &preview, &[])?,
+                Err(error) => gate::send(link, &Answer::Refused(not_taken(&error), error.to_string()), &[], &[])?,
             },
             Ask::Take { client, service } => match control.take_session(client, service) {
                 Ok(taken) => {
                     let answer = Answer::Taken { known_bytes: taken.known_bytes };
-                    gate::send(link, &answer, &taken.session, Some(taken.fd.as_fd()))?;
+                    let fds: Vec<_> = [&taken.fd].into_iter().chain(&taken.relays).map(AsFd::as_fd).collect();
+                    gate::send(link, &answer, &taken.session, &fds)?;
                 }
-                Err(error) => gate::send(link, &Answer::Refused(not_taken(&error), error.to_string()), &[], None)?,
+                Err(error) => gate::send(link, &Answer::Refused(not_taken(&error), error.to_string()), &[], &[])?,
             },
             Ask::GiveBack { known_bytes } => {
-                if let Some(fd) = fd {
-                    control.give_session_back(TakenSession { fd, session: bytes, known_bytes });
+                if let Some(fd) = fds.next() {
+                    let relays = fds.collect();
+                    control.give_session_back(TakenSession { fd, session: bytes, known_bytes, relays });
                 }
-                gate::send(link, &Answer::Done, &[], None)?;
+                gate::send(link, &Answer::Done, &[], &[])?;
             }
             Ask::Sent { from, length } => match control.session_bytes(&bytes, from, length) {
-                Ok(sent) => gate::send(link, &Answer::Bytes, &sent, None)?,
-                Err(error) => gate::send(link, &Answer::Refused(not_adopted(&error), error.to_string()), &[], None)?,
+                Ok(sent) => gate::send(link, &Answer::Bytes, &sent, &[])?,
+                Err(error) => gate::send(link, &Answer::Refused(not_adopted(&error), error.to_string()), &[], &[])?,
             },
             Ask::Adopt { client } => {
                 let missing = || AdoptError::Socket { source: io::ErrorKind::NotConnected.into() };
-                let adopted = fd.ok_or_else(missing).and_then(|fd| control.adopt_session(&bytes, fd, client));
+                let fd = fds.next().ok_or_else(missing);
+                let adopted = fd.and_then(|fd| control.adopt_session(&bytes, fd, fds.collect(), client));
                 match adopted {
-                    Ok(()) => gate::send(link, &Answer::Done, &[], None)?,
+                    Ok(()) => gate::send(link, &Answer::Done, &[], &[])?,
                     Err(error) => {
-                        gate::send(link, &Answer::Refused(not_adopted(&error), error.to_string()), &[], None)?;
+                        gate::send(link, &Answer::Refused(not_adopted(&error), error.to_string()), &[], &[])?;
                     }
                 }
             }
@@ -187,24 +190,24 @@ fn serve(
                     Open { client, service, is_sending, path }
                 });
                 let open = serde_json::to_vec(&open.collect::<Vec<_>>())?;
-                gate::send(link, &Answer::Sessions, &open, None)?;
+                gate::send(link, &Answer::Sessions, &open, &[])?;
             }
             Ask::Reading { with_paths } => {
                 let paths = if with_paths { readings::paths(control)? } else { Vec::new() };
-                gate::send(link, &Answer::Reading(counting.now()), &paths, None)?;
+                gate::send(link, &Answer::Reading(counting.now()), &paths, &[])?;
             }
             Ask::Copy { anew } => {
                 let (json_bytes, bytes) = copying::framed(control.copy_sessions(anew))?;
-                gate::send(link, &Answer::Copies { json_bytes }, &bytes, None)?;
+                gate::send(link, &Answer::Copies { json_bytes }, &bytes, &[])?;
             }
             Ask::LeaveHttp3(leaves) => {
                 control.leave_http3(leaves);
-                gate::send(link, &Answer::Done, &[], None)?;
+                gate::send(link, &Answer::Done, &[], &[])?;
             }
             Ask::Tell(what) => notice(&what),
             Ask::Figures => figures.set(&bytes),
             // Only the attendant has such sockets.
-            Ask::Node | Ask::Content => return Err(io::ErrorKind::InvalidData.into()),
+            Ask::Node => return Err(io::ErrorKind::InvalidData.into()),
         }
     }
     Ok(())

@@ -5,6 +5,7 @@
 //! - `message.rs` and `record.rs` are what is said, with a versioned encoding.
 //! - `moving/` has both sides of a move, as state machines and as what drives them.
 //! - `replicas/` and `successor.rs` have sessions go on that lose their node.
+//! - `relays/` carries responses that the old node of a session goes on making.
 //! - `director.rs` decides which node has a flow.
 //! - `pair/` has a second director stand by and take over.
 //! - `names.rs` answers DNS, and `locality.rs` chooses by the path, for fronts that steer no packets.
@@ -33,6 +34,7 @@ mod names;
 mod pair;
 pub mod placement;
 mod record;
+mod relays;
 mod remote;
 mod replicas;
 mod sealed;
@@ -66,8 +68,8 @@ pub use locality::Locality;
 pub use message::{Claim, Decline, INQUIRED_MAX, Keeping, MESSAGE_BYTES_MAX, Message, Owner, PIECE_BYTES_MAX, Timings};
 pub use moving::{
     Answer, Counts, Directing, DirectingError, Event, Giving, GivingStep, Heard, Keeper, KeeperFault, MoveError, Mover,
-    MoverSettings, Outcome, Registry, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep, Transport,
-    TransportError,
+    MoverSettings, Outcome, Registry, Relaying, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep,
+    Transport, TransportError,
 };
 pub use name::{DOMAIN, Member, NameError, NodeName, NodeNumber, Role};
 pub use names::{NameAnswer, ServiceName, ServiceNameError};
@@ -76,6 +78,9 @@ pub use pair::{
     Seat, Survey, Surveyed, Wish,
 };
 pub use record::{MoveId, Record, Span};
+pub use relays::{
+    Carrier, Carrying, Credit, PieceOf, RelayCountsNow, RelayId, RelaySettings, RelayState, RelayWord, WINDOW_BYTES,
+};
 pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes};
 pub use replicas::{
     Batch, Births, Kept, Place, Position, REPLICA_BYTES_MAX, Replica, ReplicaStore, SocketOptions, StoreCounts, Unfit,

@@ -4,6 +4,7 @@ use crate::fields::{FieldError, Reader, put_bytes, put_seen};
 use crate::name::NodeNumber;
 use crate::pair::{Entries, Surveyed};
 use crate::record::{MoveId, Record};
+use crate::relays::RelayWord;
 use crate::replicas::{Unfit, Word};
 use std::sync::Arc;
 use weir_keeper::{Flow, Seen};
@@ -293,6 +294,8 @@ pub enum Message {
     },
     /// What is said about replicas of sessions.
     Replica(Arc<Word>),
+    /// What nodes say about responses that the old node goes on making.
+    Relay(Arc<RelayWord>),
 }
 
 impl Decline {
@@ -380,6 +383,11 @@ impl Message {
         Self::Replica(Arc::new(word))
     }
 
+    /// Something about relayed responses.
+    pub fn relay(word: RelayWord) -> Self {
+        Self::Relay(Arc::new(word))
+    }
+
     /// The number of its kind, which stands behind the version.
     fn kind(&self) -> u8 {
         match self {
@@ -412,6 +420,7 @@ impl Message {
             Self::Keeping { .. } => 61,
             Self::Weights { .. } => 80,
             Self::Replica(word) => word.kind(),
+            Self::Relay(word) => word.kind(),
         }
     }
 
@@ -485,6 +494,7 @@ impl Message {
             Self::Keeping { contents } => put_each(contents, |content, out| content.put(out), out),
             Self::Weights { epoch, weights } => put_weights(*epoch, weights, out),
             Self::Replica(word) => word.put(out),
+            Self::Relay(word) => word.put(out),
         }
     }
 
@@ -520,6 +530,7 @@ impl Message {
             61 => Self::Keeping { contents: take_each(&mut reader, Keeping::take)? },
             80 => Self::take_weights(&mut reader)?,
             kind @ 20..=29 => Self::replica(Word::take(kind, &mut reader)?),
+            kind @ 90..=91 => Self::relay(RelayWord::take(kind, &mut reader)?),
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;

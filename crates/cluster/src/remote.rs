@@ -8,6 +8,7 @@ use crate::moving::{Directing, DirectingError, Mover, Transport, TransportError}
 use crate::name::{Member, NodeName, NodeNumber, Role};
 use crate::pair::Seat;
 use crate::record::{MoveId, Record};
+use crate::relays::{Carrier, Carrying, RelayWord};
 use crate::replicas::{Batch, Position, ReplicaStore, Word};
 use std::collections::HashMap;
 use std::fmt;
@@ -20,6 +21,8 @@ use weir_keeper::{Birth, Flow, Seen};
 const EXPECT_PATIENCE: Duration = Duration::from_secs(30);
 /// How long a node may take to put replicas into a table; meanwhile no others are given to any node.
 const REPLICA_PATIENCE: Duration = Duration::from_millis(300);
+/// How long a node may take to take pieces of responses in; they are sent again then.
+const RELAY_PATIENCE: Duration = Duration::from_secs(1);
 const UNKNOWN_ADDRESS: &str = "no address of it is known; see the nodes in members.toml";
 
 /// The director over a link.
@@ -241,6 +244,14 @@ impl Transport for RemoteNodes {
     }
 }
 
+impl Carrying for RemoteNodes {
+    fn carry(&self, to: NodeNumber, word: RelayWord) -> Result<Message, TransportError> {
+        let link = self.links.read().unwrap_or_else(PoisonError::into_inner).get(&to).cloned();
+        let link = link.ok_or_else(|| TransportError::NotSent { node: to, why: UNKNOWN_ADDRESS.to_owned() })?;
+        link.ask(&Message::relay(word), RELAY_PATIENCE).map_err(|error| unanswered(to, &error))
+    }
+}
+
 fn unanswered(node: NodeNumber, error: &LinkError) -> TransportError {
     let why = error.to_string();
     if error.is_unsent() { TransportError::NotSent { node, why } } else { TransportError::NoAnswer { node, why } }
@@ -270,12 +281,19 @@ pub struct NodeAnswers {
     mover: Arc<Mover>,
     numbers: Arc<Numbers>,
     replicas: Arc<ReplicaStore>,
+    relays: Option<Arc<Carrier>>,
 }
 
 impl NodeAnswers {
     /// Answers by a node's mover, and keeps replicas of other nodes.
     pub fn new(mover: Arc<Mover>, numbers: Arc<Numbers>) -> Self {
-        Self { mover, numbers, replicas: Arc::default() }
+        Self { mover, numbers, replicas: Arc::default(), relays: None }
+    }
+
+    /// Also takes responses in that other nodes go on making.
+    #[must_use]
+    pub fn with_relays(self, relays: Arc<Carrier>) -> Self {
+        Self { relays: Some(relays), ..self }
     }
 
     /// The replicas that it keeps.
@@ -315,6 +333,10 @@ impl Answering for NodeAnswers {
                 Message::Refused { id: record.id, is_settled: true, why }
             }
             Message::Replica(word) => self.keep(peer, Arc::unwrap_or_clone(word)),
+            Message::Relay(word) => match (self.numbers.of_node(peer), &self.relays) {
+                (Some(node), Some(relays)) => relays.answer(node, &word),
+                _ => Message::Failed { why: format!("{} is no node that gives responses here", peer.name) },
+            },
             Message::Expect { preview } => match self.mover.expect(&preview) {
                 Ok(()) => Message::Noted,
                 Err(error) => Message::Failed { why: error.to_string() },
@@ -329,7 +351,7 @@ impl Answering for NodeAnswers {
 
     /// Replicas are put into a table only, and in the order in which they come.
     fn is_quick(&self, request: &Message) -> bool {
-        matches!(request, Message::Replica(_))
+        matches!(request, Message::Replica(_) | Message::Relay(_))
     }
 }
 

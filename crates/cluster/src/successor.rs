@@ -151,7 +151,7 @@ impl Successor {
         self.births.note(socket.as_fd(), &tcp);
         self.keeper.activate(socket.as_fd())?;
         let own = socket.try_clone().map_err(KeeperFault::from)?;
-        self.sessions.adopt(session, socket, replica.flow.client)?;
+        self.sessions.adopt(session, socket, Vec::new(), replica.flow.client)?;
         Ok(own)
     }
 

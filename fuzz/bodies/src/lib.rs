@@ -24,6 +24,7 @@ mod programs;
 mod proxies;
 mod proxy;
 mod recording;
+mod relayed;
 mod requests;
 mod routing;
 mod scripts;
@@ -55,6 +56,7 @@ pub use programs::{containers, probe_notes, program, query_text};
 pub use proxies::{client_address, proxy_protocol};
 pub use proxy::{pins_and_objectives, places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
+pub use relayed::relayed_response;
 pub use requests::{
     accept_encoding, certificate_name, certificate_staple, certificate_validity, http_request, http_response,
     http2_frames, page_template, ranges, url, url_file,
@@ -153,6 +155,9 @@ mod exchange {
     #[allow(dead_code, reason = "not all of it is fuzzed")]
     #[path = "../../../crates/server/src/exchange/drain.rs"]
     pub(crate) mod drain;
+    #[allow(dead_code, reason = "not all of it is fuzzed")]
+    #[path = "../../../crates/server/src/exchange/relayed_form.rs"]
+    pub(crate) mod relayed_form;
     pub(crate) mod application {
         pub(crate) use weir_server::RequestHead;
     }

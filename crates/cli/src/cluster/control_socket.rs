@@ -50,6 +50,19 @@ pub(crate) enum Asked {
     Atoms { most: u32 },
 }
 
+/// Responses that one node makes and another one sends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Relayed {
+    /// This node makes them now, of sessions that have moved away.
+    pub(crate) makes: u64,
+    /// This node sends them now, of sessions that have come.
+    pub(crate) sends: u64,
+    /// Those that it has begun to make for others, that have ended, and that were broken off.
+    pub(crate) begun: u64,
+    pub(crate) ended: u64,
+    pub(crate) broken: u64,
+}
+
 /// What it answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -63,6 +76,9 @@ pub(crate) enum Told {
     Drained {
         moved: u64,
         left: u64,
+        /// Responses of moved sessions that this node goes on making: they end with it.
+        #[serde(default)]
+        relays: u64,
         took_ms: u64,
         reasons: BTreeMap<String, u64>,
     },
@@ -79,6 +95,8 @@ pub(crate) enum Told {
         undecided: u64,
         reasons: Vec<String>,
         replicas: Replicated,
+        #[serde(default)]
+        relays: Relayed,
         /// None where nothing is published in this cluster.
         published: Option<Followed>,
         /// Which director this node asks, as far as it has heard of one.

@@ -57,11 +57,10 @@ pub(super) fn attend(begin: &Begin, server: &UnixStream) -> anyhow::Result<ExitC
 fn start(begin: &Begin, server: &UnixStream) -> io::Result<Child> {
     let (of_server, of_node) = UnixStream::pair()?;
     let (content_of_server, content_of_node) = UnixStream::pair()?;
-    gate::send(&of_server, begin, &[], Some(content_of_node.as_fd()))?;
+    gate::send(&of_server, begin, &[], &[content_of_node.as_fd()])?;
     let child = Command::new(PROGRAM).arg("serve-node").stdin(OwnedFd::from(of_node)).stdout(Stdio::null()).spawn()?;
     // Only the server has the other end then: the node process ends with it.
-    gate::send(server, &Ask::Content, &[], Some(content_of_server.as_fd()))?;
-    gate::send(server, &Ask::Node, &[], Some(of_server.as_fd()))?;
+    gate::send(server, &Ask::Node, &[], &[of_server.as_fd(), content_of_server.as_fd()])?;
     Ok(child)
 }
 

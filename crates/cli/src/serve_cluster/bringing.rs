@@ -239,7 +239,7 @@ impl Bringing {
     fn send(&self, given: &Given, bytes: &[u8]) {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         // Where the server has ended, this process ends too.
-        let _ = gate::send(&self.link, given, bytes, None);
+        let _ = gate::send(&self.link, given, bytes, &[]);
     }
 
     /// What the lock guards is whole after each statement.

@@ -1,6 +1,7 @@
 //! The figures of a node process for Prometheus; its server shows them at the admin address.
 
 use super::contents_seen::ContentsSeen;
+use crate::cluster::control_socket::Relayed;
 use crate::cluster::control_socket::Replicated;
 use crate::cluster::figures;
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub(super) struct Own<'f> {
     pub(super) events: EventCounts,
     pub(super) replicas: Replicated,
     pub(super) contents: &'f ContentsSeen,
+    pub(super) relays: Relayed,
 }
 
 /// All families.
@@ -37,6 +39,7 @@ pub(super) fn text(registry: &Registry, own: &Own<'_>) -> String {
     histogram(&mut out, "weir_cluster_move_seconds", help, &total);
     let help = "Whether this node wants no new connections.";
     out.one("weir_cluster_draining", Kind::Gauge, help, u8::from(own.is_draining));
+    relays(&mut out, &own.relays);
     figures::members(&mut out, &[own.director]);
     if let Some(ClockSample { offset_us, error_us }) = own.clock {
         let of = [("member", own.director.0)];
@@ -98,6 +101,16 @@ fn moves(out: &mut Families, counts: &Counts) {
     out.one("weir_cluster_move_events_dropped_total", Kind::Counter, help, counts.events_dropped);
 }
 
+fn relays(out: &mut Families, relays: &Relayed) {
+    let Relayed { makes, sends, begun, ended, broken } = relays;
+    let help = "Responses that this node makes and another one sends, or the other way round.";
+    let now = [("makes", *makes), ("sends", *sends)];
+    out.by("weir_cluster_relays", Kind::Gauge, help, "side", &now);
+    let help = "Responses that this node has begun to make for another one, that have ended, and that were broken off.";
+    let counted = [("begun", *begun), ("ended", *ended), ("broken", *broken)];
+    out.by("weir_cluster_relays_total", Kind::Counter, help, "result", &counted);
+}
+
 fn histogram(out: &mut Families, name: &str, help: &str, durations_us: &weir_load::Histogram) {
     let mut counts: BTreeMap<u64, u64> = BOUNDS_US.iter().map(|bound| (*bound, 0)).collect();
     for value in durations_us.iter_recorded() {
@@ -134,10 +147,12 @@ mod tests {
                 ..Replicated::default()
             },
             contents: &contents,
+            relays: Relayed { makes: 2, ..Relayed::default() },
         };
         let told = text(&registry, &own);
         assert!(told.contains("weir_cluster_moves_total{result=\"given\"} 0\n"), "{told}");
         assert!(told.contains("weir_cluster_moves_total{result=\"undecided\"} 0\n"), "{told}");
+        assert!(told.contains("weir_cluster_relays{side=\"makes\"} 2\n"), "{told}");
         assert!(told.contains("weir_cluster_move_freeze_seconds_bucket{le=\"+Inf\"} 0\n"), "{told}");
         assert!(told.contains("weir_cluster_member_up{member=\"front\"} 1\n") && !told.contains("clock"), "{told}");
         for line in [

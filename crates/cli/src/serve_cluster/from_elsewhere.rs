@@ -92,7 +92,7 @@ impl Shared {
             }
             let Some(word) = state.words.pop_front() else { return };
             drop(state);
-            if gate::send(link, &word, &[], None).is_err() {
+            if gate::send(link, &word, &[], &[]).is_err() {
                 return self.end(process);
             }
         }

@@ -18,8 +18,10 @@ const HEADER_BYTES_MAX: u32 = 16 << 10;
 /// Bytes behind it, at most: what a socket's send buffer can hold, and a session.
 const BYTES_MAX: u32 = 64 << 20;
 const LENGTHS: usize = 8;
-/// Room for the control message of one descriptor, aligned as `cmsghdr` is.
-const CONTROL_WORDS: usize = 4;
+/// Descriptors of a frame: the connection's, and one for each response that another node goes on making.
+const FDS_MAX: usize = 65;
+/// Room for the control message of so many descriptors, aligned as `cmsghdr` is.
+const CONTROL_WORDS: usize = 36;
 
 /// What the node process asks of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,11 +31,11 @@ pub(crate) enum Ask {
     Preview { client: SocketAddr, service: SocketAddr },
     /// Stop the session of these two addresses, and give it away.
     Take { client: SocketAddr, service: SocketAddr },
-    /// It was not moved: the server goes on with it. With its bytes and its descriptor.
+    /// It was not moved: the server goes on with it. With its bytes and its descriptors.
     GiveBack { known_bytes: u64 },
     /// Bytes of what a session, which comes with this, has sent.
     Sent { from: u64, length: u64 },
-    /// Go on with a session of another node. With its bytes and its descriptor.
+    /// Go on with a session of another node. With its bytes and its descriptors: the connection's first.
     Adopt { client: SocketAddr },
     /// Which connections are open?
     Sessions,
@@ -49,9 +51,7 @@ pub(crate) enum Ask {
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.
     Figures,
-    /// The socket for content of the next node process comes with this. Nothing is answered.
-    Content,
-    /// Serve the node process whose socket comes with this. Nothing is answered.
+    /// Serve the node process whose sockets come with this: for what it asks, and for content. Nothing is answered.
     Node,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Begin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// With the session's bytes and its descriptor.
+    /// With the session's bytes and its descriptors: the connection's first.
     Taken {
         known_bytes: u64,
     },
@@ -176,7 +176,8 @@ pub(crate) struct Frame<T> {
     pub(crate) header: T,
     /// They may have keys of a session.
     pub(crate) bytes: Zeroizing<Vec<u8>>,
-    pub(crate) fd: Option<OwnedFd>,
+    /// The connection, and those by which its responses come that another node goes on making.
+    pub(crate) fds: Vec<OwnedFd>,
 }
 
 /// Sends a frame.
@@ -184,12 +185,7 @@ pub(crate) struct Frame<T> {
 /// # Errors
 ///
 /// What the socket answers; `InvalidInput` if it is too large.
-pub(crate) fn send(
-    link: &UnixStream,
-    header: &impl Serialize,
-    bytes: &[u8],
-    fd: Option<BorrowedFd<'_>>,
-) -> io::Result<()> {
+pub(crate) fn send(link: &UnixStream, header: &impl Serialize, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let header = serde_json::to_vec(header)?;
     let too_large = || io::Error::from(io::ErrorKind::InvalidInput);
     let header_bytes = u32::try_from(header.len()).ok().filter(|length| *length <= HEADER_BYTES_MAX);
@@ -199,10 +195,7 @@ pub(crate) fn send(
     head.extend_from_slice(&header_bytes.to_le_bytes());
     head.extend_from_slice(&byte_count.to_le_bytes());
     head.extend_from_slice(&header);
-    let sent = match fd {
-        Some(fd) => send_with(link, &head, fd)?,
-        None => 0,
-    };
+    let sent = if fds.is_empty() { 0 } else { send_with(link, &head, fds)? };
     let mut link = link;
     link.write_all(&head[sent..])?;
     link.write_all(bytes)
@@ -215,7 +208,7 @@ pub(crate) fn send(
 /// What the socket answers; `InvalidData` if the other side does not keep to the form.
 pub(crate) fn receive<T: for<'d> Deserialize<'d>>(link: &UnixStream) -> io::Result<Option<Frame<T>>> {
     let mut lengths = [0; LENGTHS];
-    let (received, fd) = receive_with(link, &mut lengths)?;
+    let (received, fds) = receive_with(link, &mut lengths)?;
     if received == 0 {
         return Ok(None);
     }
@@ -230,16 +223,20 @@ pub(crate) fn receive<T: for<'d> Deserialize<'d>>(link: &UnixStream) -> io::Resu
     link.read_exact(&mut header)?;
     let mut bytes = Zeroizing::new(vec![0; byte_count as usize]);
     link.read_exact(&mut bytes)?;
-    Ok(Some(Frame { header: serde_json::from_slice(&header)?, bytes, fd }))
+    Ok(Some(Frame { header: serde_json::from_slice(&header)?, bytes, fds }))
 }
 
-/// Sends the first bytes with a descriptor; how many went.
-fn send_with(link: &UnixStream, bytes: &[u8], fd: BorrowedFd<'_>) -> io::Result<usize> {
+/// Sends the first bytes with descriptors; how many went.
+fn send_with(link: &UnixStream, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    if fds.len() > FDS_MAX {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     let mut control = [0_u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    let fd_bytes = u32::try_from(size_of::<RawFd>()).unwrap_or(4);
+    // The bound is far below this type's.
+    let fd_bytes = size_of_val(fds) as u32;
     // SAFETY: a header of zeros is a valid one; all that it points to lives over the call, and the control message is
-    // written within its room, which `CMSG_SPACE` of one descriptor fits into.
+    // written within its room, which `CMSG_SPACE` of the most descriptors fits into.
     let sent = unsafe {
         let mut message = MaybeUninit::<libc::msghdr>::zeroed().assume_init();
         (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
@@ -248,17 +245,19 @@ fn send_with(link: &UnixStream, bytes: &[u8], fd: BorrowedFd<'_>) -> io::Result<
         let head = libc::CMSG_FIRSTHDR(&raw const message);
         ((*head).cmsg_level, (*head).cmsg_type) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
         (*head).cmsg_len = libc::CMSG_LEN(fd_bytes) as _;
-        libc::CMSG_DATA(head).cast::<RawFd>().write_unaligned(fd.as_raw_fd());
+        let data = libc::CMSG_DATA(head).cast::<RawFd>();
+        fds.iter().enumerate().for_each(|(at, fd)| data.add(at).write_unaligned(fd.as_raw_fd()));
         libc::sendmsg(link.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL)
     };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives bytes and perhaps a descriptor.
-fn receive_with(link: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+/// Receives bytes and perhaps descriptors.
+fn receive_with(link: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut control = [0_u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    // SAFETY: as above; a descriptor that the kernel puts into the control message is new and has no other owner.
+    // SAFETY: as above; descriptors that the kernel puts into the control message are new and have no other owner, and
+    // its length says how many there are.
     unsafe {
         let mut message = MaybeUninit::<libc::msghdr>::zeroed().assume_init();
         (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
@@ -271,9 +270,16 @@ fn receive_with(link: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Optio
         };
         let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
         let head = libc::CMSG_FIRSTHDR(&raw const message);
-        let has_fd = !head.is_null() && ((*head).cmsg_level, (*head).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
-        let fd = has_fd.then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(head).cast::<RawFd>().read_unaligned()));
-        Ok((received, fd))
+        let has_fds =
+            !head.is_null() && ((*head).cmsg_level, (*head).cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+        let fd_bytes = if has_fds { (*head).cmsg_len.saturating_sub(libc::CMSG_LEN(0) as usize) } else { 0 };
+        let fd = |at| OwnedFd::from_raw_fd(libc::CMSG_DATA(head).cast::<RawFd>().add(at).read_unaligned());
+        let fds: Vec<OwnedFd> = (0..fd_bytes / size_of::<RawFd>()).map(fd).collect();
+        // Some did not fit: this process may have no more.
+        if message.msg_flags & libc::MSG_CTRUNC != 0 {
+            return Err(io::Error::from_raw_os_error(libc::EMFILE));
+        }
+        Ok((received, fds))
     }
 }
 
@@ -290,20 +296,22 @@ mod tests {
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(b"content").expect("writes");
         let bytes = vec![7; 3 << 20];
-        let expected = bytes.clone();
+        let (expected, link) = (bytes.clone(), other.try_clone().expect("a handle"));
         let sender = std::thread::spawn(move || {
-            send(&one, &Ask::GiveBack { known_bytes: 5 }, &bytes, Some(file.as_fd())).expect("sends");
-            send(&one, &Answer::Done, b"", None).expect("sends");
+            send(&one, &Ask::GiveBack { known_bytes: 5 }, &bytes, &[file.as_fd(), link.as_fd()]).expect("sends");
+            send(&one, &Answer::Done, b"", &[]).expect("sends");
         });
         let frame = receive::<Ask>(&other).expect("receives").expect("a frame");
-        assert_eq!((frame.header, frame.bytes.to_vec()), (Ask::GiveBack { known_bytes: 5 }, expected));
-        let mut came = File::from(frame.fd.expect("a descriptor"));
+        assert_eq!((&frame.header, frame.bytes.to_vec()), (&Ask::GiveBack { known_bytes: 5 }, expected));
+        let mut fds = frame.fds.into_iter();
+        assert_eq!(fds.len(), 2);
+        let mut came = File::from(fds.next().expect("a descriptor"));
         let mut text = String::new();
         came.rewind().expect("seeks");
         came.read_to_string(&mut text).expect("reads");
         assert_eq!(text, "content");
         let frame = receive::<Answer>(&other).expect("receives").expect("a frame");
-        assert!(frame.header == Answer::Done && frame.fd.is_none());
+        assert!(frame.header == Answer::Done && frame.fds.is_empty());
         sender.join().expect("has sent");
         assert!(receive::<Answer>(&other).expect("reads").is_none(), "the end is no frame");
     }

@@ -9,7 +9,7 @@ use super::keeping::Keeping;
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
 use super::ruled::{Arrivals, Ruling};
-use super::seen::{Seen, Told as Figures};
+use super::seen::{Seen, Told as Figures, relayed};
 use super::sites::{self, Sites, Telling};
 use crate::cluster::control_socket::{self, Asked, Told};
 use crate::cluster::gossiping;
@@ -31,11 +31,12 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Answering, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity, LinkClient, LinkCounts,
-    LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry,
-    RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, Trust,
+    Answering, Carrier, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity, LinkClient,
+    LinkCounts, LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry,
+    RelaySettings, RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
+use weir_server::SessionSummary;
 use zeroize::Zeroizing;
 
 /// How long the director has for an answer.
@@ -50,8 +51,7 @@ const EVENTS_MAX: usize = 1024;
 /// Runs beside a server until that ends, as the node process or as the one that keeps it running.
 pub(crate) fn node() -> anyhow::Result<ExitCode> {
     let link = side_process::link().context("the socket to the server")?;
-    let Some(Frame { header: begin, fd: content, .. }) =
-        gate::receive::<Begin>(&link).context("the socket to the server")?
+    let Some(Frame { header: begin, fds, .. }) = gate::receive::<Begin>(&link).context("the socket to the server")?
     else {
         bail!("weir serve starts this command for itself");
     };
@@ -76,7 +76,7 @@ pub(crate) fn node() -> anyhow::Result<ExitCode> {
             std::process::exit(0);
         })
         .context("a thread that waits for the server's end")?;
-    if let Some(content) = content {
+    if let Some(content) = fds.into_iter().next() {
         Bringing::start(content.into(), running.sites.clone()).context("the threads that bring content")?;
     }
     gate.tell(&format!("this is node {} of the cluster; sessions move", running.name));
@@ -113,6 +113,7 @@ struct Running {
     replicating: Arc<Replicating>,
     /// The cluster's directory, and what rules have this node do.
     ruling: (PathBuf, Ruling),
+    relays: Arc<Carrier>,
     _links: LinkServer,
 }
 
@@ -148,20 +149,14 @@ impl Running {
         let seen = Arc::new(Seen::start(&begin.folder, number, &members, &counts, gate.teller())?);
         let (registry, events) = Registry::new(EVENTS_MAX);
         let first_move = first_move();
-        let mover = Arc::new(Mover::new(
-            MoverSettings::new(number, first_move),
-            Arc::<KeeperClient>::clone(&keeper),
-            Arc::<Gate>::clone(gate),
-            Arc::<RemoteDirector>::clone(&director),
-            Arc::<RemoteNodes>::clone(&nodes),
-            registry,
-        ));
+        let (asked, moves) = ((Arc::clone(&director), Arc::clone(&nodes)), MoverSettings::new(number, first_move));
+        let (mover, relays) = moving(moves, (Arc::clone(&keeper), gate), asked, registry)?;
         let listening = |error: io::Error| {
             anyhow::Error::new(error)
                 .context(format!("{} cannot be listened on; see its address in members.toml", own.address))
         };
         let listener = TcpListener::bind(own.address).map_err(listening)?;
-        let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers));
+        let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers)).with_relays(Arc::clone(&relays));
         let (store, ruling) = (Arc::clone(answers.replicas()), Ruling::default());
         let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate, &seen))?;
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
@@ -186,6 +181,7 @@ impl Running {
             sites,
             replicating,
             ruling: (begin.folder.clone(), ruling),
+            relays,
             _links: links,
         })
     }
@@ -193,7 +189,7 @@ impl Running {
     /// Answers what `weir cluster` asks of this node.
     fn serve(self) -> anyhow::Result<()> {
         let Self { members, mover, director, heartbeats, seen, gossip, control, name, number, gate, .. } = self;
-        let Self { sites, replicating, ruling, _links, .. } = self;
+        let Self { sites, replicating, ruling, relays, _links, .. } = self;
         sites.iter().for_each(|sites| sites.keeping.hear(Arc::clone(&gossip), Arc::clone(&director)));
         let drains = Arc::<AtomicBool>::default();
         let figures = Figures {
@@ -202,6 +198,7 @@ impl Running {
             heartbeats: Arc::clone(&heartbeats),
             replicating: Arc::clone(&replicating),
             drains: Arc::clone(&drains),
+            relays: Arc::clone(&relays),
             show: gate.shower(),
         };
         let of_figures = Arc::clone(&seen);
@@ -231,6 +228,7 @@ impl Running {
             sites,
             replicating,
             ruling,
+            relays,
         });
         let ruled = Arc::clone(&own);
         std::thread::Builder::new().name("weir-node-rules".to_owned()).spawn(move || ruled.follow_rules(&folder))?;
@@ -254,6 +252,7 @@ pub(super) struct Own {
     sites: Option<Arc<Sites>>,
     replicating: Arc<Replicating>,
     pub(super) ruling: Ruling,
+    pub(super) relays: Arc<Carrier>,
 }
 
 /// The number of this start's first move, which no earlier start has given: microseconds since 1970.
@@ -274,6 +273,19 @@ fn start_heartbeats(
     peers.extend(members.standby.iter().map(|second| (STANDBY, second.address)));
     let (heard, settings) = (Arc::clone(seen), DetectorSettings::default());
     Ok(Heartbeats::start(socket, number, &identity.secret, peers, settings, move |change| heard.changed(change))?)
+}
+
+/// What moves sessions, and what carries their responses that one node goes on making.
+fn moving(
+    settings: MoverSettings,
+    (keeper, gate): (Arc<KeeperClient>, &Arc<Gate>),
+    (director, nodes): Members,
+    registry: Registry,
+) -> anyhow::Result<(Arc<Mover>, Arc<Carrier>)> {
+    let relays = Carrier::start(Arc::<RemoteNodes>::clone(&nodes), RelaySettings::default());
+    let relays = Arc::new(relays.context("threads for responses that go on at other nodes")?);
+    let mover = Mover::new(settings, keeper, Arc::<Gate>::clone(gate), director, nodes, registry);
+    Ok((Arc::new(mover.with_relays(Arc::<Carrier>::clone(&relays))), relays))
 }
 
 type Kept = (Arc<KeeperClient>, Arc<ReplicaStore>, Arc<Seen>);
@@ -318,8 +330,9 @@ fn tell_moves(
                 return;
             }
             let (client, freeze, total) = (event.flow.client, event.freeze, event.total);
+            let goes_on = if event.relays > 0 { "; what an upstream answers goes on through this node" } else { "" };
             gate.tell(&format!(
-                "the session of {client} moved to node {} in {total:.1?} ({freeze:.1?} of which it stood still)",
+                "the session of {client} moved to node {} in {total:.1?} ({freeze:.1?} of which it stood still){goes_on}",
                 event.to
             ));
         });
@@ -413,6 +426,7 @@ impl Own {
                     undecided,
                     reasons,
                     replicas,
+                    relays: relayed(&self.relays),
                     published,
                     director,
                     rules: Box::new(self.ruling.now()),
@@ -455,10 +469,11 @@ pub(super) struct Gate(Mutex<UnixStream>);
 
 impl Gate {
     /// Asks the server; an error is one of the socket, or its refusal.
-    fn ask(&self, ask: &Ask, bytes: &[u8], fd: Option<&OwnedFd>) -> Result<Frame<Answer>, SessionError> {
+    fn ask(&self, ask: &Ask, bytes: &[u8], fds: &[&OwnedFd]) -> Result<Frame<Answer>, SessionError> {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = |error: io::Error| SessionError::Full(format!("the server does not answer: {error}"));
-        gate::send(&link, ask, bytes, fd.map(AsFd::as_fd)).map_err(gone)?;
+        let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+        gate::send(&link, ask, bytes, &fds).map_err(gone)?;
         let answer = gate::receive::<Answer>(&link).map_err(gone)?;
         let answer = answer.ok_or_else(|| gone(io::ErrorKind::UnexpectedEof.into()))?;
         match answer.header {
@@ -473,17 +488,17 @@ impl Gate {
 
     /// The connections that are open.
     pub(super) fn sessions(&self) -> anyhow::Result<Vec<Open>> {
-        Ok(serde_json::from_slice(&self.ask(&Ask::Sessions, &[], None)?.bytes)?)
+        Ok(serde_json::from_slice(&self.ask(&Ask::Sessions, &[], &[])?.bytes)?)
     }
 
     /// Has clients of HTTP/3, whose sessions do not move, go elsewhere by themselves; or not any more.
     pub(super) fn leave_http3(&self, leaves: bool) -> anyhow::Result<()> {
-        Ok(self.ask(&Ask::LeaveHttp3(leaves), &[], None).map(drop)?)
+        Ok(self.ask(&Ask::LeaveHttp3(leaves), &[], &[]).map(drop)?)
     }
 
     /// What the server has counted, and which files it was asked for most, if that is asked too.
     pub(super) fn counted(&self, with_paths: bool) -> anyhow::Result<(Counted, Vec<gate::Asked>)> {
-        let answer = self.ask(&Ask::Reading { with_paths }, &[], None)?;
+        let answer = self.ask(&Ask::Reading { with_paths }, &[], &[])?;
         let Answer::Reading(counted) = answer.header else { bail!("the server gives no reading; report this") };
         let paths = if with_paths { serde_json::from_slice(&answer.bytes)? } else { Vec::new() };
         Ok((counted, paths))
@@ -492,14 +507,14 @@ impl Gate {
     /// Has the server serve the version that was switched to.
     fn follow_roots(&self) {
         // A server that does not answer looks by itself, each second.
-        let _ = self.ask(&Ask::FollowRoots, &[], None);
+        let _ = self.ask(&Ask::FollowRoots, &[], &[]);
     }
 
     /// Has the server say something to its operator.
     pub(super) fn tell(&self, what: &str) {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that has ended says nothing more.
-        let _ = gate::send(&link, &Ask::Tell(what.to_owned()), &[], None);
+        let _ = gate::send(&link, &Ask::Tell(what.to_owned()), &[], &[]);
     }
 
     /// The same, for another thread.
@@ -518,13 +533,13 @@ impl Gate {
     fn tell_figures(&self, figures: &str) {
         let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A server that has ended shows nothing more.
-        let _ = gate::send(&link, &Ask::Figures, figures.as_bytes(), None);
+        let _ = gate::send(&link, &Ask::Figures, figures.as_bytes(), &[]);
     }
 }
 
 impl Server for Gate {
     fn copies(&self, anew: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
-        let frame = self.ask(&Ask::Copy { anew }, &[], None).ok()?;
+        let frame = self.ask(&Ask::Copy { anew }, &[], &[]).ok()?;
         copying::unframed(&frame).ok()
     }
 
@@ -541,7 +556,7 @@ impl Sessions for Gate {
 
     fn preview(&self, flow: &Flow) -> Result<Vec<u8>, SessionError> {
         let ask = Ask::Preview { client: flow.client, service: flow.service };
-        Ok(self.ask(&ask, &[], None)?.bytes.to_vec())
+        Ok(self.ask(&ask, &[], &[])?.bytes.to_vec())
     }
 
     fn rewind(&self, session: &[u8], bytes: u64) -> Option<Vec<u8>> {
@@ -553,37 +568,54 @@ impl Sessions for Gate {
     }
 
     fn take(&self, flow: &Flow) -> Result<Taken, SessionError> {
-        let answer = self.ask(&Ask::Take { client: flow.client, service: flow.service }, &[], None)?;
-        match (answer.header, answer.fd) {
-            (Answer::Taken { known_bytes }, Some(fd)) => Ok(Taken { fd, session: answer.bytes, known_bytes }),
+        let answer = self.ask(&Ask::Take { client: flow.client, service: flow.service }, &[], &[])?;
+        match &answer.header {
+            Answer::Taken { known_bytes } if !answer.fds.is_empty() => {
+                let (known_bytes, mut fds) = (*known_bytes, answer.fds);
+                let (fd, session) = (fds.remove(0), answer.bytes);
+                Ok(Taken { fd, session, known_bytes, relays: fds })
+            }
             _ => Err(SessionError::NotMovable("the server gave no socket; report this".to_owned())),
         }
     }
 
     fn give_back(&self, taken: Taken) {
         let ask = Ask::GiveBack { known_bytes: taken.known_bytes };
-        if let Err(error) = self.ask(&ask, &taken.session, Some(&taken.fd)) {
+        let fds: Vec<_> = [&taken.fd].into_iter().chain(&taken.relays).collect();
+        if let Err(error) = self.ask(&ask, &taken.session, &fds) {
             tracing::warn!(%error, "a session was not taken back");
         }
     }
 
     fn prepare(&self, session: &[u8], spans: &[Span]) -> Result<Vec<u8>, SessionError> {
         // Also where nothing is to be made again: the server says whether it has the same files.
-        self.ask(&Ask::Sent { from: 0, length: 0 }, session, None)?;
+        self.ask(&Ask::Sent { from: 0, length: 0 }, session, &[])?;
         let mut sent = Vec::new();
         for span in spans {
             match span {
                 Span::Raw(bytes) => sent.extend_from_slice(bytes),
                 Span::Session { from, len } => {
                     let ask = Ask::Sent { from: *from, length: *len };
-                    sent.extend_from_slice(&self.ask(&ask, session, None)?.bytes);
+                    sent.extend_from_slice(&self.ask(&ask, session, &[])?.bytes);
                 }
             }
         }
         Ok(sent)
     }
 
-    fn adopt(&self, session: Zeroizing<Vec<u8>>, fd: OwnedFd, peer: SocketAddr) -> Result<(), SessionError> {
-        self.ask(&Ask::Adopt { client: peer }, &session, Some(&fd)).map(drop)
+    fn relays(&self, session: &[u8]) -> u16 {
+        // One that cannot be read was refused before; the number is far below this type's bound.
+        SessionSummary::read(session).map_or(0, |read| read.relays as u16)
+    }
+
+    fn adopt(
+        &self,
+        session: Zeroizing<Vec<u8>>,
+        fd: OwnedFd,
+        relays: Vec<OwnedFd>,
+        peer: SocketAddr,
+    ) -> Result<(), SessionError> {
+        let fds: Vec<_> = [&fd].into_iter().chain(&relays).collect();
+        self.ask(&Ask::Adopt { client: peer }, &session, &fds).map(drop)
     }
 }

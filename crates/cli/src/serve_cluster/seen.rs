@@ -3,6 +3,7 @@
 use super::contents_seen::ContentsSeen;
 use super::figures::{self, Own};
 use super::replicating::Replicating;
+use crate::cluster::control_socket::Relayed;
 use crate::cluster::members::MembersFile;
 use std::collections::BTreeMap;
 use std::io;
@@ -11,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Change, ClockSample, Event, EventEntry, EventHeader, EventLog, Health, Heartbeats, LinkCounts, Mover, NodeNumber,
-    Outcome, RemoteDirector, What,
+    Carrier, Change, ClockSample, Event, EventEntry, EventHeader, EventLog, Health, Heartbeats, LinkCounts, Mover,
+    NodeNumber, Outcome, RelayCountsNow, RemoteDirector, What,
 };
 use weir_keeper::Flow;
 use weir_terminal::units;
@@ -46,8 +47,16 @@ pub(super) struct Told {
     pub(super) replicating: Arc<Replicating>,
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
+    pub(super) relays: Arc<Carrier>,
     /// Has the server show them.
     pub(super) show: Box<dyn Fn(&str) + Send>,
+}
+
+/// Responses that one node makes and another one sends.
+pub(super) fn relayed(relays: &Carrier) -> Relayed {
+    let (makes, sends) = relays.under_way();
+    let RelayCountsNow { begun, ended, broken, .. } = relays.counts();
+    Relayed { makes: makes as u64, sends: sends as u64, begun, ended, broken }
 }
 
 impl Seen {
@@ -94,6 +103,7 @@ impl Seen {
         entry.move_id = Some(format!("{}.{}", event.id.giver, event.id.number));
         (entry.from, entry.to) = (self.name(event.from), self.name(event.to));
         (entry.freeze_us, entry.total_us, entry.under_way) = (us(event.freeze), us(event.total), event.is_under_way);
+        entry.relayed = Some(event.relays).filter(|relays| *relays > 0);
         self.log.note(if event.why.is_empty() { entry } else { entry.because(&event.why) });
     }
 
@@ -196,6 +206,7 @@ impl Seen {
                 events: self.log.counts(),
                 replicas: told.replicating.counts(),
                 contents: &self.contents,
+                relays: relayed(&told.relays),
             };
             (told.show)(&figures::text(told.mover.registry(), &own));
             std::thread::sleep(FIGURES_PAUSE);

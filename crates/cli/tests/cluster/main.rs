@@ -3,6 +3,7 @@
 
 mod choosing;
 mod crashes;
+mod drains;
 mod etcd;
 mod fronts;
 mod gossiping;
@@ -10,11 +11,14 @@ mod pair;
 mod placing;
 mod publishing;
 mod quic;
+mod relays;
 mod ruling;
 mod seeing;
 mod services;
 mod soak;
 mod stand;
+mod upgrades;
+mod upstream;
 
 use stand::{PATIENCE, SERVICE, Stand};
 use std::fs;

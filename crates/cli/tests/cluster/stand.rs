@@ -2,7 +2,7 @@
 
 use crate::services;
 use std::fs::{self, File};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -40,6 +40,8 @@ pub(crate) struct Stand {
     /// Bytes of it that each node keeps, if not all.
     keeps_bytes: Option<u64>,
     has_http3: bool,
+    /// The configuration of the nodes, where files are not all that they serve.
+    configuration: Option<String>,
     /// It ends last: the others are plugged in here.
     /// To the client, if it is far away.
     pub(crate) link: Option<SlowLink>,
@@ -80,6 +82,15 @@ impl Stand {
     /// The same, where each node keeps so many bytes of it.
     pub(crate) fn published_within(nodes: usize, keeps_bytes: u64) -> Self {
         Self::made(nodes, &[], (true, Some(keeps_bytes)), (None, None))
+    }
+
+    /// One whose nodes have this configuration; the stand's files are in `site` beside it.
+    pub(crate) fn configured(nodes: usize, files: &[(&str, &[u8])], configuration: &str) -> Self {
+        let mut stand = Self::prepared(nodes, files, (false, None), (None, None));
+        fs::write(stand.path("site.toml"), configuration).expect("writes");
+        stand.configuration = Some(configuration.to_owned());
+        stand.start_all();
+        stand
     }
 
     /// One of two nodes that speak HTTP/3 as well.
@@ -177,6 +188,7 @@ impl Stand {
             is_published,
             keeps_bytes,
             has_http3: false,
+            configuration: None,
             link,
             switch,
         };
@@ -320,7 +332,8 @@ impl Stand {
 
     pub(crate) fn start_server(&mut self, number: usize) {
         let published = format!("n{number}/sites/www/current");
-        let site = if self.is_published { published.as_str() } else { "site" };
+        let configured = if self.configuration.is_some() { "site.toml" } else { "site" };
+        let site = if self.is_published { published.as_str() } else { configured };
         let [folder, socket, log, site] =
             [&format!("n{number}"), &format!("keeper{number}.sock"), &format!("access{number}.log"), site]
                 .map(|name| text(&self.path(name)).to_owned());
@@ -456,6 +469,12 @@ impl Stand {
         }
     }
 
+    /// The process of the director.
+    pub(crate) fn director_process(&self) -> u32 {
+        let found = self.processes.iter().find(|(name, _)| name == "director");
+        found.map_or(0, |(_, child)| child.id())
+    }
+
     /// Has all nodes together send so much to the client at most.
     pub(crate) fn slow_client(&self, rate: &str) {
         let filter = ["dev", "p2", "root", "tbf", "rate", rate, "burst", "64kb", "limit", "1mb"];
@@ -490,6 +509,16 @@ impl Stand {
         command.args(["-sS", "-k", "--local-port", &port.to_string()]).args(options);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         self.client.within(move || command.spawn().expect("curl starts"))
+    }
+
+    /// Gives the client further addresses, so that no bound on one address holds.
+    pub(crate) fn more_clients(&self, count: u8) -> Vec<IpAddr> {
+        let more = (0..count).map(|number| {
+            let address = format!("10.79.0.{}", 100 + number);
+            ip(&["-n", self.client.name(), "addr", "add", &format!("{address}/24"), "dev", "e0"]);
+            address.parse().expect("an address")
+        });
+        more.collect()
     }
 
     /// The figures of a node, as its server shows them.

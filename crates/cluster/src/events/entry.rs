@@ -214,6 +214,9 @@ pub struct EventEntry {
     /// Whether a response was under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub under_way: Option<bool>,
+    /// How many responses the old node goes on making, as an upstream was asked there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relayed: Option<u64>,
     /// The other member's clock less this one's, microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset_us: Option<i64>,
@@ -256,6 +259,7 @@ impl EventEntry {
             freeze_us: None,
             total_us: None,
             under_way: None,
+            relayed: None,
             offset_us: None,
             error_us: None,
             rule: None,

@@ -4,7 +4,7 @@ mod fence;
 
 use super::giving::{Giving, GivingStep, Heard};
 use super::parts::{
-    Directing, DirectingError, Keeper, KeeperFault, SessionError, Sessions, Taken, Transport, TransportError,
+    Directing, DirectingError, Keeper, KeeperFault, Relaying, SessionError, Sessions, Taken, Transport, TransportError,
 };
 use super::reasons;
 use super::registry::{Event, Outcome, Registry, us};
@@ -24,6 +24,12 @@ use zeroize::Zeroizing;
 
 /// Answers to moves that are over, for a record that arrives twice.
 const ANSWERS_MAX: usize = 1_024;
+/// Contents that were looked for a moment ago, and are not looked for again: a drain moves many downloads of few files.
+const EXPECTED_MAX: usize = 64;
+/// Bytes of such contents.
+const EXPECTED_BYTES_MAX: usize = 4 << 10;
+/// How long they are not looked for again. Where they were changed, the record is refused, and the session comes back.
+const EXPECTED_FOR: Duration = Duration::from_secs(2);
 /// Flows whose last move is remembered.
 const FLOWS_MAX: usize = 65_536;
 
@@ -108,6 +114,8 @@ struct Flows {
     moved: HashMap<Flow, Instant>,
     order: VecDeque<(Flow, Instant)>,
     answers: VecDeque<(MoveId, Message)>,
+    /// What other nodes have found.
+    expected: VecDeque<(NodeNumber, Vec<u8>, Instant)>,
 }
 
 /// Moves sessions of one node, to it and from it.
@@ -123,6 +131,7 @@ pub struct Mover {
     epoch: AtomicU64,
     stops: AtomicBool,
     births: Arc<Births>,
+    relaying: Option<Arc<dyn Relaying>>,
 }
 
 impl fmt::Debug for Mover {
@@ -144,7 +153,14 @@ impl Mover {
         let next = AtomicU64::new(settings.first_move);
         let (epoch, stops) = (AtomicU64::new(0), AtomicBool::new(false));
         let (flows, births) = (Mutex::default(), Arc::default());
-        Self { settings, keeper, sessions, directing, transport, registry, flows, next, epoch, stops, births }
+        let relaying = None;
+        Self { settings, keeper, sessions, directing, transport, registry, flows, next, epoch, stops, births, relaying }
+    }
+
+    /// Also moves sessions whose responses this node goes on making, or another one.
+    #[must_use]
+    pub fn with_relays(self, relaying: Arc<dyn Relaying>) -> Self {
+        Self { relaying: Some(relaying), ..self }
     }
 
     /// A name that no move and no replica of this node has.
@@ -180,7 +196,7 @@ impl Mover {
         let _under_way = begin().inspect_err(not_begun)?;
         let is_under_way = self.have_expected(flow, to).inspect_err(not_begun)?;
         let taken = self.sessions.take(flow).map_err(MoveError::from).inspect_err(not_begun)?;
-        let frozen_at = Instant::now();
+        let (frozen_at, relays) = (Instant::now(), taken.relays.len() as u64);
         let record = match self.record(id, &taken) {
             Ok(record) => record,
             Err(error) => {
@@ -199,7 +215,7 @@ impl Mover {
         };
         let (freeze, total) = (frozen_at.elapsed(), begun.elapsed());
         let given = Event::of(Outcome::Given, id, flow, to, "");
-        let event = Event { freeze, total, is_under_way: Some(is_under_way), timings, ..given };
+        let event = Event { freeze, total, is_under_way: Some(is_under_way), relays, timings, ..given };
         tracing::debug!(from = event.from, to, freeze_us = us(event.freeze), "a session has moved");
         self.registry.ended(event.clone(), "");
         Ok(event)
@@ -210,10 +226,24 @@ impl Mover {
     fn have_expected(&self, flow: &Flow, to: NodeNumber) -> Result<bool, MoveError> {
         let preview = self.sessions.preview(flow)?;
         let is_under_way = !preview.is_empty();
-        if is_under_way {
-            self.transport.expect(to, preview)?;
+        let now = Instant::now();
+        let is_recent = |at: Instant| now.duration_since(at) < EXPECTED_FOR;
+        let is_known = |flows: &Flows| {
+            flows.expected.iter().any(|(node, found, at)| *node == to && *found == preview && is_recent(*at))
+        };
+        if !is_under_way || is_known(&self.flows()) {
+            return Ok(is_under_way);
         }
-        Ok(is_under_way)
+        self.transport.expect(to, preview.clone())?;
+        if preview.len() <= EXPECTED_BYTES_MAX {
+            let mut flows = self.flows();
+            flows.expected.retain(|(node, found, at)| is_recent(*at) && (*node, found) != (to, &preview));
+            if flows.expected.len() == EXPECTED_MAX {
+                flows.expected.pop_front();
+            }
+            flows.expected.push_back((to, preview, now));
+        }
+        Ok(true)
     }
 
     /// Looks for what a session of another node has under way, before it comes.
@@ -269,7 +299,7 @@ impl Mover {
     }
 
     /// Sends the record, waits for the word of the new node or of the director, and acts on it.
-    fn decide(&self, to: NodeNumber, record: &Arc<Record>, taken: Taken) -> Result<Decision, MoveError> {
+    fn decide(&self, to: NodeNumber, record: &Arc<Record>, mut taken: Taken) -> Result<Decision, MoveError> {
         let mut giving = Giving::new();
         let (mut heard, mut why) = heard(self.transport.send(to, record));
         loop {
@@ -297,6 +327,9 @@ impl Mover {
                     }
                 }
                 GivingStep::Discard => {
+                    if let Some(relaying) = self.relaying.as_ref().filter(|_| !taken.relays.is_empty()) {
+                        relaying.give(record.id, to, std::mem::take(&mut taken.relays));
+                    }
                     self.keeper.discard(taken.fd.as_fd())?;
                     let timings = if let Heard::Done(timings) = heard { timings } else { Timings::default() };
                     return Ok(Decision::Given(timings));
@@ -356,7 +389,16 @@ impl Mover {
             return answer;
         }
         let (begun, timings) = (Instant::now(), Timings::default());
-        let intake = Intake { mover: self, record, sent: Vec::new(), socket: None, timings, begun, failed: None };
+        let intake = Intake {
+            mover: self,
+            record,
+            sent: Vec::new(),
+            socket: None,
+            relays: Vec::new(),
+            timings,
+            begun,
+            failed: None,
+        };
         let answer = intake.run();
         let mut flows = self.flows();
         if flows.answers.len() == ANSWERS_MAX {
@@ -451,6 +493,10 @@ enum IntakeError {
     OtherLength { made: usize, wanted: u32 },
     #[error("there is no socket; report this")]
     NoSocket,
+    #[error("this node takes no responses that another one goes on making; run the same version of weir on all nodes")]
+    NoRelays,
+    #[error("there are no sockets for responses that another node goes on making: {0}; allow more descriptors")]
+    Sockets(std::io::Error),
 }
 
 impl IntakeError {
@@ -461,6 +507,8 @@ impl IntakeError {
             Self::Keeper(error) => reasons::of_keeper(error),
             Self::OtherLength { .. } => "other_length",
             Self::NoSocket => "no_socket",
+            Self::NoRelays => "no_relays",
+            Self::Sockets(_) => "no_sockets",
         }
     }
 }
@@ -471,6 +519,8 @@ struct Intake<'m> {
     record: Record,
     sent: Vec<u8>,
     socket: Option<OwnedFd>,
+    /// By these comes what the giver goes on making.
+    relays: Vec<OwnedFd>,
     timings: Timings,
     begun: Instant,
     /// Why a step failed, in a word.
@@ -569,6 +619,11 @@ impl Intake<'_> {
         let of_session = record.spans.iter().filter(|span| matches!(span, Span::Session { .. }));
         self.timings.remade_bytes = of_session.map(Span::len).sum();
         self.sent = sent;
+        let count = self.mover.sessions.relays(&record.session);
+        if count > 0 {
+            let relaying = self.mover.relaying.as_ref().ok_or(IntakeError::NoRelays)?;
+            self.relays = relaying.take_in(record.id, count).map_err(IntakeError::Sockets)?;
+        }
         Ok(())
     }
 
@@ -588,7 +643,8 @@ impl Intake<'_> {
         self.mover.keeper.activate(socket.as_fd())?;
         self.mover.births.note(socket.as_fd(), &self.record.tcp);
         let session = std::mem::take(&mut self.record.session);
-        Ok(self.mover.sessions.adopt(session, socket, self.record.tcp.peer)?)
+        let relays = std::mem::take(&mut self.relays);
+        Ok(self.mover.sessions.adopt(session, socket, relays, self.record.tcp.peer)?)
     }
 
     fn end(self, answer: Answer, holds: bool) -> Message {

@@ -102,6 +102,8 @@ pub struct Taken {
     pub session: Zeroizing<Vec<u8>>,
     /// So many of the bytes last given to the kernel the session can make again.
     pub known_bytes: u64,
+    /// By these comes what the server goes on making of its responses.
+    pub relays: Vec<OwnedFd>,
 }
 
 impl fmt::Debug for Taken {
@@ -161,11 +163,35 @@ pub trait Sessions: Send + Sync {
     /// [`SessionError`].
     fn prepare(&self, session: &[u8], spans: &[Span]) -> Result<Vec<u8>, SessionError>;
 
-    /// Goes on with a session of another node.
+    /// How many responses of a session the node goes on making that gives it away.
+    fn relays(&self, session: &[u8]) -> u16 {
+        let _ = session;
+        0
+    }
+
+    /// Goes on with a session of another node; by `relays` comes what that one goes on making of it.
     ///
     /// # Errors
     /// [`SessionError`]; the session is lost then.
-    fn adopt(&self, session: Zeroizing<Vec<u8>>, socket: OwnedFd, peer: SocketAddr) -> Result<(), SessionError>;
+    fn adopt(
+        &self,
+        session: Zeroizing<Vec<u8>>,
+        socket: OwnedFd,
+        relays: Vec<OwnedFd>,
+        peer: SocketAddr,
+    ) -> Result<(), SessionError>;
+}
+
+/// Carries responses that the old node of a session goes on making.
+pub trait Relaying: Send + Sync {
+    /// The session of this move is at another node: what comes by these sockets goes there.
+    fn give(&self, id: MoveId, to: NodeNumber, sockets: Vec<OwnedFd>);
+
+    /// The session of this move comes: sockets by which so many responses come. One that is closed is not waited for.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn take_in(&self, id: MoveId, count: u16) -> io::Result<Vec<OwnedFd>>;
 }
 
 /// The director does not say what it is asked.

@@ -67,6 +67,8 @@ pub struct Event {
     pub total: Duration,
     /// Whether a response was under way, as far as this node knows it.
     pub is_under_way: Option<bool>,
+    /// Responses that the old node goes on making (`Given`).
+    pub relays: u64,
     /// Why it did not move; empty if it did.
     pub why: String,
     /// How long the steps at the new node took, and how many bytes it made again.
@@ -86,6 +88,7 @@ impl Event {
             freeze: Duration::ZERO,
             total: Duration::ZERO,
             is_under_way: None,
+            relays: 0,
             why: why.into(),
             timings: Timings::default(),
         }

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_cluster::{
-    Batch, Claim, Decline, Entries, FieldError, Holding, Keeping, Message, MoveId, Owner, Position, Record, Replica,
-    SocketOptions, Span, Surveyed, Timings, Unfit, Word,
+    Batch, Claim, Credit, Decline, Entries, FieldError, Holding, Keeping, Message, MoveId, Owner, PieceOf, Position,
+    Record, RelayId, RelayState, RelayWord, Replica, SocketOptions, Span, Surveyed, Timings, Unfit, Word,
 };
 use weir_keeper::{Birth, Flow, Seen, TcpState};
 use zeroize::Zeroizing;
@@ -138,6 +138,19 @@ fn claim() -> impl Strategy<Value = Claim> {
     })
 }
 
+fn relay_word() -> impl Strategy<Value = RelayWord> {
+    let of = || (id(), any::<u16>()).prop_map(|(id, place)| RelayId { id, place });
+    let piece = (of(), any::<u64>(), vec(any::<u8>(), 0..60), any::<bool>());
+    let piece = piece.prop_map(|(of, from, bytes, is_last)| PieceOf { of, from, bytes, is_last });
+    let states = [RelayState::Open, RelayState::Ended, RelayState::Closed, RelayState::Unknown];
+    let credit = (of(), any::<u64>(), any::<u64>(), prop::sample::select(states.to_vec()));
+    let credit = credit.prop_map(|(of, one, other, state)| {
+        let (taken, come) = (one.min(other), one.max(other));
+        Credit { of, come, taken, state }
+    });
+    prop_oneof![vec(piece, 0..6).prop_map(RelayWord::Pieces), vec(credit, 0..6).prop_map(RelayWord::Credits)]
+}
+
 fn holding() -> impl Strategy<Value = Holding> {
     prop_oneof![Just(Holding::Has), id().prop_map(Holding::Gives), id().prop_map(Holding::Takes)]
 }
@@ -241,6 +254,7 @@ fn message() -> impl Strategy<Value = Message> {
         vec(keeping(), 0..20).prop_map(|contents| Message::Keeping { contents }),
         entries().prop_map(Message::Entries),
         word().prop_map(Message::replica),
+        relay_word().prop_map(Message::relay),
     ]
 }
 
@@ -269,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(mut bytes in vec(any::<u8>(), 0..400), kind in 0..60_u8, fit: bool) {
+    fn any_bytes_are_read_or_refused(mut bytes in vec(any::<u8>(), 0..400), kind in 0..95_u8, fit: bool) {
         if fit && bytes.len() > 2 {
             bytes[..2].copy_from_slice(&[1, kind]);
         }

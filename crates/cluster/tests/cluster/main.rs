@@ -9,6 +9,7 @@ mod joining;
 mod links;
 mod moves;
 mod placement;
+mod relays;
 mod simulation;
 mod takeovers;
 

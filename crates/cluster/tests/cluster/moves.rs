@@ -138,7 +138,12 @@ impl Sessions for Server {
     fn take(&self, of: &Flow) -> Result<Taken, SessionError> {
         let socket = self.session.lock().unwrap().take().filter(|_| *of == flow());
         // The last 800 bytes are known, so that 200 of the unacknowledged ones are not.
-        Ok(Taken { fd: socket.ok_or(SessionError::NoSession)?, session: b"GET /x".to_vec().into(), known_bytes: 800 })
+        Ok(Taken {
+            fd: socket.ok_or(SessionError::NoSession)?,
+            session: b"GET /x".to_vec().into(),
+            known_bytes: 800,
+            relays: Vec::new(),
+        })
     }
 
     fn give_back(&self, taken: Taken) {
@@ -162,7 +167,14 @@ impl Sessions for Server {
         Ok(bytes.collect())
     }
 
-    fn adopt(&self, session: Zeroizing<Vec<u8>>, socket: OwnedFd, peer: SocketAddr) -> Result<(), SessionError> {
+    fn adopt(
+        &self,
+        session: Zeroizing<Vec<u8>>,
+        socket: OwnedFd,
+        relays: Vec<OwnedFd>,
+        peer: SocketAddr,
+    ) -> Result<(), SessionError> {
+        assert!(relays.is_empty());
         assert_eq!((session.as_slice(), peer), (b"GET /x".as_slice(), flow().client));
         assert!(self.session.lock().unwrap().replace(socket).is_none());
         Ok(())

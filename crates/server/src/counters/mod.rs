@@ -125,6 +125,10 @@ counters! {
     sessions_given_back,
     /// Connections taken in from other servers.
     sessions_adopted,
+    /// Responses that this server goes on making while another one sends them.
+    relays_begun,
+    /// Those of them that were not made to their end: what they come from broke off, or the other server took no more.
+    relays_broken,
     /// Connections lost to an error, or closed by the client in the middle of a response.
     connections_broken,
     /// Connections closed at the end of the stop timeout with their response unfinished.

@@ -2,7 +2,9 @@
 
 pub(crate) mod copying;
 mod moving;
+pub(crate) mod relaying;
 
+use self::relaying::Relaying;
 use crate::counters::census::Census;
 use crate::event_loop::passed_on::{Began, PassedOn};
 use crate::exchange::eviction::Yields;
@@ -38,6 +40,8 @@ enum Protocol {
     Http2(Box<http2::Connection>),
     /// The header that says whose it is has not come.
     PassedOn(PassedOn),
+    /// Its client is at another node by now, which gets what is made here of its responses.
+    Relaying(Box<Relaying>),
     /// While one takes over from the other.
     Changing,
 }
@@ -76,6 +80,7 @@ impl Client {
             },
             Protocol::Http2(connection) => connection.turn(state, readiness),
             Protocol::PassedOn(_) => self.begin(state, readiness),
+            Protocol::Relaying(relaying) => relaying.turn(state),
             Protocol::Changing => Turn::Close,
         }
     }
@@ -171,7 +176,7 @@ impl Client {
     pub(crate) fn is_blocked(&self) -> bool {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_sending() && !connection.waits_for_application(),
-            Protocol::Http2(_) | Protocol::PassedOn(_) | Protocol::Changing => true,
+            Protocol::Http2(_) | Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => true,
         }
     }
 
@@ -205,7 +210,7 @@ impl Client {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.block(output, state),
             Protocol::Http2(connection) => connection.transport_mut().keep_output(output),
-            Protocol::PassedOn(_) | Protocol::Changing => {}
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => {}
         }
     }
 
@@ -223,7 +228,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => Some(connection.transport()),
             Protocol::Http2(connection) => Some(connection.transport()),
-            Protocol::PassedOn(_) | Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => None,
         }
     }
 
@@ -231,7 +236,7 @@ impl Client {
         match &mut self.protocol {
             Protocol::Http1(connection) => Some(connection.transport_mut()),
             Protocol::Http2(connection) => Some(connection.transport_mut()),
-            Protocol::PassedOn(_) | Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => None,
         }
     }
 
@@ -249,7 +254,7 @@ impl Client {
                 let tunnels = connection.tunnels();
                 census.count_under_way(tunnels, streams - tunnels);
             }
-            Protocol::PassedOn(_) | Protocol::Changing => {}
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => {}
         }
     }
 
@@ -258,6 +263,8 @@ impl Client {
             Protocol::Http1(connection) => connection.is_due(now_ms),
             Protocol::Http2(connection) => connection.is_due(now_ms),
             Protocol::PassedOn(passed_on) => passed_on.is_due(now_ms),
+            // What is asked has its own time, and so has the other node.
+            Protocol::Relaying(_) => false,
             Protocol::Changing => true,
         }
     }
@@ -267,7 +274,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.yields(now_ms, timeouts),
             Protocol::Http2(connection) => connection.yields(now_ms, timeouts),
-            Protocol::PassedOn(_) | Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => None,
         }
     }
 
@@ -281,7 +288,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_kept_waiting(now_ms),
             Protocol::Http2(connection) => connection.is_kept_waiting(now_ms),
-            Protocol::PassedOn(_) | Protocol::Changing => false,
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => false,
         }
     }
 
@@ -290,6 +297,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_sending(),
             Protocol::Http2(connection) => connection.is_sending(),
+            Protocol::Relaying(_) => true,
             Protocol::PassedOn(_) | Protocol::Changing => false,
         }
     }
@@ -299,7 +307,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_tunnel(),
             Protocol::Http2(connection) => connection.tunnels() > 0,
-            Protocol::PassedOn(_) | Protocol::Changing => false,
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => false,
         }
     }
 
@@ -308,7 +316,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_parked(),
             Protocol::Http2(connection) => connection.is_parked(),
-            Protocol::PassedOn(_) | Protocol::Changing => false,
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => false,
         }
     }
 
@@ -317,7 +325,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => Some(connection.number()),
             Protocol::Http2(connection) => Some(connection.number()),
-            Protocol::PassedOn(_) | Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => None,
         }
     }
 
@@ -326,7 +334,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.waits_as(),
             Protocol::Http2(connection) => connection.waits_as(),
-            Protocol::PassedOn(_) | Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => None,
         }
     }
 
@@ -344,7 +352,7 @@ impl Client {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.resume(),
             Protocol::Http2(connection) => connection.resume(),
-            Protocol::PassedOn(_) | Protocol::Changing => {}
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => {}
         }
     }
 
@@ -353,7 +361,7 @@ impl Client {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.expire(state),
             Protocol::Http2(connection) => connection.expire(state),
-            Protocol::PassedOn(_) | Protocol::Changing => {}
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => {}
         }
     }
 
@@ -363,7 +371,7 @@ impl Client {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.abort(state),
             Protocol::Http2(connection) => connection.abort(state),
-            Protocol::PassedOn(_) | Protocol::Changing => {}
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => {}
         }
     }
 }

@@ -8,6 +8,7 @@ mod eviction;
 mod followed;
 mod passed_on;
 mod refusal;
+mod relays;
 pub(crate) mod ring_turns;
 mod role;
 mod role_changes;

@@ -3,7 +3,8 @@
 
 use crate::event_loop::client::Client;
 use crate::event_loop::driver::EventLoop;
-use crate::event_loop::sessions::{Adopted, Order, Refused, SocketEnds, Stopped};
+use crate::event_loop::relays;
+use crate::event_loop::sessions::{Adopted, Order, Refused, Seen, SocketEnds, Stopped};
 use crate::files::held::Held;
 use crate::files::resource::Resource;
 use crate::http::response::Digest;
@@ -123,7 +124,7 @@ impl EventLoop {
     }
 
     /// What the responses of a connection that can move are taken from.
-    fn look_at(&mut self, token: u64) -> Result<Vec<Held>, TakeError> {
+    fn look_at(&mut self, token: u64) -> Result<Seen, TakeError> {
         let Self { connections, state, .. } = self;
         let Some(client) = connections.get(token) else { return Err(TakeError::Ending) };
         client.check_movable()?;
@@ -131,7 +132,8 @@ impl EventLoop {
             let place = state.router.place_of(resource).ok_or(TakeError::Content)?;
             Held::of(resource, place).map_err(|source| TakeError::System { source })
         };
-        client.contents().iter().map(held).collect()
+        let contents: Result<_, TakeError> = client.contents().iter().map(held).collect();
+        Ok(Seen { contents: contents?, relays: client.relays() })
     }
 
     /// Stops a connection and takes it out.
@@ -142,32 +144,39 @@ impl EventLoop {
             self.leave_ring(token);
             return Ok(Halt::NotYet);
         }
-        let contents = self.look_at(token)?;
+        let Seen { contents, relays } = self.look_at(token)?;
+        let sockets = relays::sockets(relays).map_err(|source| TakeError::System { source })?;
         if let Some(client) = self.connections.get(token) {
             client.make_movable()?;
         }
-        let Some(client) = self.connections.remove(token) else { return Err(TakeError::Ending) };
+        let Some(client) = self.take_out(token, relays > 0) else { return Err(TakeError::Ending) };
         if client.registered.is_some() {
             // The socket stays open elsewhere, and epoll would tell of it as long as that is so.
             let _ = self.epoll.remove(client.fd());
         }
-        self.open.leave(client.socket_peer());
+        let peer = client.socket_peer();
+        if relays == 0 {
+            self.open.leave(peer);
+        }
         let names = contents.iter().map(|held| ContentName {
             site: held.key.site,
             path: held.key.path.clone(),
             digest: Digest([0; 32]),
             is_made: held.key.is_made,
         });
-        let (socket, session) = client.into_session(names, &self.state).ok_or(TakeError::Ending)?;
+        let mut made_here = Vec::new();
+        let session = client.into_session(names, &mut made_here, &self.state);
+        let (socket, session) = session.ok_or(TakeError::Ending)?;
+        let relays = if relays > 0 { self.relay((token, peer), made_here, sockets)? } else { Vec::new() };
         self.state.counts().sessions_given.add(1);
-        Ok(Halt::Stopped(Box::new(Stopped { socket, session, contents })))
+        Ok(Halt::Stopped(Box::new(Stopped { socket, session, contents, relays })))
     }
 
     /// Goes on with what was stopped for a thread that has left.
     fn go_on(&mut self, stopped: Stopped) {
-        let Stopped { socket, session, contents } = stopped;
+        let Stopped { socket, session, contents, relays } = stopped;
         let contents = contents.into_iter().map(|held| (held, None)).collect();
-        if let Ok(token) = self.adopt(Box::new(Adopted { socket, session, contents, comes_back: true })) {
+        if let Ok(token) = self.adopt(Box::new(Adopted { socket, session, contents, relays, comes_back: true })) {
             self.turn(token, Readiness::INPUT.with(Readiness::ROOM, true));
         }
     }
@@ -190,18 +199,26 @@ impl EventLoop {
                 return Err(Refused { error: AdoptError::Full, adopted: None });
             }
         }
-        let Adopted { socket, session, contents, comes_back } = *adopted;
+        let Adopted { socket, session, contents, relays, comes_back } = *adopted;
         let resources: io::Result<Vec<_>> =
             contents.iter().map(|(held, digest)| self.adopted.resource(held, *digest)).collect();
         let resources = resources.map_err(|source| AdoptError::Socket { source });
-        let client = resources.and_then(|resources| Client::of_session(socket, session, resources, &self.state));
+        // Its place is known before it is made: what gives its responses is to call it there.
+        let token = self.connections.insert(Client::to_come(session.peer));
+        let handlers = self.handlers(token, &session, relays);
+        let client =
+            resources.and_then(|resources| Client::of_session(socket, session, resources, handlers?, &self.state));
         match client {
             Ok(client) => {
                 let counts = self.state.counts();
                 if comes_back { &counts.sessions_given_back } else { &counts.sessions_adopted }.add(1);
-                Ok(self.connections.insert(client))
+                if let Some(place) = self.connections.get(token) {
+                    *place = client;
+                }
+                Ok(token)
             }
             Err(error) => {
+                self.connections.discard(token);
                 self.open.leave(peer);
                 Err(Refused { error, adopted: None })
             }

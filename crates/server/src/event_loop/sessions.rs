@@ -71,7 +71,7 @@ pub(super) enum Order {
     /// Says which files were asked for since it said so last.
     Asked(Answer<Vec<AskedPath>>),
     /// Says what a connection's responses are taken from, and lets it go on.
-    Look(SocketEnds, Answer<Result<Vec<Held>, TakeError>>),
+    Look(SocketEnds, Answer<Result<Seen, TakeError>>),
     /// Stops a connection and gives it away.
     Take(SocketEnds, Answer<Result<Stopped, TakeError>>),
     /// Opens a file.
@@ -84,6 +84,15 @@ pub(super) enum Order {
     Begin { token: u64, until: Instant },
 }
 
+/// What a connection that can move has under way.
+#[derive(Debug)]
+pub(super) struct Seen {
+    /// What its responses are taken from, in their order.
+    pub(super) contents: Vec<Held>,
+    /// How many other ones this server would go on making.
+    pub(super) relays: usize,
+}
+
 /// A connection that was stopped. The digests of its contents are not put in yet.
 #[derive(Debug)]
 pub(super) struct Stopped {
@@ -91,6 +100,8 @@ pub(super) struct Stopped {
     pub(super) session: Session,
     /// In the order of the responses.
     pub(super) contents: Vec<Held>,
+    /// By these comes what is made here of its responses, in their order.
+    pub(super) relays: Vec<OwnedFd>,
 }
 
 /// A connection that is to go on.
@@ -100,6 +111,8 @@ pub(super) struct Adopted {
     pub(super) session: Session,
     /// In the order of the responses, with the digests that are known.
     pub(super) contents: Vec<(Held, Option<Digest>)>,
+    /// By these comes what another server makes of its responses, in their order.
+    pub(super) relays: Vec<OwnedFd>,
     /// It was taken from this server, and has its place here still.
     pub(super) comes_back: bool,
 }
@@ -215,8 +228,9 @@ impl Sessions {
         Ok((held, Some(name.digest)))
     }
 
-    /// What the responses of a connection are taken from, with its digests, while it goes on.
-    fn look(&self, ends: SocketEnds) -> Result<Vec<(Variant, ContentName)>, TakeError> {
+    /// What the responses of a connection are taken from, with its digests, while it goes on; and how many others it has
+    /// that this server would go on making.
+    fn look(&self, ends: SocketEnds) -> Result<(Vec<(Variant, ContentName)>, usize), TakeError> {
         let SocketEnds { peer, local } = ends;
         let nothing = || Err(TakeError::NoConnection { peer, local });
         let looked = self.ask_all(nothing, |answer| Order::Look(ends, answer));
@@ -225,7 +239,9 @@ impl Sessions {
             let digest = self.digest(held).ok_or(TakeError::Content)?;
             Ok((variant, ContentName { site, path, digest, is_made }))
         };
-        looked.unwrap_or(Err(TakeError::NoAnswer))?.iter().map(name).collect()
+        let Seen { contents, relays } = looked.unwrap_or(Err(TakeError::NoAnswer))?;
+        let names: Result<_, TakeError> = contents.iter().map(name).collect();
+        Ok((names?, relays))
     }
 
     /// The digest of content that is held.
@@ -273,9 +289,9 @@ impl Sessions {
 
     /// Goes on with what was stopped just now.
     fn undo(&self, stopped: Stopped) {
-        let Stopped { socket, session, contents } = stopped;
+        let Stopped { socket, session, contents, relays } = stopped;
         let contents = contents.into_iter().map(|held| (held, None)).collect();
-        if let Err(error) = self.hand_over(Adopted { socket, session, contents, comes_back: true }) {
+        if let Err(error) = self.hand_over(Adopted { socket, session, contents, relays, comes_back: true }) {
             tracing::warn!(%error, "a connection that was stopped cannot go on and was closed");
         }
     }
@@ -326,8 +342,10 @@ impl SessionAccess for Sessions {
     }
 
     fn preview(&self, peer: SocketAddr, local: SocketAddr) -> Result<Vec<u8>, TakeError> {
-        let names = self.look(SocketEnds { peer, local })?;
-        Ok(Session::preview(peer, names).write().to_vec())
+        let (names, relays) = self.look(SocketEnds { peer, local })?;
+        // No address of its own: the previews of all downloads of a file are the same.
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
+        Ok(Session::preview(any, names, relays).write().to_vec())
     }
 
     fn take(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError> {
@@ -350,7 +368,7 @@ impl SessionAccess for Sessions {
             self.undo(stopped);
             return Err(TakeError::TooLarge);
         }
-        Ok(TakenSession { fd: stopped.socket, session, known_bytes })
+        Ok(TakenSession { fd: stopped.socket, session, known_bytes, relays: stopped.relays })
     }
 
     fn copy(&self, anew: bool) -> SessionCopies {
@@ -371,7 +389,8 @@ impl SessionAccess for Sessions {
     fn give_back(&self, taken: TakenSession) {
         let given = Session::read(&taken.session).and_then(|session| {
             let contents = self.find(&session)?;
-            self.hand_over(Adopted { socket: taken.fd, session, contents, comes_back: true })
+            let (socket, relays) = (taken.fd, taken.relays);
+            self.hand_over(Adopted { socket, session, contents, relays, comes_back: true })
         });
         if let Err(error) = given {
             tracing::warn!(%error, "a connection that was given back cannot go on and was closed");
@@ -409,19 +428,21 @@ impl SessionAccess for Sessions {
         Ok(out)
     }
 
-    fn adopt(&self, session: &[u8], fd: OwnedFd, peer: SocketAddr) -> Result<(), AdoptError> {
+    fn adopt(&self, session: &[u8], fd: OwnedFd, relays: Vec<OwnedFd>, peer: SocketAddr) -> Result<(), AdoptError> {
         let session = Session { peer, ..Session::read(session)? };
         let contents = self.find(&session)?;
         if Ends::of(fd.as_raw_fd()).local.is_none() {
             return Err(AdoptError::Socket { source: std::io::Error::from_raw_os_error(libc::ENOTSOCK) });
         }
-        set_nonblocking(&fd).map_err(|source| AdoptError::Socket { source })?;
-        self.hand_over(Adopted { socket: fd, session, contents, comes_back: false })
+        for fd in relays.iter().chain([&fd]) {
+            set_nonblocking(fd).map_err(|source| AdoptError::Socket { source })?;
+        }
+        self.hand_over(Adopted { socket: fd, session, contents, relays, comes_back: false })
     }
 }
 
 /// A loop must not wait for a socket (fcntl(2)); one that comes from elsewhere may be of another kind.
-fn set_nonblocking(fd: &OwnedFd) -> std::io::Result<()> {
+pub(super) fn set_nonblocking(fd: &OwnedFd) -> std::io::Result<()> {
     // SAFETY: the descriptor is open, and the calls take no pointers.
     let flags = crate::io::epoll::check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })?;
     // SAFETY: as above.

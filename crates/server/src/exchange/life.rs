@@ -4,8 +4,9 @@
 //! bytes that stand behind the head (an assembled page, an error's page), or an application that gives it as it is
 //! ready. Only the last one has a request body that anything reads; all others have it discarded ([`super::drain`]).
 
+use crate::exchange::application::Handler;
 use crate::exchange::record::RequestRecord;
-use crate::exchange::streamed::Streamed;
+use crate::exchange::streamed::{Far, Streamed};
 use crate::files::resource::{Content, Resource};
 use crate::http::client_certificate::{CertificateFields, ToldCertificate};
 use crate::http::response::Response;
@@ -70,6 +71,12 @@ impl fmt::Debug for ByApplication {
 }
 
 impl Source {
+    /// A response whose head has gone out elsewhere.
+    pub(crate) fn continued(handler: Box<dyn Handler>, far: Far) -> Self {
+        let streamed = Streamed::continued(handler, far);
+        Self::Application(Box::new(ByApplication { streamed, finish: None, target: None, certified: None }))
+    }
+
     /// Drops what it has. In its place: the drop of any source would be a call for each response.
     #[inline]
     fn leave(&mut self) {
@@ -212,6 +219,23 @@ impl Exchange {
             Source::Application(by) => Some(&mut by.streamed),
             Source::Head | Source::Content(_) | Source::Stored(_) => None,
         }
+    }
+
+    /// How far it came, if another server may go on sending it while this one goes on making it; none without a head.
+    /// `ends` says that its connection ends behind it.
+    pub(crate) fn far(&self, ends: bool) -> Option<Far> {
+        let sent_bytes = self.sent_bytes();
+        let stored = Far { minor: 1, closes: ends, ends_with_connection: false, sent_bytes, framing_bytes: 0 };
+        match &self.source {
+            Source::Application(by) if self.status != 0 && !self.is_tunnel() => Some(by.streamed.far(sent_bytes)),
+            Source::Stored(_) => Some(stored),
+            Source::Head | Source::Content(_) | Source::Application(_) => None,
+        }
+    }
+
+    /// Bytes that were made so far and are neither of the head nor of the body.
+    pub(crate) fn framing_bytes(&self) -> u64 {
+        if let Source::Application(by) = &self.source { by.streamed.framing_bytes() } else { 0 }
     }
 
     /// Makes the next piece in the place of what was taken.

@@ -9,6 +9,7 @@ pub(crate) mod eviction;
 pub(crate) mod goaway;
 pub(crate) mod life;
 pub(crate) mod record;
+pub(crate) mod relayed_form;
 pub(crate) mod reply;
 pub(crate) mod request_body;
 pub(crate) mod send;

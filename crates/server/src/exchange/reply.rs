@@ -85,6 +85,8 @@ pub struct Reply {
     pub(super) interims: Vec<(u16, Vec<u8>)>,
     /// Nanoseconds that the request waited for its turn, which are not told yet.
     waited_ns: u64,
+    /// Bytes given that are neither of the head nor of the body, which are not counted yet.
+    pub(super) framing_bytes: u64,
 }
 
 impl Reply {
@@ -100,12 +102,23 @@ impl Reply {
             refused: None,
             interims: Vec::new(),
             waited_ns: 0,
+            framing_bytes: 0,
         }
     }
 
     /// The request waited for so many nanoseconds until something could answer it.
     pub(crate) fn has_waited(&mut self, waited_ns: u64) {
         self.waited_ns += waited_ns;
+    }
+
+    /// The response goes on whose head has gone out elsewhere; what is given of it is as the client is to get it.
+    pub(crate) fn continued() -> Self {
+        Self { stage: Stage::Body { left: None }, ..Self::new(false) }
+    }
+
+    /// Among what is given are so many bytes of framing.
+    pub(crate) fn has_framing(&mut self, bytes: u64) {
+        self.framing_bytes += bytes;
     }
 
     /// Takes what [`Self::has_waited`] has told.

@@ -47,6 +47,21 @@ pub(crate) struct Manner {
     pub(crate) patience_ms: u64,
 }
 
+/// How far a response came that goes on at another server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Far {
+    /// As in [`Manner`].
+    pub(crate) minor: u8,
+    /// Whether the connection ends behind it, in HTTP/1.
+    pub(crate) closes: bool,
+    /// Whether only that says where its body ends.
+    pub(crate) ends_with_connection: bool,
+    /// Bytes that the socket has taken.
+    pub(crate) sent_bytes: u64,
+    /// Of what was made of it, so many are neither of the head nor of the body.
+    pub(crate) framing_bytes: u64,
+}
+
 /// Why a response ends otherwise than its application wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GivenUp {
@@ -99,6 +114,40 @@ impl Streamed {
             released_bytes: 0,
             framing_bytes: 0,
         }
+    }
+
+    /// A response whose head has gone out elsewhere: the handler gives what the client gets of it, framed.
+    pub(crate) fn continued(handler: Box<dyn Handler>, far: Far) -> Self {
+        let persistence = if far.closes { Persistence::Closes } else { Persistence::Stays };
+        let mut body = RequestBody::default();
+        body.end();
+        Self {
+            stage: Stage::Running(handler),
+            body,
+            reply: Reply::continued(),
+            frames: if far.ends_with_connection { Frames::UntilClose } else { Frames::Outside },
+            // The server that makes it knows how long that may take.
+            manner: Manner { minor: far.minor, persistence, patience_ms: u64::MAX },
+            patience_until_ms: u64::MAX,
+            released_bytes: far.sent_bytes,
+            framing_bytes: far.framing_bytes,
+        }
+    }
+
+    /// How far the response came, for another server that goes on sending it.
+    pub(crate) fn far(&self, sent_bytes: u64) -> Far {
+        Far {
+            minor: self.manner.minor,
+            closes: self.closes(),
+            ends_with_connection: self.ends_with_connection(),
+            sent_bytes,
+            framing_bytes: self.framing_bytes,
+        }
+    }
+
+    /// Bytes of framing so far, those of the piece that is sent included.
+    pub(crate) fn framing_bytes(&self) -> u64 {
+        self.framing_bytes
     }
 
     /// Has the application begin.
@@ -217,7 +266,7 @@ impl Streamed {
             // The handler is dropped once it is not needed, and not only when the client has taken the last byte.
             self.stage = Stage::Over;
         }
-        self.framing_bytes += (out.len() - before - body_bytes) as u64;
+        self.framing_bytes += (out.len() - before - body_bytes) as u64 + std::mem::take(&mut self.reply.framing_bytes);
     }
 
     /// Lines of fields behind the body, for protocols that have a frame for them.

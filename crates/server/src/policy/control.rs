@@ -169,14 +169,21 @@ impl Control {
         self.2.bytes(session, from, len)
     }
 
-    /// Goes on with a connection that another server has given away; `peer` is the client's end of the socket. The
+    /// Goes on with a connection that another server has given away; `peer` is the client's end of the socket, and by
+    /// `relays` comes what that server goes on making of it ([`TakenSession::relays`]): stream sockets of the Unix domain. The
     /// server waits with its first call while the socket is in repair mode (TCP_REPAIR, tcp(7)).
     ///
     /// # Errors
     ///
     /// Everything in [`AdoptError`]. The socket is closed then, and nothing was written to it.
-    pub fn adopt_session(&self, session: &[u8], fd: OwnedFd, peer: SocketAddr) -> Result<(), AdoptError> {
-        self.2.adopt(session, fd, peer)
+    pub fn adopt_session(
+        &self,
+        session: &[u8],
+        fd: OwnedFd,
+        relays: Vec<OwnedFd>,
+        peer: SocketAddr,
+    ) -> Result<(), AdoptError> {
+        self.2.adopt(session, fd, relays, peer)
     }
 }
 
@@ -287,7 +294,7 @@ mod tests {
             Err(AdoptError::NoAnswer)
         }
 
-        fn adopt(&self, _: &[u8], _: OwnedFd, _: SocketAddr) -> Result<(), AdoptError> {
+        fn adopt(&self, _: &[u8], _: OwnedFd, _: Vec<OwnedFd>, _: SocketAddr) -> Result<(), AdoptError> {
             Err(AdoptError::NoAnswer)
         }
     }

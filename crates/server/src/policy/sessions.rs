@@ -26,6 +26,10 @@ pub struct TakenSession {
     /// How many of the bytes that were given to the kernel last the session can make again
     /// ([`crate::Control::session_bytes`]): those of the response under way, its head included; 0 between responses.
     pub known_bytes: u64,
+    /// Sockets by which the server says what it goes on making of the responses under way, such as those of upstreams; they
+    /// do not block. What comes by them belongs to the other ends of sockets that [`crate::Control::adopt_session`] gets, in
+    /// the same order, and the end of one is the end of the other.
+    pub relays: Vec<OwnedFd>,
 }
 
 impl fmt::Debug for TakenSession {
@@ -33,7 +37,8 @@ impl fmt::Debug for TakenSession {
         // Never the session's bytes, which may have keys.
         let bytes = self.session.len();
         let mut shown = formatter.debug_struct("TakenSession");
-        shown.field("fd", &self.fd).field("session_bytes", &bytes).field("known_bytes", &self.known_bytes).finish()
+        shown.field("fd", &self.fd).field("session_bytes", &bytes).field("known_bytes", &self.known_bytes);
+        shown.field("relays", &self.relays).finish()
     }
 }
 
@@ -44,6 +49,8 @@ pub struct SessionSummary {
     pub version: u8,
     /// Responses that are not sent to their end.
     pub responses: usize,
+    /// Those of them that the server which has given it away goes on making: as many sockets come along.
+    pub relays: usize,
     /// Bytes of these responses that are still to be sent.
     pub bytes_to_go: u64,
     /// As in [`TakenSession`].
@@ -86,8 +93,11 @@ pub enum TakeError {
     /// It is a tunnel, such as a WebSocket.
     #[error("the connection is a tunnel, both ends of which this server does not know: let it end here")]
     Tunnel,
-    /// An application, an upstream or its cache answers.
-    #[error("an application or an upstream answers the request under way: ask again when it has")]
+    /// An application, an upstream or its cache answers, and has not begun, or others wait behind it.
+    #[error(
+        "an application or an upstream answers the request under way, and has not begun to, or takes its body: ask \
+             again when its response has begun"
+    )]
     Application,
     /// The response is made piece by piece as rules say.
     #[error("the response under way may go on in another variant: ask again when it is over")]
@@ -214,5 +224,5 @@ pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
 
     fn bytes(&self, session: &[u8], from: u64, len: u64) -> Result<Vec<u8>, AdoptError>;
 
-    fn adopt(&self, session: &[u8], fd: OwnedFd, peer: SocketAddr) -> Result<(), AdoptError>;
+    fn adopt(&self, session: &[u8], fd: OwnedFd, relays: Vec<OwnedFd>, peer: SocketAddr) -> Result<(), AdoptError>;
 }

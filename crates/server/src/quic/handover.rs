@@ -291,7 +291,7 @@ mod tests {
         sockets[0].bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("binds");
         let addr = sockets[0].local_addr().expect("bound").as_socket().expect("of UDP");
         sockets[1..].iter().for_each(|socket| socket.bind(&addr.into()).expect("binds"));
-        let (tag, pairs) = Handover::for_each(&sockets, &[]).expect("pairs");
+        let (tag, pairs) = Handover::for_each(&sockets, &[], None).expect("pairs");
         let mut estate = Estate::default();
         let copy = |socket: &Socket| socket.try_clone().expect("copies");
         // In another order than that of their making.
@@ -340,7 +340,7 @@ mod tests {
     fn too_much_that_waits_is_dropped_and_said() {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
         socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("binds");
-        let (tag, pairs) = Handover::for_each(std::slice::from_ref(&socket), &[]).expect("pairs");
+        let (tag, pairs) = Handover::for_each(std::slice::from_ref(&socket), &[], None).expect("pairs");
         let end = pairs[0]._next.try_clone().expect("copies");
         let former = Former(vec![Group { tag, ends: vec![Some(end)], is_to_be_told: true }]);
         let [_, high, middle, low] = tag.to_be_bytes();

@@ -31,6 +31,7 @@ mod probing;
 mod protocol;
 mod proxy_header;
 mod queueing;
+pub(crate) mod relayed;
 pub(crate) mod retry;
 mod ring_links;
 mod ring_state;

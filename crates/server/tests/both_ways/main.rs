@@ -11,6 +11,7 @@ mod sessions;
 mod sessions_copied;
 mod sessions_http2;
 mod sessions_refused;
+mod sessions_relayed;
 mod sessions_secure;
 mod slow_clients;
 mod smuggling;

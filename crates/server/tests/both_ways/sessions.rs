@@ -51,10 +51,10 @@ pub(crate) fn take(from: &Site, client: &TcpStream) -> Result<TakenSession, Take
 pub(crate) fn adopt(to: &Site, taken: TakenSession, client: &TcpStream) {
     assert_eq!(to.control.session_bytes(&taken.session, 0, 0).expect("it has the same files"), b"");
     let peer = client.local_addr().expect("an address");
-    to.control.adopt_session(&taken.session, taken.fd, peer).expect("is taken in");
+    to.control.adopt_session(&taken.session, taken.fd, taken.relays, peer).expect("is taken in");
 }
 
-fn shift(from: &Site, to: &Site, client: &TcpStream) {
+pub(crate) fn shift(from: &Site, to: &Site, client: &TcpStream) {
     let taken = take(from, client).expect("is given away");
     adopt(to, taken, client);
 }

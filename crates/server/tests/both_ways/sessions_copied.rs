@@ -50,7 +50,7 @@ fn a_long_response_is_copied_once_and_goes_on_elsewhere_at_any_byte() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
         let mut other = TcpStream::connect(listener.local_addr().expect("one")).expect("connects");
         let (served, peer) = listener.accept().expect("accepts");
-        sites[1].control.adopt_session(&placed, served.into(), peer).expect("is taken in");
+        sites[1].control.adopt_session(&placed, served.into(), Vec::new(), peer).expect("is taken in");
         other.set_read_timeout(Some(PATIENCE)).expect("sets");
         let mut rest = vec![0; (copy.response_bytes - offset) as usize];
         other.read_exact(&mut rest).expect("goes on");

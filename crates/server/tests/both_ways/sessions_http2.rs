@@ -115,7 +115,7 @@ impl Client {
         self.block(&[&fields[..], &[("user-agent", "one of many words")], more].concat())
     }
 
-    fn get(&mut self, id: u32, path: &str, more: &[(&str, &str)]) {
+    pub(crate) fn get(&mut self, id: u32, path: &str, more: &[(&str, &str)]) {
         let block = self.request("GET", path, more);
         self.send(&frame(HEADERS, END_STREAM | END_HEADERS, id, &block));
     }
@@ -173,7 +173,7 @@ impl Client {
     }
 
     /// Reads until so many bytes of bodies have come.
-    fn read_to(&mut self, bytes: usize) {
+    pub(crate) fn read_to(&mut self, bytes: usize) {
         while self.body_bytes() < bytes {
             self.read().expect("it goes on");
         }
@@ -196,7 +196,7 @@ impl Client {
 }
 
 /// A connection with little room for what is not read.
-fn wire(addr: SocketAddr, certificate: Option<&std::path::Path>) -> Box<dyn Wire> {
+pub(crate) fn wire(addr: SocketAddr, certificate: Option<&std::path::Path>) -> Box<dyn Wire> {
     match certificate {
         Some(certificate) => Box::new(secured(addr, certificate, b"h2")),
         None => Box::new(with_buffer(addr)),
@@ -418,7 +418,7 @@ fn move_while(sites: &[Site; 2], client: &mut Child) -> usize {
                     }
                     Err(error) => panic!("{error}"),
                 };
-                to.control.adopt_session(&taken.session, taken.fd, session.peer).expect("is taken in");
+                to.control.adopt_session(&taken.session, taken.fd, taken.relays, session.peer).expect("is taken in");
                 moves += 1;
             }
             std::thread::sleep(Duration::from_millis(10));

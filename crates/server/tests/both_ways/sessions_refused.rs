@@ -5,12 +5,13 @@ use crate::sessions::{adopt, begun, ends_whole, noise, pair, take};
 use crate::sessions_http2::{Client, frame};
 
 use harness::{Site, certificate, connect, read_reply, wait_until};
-use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_server::{
-    Aborted, AdoptError, Application, Handler, Reply, RequestBody, RequestHead, TakeError, Wake, parse_configuration,
+    Aborted, AdoptError, Advice, Adviser, Application, Handler, Link, Options, Question, Reply, RequestBody,
+    RequestHead, TakeError, Throttle, Wake, parse_configuration,
 };
 
 /// Answers once a body has come to its end.
@@ -52,6 +53,11 @@ fn refusal(site: &Site, client: &TcpStream) -> TakeError {
 
 /// A server with a file, with TLS at its second address, and with an application.
 fn site() -> (Site, tempfile::TempDir) {
+    site_with(|_| {})
+}
+
+/// The same with something else.
+fn site_with(change: impl FnOnce(&mut Options)) -> (Site, tempfile::TempDir) {
     let certificates = tempfile::tempdir().expect("a directory");
     let site = Site::start(&[("site/a.txt", b"hello"), ("users", USERS)], |options| {
         let (folder, io) = (options.root.clone(), options.io);
@@ -63,6 +69,7 @@ fn site() -> (Site, tempfile::TempDir) {
         let any = || vec!["127.0.0.1:0".parse().expect("an address")];
         (options.io, options.loops, options.listen, options.listen_clear) = (io, 1, any(), any());
         options.certificates = vec![certificate::make(certificates.path(), "a", &["a"])];
+        change(options);
     });
     (site, certificates)
 }
@@ -160,7 +167,7 @@ fn another_file_at_the_other_server_is_never_mixed_in() {
     assert!(matches!(&refused, Err(AdoptError::OtherContent { path, site: 0 }) if path == "/x.bin"), "{refused:?}");
     let peer = client.local_addr().expect("an address");
     let again = taken.fd.try_clone().expect("a descriptor");
-    let refused = sites[1].control.adopt_session(&taken.session, again, peer);
+    let refused = sites[1].control.adopt_session(&taken.session, again, Vec::new(), peer);
     assert!(matches!(refused, Err(AdoptError::OtherContent { .. })), "{refused:?}");
     std::fs::remove_file(sites[1].directory.path().join("x.bin")).expect("removes");
     let refused = sites[1].control.session_bytes(&taken.session, 0, 0);
@@ -199,7 +206,7 @@ fn a_server_without_a_place_refuses_and_the_connection_goes_on_where_it_was() {
     let taken = take(&sites[0], &client).expect("is given away");
     let peer = client.local_addr().expect("an address");
     let again = taken.fd.try_clone().expect("a descriptor");
-    let refused = sites[1].control.adopt_session(&taken.session, again, peer);
+    let refused = sites[1].control.adopt_session(&taken.session, again, Vec::new(), peer);
     assert!(matches!(refused, Err(AdoptError::Full)), "{refused:?}");
     sites[0].control.give_session_back(taken);
     ends_whole(&mut client, &content);
@@ -209,7 +216,7 @@ fn a_server_without_a_place_refuses_and_the_connection_goes_on_where_it_was() {
     drop(other);
     wait_until(|| {
         let again = taken.fd.try_clone().expect("a descriptor");
-        sites[1].control.adopt_session(&taken.session, again, peer).is_ok()
+        sites[1].control.adopt_session(&taken.session, again, Vec::new(), peer).is_ok()
     });
     client.write_all(b"GET /x.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
     assert!(read_reply(&mut client, false).body == content);
@@ -226,10 +233,10 @@ fn what_is_no_session_is_refused_and_a_stopping_server_takes_none() {
     let second = &sites[1].control;
     let adopt_bytes = |session: Vec<u8>| {
         let fd = taken.fd.try_clone().expect("a descriptor");
-        second.adopt_session(&session, fd, peer).expect_err("is refused")
+        second.adopt_session(&session, fd, Vec::new(), peer).expect_err("is refused")
     };
     let other = [&[9], &taken.session[1..]].concat();
-    assert!(matches!(adopt_bytes(other), AdoptError::Version { version: 9, known: 1 }));
+    assert!(matches!(adopt_bytes(other), AdoptError::Version { version: 9, known: 2 }));
     let cut = taken.session[..taken.session.len() - 1].to_vec();
     assert!(matches!(adopt_bytes(cut), AdoptError::Malformed { .. }));
     // A path of the same length that leads out of the root.
@@ -238,15 +245,181 @@ fn what_is_no_session_is_refused_and_a_stopping_server_takes_none() {
     outside[at..at + 6].copy_from_slice(b"/../xx");
     assert!(matches!(adopt_bytes(outside), AdoptError::Path));
     let not_a_socket = std::fs::File::open("/dev/null").expect("opens");
-    let refused = second.adopt_session(&taken.session, not_a_socket.into(), peer);
+    let refused = second.adopt_session(&taken.session, not_a_socket.into(), Vec::new(), peer);
     assert!(matches!(refused, Err(AdoptError::Socket { .. })), "{refused:?}");
     let stopped = sites.pop().expect("two");
     let control = stopped.control.clone();
     stopped.stop();
     let fd = taken.fd.try_clone().expect("a descriptor");
-    let refused = control.adopt_session(&taken.session, fd, peer);
+    let refused = control.adopt_session(&taken.session, fd, Vec::new(), peer);
     assert!(matches!(refused, Err(AdoptError::NoAnswer | AdoptError::Stopping)), "{refused:?}");
     assert!(matches!(control.take_session(peer, peer), Err(TakeError::NoConnection { .. } | TakeError::NoAnswer)));
     adopt(&sites[0], taken, &client);
     ends_whole(&mut client, &content);
+}
+
+/// An adviser by which sound may go on in another variant.
+#[derive(Debug)]
+struct Any;
+
+impl Adviser for Any {
+    fn governs(&self, path: &str) -> bool {
+        path.ends_with(".mp3")
+    }
+
+    fn begin(&self, _question: &Question<'_>) -> Advice {
+        Advice { variant: Some("".into()), ..Advice::default() }
+    }
+
+    fn during(&self, _connection: u64, _link: Link) -> Option<Arc<str>> {
+        None
+    }
+
+    fn end(&self, _connection: u64, _ticket: u64, _bytes: u64, _failed: bool) {}
+}
+
+/// MPEG-1 layer III at 128 kbit/s and 44.1 kHz: so many frames of silence.
+fn sound(frames: usize) -> Vec<u8> {
+    let mut frame = vec![0; 417];
+    frame[..4].copy_from_slice(&[0xff, 0xfb, 0x90, 0x00]);
+    frame.repeat(frames)
+}
+
+#[test]
+fn sound_that_may_go_on_in_another_variant_stays() {
+    let content = sound(8_000);
+    let site = Site::start(&[("a.mp3", &content)], |options| options.adviser = Some(Arc::new(Any)));
+    let mut client = crate::sessions::narrow(site.addr);
+    client.write_all(b"GET /a.mp3 HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    client.read_exact(&mut [0; 500]).expect("it has begun");
+    let refused = refusal(&site, &client);
+    assert!(matches!(refused, TakeError::Streamed), "{refused:?}");
+    assert!(refused.to_string().contains("may go on in another variant"), "{refused}");
+}
+
+#[test]
+fn a_tunnel_stays_and_goes_on() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("binds");
+    let upstream = listener.local_addr().expect("an address");
+    // It ends with the process.
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("a connection");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            socket.read_exact(&mut byte).expect("a head");
+            head.push(byte[0]);
+        }
+        let switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+        socket.write_all(switch).expect("takes");
+        let mut bytes = [0; 5];
+        while socket.read_exact(&mut bytes).is_ok() {
+            socket.write_all(&bytes).expect("takes");
+        }
+    });
+    let site = Site::start(&[], |options| {
+        let (folder, io, listen) = (options.root.clone(), options.io, options.listen.clone());
+        let text = format!("[[host]]\nproxy = \"http://{upstream}\"\n");
+        *options = parse_configuration(&text, &folder).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
+        (options.io, options.listen, options.loops) = (io, listen, 1);
+    });
+    let mut client = connect(site.addr);
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n").expect("sends");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).expect("a head");
+        head.push(byte[0]);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101 "));
+    for _ in 0..3 {
+        let refused = refusal(&site, &client);
+        assert!(matches!(refused, TakeError::Tunnel), "{refused:?}");
+        assert!(refused.to_string().contains("a tunnel, both ends of which this server does not know"), "{refused}");
+        client.write_all(b"hello").expect("sends");
+        let mut back = [0; 5];
+        client.read_exact(&mut back).expect("it goes on");
+        assert_eq!(&back, b"hello");
+    }
+}
+
+#[test]
+fn a_request_that_waits_for_others_stays() {
+    let (site, _certificates) = site_with(|options| {
+        options.throttles = vec![Throttle::new("/patient", 1, 10, 60_000).expect("small enough")];
+    });
+    let clear = site.addrs[1];
+    let ask = b"POST /patient HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel";
+    let [mut first, mut waits] = [connect(clear), connect(clear)];
+    first.write_all(ask).expect("sends");
+    wait_until(|| site.counters.read().applications == 1 || matches!(take(&site, &first), Err(TakeError::Application)));
+    waits.write_all(ask).expect("sends");
+    wait_until(|| site.counters.read().throttle_queued == 1);
+    let refused = refusal(&site, &waits);
+    assert!(matches!(refused, TakeError::Waiting), "{refused:?}");
+    assert!(refused.to_string().contains("waits for others"), "{refused}");
+    // The same of HTTP/2.
+    let mut http2 = Client::begin(Box::new(connect(clear)), 65_535);
+    http2.post(1, "/patient", b"hel");
+    wait_until(|| site.counters.read().throttle_queued == 2);
+    assert!(matches!(refusal(&site, http2.socket()), TakeError::Waiting));
+    for client in [&mut first, &mut waits] {
+        client.write_all(b"lo").expect("sends");
+        assert_eq!(read_reply(client, false).text(), "done");
+    }
+}
+
+#[test]
+fn a_connection_whose_proxy_header_has_not_come_stays() {
+    let site = Site::start(&[("a.txt", b"hello")], |options| {
+        let (folder, io, listen) = (options.root.clone(), options.io, options.listen.clone());
+        let text = "trusted_proxies = [\"127.0.0.1\"]\n[[host]]\nroot = \".\"\n";
+        *options = parse_configuration(text, &folder).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
+        options.proxy_protocol = listen.clone();
+        (options.io, options.listen, options.loops) = (io, listen, 1);
+    });
+    let mut client = connect(site.addr);
+    let refused = refusal(&site, &client);
+    assert!(matches!(refused, TakeError::Beginning), "{refused:?}");
+    assert!(refused.to_string().contains("the PROXY header of the connection has not come"), "{refused}");
+    client.write_all(b"PROXY TCP4 192.0.2.7 192.0.2.8 1 2\r\nGET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    assert_eq!(read_reply(&mut client, false).text(), "hello");
+    assert!(take(&site, &client).is_ok(), "and moves then");
+}
+
+#[test]
+fn a_connection_with_too_many_streams_stays() {
+    let content = noise(1_000);
+    let site = Site::start(&[("x.bin", &content)], |options| options.limits.streams_max = 1_100);
+    // No window: all responses wait.
+    let mut client = Client::begin(Box::new(connect(site.addr)), 0);
+    for number in 0..1_025 {
+        client.get(2 * number + 1, "/x.bin", &[]);
+    }
+    let refused = refusal(&site, client.socket());
+    assert!(matches!(refused, TakeError::TooLarge), "{refused:?}");
+    assert!(refused.to_string().contains("more than 4194304 bytes"), "{refused}");
+}
+
+#[test]
+fn a_connection_that_has_agreed_on_http2_and_said_nothing_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = certificate::make(folder.path(), "a", &["a"]);
+    let shown = made.certificate.clone();
+    let site = Site::start(&[("a.txt", b"hello")], |options| {
+        (options.certificates, options.moves_sessions) = (vec![made], true);
+    });
+    let mut client = crate::sessions_secure::secured(site.addr, &shown, b"h2");
+    while client.conn.is_handshaking() {
+        client.conn.complete_io(&mut client.sock).expect("shakes hands");
+    }
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let refused = loop {
+        let refused = refusal(&site, &client.sock);
+        // Until the server has the end of the handshake.
+        if !matches!(refused, TakeError::Tls { .. }) || Instant::now() > deadline {
+            break refused;
+        }
+    };
+    assert!(matches!(refused, TakeError::Protocol { protocol: "HTTP/2" }), "{refused:?}");
 }

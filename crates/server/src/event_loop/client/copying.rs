@@ -26,7 +26,7 @@ impl Client {
                 Some(Ok(Progress { offset, bytes }))
             }
             Protocol::Http2(_) => self.is_sending().then_some(Err(NotCopied::Http2)),
-            Protocol::PassedOn(_) | Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => None,
         }
     }
 
@@ -35,7 +35,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.check_copyable()?,
             Protocol::Http2(_) => return Err(NotCopied::Http2),
-            Protocol::PassedOn(_) | Protocol::Changing => return Err(NotCopied::Busy),
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => return Err(NotCopied::Busy),
         }
         let facts = ConnectionFacts::of(self.fd).map_err(|_| NotCopied::Busy)?;
         if facts.has_unread { Err(NotCopied::Pipelined) } else { Ok(facts) }

@@ -1,14 +1,18 @@
 //! A client's connection that moves to another server, or comes from one.
 
+use super::relaying::Relaying;
 use super::{Client, Protocol};
+use crate::exchange::application::Handler;
+use crate::exchange::life::Exchange;
 use crate::files::resource::Resource;
 use crate::http1::connection::Connection;
 use crate::http2;
 use crate::io::ends::Ends;
+use crate::io::epoll::Interest;
 use crate::loop_state::LoopState;
 use crate::policy::sessions::{AdoptError, OpenSession, TakeError};
 use crate::process::session::{ContentName, Session};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::rc::Rc;
 
@@ -19,7 +23,7 @@ impl Client {
         let same = |one: SocketAddr, other: SocketAddr| {
             (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())
         };
-        same(own, peer) && Ends::of(self.fd).local.is_some_and(|own| same(own, local))
+        same(own, peer) && self.local().is_some_and(|own| same(own, local))
     }
 
     /// What is to be known of it from outside; none where its socket has no address.
@@ -27,7 +31,13 @@ impl Client {
         let peer = self.proxy.as_ref().map_or(self.peer, |proxy| **proxy);
         let is_sending = self.is_sending();
         let path = is_sending.then(|| self.first_path()).flatten();
-        Some(OpenSession { peer, local: Ends::of(self.fd).local?, is_sending, path })
+        Some(OpenSession { peer, local: self.local()?, is_sending, path })
+    }
+
+    /// The server's end of its socket; none where it has no address, or where its client is at another node.
+    fn local(&self) -> Option<SocketAddr> {
+        let has_socket = !matches!(self.protocol, Protocol::Relaying(_) | Protocol::Changing);
+        has_socket.then(|| Ends::of(self.fd).local).flatten()
     }
 
     /// The path of the file that its first response is taken from.
@@ -38,7 +48,7 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.contents().next().and_then(path),
             Protocol::Http2(connection) => connection.contents().next().and_then(path),
-            Protocol::PassedOn(_) | Protocol::Changing => None,
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => None,
         }
     }
 
@@ -48,7 +58,7 @@ impl Client {
             Protocol::Http1(connection) => connection.check_movable(),
             Protocol::Http2(connection) => connection.check_movable(),
             Protocol::PassedOn(_) => Err(TakeError::Beginning),
-            Protocol::Changing => Err(TakeError::Ending),
+            Protocol::Relaying(_) | Protocol::Changing => Err(TakeError::Ending),
         }
     }
 
@@ -57,7 +67,7 @@ impl Client {
         match &mut self.protocol {
             Protocol::Http1(connection) => connection.make_movable(),
             Protocol::Http2(connection) => connection.make_movable(),
-            Protocol::PassedOn(_) | Protocol::Changing => Ok(()),
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => Ok(()),
         }
     }
 
@@ -66,7 +76,16 @@ impl Client {
         match &self.protocol {
             Protocol::Http1(connection) => connection.contents().map(Rc::clone).collect(),
             Protocol::Http2(connection) => connection.contents().map(Rc::clone).collect(),
-            Protocol::PassedOn(_) | Protocol::Changing => Vec::new(),
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => Vec::new(),
+        }
+    }
+
+    /// How many of its responses this server would go on making.
+    pub(crate) fn relays(&self) -> usize {
+        match &self.protocol {
+            Protocol::Http1(connection) => connection.relays(),
+            Protocol::Http2(connection) => connection.relays(),
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => 0,
         }
     }
 
@@ -74,6 +93,7 @@ impl Client {
     pub(crate) fn into_session(
         self,
         names: impl IntoIterator<Item = ContentName>,
+        relays: &mut Vec<Exchange>,
         state: &LoopState,
     ) -> Option<(OwnedFd, Session)> {
         let (peer, client) = match self.proxy {
@@ -81,9 +101,9 @@ impl Client {
             None => (self.peer, None),
         };
         match self.protocol {
-            Protocol::Http1(connection) => Some(connection.into_session((peer, client), names, state)),
-            Protocol::Http2(connection) => Some(connection.into_session((peer, client), names, state)),
-            Protocol::PassedOn(_) | Protocol::Changing => None,
+            Protocol::Http1(connection) => Some(connection.into_session((peer, client), names, relays, state)),
+            Protocol::Http2(connection) => Some(connection.into_session((peer, client), names, relays, state)),
+            Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => None,
         }
     }
 
@@ -96,6 +116,7 @@ impl Client {
         socket: OwnedFd,
         mut session: Session,
         contents: impl IntoIterator<Item = Rc<Resource>>,
+        handlers: impl IntoIterator<Item = Box<dyn Handler>>,
         state: &LoopState,
     ) -> Result<Self, AdoptError> {
         let (fd, peer) = (socket.as_raw_fd(), session.client.unwrap_or(session.peer));
@@ -103,11 +124,24 @@ impl Client {
         let protocol = match session.http2.take() {
             Some(http2) => {
                 let session = (session, *http2);
-                let connection = http2::Connection::of_session(socket, peer, session, contents, state)?;
+                let connection = http2::Connection::of_session(socket, peer, session, contents, handlers, state)?;
                 Protocol::Http2(Box::new(connection))
             }
-            None => Protocol::Http1(Connection::of_session(socket, peer, session, contents, state)?),
+            None => Protocol::Http1(Connection::of_session(socket, peer, session, contents, handlers, state)?),
         };
         Ok(Self { protocol, fd, peer, proxy, registered: None, before_joining: 0 })
+    }
+
+    /// What stands in the place of one until that is made.
+    pub(crate) fn to_come(peer: SocketAddr) -> Self {
+        Self { protocol: Protocol::Changing, fd: -1, peer, proxy: None, registered: None, before_joining: 0 }
+    }
+
+    /// What goes on making responses of a connection that has moved; it is counted as that was.
+    pub(crate) fn relaying(relaying: Relaying, peer: IpAddr) -> Self {
+        // Its sockets have tokens of their own.
+        let registered = Some(Interest::Input);
+        let (protocol, peer) = (Protocol::Relaying(Box::new(relaying)), SocketAddr::new(peer, 0));
+        Self { protocol, fd: -1, peer, proxy: None, registered, before_joining: 0 }
     }
 }

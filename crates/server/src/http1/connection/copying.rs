@@ -34,7 +34,7 @@ impl Connection {
             return Err(NotCopied::Body);
         }
         // What an earlier answer has in the kernel still is not known of a form that is made.
-        check_exchange(only).map_err(|_| NotCopied::Made)?;
+        check_exchange(only, false).map_err(|_| NotCopied::Made)?;
         self.check_movable().map_err(|error| match error {
             TakeError::Tls { .. } => NotCopied::Tls,
             TakeError::Body | TakeError::Tunnel => NotCopied::Body,
@@ -82,5 +82,6 @@ fn copy_of(exchange: &Exchange, name: Option<ContentName>) -> Pending {
         line: exchange.record.log.to_text(),
         host: exchange.record.log.host.as_ref().map(|host| host.name.to_string()),
         response: exchange.response.clone(),
+        far: None,
     }
 }

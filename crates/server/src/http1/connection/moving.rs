@@ -1,6 +1,7 @@
 //! A connection that moves: whether it can, what it is as a value, and how it goes on elsewhere.
 
 use super::{After, Connection, Phase, SavedFor};
+use crate::exchange::application::Handler;
 use crate::exchange::drain::Drain;
 use crate::exchange::life::{Exchange, Source};
 use crate::files::resource::Resource;
@@ -34,7 +35,8 @@ impl Connection {
             (_, _, SavedFor::Bound) => return Err(TakeError::Waiting),
             _ => {}
         }
-        self.queue.iter().try_for_each(check_exchange)?;
+        let may_be_relayed = self.queue.len() == 1 && matches!(self.drain, Drain::Done);
+        self.queue.iter().try_for_each(|exchange| check_exchange(exchange, may_be_relayed))?;
         match self.drain {
             Drain::Done => {}
             Drain::Length(bytes) if bytes <= BODY_BYTES_MAX => {}
@@ -57,6 +59,11 @@ impl Connection {
         Ok(self.transport.leave_rustls()?)
     }
 
+    /// How many of its responses this server would go on making.
+    pub(crate) fn relays(&self) -> usize {
+        self.queue.iter().filter(|exchange| exchange.far(false).is_some()).count()
+    }
+
     /// The contents of its responses, in their order.
     pub(crate) fn contents(&self) -> impl Iterator<Item = &Rc<Resource>> {
         self.queue.iter().filter_map(|exchange| match &exchange.source {
@@ -71,11 +78,13 @@ impl Connection {
         self,
         (peer, client): (SocketAddr, Option<SocketAddr>),
         names: impl IntoIterator<Item = ContentName>,
+        relays: &mut Vec<Exchange>,
         state: &LoopState,
     ) -> (OwnedFd, Session) {
         let mut names = names.into_iter();
         let (socket, input, output, tls) = self.transport.into_parts();
-        let responses = self.queue.into_iter().map(|exchange| pending(exchange, &mut names)).collect();
+        let ends = self.after != After::Continue;
+        let responses = self.queue.into_iter().map(|exchange| pending(exchange, &mut names, ends, relays)).collect();
         let session = Session {
             peer,
             client,
@@ -115,8 +124,13 @@ impl Connection {
         peer: SocketAddr,
         session: Session,
         contents: impl IntoIterator<Item = Rc<Resource>>,
+        handlers: impl IntoIterator<Item = Box<dyn Handler>>,
         state: &LoopState,
     ) -> Result<Self, AdoptError> {
+        // What another server makes is alone, behind the whole of its request.
+        if session.relays() > 0 && (session.responses.len() > 1 || session.body_bytes > 0) {
+            return Err(AdoptError::Malformed { part: "the order of responses" });
+        }
         if session.saved.len() >= state.input.len() {
             return Err(AdoptError::Malformed { part: "the head of a request" });
         }
@@ -126,8 +140,9 @@ impl Connection {
         });
         let transport = Transport::moved(socket, (&session.input, &session.output), tls.transpose()?);
         let mut connection = Self::new(transport, peer, state);
-        let mut contents = contents.into_iter();
-        connection.queue = session.responses.into_iter().map(|one| exchange(one, &mut contents, state)).collect();
+        let (mut contents, mut handlers) = (contents.into_iter(), handlers.into_iter());
+        let responses = session.responses.into_iter();
+        connection.queue = responses.map(|one| exchange(one, &mut contents, &mut handlers, state)).collect();
         connection.after = match session.ending {
             Ending::Stays => After::Continue,
             Ending::Closes => After::Close,
@@ -155,15 +170,16 @@ impl Connection {
     }
 }
 
-/// Whether a response can move.
-pub(crate) fn check_exchange(exchange: &Exchange) -> Result<(), TakeError> {
-    match &exchange.source {
-        Source::Application(_) if exchange.is_tunnel() => return Err(TakeError::Tunnel),
-        Source::Application(_) | Source::Stored(_) => return Err(TakeError::Application),
-        Source::Head | Source::Content(_) => {}
-    }
+/// Whether a response can move; `may_be_relayed` says that another server may go on with it while this one makes it.
+pub(crate) fn check_exchange(exchange: &Exchange, may_be_relayed: bool) -> Result<(), TakeError> {
     if exchange.record.advised.as_ref().is_some_and(|advised| advised.stream.is_some()) {
         return Err(TakeError::Streamed);
+    }
+    match &exchange.source {
+        Source::Application(_) if exchange.is_tunnel() => return Err(TakeError::Tunnel),
+        Source::Application(_) | Source::Stored(_) if may_be_relayed && exchange.far(false).is_some() => return Ok(()),
+        Source::Application(_) | Source::Stored(_) => return Err(TakeError::Application),
+        Source::Head | Source::Content(_) => {}
     }
     let is_sound = exchange.status != 0 && !exchange.response.is_finished();
     if !is_sound || exchange.response.parts.len() > PARTS_MAX {
@@ -179,9 +195,28 @@ pub(crate) fn bytes_of(exchange: &Exchange) -> usize {
     exchange.response.head.len() + exchange.record.log.len() + path + parts + FRAME_BYTES
 }
 
-/// The response as a value.
-pub(crate) fn pending(mut exchange: Exchange, names: &mut impl Iterator<Item = ContentName>) -> Pending {
+/// The response as a value. What this server goes on making of it is added to `relays`; `ends` says that its connection
+/// ends behind it.
+pub(crate) fn pending(
+    mut exchange: Exchange,
+    names: &mut impl Iterator<Item = ContentName>,
+    ends: bool,
+    relays: &mut Vec<Exchange>,
+) -> Pending {
     exchange.move_on();
+    if let Some(far) = exchange.far(ends) {
+        let record = std::mem::take(&mut exchange.record);
+        let pending = Pending {
+            status: exchange.status,
+            head_bytes: exchange.head_bytes,
+            line: record.log.to_text(),
+            host: record.log.host.as_ref().map(|host| host.name.to_string()),
+            far: Some(far),
+            ..Pending::default()
+        };
+        relays.push(exchange);
+        return pending;
+    }
     let content = if matches!(exchange.source, Source::Content(_)) { names.next() } else { None };
     Pending {
         status: exchange.status,
@@ -190,6 +225,7 @@ pub(crate) fn pending(mut exchange: Exchange, names: &mut impl Iterator<Item = C
         line: exchange.record.log.to_text(),
         host: exchange.record.log.host.as_ref().map(|host| host.name.to_string()),
         response: std::mem::take(&mut exchange.response),
+        far: None,
     }
 }
 
@@ -197,12 +233,14 @@ pub(crate) fn pending(mut exchange: Exchange, names: &mut impl Iterator<Item = C
 pub(crate) fn exchange(
     pending: Pending,
     contents: &mut impl Iterator<Item = Rc<Resource>>,
+    handlers: &mut impl Iterator<Item = Box<dyn Handler>>,
     state: &LoopState,
 ) -> Exchange {
     let resource = pending.content.and_then(|_| contents.next());
+    let relayed = pending.far.and_then(|far| Some(Source::continued(handlers.next()?, far)));
     let mut exchange = Exchange {
         response: Response { resource: resource.as_ref().map(|resource| resource.id), ..pending.response },
-        source: resource.map_or(Source::Head, Source::Content),
+        source: relayed.or(resource.map(Source::Content)).unwrap_or_default(),
         status: pending.status,
         head_bytes: pending.head_bytes,
         ..Exchange::default()

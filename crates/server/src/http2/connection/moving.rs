@@ -3,6 +3,7 @@
 use super::super::continued::Continued;
 use super::super::stream::Stream;
 use super::{Connection, Phase};
+use crate::exchange::application::Handler;
 use crate::exchange::goaway::Goaway;
 use crate::exchange::life::{Exchange, Source};
 use crate::files::resource::Resource;
@@ -12,7 +13,9 @@ use crate::http::frames::hpack::Decoder;
 use crate::http1::connection::moving::{FRAME_BYTES, bytes_of, check_exchange, exchange, pending};
 use crate::loop_state::LoopState;
 use crate::policy::sessions::{AdoptError, SESSION_BYTES_MAX, TakeError};
-use crate::process::session::{self, ContentName, Ending, GoawayState, Http2, STREAMS_MAX, Session, Table, Wait};
+use crate::process::session::{
+    self, ContentName, Ending, GoawayState, Http2, RELAYS_MAX, STREAMS_MAX, Session, Table, Wait,
+};
 use crate::tls;
 use crate::transport::Transport;
 use std::net::SocketAddr;
@@ -38,7 +41,15 @@ impl Connection {
         if held + streams + FRAME_BYTES + TABLES_BYTES > SESSION_BYTES_MAX || self.streams.len() > STREAMS_MAX {
             return Err(TakeError::TooLarge);
         }
+        if self.relays() > RELAYS_MAX {
+            return Err(TakeError::TooLarge);
+        }
         Ok(())
+    }
+
+    /// How many of its responses this server would go on making.
+    pub(crate) fn relays(&self) -> usize {
+        self.streams.iter().filter(|stream| stream.exchange.far(false).is_some()).count()
     }
 
     /// As of a connection of HTTP/1.
@@ -63,6 +74,7 @@ impl Connection {
         self,
         (peer, client): (SocketAddr, Option<SocketAddr>),
         names: impl IntoIterator<Item = ContentName>,
+        relays: &mut Vec<Exchange>,
         state: &LoopState,
     ) -> (OwnedFd, Session) {
         let now_ms = state.clock.now_ms;
@@ -72,7 +84,7 @@ impl Connection {
         let mut responses = Vec::with_capacity(self.streams.len());
         for stream in self.streams {
             http2.streams.push(stream_value(&stream, now_ms));
-            responses.push(pending(stream.exchange, &mut names));
+            responses.push(pending(stream.exchange, &mut names, false, relays));
         }
         (http2.unsent, http2.control) = (self.unsent, self.control);
         let session = Session {
@@ -147,6 +159,7 @@ impl Connection {
         peer: SocketAddr,
         (session, http2): (Session, Http2),
         contents: impl IntoIterator<Item = Rc<Resource>>,
+        handlers: impl IntoIterator<Item = Box<dyn Handler>>,
         state: &LoopState,
     ) -> Result<Self, AdoptError> {
         if session.saved.len() >= state.input.len() {
@@ -159,9 +172,10 @@ impl Connection {
         let transport = Transport::moved(socket, (&session.input, &session.output), tls.transpose()?);
         let mut connection = Self::bare(transport, peer, state);
         let now_ms = state.clock.now_ms;
-        let mut contents = contents.into_iter();
+        let (mut contents, mut handlers) = (contents.into_iter(), handlers.into_iter());
         let streams = http2.streams.iter().zip(session.responses);
-        connection.streams = streams.map(|(of, one)| stream(of, exchange(one, &mut contents, state), now_ms)).collect();
+        let one = |(of, one)| stream(of, exchange(one, &mut contents, &mut handlers, state), now_ms);
+        connection.streams = streams.map(one).collect();
         connection.phase = match session.wait {
             Wait::Head => Phase::Head,
             Wait::Idle => Phase::Idle,
@@ -218,7 +232,8 @@ fn check_stream(stream: &Stream) -> Result<(), TakeError> {
         Some(_) => return Err(TakeError::Password),
         None => {}
     }
-    check_exchange(&stream.exchange)
+    // A head goes out in one piece, and the request's body was all for what answers it here.
+    check_exchange(&stream.exchange, stream.head_is_sent && stream.is_received)
 }
 
 fn stream_value(stream: &Stream, now_ms: u64) -> session::Stream {
@@ -246,7 +261,7 @@ fn stream(of: &session::Stream, exchange: Exchange, now_ms: u64) -> Stream {
         body_unacknowledged: of.body_unacknowledged,
         since_ms: now_ms.saturating_sub(of.age_ms),
         // A head goes out in one piece.
-        head_is_sent: exchange.response.offset > 0,
+        head_is_sent: exchange.response.offset > 0 || exchange.is_awaited(),
         exchange,
         parked: None,
         early: None,

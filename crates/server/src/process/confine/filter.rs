@@ -185,6 +185,9 @@ const BY_ARGUMENT: &[(libc::c_long, u32, u32, u32)] = &[
     (libc::SYS_prctl, 0, u32::MAX, libc::PR_SET_NAME as u32),
     // The way to the agent, and to a name's address when a configuration is read again; TCP is Landlock's.
     (libc::SYS_socket, 0, u32::MAX, libc::AF_UNIX as u32),
+    // What goes on being made of responses whose connection has moved: two ends of this process, one of which is given
+    // to the node process.
+    (libc::SYS_socketpair, 0, u32::MAX, libc::AF_UNIX as u32),
     // How much of what a socket was given the client has not acknowledged.
     (libc::SYS_ioctl, 1, u32::MAX, libc::TIOCOUTQ as u32),
 ];

@@ -14,6 +14,7 @@ mod writing;
 
 pub(crate) use http2::{ABANDONED_MAX, Continued, GoawayState, Http2, STREAMS_MAX, Stream, Table};
 
+use crate::exchange::streamed::Far;
 use crate::http::response::{Digest, Part, Response, Variant};
 use crate::telemetry::access_log::LineText;
 use crate::tls::TlsSession;
@@ -21,7 +22,12 @@ use std::net::SocketAddr;
 use zeroize::Zeroizing;
 
 /// The version of the form.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
+/// The version before, which has no responses that another server makes: sessions without these are written so, for
+/// servers that know no other one.
+pub(crate) const PLAIN_VERSION: u8 = 1;
+/// Responses of a session that another server goes on making: each has a descriptor, of which a message carries so many.
+pub(crate) const RELAYS_MAX: usize = 64;
 /// The protocol: HTTP/1, in the clear or not.
 const HTTP1: u8 = 1;
 /// The protocol: HTTP/2, in the clear or not.
@@ -92,6 +98,8 @@ pub(crate) struct Pending {
     pub(crate) line: LineText,
     /// The name of the host that answers, for its counts.
     pub(crate) host: Option<String>,
+    /// How far it came, where another server goes on making it; the response has no bytes then.
+    pub(crate) far: Option<Far>,
 }
 
 /// Content by its place and its digest.
@@ -124,7 +132,7 @@ pub fn place_session(session: &[u8], offset: u64) -> Option<Zeroizing<Vec<u8>>> 
     let mut session = Session::read(session).ok()?;
     let is_plain = session.tls.is_none() && session.http2.is_none() && session.output.is_empty();
     let [only] = session.responses.as_mut_slice() else { return None };
-    if !is_plain || offset >= only.response.len() {
+    if !is_plain || only.far.is_some() || offset >= only.response.len() {
         return None;
     }
     only.response.offset = offset;
@@ -133,7 +141,7 @@ pub fn place_session(session: &[u8], offset: u64) -> Option<Zeroizing<Vec<u8>>> 
 
 impl Session {
     /// One that has nothing but these contents, to be looked for.
-    pub(crate) fn preview(peer: SocketAddr, contents: Vec<(Variant, ContentName)>) -> Self {
+    pub(crate) fn preview(peer: SocketAddr, contents: Vec<(Variant, ContentName)>, relays: usize) -> Self {
         let pending = |(variant, content)| Pending {
             // One byte of it: none would be no content.
             response: Response { variant, parts: vec![Part { head_end: 0, start: 0, end: 1 }], ..Response::default() },
@@ -141,6 +149,9 @@ impl Session {
             content: Some(content),
             ..Pending::default()
         };
+        let far = Far { minor: 1, closes: true, ends_with_connection: false, sent_bytes: 0, framing_bytes: 0 };
+        // One is enough for a server to say that it knows none.
+        let relayed = (0..relays.min(1)).map(|_| Pending { status: 200, far: Some(far), ..Pending::default() });
         Self {
             peer,
             client: None,
@@ -154,8 +165,13 @@ impl Session {
             tls: None,
             http2: None,
             // Streams of HTTP/2 may be more; what is missing is looked for when the session comes.
-            responses: contents.into_iter().take(RESPONSES_MAX).map(pending).collect(),
+            responses: relayed.chain(contents.into_iter().map(pending)).take(RESPONSES_MAX).collect(),
         }
+    }
+
+    /// How many of its responses another server goes on making.
+    pub(crate) fn relays(&self) -> usize {
+        self.responses.iter().filter(|pending| pending.far.is_some()).count()
     }
 
     /// How many of the bytes that were given to the kernel last it can make again.

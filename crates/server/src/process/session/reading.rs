@@ -1,9 +1,10 @@
 //! Reads a session that came from another server: nothing of it is believed before it was checked.
 
 use super::{
-    ContentName, Ending, HTTP1, HTTP2, LINE_BYTES_MAX, PARTS_MAX, PATH_BYTES_MAX, Pending, RESPONSES_MAX, STREAMS_MAX,
-    Session, VERSION, Wait,
+    ContentName, Ending, HTTP1, HTTP2, LINE_BYTES_MAX, PARTS_MAX, PATH_BYTES_MAX, PLAIN_VERSION, Pending, RELAYS_MAX,
+    RESPONSES_MAX, STREAMS_MAX, Session, VERSION, Wait,
 };
+use crate::exchange::streamed::Far;
 use crate::http::response::{Digest, Part, Response, Variant};
 use crate::policy::sessions::{AdoptError, BODY_BYTES_MAX, SESSION_BYTES_MAX, SessionSummary};
 use crate::telemetry::access_log::LineText;
@@ -28,8 +29,10 @@ impl SessionSummary {
     pub fn read(session: &[u8]) -> Result<Self, AdoptError> {
         let read = Session::read(session)?;
         Ok(Self {
-            version: VERSION,
+            // What was read is not empty.
+            version: session.first().copied().unwrap_or(VERSION),
             responses: read.responses.len(),
+            relays: read.relays(),
             bytes_to_go: read.bytes_to_go(),
             known_bytes: read.known_bytes(),
         })
@@ -55,7 +58,7 @@ impl Session {
         holds(bytes.len() <= SESSION_BYTES_MAX, "its length")?;
         let mut from = Reader(bytes);
         let version = from.byte()?;
-        if version != VERSION {
+        if ![PLAIN_VERSION, VERSION].contains(&version) {
             return Err(AdoptError::Version { version, known: VERSION });
         }
         let is_http2 = match from.byte()? {
@@ -85,11 +88,13 @@ impl Session {
         holds(tls.is_none() || (input.is_empty() && output.is_empty()), "what it holds")?;
         let count = from.length()?;
         holds(count <= if is_http2 { STREAMS_MAX } else { RESPONSES_MAX }, "the number of responses")?;
-        let responses = (0..count).map(|_| from.pending()).collect::<Read<Vec<Pending>>>()?;
+        let responses = (0..count).map(|_| from.pending(version >= VERSION)).collect::<Read<Vec<Pending>>>()?;
         let http2 = if is_http2 { Some(Box::new(from.http2()?)) } else { None };
         holds(from.0.is_empty(), "its end")?;
         let read =
             Self { peer, client, ending, wait, left_ms, body_bytes, saved, input, output, tls, responses, http2 };
+        let are_relayed = if version >= VERSION { (1..=RELAYS_MAX).contains(&read.relays()) } else { true };
+        holds(are_relayed, "the number of responses that another server makes")?;
         read.has_order()?;
         Ok(read)
     }
@@ -165,7 +170,7 @@ impl<'b> Reader<'b> {
         Ok(SocketAddr::new(ip, u16::from_le_bytes(self.array()?)))
     }
 
-    fn pending(&mut self) -> Read<Pending> {
+    fn pending(&mut self, may_be_relayed: bool) -> Read<Pending> {
         let head = self.text()?.to_vec();
         let variant = match self.byte()? {
             0 => Variant::Identity,
@@ -186,11 +191,9 @@ impl<'b> Reader<'b> {
         holds(are_in_head && are_ranges, "the parts of a response")?;
         let offset = self.number()?;
         let response = Response { head, resource: None, variant, parts, offset };
-        holds(offset < response.len(), "how far a response came")?;
         let status = u16::try_from(self.number()?).ok().filter(|status| (100..1000).contains(status));
         let status = status.ok_or(malformed("a status"))?;
         let head_bytes = self.number()?;
-        holds(head_bytes <= response.head.len() as u64, "the head of a response")?;
         let content = self.option(Self::content)?;
         holds(content.is_some() != response.parts.is_empty(), "the content of a response")?;
         let is_plain = content.as_ref().is_none_or(|content| !content.is_made || variant != Variant::Identity);
@@ -200,7 +203,23 @@ impl<'b> Reader<'b> {
             let name = std::str::from_utf8(from.text()?).map_err(|_| malformed("the name of a host"))?;
             Ok(name.to_owned())
         })?;
-        Ok(Pending { response, status, head_bytes, content, line, host })
+        let far = if may_be_relayed { self.option(Self::far)? } else { None };
+        // Where another server makes it, there is nothing of it here.
+        let has_rest = if far.is_some() { response.is_empty() && offset == 0 } else { offset < response.len() };
+        holds(has_rest, "how far a response came")?;
+        // A head that another server has made is not here.
+        holds(far.is_some() || head_bytes <= response.head.len() as u64, "the head of a response")?;
+        Ok(Pending { response, status, head_bytes, content, line, host, far })
+    }
+
+    fn far(&mut self) -> Read<Far> {
+        let (minor, closes, ends_with_connection) = (self.byte()?, self.truth()?, self.truth()?);
+        let (sent_bytes, framing_bytes) = (self.number()?, self.number()?);
+        holds(
+            minor <= 2 && sent_bytes <= CONTENT_BYTES_MAX && framing_bytes <= CONTENT_BYTES_MAX,
+            "how far a response came",
+        )?;
+        Ok(Far { minor, closes, ends_with_connection, sent_bytes, framing_bytes })
     }
 
     fn content(&mut self) -> Read<ContentName> {

@@ -20,6 +20,7 @@ fn pending(offset: u64) -> Pending {
         content: Some(ContentName { site: 1, path: b"/a.bin".to_vec(), digest: Digest([7; 32]), is_made: false }),
         line: LineText { text: b"a - \"GET /\" 200 \n".to_vec(), late: vec![(16, 0)], took_us: 77 },
         host: Some("a.example".to_owned()),
+        far: None,
     }
 }
 
@@ -38,6 +39,17 @@ fn session() -> Session {
         responses: vec![pending(500), pending(0)],
         http2: None,
     }
+}
+
+/// A response that another server goes on making.
+fn relayed() -> Pending {
+    let far = Far { minor: 1, closes: true, ends_with_connection: false, sent_bytes: 77, framing_bytes: 12 };
+    let response = Response::default();
+    Pending { response, content: None, head_bytes: 60, far: Some(far), ..pending(0) }
+}
+
+fn relayed_session() -> Session {
+    Session { responses: vec![relayed()], body_bytes: 0, ..session() }
 }
 
 fn stream(id: u32) -> Stream {
@@ -89,7 +101,10 @@ fn what_was_written_is_read_and_says_what_it_knows() {
     assert_eq!(Session::read(&bytes).expect("is read"), session);
     let summary = SessionSummary::read(&bytes).expect("is read");
     let bytes_to_go = 2 * (19 + 995) - 500;
-    assert_eq!(summary, SessionSummary { version: VERSION, responses: 2, bytes_to_go, known_bytes: 500 });
+    assert_eq!(
+        summary,
+        SessionSummary { version: PLAIN_VERSION, responses: 2, relays: 0, bytes_to_go, known_bytes: 500 }
+    );
     let rewound = rewind_session(&bytes, 120).expect("is known");
     let summary = SessionSummary::read(&rewound).expect("is read");
     assert_eq!((summary.known_bytes, summary.bytes_to_go), (380, bytes_to_go + 120));
@@ -125,7 +140,8 @@ fn the_form_is_that_of_its_version() {
     let tls = Some(TlsSession(vec![1, 0x13, 1].into()));
     let secure = Session { input: Vec::new(), tls, ..session() };
     let http2 = ("http2", http2_session());
-    for (name, session) in [("download", session()), ("idle", idle), ("secure", secure), http2] {
+    let relayed = ("relayed", relayed_session());
+    for (name, session) in [("download", session()), ("idle", idle), ("secure", secure), http2, relayed] {
         let path = folder.join(name);
         if std::env::var_os("WEIR_BLESS").is_some() {
             std::fs::create_dir_all(&folder).expect("a folder");
@@ -138,7 +154,7 @@ fn the_form_is_that_of_its_version() {
 
 #[test]
 fn no_cut_of_it_is_taken_for_a_session() {
-    for bytes in [http2_session().write(), session().write()] {
+    for bytes in [http2_session().write(), session().write(), relayed_session().write()] {
         for end in 0..bytes.len() {
             assert!(Session::read(&bytes[..end]).is_err(), "{end}");
         }
@@ -177,6 +193,37 @@ fn a_session_that_names_what_is_outside_or_cannot_be_is_refused() {
         assert!(matches!(changed(change), Err(AdoptError::Malformed { .. })), "{what}");
     }
     assert!(changed(&|_| {}).is_ok());
+}
+
+#[test]
+fn what_another_server_goes_on_making_has_a_version_of_its_own() {
+    let session = relayed_session();
+    let bytes = session.write();
+    let summary = SessionSummary::read(&bytes).expect("is read");
+    let wanted = SessionSummary { version: VERSION, responses: 1, relays: 1, bytes_to_go: 0, known_bytes: 0 };
+    assert_eq!((Session::read(&bytes).expect("is read"), summary), (session.clone(), wanted));
+    // A server that knows the version before says so.
+    let as_before = [&[PLAIN_VERSION], &bytes[1..]].concat();
+    assert!(matches!(Session::read(&as_before), Err(AdoptError::Malformed { .. })));
+    assert!(place_session(&bytes, 0).is_none(), "no replica goes on with it");
+    let plain = [&[VERSION], &Session { responses: Vec::new(), ..session.clone() }.write()[1..]].concat();
+    assert!(matches!(Session::read(&plain), Err(AdoptError::Malformed { .. })), "nothing is made elsewhere");
+    type Change = &'static dyn Fn(&mut Pending);
+    let wrong: [(&str, Change); 4] = [
+        ("bytes that are here", &|pending| pending.response.head = b"x".to_vec()),
+        ("how far it came here", &|pending| pending.response.offset = 1),
+        ("a version of HTTP", &|pending| pending.far.iter_mut().for_each(|far| far.minor = 3)),
+        ("bytes of no response", &|pending| pending.far.iter_mut().for_each(|far| far.sent_bytes = u64::MAX)),
+    ];
+    for (what, change) in wrong {
+        let mut session = session.clone();
+        change(&mut session.responses[0]);
+        assert!(matches!(Session::read(&session.write()), Err(AdoptError::Malformed { .. })), "{what}");
+    }
+    let many = Session { responses: (0..=RELAYS_MAX).map(|_| relayed()).collect(), ..session };
+    assert!(Session::read(&many.write()).is_err());
+    let preview = Session::preview(many.peer, Vec::new(), 3).write();
+    assert_eq!(preview.first(), Some(&VERSION), "it is refused before the connection stops");
 }
 
 #[test]
@@ -223,7 +270,7 @@ proptest! {
         byte in any::<u8>(),
         other in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
-        for mut bytes in [session().write(), http2_session().write()] {
+        for mut bytes in [session().write(), http2_session().write(), relayed_session().write()] {
             let at = at % bytes.len();
             bytes[at] = byte;
             if let Ok(read) = Session::read(&bytes) {

@@ -1,6 +1,7 @@
 //! The form of a session that goes to another server: numbers are little-endian, and texts stand behind their length.
 
-use super::{ContentName, Ending, HTTP1, HTTP2, Pending, Session, VERSION, Wait};
+use super::{ContentName, Ending, HTTP1, HTTP2, PLAIN_VERSION, Pending, Session, VERSION, Wait};
+use crate::exchange::streamed::Far;
 use crate::http::response::Variant;
 use crate::telemetry::access_log::LineText;
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +18,8 @@ impl Session {
     pub(crate) fn write(&self) -> Zeroizing<Vec<u8>> {
         let more = self.http2.as_ref().map_or(0, |http2| http2.written_bytes());
         let mut out = Writer(Zeroizing::new(Vec::with_capacity(WRITTEN_BYTES + more)));
-        out.byte(VERSION);
+        let has_relays = self.relays() > 0;
+        out.byte(if has_relays { VERSION } else { PLAIN_VERSION });
         out.byte(if self.http2.is_some() { HTTP2 } else { HTTP1 });
         out.address(self.peer);
         out.option(self.client, Writer::address);
@@ -39,7 +41,12 @@ impl Session {
         out.text(&self.output);
         out.option(self.tls.as_ref(), |out, tls| out.text(&tls.0));
         out.length(self.responses.len());
-        self.responses.iter().for_each(|pending| out.pending(pending));
+        for pending in &self.responses {
+            out.pending(pending);
+            if has_relays {
+                out.option(pending.far.as_ref(), Writer::far);
+            }
+        }
         self.http2.iter().for_each(|http2| out.http2(http2));
         out.0
     }
@@ -108,6 +115,11 @@ impl Writer {
         self.option(pending.content.as_ref(), Self::content);
         self.line(&pending.line);
         self.option(pending.host.as_ref(), |out, host| out.text(host.as_bytes()));
+    }
+
+    fn far(&mut self, far: &Far) {
+        [far.minor, far.closes.into(), far.ends_with_connection.into()].into_iter().for_each(|byte| self.byte(byte));
+        [far.sent_bytes, far.framing_bytes].into_iter().for_each(|number| self.number(number));
     }
 
     fn content(&mut self, content: &ContentName) {
