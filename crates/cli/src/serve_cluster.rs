@@ -28,7 +28,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_cluster::Identity;
-use weir_server::{AdoptError, Control, Counters, OpenSession, Options, TakeError, TakenSession};
+use weir_server::{AdoptError, Control, Counters, OpenSession, Options, TakeError, TakenSession, TlsKeys};
 
 /// The server's side of its node process.
 pub(crate) struct ClusterNode {
@@ -142,8 +142,9 @@ fn serve(
                 let paths = if with_paths { readings::paths(control)? } else { Vec::new() };
                 gate::send(link, &Answer::Reading(counting.now()), &paths, None)?;
             }
-            Ask::Copy { anew } => {
-                let (json_bytes, bytes) = copying::framed(control.copy_sessions(anew))?;
+            Ask::Copy { anew, with_tls } => {
+                let keys = if with_tls { TlsKeys::Copied } else { TlsKeys::StayHere };
+                let (json_bytes, bytes) = copying::framed(control.copy_sessions(anew, keys))?;
                 gate::send(link, &Answer::Copies { json_bytes }, &bytes, None)?;
             }
             Ask::Tell(what) => notice(&what),

@@ -54,6 +54,12 @@ mac = "02:00:00:00:00:11"
 # ca = "etcd-ca.crt"
 # certificate = "etcd-client.crt"
 # key = "etcd-client.key"
+
+# A node gives the next one a replica of each download that takes long, so that it
+# goes on there if its node dies. Over TLS a replica holds the connection's keys.
+# With tls = false keys stay on their node, and downloads over TLS end with it.
+# [replicas]
+# tls = true
 "#;
 
 #[derive(Debug, Deserialize)]
@@ -65,6 +71,23 @@ struct Written {
     #[serde(default)]
     node: Vec<WrittenNode>,
     directory: Option<DirectoryPlace>,
+    #[serde(default)]
+    replicas: Replicas,
+}
+
+/// What is replicated of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Replicas {
+    /// Whether those over TLS are, with their keys.
+    pub(crate) tls: bool,
+}
+
+impl Default for Replicas {
+    /// A node has the key of the site's certificate, and gets the keys of each session that moves to it anyway.
+    fn default() -> Self {
+        Self { tls: true }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,6 +124,7 @@ pub(crate) struct MembersFile {
     pub(crate) nodes: BTreeMap<NodeNumber, (Reached, NodePlace)>,
     /// Where versions of sites are published, if they are.
     pub(crate) directory: Option<DirectoryPlace>,
+    pub(crate) replicas: Replicas,
 }
 
 impl MembersFile {
@@ -148,7 +172,7 @@ impl MembersFile {
         }
         ensure!(!nodes.is_empty(), "there is no [[node]]; name at least one");
         written.directory.iter().try_for_each(DirectoryPlace::check)?;
-        Ok(Self { services, director, standby, nodes, directory: written.directory })
+        Ok(Self { services, director, standby, nodes, directory: written.directory, replicas: written.replicas })
     }
 
     /// The director that has begun an epoch; the only one, where there is one.
@@ -238,6 +262,9 @@ mod tests {
         let same = pair.replace("10.0.0.2:7700", "10.0.0.1:7700");
         let same = format!("{:#}", MembersFile::parse(&same).expect_err("is wrong"));
         assert!(same.contains("name the second director"), "{same}");
+        let is_replicated = |text: &str| MembersFile::parse(text).expect("is right").replicas.tls;
+        assert!(is_replicated(EXAMPLE) && !is_replicated(&format!("{EXAMPLE}[replicas]\ntls = false\n")));
+        assert!(changed("# [replicas]\n# tls = true", "[replicas]\nssl = true").contains("ssl"));
         let twice = format!(
             "{EXAMPLE}\n[[node]]\nname = \"n2\"\nnumber = 1\naddress = \"10.0.0.12:7700\"\nmac = \"02:00:00:00:00:12\"\n"
         );

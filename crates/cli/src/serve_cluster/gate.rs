@@ -39,8 +39,9 @@ pub(crate) enum Ask {
     Sessions,
     /// What have you counted? And which files are you asked for most?
     Reading { with_paths: bool },
-    /// Copy the sessions whose response takes long: those that were not copied, or all.
-    Copy { anew: bool },
+    /// Copy the sessions whose response takes long: those that were not copied, or all; with those over TLS, of which the
+    /// copies have the keys, or without.
+    Copy { anew: bool, with_tls: bool },
     /// Say this on standard error. Nothing is answered.
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.

@@ -251,6 +251,7 @@ fn replicate(
         number,
         members: members.nodes.keys().copied().collect(),
         services: members.services.clone(),
+        with_tls: members.replicas.tls,
         server: Arc::<Gate>::clone(gate),
         sessions: Arc::<Gate>::clone(gate),
         keeper,
@@ -449,8 +450,8 @@ impl Gate {
 }
 
 impl Server for Gate {
-    fn copies(&self, anew: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
-        let frame = self.ask(&Ask::Copy { anew }, &[], None).ok()?;
+    fn copies(&self, anew: bool, with_tls: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
+        let frame = self.ask(&Ask::Copy { anew, with_tls }, &[], None).ok()?;
         copying::unframed(&frame).ok()
     }
 

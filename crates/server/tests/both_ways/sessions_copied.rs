@@ -5,7 +5,7 @@ use crate::sessions::{begun, ends_whole, noise, pair};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
-use weir_server::{Options, SessionCopies, SessionCopy, place_session};
+use weir_server::{Options, SessionCopies, SessionCopy, TlsKeys, place_session};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn look(site: &Site, found: impl Fn(&SessionCopies) -> bool) -> SessionCopies {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let copies = site.control.copy_sessions(false);
+        let copies = site.control.copy_sessions(false, TlsKeys::Copied);
         if found(&copies) {
             return copies;
         }
@@ -41,9 +41,9 @@ fn a_long_response_is_copied_once_and_goes_on_elsewhere_at_any_byte() {
     assert_eq!((copy.facts.written, copy.facts.has_unread), (copy.offset, false));
     assert!(copy.facts.acknowledged <= copy.facts.written && copy.offset < copy.response_bytes);
     assert!(copy.facts.received > 30, "the request's bytes: {}", copy.facts.received);
-    let again = sites[0].control.copy_sessions(false);
+    let again = sites[0].control.copy_sessions(false, TlsKeys::Copied);
     assert!(again.copies.is_empty() && again.ended.is_empty(), "{again:?}");
-    assert_eq!(sites[0].control.copy_sessions(true).copies.len(), 1, "for another node");
+    assert_eq!(sites[0].control.copy_sessions(true, TlsKeys::Copied).copies.len(), 1, "for another node");
     // Another server makes the same bytes, from before the place of the copy and behind it.
     for offset in [0, 7, head_bytes + 5, copy.offset, copy.response_bytes - 3] {
         let placed = place_session(&copy.session, offset).expect("lies in the response");
@@ -65,7 +65,7 @@ fn a_long_response_is_copied_once_and_goes_on_elsewhere_at_any_byte() {
     ends_whole(&mut client, &content);
     let ended = look(&sites[0], |found| !found.ended.is_empty()).ended;
     assert_eq!(ended, [(copy.peer, copy.local)]);
-    assert!(sites[0].control.copy_sessions(true).copies.is_empty());
+    assert!(sites[0].control.copy_sessions(true, TlsKeys::Copied).copies.is_empty());
 }
 
 #[test]
