@@ -6,6 +6,7 @@ use std::io::Read;
 use std::process::{Child, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weir_testkit::tap::{Segment, Tap};
 
 const CLIENTS: u16 = 20;
 const CONTENT_BYTES: usize = 16 << 20;
@@ -13,6 +14,9 @@ const CONTENT_BYTES: usize = 16 << 20;
 const PIECE_BYTES: usize = 16 << 10;
 const REST: Duration = Duration::from_millis(20);
 const FIRST_PORT: u16 = 45_000;
+/// How clients speak: in the clear, and by both versions of TLS.
+const WAYS: [(&str, &[&str]); 3] =
+    [("http", &[]), ("https", &["--http1.1", "--tls-max", "1.2"]), ("https", &["--http1.1", "--tlsv1.3"])];
 
 fn content() -> Vec<u8> {
     (0..CONTENT_BYTES as u32).map(|i| (i.wrapping_mul(2_246_822_519) >> 23) as u8).collect()
@@ -59,6 +63,13 @@ fn under_way(stand: &Stand, nodes: &[usize]) -> usize {
     nodes.iter().map(|node| stand.connected(*node)).sum()
 }
 
+/// Starts a client of one of the ways. Its second request goes over the same connection, at the node that has it then.
+fn download(stand: &Stand, number: u16) -> Child {
+    let (scheme, options) = WAYS[usize::from(number) % WAYS.len()];
+    let [url, next] = ["large.bin", "a.txt"].map(|name| format!("{scheme}://{SERVICE}/{name}"));
+    stand.curl(FIRST_PORT + number, &[options, &["--no-buffer", &url, &next]].concat())
+}
+
 #[test]
 fn downloads_go_on_where_their_node_is_frozen_and_wakes_and_where_it_is_powered_off() {
     if weir_testkit::require::root_and_bpf().is_none() {
@@ -66,10 +77,7 @@ fn downloads_go_on_where_their_node_is_frozen_and_wakes_and_where_it_is_powered_
     }
     let content = content();
     let mut stand = Stand::new(2, &[("large.bin", &content), ("a.txt", b"hello")]);
-    let (url, next) = (format!("http://{SERVICE}/large.bin"), format!("http://{SERVICE}/a.txt"));
-    // The second request goes over the same connection, at the node that has it then.
-    let mut clients: Vec<Child> =
-        (0..CLIENTS).map(|number| stand.curl(FIRST_PORT + number, &["--no-buffer", &url, &next])).collect();
+    let mut clients: Vec<Child> = (0..CLIENTS).map(|number| download(&stand, number)).collect();
     let outputs: Vec<ChildStdout> = clients.iter_mut().map(|client| client.stdout.take().expect("piped")).collect();
     let is_over = AtomicBool::new(false);
     let read = std::thread::scope(|scope| {
@@ -178,4 +186,59 @@ fn a_download_goes_on_whose_last_acknowledgements_were_lost() {
     let [taken_over, begun_anew, lost] = ["taken_over", "begun_anew", "lost"].map(|field| status(&stand, other, field));
     eprintln!("{taken_over} session was taken over, and {begun_anew} began anew");
     assert_eq!((taken_over, lost), (1, 0));
+}
+
+/// The records that a node has sent are those that its successor sends: under no number of a record two contents are on the
+/// wire, also once the first one wakes.
+#[test]
+fn a_node_that_wakes_has_sent_over_tls_what_its_successor_sends() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let content = content();
+    let stand = Stand::new(2, &[("large.bin", &content), ("a.txt", b"hello")]);
+    for number in [1, 2] {
+        let mut client = download(&stand, number);
+        let output = client.stdout.take().expect("piped");
+        let node = stand.holder(FIRST_PORT + number, 443);
+        let other = 3 - node;
+        let taps = [stand.tap(node), stand.tap(other)];
+        let is_over = AtomicBool::new(false);
+        let (taken_before, discarded_before) = (status(&stand, other, "taken_over"), status(&stand, node, "discarded"));
+        let received = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| read_slowly(output, &is_over));
+            wait_until("the other node keeps a replica", || status(&stand, other, "kept") == 1);
+            let frozen = stand.processes_of(node);
+            stand::signal(&frozen, libc::SIGSTOP);
+            wait_until("the other node goes on", || status(&stand, other, "taken_over") == taken_before + 1);
+            is_over.store(true, Ordering::Relaxed);
+            let (received, _) = reader.join().expect("no panic");
+            stand::signal(&frozen, libc::SIGCONT);
+            wait_until("it discards what it has lost", || status(&stand, node, "discarded") == discarded_before + 1);
+            received
+        });
+        let output = client.wait_with_output().expect("is ours");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(received == [&content[..], b"hello"].concat(), "{} bytes, which are others", received.len());
+        let [first, second] = taps.map(Tap::finish);
+        let (both, differ) = compared(&first, &second, FIRST_PORT + number);
+        assert!(both > 0 && differ == 0, "{differ} of {both} bytes that both have sent differ");
+        eprintln!("both nodes have sent the same {both} bytes");
+    }
+}
+
+/// How many bytes to a port two nodes have both sent, and how many of these differ.
+fn compared(first: &[Segment], second: &[Segment], port: u16) -> (usize, usize) {
+    let is_own = |segment: &&Segment| segment.to == port && segment.from == 443;
+    let base = first.iter().find(is_own).expect("the first one has sent something").sequence;
+    let place = |segment: &Segment| segment.sequence.wrapping_sub(base) as usize;
+    // A byte, or none.
+    let mut sent = vec![u16::MAX; 2 * CONTENT_BYTES];
+    for segment in first.iter().filter(is_own) {
+        sent[place(segment)..].iter_mut().zip(&segment.bytes).for_each(|(at, byte)| *at = u16::from(*byte));
+    }
+    let pairs = second.iter().filter(is_own).flat_map(|segment| sent[place(segment)..].iter().zip(&segment.bytes));
+    pairs
+        .filter(|(one, _)| **one != u16::MAX)
+        .fold((0, 0), |(both, differ), (one, other)| (both + 1, differ + usize::from(*one != u16::from(*other))))
 }

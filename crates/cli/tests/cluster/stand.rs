@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use weir_testkit::Certificate;
 use weir_testkit::namespace::{Namespace, ip, tc};
 use weir_testkit::slow_link::{Conditions, SlowLink};
+use weir_testkit::tap::Tap;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// How long anything may take that is waited for.
@@ -319,6 +320,11 @@ impl Stand {
     pub(crate) fn lose_client(&self, loses: bool) {
         let change = if loses { "add" } else { "del" };
         ip(&["-n", self.client.name(), "route", change, "blackhole", &format!("{SERVICE}/32")]);
+    }
+
+    /// Listens to what a node sends.
+    pub(crate) fn tap(&self, number: usize) -> Tap {
+        Tap::new(&self.switch, &format!("p{}", 10 + number))
     }
 
     /// Takes a node away as a loss of power does: its link first, so that nothing is said of its end.

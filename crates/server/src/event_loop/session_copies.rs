@@ -99,7 +99,8 @@ impl EventLoop {
         });
         // Last, as the session is bound to these records from then on.
         let records = client.fix_records(&facts)?;
-        let progress = records.as_ref().map_or(progress, |records| Progress { offset: records.sent, bytes: records.bytes });
+        let progress =
+            records.as_ref().map_or(progress, |records| Progress { offset: records.sent, bytes: records.bytes });
         let tls = records.map(|records| records.session);
         let (session, peer, local) = client.copy(name, tls, state).ok_or(NotCopied::Busy)?;
         Ok(LoopCopy { session, content, peer, local, progress, facts })

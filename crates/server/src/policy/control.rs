@@ -267,7 +267,7 @@ mod tests {
             Err(TakeError::NoAnswer)
         }
 
-        fn copy(&self, _: bool) -> SessionCopies {
+        fn copy(&self, _: bool, _: TlsKeys) -> SessionCopies {
             SessionCopies::default()
         }
 

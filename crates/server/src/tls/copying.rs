@@ -74,7 +74,8 @@ impl Session {
             Direction::new(suite, direction.secret(), direction.generation(), sequence).ok_or(NotFixed::Stays)
         };
         let first = Promise::Response(Box::new(Fixed::new(layout, layout.known_from)));
-        let copy = OwnRecords::new(suite, again(transmit, sequence)?, again(receive, receive.sequence())?).promised(first);
+        let copy =
+            OwnRecords::new(suite, again(transmit, sequence)?, again(receive, receive.sequence())?).promised(first);
         if matches!(own.promise(), Promise::Free) {
             own.promise_rest(fixed);
         }
