@@ -327,9 +327,14 @@ impl Stand {
         Tap::new(&self.switch, &format!("p{}", 10 + number))
     }
 
+    /// Cuts a node off by `down`, or has it reached again by `up`.
+    pub(crate) fn link_node(&self, number: usize, change: &str) {
+        ip(&["-n", self.switch.name(), "link", "set", &format!("p{}", 10 + number), change]);
+    }
+
     /// Takes a node away as a loss of power does: its link first, so that nothing is said of its end.
     pub(crate) fn power_off_node(&mut self, number: usize) {
-        ip(&["-n", self.switch.name(), "link", "set", &format!("p{}", 10 + number), "down"]);
+        self.link_node(number, "down");
         self.end(&format!("serve{number}"));
         self.end(&format!("keeper{number}"));
     }
