@@ -39,7 +39,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_cluster::{Identity, NodeNumber};
-use weir_server::{AdoptError, Control, Counters, OpenSession, Options, Reloader, TakeError, TakenSession};
+use weir_server::{AdoptError, Control, Counters, OpenSession, Options, Reloader, TakeError, TakenSession, TlsKeys};
 
 /// What ends with a node process.
 const LOST_WITH_IT: &str = "sessions that it had in hand are lost, and replicas for other nodes come anew";
@@ -196,8 +196,9 @@ fn serve(
                 let paths = if with_paths { readings::paths(control)? } else { Vec::new() };
                 gate::send(link, &Answer::Reading(counting.now()), &paths, &[])?;
             }
-            Ask::Copy { anew } => {
-                let (json_bytes, bytes) = copying::framed(control.copy_sessions(anew))?;
+            Ask::Copy { anew, with_tls } => {
+                let keys = if with_tls { TlsKeys::Copied } else { TlsKeys::StayHere };
+                let (json_bytes, bytes) = copying::framed(control.copy_sessions(anew, keys))?;
                 gate::send(link, &Answer::Copies { json_bytes }, &bytes, &[])?;
             }
             Ask::LeaveHttp3(leaves) => {

@@ -136,7 +136,7 @@ pub use policy::insight::{Described, Insight, UpstreamNow};
 pub use policy::lease::{Lease, LeaseClock, LeaseCounts};
 pub use policy::link_prior::{Expected, ExpectedOf};
 pub use policy::popularity::AskedPath;
-pub use policy::session_copies::{SessionCopies, SessionCopy};
+pub use policy::session_copies::{SessionCopies, SessionCopy, TlsKeys};
 pub use policy::sessions::{AdoptError, OpenSession, SessionSummary, TakeError, TakenSession};
 pub use policy::settings::{Placed, PolicyOptions};
 pub use policy::throttle::Throttle;

@@ -28,6 +28,7 @@ mod server;
 mod site;
 pub mod slow_link;
 mod small_disk;
+pub mod tap;
 pub mod websocket;
 
 pub use server::apache::{Apache, Cgi};

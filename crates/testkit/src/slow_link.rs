@@ -169,7 +169,7 @@ impl Direction {
 }
 
 /// All frames that come in by a device, and no others (packet(7)).
-fn socket_of(device: &str) -> io::Result<OwnedFd> {
+pub(crate) fn socket_of(device: &str) -> io::Result<OwnedFd> {
     let all = (libc::ETH_P_ALL as u16).to_be();
     // SAFETY: the call takes numbers only.
     let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, i32::from(all)) };

@@ -1,11 +1,15 @@
 //! Sessions that come from another server.
 
-use weir_server::{AdoptError, SessionSummary};
+use weir_server::{AdoptError, SessionSummary, place_session};
 
 /// Bytes that are to be a session: what is read has its bounds, and what is refused has a reason.
 pub fn moved_session(input: &[u8]) {
     match SessionSummary::read(input) {
         Ok(read) => {
+            // One that goes on at a byte, also of the records of TLS, is one that can go on.
+            if let Some(placed) = place_session(input, 7) {
+                assert_eq!(SessionSummary::read(&placed).map(|placed| placed.responses).ok(), Some(1));
+            }
             assert_eq!(SessionSummary::read(input).ok(), Some(read));
             assert_eq!(read.version, if read.relays > 0 { 2 } else { 1 });
             assert!(read.relays <= read.responses.min(64), "each comes by a socket");

@@ -53,6 +53,12 @@ number = 1
 address = "10.0.0.11:7700"
 mac = "02:00:00:00:00:11"
 
+# A node gives the next one a replica of each download that takes long, so that it
+# goes on there if its node dies. Over TLS a replica holds the connection's keys.
+# With tls = false keys stay on their node, and downloads over TLS end with it.
+# [replicas]
+# tls = true
+
 # Where weir cluster publish keeps which versions of sites there are: a file, for
 # nodes of one machine (below this directory, unless it begins with /), or etcd.
 # [directory]
@@ -81,6 +87,23 @@ struct Written {
     #[serde(default)]
     node: Vec<WrittenNode>,
     directory: Option<DirectoryPlace>,
+    #[serde(default)]
+    replicas: Replicas,
+}
+
+/// What is replicated of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Replicas {
+    /// Whether those over TLS are, with their keys.
+    pub(crate) tls: bool,
+}
+
+impl Default for Replicas {
+    /// A node has the key of the site's certificate, and gets the keys of each session that moves to it anyway.
+    fn default() -> Self {
+        Self { tls: true }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -138,6 +161,7 @@ pub(crate) struct MembersFile {
     pub(crate) directory: Option<DirectoryPlace>,
     /// Bytes of published content that nodes keep, of those that do not keep all.
     pub(crate) keeps_bytes: BTreeMap<NodeNumber, u64>,
+    pub(crate) replicas: Replicas,
 }
 
 impl MembersFile {
@@ -195,8 +219,8 @@ impl MembersFile {
         ensure!(weights.values().any(|weight| *weight > 0), "all nodes have the weight 0; give one of them another");
         written.directory.iter().try_for_each(DirectoryPlace::check)?;
         let keeps_bytes = keeps_bytes_of(&written)?;
-        let (balance, directory) = (written.balance, written.directory);
-        Ok(Self { services, director, standby, nodes, weights, balance, urls, directory, keeps_bytes })
+        let Written { balance, directory, replicas, .. } = written;
+        Ok(Self { services, director, standby, nodes, weights, balance, urls, directory, keeps_bytes, replicas })
     }
 
     /// The director that has begun an epoch; the only one, where there is one.
@@ -327,6 +351,9 @@ mod tests {
         let same = pair.replace("10.0.0.2:7700", "10.0.0.1:7700");
         let same = format!("{:#}", MembersFile::parse(&same).expect_err("is wrong"));
         assert!(same.contains("name the second director"), "{same}");
+        let is_replicated = |text: &str| MembersFile::parse(text).expect("is right").replicas.tls;
+        assert!(is_replicated(EXAMPLE) && !is_replicated(&format!("{EXAMPLE}[replicas]\ntls = false\n")));
+        assert!(changed("# [replicas]\n# tls = true", "[replicas]\nssl = true").contains("ssl"));
         let twice = format!(
             "{EXAMPLE}\n[[node]]\nname = \"n2\"\nnumber = 1\naddress = \"10.0.0.12:7700\"\nmac = \"02:00:00:00:00:12\"\n"
         );

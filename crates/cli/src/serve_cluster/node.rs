@@ -302,6 +302,7 @@ fn replicate(
         number,
         members: members.nodes.keys().copied().collect(),
         services: members.services.clone(),
+        with_tls: members.replicas.tls,
         server: Arc::<Gate>::clone(gate),
         sessions: Arc::<Gate>::clone(gate),
         keeper,
@@ -538,8 +539,8 @@ impl Gate {
 }
 
 impl Server for Gate {
-    fn copies(&self, anew: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
-        let frame = self.ask(&Ask::Copy { anew }, &[], &[]).ok()?;
+    fn copies(&self, anew: bool, with_tls: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
+        let frame = self.ask(&Ask::Copy { anew, with_tls }, &[], &[]).ok()?;
         copying::unframed(&frame).ok()
     }
 

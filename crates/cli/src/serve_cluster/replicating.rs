@@ -30,9 +30,9 @@ const DISCARDS_MAX: u32 = 200;
 
 /// What the server is to its replicas.
 pub(super) trait Server: Send + Sync {
-    /// What has changed of the sessions whose response takes long, with the sessions that were copied, or all of them;
-    /// nothing from a server that is about to end.
-    fn copies(&self, anew: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)>;
+    /// What has changed of the sessions whose response takes long, with the sessions that were copied, or all of them, also
+    /// those over TLS or not; nothing from a server that is about to end.
+    fn copies(&self, anew: bool, with_tls: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)>;
 
     /// Has the server say something to its operator.
     fn say(&self, what: &str);
@@ -43,6 +43,8 @@ pub(super) struct Parts {
     pub(super) number: NodeNumber,
     pub(super) members: Vec<NodeNumber>,
     pub(super) services: Vec<SocketAddr>,
+    /// Whether sessions over TLS are replicated, with their keys.
+    pub(super) with_tls: bool,
     pub(super) server: Arc<dyn Server>,
     pub(super) sessions: Arc<dyn Sessions>,
     pub(super) keeper: Arc<KeeperClient>,
@@ -113,7 +115,7 @@ impl Replicating {
             anew |= next != to;
             to = next;
             let Some(node) = next else { continue };
-            let Some((copies, sessions)) = self.parts.server.copies(anew) else { continue };
+            let Some((copies, sessions)) = self.parts.server.copies(anew, self.parts.with_tls) else { continue };
             {
                 let mut counts = self.counted();
                 counts.left_out = copies.left_out;

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::process::{Child, ChildStdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weir_testkit::tap::{Segment, Tap};
 
 const CLIENTS: u16 = 20;
 const CONTENT_BYTES: usize = 16 << 20;
@@ -13,6 +14,9 @@ const CONTENT_BYTES: usize = 16 << 20;
 const PIECE_BYTES: usize = 16 << 10;
 const REST: Duration = Duration::from_millis(20);
 const FIRST_PORT: u16 = 45_000;
+/// How clients speak: in the clear, and by both versions of TLS.
+const WAYS: [(&str, &[&str]); 3] =
+    [("http", &[]), ("https", &["--http1.1", "--tls-max", "1.2"]), ("https", &["--http1.1", "--tlsv1.3"])];
 
 fn content() -> Vec<u8> {
     (0..CONTENT_BYTES as u32).map(|i| (i.wrapping_mul(2_246_822_519) >> 23) as u8).collect()
@@ -59,6 +63,13 @@ fn under_way(stand: &Stand, nodes: &[usize]) -> usize {
     nodes.iter().map(|node| stand.connected(*node)).sum()
 }
 
+/// Starts a client of one of the ways. Its second request goes over the same connection, at the node that has it then.
+fn download(stand: &Stand, number: u16) -> Child {
+    let (scheme, options) = WAYS[usize::from(number) % WAYS.len()];
+    let [url, next] = ["large.bin", "a.txt"].map(|name| format!("{scheme}://{SERVICE}/{name}"));
+    stand.curl(FIRST_PORT + number, &[options, &["--no-buffer", &url, &next]].concat())
+}
+
 #[test]
 fn downloads_go_on_where_their_node_is_frozen_and_wakes_and_where_it_is_powered_off() {
     if weir_testkit::require::root_and_bpf().is_none() {
@@ -66,10 +77,7 @@ fn downloads_go_on_where_their_node_is_frozen_and_wakes_and_where_it_is_powered_
     }
     let content = content();
     let mut stand = Stand::new(2, &[("large.bin", &content), ("a.txt", b"hello")]);
-    let (url, next) = (format!("http://{SERVICE}/large.bin"), format!("http://{SERVICE}/a.txt"));
-    // The second request goes over the same connection, at the node that has it then.
-    let mut clients: Vec<Child> =
-        (0..CLIENTS).map(|number| stand.curl(FIRST_PORT + number, &["--no-buffer", &url, &next])).collect();
+    let mut clients: Vec<Child> = (0..CLIENTS).map(|number| download(&stand, number)).collect();
     let outputs: Vec<ChildStdout> = clients.iter_mut().map(|client| client.stdout.take().expect("piped")).collect();
     let is_over = AtomicBool::new(false);
     let read = std::thread::scope(|scope| {
@@ -197,4 +205,75 @@ fn a_download_goes_on_whose_last_acknowledgements_were_lost() {
     let [taken_over, begun_anew, lost] = ["taken_over", "begun_anew", "lost"].map(|field| status(&stand, other, field));
     eprintln!("{taken_over} session was taken over, and {begun_anew} began anew");
     assert_eq!((taken_over, lost), (1, 0));
+}
+
+/// The records that a node has sent are those that its successor sends: under no number of a record two contents are on the
+/// wire, also once the first one wakes.
+#[test]
+fn a_node_that_wakes_has_sent_over_tls_what_its_successor_sends() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let content = content();
+    let stand = Stand::new(2, &[("large.bin", &content), ("a.txt", b"hello")]);
+    stand.slow_client("48mbit");
+    for number in [1, 2] {
+        let (port, (_, options)) = (FIRST_PORT + number, WAYS[usize::from(number)]);
+        let got = stand.path(&format!("got-{number}"));
+        let [url, next] = ["large.bin", "a.txt"].map(|name| format!("https://{SERVICE}/{name}"));
+        let more = ["--max-time", "60", "-o", got.to_str().expect("is text"), &url, &next];
+        let client = stand.curl(port, &[options, &more].concat());
+        let node = stand.holder(port, 443);
+        let other = 3 - node;
+        let taps = [stand.tap(node), stand.tap(other)];
+        let taken_over = status(&stand, other, "taken_over");
+        wait_until("the other node keeps a replica", || status(&stand, other, "kept") == 1);
+        wait_until("a megabyte has come", || fs::metadata(&got).is_ok_and(|file| file.len() > 1 << 20));
+        // What is acknowledged last is lost, so that the successor sends again what the client has.
+        stand.lose_client(true);
+        std::thread::sleep(Duration::from_millis(80));
+        let frozen = stand.processes_of(node);
+        stand::signal(&frozen, libc::SIGSTOP);
+        // As with a whole machine that stands still, its kernel says nothing meanwhile.
+        stand.link_node(node, "down");
+        stand.lose_client(false);
+        wait_until("the other node goes on", || {
+            let told =
+                stand::weir(&["cluster", "status", stand.path(&format!("n{other}")).to_str().expect("is text")], None);
+            assert!(told.contains("       0  sessions of nodes that were down lost"), "{told}");
+            status(&stand, other, "taken_over") == taken_over + 1
+        });
+        // It wakes when the client has had an answer to its next request as well.
+        let output = client.wait_with_output().expect("is ours");
+        stand.link_node(node, "up");
+        stand::signal(&frozen, libc::SIGCONT);
+        // It is told, or its kernel hears of the client that the connection is over.
+        wait_until("it has discarded what it has lost", || stand.connected(node) == 0);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let received = fs::read(&got).expect("is there");
+        assert!(received == content && output.stdout == b"hello", "{} bytes, which are others", received.len());
+        let [first, second] = taps.map(Tap::finish);
+        let (both, differ) = compared(&first, &second, port);
+        let all = [&first, &second].map(|of| of.iter().map(|segment| segment.bytes.len()).sum::<usize>());
+        assert!(both > 0 && differ == 0, "{differ} of {both} bytes differ that both have sent, of {all:?} in all");
+        eprintln!("both nodes have sent the same {both} bytes");
+    }
+}
+
+/// How many bytes to a port two nodes have both sent, and how many of these differ.
+fn compared(first: &[Segment], second: &[Segment], port: u16) -> (usize, usize) {
+    let is_own = |segment: &&Segment| segment.to == port && segment.from == 443;
+    let seen_first = first.iter().find(is_own).expect("the first one has sent something").sequence;
+    // One that comes later may be an earlier one.
+    let base = seen_first.wrapping_sub(CONTENT_BYTES as u32 / 2);
+    let place = |segment: &Segment| segment.sequence.wrapping_sub(base) as usize;
+    // A byte, or none.
+    let mut sent = vec![u16::MAX; 2 * CONTENT_BYTES];
+    for segment in first.iter().filter(is_own) {
+        sent[place(segment)..].iter_mut().zip(&segment.bytes).for_each(|(at, byte)| *at = u16::from(*byte));
+    }
+    let pairs = second.iter().filter(is_own).flat_map(|segment| sent[place(segment)..].iter().zip(&segment.bytes));
+    pairs
+        .filter(|(one, _)| **one != u16::MAX)
+        .fold((0, 0), |(both, differ), (one, other)| (both + 1, differ + usize::from(*one != u16::from(*other))))
 }

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use weir_testkit::Certificate;
 use weir_testkit::namespace::{Namespace, ip, tc};
 use weir_testkit::slow_link::{Conditions, SlowLink};
+use weir_testkit::tap::Tap;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// How long anything may take that is waited for.
@@ -487,9 +488,19 @@ impl Stand {
         ip(&["-n", self.client.name(), "route", change, "blackhole", &format!("{SERVICE}/32")]);
     }
 
+    /// Listens to what a node sends.
+    pub(crate) fn tap(&self, number: usize) -> Tap {
+        Tap::new(&self.switch, &format!("p{}", 10 + number))
+    }
+
+    /// Cuts a node off by `down`, or has it reached again by `up`.
+    pub(crate) fn link_node(&self, number: usize, change: &str) {
+        ip(&["-n", self.switch.name(), "link", "set", &format!("p{}", 10 + number), change]);
+    }
+
     /// Takes a node away as a loss of power does: its link first, so that nothing is said of its end.
     pub(crate) fn power_off_node(&mut self, number: usize) {
-        ip(&["-n", self.switch.name(), "link", "set", &format!("p{}", 10 + number), "down"]);
+        self.link_node(number, "down");
         self.end(&format!("serve{number}"));
         self.end(&format!("keeper{number}"));
     }

@@ -10,7 +10,7 @@ use super::followed::{Copied, LoopCopies, LoopCopy};
 use crate::files::held::Held;
 use crate::http::response::Digest;
 use crate::io::connection_facts;
-use crate::policy::session_copies::NotCopied;
+use crate::policy::session_copies::{NotCopied, TlsKeys};
 use crate::process::session::ContentName;
 use crate::transport::Lane;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const CLOSING_MAX: Duration = Duration::from_secs(10);
 impl EventLoop {
     /// Looks at what is being sent, and copies what is due; `anew` also what was copied already.
     #[cold]
-    pub(super) fn copy_sessions(&mut self, anew: bool) -> LoopCopies {
+    pub(super) fn copy_sessions(&mut self, anew: bool, keys: TlsKeys) -> LoopCopies {
         let now = Instant::now();
         let mut found = LoopCopies::default();
         self.followed.looks += 1;
@@ -38,7 +38,7 @@ impl EventLoop {
             if !response.is_long(now) || !response.is_to_be_copied() || found.copies.len() >= COPIES_MAX {
                 continue;
             }
-            let copied = why_not.map_or_else(|| self.copy_session(token, progress), Err);
+            let copied = why_not.map_or_else(|| self.copy_session(token, progress, keys), Err);
             match copied {
                 Ok(copy) => {
                     if let Some(response) = self.followed.responses.get_mut(&token) {
@@ -75,7 +75,7 @@ impl EventLoop {
         });
     }
 
-    fn copy_session(&mut self, token: u64, progress: Progress) -> Result<LoopCopy, NotCopied> {
+    fn copy_session(&mut self, token: u64, progress: Progress, keys: TlsKeys) -> Result<LoopCopy, NotCopied> {
         let Self { connections, state, .. } = self;
         let client = connections.get(token).ok_or(NotCopied::Busy)?;
         if client.lane() != Lane::Socket || client.is_staged(&state.ring) {
@@ -83,7 +83,7 @@ impl EventLoop {
             self.leave_ring(token);
             return Err(NotCopied::Busy);
         }
-        let facts = client.check_copyable()?;
+        let facts = client.check_copyable(keys)?;
         let content = match client.first_content() {
             Some(resource) => {
                 let place = state.router.place_of(&resource).ok_or(NotCopied::Made)?;
@@ -97,7 +97,12 @@ impl EventLoop {
             digest: Digest([0; 32]),
             is_made: held.key.is_made,
         });
-        let (session, peer, local) = client.copy(name, state).ok_or(NotCopied::Busy)?;
+        // Last, as the session is bound to these records from then on.
+        let records = client.fix_records(&facts)?;
+        let progress =
+            records.as_ref().map_or(progress, |records| Progress { offset: records.sent, bytes: records.bytes });
+        let tls = records.map(|records| records.session);
+        let (session, peer, local) = client.copy(name, tls, state).ok_or(NotCopied::Busy)?;
         Ok(LoopCopy { session, content, peer, local, progress, facts })
     }
 }

@@ -99,8 +99,8 @@ impl EventLoop {
                     None => return self.begin_adopted(token, Instant::now() + REPAIR_MAX),
                 },
             },
-            Order::Copy(_, answer) if answer.is_left() => {}
-            Order::Copy(anew, answer) => drop(answer.give(self.copy_sessions(anew))),
+            Order::Copy(_, _, answer) if answer.is_left() => {}
+            Order::Copy(anew, keys, answer) => drop(answer.give(self.copy_sessions(anew, keys))),
             Order::Begin { token, until } => return self.begin_adopted(token, until),
         }
         Done::Yes

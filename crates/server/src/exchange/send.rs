@@ -11,15 +11,18 @@ use std::os::fd::{AsRawFd, RawFd};
 
 /// Pieces in one system call.
 pub(crate) const PIECES_MAX: usize = 32;
-/// Bytes given to one connection before the others have their turn: eight whole segments of the loopback's, as what is
-/// over would be a small one, for which the reader is woken up as for a large one. Elsewhere segments are so small that
-/// it makes no difference.
-const TURN_BYTES_MAX: u64 = 8 * 65_483;
 /// Up to this size several pieces are copied together: a plain send is cheaper than a vector and a copy of this.
 pub(crate) const COPIED_BYTES_MAX: usize = 4096;
 
 /// Where responses go: a socket, or something that looks like one to a test.
 pub(crate) trait Sink {
+    /// What is taken of the middle of a file is a multiple of this.
+    const UNIT_BYTES: u64 = 1;
+    /// Bytes given to one connection before the others have their turn: eight whole segments of the loopback's, as what is
+    /// over would be a small one, for which the reader is woken up as for a large one. Elsewhere segments are so small that
+    /// it makes no difference.
+    const TURN_BYTES_MAX: u64 = 8 * 65_483;
+
     /// Takes some of the pieces; `more` says that content of a file follows at once.
     fn send(&mut self, pieces: &[IoSlice<'_>], more: bool) -> io::Result<usize>;
     /// Takes some of a file, as long as it is unchanged; 0 means that the file has ended before.
@@ -44,7 +47,7 @@ pub(crate) enum Sent {
 }
 
 /// Sends the responses in order, as many in one call as fit, and moves their offsets. Returns the bytes taken too.
-pub(crate) fn flush(queue: &mut [Exchange], sink: &mut impl Sink) -> (io::Result<Sent>, u64) {
+pub(crate) fn flush<S: Sink>(queue: &mut [Exchange], sink: &mut S) -> (io::Result<Sent>, u64) {
     let mut total = 0;
     // How nearly every response goes.
     if let [only] = &mut *queue
@@ -58,7 +61,7 @@ pub(crate) fn flush(queue: &mut [Exchange], sink: &mut impl Sink) -> (io::Result
         }
     }
     let outcome = loop {
-        match step(queue, sink, (TURN_BYTES_MAX - total) as usize) {
+        match step(queue, sink, (S::TURN_BYTES_MAX - total) as usize) {
             Ok(Step::Last { bytes }) => {
                 total += bytes;
                 break Ok(Sent::All);
@@ -68,7 +71,7 @@ pub(crate) fn flush(queue: &mut [Exchange], sink: &mut impl Sink) -> (io::Result
                 if full {
                     break Ok(Sent::Blocked);
                 }
-                if total >= TURN_BYTES_MAX {
+                if total >= S::TURN_BYTES_MAX {
                     // A connection with nothing left to send does not wait for room.
                     let is_over = queue.iter().all(Exchange::is_finished);
                     break Ok(if is_over { Sent::All } else { Sent::Yielded });
@@ -100,7 +103,7 @@ enum Step {
 }
 
 /// One system call, of so many bytes at most.
-fn step(queue: &mut [Exchange], sink: &mut impl Sink, bytes_max: usize) -> io::Result<Step> {
+fn step<S: Sink>(queue: &mut [Exchange], sink: &mut S, bytes_max: usize) -> io::Result<Step> {
     let mut pieces = [const { MaybeUninit::<IoSlice<'_>>::uninit() }; PIECES_MAX];
     let (mut count, mut wanted) = (0, 0);
     let (mut file, mut refill) = (None, None);
@@ -158,7 +161,8 @@ fn step(queue: &mut [Exchange], sink: &mut impl Sink, bytes_max: usize) -> io::R
         let exchange = queue.iter().find(|exchange| !exchange.response.is_finished());
         exchange.is_some_and(Exchange::is_unchanged)
     };
-    let taken = sink.send_file(handle, &is_unchanged, start, len.min(bytes_max as u64))?;
+    let bytes_max = (bytes_max as u64).next_multiple_of(S::UNIT_BYTES);
+    let taken = sink.send_file(handle, &is_unchanged, start, len.min(bytes_max))?;
     if taken == 0 {
         // The file became shorter than the head has promised, so there is no honest way to go on.
         return Err(io::ErrorKind::UnexpectedEof.into());

@@ -85,6 +85,11 @@ pub(crate) fn unacknowledged_bytes(socket: RawFd) -> u32 {
     queued_bytes(socket).unwrap_or(0)
 }
 
+/// Whether a socket's client has acknowledged all that was given to the kernel; false where the kernel does not say.
+pub(crate) fn has_arrived(socket: RawFd) -> bool {
+    queued_bytes(socket).is_ok_and(|bytes| bytes == 0)
+}
+
 fn number(info: &[u8; INFO_BYTES], at: usize) -> u64 {
     u64::from_ne_bytes(info[at..].first_chunk().copied().unwrap_or_default())
 }

@@ -7,7 +7,7 @@ use crate::http::pattern::Pattern;
 use crate::io::epoll::Waker;
 use crate::policy::insight::UpstreamAccess;
 use crate::policy::popularity::AskedPath;
-use crate::policy::session_copies::SessionCopies;
+use crate::policy::session_copies::{SessionCopies, TlsKeys};
 use crate::policy::sessions::{AdoptError, OpenSession, SessionAccess, TakeError, TakenSession};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -147,8 +147,8 @@ impl Control {
     /// Copies connections whose response takes more than 20 ms, each once, while they go on: what another node needs to go
     /// on with them should this one die. It is to be called each 10 ms or so, by one thread that is not a loop's; `anew`
     /// has all of them copied again, as for another node.
-    pub fn copy_sessions(&self, anew: bool) -> SessionCopies {
-        self.2.copy(anew)
+    pub fn copy_sessions(&self, anew: bool, keys: TlsKeys) -> SessionCopies {
+        self.2.copy(anew, keys)
     }
 
     /// Goes on with a connection that was taken from this server and has not moved. It does so also where all places
@@ -284,7 +284,7 @@ mod tests {
             Err(TakeError::NoAnswer)
         }
 
-        fn copy(&self, _: bool) -> SessionCopies {
+        fn copy(&self, _: bool, _: TlsKeys) -> SessionCopies {
             SessionCopies::default()
         }
 

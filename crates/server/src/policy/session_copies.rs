@@ -20,9 +20,10 @@ pub struct SessionCopy {
     pub local: SocketAddr,
     /// As [`crate::TakenSession::session`], once [`crate::place_session`] has said how far its response came.
     pub session: Zeroizing<Vec<u8>>,
-    /// Bytes of the response under way that were given to the kernel when `facts` were read.
+    /// Bytes of the response under way that were given to the kernel when `facts` were read; over TLS, bytes of its records
+    /// as far as they are known.
     pub offset: u64,
-    /// All bytes of that response.
+    /// All bytes of that response, or of these records.
     pub response_bytes: u64,
     /// What the kernel said of the socket.
     pub facts: ConnectionFacts,
@@ -50,13 +51,28 @@ pub struct SessionCopies {
     pub left_out: BTreeMap<&'static str, u64>,
 }
 
+/// Whether the keys of TLS go with the copies: another node that has them can read and write what the connection says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsKeys {
+    /// They do, so that downloads over TLS go on elsewhere as well.
+    Copied,
+    /// They stay here: connections over TLS are not copied.
+    StayHere,
+}
+
 /// Why a connection that sends is not copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotCopied {
     /// HTTP/2: its client sends while it receives, and what a dead node has acknowledged is gone.
     Http2,
-    /// TLS: the other node would have to seal the same records.
+    /// TLS: its keys cannot be given away.
     Tls,
+    /// TLS, by [`TlsKeys::StayHere`].
+    TlsByChoice,
+    /// TLS: it is not known where records end that the client has not acknowledged.
+    TlsEarlier,
+    /// TLS: it goes over to other keys before the response is over.
+    TlsUpdates,
     /// Its answer comes of an application, an upstream, or rules.
     Made,
     /// A request's body is under way, or it is a tunnel.
@@ -71,7 +87,10 @@ impl NotCopied {
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Http2 => "HTTP/2",
-            Self::Tls => "TLS",
+            Self::Tls => "TLS of which the keys cannot be given away",
+            Self::TlsByChoice => "TLS, whose keys are not given away",
+            Self::TlsEarlier => "TLS, until the client has earlier records",
+            Self::TlsUpdates => "TLS that goes over to other keys",
             Self::Made => "answered by an upstream, a script or rules",
             Self::Body => "a request body or a tunnel",
             Self::Pipelined => "further requests wait behind the response",

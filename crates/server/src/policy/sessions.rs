@@ -1,7 +1,7 @@
 //! A live connection given to another server, or taken in from one: what the caller gets, and why it is refused.
 
 use crate::policy::popularity::AskedPath;
-use crate::policy::session_copies::SessionCopies;
+use crate::policy::session_copies::{SessionCopies, TlsKeys};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -218,7 +218,7 @@ pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
 
     fn take(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError>;
 
-    fn copy(&self, anew: bool) -> SessionCopies;
+    fn copy(&self, anew: bool, keys: TlsKeys) -> SessionCopies;
 
     fn give_back(&self, taken: TakenSession);
 

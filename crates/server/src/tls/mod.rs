@@ -1,12 +1,17 @@
 //! TLS by rustls: sessions of connections here, certificates and their reload in `certificates/`. A session that moves
 //! to another process leaves rustls, which cannot take one in, and goes on by records of its own.
 
+mod copying;
+mod form;
+mod layout;
 mod moving;
 mod own_records;
+mod promise;
 mod records;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use copying::{FixedRecords, NotFixed};
 pub(crate) use moving::{Stays, TlsSession, TrafficSecrets};
 
 use crate::certificates::challenges::ACME_TLS;
@@ -16,8 +21,10 @@ use crate::counters::Counters;
 use crate::exchange::send::{PIECES_MAX, Sink};
 use crate::files::resource;
 use crate::io::epoll;
+use layout::Cuts;
 use moving::Kept;
 use own_records::OwnRecords;
+use records::PLAINTEXT_BYTES_MAX;
 use rustls::{HandshakeKind, ServerConnection};
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -55,6 +62,8 @@ pub(crate) struct Session {
     is_read_out: bool,
     /// What it has shown, where clients are asked for certificates.
     entry: Option<PresentedEntry>,
+    /// Where records have ended, so that others can make the same ones.
+    cuts: Cuts,
 }
 
 /// What makes records of bytes, and bytes of records.
@@ -110,6 +119,7 @@ impl Session {
             has_closed: false,
             is_read_out: false,
             entry: None,
+            cuts: Cuts::default(),
         }
     }
 
@@ -154,7 +164,8 @@ impl Session {
     /// Goes on with a session that was written down; none if the bytes are none.
     pub(crate) fn read_back(TlsSession(bytes): &TlsSession, counters: &Counters, index: usize) -> Option<Self> {
         let own = OwnRecords::read_back(bytes)?;
-        Some(Self::with(Engine::Own(own), State::Open, counters, index))
+        let cuts = copying::cuts_of(&own);
+        Some(Self { cuts, ..Self::with(Engine::Own(own), State::Open, counters, index) })
     }
 
     /// Of a session that was moved only what speaks HTTP/1 asks it.
@@ -323,7 +334,7 @@ impl Session {
     pub(crate) fn say_goodbye(&mut self, fd: RawFd) {
         match &mut self.engine {
             Engine::Rustls(tls) if self.state == State::Open => tls.send_close_notify(),
-            Engine::Own(own) => own.say_goodbye(),
+            Engine::Own(own) => own.say_goodbye(fd),
             Engine::Rustls(_) | Engine::Lost => {}
         }
         let _ = self.push(fd);
@@ -351,8 +362,12 @@ pub(crate) struct Sealing<'s> {
 impl Sealing<'_> {
     fn seal(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let taken = match &mut self.session.engine {
-            Engine::Rustls(tls) => tls.writer().write_vectored(pieces)?,
-            Engine::Own(own) => own.seal(pieces)?,
+            Engine::Rustls(tls) => {
+                let taken = tls.writer().write_vectored(pieces)?;
+                self.session.cuts.note(taken);
+                taken
+            }
+            Engine::Own(own) => own.seal(pieces, &mut self.session.cuts)?,
             Engine::Lost => return Err(io::ErrorKind::BrokenPipe.into()),
         };
         match self.session.push(self.fd) {
@@ -363,6 +378,10 @@ impl Sealing<'_> {
 }
 
 impl Sink for Sealing<'_> {
+    /// Full records, so that all of a response but its ends are such.
+    const UNIT_BYTES: u64 = PLAINTEXT_BYTES_MAX as u64;
+    const TURN_BYTES_MAX: u64 = 32 * Self::UNIT_BYTES;
+
     /// Takes all, as long as the socket takes the records: what takes less would be asked for more only when the socket
     /// says that it has room again, though it was never full.
     fn send(&mut self, pieces: &[IoSlice<'_>], _more: bool) -> io::Result<usize> {

@@ -1,10 +1,13 @@
 //! A session that has left rustls: it seals and opens records by its own keys, and can be written down as bytes.
 
+use super::form::{get, put, take};
+use super::layout::Cuts;
+use super::promise::{Fixed, Promise};
 use super::records::{
     ALERT, APPLICATION_DATA, Direction, EXPANSION_BYTES_MAX, HANDSHAKE, HEADER_BYTES, MOVED_BYTES_MAX, OpenError,
     PLAINTEXT_BYTES_MAX, Suite,
 };
-use crate::io::epoll;
+use crate::io::{connection_facts, epoll};
 use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 use zeroize::{Zeroize, Zeroizing};
@@ -14,7 +17,7 @@ const RECEIVED_BYTES: usize = 32 << 10;
 /// Records without data of the application that a client may send in a row; each costs a decryption.
 const EMPTY_RECORDS_MAX: u32 = 32;
 /// Records under one key of AES-GCM (RFC 8446 section 5.5: 2^24.5 full ones).
-const RECORDS_OF_KEY_MAX: u64 = 1 << 24;
+pub(super) const RECORDS_OF_KEY_MAX: u64 = 1 << 24;
 /// A handshake message after the handshake: `KeyUpdate` has five bytes.
 const MESSAGE_BYTES_MAX: usize = 64;
 
@@ -33,8 +36,9 @@ const RECORD_OVERFLOW: u8 = 22;
 const USER_CANCELED: u8 = 90;
 const NO_RENEGOTIATION: u8 = 100;
 
-/// The version of the bytes that a session is written down as.
-const VERSION: u8 = 1;
+/// The versions of the bytes that a session is written down as: with what it may seal, and without where that is anything.
+const VERSION: u8 = 2;
+const VERSION_FREE: u8 = 1;
 
 /// How far the peer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +70,7 @@ pub(super) struct OwnRecords {
     peer: Peer,
     has_said_goodbye: bool,
     empty_records: u32,
+    promise: Promise,
 }
 
 impl Drop for OwnRecords {
@@ -91,6 +96,7 @@ impl OwnRecords {
             peer: Peer::Open,
             has_said_goodbye: false,
             empty_records: 0,
+            promise: Promise::Free,
         }
     }
 
@@ -98,6 +104,36 @@ impl OwnRecords {
     pub(super) fn with(mut self, output: Vec<u8>, input: Vec<u8>, plain: Vec<u8>) -> Self {
         (self.output, self.input, self.plain) = (output, input, plain);
         self
+    }
+
+    /// Goes on with what it may seal.
+    pub(super) fn promised(mut self, promise: Promise) -> Self {
+        self.promise = promise;
+        self
+    }
+
+    /// Seals the rest of a response in these records from now on.
+    pub(super) fn promise_rest(&mut self, fixed: Fixed) {
+        self.promise = Promise::Response(Box::new(fixed));
+    }
+
+    pub(super) fn promise(&self) -> &Promise {
+        &self.promise
+    }
+
+    /// The keys, to be written down again for another place of the response.
+    pub(super) fn directions(&self) -> (Suite, &Direction, &Direction) {
+        (self.suite, &self.transmit, &self.receive)
+    }
+
+    /// Whether anything of the client's is here and was not answered.
+    pub(super) fn holds_input(&self) -> bool {
+        self.input_at < self.input.len() || self.plain_at < self.plain.len() || !self.message.is_empty()
+    }
+
+    /// Bytes of records that the socket has not taken.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.output.len() - self.output_at
     }
 
     #[cfg(test)]
@@ -150,7 +186,11 @@ impl OwnRecords {
             self.input.truncate(held + received.as_ref().copied().unwrap_or(0));
             match received {
                 Ok(0) => self.peer = Peer::Ended,
-                Ok(received) => is_drained = received < RECEIVED_BYTES,
+                Ok(received) => {
+                    is_drained = received < RECEIVED_BYTES;
+                    // The director has seen it before, and gives the connection to no other node (`Unfit::ClientSent`).
+                    self.promise.hear();
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => is_drained = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -248,7 +288,9 @@ impl OwnRecords {
         }
         let Some(&value) = self.message.get(4) else { return Ok(()) };
         // Keys change between records: nothing may follow in this one (RFC 8446 section 5.1).
-        if self.message.len() > KEY_UPDATE_ANSWER.len() || value > UPDATE_REQUESTED {
+        let is_one = self.message.len() == KEY_UPDATE_ANSWER.len() && value <= UPDATE_REQUESTED;
+        // Nothing is read while a response is sent, of which the records are fixed.
+        if !is_one || matches!(self.promise, Promise::Response(_)) {
             return Err(UNEXPECTED_MESSAGE);
         }
         self.message = Vec::new();
@@ -267,17 +309,58 @@ impl OwnRecords {
     }
 
     fn alert(&mut self, level: u8, what: u8) {
-        if !self.has_said_goodbye {
+        if !self.has_said_goodbye && matches!(self.promise, Promise::Free) {
             self.transmit.seal(ALERT, 2, &mut self.output, |out| out.extend_from_slice(&[level, what]));
         }
     }
 
-    /// Seals the bytes of all pieces.
+    /// Seals the bytes of all pieces, and notes where records end.
     ///
     /// # Errors
     ///
-    /// Where the keys have sealed as much as they may, and TLS 1.2 has no way to others.
-    pub(super) fn seal(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+    /// Where the keys have sealed as much as they may, and TLS 1.2 has no way to others; and where other bytes than those
+    /// of the response that was promised would get its numbers.
+    pub(super) fn seal(&mut self, pieces: &[IoSlice<'_>], cuts: &mut Cuts) -> io::Result<usize> {
+        match std::mem::replace(&mut self.promise, Promise::Spent) {
+            Promise::Free => {
+                self.promise = Promise::Free;
+                let sealed = self.seal_all(pieces)?;
+                cuts.note(sealed);
+                Ok(sealed)
+            }
+            Promise::Response(fixed) => self.seal_fixed(*fixed, pieces, cuts),
+            Promise::Spent => Err(io::Error::other("another node may have the keys of this TLS session; it ends")),
+        }
+    }
+
+    /// Seals the bytes of a response of which the records are fixed. What fills no record waits for the rest of it.
+    fn seal_fixed(&mut self, mut fixed: Fixed, pieces: &[IoSlice<'_>], cuts: &mut Cuts) -> io::Result<usize> {
+        let all: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if all as u64 > fixed.left() {
+            return Err(io::Error::other("a response is longer than was said of it"));
+        }
+        for piece in pieces {
+            let mut rest: &[u8] = piece;
+            while !rest.is_empty() {
+                let (now, after) = rest.split_at(fixed.missing().min(rest.len()));
+                rest = after;
+                if let Some((plain, skip)) = fixed.fill(now) {
+                    let start = self.output.len();
+                    let bytes = plain.len();
+                    self.transmit.seal(APPLICATION_DATA, bytes, &mut self.output, |out| out.extend_from_slice(&plain));
+                    self.output.drain(start..start + skip);
+                    cuts.note(bytes);
+                }
+            }
+        }
+        if fixed.left() > 0 {
+            self.promise = Promise::Response(Box::new(fixed));
+        }
+        Ok(all)
+    }
+
+    /// Seals bytes as they come.
+    fn seal_all(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let all: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut bytes = pieces.iter();
         let (mut chunk, mut sealed): (&[u8], usize) = (&[], 0);
@@ -333,8 +416,14 @@ impl OwnRecords {
     }
 
     /// Says that nothing follows; the next `push` sends it.
-    pub(super) fn say_goodbye(&mut self) {
-        if self.peer != Peer::Refused {
+    ///
+    /// Not where another node may have the keys and go on: it would give its own next record the same number. A client that
+    /// has all of the response is given to no other node (`Unfit::Over`).
+    pub(super) fn say_goodbye(&mut self, fd: RawFd) {
+        if matches!(self.promise, Promise::Spent) && !self.holds_output() && connection_facts::has_arrived(fd) {
+            self.promise = Promise::Free;
+        }
+        if self.peer != Peer::Refused && matches!(self.promise, Promise::Free) {
             self.alert(WARNING, CLOSE_NOTIFY);
             self.has_said_goodbye = true;
         }
@@ -342,8 +431,9 @@ impl OwnRecords {
 
     /// Writes the session down. The bytes hold its keys.
     pub(super) fn write_down(&self) -> Zeroizing<Vec<u8>> {
-        let mut out = Zeroizing::new(Vec::with_capacity(256 + self.output.len() + self.input.len()));
-        out.push(VERSION);
+        let room = 512 + self.output.len() + self.input.len() + self.promise.written_bytes();
+        let mut out = Zeroizing::new(Vec::with_capacity(room));
+        out.push(if matches!(self.promise, Promise::Free) { VERSION_FREE } else { VERSION });
         out.extend_from_slice(&self.suite.number().to_be_bytes());
         for direction in [&self.transmit, &self.receive] {
             out.extend_from_slice(&direction.generation().to_be_bytes());
@@ -360,13 +450,15 @@ impl OwnRecords {
         ] {
             put(&mut out, bytes);
         }
+        self.promise.write(&mut out);
         out
     }
 
     /// Reads a session that was written down; none if the bytes are no whole one, or one of another version.
     pub(super) fn read_back(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
-        if take::<1>(&mut rest)? != [VERSION] {
+        let [version] = take(&mut rest)?;
+        if version != VERSION && version != VERSION_FREE {
             return None;
         }
         let suite = Suite::of(u16::from_be_bytes(take(&mut rest)?))?;
@@ -379,33 +471,13 @@ impl OwnRecords {
         let [flags] = take(&mut rest)?;
         let mut part = || get(&mut rest, MOVED_BYTES_MAX).map(<[u8]>::to_vec);
         let (output, input, plain, message) = (part()?, part()?, part()?, part()?);
+        let promise = if version == VERSION { Promise::read(&mut rest)? } else { Promise::Free };
         if !rest.is_empty() || message.len() > MESSAGE_BYTES_MAX || flags > 3 {
             return None;
         }
         let peer = if flags & 1 == 0 { Peer::Open } else { Peer::Ended };
-        let mut own = Self::new(suite, transmit, receive).with(output, input, plain);
+        let mut own = Self::new(suite, transmit, receive).with(output, input, plain).promised(promise);
         (own.message, own.peer, own.has_said_goodbye) = (message, peer, flags & 2 != 0);
         Some(own)
     }
-}
-
-fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes());
-    out.extend_from_slice(bytes);
-}
-
-fn take<const BYTES: usize>(rest: &mut &[u8]) -> Option<[u8; BYTES]> {
-    let (taken, after) = rest.split_first_chunk::<BYTES>()?;
-    *rest = after;
-    Some(*taken)
-}
-
-fn get<'b>(rest: &mut &'b [u8], bytes_max: usize) -> Option<&'b [u8]> {
-    let length = usize::try_from(u32::from_be_bytes(take(rest)?)).ok()?;
-    if length > bytes_max {
-        return None;
-    }
-    let (taken, after) = rest.split_at_checked(length)?;
-    *rest = after;
-    Some(taken)
 }

@@ -97,6 +97,11 @@ impl Suite {
         if self.is_1_3() || matches!(self.cipher(), Cipher::ChaCha) { 0 } else { 8 }
     }
 
+    /// Bytes that each record has beside its plaintext.
+    pub(super) fn expansion(self) -> usize {
+        self.record_bytes(0)
+    }
+
     /// Bytes of a record that has so many of plaintext.
     fn record_bytes(self, plain: usize) -> usize {
         HEADER_BYTES + self.explicit_bytes() + plain + usize::from(self.is_1_3()) + TAG_BYTES

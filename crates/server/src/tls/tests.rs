@@ -284,6 +284,157 @@ fn records_are_those_that_rustls_makes() {
     });
 }
 
+/// What of a response is sealed to a socket, whose other end this returns with what the session wrote.
+fn sealed_elsewhere(pair: &Pair, session: &TlsSession, response: &[u8]) -> (Session, Vec<u8>) {
+    let mut session = Session::read_back(session, &pair.counters, 0).expect("reads back");
+    let (mut other, socket) = UnixStream::pair().expect("a pair");
+    [&other, &socket].iter().for_each(|one| one.set_nonblocking(true).expect("does not block"));
+    let (mut copied, mut sealed, mut sent) = (Vec::new(), Vec::new(), 0);
+    let mut buffer = vec![0; 1 << 16];
+    while sent < response.len() || session.holds_output() {
+        // Pieces of other sizes than those of the first process.
+        let (one, two) = response[sent..].split_at((response.len() - sent) / 7);
+        let pieces = [IoSlice::new(one), IoSlice::new(two)];
+        sent += session.sealing(socket.as_raw_fd(), &mut copied).send(&pieces, false).expect("seals");
+        while let Ok(got @ 1..) = other.read(&mut buffer) {
+            sealed.extend_from_slice(&buffer[..got]);
+        }
+        let _ = session.push(socket.as_raw_fd());
+    }
+    (session, sealed)
+}
+
+#[test]
+fn another_process_makes_the_same_records_from_any_byte_on() {
+    each_suite(|mut pair| {
+        let response = bytes(150_300);
+        let end = response.len() as u64;
+        pair.send(b"an earlier response");
+        // Keys of a later generation, where there are any.
+        if pair.client.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3) {
+            pair.client.refresh_traffic_keys().expect("has other keys");
+        }
+        assert_eq!(pair.write(b"a request", 9), b"a request");
+        pair.exchange(|pair| !pair.session.holds_output());
+        pair.send(b"another one");
+        let before = pair.ciphertext.len();
+        // A head, and a file in records, of which none is cut where one of the other process would be.
+        let fd = pair.socket.as_raw_fd();
+        pair.session.sealing(fd, &mut Vec::new()).send(&[IoSlice::new(&response[..300])], true).expect("seals");
+        pair.session.sealing(fd, &mut Vec::new()).send(&[IoSlice::new(&response[300..65_836])], false).expect("seals");
+        let fixed = pair.session.fix_records(65_836, end, 0).expect("are fixed");
+        pair.send(&response[65_836..90_001]);
+        let again = pair.session.fix_records(90_001, end, 0).expect("for a third process");
+        assert!(again.session == fixed.session && again.bytes == fixed.bytes && again.sent > fixed.sent);
+        pair.send(&response[90_001..]);
+        let sealed = pair.ciphertext[before..].to_vec();
+        assert_eq!(sealed.len() as u64, fixed.bytes);
+        assert!(pair.read().ends_with(&response), "the client has other bytes");
+        let one = fixed.bytes - sealed_bytes_behind(&pair, 300);
+        for offset in [0, 1, one - 1, one, one + 1, one + 20_000, fixed.sent, fixed.bytes - 70_000, fixed.bytes - 1] {
+            let (placed, at) = fixed.session.placed(offset, end).expect("lies in its records");
+            let (_, others) = sealed_elsewhere(&pair, &placed, &response[at as usize..]);
+            assert!(others == sealed[offset as usize..], "from {offset} on: {} bytes", others.len());
+        }
+        assert!(fixed.session.placed(fixed.bytes, end).is_none(), "nothing is left there");
+        assert!(fixed.session.placed(0, end + 1).is_none(), "of another response");
+        let (placed, _) = fixed.session.placed(9, end).expect("lies in its records");
+        assert!(placed.placed(0, end).is_none(), "it has its place");
+    });
+}
+
+/// Bytes of the records of a response of 150,300 bytes behind its head.
+fn sealed_bytes_behind(pair: &Pair, head: u64) -> u64 {
+    let Engine::Own(own) = &pair.session.engine else { panic!("it has left") };
+    let body = 150_300 - head;
+    body + body.div_ceil(16 << 10) * own.transmit().0.expansion() as u64
+}
+
+#[test]
+fn a_session_that_another_process_may_have_seals_nothing_else() {
+    each_suite(|mut pair| {
+        let response = bytes(40_000);
+        pair.send(&response[..16 << 10]);
+        pair.session.fix_records(16 << 10, 40_000, 0).expect("are fixed");
+        let fd = pair.socket.as_raw_fd();
+        let mut copied = Vec::new();
+        let before = pair.ciphertext.len();
+        // In the middle of the response: its end is not said, and nothing longer than it is taken.
+        pair.session.say_goodbye(fd);
+        pair.client_reads();
+        assert_eq!(pair.ciphertext.len(), before, "an alert would have the number of a record of the response");
+        let longer = [&response[16 << 10..], b"x"].concat();
+        assert!(pair.session.sealing(fd, &mut copied).send(&[IoSlice::new(&longer)], false).is_err());
+    });
+    each_suite(|mut pair| {
+        let response = bytes(40_000);
+        pair.send(&response[..16 << 10]);
+        pair.session.fix_records(16 << 10, 40_000, 0).expect("are fixed");
+        let fd = pair.socket.as_raw_fd();
+        let rest = [IoSlice::new(&response[16 << 10..])];
+        pair.session.sealing(fd, &mut Vec::new()).send(&rest, false).expect("seals");
+        // Behind it, while the client has not got all of it.
+        pair.session.say_goodbye(fd);
+        let moved = pair.session.write_down().expect("has left");
+        pair.client_reads();
+        assert!(pair.read() == response && !pair.session.stays().is_some_and(|stays| stays == Stays::Ended));
+        let other = Session::read_back(&moved, &pair.counters, 0).expect("reads back");
+        assert!(!other.may_seal(Some((0, 5))) && other.may_seal(None), "also where it moves");
+        assert!(pair.session.sealing(fd, &mut Vec::new()).send(&[IoSlice::new(b"other")], false).is_err());
+        // The client asks again, which another process would know of.
+        assert_eq!(pair.write(b"question", 8), b"question");
+        pair.send(b"answer");
+        assert_eq!(pair.read(), b"answer");
+        pair.session.say_goodbye(fd);
+        pair.client_reads();
+        assert_eq!(pair.client.reader().read(&mut [0]).expect("the end is meant"), 0);
+    });
+}
+
+#[test]
+fn the_end_is_said_once_the_client_has_all_of_the_response() {
+    each_suite(|mut pair| {
+        pair.send(b"begin");
+        pair.session.fix_records(5, 8, 0).expect("are fixed");
+        pair.send(b"end");
+        assert_eq!(pair.read(), b"beginend");
+        let fd = pair.socket.as_raw_fd();
+        pair.session.say_goodbye(fd);
+        pair.client_reads();
+        assert_eq!(pair.client.reader().read(&mut [0]).expect("the end is meant"), 0);
+    });
+}
+
+#[test]
+fn records_are_not_fixed_where_another_process_could_not_make_them() {
+    use super::NotFixed;
+    each_suite(|mut pair| {
+        // A part of a request behind the response.
+        let fix = |pair: &mut Pair, taken, unacknowledged| {
+            pair.session.fix_records(taken, 100_000, unacknowledged).map(|fixed| fixed.sent)
+        };
+        pair.send(b"three short");
+        pair.send(b"records of");
+        pair.send(b"a response");
+        let known = fix(&mut pair, 31, 0).expect("are fixed");
+        assert!(known > 20 && known < 80, "two of them are known: {known}");
+        assert_eq!(fix(&mut pair, 31, known + 1), Err(NotFixed::Earlier), "the client lacks the first one");
+        assert_eq!(fix(&mut pair, 30, 0), Err(NotFixed::Keys), "of another response");
+        pair.client.writer().write_all(b"more").expect("writes");
+        let mut record = Vec::new();
+        pair.client.write_tls(&mut record).expect("writes");
+        pair.client_socket.write_all(&record[..9]).expect("sends");
+        let _ = pair.session.receive(pair.socket.as_raw_fd(), &mut [0; 100]);
+        assert_eq!(fix(&mut pair, 31, 0), Err(NotFixed::Asked));
+    });
+    let elliptic = Certificate::self_signed().expect("openssl makes one");
+    let mut pair = Pair::new(&elliptic, 0x1301, false);
+    pair.send(b"begin");
+    assert_eq!(pair.session.fix_records(5, 100, 0).map(drop), Err(NotFixed::Stays));
+    pair.send(b"end");
+    assert_eq!(pair.read(), b"beginend");
+}
+
 #[test]
 fn a_session_that_may_not_move_goes_on() {
     let elliptic = Certificate::self_signed().expect("openssl makes one");

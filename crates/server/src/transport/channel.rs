@@ -5,7 +5,7 @@ use crate::exchange::life::Exchange;
 use crate::exchange::send::{self, Sent, Sink, Socket};
 use crate::io::epoll;
 use crate::telemetry::arm_requests::Owed;
-use crate::tls::{Session, Stays, TlsSession};
+use crate::tls::{FixedRecords, NotFixed, Session, Stays, TlsSession};
 use crate::transport::lane::Lane;
 use crate::transport::ring::Ring;
 use crate::transport::staging::{RingSink, Staging};
@@ -62,6 +62,19 @@ impl Transport {
     /// Has its session, where it has one, leave rustls, so that it can be written down.
     pub(crate) fn leave_rustls(&mut self) -> Result<(), Stays> {
         self.session.as_mut().map_or(Ok(()), |session| session.leave_rustls())
+    }
+
+    /// As [`Session::fix_records`]; none in the clear.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFixed`].
+    pub(crate) fn fix_records(
+        &mut self,
+        (taken, end): (u64, u64),
+        unacknowledged: u64,
+    ) -> Result<Option<FixedRecords>, NotFixed> {
+        self.session.as_mut().map(|session| session.fix_records(taken, end, unacknowledged)).transpose()
     }
 
     /// The socket, input that was not taken, output that was not sent, and the session of TLS, of one that is by no ring

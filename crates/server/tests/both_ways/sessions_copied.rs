@@ -1,11 +1,17 @@
 //! Copies of live connections, with which another server goes on where the client has what the first one has sent.
 
-use crate::harness::{Site, connect};
-use crate::sessions::{begun, ends_whole, noise, pair};
+use crate::harness::{Site, certificate, connect};
+use crate::sessions::{begun, ends_whole, narrow, noise, pair};
+use rustls::crypto::ring::default_provider;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_server::{Options, SessionCopies, SessionCopy, place_session};
+use weir_server::{Options, SessionCopies, SessionCopy, TlsKeys, place_session};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -13,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn look(site: &Site, found: impl Fn(&SessionCopies) -> bool) -> SessionCopies {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let copies = site.control.copy_sessions(false);
+        let copies = site.control.copy_sessions(false, TlsKeys::Copied);
         if found(&copies) {
             return copies;
         }
@@ -41,9 +47,9 @@ fn a_long_response_is_copied_once_and_goes_on_elsewhere_at_any_byte() {
     assert_eq!((copy.facts.written, copy.facts.has_unread), (copy.offset, false));
     assert!(copy.facts.acknowledged <= copy.facts.written && copy.offset < copy.response_bytes);
     assert!(copy.facts.received > 30, "the request's bytes: {}", copy.facts.received);
-    let again = sites[0].control.copy_sessions(false);
+    let again = sites[0].control.copy_sessions(false, TlsKeys::Copied);
     assert!(again.copies.is_empty() && again.ended.is_empty(), "{again:?}");
-    assert_eq!(sites[0].control.copy_sessions(true).copies.len(), 1, "for another node");
+    assert_eq!(sites[0].control.copy_sessions(true, TlsKeys::Copied).copies.len(), 1, "for another node");
     // Another server makes the same bytes, from before the place of the copy and behind it.
     for offset in [0, 7, head_bytes + 5, copy.offset, copy.response_bytes - 3] {
         let placed = place_session(&copy.session, offset).expect("lies in the response");
@@ -65,7 +71,7 @@ fn a_long_response_is_copied_once_and_goes_on_elsewhere_at_any_byte() {
     ends_whole(&mut client, &content);
     let ended = look(&sites[0], |found| !found.ended.is_empty()).ended;
     assert_eq!(ended, [(copy.peer, copy.local)]);
-    assert!(sites[0].control.copy_sessions(true).copies.is_empty());
+    assert!(sites[0].control.copy_sessions(true, TlsKeys::Copied).copies.is_empty());
 }
 
 #[test]
@@ -106,4 +112,148 @@ fn what_cannot_be_copied_is_counted_by_its_reason() {
     http2.write_all(&all).expect("sends");
     http2.read_exact(&mut [0]).expect("it has begun");
     look(&site, |found| found.left_out.contains_key("HTTP/2"));
+}
+
+const VERSIONS: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS13, &rustls::version::TLS12];
+
+/// A socket that keeps what has come.
+struct Tapped {
+    socket: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Read for Tapped {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.socket.read(buffer)?;
+        self.received.extend_from_slice(&buffer[..read]);
+        Ok(read)
+    }
+}
+
+impl Write for Tapped {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// A client with little room, which asks for a file.
+fn begun_secure(
+    site: &Site,
+    certificate: &Path,
+    version: &'static SupportedProtocolVersion,
+    fields: &str,
+) -> StreamOwned<ClientConnection, Tapped> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(certificate).expect("a certificate")).expect("a root");
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider())).with_protocol_versions(&[version]);
+    let config = config.expect("a version").with_root_certificates(roots).with_no_client_auth();
+    let tls = ClientConnection::new(Arc::new(config), "a".try_into().expect("a name")).expect("a client");
+    let mut client = StreamOwned::new(tls, Tapped { socket: narrow(site.addr), received: Vec::new() });
+    write!(client, "GET /x.bin HTTP/1.1\r\nHost: a\r\n{fields}\r\n").expect("sends");
+    client.read_exact(&mut [0]).expect("it has begun");
+    client
+}
+
+/// The rest of the response is whole; the head's first byte was read already.
+fn ends_whole_secure(client: &mut impl Read, content: &[u8]) {
+    let mut head = vec![0];
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        client.read_exact(&mut byte).expect("a head");
+        head.push(byte[0]);
+    }
+    let mut body = vec![0; content.len()];
+    client.read_exact(&mut body).expect("a body");
+    assert!(body == content);
+}
+
+#[test]
+fn a_response_over_tls_goes_on_elsewhere_in_the_same_records() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let files = certificate::make(folder.path(), "a", &["a"]);
+    let content = noise(8 << 20);
+    // Files in memory go out with their head, others behind it.
+    for in_memory in [true, false] {
+        let sites = pair(&[("x.bin", &content)], |options| {
+            options.moves_sessions = true;
+            options.certificates = vec![files.clone()];
+            options.cached_file_bytes_max = if in_memory { 32 << 20 } else { 0 };
+        });
+        for version in VERSIONS {
+            let mut client = begun_secure(&sites[0], &files.certificate, version, "");
+            let copy = copy_of(&sites[0], &client.sock.socket);
+            assert!(copy.response_bytes > content.len() as u64 && copy.offset < copy.response_bytes);
+            ends_whole_secure(&mut client, &content);
+            // What the first server has sealed, of this response alone.
+            let start = (copy.facts.written - copy.offset) as usize;
+            let sealed = &client.sock.received[start..];
+            assert_eq!(sealed.len() as u64, copy.response_bytes, "{version:?}, in memory: {in_memory}");
+            let unacknowledged = copy.facts.written - copy.facts.acknowledged;
+            for offset in [7, 16_500, copy.offset - unacknowledged, copy.response_bytes - 3] {
+                let placed = place_session(&copy.session, offset).expect("lies in its records");
+                let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+                let mut other = TcpStream::connect(listener.local_addr().expect("one")).expect("connects");
+                let (served, peer) = listener.accept().expect("accepts");
+                sites[1].control.adopt_session(&placed, served.into(), Vec::new(), peer).expect("is taken in");
+                other.set_read_timeout(Some(PATIENCE)).expect("sets");
+                let mut rest = vec![0; (copy.response_bytes - offset) as usize];
+                other.read_exact(&mut rest).expect("goes on");
+                assert!(rest == sealed[offset as usize..], "other records from byte {offset} on, {version:?}");
+            }
+            // The first one goes on with the connection.
+            write!(client, "GET /x.bin HTTP/1.1\r\nHost: a\r\nRange: bytes=0-4\r\n\r\n").expect("sends");
+            client.read_exact(&mut [0]).expect("it has begun");
+            ends_whole_secure(&mut client, &content[..5]);
+        }
+    }
+}
+
+#[test]
+fn keys_stay_where_they_are_by_choice() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let files = certificate::make(folder.path(), "a", &["a"]);
+    let content = noise(8 << 20);
+    let site = Site::start(&[("x.bin", &content)], |options| {
+        options.moves_sessions = true;
+        options.certificates = vec![files.clone()];
+    });
+    let mut client = begun_secure(&site, &files.certificate, VERSIONS[0], "Connection: close\r\n");
+    let deadline = Instant::now() + PATIENCE;
+    let found = loop {
+        let found = site.control.copy_sessions(false, TlsKeys::StayHere);
+        if !found.left_out.is_empty() {
+            break found;
+        }
+        assert!(Instant::now() < deadline, "{found:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert!(found.copies.is_empty() && found.left_out.contains_key("TLS, whose keys are not given away"), "{found:?}");
+    ends_whole_secure(&mut client, &content);
+    assert_eq!(client.read(&mut [0]).expect("the end is meant"), 0);
+}
+
+#[test]
+fn nothing_is_sealed_behind_a_response_that_may_go_on_elsewhere() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let files = certificate::make(folder.path(), "a", &["a"]);
+    let content = noise(8 << 20);
+    let site = Site::start(&[("x.bin", &content)], |options| {
+        options.moves_sessions = true;
+        options.certificates = vec![files.clone()];
+    });
+    for version in VERSIONS {
+        // The server closes as soon as it has written all, when the client has not got it yet.
+        let mut client = begun_secure(&site, &files.certificate, version, "Connection: close\r\n");
+        let copy = copy_of(&site, &client.sock.socket);
+        ends_whole_secure(&mut client, &content);
+        let mut rest = Vec::new();
+        let ended = client.read_to_end(&mut rest).expect_err("no alert says so");
+        assert_eq!((ended.kind(), rest.len()), (std::io::ErrorKind::UnexpectedEof, 0));
+        let start = copy.facts.written - copy.offset;
+        assert_eq!(client.sock.received.len() as u64, start + copy.response_bytes, "an alert follows");
+    }
 }

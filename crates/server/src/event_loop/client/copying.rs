@@ -5,8 +5,9 @@ use crate::files::resource::Resource;
 use crate::io::connection_facts::ConnectionFacts;
 use crate::io::ends::Ends;
 use crate::loop_state::LoopState;
-use crate::policy::session_copies::NotCopied;
+use crate::policy::session_copies::{NotCopied, TlsKeys};
 use crate::process::session::{ContentName, Session};
+use crate::tls::{FixedRecords, TlsSession};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -31,9 +32,9 @@ impl Client {
     }
 
     /// Whether a copy of it says all that another node needs, and what the kernel tells of its socket.
-    pub(crate) fn check_copyable(&self) -> Result<ConnectionFacts, NotCopied> {
+    pub(crate) fn check_copyable(&self, keys: TlsKeys) -> Result<ConnectionFacts, NotCopied> {
         match &self.protocol {
-            Protocol::Http1(connection) => connection.check_copyable()?,
+            Protocol::Http1(connection) => connection.check_copyable(keys)?,
             Protocol::Http2(_) => return Err(NotCopied::Http2),
             Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => return Err(NotCopied::Busy),
         }
@@ -41,10 +42,23 @@ impl Client {
         if facts.has_unread { Err(NotCopied::Pipelined) } else { Ok(facts) }
     }
 
+    /// As [`Connection::fix_records`]; nothing has come of the client or gone to it since these facts were read.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCopied`].
+    ///
+    /// [`Connection::fix_records`]: crate::http1::connection::Connection::fix_records
+    pub(crate) fn fix_records(&mut self, facts: &ConnectionFacts) -> Result<Option<FixedRecords>, NotCopied> {
+        let Protocol::Http1(connection) = &mut self.protocol else { return Err(NotCopied::Busy) };
+        connection.fix_records(facts.written - facts.acknowledged)
+    }
+
     /// It as a session, with both ends of its socket; it is copyable.
     pub(crate) fn copy(
         &self,
         name: Option<ContentName>,
+        tls: Option<TlsSession>,
         state: &LoopState,
     ) -> Option<(Session, SocketAddr, SocketAddr)> {
         let (peer, client) = match &self.proxy {
@@ -52,7 +66,7 @@ impl Client {
             None => (self.peer, None),
         };
         let Protocol::Http1(connection) = &self.protocol else { return None };
-        Some((connection.copy((peer, client), name, state), peer, Ends::of(self.fd).local?))
+        Some((connection.copy((peer, client), name, tls, state), peer, Ends::of(self.fd).local?))
     }
 
     /// The content of the response under way.

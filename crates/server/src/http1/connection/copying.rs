@@ -5,9 +5,10 @@ use super::{After, Connection, SavedFor};
 use crate::exchange::drain::Drain;
 use crate::exchange::life::{Exchange, Source};
 use crate::loop_state::LoopState;
-use crate::policy::session_copies::NotCopied;
+use crate::policy::session_copies::{NotCopied, TlsKeys};
 use crate::policy::sessions::TakeError;
 use crate::process::session::{ContentName, Ending, Pending, Session, Wait};
+use crate::tls::{FixedRecords, NotFixed, TlsSession};
 use crate::transport::Lane;
 use std::net::SocketAddr;
 
@@ -18,13 +19,14 @@ impl Connection {
     }
 
     /// Whether a copy of it says all that another node needs.
-    pub(crate) fn check_copyable(&self) -> Result<(), NotCopied> {
+    pub(crate) fn check_copyable(&self, keys: TlsKeys) -> Result<(), NotCopied> {
         let [only] = self.queue.as_slice() else { return Err(NotCopied::Pipelined) };
-        if self.transport.is_secure() {
-            return Err(NotCopied::Tls);
+        if keys == TlsKeys::StayHere && self.transport.is_secure() {
+            return Err(NotCopied::TlsByChoice);
         }
         // Bytes that are given to the kernel behind the loop's back have no place in the response.
-        if self.transport.lane() != Lane::Socket || self.transport.holds_output() || only.response.is_finished() {
+        let is_behind = self.transport.holds_output() && !self.transport.is_secure();
+        if self.transport.lane() != Lane::Socket || is_behind || only.response.is_finished() {
             return Err(NotCopied::Busy);
         }
         if !self.saved.is_empty() || self.transport.held_bytes() > 0 || self.saved_for != SavedFor::Rest {
@@ -43,11 +45,27 @@ impl Connection {
         })
     }
 
+    /// Has the response under way go on in records that another process can make as well, where it goes over TLS.
+    ///
+    /// # Errors
+    ///
+    /// [`NotCopied`]; it goes on as before.
+    pub(crate) fn fix_records(&mut self, unacknowledged: u64) -> Result<Option<FixedRecords>, NotCopied> {
+        let progress = self.progress().ok_or(NotCopied::Busy)?;
+        self.transport.fix_records(progress, unacknowledged).map_err(|why| match why {
+            NotFixed::Stays => NotCopied::Tls,
+            NotFixed::Asked => NotCopied::Pipelined,
+            NotFixed::Earlier => NotCopied::TlsEarlier,
+            NotFixed::Keys => NotCopied::TlsUpdates,
+        })
+    }
+
     /// It as a session, while it goes on; it is copyable. The digest of its content is still to be put in.
     pub(crate) fn copy(
         &self,
         (peer, client): (SocketAddr, Option<SocketAddr>),
         name: Option<ContentName>,
+        tls: Option<TlsSession>,
         state: &LoopState,
     ) -> Session {
         Session {
@@ -67,7 +85,7 @@ impl Connection {
             saved: Vec::new(),
             input: Vec::new(),
             output: Vec::new(),
-            tls: None,
+            tls,
             responses: self.queue.first().map(|first| copy_of(first, name)).into_iter().collect(),
             http2: None,
         }

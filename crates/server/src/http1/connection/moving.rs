@@ -134,9 +134,10 @@ impl Connection {
         if session.saved.len() >= state.input.len() {
             return Err(AdoptError::Malformed { part: "the head of a request" });
         }
+        let first = session.responses.first().map(|first| (first.response.offset, first.response.len()));
         let tls = session.tls.as_ref().map(|tls| {
             let read = tls::Session::read_back(tls, &state.counters, state.index);
-            read.map(Box::new).ok_or(AdoptError::Malformed { part: "its TLS" })
+            read.filter(|read| read.may_seal(first)).map(Box::new).ok_or(AdoptError::Malformed { part: "its TLS" })
         });
         let transport = Transport::moved(socket, (&session.input, &session.output), tls.transpose()?);
         let mut connection = Self::new(transport, peer, state);

@@ -126,12 +126,21 @@ pub fn rewind_session(session: &[u8], bytes: u64) -> Option<Vec<u8>> {
     Some(session.write().to_vec())
 }
 
-/// The session with its response having come so far: to where the client has acknowledged. None if it has not one response
-/// that is longer than that, or something else is under way as well.
+/// The session with its response having come so far: to where the client has acknowledged. Over TLS that is a byte of the
+/// records of a session that was copied. None if it has not one response that is longer than that, or something else is
+/// under way as well.
 pub fn place_session(session: &[u8], offset: u64) -> Option<Zeroizing<Vec<u8>>> {
     let mut session = Session::read(session).ok()?;
-    let is_plain = session.tls.is_none() && session.http2.is_none() && session.output.is_empty();
+    let is_plain = session.http2.is_none() && session.output.is_empty();
     let [only] = session.responses.as_mut_slice() else { return None };
+    let offset = match &mut session.tls {
+        None => offset,
+        Some(tls) => {
+            let (placed, offset) = tls.placed(offset, only.response.len())?;
+            *tls = placed;
+            offset
+        }
+    };
     if !is_plain || only.far.is_some() || offset >= only.response.len() {
         return None;
     }

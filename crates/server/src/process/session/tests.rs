@@ -24,6 +24,14 @@ fn pending(offset: u64) -> Pending {
     }
 }
 
+/// Keys of AES-128, and the records of a response of 1,014 bytes, of which the first one holds the head.
+fn copied_tls() -> TlsSession {
+    let key = [&[0; 12][..], &32_u32.to_be_bytes(), &[7; 32]].concat();
+    let places: Vec<u8> = [0_u64, 19, 1014, 0].iter().flat_map(|place| place.to_be_bytes()).collect();
+    let all = [&[2, 0x13, 1][..], &key, &key, &[0], &[0; 16], &[1], &places, &[0; 8]];
+    TlsSession(all.concat().into())
+}
+
 fn session() -> Session {
     Session {
         peer: "[2001:db8::1]:5000".parse().expect("an address"),
@@ -123,6 +131,13 @@ fn a_session_goes_on_at_any_byte_of_its_one_response() {
         assert_eq!(Session::read(&placed).expect("is read"), expected);
     }
     let tls = Session { tls: Some(TlsSession(vec![1].into())), input: Vec::new(), ..one.clone() };
+    let copied = Session { tls: Some(copied_tls()), input: Vec::new(), ..one.clone() };
+    // Each record has 22 bytes beside its plaintext.
+    for (offset, at) in [(0, 0), (40, 0), (41, 19), (1057, 19)] {
+        let placed = Session::read(&place_session(&copied.write(), offset).expect("lies in its records"));
+        assert_eq!(placed.expect("is read").responses[0].response.offset, at, "{offset}");
+    }
+    assert!(place_session(&copied.write(), 1058).is_none(), "behind its last record");
     let held = Session { output: b"rest".to_vec(), ..one.clone() };
     let none = Session { responses: Vec::new(), ..one.clone() };
     for (refused, offset) in [(&one, 1014), (&one, u64::MAX), (&session(), 5), (&tls, 5), (&held, 5), (&none, 0)] {
@@ -141,7 +156,9 @@ fn the_form_is_that_of_its_version() {
     let secure = Session { input: Vec::new(), tls, ..session() };
     let http2 = ("http2", http2_session());
     let relayed = ("relayed", relayed_session());
-    for (name, session) in [("download", session()), ("idle", idle), ("secure", secure), http2, relayed] {
+    let copied = Session { input: Vec::new(), tls: Some(copied_tls()), responses: vec![pending(500)], ..session() };
+    let all = [("download", session()), ("idle", idle), ("secure", secure), http2, relayed, ("copied", copied)];
+    for (name, session) in all {
         let path = folder.join(name);
         if std::env::var_os("WEIR_BLESS").is_some() {
             std::fs::create_dir_all(&folder).expect("a folder");
