@@ -164,9 +164,8 @@ impl Running {
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
         let control = control_socket::Listening::at(&begin.folder)?;
         tell_moves(Arc::clone(gate), (Arc::clone(&seen), ruling.arrivals()), events)?;
-        let kept = (keeper, store, Arc::clone(&seen));
-        let outliving = (kept, (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
-        let replicating = replicate(gate, (number, &members), outliving)?;
+        let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
+        let replicating = replicate((gate, &seen), (number, &members), outliving)?;
         Ok(Self {
             name: identity.member.name.to_string(),
             number,
@@ -288,15 +287,15 @@ fn moving(
     Ok((Arc::new(mover.with_relays(Arc::<Carrier>::clone(&relays))), relays))
 }
 
-type Kept = (Arc<KeeperClient>, Arc<ReplicaStore>, Arc<Seen>);
+type Kept = (Arc<KeeperClient>, Arc<ReplicaStore>);
 type Moving = (Arc<Mover>, u64);
 type Members = (Arc<RemoteDirector>, Arc<RemoteNodes>);
 
 /// Has sessions outlive their node.
 fn replicate(
-    gate: &Arc<Gate>,
+    (gate, seen): (&Arc<Gate>, &Arc<Seen>),
     (number, members): (NodeNumber, &MembersFile),
-    ((keeper, store, seen), (mover, start), (director, nodes)): (Kept, Moving, Members),
+    ((keeper, store), (mover, start), (director, nodes)): (Kept, Moving, Members),
 ) -> io::Result<Arc<Replicating>> {
     Replicating::start(Parts {
         number,
@@ -310,7 +309,7 @@ fn replicate(
         director,
         nodes,
         store,
-        seen,
+        seen: Arc::clone(seen),
         start,
     })
 }

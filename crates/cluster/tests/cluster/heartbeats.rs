@@ -132,6 +132,7 @@ fn observed_pair(ms: u64) -> ([Heartbeats; 2], Receiver<Health>) {
         let other: NodeNumber = 3 - number;
         let peers = BTreeMap::from([(other, addresses[usize::from(other) - 1])]);
         let changed = move |change: weir_cluster::Change| {
+            // The study may be over.
             let _ = sender.send(change.health);
         };
         Heartbeats::start(socket, number, &secret(), peers, settings, changed).expect("heartbeats")
