@@ -174,8 +174,8 @@ fn published_rules_outlive_their_director() {
     });
     let mut epoch = 0;
     until(&stand, "node 2 follows", || awake(&stand, 0).map(|found| epoch = found).is_some());
-    // The other one stands by, with the same nodes in its table, and goes on when the first one is gone.
-    wait_for(&stand.path("director2.log"), "n2 is woken");
+    // The other one stands by, and goes on when the first one is gone.
+    wait_for(&stand.path("director2.log"), "of cluster.policy hold");
     stand.power_off(1, "director");
     until(&stand, "node 2 follows the second director", || awake(&stand, epoch).is_some());
     let woken = decisions(&stand, "front2");
