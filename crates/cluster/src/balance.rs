@@ -237,7 +237,7 @@ mod tests {
     fn equal_nodes_have_equal_weights_and_noise_changes_nothing() {
         let mut balance = Balance::default();
         let noisy = |step: u64| {
-            let wave = if step % 2 == 0 { 0.02 } else { -0.02 };
+            let wave = if step.is_multiple_of(2) { 0.02 } else { -0.02 };
             vec![standing(1, step, 0.4 + wave, 20), standing(2, step, 0.4 - wave, 30)]
         };
         assert_eq!(steps(&mut balance, 100, noisy), 1, "only the first step sets them");

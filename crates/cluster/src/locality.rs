@@ -63,7 +63,7 @@ mod tests {
         for client in 0..20_000_u64 {
             let path = client as usize % 400;
             rare[path].insert(table[locality.entry(format!("/{path}").as_bytes(), client * 77, 4)]);
-            if client % 2 == 0 {
+            if client.is_multiple_of(2) {
                 popular.insert(table[locality.entry(b"/front", client * 77, 4)]);
             }
         }
