@@ -113,6 +113,10 @@ study-heartbeat: build-deps ## Counts false detections by heartbeats of 1 to 100
 study-flood-ticks: deps build ## The same with the policy's readings told every 0.5 to 30 s: how soon it acts, and writes its page: 13 minutes, as root; QUICK=1: a minute, for trying.
 	@QUICK="$(QUICK)" studies/patia/flood ticks
 
+study-crowd: ## Simulates a flash crowd over nodes by rules, an autoscaler and limits, and writes its page; REAL=1, as root: beside a real cluster, 12 minutes.
+	@$(if $(REAL),$(MAKE) --no-print-directory deps build)
+	@REAL="$(REAL)" QUICK="$(QUICK)" studies/crowd/run
+
 study-patia-node: deps build ## A real node beside the simulated one, three runs at each of two loads, for the page of study-patia: four minutes, Apache and PHP; fails where most runs are not within 15 %.
 	@studies/patia/measured
 
@@ -156,13 +160,16 @@ soak-moves: deps ## Moves downloads MOVES (10000) times between three nodes, wit
 	@WEIR_SOAK_MOVES=$(or $(MOVES),10000) $(CARGO) test --release --workspace --test cluster -- --nocapture soak
 
 placement-scale: deps ## Places 1,000,000 contents on 1,000 nodes, and once more with a node more and one less; a minute, no root.
-	@WEIR_PLACEMENT_SCALE=1 $(CARGO) test --release --package weir-cluster --test cluster -- --nocapture placement::a_million
+	@WEIR_PLACEMENT_SCALE=1 $(CARGO) test --release --workspace --test cluster -- --nocapture placement::a_million
 
 soak-drain: deps ## Drains a node with DOWNLOADS (5000) slow downloads: none breaks; says how long it took. As root.
 	@WEIR_SOAK_DRAIN=$(or $(DOWNLOADS),5000) $(CARGO) test --release --workspace --test cluster -- --nocapture drains
 
 soak-upgrade: deps ## Exchanges the program of all nodes ROUNDS (10) times under load over HTTP/1.1 and 2: no request fails. As root.
 	@WEIR_SOAK_UPGRADE=$(or $(ROUNDS),10) $(CARGO) test --release --workspace --test cluster -- --nocapture upgrades
+
+soak-kills: deps ## Takes the power from a node KILLS (200) times under 50 downloads each, in the clear and over TLS: as root, an hour.
+	@WEIR_SOAK_KILLS=$(or $(KILLS),200) $(CARGO) test --release --workspace --test cluster -- --nocapture kills
 
 soak-scripts: deps ## Asks for COUNT (100000) requests of scripts by CGI, CGIplus and RTE: no memory, descriptor, process or file is left.
 	@$(CARGO) build --release --package weir-scripts --example supervise

@@ -505,6 +505,18 @@ impl Stand {
         self.end(&format!("keeper{number}"));
     }
 
+    /// Brings a node back that was taken away, as after a boot: its kernel has nothing of the connections of before.
+    pub(crate) fn power_on_node(&mut self, number: usize) {
+        self.nodes[number - 1].within(|| {
+            let status = Command::new("ss").args(["-HtK", "dst", CLIENT]).stdout(Stdio::null()).status().expect("ss");
+            assert!(status.success());
+        });
+        ip(&["-n", self.switch.name(), "link", "set", &format!("p{}", 10 + number), "up"]);
+        self.start_keeper(number);
+        self.start_server(number);
+        wait_for(&self.path(&format!("serve{number}.log")), "sessions move");
+    }
+
     /// What a node answers to a request of its own machine, with the head.
     pub(crate) fn ask_node(&self, number: usize, path: &str) -> Output {
         let url = format!("http://{SERVICE}/{path}");

@@ -1,0 +1,153 @@
+//! Nodes that lose their power again and again under many downloads. A few times in each run of the tests;
+//! `make soak-kills` as often as it is asked for.
+
+use crate::stand::{self, PATIENCE, SERVICE, Stand};
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+/// How many times, in place of a few.
+const KILLS: &str = "WEIR_SOAK_KILLS";
+const KILLS_FEW: u32 = 2;
+const CLIENTS: usize = 50;
+const CLIENTS_FEW: usize = 10;
+const NODES: usize = 3;
+const CONTENT_BYTES: u32 = 6 << 20;
+/// The link to the clients has so much for each, in Mbit/s: a download takes some six seconds.
+const SHARE_MBIT: usize = 8;
+/// A response that is older has a replica: 20 ms until it is due, and what a busy machine takes to send it.
+const YOUNG: Duration = Duration::from_millis(70);
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u16 = 40_000;
+
+/// What the clients saw.
+#[derive(Default)]
+struct Seen {
+    is_over: AtomicBool,
+    next: AtomicU16,
+    downloads: Mutex<u64>,
+    /// When each began that failed, and what curl said.
+    broken: Mutex<Vec<(Instant, String)>>,
+    kills: Mutex<Vec<Instant>>,
+}
+
+impl Seen {
+    /// Failures of downloads which were old enough for a replica when a node was killed, or far from any kill.
+    fn inexcusable(&self) -> Vec<String> {
+        let kills = self.kills.lock().expect("whole");
+        let broken = self.broken.lock().expect("whole");
+        let is_young = |begun: Instant| kills.iter().any(|kill| begun <= *kill && *kill - begun < YOUNG);
+        broken.iter().filter(|(begun, _)| !is_young(*begun)).map(|(_, why)| why.clone()).collect()
+    }
+}
+
+/// One download after the other, every second client over TLS.
+fn client(stand: &RwLock<Stand>, number: usize, content: &[u8], seen: &Seen) {
+    let scheme = ["http", "http"][number % 2];
+    let url = format!("{scheme}://{SERVICE}/large.bin");
+    while !seen.is_over.load(Ordering::Relaxed) {
+        let port = FIRST_PORT + seen.next.fetch_add(1, Ordering::Relaxed) % PORTS;
+        let at = stand.read().expect("whole");
+        let got = at.path(&format!("got-{number}"));
+        let options = ["--http1.1", "--max-time", "60", "-o", got.to_str().expect("is text"), &url];
+        let (begun, curl) = (Instant::now(), at.curl(port, &options));
+        drop(at);
+        let output = curl.wait_with_output().expect("is ours");
+        let received = fs::read(&got).unwrap_or_default();
+        let _ = fs::remove_file(&got);
+        if output.status.success() {
+            assert!(received == content, "{scheme}: {} bytes, which are others", received.len());
+            *seen.downloads.lock().expect("whole") += 1;
+        } else {
+            assert!(content.starts_with(&received), "{scheme}: other bytes came before it broke");
+            let why = format!(
+                "{scheme} of port {port} after {:.0?} with {} bytes: {}",
+                begun.elapsed(),
+                received.len(),
+                String::from_utf8_lossy(&output.stderr).trim_end()
+            );
+            seen.broken.lock().expect("whole").push((begun, why));
+        }
+    }
+}
+
+fn replicas(stand: &Stand, node: usize, field: &str) -> u64 {
+    let folder = stand.path(&format!("n{node}"));
+    let json = stand::weir(&["cluster", "status", folder.to_str().expect("is text"), "--json"], None);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("is JSON");
+    json["status"]["replicas"][field].as_u64().unwrap_or_else(|| panic!("{field} in {json}"))
+}
+
+/// Kills nodes in turn; how many sessions were taken over, and for how long the longest was held at each kill.
+fn kill_all(stand: &RwLock<Stand>, kills: u32, clients: usize, seen: &Seen) -> (u64, Vec<u64>) {
+    let (mut taken_over, mut held_us) = (0, Vec::new());
+    let sum = |nodes: &[usize], field: &str| -> u64 {
+        let at = stand.read().expect("whole");
+        nodes.iter().map(|node| replicas(&at, *node, field)).sum()
+    };
+    for kill in 0..kills {
+        let node = kill as usize % NODES + 1;
+        let others: Vec<usize> = (1..=NODES).filter(|other| *other != node).collect();
+        // All but a few are old enough, and some of them are here.
+        wait_until("there are no replicas", seen, || sum(&[1, 2, 3], "kept") >= clients as u64 * 8 / 10);
+        let before = sum(&others, "taken_over");
+        let down = format!("node n{node} is down");
+        let said = || stand.read().expect("whole").said("director").matches(&down).count();
+        let earlier = said();
+
+        seen.kills.lock().expect("whole").push(Instant::now());
+        stand.write().expect("whole").power_off_node(node);
+        wait_until("the director does not notice", seen, || said() > earlier);
+        std::thread::sleep(Duration::from_millis(500));
+
+        taken_over += sum(&others, "taken_over") - before;
+        held_us.extend(others.iter().map(|other| sum(&[*other], "longest_us")).max());
+        stand.write().expect("whole").power_on_node(node);
+        assert_eq!(seen.inexcusable(), Vec::<String>::new(), "at kill {}", kill + 1);
+    }
+    (taken_over, held_us)
+}
+
+fn wait_until(what: &str, seen: &Seen, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}; broken: {:?}", seen.inexcusable());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn nodes_lose_their_power_again_and_again_and_kills_break_no_download() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let asked = std::env::var(KILLS).ok().map(|kills| kills.parse().expect("WEIR_SOAK_KILLS is a number of kills"));
+    let (kills, clients) = asked.map_or((KILLS_FEW, CLIENTS_FEW), |kills| (kills, CLIENTS));
+    let content: Vec<u8> = (0..CONTENT_BYTES).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let stand = RwLock::new(Stand::new(NODES, &[("large.bin", &content)]));
+    stand.read().expect("whole").slow_client(&format!("{}mbit", clients * SHARE_MBIT));
+    let (seen, begun) = (Seen::default(), Instant::now());
+    let (taken_over, mut held_us) = std::thread::scope(|scope| {
+        for number in 0..clients {
+            let (stand, content, seen) = (&stand, &content, &seen);
+            scope.spawn(move || client(stand, number, content, seen));
+        }
+        // Also where this fails, the clients end.
+        let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| kill_all(&stand, kills, clients, &seen)));
+        seen.is_over.store(true, Ordering::Relaxed);
+        killed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    assert_eq!(seen.inexcusable(), Vec::<String>::new());
+    held_us.sort_unstable();
+    let young = seen.broken.lock().expect("whole").len();
+    eprintln!(
+        "{kills} kills in {:.0?}: {taken_over} sessions were taken over, {} downloads are right to the byte, {young} broke \
+         that were younger than {YOUNG:?}; the longest hold behind the detection {} us in the middle, {} us at most",
+        begun.elapsed(),
+        seen.downloads.lock().expect("whole"),
+        held_us[held_us.len() / 2],
+        held_us[held_us.len() - 1]
+    );
+    assert!(taken_over >= u64::from(kills), "{taken_over}");
+}
