@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use weir_adapt::nodes::{AtomSeen, Heeded, NodeReading, NodeSeen, Wish, Wished};
 use weir_adapt::{Mistake, Policy};
+use weir_cluster::placement::{Copies, Wishes};
 use weir_cluster::{HeardMember, NodeName, NodeNumber};
 
 /// The name of the file in a cluster's directory.
@@ -113,18 +114,9 @@ pub(crate) fn seen<'h>(members: &'h MembersFile, heard: &'h [HeardMember]) -> (V
     (nodes, atoms)
 }
 
-/// Copies of atoms that rules wish.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Copies {
-    /// How many.
-    pub(crate) count: u32,
-    /// The nodes among which they are to be.
-    pub(crate) pool: Vec<NodeNumber>,
-}
-
 /// The copies that a word wishes, by the pattern or path of the atoms; pools are those of this member's policy. Of an atom
 /// that is spread over a second pool, each node of that is to have a copy beside those of the first.
-pub(crate) fn copies(policy: &Policy, members: &MembersFile, word: &Wished) -> BTreeMap<String, Copies> {
+pub(crate) fn copies(policy: &Policy, members: &MembersFile, word: &Wished) -> Wishes {
     let nodes = |pool: &str| -> Vec<NodeNumber> {
         let names = policy.pool_members(pool).filter_map(|name| name.parse::<NodeName>().ok());
         names.filter_map(|name| members.number(&name).ok()).collect()
@@ -140,7 +132,7 @@ pub(crate) fn copies(policy: &Policy, members: &MembersFile, word: &Wished) -> B
         let count = count.min(u32::try_from(pool.len()).unwrap_or(u32::MAX));
         (of.clone(), Copies { count, pool })
     };
-    word.atoms.iter().map(copies).filter(|(_, copies)| !copies.pool.is_empty()).collect()
+    Wishes(word.atoms.iter().map(copies).filter(|(_, copies)| !copies.pool.is_empty()).collect())
 }
 
 /// The newest word of the directors, of an epoch that is `counted`, and how many milliseconds ago it was heard.
@@ -190,7 +182,7 @@ mod tests {
             ("/a/1".to_owned(), Copies { count: 2, pool: vec![1, 2] }),
             ("/a/2".to_owned(), Copies { count: 1, pool: vec![1] }),
         ];
-        assert_eq!(found, expected.into());
+        assert_eq!(found, Wishes(expected.into()));
     }
 
     #[test]

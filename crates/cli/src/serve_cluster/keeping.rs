@@ -92,7 +92,6 @@ impl Keeping {
     }
 
     /// Takes what policies want, in place of what they wanted before.
-    #[expect(dead_code, reason = "rules over nodes will say it; members of one version agree on none")]
     pub(super) fn set_wishes(&self, wishes: Wishes) {
         let mut state = self.lock();
         if state.wishes != wishes {

@@ -248,7 +248,7 @@ pub(super) struct Own {
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
     pub(super) seen: Arc<Seen>,
-    sites: Option<Arc<Sites>>,
+    pub(super) sites: Option<Arc<Sites>>,
     replicating: Arc<Replicating>,
     pub(super) ruling: Ruling,
     pub(super) relays: Arc<Carrier>,

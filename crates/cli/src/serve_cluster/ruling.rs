@@ -115,8 +115,11 @@ impl Own {
             let word = lock(&self.ruling.word);
             rules::copies(rules.policy(), &self.members, &word)
         });
-        let copies = copies.into_iter().flatten().map(|(of, copies)| (of, copies.count));
-        lock(&self.ruling.now).copies = copies.collect();
+        let wishes = copies.unwrap_or_default();
+        lock(&self.ruling.now).copies = wishes.0.iter().map(|(of, copies)| (of.clone(), copies.count)).collect();
+        if let Some(sites) = &self.sites {
+            sites.keeping.set_wishes(wishes);
+        }
     }
 
     fn tell_state(&self, state: NodeState, (epoch, number): (u64, u64)) {
