@@ -3,10 +3,10 @@
 //! is ever used for other bytes, also where its process stands still meanwhile and goes on later.
 
 use super::layout::Cuts;
+use super::moving::{Stays, TlsSession};
 use super::own_records::{OwnRecords, RECORDS_OF_KEY_MAX};
 use super::promise::{Fixed, Promise};
 use super::records::Direction;
-use super::{Engine, Session, Stays, TlsSession};
 
 /// A response of which the records are fixed.
 #[derive(Debug)]
@@ -38,50 +38,45 @@ impl From<Stays> for NotFixed {
     }
 }
 
-impl Session {
-    /// Fixes the records of the response under way, of which `taken` of `end` bytes were taken, and gives what another
-    /// process needs to make them. The client has not acknowledged `unacknowledged` of the bytes that the kernel has.
-    ///
-    /// # Errors
-    ///
-    /// [`NotFixed`]; it goes on as before.
-    pub(crate) fn fix_records(&mut self, taken: u64, end: u64, unacknowledged: u64) -> Result<FixedRecords, NotFixed> {
-        self.leave_rustls()?;
-        let Engine::Own(own) = &mut self.engine else { return Err(NotFixed::Stays) };
-        if own.holds_input() {
-            return Err(NotFixed::Asked);
-        }
-        let fixed = match own.promise() {
-            Promise::Free => Fixed::new(self.cuts.layout(taken, end).ok_or(NotFixed::Earlier)?, taken),
-            Promise::Response(fixed) if (fixed.taken(), fixed.layout().end) == (taken, end) => Fixed::clone(fixed),
-            // A response is answered only once the client has asked for it.
-            Promise::Response(_) | Promise::Spent => return Err(NotFixed::Keys),
-        };
-        let (layout, at) = (*fixed.layout(), fixed.at());
-        let (suite, transmit, receive) = own.directions();
-        let (expansion, sealed_records) = (suite.expansion() as u64, layout.records(at));
-        let sequence = transmit.sequence().checked_sub(sealed_records).ok_or(NotFixed::Keys)?;
-        if sequence + layout.records(end) >= RECORDS_OF_KEY_MAX {
-            return Err(NotFixed::Keys);
-        }
-        // The client may have more than was sealed here, from where the session was before.
-        let sealed = layout.sealed_bytes(at, expansion) + fixed.skip() as u64;
-        let sent = sealed.checked_sub(own.held_bytes() as u64).ok_or(NotFixed::Earlier)?;
-        if unacknowledged > sent {
-            return Err(NotFixed::Earlier);
-        }
-        let again = |direction: &Direction, sequence: u64| {
-            Direction::new(suite, direction.secret(), direction.generation(), sequence).ok_or(NotFixed::Stays)
-        };
-        let first = Promise::Response(Box::new(Fixed::new(layout, layout.known_from)));
-        let copy =
-            OwnRecords::new(suite, again(transmit, sequence)?, again(receive, receive.sequence())?).promised(first);
-        if matches!(own.promise(), Promise::Free) {
-            own.promise_rest(fixed);
-        }
-        let bytes = layout.sealed_bytes(end, expansion);
-        Ok(FixedRecords { session: TlsSession(copy.write_down()), sent, bytes })
+/// Fixes the records of the response under way of a session that has left rustls; see `Session::fix_records`.
+pub(super) fn fix(
+    own: &mut OwnRecords,
+    cuts: &Cuts,
+    (taken, end): (u64, u64),
+    unacknowledged: u64,
+) -> Result<FixedRecords, NotFixed> {
+    if own.holds_input() {
+        return Err(NotFixed::Asked);
     }
+    let fixed = match own.promise() {
+        Promise::Free => Fixed::new(cuts.layout(taken, end).ok_or(NotFixed::Earlier)?, taken),
+        Promise::Response(fixed) if (fixed.taken(), fixed.layout().end) == (taken, end) => Fixed::clone(fixed),
+        // A response is answered only once the client has asked for it.
+        Promise::Response(_) | Promise::Spent => return Err(NotFixed::Keys),
+    };
+    let (layout, at) = (*fixed.layout(), fixed.at());
+    let (suite, transmit, receive) = own.directions();
+    let (expansion, sealed_records) = (suite.expansion() as u64, layout.records(at));
+    let sequence = transmit.sequence().checked_sub(sealed_records).ok_or(NotFixed::Keys)?;
+    if sequence + layout.records(end) >= RECORDS_OF_KEY_MAX {
+        return Err(NotFixed::Keys);
+    }
+    // The client may have more than was sealed here, from where the session was before.
+    let sealed = layout.sealed_bytes(at, expansion) + fixed.skip() as u64;
+    let sent = sealed.checked_sub(own.held_bytes() as u64).ok_or(NotFixed::Earlier)?;
+    if unacknowledged > sent {
+        return Err(NotFixed::Earlier);
+    }
+    let again = |direction: &Direction, sequence: u64| {
+        Direction::new(suite, direction.secret(), direction.generation(), sequence).ok_or(NotFixed::Stays)
+    };
+    let first = Promise::Response(Box::new(Fixed::new(layout, layout.known_from)));
+    let copy = OwnRecords::new(suite, again(transmit, sequence)?, again(receive, receive.sequence())?).promised(first);
+    if matches!(own.promise(), Promise::Free) {
+        own.promise_rest(fixed);
+    }
+    let bytes = layout.sealed_bytes(end, expansion);
+    Ok(FixedRecords { session: TlsSession(copy.write_down()), sent, bytes })
 }
 
 impl TlsSession {
@@ -104,15 +99,12 @@ impl TlsSession {
     }
 }
 
-impl Session {
-    /// Whether it may seal the rest of this response: its bytes that were taken, and all of them; none without one.
-    pub(crate) fn may_seal(&self, response: Option<(u64, u64)>) -> bool {
-        let Engine::Own(own) = &self.engine else { return true };
-        match (own.promise(), response) {
-            (Promise::Free, _) | (Promise::Spent, None) => true,
-            (Promise::Response(fixed), Some(of)) => (fixed.taken(), fixed.layout().end) == of,
-            (Promise::Spent, Some(_)) | (Promise::Response(_), None) => false,
-        }
+/// Whether a session may seal the rest of this response; see `Session::may_seal`.
+pub(super) fn may_seal(own: &OwnRecords, response: Option<(u64, u64)>) -> bool {
+    match (own.promise(), response) {
+        (Promise::Free, _) | (Promise::Spent, None) => true,
+        (Promise::Response(fixed), Some(of)) => (fixed.taken(), fixed.layout().end) == of,
+        (Promise::Spent, Some(_)) | (Promise::Response(_), None) => false,
     }
 }
 

@@ -161,6 +161,28 @@ impl Session {
         }
     }
 
+    /// Fixes the records of the response under way, of which `taken` of `end` bytes were taken, and gives what another
+    /// process needs to make them. The client has not acknowledged `unacknowledged` of the bytes that the kernel has.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFixed`]; it goes on as before.
+    pub(crate) fn fix_records(&mut self, taken: u64, end: u64, unacknowledged: u64) -> Result<FixedRecords, NotFixed> {
+        self.leave_rustls()?;
+        match &mut self.engine {
+            Engine::Own(own) => copying::fix(own, &self.cuts, (taken, end), unacknowledged),
+            Engine::Rustls(_) | Engine::Lost => Err(NotFixed::Stays),
+        }
+    }
+
+    /// Whether it may seal the rest of this response: its bytes that were taken, and all of them; none without one.
+    pub(crate) fn may_seal(&self, response: Option<(u64, u64)>) -> bool {
+        match &self.engine {
+            Engine::Own(own) => copying::may_seal(own, response),
+            Engine::Rustls(_) | Engine::Lost => true,
+        }
+    }
+
     /// Goes on with a session that was written down; none if the bytes are none.
     pub(crate) fn read_back(TlsSession(bytes): &TlsSession, counters: &Counters, index: usize) -> Option<Self> {
         let own = OwnRecords::read_back(bytes)?;
