@@ -2,7 +2,7 @@
 
 use super::members::MembersFile;
 use crate::given_files::read_policy;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
