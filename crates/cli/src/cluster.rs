@@ -460,7 +460,8 @@ fn show_replicas(replicas: &control_socket::Replicated) {
         (replicas.kept, "replicas kept for other nodes now"),
         (replicas.dropped, "replicas dropped: their sessions end with their node"),
         (replicas.taken_over, "sessions of nodes that were down taken over"),
-        (replicas.begun_anew, "of these begun a second time, as acknowledgements had been lost"),
+        (replicas.begun_anew, "times that one of these began anew, as its client had more"),
+        (replicas.not_looked_at, "of these that nothing looks at, as they are too many"),
         (replicas.lost, "sessions of nodes that were down lost"),
         (replicas.discarded, "sessions discarded here, as another node had taken them over"),
     ] {

@@ -86,7 +86,7 @@ pub use replicas::{
     Batch, Births, Kept, Place, Position, REPLICA_BYTES_MAX, Replica, ReplicaStore, SocketOptions, StoreCounts, Unfit,
     Word,
 };
-pub use successor::{Loss, Succession, Successor, TakeOverError};
+pub use successor::{Looked, Loss, Succession, Successor, TakeOverError};
 
 /// Entries for the fuzz targets.
 #[doc(hidden)]

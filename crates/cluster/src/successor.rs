@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
 /// What is on its way to the client is waited for so long at most.
 const SETTLES_MAX: Duration = Duration::from_millis(500);
+/// A session that goes on here is looked at for so long at most: longer than queues on the way to a client hold anything.
+const LOOKED_AT_MAX: Duration = Duration::from_secs(30);
 /// Besides the round trip: a client may answer that much later (delayed acknowledgements, RFC 9293, section 3.8.6.3).
 const LATENESS: Duration = Duration::from_millis(5);
 
@@ -75,8 +77,23 @@ pub struct Succession {
     pub held: Duration,
     begun: Instant,
     send_next: u32,
+    /// What the dead node may have sent beyond that at most: the client's window. What it has is acknowledged once this is.
+    ahead_bytes: u64,
+    /// Bytes that were acknowledged, and since when no others were.
+    acknowledged: (u64, Instant),
     /// Another descriptor of its socket.
     socket: OwnedFd,
+}
+
+/// What a look at a session showed that goes on here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Looked {
+    /// It goes on, and nothing of the dead node is on its way to the client any more; or it is over.
+    Settled,
+    /// It is to be looked at again.
+    Unsettled,
+    /// It began anew, and is to be looked at again.
+    Anew,
 }
 
 /// Goes on with sessions of nodes that are down.
@@ -113,7 +130,7 @@ impl Successor {
         self.sessions.prepare(session, &[]).map(drop)
     }
 
-    /// Goes on with a session here. [`Successor::settle`] is to follow.
+    /// Goes on with a session here. [`Successor::look`] is to follow.
     ///
     /// # Errors
     /// [`TakeOverError`]; but for `Lost` the director gives the flow to this node only when it is asked again.
@@ -140,7 +157,7 @@ impl Successor {
         let gone_on = place.and_then(|place| self.go_on(kept, place, &seen, since.elapsed()));
         // Without a hold the kernel tells the client that the connection is over.
         let socket = gone_on.inspect_err(|_| drop(self.keeper.release(flow)))?;
-        Ok(Succession { held: begun.elapsed(), begun: Instant::now(), send_next: seen.ack, socket })
+        Ok(succession(kept, &seen, begun.elapsed(), socket))
     }
 
     fn go_on(&self, kept: &Kept, place: Place, seen: &Seen, since: Duration) -> Result<OwnedFd, Loss> {
@@ -155,47 +172,74 @@ impl Successor {
         Ok(own)
     }
 
-    /// Looks whether the client answers, and begins anew where it has more than the director had seen: acknowledgements
-    /// were lost then, and the kernel takes none of bytes that its socket has not sent. Whether it began anew.
+    /// Looks whether the client answers, and begins anew where it has more than this socket has sent: what the dead node
+    /// had sent came to it later, or its acknowledgements were lost, and the kernel takes none of bytes that its socket has
+    /// not sent (`SKB_DROP_REASON_TCP_ACK_UNSENT_DATA`, net/ipv4/tcp_input.c). To be called again and again.
     ///
     /// # Errors
-    /// [`TakeOverError`].
-    pub fn settle(&self, kept: &Kept, succession: Succession) -> Result<bool, TakeOverError> {
-        let Succession { begun, send_next, socket, .. } = succession;
+    /// [`TakeOverError`]; the session is not to be looked at again.
+    pub fn look(&self, kept: &Kept, succession: &mut Succession) -> Result<Looked, TakeOverError> {
         let replica = &kept.replica;
+        let Ok(now) = weir_keeper::progress(succession.socket.as_fd()) else { return Ok(Looked::Settled) };
+        if !now.is_established
+            || now.acknowledged_bytes >= succession.ahead_bytes
+            || succession.begun.elapsed() >= LOOKED_AT_MAX
+        {
+            return Ok(Looked::Settled);
+        }
+        let (before, since) = succession.acknowledged;
+        if now.acknowledged_bytes != before {
+            succession.acknowledged = (now.acknowledged_bytes, Instant::now());
+            return Ok(Looked::Unsettled);
+        }
         let round_trip = Duration::from_micros(u64::from(replica.options.round_trip_us));
-        let answers_after = round_trip * 5 / 4 + LATENESS * 2;
-        loop {
-            // One that cannot be asked is closed.
-            if !weir_keeper::acknowledged_bytes(socket.as_fd()).is_ok_and(|bytes| bytes == 0) {
-                return Ok(false);
-            }
-            if begun.elapsed() >= answers_after {
-                break;
-            }
-            std::thread::sleep(PAUSE);
+        if since.elapsed() < round_trip * 5 / 4 + LATENESS * 2 {
+            return Ok(Looked::Unsettled);
         }
-        let (seen, birth) = self.ask(replica.id, &replica.flow, &replica.position)?;
-        let is_answered = weir_keeper::acknowledged_bytes(socket.as_fd()).is_ok_and(|bytes| bytes > 0);
-        if seen.ack == send_next || is_answered {
-            // It says nothing new, as one whose window is closed.
-            return Ok(false);
+        if !now.has_more {
+            return Ok(Looked::Settled);
         }
-        let epoch = self.directing.epoch();
+        let (seen, birth) = match self.ask(replica.id, &replica.flow, &replica.position) {
+            Ok(given) => given,
+            // It has moved on, or is over.
+            Err(DirectingError::Declined(Decline::OtherOwner(_) | Decline::Unknown | Decline::Closed)) => {
+                return Ok(Looked::Settled);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let known = succession.send_next.wrapping_add(before as u32);
+        // What it says now may still be on its way to this socket.
+        if seen.ack.wrapping_sub(known).cast_signed() <= 0 || seen.age < LATENESS {
+            return Ok(Looked::Unsettled);
+        }
+        self.begin_anew(kept, succession, &seen, birth)?;
+        Ok(Looked::Anew)
+    }
+
+    fn begin_anew(
+        &self,
+        kept: &Kept,
+        succession: &mut Succession,
+        seen: &Seen,
+        birth: Option<Birth>,
+    ) -> Result<(), TakeOverError> {
+        let (replica, epoch) = (&kept.replica, self.directing.epoch());
         let taken = match self.sessions.take(&replica.flow) {
             Ok(taken) => Some(taken),
             // The server has written all of it already, and closed its descriptor.
             Err(SessionError::NoSession) => None,
             Err(error) => return Err(TakeOverError::Session(error)),
         };
-        let stopped = self.keeper.freeze(socket.as_fd(), epoch).and_then(|_| self.keeper.discard(socket.as_fd()));
+        let socket = succession.socket.as_fd();
+        let stopped = self.keeper.freeze(socket, epoch).and_then(|_| self.keeper.discard(socket));
         stopped.map_err(Loss::from)?;
-        drop((taken, socket));
+        drop(taken);
         self.keeper.hold(&replica.flow, epoch).map_err(Loss::from)?;
-        let place = replica.position.place(birth, Some(&seen)).map_err(Loss::from);
-        let gone_on = place.and_then(|place| self.go_on(kept, place, &seen, kept.since.elapsed()));
-        gone_on.inspect_err(|_| drop(self.keeper.release(&replica.flow)))?;
-        Ok(true)
+        let place = replica.position.place(birth, Some(seen)).map_err(Loss::from);
+        let gone_on = place.and_then(|place| self.go_on(kept, place, seen, kept.since.elapsed()));
+        let socket = gone_on.inspect_err(|_| drop(self.keeper.release(&replica.flow)))?;
+        *succession = self::succession(kept, seen, succession.held, socket);
+        Ok(())
     }
 
     /// Asks the director for the flow until it answers, which gives it once only.
@@ -212,4 +256,12 @@ impl Successor {
             }
         }
     }
+}
+
+/// What is to be looked at of a session that has just gone on.
+fn succession(kept: &Kept, seen: &Seen, held: Duration, socket: OwnedFd) -> Succession {
+    let now = Instant::now();
+    // RFC 7323, section 2.3: a scale is at most 14.
+    let ahead_bytes = u64::from(seen.window) << kept.replica.options.send_scale.min(14);
+    Succession { held, begun: now, send_next: seen.ack, ahead_bytes, acknowledged: (0, now), socket }
 }

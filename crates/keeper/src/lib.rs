@@ -47,5 +47,5 @@ pub use packet_cost::PlainRedirect;
 pub use process::{KeeperOptions, KeeperProcess, KeeperStartError};
 pub use repair::{Heard, RepairError};
 pub use service_address::{AddressError, ServiceAddress};
-pub use socket_calls::acknowledged_bytes;
+pub use socket_calls::{Progress, progress};
 pub use tcp_state::{Frozen, TcpState};

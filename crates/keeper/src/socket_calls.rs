@@ -22,7 +22,7 @@ impl Plain for i32 {}
 impl Plain for u32 {}
 impl Plain for [u32; 5] {}
 impl Plain for [u8; 8] {}
-impl Plain for [u64; 16] {}
+impl Plain for [u64; 19] {}
 
 /// Sets an option of the socket.
 pub(crate) fn set<T: Plain>(socket: BorrowedFd<'_>, level: i32, option: i32, value: T) -> io::Result<()> {
@@ -95,12 +95,29 @@ pub(crate) fn ends(socket: BorrowedFd<'_>) -> io::Result<(SocketAddr, SocketAddr
     Ok((socket.local_addr().and_then(internet)?, socket.peer_addr().and_then(internet)?))
 }
 
-/// Bytes of a connection that its other end has acknowledged since the socket was made (`tcpi_bytes_acked` of `struct
-/// tcp_info`, linux/tcp.h; Linux 4.1).
+/// How far a connection has come since its socket was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Whether it is established, and neither side has closed it.
+    pub is_established: bool,
+    /// Bytes that its other end has acknowledged (`tcpi_bytes_acked`).
+    pub acknowledged_bytes: u64,
+    /// Whether bytes wait to be acknowledged, or to be sent.
+    pub has_more: bool,
+}
+
+/// How far a connection has come (`struct tcp_info`, linux/tcp.h; Linux 4.6).
 ///
 /// # Errors
 /// Those of getsockopt(2).
-pub fn acknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<u64> {
-    let info: [u64; 16] = get(socket, libc::TCP_INFO)?;
-    Ok(info[15])
+pub fn progress(socket: BorrowedFd<'_>) -> io::Result<Progress> {
+    const ESTABLISHED: u8 = 1;
+    let info: [u64; 19] = get(socket, libc::TCP_INFO)?;
+    let bytes = |at: usize| info[at / 8].to_ne_bytes();
+    let number = |at: usize| u32::from_ne_bytes(std::array::from_fn(|byte| bytes(at)[at % 8 + byte]));
+    Ok(Progress {
+        is_established: bytes(0)[0] == ESTABLISHED,
+        acknowledged_bytes: info[15],
+        has_more: number(24) > 0 || number(144) > 0,
+    })
 }

@@ -169,8 +169,11 @@ pub(crate) struct Replicated {
     pub(crate) taken_over: u64,
     /// The longest of these stood still for so long once the director was asked: microseconds.
     pub(crate) longest_us: u64,
-    /// Those of them that began a second time, as acknowledgements of their clients had been lost.
+    /// How often one of them began anew, as its client had got more of the dead node than was known.
     pub(crate) begun_anew: u64,
+    /// Those of them that were not looked at, as there were too many: they stand still where their client has got more.
+    #[serde(default)]
+    pub(crate) not_looked_at: u64,
     /// Sessions that could not go on here.
     pub(crate) lost: u64,
     /// Sessions of this node that others go on with, as it was taken for dead.

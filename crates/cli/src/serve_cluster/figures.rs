@@ -70,6 +70,7 @@ fn replicas(out: &mut Families, counts: &Replicated) {
     let results = [
         ("taken_over", counts.taken_over),
         ("begun_anew", counts.begun_anew),
+        ("not_looked_at", counts.not_looked_at),
         ("lost", counts.lost),
         ("discarded", counts.discarded),
     ];

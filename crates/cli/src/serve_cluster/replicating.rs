@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Batch, Births, Directing, Keeper, Kept, MoveId, Mover, NodeNumber, Position, RemoteDirector, RemoteNodes, Replica,
-    ReplicaStore, SessionError, Sessions, SocketOptions, Succession, Successor, TakeOverError,
+    Batch, Births, Directing, Keeper, Kept, Looked, MoveId, Mover, NodeNumber, Position, RemoteDirector, RemoteNodes,
+    Replica, ReplicaStore, SessionError, Sessions, SocketOptions, Succession, Successor, TakeOverError,
 };
 use weir_keeper::{Flow, KeeperClient};
 use zeroize::Zeroizing;
@@ -25,6 +25,8 @@ const BATCH_BYTES_MAX: usize = 4 << 20;
 const ENDED_MAX: usize = 8_192;
 /// Sessions that are taken over at a time.
 const AT_A_TIME: usize = 16;
+/// Sessions that are looked at, at a time; those beyond go on without a look.
+const UNSETTLED_MAX: usize = 1 << 14;
 /// A flow whose server does not give it up is asked for so often.
 const DISCARDS_MAX: u32 = 200;
 
@@ -57,6 +59,14 @@ pub(super) struct Parts {
     pub(super) start: u64,
 }
 
+/// A session that goes on here, and that is looked at yet.
+struct Unsettled {
+    /// The node that is down.
+    node: NodeNumber,
+    kept: Kept,
+    succession: Succession,
+}
+
 /// Replicas of a node, its own and those of others.
 pub(super) struct Replicating {
     parts: Parts,
@@ -64,6 +74,7 @@ pub(super) struct Replicating {
     successor: Successor,
     counts: Mutex<Replicated>,
     down: Mutex<BTreeSet<NodeNumber>>,
+    unsettled: Mutex<Vec<Unsettled>>,
     number: AtomicU64,
 }
 
@@ -78,12 +89,13 @@ impl Replicating {
             Arc::clone(&births),
         );
         let (counts, down, number) = (Mutex::default(), Mutex::default(), AtomicU64::new(1));
-        let this = Arc::new(Self { parts, births, successor, counts, down, number });
-        let (giving, watching, preparing) = (Arc::clone(&this), Arc::clone(&this), Arc::clone(&this));
+        let this = Arc::new(Self { parts, births, successor, counts, down, unsettled: Mutex::default(), number });
+        let [giving, watching, preparing, looking] = [(); 4].map(|()| Arc::clone(&this));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         thread("weir-node-copies").spawn(move || giving.give())?;
         thread("weir-node-watch").spawn(move || watching.watch())?;
         thread("weir-node-ready").spawn(move || preparing.prepare())?;
+        thread("weir-node-look").spawn(move || looking.look())?;
         Ok(this)
     }
 
@@ -223,16 +235,41 @@ impl Replicating {
                 .server
                 .say(&format!("node {node} is down: {count} of {of} sessions go on here after {took:.1?}"));
         }
-        let taken: Vec<_> = taken.into_iter().map(|(kept, succession)| (kept, Mutex::new(Some(succession)))).collect();
-        at_once(&taken, |(kept, succession)| {
-            let succession = succession.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-            match self.successor.settle(kept, succession) {
-                Ok(is_anew) => self.counted().begun_anew += u64::from(is_anew),
-                Err(error) if error.is_over() => {}
-                Err(error) => self.count_loss(&error, node, &kept.replica.flow),
+        let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = UNSETTLED_MAX.saturating_sub(unsettled.len());
+        let beyond = taken.len().saturating_sub(room) as u64;
+        let taken = taken.into_iter().take(room);
+        unsettled.extend(taken.map(|(kept, succession)| Unsettled { node, kept: kept.clone(), succession }));
+        drop(unsettled);
+        self.counted().not_looked_at += beyond;
+    }
+
+    /// Looks at sessions that go on here until nothing of their dead nodes is on its way to clients any more.
+    fn look(&self) {
+        loop {
+            std::thread::sleep(PAUSE);
+            let all = std::mem::take(&mut *self.unsettled.lock().unwrap_or_else(PoisonError::into_inner));
+            let mut left: Vec<Unsettled> = all.into_iter().filter_map(|one| self.look_at(one)).collect();
+            self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).append(&mut left);
+        }
+    }
+
+    /// Looks at a session; it is given back if it is to be looked at again.
+    fn look_at(&self, mut one: Unsettled) -> Option<Unsettled> {
+        match self.successor.look(&one.kept, &mut one.succession) {
+            Ok(Looked::Unsettled) => Some(one),
+            Ok(Looked::Anew) => {
+                self.counted().begun_anew += 1;
+                Some(one)
             }
-            Some(())
-        });
+            Ok(Looked::Settled) => None,
+            Err(error) => {
+                if !error.is_over() {
+                    self.count_loss(&error, one.node, &one.kept.replica.flow);
+                }
+                None
+            }
+        }
     }
 
     fn count_loss(&self, error: &TakeOverError, node: NodeNumber, flow: &Flow) {
