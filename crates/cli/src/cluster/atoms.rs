@@ -1,11 +1,9 @@
 //! `weir cluster atoms`: which nodes keep what is asked for most.
 
 use super::control_socket::{self, Asked, Told};
-use super::other_answer;
 use super::overview::rate;
-use super::printed::print_json;
+use super::printed::{other_answer, print_json};
 use crate::table::Table;
-use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weir_report::{bytes, clean};
@@ -37,34 +35,6 @@ pub(super) struct Args {
     /// As JSON
     #[arg(long)]
     json: bool,
-}
-
-/// What a node keeps, and who has what is asked for most.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct AtomsNow {
-    pub(crate) told_by: String,
-    /// Bytes that this node is to keep at most; none = everything.
-    pub(crate) keeps_bytes: Option<u64>,
-    /// Bytes that the placement gives to it.
-    pub(crate) placed_bytes: u64,
-    /// Contents that it has, and their bytes.
-    pub(crate) contents: u64,
-    pub(crate) content_bytes: u64,
-    /// Contents of all sites that have fewer copies than they should have.
-    pub(crate) short_of_copies: u64,
-    pub(crate) files: Vec<AtomNow>,
-}
-
-/// A file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct AtomNow {
-    pub(crate) path: String,
-    pub(crate) bytes: u64,
-    pub(crate) requests_per_s: f64,
-    /// The nodes that are to keep it.
-    pub(crate) placed: Vec<String>,
-    /// Those that have it, of the nodes that answer.
-    pub(crate) has: Vec<String>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {

@@ -1,7 +1,6 @@
 //! The socket of a node in its cluster's directory, by which `weir cluster` asks it: a line of JSON for each question
 //! and each answer. Only its user may open it.
 
-use super::atoms::AtomsNow;
 use super::overview::Overview;
 use super::pair::{self, Pair};
 use crate::serve_cluster::Open;
@@ -182,6 +181,34 @@ pub(crate) struct Replicated {
     pub(crate) reasons: BTreeMap<String, u64>,
     /// Sessions that send now and cannot be replicated: how many, by the reason.
     pub(crate) left_out: BTreeMap<String, u64>,
+}
+
+/// What a node keeps, and who has what is asked for most.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AtomsNow {
+    pub(crate) told_by: String,
+    /// Bytes that this node is to keep at most; none = everything.
+    pub(crate) keeps_bytes: Option<u64>,
+    /// Bytes that the placement gives to it.
+    pub(crate) placed_bytes: u64,
+    /// Contents that it has, and their bytes.
+    pub(crate) contents: u64,
+    pub(crate) content_bytes: u64,
+    /// Contents of all sites that have fewer copies than they should have.
+    pub(crate) short_of_copies: u64,
+    pub(crate) files: Vec<AtomNow>,
+}
+
+/// A file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AtomNow {
+    pub(crate) path: String,
+    pub(crate) bytes: u64,
+    pub(crate) requests_per_s: f64,
+    /// The nodes that are to keep it.
+    pub(crate) placed: Vec<String>,
+    /// Those that have it, of the nodes that answer.
+    pub(crate) has: Vec<String>,
 }
 
 /// The published sites of a node.

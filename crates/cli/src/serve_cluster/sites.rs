@@ -3,8 +3,7 @@
 use super::fetching::{Peer, Source, fetch_all};
 use super::keeping::{Keeping, KeptContent, KeptVersion};
 use super::seen::Seen;
-use crate::cluster::atoms::{AtomNow, AtomsNow};
-use crate::cluster::control_socket::{Followed, FollowedSite};
+use crate::cluster::control_socket::{AtomNow, AtomsNow, Followed, FollowedSite};
 use crate::cluster::published::Published;
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, HashMap};

@@ -1,6 +1,6 @@
 //! What is published: the contents of all versions that are kept, and how often each is asked for.
 
-use super::place::level_of;
+use super::level::level_of;
 use super::wishes::{Copies, Fits, Wishes};
 use crate::gossip::Asked;
 use std::collections::HashMap;

@@ -8,6 +8,7 @@
 //! its own bytes and those of one other content.
 
 use super::catalogue::Content;
+use super::level::{RATE_MIN, rate_of};
 use crate::name::NodeNumber;
 use std::collections::{BTreeMap, HashSet};
 use weir_plan::{Ring, TopOrder};
@@ -16,25 +17,8 @@ use weir_plan::{Ring, TopOrder};
 const SEED: u64 = 0x7765_6972;
 /// Steps on the ring after which the emptiest node is taken.
 const STEPS_MAX: usize = 512;
-/// Requests in a second below which content does not count as asked for.
-const RATE_MIN: f64 = 0.1;
 /// What a request costs beside its bytes, in bytes that the same time sends.
 const REQUEST_BYTES: f64 = 16_384.0;
-
-/// How popular a content is that is asked for so often in a second: 0 below 0.1, then one more each time that the rate
-/// doubles. Rates are known only roughly, and differ from node to node by some seconds.
-#[must_use]
-pub fn level_of(requests_per_s: f64) -> u8 {
-    if requests_per_s.is_nan() || requests_per_s < RATE_MIN {
-        return 0;
-    }
-    1 + (requests_per_s.min(1e12) / RATE_MIN).log2().floor() as u8
-}
-
-/// The lowest rate of a level, in a second.
-fn rate_of(level: u8) -> f64 {
-    if level == 0 { 0.0 } else { RATE_MIN * f64::from(level - 1).exp2() }
-}
 
 /// A living node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What a path leads to.
 
-use super::elsewhere::ElsewhereFile;
+use super::elsewhere_file::ElsewhereFile;
 use crate::files::resource::Resource;
 use std::fs::{File, Metadata};
 use std::io;

@@ -3,6 +3,7 @@
 
 use super::asked::Asked;
 use super::destination::Located;
+use super::elsewhere_file::ElsewhereFile;
 use super::multipart::{Multipart, content_range};
 use crate::exchange::application::{Aborted, Answerer, Application, ApplicationHandle, Handler, RequestHead, Wake};
 use crate::exchange::elsewhere::{ContentAway, ElsewhereHandle, IncomingContent, WantedContent};
@@ -28,21 +29,6 @@ use std::sync::Arc;
 
 /// Hexadecimal digits of a digest in an entity tag, as those of files in memory have them.
 const TAG_DIGITS: usize = 32;
-
-/// A file whose content lies elsewhere.
-#[derive(Debug)]
-pub(super) struct ElsewhereFile {
-    named: Named,
-    /// Where the file lies, from the root.
-    path: Vec<u8>,
-    content_type: String,
-    /// `Content-Encoding` with its line end, where the file itself is coded.
-    coding_field: String,
-    etag: String,
-    modified_s: Option<u64>,
-    /// `ETag`, `Last-Modified` and `Vary`, line ends included.
-    validators: String,
-}
 
 impl Site {
     /// The file of a path where nothing can be opened, if its content lies elsewhere.
@@ -169,19 +155,6 @@ impl Site {
         let fields =
             format!("Content-Type: multipart/byteranges; boundary={boundary}\r\n{coding_field}{}", file.validators);
         Plan { status: 206, fields, length, pieces }
-    }
-}
-
-impl ElsewhereFile {
-    /// Where it lies, from the root.
-    pub(super) fn path(&self) -> &[u8] {
-        &self.path
-    }
-
-    /// The fields of a response with the whole content, but for its length.
-    fn whole_fields(&self) -> String {
-        let Self { content_type, coding_field, validators, .. } = self;
-        format!("Content-Type: {content_type}\r\n{coding_field}{validators}Accept-Ranges: bytes\r\n")
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod assembly;
 mod changes;
 mod destination;
 mod elsewhere;
+mod elsewhere_file;
 mod governed;
 mod kept_listings;
 pub(crate) mod kept_pages;
