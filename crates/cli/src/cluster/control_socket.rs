@@ -93,7 +93,7 @@ pub(crate) enum Told {
         lost: u64,
         undecided: u64,
         reasons: Vec<String>,
-        replicas: Replicated,
+        replicas: Box<Replicated>,
         #[serde(default)]
         relays: Relayed,
         /// None where nothing is published in this cluster.

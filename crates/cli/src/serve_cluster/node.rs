@@ -425,7 +425,7 @@ impl Own {
                     lost,
                     undecided,
                     reasons,
-                    replicas,
+                    replicas: Box::new(replicas),
                     relays: relayed(&self.relays),
                     published,
                     director,
