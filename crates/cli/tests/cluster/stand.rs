@@ -643,6 +643,11 @@ impl Stand {
 impl Drop for Stand {
     fn drop(&mut self) {
         for (name, child) in &mut self.processes {
+            if name.starts_with("etcd-") {
+                // In order: etcd itself would outlive a supervisor that is killed.
+                signal(&[child.id()], libc::SIGTERM);
+                let _ = child.wait();
+            }
             let _ = child.kill();
             let _ = child.wait();
             if std::thread::panicking() {
