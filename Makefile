@@ -169,7 +169,7 @@ soak-upgrade: deps ## Exchanges the program of all nodes ROUNDS (10) times under
 	@WEIR_SOAK_UPGRADE=$(or $(ROUNDS),10) $(CARGO) test --release --workspace --test cluster -- --nocapture upgrades
 
 soak-kills: deps ## Takes the power from a node KILLS (200) times under 50 downloads each, in the clear and over TLS: as root, an hour.
-	@WEIR_SOAK_KILLS=$(or $(KILLS),200) $(CARGO) test --release --workspace --test cluster -- --nocapture kills
+	@WEIR_SOAK_KILLS=$(or $(KILLS),200) $(CARGO) test --release --workspace --test cluster -- --nocapture --ignored kills
 
 soak-scripts: deps ## Asks for COUNT (100000) requests of scripts by CGI, CGIplus and RTE: no memory, descriptor, process or file is left.
 	@$(CARGO) build --release --package weir-scripts --example supervise

@@ -1,5 +1,5 @@
-//! Nodes that lose their power again and again under many downloads. A few times in each run of the tests;
-//! `make soak-kills` as often as it is asked for.
+//! Nodes that lose their power again and again under many downloads: `make soak-kills`. Whether each response has a replica
+//! by then depends on how busy the machine is, so this is no part of `make test`; `crashes.rs` is.
 
 use crate::stand::{self, PATIENCE, SERVICE, Stand};
 use std::fs;
@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-/// How many times, in place of a few.
+/// How many times.
 const KILLS: &str = "WEIR_SOAK_KILLS";
-const KILLS_FEW: u32 = 2;
+const KILLS_USUAL: u32 = 200;
 const CLIENTS: usize = 50;
-const CLIENTS_FEW: usize = 10;
 const NODES: usize = 3;
 const CONTENT_BYTES: u32 = 6 << 20;
 /// The link to the clients has so much for each, in Mbit/s: a download takes some six seconds.
@@ -44,7 +43,7 @@ impl Seen {
 
 /// One download after the other, every second client over TLS.
 fn client(stand: &RwLock<Stand>, number: usize, content: &[u8], seen: &Seen) {
-    let scheme = ["http", "http"][number % 2];
+    let scheme = ["http", "https"][number % 2];
     let url = format!("{scheme}://{SERVICE}/large.bin");
     while !seen.is_over.load(Ordering::Relaxed) {
         let port = FIRST_PORT + seen.next.fetch_add(1, Ordering::Relaxed) % PORTS;
@@ -104,9 +103,20 @@ fn kill_all(stand: &RwLock<Stand>, kills: u32, clients: usize, seen: &Seen) -> (
         taken_over += sum(&others, "taken_over") - before;
         held_us.extend(others.iter().map(|other| sum(&[*other], "longest_us")).max());
         stand.write().expect("whole").power_on_node(node);
-        assert_eq!(seen.inexcusable(), Vec::<String>::new(), "at kill {}", kill + 1);
+        let told = said_of_losses(&stand.read().expect("whole"));
+        assert_eq!(seen.inexcusable(), Vec::<String>::new(), "at kill {}; {told}", kill + 1);
     }
     (taken_over, held_us)
+}
+
+/// The events of sessions that no node went on with, and of those that ended elsewhere.
+fn said_of_losses(stand: &Stand) -> String {
+    let events = (1..=NODES).map(|node| {
+        let text = fs::read_to_string(stand.path(&format!("n{node}/events.jsonl"))).unwrap_or_default();
+        let lost = text.lines().filter(|line| line.contains("\"not_taken_over\"") || line.contains("\"discarded\""));
+        lost.map(|line| format!("n{node}: {line}\n")).collect::<String>()
+    });
+    events.collect()
 }
 
 fn wait_until(what: &str, seen: &Seen, mut is_so: impl FnMut() -> bool) {
@@ -118,12 +128,13 @@ fn wait_until(what: &str, seen: &Seen, mut is_so: impl FnMut() -> bool) {
 }
 
 #[test]
+#[ignore = "make soak-kills runs it"]
 fn nodes_lose_their_power_again_and_again_and_kills_break_no_download() {
     if weir_testkit::require::root_and_bpf().is_none() {
         return;
     }
     let asked = std::env::var(KILLS).ok().map(|kills| kills.parse().expect("WEIR_SOAK_KILLS is a number of kills"));
-    let (kills, clients) = asked.map_or((KILLS_FEW, CLIENTS_FEW), |kills| (kills, CLIENTS));
+    let (kills, clients) = (asked.unwrap_or(KILLS_USUAL), CLIENTS);
     let content: Vec<u8> = (0..CONTENT_BYTES).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let stand = RwLock::new(Stand::new(NODES, &[("large.bin", &content)]));
     stand.read().expect("whole").slow_client(&format!("{}mbit", clients * SHARE_MBIT));
