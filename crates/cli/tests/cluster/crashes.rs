@@ -236,13 +236,14 @@ fn a_node_that_wakes_has_sent_over_tls_what_its_successor_sends() {
         stand::signal(&frozen, libc::SIGSTOP);
         // As with a whole machine that stands still, its kernel says nothing meanwhile.
         stand.link_node(node, "down");
-        stand.lose_client(false);
         wait_until("the other node goes on", || {
             let told =
                 stand::weir(&["cluster", "status", stand.path(&format!("n{other}")).to_str().expect("is text")], None);
             assert!(told.contains("       0  sessions of nodes that were down lost"), "{told}");
             status(&stand, other, "taken_over") == taken_over + 1
         });
+        // Not before: the successor would go on behind all that the client has.
+        stand.lose_client(false);
         // It wakes when the client has had an answer to its next request as well.
         let output = client.wait_with_output().expect("is ours");
         stand.link_node(node, "up");
