@@ -12,8 +12,6 @@ const APART_POINTS: f64 = 5.0;
 
 /// A run of the real cluster, and the simulated one with the same arrivals.
 pub(crate) struct Measured {
-    /// By its policy.
-    pub(crate) name: String,
     kept_percent: f64,
     p50_ms: f64,
     failed: f64,
@@ -37,7 +35,6 @@ impl Measured {
         let grew = std::fs::read_to_string(folder.join(format!("{name}.grew"))).ok();
         let grew_s = grew.map(|text| text.trim().parse::<f64>().context("when it grew is no number")).transpose()?;
         Ok(Self {
-            name: name.to_owned(),
             // A series may be a second longer than the arrivals.
             kept_percent: 100.0 * kept / (points.len() as f64).max(END_S),
             p50_ms: number("/latency_ns/p50")? / 1e6,

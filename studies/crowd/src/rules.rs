@@ -36,7 +36,7 @@ impl Rules {
 /// The tests that held, with what they read.
 fn cited(readings: &[Cited]) -> String {
     let held = readings.iter().filter(|cited| cited.held);
-    held.map(|cited| cited.to_string()).collect::<Vec<_>>().join(", ")
+    held.map(Cited::to_string).collect::<Vec<_>>().join(", ")
 }
 
 impl Policy for Rules {

@@ -17,13 +17,15 @@ fn content() -> Vec<u8> {
     (0..BYTES).map(|at| (at % 251) as u8).collect()
 }
 
+type Piece = Result<Vec<u8>, ContentAway>;
+
 /// Brings pieces from another thread, one each time that one was taken; of what is called `gone` none.
 #[derive(Debug)]
 struct Slowly;
 
 #[derive(Debug)]
 struct Coming {
-    pieces: Arc<Mutex<VecDeque<Result<Vec<u8>, ContentAway>>>>,
+    pieces: Arc<Mutex<VecDeque<Piece>>>,
 }
 
 impl Elsewhere for Slowly {
