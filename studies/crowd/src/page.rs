@@ -6,7 +6,7 @@ use crate::rules::POLICY;
 use crate::simulation::{LINK_BITS_PER_S, NODES, NODES_MIN, OBJECTIVE_NS, Outcome, START_S, wire_bytes};
 use std::fmt::Write;
 
-/// The outcomes of a seed, in the order of [`crate::POLICIES`].
+/// The outcomes of a seed, one for each policy.
 pub(crate) type Outcomes = Vec<Outcome>;
 
 /// What is asked, and whether it holds for each seed.
