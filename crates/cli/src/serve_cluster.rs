@@ -134,6 +134,13 @@ fn keep_keys_out_of_core_dumps() -> io::Result<()> {
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The sessions that are open, in JSON.
+fn open_sessions(control: &Control) -> io::Result<Vec<u8>> {
+    let open =
+        |OpenSession { peer: client, local: service, is_sending, path }| Open { client, service, is_sending, path };
+    Ok(serde_json::to_vec(&control.sessions().into_iter().map(open).collect::<Vec<_>>())?)
+}
+
 /// Does what the node process asks until that ends.
 fn serve(
     link: &UnixStream,
@@ -176,22 +183,12 @@ fn serve(
             Ask::Adopt { client } => {
                 let missing = || AdoptError::Socket { source: io::ErrorKind::NotConnected.into() };
                 let fd = fds.next().ok_or_else(missing);
-                let adopted = fd.and_then(|fd| control.adopt_session(&bytes, fd, fds.collect(), client));
-                match adopted {
+                match fd.and_then(|fd| control.adopt_session(&bytes, fd, fds.collect(), client)) {
                     Ok(()) => gate::send(link, &Answer::Done, &[], &[])?,
-                    Err(error) => {
-                        gate::send(link, &Answer::Refused(not_adopted(&error), error.to_string()), &[], &[])?;
-                    }
+                    Err(error) => gate::send(link, &Answer::Refused(not_adopted(&error), error.to_string()), &[], &[])?,
                 }
             }
-            Ask::Sessions => {
-                let open = control.sessions();
-                let open = open.into_iter().map(|OpenSession { peer: client, local: service, is_sending, path }| {
-                    Open { client, service, is_sending, path }
-                });
-                let open = serde_json::to_vec(&open.collect::<Vec<_>>())?;
-                gate::send(link, &Answer::Sessions, &open, &[])?;
-            }
+            Ask::Sessions => gate::send(link, &Answer::Sessions, &open_sessions(control)?, &[])?,
             Ask::Reading { with_paths } => {
                 let paths = if with_paths { readings::paths(control)? } else { Vec::new() };
                 gate::send(link, &Answer::Reading(counting.now()), &paths, &[])?;

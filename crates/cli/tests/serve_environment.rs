@@ -94,9 +94,12 @@ fn the_environment_database_answers_questions_in_sql() {
         let program = "import json, sqlite3, sys\nrows = sqlite3.connect(sys.argv[1]).execute(sys.argv[2])\n\
             print(json.dumps([['' if cell is None else str(cell) for cell in row] for row in rows]))";
         let python = Command::new("python3").args(["-c", program]).arg(&database).arg(query).output().expect("python3");
-        serde_json::from_slice(&python.stdout).unwrap_or_else(|error| {
-            panic!("{query}: {error}: {}", String::from_utf8_lossy(&python.stderr));
-        })
+        let said = String::from_utf8_lossy(&python.stderr);
+        // The server makes its views with its first look.
+        if said.contains("no such table: ") {
+            return Vec::new();
+        }
+        serde_json::from_slice(&python.stdout).unwrap_or_else(|error| panic!("{query}: {error}: {said}"))
     };
     // A look is kept each ten seconds: the first, which has seen no request, and one behind it.
     let popular = wait_for(|| {

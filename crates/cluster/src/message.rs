@@ -474,8 +474,7 @@ impl Message {
             Self::Expect { preview } => put_bytes(preview, out),
             Self::Fetch { digest, from, bytes } => {
                 out.extend(digest);
-                out.extend(from.to_be_bytes());
-                out.extend(bytes.to_be_bytes());
+                [from, bytes].iter().for_each(|number| out.extend(number.to_be_bytes()));
             }
             Self::Piece { total_bytes, modified_unix_s, bytes } => {
                 out.extend(total_bytes.to_be_bytes());
@@ -487,8 +486,7 @@ impl Message {
             Self::Surveyed(surveyed) => surveyed.put(out),
             Self::Entries(entries) => entries.put(out),
             Self::TimeTold { received_us, told_us } => {
-                out.extend(received_us.to_be_bytes());
-                out.extend(told_us.to_be_bytes());
+                [received_us, told_us].iter().for_each(|us| out.extend(us.to_be_bytes()));
             }
             Self::Inquire { digests } => put_each(digests, |digest, out| out.extend(digest), out),
             Self::Keeping { contents } => put_each(contents, |content, out| content.put(out), out),

@@ -29,7 +29,7 @@ Examples:
 
 A name that was removed is not given again: the machine joins under another one.
 Then take the member out of members.toml of all members. Its copy of the secret
-of heartbeats and gossip stays: make the cluster anew where it is in other hands.
+of heartbeats and gossip stays: if others have it, make the cluster anew.
 
 Exit status: 0 if it is removed, 1 if the directory does not answer.";
 

@@ -195,7 +195,10 @@ impl Running {
             mover: Arc::clone(&mover),
             director: Arc::clone(&director),
             heartbeats: Arc::clone(&heartbeats),
-            replicating: Arc::clone(&replicating),
+            replicas: Box::new({
+                let replicating = Arc::clone(&replicating);
+                move || replicating.counts()
+            }),
             drains: Arc::clone(&drains),
             relays: Arc::clone(&relays),
             show: gate.shower(),

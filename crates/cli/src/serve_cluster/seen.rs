@@ -2,8 +2,7 @@
 
 use super::contents_seen::ContentsSeen;
 use super::figures::{self, Own};
-use super::replicating::Replicating;
-use crate::cluster::control_socket::Relayed;
+use crate::cluster::control_socket::{Relayed, Replicated};
 use crate::cluster::members::MembersFile;
 use std::collections::BTreeMap;
 use std::io;
@@ -44,7 +43,8 @@ pub(super) struct Told {
     pub(super) mover: Arc<Mover>,
     pub(super) director: Arc<RemoteDirector>,
     pub(super) heartbeats: Arc<Heartbeats>,
-    pub(super) replicating: Arc<Replicating>,
+    /// What was counted of replicas and takeovers.
+    pub(super) replicas: Box<dyn Fn() -> Replicated + Send>,
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
     pub(super) relays: Arc<Carrier>,
@@ -204,7 +204,7 @@ impl Seen {
                 links: self.links.now(),
                 heartbeats: told.heartbeats.counts(),
                 events: self.log.counts(),
-                replicas: told.replicating.counts(),
+                replicas: (told.replicas)(),
                 contents: &self.contents,
                 relays: relayed(&told.relays),
             };
