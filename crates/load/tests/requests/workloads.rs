@@ -136,24 +136,29 @@ fn a_server_sees_the_pages_of_surge() {
     let surge = FileSet::Surge(Surge::new(200, 1));
     let served = Served::new(&surge);
     let mix = Mix { files: surge.clone(), seed: 2, directories_zipf: None, crowd: None };
-    // A number of requests is one of pages: three for each user, however slow this machine is.
-    let mut options = served.options(mix.clone(), 3 * 300);
-    (options.connections, options.threads) = (300, 2);
-    let report = load(options);
-    assert_answered(&report, report.requests);
+    // Some users come to a second page within four seconds, or later where the machine is slow.
+    let mut runs = [4, 8, 16, 32].into_iter().map(|seconds| {
+        let mut options = served.options(mix.clone(), 1);
+        options.stop = StopRule::Duration(Duration::from_secs(seconds));
+        (options.connections, options.threads) = (300, 2);
+        let report = load(options);
+        assert_answered(&report, report.requests);
+        let logged = served.logged(report.requests as usize);
+        (seconds, report, logged)
+    });
+    let completed = |report: &LoadReport| report.sessions.as_ref().map_or(0, |pages| pages.completed);
+    let (seconds, report, logged) =
+        runs.find(|(_, report, _)| completed(report) > 300).expect("users come to a second page");
     let sizes: BTreeMap<String, u64> =
         (0..surge.len()).map(|file| (format!("/{}", surge.path(file)), surge.size(file))).collect();
-    let logged = served.logged(report.requests as usize);
     let (whole, cut): (Vec<_>, Vec<_>) =
         logged.iter().partition(|(path, status, bytes)| *status == 200 && sizes.get(path) == Some(bytes));
     assert!(whole.len() as u64 >= report.requests, "{} of {}", whole.len(), report.requests);
     // The end may cut one response of each user off.
     assert!(cut.len() <= 300 && cut.iter().all(|(path, _, bytes)| sizes.get(path).is_some_and(|all| bytes <= all)));
     let pages = report.sessions.as_ref().expect("pages");
-    // A user's page is a session: at least its own file and one in it.
-    assert_eq!((pages.completed, pages.failed), (3 * 300, 0), "{pages:?}");
-    // Over a second passes before the next, so three pages for each user in the mean take at least two.
-    assert!(report.duration > Duration::from_secs(2), "{:?}", report.duration);
+    // A user's page is a session: at least its own file and one in it. Over a second passes before the next.
+    assert!(pages.completed < 300 * seconds && pages.failed == 0, "{pages:?}");
     assert!(pages.answers.iter().all(|(answers, _)| *answers >= 2), "{:?}", pages.answers);
     let in_pages: u64 = pages.answers.iter().map(|(answers, count)| u64::from(*answers) * count).sum();
     assert!(in_pages <= report.requests, "{in_pages} of {}", report.requests);
