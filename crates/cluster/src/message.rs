@@ -439,8 +439,7 @@ impl Message {
                 put_bytes(bounded(why).as_bytes(), out);
             }
             Self::Steer { id, flow, epoch } => {
-                id.put(out);
-                flow.encode(out);
+                put_move_of(id, flow, out);
                 out.extend(epoch.to_be_bytes());
             }
             Self::Reclaim(claim) => claim.put(out),
@@ -448,10 +447,7 @@ impl Message {
                 id.put(out);
                 put_seen(seen.as_ref(), out);
             }
-            Self::Confirm { id, flow } => {
-                id.put(out);
-                flow.encode(out);
-            }
+            Self::Confirm { id, flow } => put_move_of(id, flow, out),
             Self::Confirmed { id } => id.put(out),
             Self::Owned { id, owner, epoch } => {
                 id.put(out);
@@ -474,7 +470,8 @@ impl Message {
             Self::Expect { preview } => put_bytes(preview, out),
             Self::Fetch { digest, from, bytes } => {
                 out.extend(digest);
-                [from, bytes].iter().for_each(|number| out.extend(number.to_be_bytes()));
+                out.extend(from.to_be_bytes());
+                out.extend(bytes.to_be_bytes());
             }
             Self::Piece { total_bytes, modified_unix_s, bytes } => {
                 out.extend(total_bytes.to_be_bytes());
@@ -608,6 +605,11 @@ fn put_weights(epoch: u64, weights: &[(NodeNumber, u16)], out: &mut Vec<u8>) {
         out.extend(node.to_be_bytes());
         out.extend(weight.to_be_bytes());
     }
+}
+
+fn put_move_of(id: &MoveId, flow: &Flow, out: &mut Vec<u8>) {
+    id.put(out);
+    flow.encode(out);
 }
 
 fn take_owner(reader: &mut Reader<'_>) -> Result<Owner, FieldError> {
