@@ -35,7 +35,7 @@ const TTL_S: u32 = 5;
 const EXAMPLES: &str = "\
 Examples:
   weir cluster front /etc/weir/cluster --proxy 10.0.0.1:80
-      a proxy before the nodes; it goes on with requests that a node did not take
+      a proxy before the nodes; it asks another one where a node took no request
   weir cluster front /etc/weir/cluster --redirect 10.0.0.1:443 \\
       --tls-cert site.pem --tls-key site.key
       answers each request with 307 to the url of a node, by the path

@@ -21,9 +21,10 @@ Examples:
   weir cluster top /etc/weir/cluster --json | jq '.top.paths[0]'
 
 The nodes gossip their readings each second, so that they may be some seconds
-old: AGE says how old. WEIGHT, for new connections, and PACKETS/S, sent on to the
-node, are the director's own, and shown on its machine. What is asked for most is told each 10 s. It counts files
-that nodes serve from their caches, and only those of nodes that are not silent.
+old: AGE says how old. WEIGHT, for new connections, and PACKETS/S, sent on to
+the node, are the director's own, and shown on its machine. What is asked for
+most is told each 10 s. It counts files that nodes serve from their caches, and
+only those of nodes that are not silent.
 
 Exit status: 0, or 1 if no member runs here.";
 
