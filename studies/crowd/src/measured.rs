@@ -32,7 +32,7 @@ impl Measured {
         };
         let points = load["series"]["points"].as_array().context("no series")?;
         let kept = points.iter().filter(|point| keeps(point)).count() as f64;
-        let grew = std::fs::read_to_string(folder.join(format!("{name}.grew"))).ok();
+        let grew = std::fs::read_to_string(folder.join(format!("{name}.grew"))).ok().filter(|text| !text.is_empty());
         let grew_s = grew.map(|text| text.trim().parse::<f64>().context("when it grew is no number")).transpose()?;
         Ok(Self {
             // A series may be a second longer than the arrivals.
