@@ -1,8 +1,6 @@
 //! `weir serve --take-over`: one server follows another at the same addresses, and no client notices.
 // scripts/test: waits
 
-#[path = "../../server/tests/harness/python.rs"]
-mod python;
 #[path = "serve_takeover/tunnels.rs"]
 mod tunnels;
 
@@ -244,7 +242,7 @@ impl Drop for Clients {
 
 #[test]
 fn clients_of_http3_stay_with_the_server_that_they_began_with() {
-    let Some(python) = python::with_aioquic() else { return };
+    let Some(python) = weir_testkit::require::aioquic() else { return };
     let (site, _certificate, secure) = secure_site();
     let with = |listen: &str, more: &[&str], loops: &str| {
         // A client's last datagram may be lost, as any of UDP; the server then does not learn that the client is gone.

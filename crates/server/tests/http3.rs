@@ -3,7 +3,7 @@
 
 mod harness;
 
-use harness::{Site, certificate, python, wait_until};
+use harness::{Site, certificate, wait_until};
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn ask(python: &Path, site: &Site, more: &[&str]) -> String {
 
 #[test]
 fn every_frame_and_every_error_is_as_the_standard_has_it() {
-    let Some(python) = python::with_aioquic() else { return };
+    let Some(python) = require::aioquic() else { return };
     let site = site(|_| {});
     let output = run(&python, &[&script("frames.py"), &site.quic[0].port().to_string()]);
     assert!(output.status.success(), "{}", text(&output));
@@ -63,7 +63,7 @@ fn every_frame_and_every_error_is_as_the_standard_has_it() {
 
 #[test]
 fn files_of_every_size_arrive_whole_in_every_loop() {
-    let Some(python) = python::with_aioquic() else { return };
+    let Some(python) = require::aioquic() else { return };
     let site = site(|options| {
         options.loops = 3;
         // So that one file is sent from memory and one from its descriptor.
@@ -81,7 +81,7 @@ fn files_of_every_size_arrive_whole_in_every_loop() {
 
 #[test]
 fn clients_that_move_stay_with_their_loop() {
-    let Some(python) = python::with_aioquic() else { return };
+    let Some(python) = require::aioquic() else { return };
     let site = site(|options| options.loops = 4);
     // The script takes another port between requests, as a router would that has forgotten the client.
     let output = run(&python, &[&script("moves.py"), &site.quic[0].port().to_string()]);
@@ -92,7 +92,7 @@ fn clients_that_move_stay_with_their_loop() {
 
 #[test]
 fn addresses_are_shown_to_be_true_where_they_count() {
-    let Some(python) = python::with_aioquic() else { return };
+    let Some(python) = require::aioquic() else { return };
     let all = site(|options| options.limits.handshakes_max = 0);
     ask(&python, &all, &["a.txt"]);
     let counts = all.stop();
@@ -120,7 +120,7 @@ fn addresses_are_shown_to_be_true_where_they_count() {
 
 #[test]
 fn other_versions_say_that_it_is_there_and_logs_say_that_it_was_spoken() {
-    let Some(python) = python::with_aioquic() else { return };
+    let Some(python) = require::aioquic() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("access.log");
     let site = site(|options| {
@@ -149,7 +149,7 @@ fn other_versions_say_that_it_is_there_and_logs_say_that_it_was_spoken() {
 
 #[test]
 fn a_stop_lets_responses_end() {
-    let Some(python) = python::with_aioquic() else { return };
+    let Some(python) = require::aioquic() else { return };
     let site = site(|_| {});
     let arguments = [
         script("client.py"),
@@ -169,7 +169,7 @@ fn a_stop_lets_responses_end() {
 
 #[test]
 fn a_stop_takes_no_request_from_anybody() {
-    let Some(python) = python::with_aioquic() else { return };
+    let Some(python) = require::aioquic() else { return };
     let site = site(|_| {});
     let client = Command::new("timeout")
         .arg("60")
@@ -190,7 +190,7 @@ fn a_stop_takes_no_request_from_anybody() {
 
 #[test]
 fn clients_that_go_silent_are_forgotten() {
-    let Some(python) = python::with_aioquic() else { return };
+    let Some(python) = require::aioquic() else { return };
     let site = site(|options| {
         options.timeouts.idle = Duration::from_millis(700);
         options.timeouts.stall = Duration::from_millis(700);

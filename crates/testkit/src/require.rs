@@ -5,7 +5,8 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::server::{apache, mariadb, nginx, php_fpm, postgres};
 
@@ -93,6 +94,21 @@ pub fn socket_tracepoints() -> Option<()> {
     let has = |name: &[u8]| types.windows(name.len()).any(|window| window == name);
     let there = has(b"btf_trace_sk_data_ready") && has(b"btf_trace_sock_send_length");
     or_skip(there, "the kernel has no socket tracepoints (Linux 6.3 or later has)")
+}
+
+/// A Python that has aioquic: what `scripts/http3-client` made beside the tests, or the system's own.
+pub fn aioquic() -> Option<PathBuf> {
+    // Tests lie in `deps` below the profile.
+    let tests = std::env::current_exe().ok()?;
+    let target = tests.ancestors().nth(3)?;
+    let candidates = [target.join("http3-client/bin/python3"), PathBuf::from("/usr/bin/python3")];
+    let has_it = |python: &PathBuf| {
+        let asked = Command::new(python).args(["-c", "import aioquic"]).output();
+        asked.is_ok_and(|output| output.status.success())
+    };
+    let found = candidates.into_iter().find(has_it);
+    or_skip(found.is_some(), "no Python has aioquic (scripts/http3-client fetches it)")?;
+    found
 }
 
 /// Skips the test that runs, for a reason of its own.

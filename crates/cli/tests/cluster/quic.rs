@@ -2,7 +2,7 @@
 
 use crate::stand::{PATIENCE, SERVICE, Stand, weir};
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use weir_testkit::require;
 
@@ -75,20 +75,6 @@ async def main(host):
 asyncio.run(main(sys.argv[1]))
 "#;
 
-/// A Python that has aioquic: what `scripts/http3-client` made beside the tests, or the system's own.
-fn with_aioquic() -> Option<PathBuf> {
-    let tests = std::env::current_exe().ok()?;
-    let target = tests.ancestors().nth(3)?;
-    let candidates = [target.join("http3-client/bin/python3"), PathBuf::from("/usr/bin/python3")];
-    let has_it = |python: &PathBuf| {
-        let asked = Command::new(python).args(["-c", "import aioquic"]).output();
-        asked.is_ok_and(|output| output.status.success())
-    };
-    let found = candidates.into_iter().find(has_it);
-    require::or_skip(found.is_some(), "no Python has aioquic (scripts/http3-client fetches it)")?;
-    found
-}
-
 /// The node that has logged so many requests of this path.
 fn logged(stand: &Stand, path: &str, count: usize) -> usize {
     let deadline = std::time::Instant::now() + PATIENCE;
@@ -102,7 +88,7 @@ fn logged(stand: &Stand, path: &str, count: usize) -> usize {
     }
 }
 
-fn client(stand: &Stand, python: &PathBuf) -> Child {
+fn client(stand: &Stand, python: &Path) -> Child {
     let mut command = Command::new(python);
     command.args(["-c", CLIENT, SERVICE]).stdin(Stdio::piped()).stdout(Stdio::piped());
     stand.client.within(move || command.spawn().expect("python starts"))
@@ -113,7 +99,7 @@ fn http3_goes_by_the_ids_of_connections_and_leaves_a_drained_node() {
     if require::root_and_bpf().is_none() {
         return;
     }
-    let Some(python) = with_aioquic() else { return };
+    let Some(python) = require::aioquic() else { return };
     let files: Vec<(&str, &[u8])> =
         ["first.txt", "moved.txt", "second.txt"].iter().map(|name| (*name, &b"hello"[..])).collect();
     let stand = Stand::quic(&files);

@@ -2,7 +2,6 @@
 #![allow(dead_code)]
 
 pub(crate) mod certificate;
-pub(crate) mod python;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

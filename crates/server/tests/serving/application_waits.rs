@@ -3,7 +3,7 @@
 use crate::applications::{CLEAR, secure, serve};
 use crate::harness;
 
-use harness::{Site, python, wait_until};
+use harness::{Site, wait_until};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const TRAILER_BYTES_MAX: usize = 8 << 10;
 /// The client of a version with its port, where there is one.
 fn client_of(version: &str, site: &Site) -> Option<(PathBuf, u16)> {
     match version {
-        "h3" => Some((python::with_aioquic()?, site.quic[0].port())),
+        "h3" => Some((weir_testkit::require::aioquic()?, site.quic[0].port())),
         _ => Some((PathBuf::from("/usr/bin/python3"), site.addrs[CLEAR].port())),
     }
 }

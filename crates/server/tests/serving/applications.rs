@@ -2,7 +2,7 @@
 
 use crate::harness;
 
-use harness::{Reply as Received, Site, certificate, python, wait_until};
+use harness::{Reply as Received, Site, certificate, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::{Path, PathBuf};
@@ -542,7 +542,7 @@ fn bodies_come_back_over_every_version_in_the_clear_and_encrypted() {
             curl_echo(version, &format!("{url}?length"), &body, &to);
         }
     }
-    let python = python::with_aioquic();
+    let python = weir_testkit::require::aioquic();
     let taken_back = u64::from(python.is_some());
     for bytes in [0, 100_000, 3_000_000] {
         for (version, base) in [
@@ -653,7 +653,7 @@ fn many_bytes_come_back_over_http2_and_http3_in_bounded_memory() {
     let curl = format!("curl -sSfk --http2 -H Expect: -T - https://{}/echo", site.addr);
     let http2 = format!("{pattern} | {curl} | cmp - <({pattern})");
     let mut clients = vec![Command::new("bash").args(["-c", &http2]).spawn().expect("bash")];
-    if let Some(python) = python::with_aioquic() {
+    if let Some(python) = weir_testkit::require::aioquic() {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/http3_cases/echo.py");
         let (port, bytes) = (site.quic[0].port().to_string(), bytes.to_string());
         clients.push(Command::new(python).arg(script).args([port, bytes]).spawn().expect("python"));

@@ -3,7 +3,7 @@
 
 use crate::harness;
 
-use harness::{Site, certificate, connect, python, read_reply, wait_until};
+use harness::{Site, certificate, connect, read_reply, wait_until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl Client {
     /// None where there is no such client on this machine.
     fn start(version: &str, site: &Site) -> Option<Self> {
         let (python, port) = match version {
-            "h3" => (python::with_aioquic()?, site.quic[0].port()),
+            "h3" => (weir_testkit::require::aioquic()?, site.quic[0].port()),
             "h2s" => (PYTHON.into(), site.addr.port()),
             _ => (PYTHON.into(), site.addrs[1].port()),
         };

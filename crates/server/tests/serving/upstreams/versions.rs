@@ -2,7 +2,7 @@
 
 use super::scripted::{Seen, secure_proxy, site, tcp};
 use crate::applications::{CLEAR, secure};
-use crate::harness::{Site, python, wait_until};
+use crate::harness::{Site, wait_until};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ pub(super) fn run(version: &str, site: &Site, words: &[&str]) -> bool {
 /// The same of another script.
 pub(super) fn run_case(case: &str, version: &str, site: &Site, words: &[&str]) -> bool {
     let (python, port) = match version {
-        "h3" => match python::with_aioquic() {
+        "h3" => match weir_testkit::require::aioquic() {
             Some(python) => (python, site.quic[0].port()),
             None => return false,
         },
