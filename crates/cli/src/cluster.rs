@@ -459,6 +459,7 @@ fn show_replicas(replicas: &control_socket::Replicated) {
         (replicas.sent, "replicas of sessions given to another node"),
         (replicas.kept, "replicas kept for other nodes now"),
         (replicas.dropped, "replicas dropped: their sessions end with their node"),
+        (replicas.not_held, "replicas given once only, as this node holds too many"),
         (replicas.taken_over, "sessions of nodes that were down taken over"),
         (replicas.begun_anew, "times that one of these began anew, as its client had more"),
         (replicas.not_looked_at, "of these that nothing looks at, as they are too many"),

@@ -193,9 +193,9 @@ fn serve(
                 let paths = if with_paths { readings::paths(control)? } else { Vec::new() };
                 gate::send(link, &Answer::Reading(counting.now()), &paths, &[])?;
             }
-            Ask::Copy { anew, with_tls } => {
+            Ask::Copy { with_tls } => {
                 let keys = if with_tls { TlsKeys::Copied } else { TlsKeys::StayHere };
-                let (json_bytes, bytes) = copying::framed(control.copy_sessions(anew, keys))?;
+                let (json_bytes, bytes) = copying::framed(control.copy_sessions(keys))?;
                 gate::send(link, &Answer::Copies { json_bytes }, &bytes, &[])?;
             }
             Ask::LeaveHttp3(leaves) => {

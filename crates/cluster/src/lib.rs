@@ -83,8 +83,8 @@ pub use relays::{
 };
 pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes};
 pub use replicas::{
-    Batch, Births, Kept, Place, Position, REPLICA_BYTES_MAX, Replica, ReplicaStore, SocketOptions, StoreCounts, Unfit,
-    Word,
+    Batch, Births, GivenReplicas, Kept, Place, Position, REPLICA_BYTES_MAX, Replica, ReplicaStore, SocketOptions,
+    StoreCounts, Unfit, Word,
 };
 pub use successor::{Looked, Loss, Succession, Successor, TakeOverError};
 

@@ -3,12 +3,12 @@
 use crate::message::Decline;
 use crate::moving::{Directing, DirectingError, Keeper, KeeperFault, SessionError, Sessions};
 use crate::record::MoveId;
-use crate::replicas::{Births, Kept, Place, Position, Unfit};
+use crate::replicas::{Births, Kept, Place, Position, Replica, Unfit};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_keeper::{Birth, Flow, Seen};
+use weir_keeper::{Birth, Flow, Seen, TcpState};
 
 /// How long the director is asked again that does not answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -83,13 +83,30 @@ pub struct Succession {
     acknowledged: (u64, Instant),
     /// Another descriptor of its socket.
     socket: OwnedFd,
+    gone_on: GoneOn,
+}
+
+/// With what a session went on here.
+#[derive(Debug, Clone)]
+struct GoneOn {
+    birth: Option<Birth>,
+    tcp: TcpState,
+}
+
+impl Succession {
+    /// A replica of the session for the time that it goes on here.
+    pub fn replica(&self, kept: &Kept, id: MoveId) -> Replica {
+        kept.replica.gone_on(id, self.gone_on.birth, &self.gone_on.tcp)
+    }
 }
 
 /// What a look at a session showed that goes on here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Looked {
-    /// It goes on, and nothing of the dead node is on its way to the client any more; or it is over.
+    /// It goes on, and nothing of the dead node is on its way to the client any more.
     Settled,
+    /// The client has all that was written, or the connection is over.
+    Quiet,
     /// It is to be looked at again.
     Unsettled,
     /// It began anew, and is to be looked at again.
@@ -156,11 +173,11 @@ impl Successor {
         let place = replica.position.place(birth, Some(&seen)).map_err(Loss::from);
         let gone_on = place.and_then(|place| self.go_on(kept, place, &seen, since.elapsed()));
         // Without a hold the kernel tells the client that the connection is over.
-        let socket = gone_on.inspect_err(|_| drop(self.keeper.release(flow)))?;
-        Ok(succession(kept, &seen, begun.elapsed(), socket))
+        let (socket, tcp) = gone_on.inspect_err(|_| drop(self.keeper.release(flow)))?;
+        Ok(succession(kept, &seen, begun.elapsed(), (socket, GoneOn { birth, tcp })))
     }
 
-    fn go_on(&self, kept: &Kept, place: Place, seen: &Seen, since: Duration) -> Result<OwnedFd, Loss> {
+    fn go_on(&self, kept: &Kept, place: Place, seen: &Seen, since: Duration) -> Result<(OwnedFd, TcpState), Loss> {
         let (replica, epoch) = (&kept.replica, self.directing.epoch());
         let session = self.sessions.place(&replica.session, place.offset).ok_or(Loss::NotPlaced)?;
         let tcp = replica.tcp_state(place, seen, since);
@@ -169,7 +186,7 @@ impl Successor {
         self.keeper.activate(socket.as_fd())?;
         let own = socket.try_clone().map_err(KeeperFault::from)?;
         self.sessions.adopt(session, socket, Vec::new(), replica.flow.client)?;
-        Ok(own)
+        Ok((own, tcp))
     }
 
     /// Looks whether the client answers, and begins anew where it has more than this socket has sent: what the dead node
@@ -180,12 +197,12 @@ impl Successor {
     /// [`TakeOverError`]; the session is not to be looked at again.
     pub fn look(&self, kept: &Kept, succession: &mut Succession) -> Result<Looked, TakeOverError> {
         let replica = &kept.replica;
-        let Ok(now) = weir_keeper::progress(succession.socket.as_fd()) else { return Ok(Looked::Settled) };
-        if !now.is_established
-            || now.acknowledged_bytes >= succession.ahead_bytes
-            || succession.begun.elapsed() >= LOOKED_AT_MAX
-        {
-            return Ok(Looked::Settled);
+        let Ok(now) = weir_keeper::progress(succession.socket.as_fd()) else { return Ok(Looked::Quiet) };
+        if !now.is_established {
+            return Ok(Looked::Quiet);
+        }
+        if now.acknowledged_bytes >= succession.ahead_bytes || succession.begun.elapsed() >= LOOKED_AT_MAX {
+            return Ok(if now.has_more { Looked::Settled } else { Looked::Quiet });
         }
         let (before, since) = succession.acknowledged;
         if now.acknowledged_bytes != before {
@@ -197,7 +214,7 @@ impl Successor {
             return Ok(Looked::Unsettled);
         }
         if !now.has_more {
-            return Ok(Looked::Settled);
+            return Ok(Looked::Quiet);
         }
         let (seen, birth) = match self.ask(replica.id, &replica.flow, &replica.position) {
             Ok(given) => given,
@@ -237,8 +254,8 @@ impl Successor {
         self.keeper.hold(&replica.flow, epoch).map_err(Loss::from)?;
         let place = replica.position.place(birth, Some(seen)).map_err(Loss::from);
         let gone_on = place.and_then(|place| self.go_on(kept, place, seen, kept.since.elapsed()));
-        let socket = gone_on.inspect_err(|_| drop(self.keeper.release(&replica.flow)))?;
-        *succession = self::succession(kept, seen, succession.held, socket);
+        let (socket, tcp) = gone_on.inspect_err(|_| drop(self.keeper.release(&replica.flow)))?;
+        *succession = self::succession(kept, seen, succession.held, (socket, GoneOn { birth, tcp }));
         Ok(())
     }
 
@@ -259,9 +276,9 @@ impl Successor {
 }
 
 /// What is to be looked at of a session that has just gone on.
-fn succession(kept: &Kept, seen: &Seen, held: Duration, socket: OwnedFd) -> Succession {
+fn succession(kept: &Kept, seen: &Seen, held: Duration, (socket, gone_on): (OwnedFd, GoneOn)) -> Succession {
     let now = Instant::now();
     // RFC 7323, section 2.3: a scale is at most 14.
     let ahead_bytes = u64::from(seen.window) << kept.replica.options.send_scale.min(14);
-    Succession { held, begun: now, send_next: seen.ack, ahead_bytes, acknowledged: (0, now), socket }
+    Succession { held, begun: now, send_next: seen.ack, ahead_bytes, acknowledged: (0, now), socket, gone_on }
 }

@@ -173,6 +173,9 @@ pub(crate) struct Replicated {
     /// Those of them that were not looked at, as there were too many: they stand still where their client has got more.
     #[serde(default)]
     pub(crate) not_looked_at: u64,
+    /// Replicas that this node gave and does not hold, as it held too many: they are not given again to another node.
+    #[serde(default)]
+    pub(crate) not_held: u64,
     /// Sessions that could not go on here.
     pub(crate) lost: u64,
     /// Sessions of this node that others go on with, as it was taken for dead.

@@ -6,7 +6,7 @@ use weir_cluster::REPLICA_BYTES_MAX;
 use weir_server::{SessionCopies, SessionCopy};
 use zeroize::Zeroizing;
 
-/// Bytes of all sessions of a frame; what does not fit is copied at the next look that copies all.
+/// Bytes of all sessions of a frame; what does not fit is counted, and copied when it has come much further.
 const BYTES_MAX: usize = 32 << 20;
 
 /// The copies as the bytes of a frame, and how many of these are JSON.

@@ -41,9 +41,9 @@ pub(crate) enum Ask {
     Sessions,
     /// What have you counted? And which files are you asked for most?
     Reading { with_paths: bool },
-    /// Copy the sessions whose response takes long: those that were not copied, or all; with those over TLS, of which the
-    /// copies have the keys, or without.
-    Copy { anew: bool, with_tls: bool },
+    /// Copy the sessions whose response takes long and that were not copied; with those over TLS, of which the copies have
+    /// the keys, or without.
+    Copy { with_tls: bool },
     /// Serve what the paths of the roots lead to now; all loops do once this is answered.
     FollowRoots,
     /// Have clients of HTTP/3 go elsewhere, or not any more.

@@ -541,8 +541,8 @@ impl Gate {
 }
 
 impl Server for Gate {
-    fn copies(&self, anew: bool, with_tls: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
-        let frame = self.ask(&Ask::Copy { anew, with_tls }, &[], &[]).ok()?;
+    fn copies(&self, with_tls: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
+        let frame = self.ask(&Ask::Copy { with_tls }, &[], &[]).ok()?;
         copying::unframed(&frame).ok()
     }
 

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Batch, Births, Directing, Keeper, Kept, Looked, MoveId, Mover, NodeNumber, Position, RemoteDirector, RemoteNodes,
-    Replica, ReplicaStore, SessionError, Sessions, SocketOptions, Succession, Successor, TakeOverError,
+    Batch, Births, Directing, GivenReplicas, Keeper, Kept, Looked, MoveId, Mover, NodeNumber, Position, RemoteDirector,
+    RemoteNodes, Replica, ReplicaStore, SessionError, Sessions, SocketOptions, Succession, Successor, TakeOverError,
 };
 use weir_keeper::{Flow, KeeperClient};
 use zeroize::Zeroizing;
@@ -32,9 +32,9 @@ const DISCARDS_MAX: u32 = 200;
 
 /// What the server is to its replicas.
 pub(super) trait Server: Send + Sync {
-    /// What has changed of the sessions whose response takes long, with the sessions that were copied, or all of them, also
-    /// those over TLS or not; nothing from a server that is about to end.
-    fn copies(&self, anew: bool, with_tls: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)>;
+    /// What has changed of the sessions whose response takes long, with the sessions that were copied, also those over TLS
+    /// or not; nothing from a server that is about to end.
+    fn copies(&self, with_tls: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)>;
 
     /// Has the server say something to its operator.
     fn say(&self, what: &str);
@@ -75,6 +75,7 @@ pub(super) struct Replicating {
     counts: Mutex<Replicated>,
     down: Mutex<BTreeSet<NodeNumber>>,
     unsettled: Mutex<Vec<Unsettled>>,
+    given: Mutex<GivenReplicas>,
     number: AtomicU64,
 }
 
@@ -89,7 +90,8 @@ impl Replicating {
             Arc::clone(&births),
         );
         let (counts, down, number) = (Mutex::default(), Mutex::default(), AtomicU64::new(1));
-        let this = Arc::new(Self { parts, births, successor, counts, down, unsettled: Mutex::default(), number });
+        let (unsettled, given) = (Mutex::default(), Mutex::default());
+        let this = Arc::new(Self { parts, births, successor, counts, down, unsettled, given, number });
         let [giving, watching, preparing, looking] = [(); 4].map(|()| Arc::clone(&this));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         thread("weir-node-copies").spawn(move || giving.give())?;
@@ -110,6 +112,10 @@ impl Replicating {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn given(&self) -> MutexGuard<'_, GivenReplicas> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The node that keeps this one's replicas: the next one that lives.
     fn keeper_of_replicas(&self) -> Option<NodeNumber> {
         let down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +133,7 @@ impl Replicating {
             anew |= next != to;
             to = next;
             let Some(node) = next else { continue };
-            let Some((copies, sessions)) = self.parts.server.copies(anew, self.parts.with_tls) else { continue };
+            let Some((copies, sessions)) = self.parts.server.copies(self.parts.with_tls) else { continue };
             {
                 let mut counts = self.counted();
                 counts.left_out = copies.left_out;
@@ -137,9 +143,10 @@ impl Replicating {
             let ended = copies.ended.iter().filter(|(_, service)| is_of_service(service));
             let ended = ended.map(|&(client, service)| Flow { client, service }.canonical());
             // One that is not told does no harm: no flow is given for a response that is over.
-            let ended: Vec<Flow> = ended.take(ENDED_MAX).collect();
+            let mut ended: Vec<Flow> = ended.take(ENDED_MAX).collect();
             let both = copies.copies.iter().zip(sessions).filter(|(copied, _)| is_of_service(&copied.service));
-            let replicas: Vec<Replica> = both.map(|(copied, session)| self.replica(copied, session)).collect();
+            let copied: Vec<Replica> = both.map(|(copied, session)| self.replica(copied, session)).collect();
+            let replicas = self.to_give(anew, &mut ended, copied);
             if ended.is_empty() && replicas.is_empty() && !anew {
                 continue;
             }
@@ -149,6 +156,25 @@ impl Replicating {
                 self.parts.seen.replicated(node, count);
             }
         }
+    }
+
+    /// Which replicas another node is to have now, and which sessions besides these have `ended`.
+    fn to_give(&self, anew: bool, ended: &mut Vec<Flow>, mut copied: Vec<Replica>) -> Vec<Replica> {
+        let mut given = self.given();
+        given.forget(ended);
+        ended.extend(given.take_over_and_old());
+        let beyond = given.hold(&copied);
+        let adopted = given.take_adopted();
+        // Those that are not held were never given as well: what is dropped is counted.
+        let replicas = if anew {
+            copied.retain(|replica| !given.holds(replica));
+            [given.all(), copied].concat()
+        } else {
+            [adopted, copied].concat()
+        };
+        drop(given);
+        self.counted().not_held += beyond;
+        replicas
     }
 
     fn replica(&self, copied: &Copied, session: Zeroizing<Vec<u8>>) -> Replica {
@@ -260,9 +286,15 @@ impl Replicating {
             Ok(Looked::Unsettled) => Some(one),
             Ok(Looked::Anew) => {
                 self.counted().begun_anew += 1;
+                self.hold(&one.kept, &one.succession);
                 Some(one)
             }
-            Ok(Looked::Settled) => None,
+            // Until its server copies it, this is what tells of its end.
+            Ok(Looked::Settled) => self.given().is_adopted(&one.kept.replica.flow).then_some(one),
+            Ok(Looked::Quiet) => {
+                self.given().end_adopted(&one.kept.replica.flow);
+                None
+            }
             Err(error) => {
                 if !error.is_over() {
                     self.count_loss(&error, one.node, &one.kept.replica.flow);
@@ -270,6 +302,12 @@ impl Replicating {
                 None
             }
         }
+    }
+
+    /// Has another node keep a session that goes on here.
+    fn hold(&self, kept: &Kept, succession: &Succession) {
+        let replica = succession.replica(kept, self.parts.mover.next_id());
+        self.given().adopt(replica);
     }
 
     fn count_loss(&self, error: &TakeOverError, node: NodeNumber, flow: &Flow) {
@@ -289,6 +327,7 @@ impl Replicating {
                 counts.longest_us = counts.longest_us.max(us);
                 drop(counts);
                 self.parts.seen.taken_over(node, &kept.replica.flow, (succession.held, begun.elapsed()));
+                self.hold(kept, &succession);
                 Some(succession)
             }
             Err(error) if error.is_alive() => {

@@ -207,6 +207,44 @@ fn a_download_goes_on_whose_last_acknowledgements_were_lost() {
     assert_eq!((taken_over, lost), (1, 0));
 }
 
+/// A response whose last bytes the kernel has taken is over for its server, and not for its client. It outlives its node all
+/// the same: also where the node that kept its replica has died before, and where its successor dies as well, whose server
+/// has written what was left within a moment.
+#[test]
+fn a_download_whose_last_bytes_are_in_the_kernel_outlives_two_nodes() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let content = &content()[..2 << 20];
+    let mut stand = Stand::new(3, &[("large.bin", content)]);
+    stand.slow_client("2mbit");
+    let (got, url) = (stand.path("got"), format!("http://{SERVICE}/large.bin"));
+    let client = stand.curl(FIRST_PORT, &["--max-time", "60", "-o", got.to_str().expect("is text"), &url]);
+    let node = stand.holder(FIRST_PORT, 80);
+    let others: Vec<usize> = (1..=3).filter(|other| *other != node).collect();
+    let keeps = |stand: &Stand, other: usize| status(stand, other, "kept") == 1;
+    wait_until("another node keeps a replica", || others.iter().any(|other| keeps(&stand, *other)));
+    let first = *others.iter().find(|other| keeps(&stand, **other)).expect("keeps it");
+    let second = others.into_iter().find(|other| *other != first).expect("are two");
+    wait_until("all is written", || {
+        let received = fs::metadata(&got).map_or(0, |file| file.len());
+        received > 0 && received + stand.unacknowledged(node) >= content.len() as u64
+    });
+    stand.power_off_node(first);
+    wait_until("the other one keeps it", || keeps(&stand, second));
+    stand.power_off_node(node);
+    wait_until("it goes on", || status(&stand, second, "taken_over") == 1);
+    stand.power_on_node(first);
+    wait_until("the first one keeps a replica again", || keeps(&stand, first));
+    let left = content.len() as u64 - fs::metadata(&got).expect("is there").len();
+    stand.power_off_node(second);
+    let output = client.wait_with_output().expect("is ours");
+    assert!(output.status.success(), "{left} bytes were left: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(fs::read(&got).expect("is there") == content, "other bytes came than were sent");
+    assert!(left > 0, "it ended before its second node");
+    assert_eq!((status(&stand, first, "taken_over"), status(&stand, first, "lost")), (1, 0));
+}
+
 /// The records that a node has sent are those that its successor sends: under no number of a record two contents are on the
 /// wire, also once the first one wakes.
 #[test]

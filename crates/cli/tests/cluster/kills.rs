@@ -20,14 +20,22 @@ const YOUNG: Duration = Duration::from_millis(70);
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u16 = 40_000;
 
+/// A download that failed.
+struct Broken {
+    begun: Instant,
+    /// When the client had sent its request: by then it had connected, and TLS was agreed on. Else when it failed.
+    asked: Instant,
+    /// What curl said.
+    why: String,
+}
+
 /// What the clients saw.
 #[derive(Default)]
 struct Seen {
     is_over: AtomicBool,
     next: AtomicU16,
     downloads: Mutex<u64>,
-    /// When each began that failed, and what curl said.
-    broken: Mutex<Vec<(Instant, String)>>,
+    broken: Mutex<Vec<Broken>>,
     kills: Mutex<Vec<Instant>>,
 }
 
@@ -36,8 +44,8 @@ impl Seen {
     fn inexcusable(&self) -> Vec<String> {
         let kills = self.kills.lock().expect("whole");
         let broken = self.broken.lock().expect("whole");
-        let is_young = |begun: Instant| kills.iter().any(|kill| begun <= *kill && *kill - begun < YOUNG);
-        broken.iter().filter(|(begun, _)| !is_young(*begun)).map(|(_, why)| why.clone()).collect()
+        let is_young = |it: &Broken| kills.iter().any(|kill| it.begun <= *kill && *kill < it.asked + YOUNG);
+        broken.iter().filter(|it| !is_young(it)).map(|it| it.why.clone()).collect()
     }
 }
 
@@ -49,10 +57,12 @@ fn client(stand: &RwLock<Stand>, number: usize, content: &[u8], seen: &Seen) {
         let port = FIRST_PORT + seen.next.fetch_add(1, Ordering::Relaxed) % PORTS;
         let at = stand.read().expect("whole");
         let got = at.path(&format!("got-{number}"));
+        let asked = ["-w", "%{time_total} %{time_pretransfer}"];
         let options = ["--http1.1", "--max-time", "60", "-o", got.to_str().expect("is text"), &url];
-        let (begun, curl) = (Instant::now(), at.curl(port, &options));
+        let (begun, curl) = (Instant::now(), at.curl(port, &[asked.as_slice(), &options].concat()));
         drop(at);
         let output = curl.wait_with_output().expect("is ours");
+        let asked = asked_at(Instant::now(), &String::from_utf8_lossy(&output.stdout));
         let received = fs::read(&got).unwrap_or_default();
         let _ = fs::remove_file(&got);
         if output.status.success() {
@@ -61,14 +71,23 @@ fn client(stand: &RwLock<Stand>, number: usize, content: &[u8], seen: &Seen) {
         } else {
             assert!(content.starts_with(&received), "{scheme}: other bytes came before it broke");
             let why = format!(
-                "{scheme} of port {port} after {:.0?} with {} bytes: {}",
+                "{scheme} of port {port} after {:.1?}, asked after {:.1?}, with {} bytes: {}",
                 begun.elapsed(),
+                asked - begun,
                 received.len(),
                 String::from_utf8_lossy(&output.stderr).trim_end()
             );
-            seen.broken.lock().expect("whole").push((begun, why));
+            seen.broken.lock().expect("whole").push(Broken { begun, asked, why });
         }
     }
+}
+
+/// When a client asked that has just ended: by what curl says, which begins to count once it runs.
+fn asked_at(ended: Instant, told: &str) -> Instant {
+    let numbers = told.split(' ').map(|number| number.parse().expect("curl says seconds"));
+    let [total_s, asked_s]: [f64; 2] = numbers.collect::<Vec<f64>>().try_into().expect("both times");
+    // Zero where it did not come so far.
+    if asked_s == 0.0 { ended } else { ended - Duration::from_secs_f64(total_s - asked_s) }
 }
 
 fn replicas(stand: &Stand, node: usize, field: &str) -> u64 {
@@ -144,12 +163,13 @@ fn nodes_lose_their_power_again_and_again_and_kills_break_no_download() {
             let (stand, content, seen) = (&stand, &content, &seen);
             scope.spawn(move || client(stand, number, content, seen));
         }
-        // Also where this fails, the clients end.
+        // Where this fails, too, the clients end.
         let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| kill_all(&stand, kills, clients, &seen)));
         seen.is_over.store(true, Ordering::Relaxed);
         killed.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
-    assert_eq!(seen.inexcusable(), Vec::<String>::new());
+    let told = said_of_losses(&stand.read().expect("whole"));
+    assert_eq!(seen.inexcusable(), Vec::<String>::new(), "{told}");
     held_us.sort_unstable();
     let young = seen.broken.lock().expect("whole").len();
     eprintln!(

@@ -511,6 +511,10 @@ impl Stand {
             let status = Command::new("ss").args(["-HtK", "dst", CLIENT]).stdout(Stdio::null()).status().expect("ss");
             assert!(status.success());
         });
+        // Nor has it packets that wait for an answer of ARP, with which it would end these connections now.
+        for state in ["down", "up"] {
+            ip(&["-n", self.nodes[number - 1].name(), "link", "set", "e0", state]);
+        }
         ip(&["-n", self.switch.name(), "link", "set", &format!("p{}", 10 + number), "up"]);
         self.start_keeper(number);
         self.start_server(number);
@@ -620,6 +624,14 @@ impl Stand {
     pub(crate) fn connected(&self, node: usize) -> usize {
         let folder = self.path(&format!("n{node}"));
         weir(&["cluster", "sessions", text(&folder)], None).matches(&format!(" {SERVICE}:")).count()
+    }
+
+    /// Bytes that the kernel of a node still sends to the client.
+    pub(crate) fn unacknowledged(&self, node: usize) -> u64 {
+        let output = self.nodes[node - 1].within(|| Command::new("ss").args(["-Htn", "dst", CLIENT]).output());
+        let told = String::from_utf8_lossy(&output.expect("ss").stdout).into_owned();
+        // The state, then what is to be read, then this.
+        told.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok()).sum()
     }
 
     /// How often a node has logged this.

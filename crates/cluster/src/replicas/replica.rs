@@ -5,7 +5,7 @@ use crate::fields::{FieldError, Reader, put_bytes};
 use crate::record::MoveId;
 use std::fmt;
 use std::time::Duration;
-use weir_keeper::{Flow, Seen, TcpState};
+use weir_keeper::{Birth, Flow, Seen, TcpState};
 use zeroize::Zeroizing;
 
 /// The version of batches.
@@ -79,6 +79,19 @@ impl Replica {
     /// Bytes of its encoding, or some more.
     pub fn encoded_bytes(&self) -> usize {
         256 + self.session.len()
+    }
+
+    /// The same replica as if it were made so much later: only the clock of timestamps has gone on.
+    pub fn made_before(&self, since: Duration) -> Self {
+        let timestamp = later(self.options.timestamp, since);
+        Self { options: SocketOptions { timestamp, ..self.options }, ..self.clone() }
+    }
+
+    /// A replica of the session for where it goes on: by the state with which its socket was restored there.
+    pub fn gone_on(&self, id: MoveId, birth: Option<Birth>, tcp: &TcpState) -> Self {
+        let position = Position { birth: self.position.birth.or(birth), ..self.position };
+        let options = SocketOptions { timestamp: tcp.timestamp, ..self.options };
+        Self { id, position, options, ..self.clone() }
     }
 
     /// The connection as it goes on at a place, so long after the replica was made: nothing is on its way to the client.

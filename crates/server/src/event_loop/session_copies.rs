@@ -21,16 +21,12 @@ const COPIES_MAX: usize = 256;
 const CLOSING_MAX: Duration = Duration::from_secs(10);
 
 impl EventLoop {
-    /// Looks at what is being sent, and copies what is due; `anew` also what was copied already.
+    /// Looks at what is being sent, and copies what is due.
     #[cold]
-    pub(super) fn copy_sessions(&mut self, anew: bool, keys: TlsKeys) -> LoopCopies {
+    pub(super) fn copy_sessions(&mut self, keys: TlsKeys) -> LoopCopies {
         let now = Instant::now();
         let mut found = LoopCopies::default();
         self.followed.looks += 1;
-        if anew {
-            // Those that have no place in this look have it in the next ones.
-            self.followed.responses.values_mut().for_each(|response| response.copied = None);
-        }
         for (progress, token) in self.connections.each(Client::progress) {
             let why_not = progress.err();
             let progress = progress.unwrap_or(Progress { offset: 0, bytes: 0 });

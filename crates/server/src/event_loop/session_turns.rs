@@ -99,8 +99,8 @@ impl EventLoop {
                     None => return self.begin_adopted(token, Instant::now() + REPAIR_MAX),
                 },
             },
-            Order::Copy(_, _, answer) if answer.is_left() => {}
-            Order::Copy(anew, keys, answer) => drop(answer.give(self.copy_sessions(anew, keys))),
+            Order::Copy(_, answer) if answer.is_left() => {}
+            Order::Copy(keys, answer) => drop(answer.give(self.copy_sessions(keys))),
             Order::Begin { token, until } => return self.begin_adopted(token, until),
         }
         Done::Yes

@@ -80,7 +80,7 @@ pub(super) enum Order {
     Adopt(Box<Adopted>, Answer<Result<(), Refused>>),
     /// Copies connections whose responses take long, with their keys or not; also those that were copied already, if it is
     /// said.
-    Copy(bool, TlsKeys, Answer<LoopCopies>),
+    Copy(TlsKeys, Answer<LoopCopies>),
     /// Lets a connection begin whose socket was in repair mode; not after this time.
     Begin { token: u64, until: Instant },
 }
@@ -327,7 +327,7 @@ impl Order {
             Self::Adopt(adopted, answer) => {
                 answer.pass(Err(Refused { error: AdoptError::NoAnswer, adopted: Some(adopted) }));
             }
-            Self::Copy(_, _, answer) => answer.pass(LoopCopies::default()),
+            Self::Copy(_, answer) => answer.pass(LoopCopies::default()),
             Self::Begin { .. } => {}
         }
     }
@@ -372,11 +372,11 @@ impl SessionAccess for Sessions {
         Ok(TakenSession { fd: stopped.socket, session, known_bytes, relays: stopped.relays })
     }
 
-    fn copy(&self, anew: bool, keys: TlsKeys) -> SessionCopies {
+    fn copy(&self, keys: TlsKeys) -> SessionCopies {
         let mut all = SessionCopies::default();
         for index in 0..self.mailboxes.len() {
             let answer = Answer::of(1);
-            let posted = self.post(index, Order::Copy(anew, keys, answer.clone())).is_none();
+            let posted = self.post(index, Order::Copy(keys, answer.clone())).is_none();
             let Some(found) = posted.then(|| answer.wait(PATIENCE)).flatten() else { continue };
             all.copies.extend(found.copies.into_iter().filter_map(|copy| self.finish_copy(copy)));
             all.ended.extend(found.ended);

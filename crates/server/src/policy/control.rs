@@ -145,10 +145,10 @@ impl Control {
     }
 
     /// Copies connections whose response takes more than 20 ms, each once, while they go on: what another node needs to go
-    /// on with them should this one die. It is to be called each 10 ms or so, by one thread that is not a loop's; `anew`
-    /// has all of them copied again, as for another node.
-    pub fn copy_sessions(&self, anew: bool, keys: TlsKeys) -> SessionCopies {
-        self.2.copy(anew, keys)
+    /// on with them should this one die. It is to be called each 10 ms or so, by one thread that is not a loop's, which
+    /// keeps what it gets until it hears that the response is over.
+    pub fn copy_sessions(&self, keys: TlsKeys) -> SessionCopies {
+        self.2.copy(keys)
     }
 
     /// Goes on with a connection that was taken from this server and has not moved. It does so also where all places

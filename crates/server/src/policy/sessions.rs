@@ -218,7 +218,7 @@ pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
 
     fn take(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError>;
 
-    fn copy(&self, anew: bool, keys: TlsKeys) -> SessionCopies;
+    fn copy(&self, keys: TlsKeys) -> SessionCopies;
 
     fn give_back(&self, taken: TakenSession);
 
