@@ -25,6 +25,9 @@ mod skeleton {
 
 /// Bytes of `struct flow` of `bpf/direct.bpf.c`.
 const FLOW_BYTES: usize = 64;
+/// How a node stands, as bits: as in `direct.bpf.c`.
+const IS_KNOWN: u16 = 1;
+const IS_DOWN: u16 = 2;
 /// `SEEN` of `enum beginning` there.
 const SEEN: u32 = 2;
 /// The field `node` of an entry: not in the list of nodes.
@@ -193,17 +196,34 @@ impl FlowTable {
         let _changes = self.changes();
         let failed = |error: libbpf_rs::Error| refusal("changing the director's nodes", &error);
         for (node, _) in nodes {
-            let mut place = [0; 8];
-            place[..6].copy_from_slice(&node.mac);
-            place[6..].copy_from_slice(&1u16.to_ne_bytes());
-            let number = u32::from(node.number).to_ne_bytes();
-            self.places.update(&number, &place, MapFlags::ANY).map_err(failed)?;
+            self.place(node, IS_KNOWN).map_err(failed)?;
         }
         let weights: Vec<(u16, u16)> = nodes.iter().map(|(node, weight)| (node.number, *weight)).collect();
         let entries = maglev::weighted_table(&weights);
         // The filter's table has one entry more, which fills it to whole words.
         let bytes: Vec<u8> = entries.iter().chain(&[maglev::NO_NODE]).flat_map(|entry| entry.to_ne_bytes()).collect();
         self.choices.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY).map_err(failed)
+    }
+
+    /// Notes that a node is down, or is not any more. A SYN that is sent again then goes to another node; all else stays
+    /// where it is, and new connections go where [`Self::set_weighted`] says, which takes the nodes that it names for alive.
+    ///
+    /// # Errors
+    /// [`FilterError`]; nothing changed then.
+    pub fn set_down(&self, node: &NodePlace, is_down: bool) -> Result<(), FilterError> {
+        if node.number >= NODES_MAX {
+            return Err(FilterError::NodeNumber(node.number));
+        }
+        let _changes = self.changes();
+        let standing = if is_down { IS_KNOWN | IS_DOWN } else { IS_KNOWN };
+        self.place(node, standing).map_err(|error| refusal("changing a node of the director", &error))
+    }
+
+    fn place(&self, node: &NodePlace, standing: u16) -> Result<(), libbpf_rs::Error> {
+        let mut place = [0; 8];
+        place[..6].copy_from_slice(&node.mac);
+        place[6..].copy_from_slice(&standing.to_ne_bytes());
+        self.places.update(&u32::from(node.number).to_ne_bytes(), &place, MapFlags::ANY)
     }
 
     /// Sends the connection to a node from now on; what was seen of its client so far, if it has acknowledged anything.

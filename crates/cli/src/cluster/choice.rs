@@ -89,6 +89,9 @@ impl Choice {
             (Away::Asleep, false) => "is woken: it takes new connections",
         };
         eprintln!("weir cluster director: node {} {what}", self.name(node));
+        if let (Away::Down, Some((_, place))) = (why, self.members.nodes.get(&node)) {
+            self.tables.set_down(place, is_so);
+        }
         self.apply();
     }
 

@@ -71,6 +71,15 @@ impl Tables {
         self.0.iter().map(|(_, table)| table.packets_to(node).unwrap_or(0)).sum()
     }
 
+    /// Notes whether a node is down.
+    pub(super) fn set_down(&self, node: &NodePlace, is_down: bool) {
+        for (service, table) in &self.0 {
+            if let Err(error) = table.set_down(node, is_down) {
+                eprintln!("weir cluster director: SYNs for {service} that are sent again go where they went: {error}");
+            }
+        }
+    }
+
     /// Spreads new connections over these nodes, by their weights.
     pub(super) fn set_weighted(&self, places: &[(NodePlace, u16)]) {
         for (service, table) in &self.0 {

@@ -54,9 +54,16 @@ enum beginning {
 	DOUBTFUL,
 };
 
+/* How a node stands, as bits; none of a node that is not known. */
+enum standing {
+	IS_KNOWN = 1,
+	/* Its heartbeats stay away. */
+	IS_DOWN = 2,
+};
+
 struct place {
 	u8 mac[6];
-	u16 is_known;
+	u16 standing;
 };
 
 struct choice {
@@ -217,12 +224,20 @@ static __always_inline struct flow *enter(const struct flow_key *key, struct cou
 	return bpf_map_lookup_elem(&flows, key);
 }
 
+static __always_inline bool is_down(u32 node)
+{
+	struct place *place = bpf_map_lookup_elem(&places, &node);
+
+	return place && place->standing & IS_DOWN;
+}
+
 static __always_inline u32 node_of(const struct segment *segment, struct counts *counted)
 {
 	struct flow *flow = bpf_map_lookup_elem(&flows, &segment->key);
 
-	if (flow && flow->finished && (segment->flags & (TCP_SYN | TCP_ACK)) == TCP_SYN) {
-		/* The client uses its port again: a new connection. */
+	if (flow && (segment->flags & (TCP_SYN | TCP_ACK)) == TCP_SYN &&
+	    (flow->finished || (flow->beginning == SYN_SEEN && is_down(flow->node)))) {
+		/* The client uses its port again: a new connection. Or its first SYN went to a node that has died. */
 		u32 node = choose(&segment->key);
 
 		if (node != NO_NODE) {
@@ -257,7 +272,7 @@ static __always_inline bool is_known(u32 node)
 {
 	struct place *place = bpf_map_lookup_elem(&places, &node);
 
-	return place && place->is_known;
+	return place && place->standing;
 }
 
 static __always_inline int send_on(struct __sk_buff *skb, u32 node, struct counts *counted)
@@ -265,7 +280,7 @@ static __always_inline int send_on(struct __sk_buff *skb, u32 node, struct count
 	struct place *place = bpf_map_lookup_elem(&places, &node);
 	u8 macs[12];
 
-	if (!place || !place->is_known) {
+	if (!place || !place->standing) {
 		if (counted)
 			counted->no_node++;
 		return TC_ACT_SHOT;

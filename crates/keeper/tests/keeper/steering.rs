@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use weir_keeper::{FilterError, Flow, FlowTable, IdleTimes, maglev};
+use weir_testkit::namespace::ip;
 use weir_testkit::require;
 
 fn flow(client: &TcpStream) -> Flow {
@@ -72,6 +73,36 @@ fn new_connections_are_spread_and_old_ones_stay() {
     table.steer(&steered, node, 1).expect("the node is known");
     assert_eq!(table.birth(&steered).expect("it can be read"), None);
     echo_all(&listeners, clients.into_iter().chain(later).collect());
+}
+
+/// A client that begins as its node dies sends its SYN again: that goes to a node which lives.
+#[test]
+fn a_syn_that_a_dead_node_did_not_answer_goes_to_another_one() {
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let network = Network::new("ksyn", Family::V4);
+    let places = Network::places();
+    let table = network.table(&places[..1]);
+    let listener = network.listener(2);
+    let service = listener.local_addr().expect("bound");
+    // As of a machine that has lost its power: its kernel would refuse the connection.
+    ip(&["-n", network.nodes[0].name(), "link", "set", "e0", "down"]);
+    let connecting = std::thread::scope(|scope| {
+        let connecting = scope.spawn(|| network.client.within(|| TcpStream::connect_timeout(&service, PATIENCE)));
+        let begun = Instant::now();
+        while table.counts().expect("read").packets == 0 {
+            assert!(begun.elapsed() < PATIENCE, "no SYN came");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        table.set_nodes(&places[1..]).expect("valid");
+        table.set_down(&places[0], true).expect("valid");
+        connecting.join().expect("no panic")
+    });
+    let client = connecting.expect("the other node answers the second SYN");
+    let flow = flow(&client);
+    seen(&table, &flow);
+    assert_eq!(table.node(&flow).expect("read"), Some(2));
 }
 
 /// Each connection carries bytes both ways, at the node where it is.
