@@ -10,7 +10,7 @@ use crate::series::{Sample, Series, Unknown, aggregate, mean};
 use crate::state::{Node, Scratch, Seen, Slots, Store, Tracks, Value};
 
 /// Readings of which a forecast is made at least.
-const FORECAST_OF: usize = 5;
+pub(super) const FORECAST_OF: usize = 5;
 
 /// A test that is true, false, or neither: of which metric nothing is known, and why.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -318,6 +318,10 @@ impl<'e> EvalContext<'e> {
         };
         self.scratch.room = room;
         together.value = value.ok_or(Unknown::Missing)?;
+        let of_sum = predicted.filter(|_| adds_up).and_then(|predicted| self.forecast_of_sum(metric, nodes, predicted));
+        if let Some(forecast) = of_sum {
+            (together.value, together.fit) = (forecast.value, Some(forecast.fit));
+        }
         Ok(together)
     }
 

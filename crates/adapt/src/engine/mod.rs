@@ -22,6 +22,7 @@ mod orders;
 mod rests;
 mod shown;
 mod subject_mut;
+mod sums;
 mod tick;
 
 pub use contests::{CONTESTS_MAX, Contested, Contests};

@@ -24,6 +24,9 @@ pub(crate) struct Scratch {
     /// The epoch in which the tick began.
     tick: u64,
     pub(crate) room: Vec<f64>,
+    /// Room for the times of a sum of nodes, milliseconds, and for the sums.
+    pub(crate) times: Vec<u64>,
+    pub(crate) sums: Vec<f64>,
     /// Atoms and sessions that were looked at since the tick began.
     pub(crate) looks: u64,
     /// Room for the numbers of the atoms that are due.

@@ -304,6 +304,28 @@ fn a_cooldown_counts_from_the_firing_and_from_the_release() {
     );
 }
 
+/// A director sends connections now to this node and now to that one: the rate of each wavers, and their sum rises.
+#[test]
+fn what_nodes_make_together_is_foreseen_by_their_sum() {
+    let policy = "pool main = { n1, n2 };
+        atom \"/\" { rule a: during if rate@all over 10s predicted in 10s fit >= 0.8 > 400rps then alert \"x\" hold 5s; }";
+    let mut world = World::new(policy);
+    for tick in 0..80u64 {
+        let at_ms = tick * 500;
+        let all = 100.0 + 10.0 * at_ms as f64 / 1e3;
+        let share = if tick / 2 % 2 == 0 { 0.7 } else { 0.3 };
+        // They are read at times of their own.
+        if tick % 2 == 0 {
+            world.node(at_ms, "n1", Resource::Rate, all * share);
+            world.node(at_ms + 100, "n2", Resource::Rate, all * (1.0 - share));
+        }
+        world.tick(at_ms + 200);
+    }
+    // 10 s before the sum is 400.
+    let fired = world.fired("a");
+    assert!(fired.first().is_some_and(|at_ms| (19_000..=22_000).contains(at_ms)), "{fired:?}");
+}
+
 #[test]
 fn rates_of_nodes_add_up_and_shares_do_not() {
     let policy = |condition: &str| {
