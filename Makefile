@@ -168,6 +168,9 @@ soak-drain: deps ## Drains a node with DOWNLOADS (5000) slow downloads: none bre
 soak-upgrade: deps ## Exchanges the program of all nodes ROUNDS (10) times under load over HTTP/1.1 and 2: no request fails. As root.
 	@WEIR_SOAK_UPGRADE=$(or $(ROUNDS),10) $(CARGO) test --release --workspace --test cluster -- --nocapture upgrades
 
+measure-moves: deps ## Moves sessions of clients that read 25 MB/s MOVES (200) times each: how long they stand still, and what their clients see. As root, some six minutes; on an idle machine.
+	@WEIR_MEASURE_MOVES=$(or $(MOVES),200) $(CARGO) test --release --workspace --test cluster -- --nocapture --ignored gaps
+
 soak-kills: deps ## Takes the power from a node KILLS (200) times under 50 downloads each, in the clear and over TLS: as root, an hour.
 	@WEIR_SOAK_KILLS=$(or $(KILLS),200) $(CARGO) test --release --workspace --test cluster -- --nocapture --ignored kills
 

@@ -6,6 +6,7 @@ mod crashes;
 mod drains;
 mod etcd;
 mod fronts;
+mod gaps;
 mod gossiping;
 mod kills;
 mod pair;

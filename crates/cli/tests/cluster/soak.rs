@@ -48,7 +48,7 @@ struct Outcome {
 }
 
 /// How long the session stood still, as `weir cluster move` says it.
-fn freeze_ms(told: &str) -> f64 {
+pub(crate) fn freeze_ms(told: &str) -> f64 {
     let (_, rest) = told.split_once("stood still for ").expect("it says so");
     rest.split_whitespace().next().expect("a number").parse().expect("a number")
 }
