@@ -65,7 +65,7 @@ fn start(stand: &Stand, number: u16) -> Download {
     let got = stand.path(&format!("got-{number}"));
     let (scheme, service_port) = if number.is_multiple_of(2) { ("http", 80) } else { ("https", 443) };
     let (port, url) = (46_000 + number, format!("{scheme}://{SERVICE}/large.bin"));
-    let client = stand.curl(port, &["--http1.1", "--limit-rate", "3M", "-o", text(&got), &url]);
+    let client = stand.curl(port, &["--http1.1", "--limit-rate", "2M", "-o", text(&got), &url]);
     Download { client, port, service_port }
 }
 
