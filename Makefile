@@ -90,6 +90,10 @@ check: ## Checks what changed since the last commit: format, lints, and unit tes
 bench: deps build ## Measures our own figures into bench/results and bench/RESULTS.md; QUICK=1 only tries them, ONLY="server io" chooses.
 	@bench/run
 
+bench-cluster: deps build ## What a server pays for being a node while nothing moves, and what a packet costs the director: five minutes, as root.
+	@$(CARGO) build --release --quiet --package weir-bench --bin director-packets
+	@bench/cluster-idle
+
 study-arm: deps build ## Repeats the paper on ARM in Apache and PHP, under 30 minutes, as root, and writes its page; QUICK=1: three minutes, for trying.
 	@$(MAKE) --no-print-directory -C native/apache
 	@$(MAKE) --no-print-directory -C native/php
