@@ -114,13 +114,10 @@ impl Engine {
         }
     }
 
-    /// Another director had each rule over pools fire so often by now that has a limit.
-    pub(crate) fn count_pool_firings(&self, state: &mut State, (at_ms, count): (u64, u32)) {
+    /// Another director had each rule that has a limit and is evaluated for all atoms together fire so often by now.
+    pub(crate) fn count_missed_firings(&self, state: &mut State, (at_ms, count): (u64, u32)) {
         for (&rule, instance) in self.policy.own_rules.iter().zip(&mut state.own) {
-            let rule = &self.policy.rules[rule];
-            if is_over_pools(rule) {
-                self::count(rule, instance, (at_ms, count));
-            }
+            self::count(&self.policy.rules[rule], instance, (at_ms, count));
         }
     }
 

@@ -193,7 +193,7 @@ impl DirectorRules {
             engine.rest_pool_rule(state, None, now_ms);
             // Each word may be of a firing; how many there were in another epoch before is not known.
             let words = if newest.epoch == self.heard.0 { newest.number - self.heard.1 } else { 1 };
-            engine.count_pool_firings(state, (now_ms, u32::try_from(words).unwrap_or(u32::MAX)));
+            engine.count_missed_firings(state, (now_ms, u32::try_from(words).unwrap_or(u32::MAX)));
         }
         self.say(now_ms);
     }

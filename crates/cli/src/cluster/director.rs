@@ -248,7 +248,9 @@ fn answer_metrics(
         let (epoch, decided, draining) =
             director.with(|control, _| (control.epoch(), control.counts(), control.draining().clone()));
         let heartbeats = heartbeats.counts();
-        let (nodes, members) = (lock(&choice).now(), heard().members);
+        let nodes = lock(&choice).now();
+        // It asks the choice as well.
+        let members = heard().members;
         seen.text(&Figures { epoch, decided, draining, heartbeats, tables: tables.counts(), nodes, members })
     };
     metrics_endpoint::answering(at, text).context("--metrics")

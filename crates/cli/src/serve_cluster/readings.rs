@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_adapt::Resource;
 use weir_cluster::{Gossip, Reading, Strain};
-use weir_policy_runtime::{Monitor, Readings};
+use weir_policy_runtime::Monitor;
 use weir_server::{Control, Counters};
 
 /// How often it is asked for paths: each so many readings.
@@ -61,7 +61,7 @@ impl Counting {
 }
 
 /// The part of a monitor's readings that the server's counts do not have; none if one of them is missing.
-fn strain(readings: &Readings) -> Option<Strained> {
+fn strain(readings: &[(Resource, f64)]) -> Option<Strained> {
     let of = |wanted| readings.iter().find(|(resource, _)| *resource == wanted).map(|(_, value)| *value);
     Some(Strained {
         queue: of(Resource::Queue)?,

@@ -174,10 +174,16 @@ fn published_rules_outlive_their_director() {
         let epoch = told["follows"][0].as_u64().unwrap_or(0);
         (told["state"] == "awake" && epoch > since).then_some(epoch)
     };
-    let alerts = |member: &str| decisions(&stand, member).iter().filter(|line| line["done"] == "alert: there").count();
+    let alerts = |stand: &Stand, member: &str| {
+        decisions(stand, member).iter().filter(|line| line["done"] == "alert: there").count()
+    };
     until(&stand, "the first director decides", || {
-        decisions(&stand, "front").iter().any(|line| line["done"] == "n2 woken") && alerts("front") == 2
+        decisions(&stand, "front").iter().any(|line| line["done"] == "n2 woken") && alerts(&stand, "front") == 2
     });
+    // What the first one has said reaches the second as it reaches the nodes: the word of both alerts is its third at least.
+    let has_heard = |node: usize| status(&stand, node)["follows"][1].as_u64().is_some_and(|number| number >= 3);
+    until(&stand, "the nodes hear the last word", || has_heard(1) && has_heard(2));
+    std::thread::sleep(Duration::from_secs(3));
     let mut epoch = 0;
     until(&stand, "node 2 follows", || awake(&stand, 0).map(|found| epoch = found).is_some());
     // The other one stands by, and goes on when the first one is gone.
@@ -188,7 +194,11 @@ fn published_rules_outlive_their_director() {
     assert!(!woken.iter().any(|line| line["done"] == "n2 woken"), "its cooldown goes on: {woken:?}");
     // Ticks come each half second, and the rule would have fired at the first one.
     std::thread::sleep(Duration::from_secs(2));
-    assert_eq!((alerts("front"), alerts("front2")), (2, 0), "the limit counts what the first one has done");
+    assert_eq!(
+        (alerts(&stand, "front"), alerts(&stand, "front2")),
+        (2, 0),
+        "the limit counts what the first one has done"
+    );
     let said = fs::read_to_string(stand.path("director2.log")).unwrap_or_default();
     assert!(said.matches("n2 sleeps").count() <= 1, "{said}");
 }
