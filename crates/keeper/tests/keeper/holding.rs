@@ -170,6 +170,7 @@ fn a_connection_stands_still_for_as_long_as_it_is_renewed_at_both_nodes() {
     const HOLD_MS: u64 = 600;
     let network = Network::new("krenew", Family::V4);
     let table = network.table(&Network::places());
+    table.set_nodes(&Network::places()[..1]).expect("node 2 stays known");
     let keepers = [1, 2].map(|node| network.keeper(node, KeeperTimes { hold_ms: HOLD_MS, ..KeeperTimes::default() }));
     let [old, new] = [keepers[0].client(), keepers[1].client()];
     let listener = network.listener(1);
