@@ -99,8 +99,8 @@ study-arm: deps build ## Repeats the paper on ARM in Apache and PHP, under 30 mi
 	@$(MAKE) --no-print-directory -C native/php
 	@QUICK="$(QUICK)" studies/arm/run
 
-study-monitors: deps build ## What watching itself costs a server, with readings told every 0.5 to 30 s: writes its page, 15 minutes, as root.
-	@studies/patia/monitors
+study-monitors: deps build ## What watching itself costs a server, with readings told or gossiped every 0.5 to 30 s: writes its page, 24 minutes, as root; QUICK=1: a minute and a half, for trying.
+	@QUICK="$(QUICK)" studies/patia/monitors
 
 study-overload: deps build ## PHP under twice the load that it can answer, behind weir and behind nginx, five rounds, and writes its page: 5 minutes; fails where something does not hold; QUICK=1: half a minute, for trying.
 	@QUICK="$(QUICK)" studies/overload/run

@@ -434,6 +434,8 @@ impl Own {
         if self.is_node {
             options.teller = Some(self.figures.teller(options.teller.take()));
             options.elsewhere = Some(Arc::<FromElsewhere>::clone(&self.elsewhere));
+            // The other nodes, and the rules over nodes, are told of it.
+            options.measures_waits = true;
         }
         options
     }

@@ -40,7 +40,7 @@ mod replicas;
 mod sealed;
 mod successor;
 
-pub use balance::{Balance, Balanced, CONFIGURED_DEFAULT, CONFIGURED_MAX, FRESH, Standing};
+pub use balance::{Balance, Balanced, CONFIGURED_DEFAULT, CONFIGURED_MAX, FRESH, Measure, Quantity, Standing};
 pub use clock::ClockSample;
 pub use director::{Control, Director, DirectorCounts, Known, Steering, TableFault};
 pub use events::{
@@ -50,7 +50,7 @@ pub use events::{
 pub use fields::FieldError;
 pub use gossip::{
     Asked, Gossip, GossipCounts, GossipError, GossipPeer, GossipSettings, GossipTextError, Heard as HeardMember,
-    Introduction, PATH_BYTES_MAX, POPULAR_MAX, RULES_BYTES_MAX, Reading, Sites,
+    Introduction, PATH_BYTES_MAX, POPULAR_MAX, RULES_BYTES_MAX, Reading, Sites, Strain,
 };
 pub use heartbeat::{
     Beat, BeatCounts, BeatRefusal, Change, Detector, DetectorSettings, Health, HeartbeatError, Heartbeats, Opened,

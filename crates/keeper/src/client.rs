@@ -116,6 +116,14 @@ impl KeeperClient {
         self.done(&Request::Hold { flow: *flow, epoch }, None)
     }
 
+    /// Has a hold of any kind last for another few seconds.
+    ///
+    /// # Errors
+    /// [`KeeperError`]; the hold may be over.
+    pub fn renew(&self, flow: &Flow) -> Result<(), KeeperError> {
+        self.done(&Request::Renew { flow: *flow }, None)
+    }
+
     /// Ends such a hold, and forgets what was restored.
     ///
     /// # Errors

@@ -85,6 +85,17 @@ impl HeldFlows {
         Ok(())
     }
 
+    /// Has a hold last longer.
+    pub(crate) fn renew(&mut self, flow: &Flow, until: Instant) -> Result<(), Refusal> {
+        match self.flows.get_mut(flow) {
+            Some((Held::Expected | Held::Frozen { .. } | Held::Restored { .. }, ends)) => {
+                *ends = (*ends).max(until);
+                Ok(())
+            }
+            Some((Held::Tombstone, _)) | None => Err(Refusal::HoldIsOver(*flow)),
+        }
+    }
+
     /// Notes the window of a connection that stands still.
     pub(crate) fn frozen(&mut self, flow: &Flow, read: [u32; 5]) {
         if let Some((Held::Frozen { window, .. }, _)) = self.flows.get_mut(flow) {
@@ -214,6 +225,23 @@ mod tests {
         assert_eq!((held.counted().holds, held.counted().tombstones, held.counted().expired), (1, 0, 1));
         assert_eq!(held.expire(now + 2 * second), [flow(2)]);
         assert!(held.is_empty() && held.counted().expired == 2);
+    }
+
+    #[test]
+    fn what_is_held_can_be_held_for_longer_and_what_is_over_cannot() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let mut held = HeldFlows::new(3, 7);
+        held.begin(flow(1), Held::Expected, now + second).expect("room");
+        held.begin(flow(2), Held::Frozen { socket: Arc::new(descriptor()), window: None }, now + second).expect("room");
+        held.begin(flow(3), Held::Expected, now + second).expect("room");
+        held.restored(flow(3), descriptor(), vec![1], now + second).expect("expected");
+        held.bury(flow(4), now + second);
+        (1..=3).for_each(|port| held.renew(&flow(port), now + 3 * second).expect("it is held"));
+        assert_eq!(held.renew(&flow(4), now + 3 * second), Err(Refusal::HoldIsOver(flow(4))), "it has left");
+        held.renew(&flow(1), now).expect("it is held");
+        assert_eq!(held.expire(now + 2 * second), [flow(4)], "and none ends earlier by that");
+        assert_eq!(held.expire(now + 3 * second).len(), 3);
+        assert_eq!(held.renew(&flow(2), now + 9 * second), Err(Refusal::HoldIsOver(flow(2))));
     }
 
     #[test]

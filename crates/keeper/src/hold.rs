@@ -39,6 +39,8 @@ const HOLD_BYTES: usize = 32;
 pub struct HoldFilter {
     program: OwnedFd,
     holds: MapHandle,
+    /// Until when holds last that were renewed.
+    renewals: MapHandle,
     interfaces: Vec<Interface>,
 }
 
@@ -56,14 +58,16 @@ impl HoldFilter {
         let opening = |error: libbpf_rs::Error| refusal("loading the filter of held connections", &error);
         let mut open = HoldSkelBuilder::default().open(&mut object).map_err(opening)?;
         reuse(&mut open.maps.holds, &old)?;
+        reuse(&mut open.maps.renewals, &old)?;
         let loaded = open.load().map_err(opening)?;
         let program = loaded.progs.hold.as_fd().try_clone_to_owned();
         let program = program.map_err(|error| opening(error.into()))?;
         let holds = MapHandle::try_from(&loaded.maps.holds).map_err(opening)?;
+        let renewals = MapHandle::try_from(&loaded.maps.renewals).map_err(opening)?;
         for interface in &interfaces {
             interface.attach(program.as_fd(), HANDLE)?;
         }
-        Ok(Self { program, holds, interfaces })
+        Ok(Self { program, holds, renewals, interfaces })
     }
 
     /// Drops what comes in on the connection from now on, for so long at most.
@@ -71,11 +75,19 @@ impl HoldFilter {
     /// # Errors
     /// [`FilterError`]; the table is full, or may not be changed.
     pub fn hold(&self, flow: &Flow, time: Duration) -> Result<(), FilterError> {
-        let until = now_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let mut value = [0; HOLD_BYTES];
-        value[..8].copy_from_slice(&until.to_ne_bytes());
+        value[..8].copy_from_slice(&until_ns(time).to_ne_bytes());
         let done = self.holds.update(&flow_key::key(flow), &value, MapFlags::ANY);
         done.map_err(|error| refusal("holding a connection", &error))
+    }
+
+    /// Has a hold last for so long from now on, without forgetting what it has heard.
+    ///
+    /// # Errors
+    /// [`FilterError`]; the table is full, or may not be changed.
+    pub fn renew(&self, flow: &Flow, time: Duration) -> Result<(), FilterError> {
+        let done = self.renewals.update(&flow_key::key(flow), &until_ns(time).to_ne_bytes(), MapFlags::ANY);
+        done.map_err(|error| refusal("holding a connection for longer", &error))
     }
 
     /// Lets what comes in on the connection pass again; what was dropped meanwhile.
@@ -85,6 +97,10 @@ impl HoldFilter {
     pub fn release(&self, flow: &Flow) -> Result<Dropped, FilterError> {
         let value = self.holds.lookup_and_delete(&flow_key::key(flow));
         let value = value.map_err(|error| refusal("releasing a connection", &error))?;
+        // Most are not renewed.
+        self.renewals
+            .lookup_and_delete(&flow_key::key(flow))
+            .map_err(|error| refusal("releasing a connection", &error))?;
         Ok(value.as_deref().map(Dropped::read).unwrap_or_default())
     }
 
@@ -104,6 +120,11 @@ impl HoldFilter {
     pub fn detach(self) -> Result<(), FilterError> {
         self.interfaces.iter().try_for_each(|interface| interface.detach(self.program.as_fd(), HANDLE))
     }
+}
+
+/// A time from now, as the filter has it.
+fn until_ns(time: Duration) -> u64 {
+    now_ns().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
 impl Dropped {

@@ -264,6 +264,7 @@ impl Shared {
             Request::Thaw => self.thaw(fd()?.as_fd())?,
             Request::Discard => self.discard(fd()?.as_fd())?,
             Request::Hold { flow, epoch } => self.hold(flow, epoch)?,
+            Request::Renew { flow } => self.renew(&flow.canonical())?,
             Request::Release { flow } => self.release(&flow.canonical())?,
             Request::Restore { tcp, unread, sent, epoch } => {
                 return self.restore(&tcp, &unread, &sent, epoch).map(|socket| (Reply::Restored, Some(socket)));
@@ -334,6 +335,15 @@ impl Shared {
         let mut held = self.held();
         held.check_epoch(epoch)?;
         self.begin(&mut held, flow, Held::Expected)?;
+        Ok(Reply::Done)
+    }
+
+    fn renew(&self, flow: &Flow) -> Result<Reply, Refusal> {
+        let time = self.options.hold_time;
+        let mut held = self.held();
+        // The list first: what it does not hold, the filter must not hold for longer.
+        held.renew(flow, Instant::now() + time)?;
+        self.filter.renew(flow, time).map_err(|error| filter_refusal(&error))?;
         Ok(Reply::Done)
     }
 

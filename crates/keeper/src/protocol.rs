@@ -61,6 +61,12 @@ pub enum Request {
     Activate,
     /// What was counted.
     Counts,
+    /// Have a hold last for another short time: it is not decided yet where the connection goes on. Of any epoch, as
+    /// nothing goes on by it.
+    Renew {
+        /// Of which connection.
+        flow: Flow,
+    },
 }
 
 /// What is answered.
@@ -151,6 +157,10 @@ impl Request {
             }
             Self::Activate => out.push(8),
             Self::Counts => out.push(9),
+            Self::Renew { flow } => {
+                out.push(10);
+                flow.encode(&mut out);
+            }
         }
         out
     }
@@ -184,6 +194,7 @@ impl Request {
             },
             8 => Self::Activate,
             9 => Self::Counts,
+            10 => Self::Renew { flow: Flow::decode(bytes)? },
             _ => return Err(DecodeError::Unknown("request")),
         };
         end(bytes).map(|()| request)

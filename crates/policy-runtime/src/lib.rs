@@ -93,6 +93,7 @@ pub use environment::{
     ReadingNow, RuleInForce, RuleName, ServerNow, Shares, Work,
 };
 pub use loop_stats::Dropped;
+pub use monitor::{Monitor, Readings};
 pub use persister_pipe::PersisterEnds;
 pub use recording::{RecordingError, check_recording};
 pub use remark::remark_text;

@@ -20,9 +20,9 @@ const LIST_EVERY: u32 = 10;
 /// Bytes of a file that is read; all that is wanted stands at its beginning.
 const HEAD_BYTES: usize = 4096;
 
-/// Looks at the node again and again.
+/// Looks at the node again and again: the readings that rules have of it.
 #[derive(Debug)]
-pub(crate) struct Monitor {
+pub struct Monitor {
     counters: Counters,
     /// Opened before the server gives up the rest of the file system.
     stat: Option<File>,
@@ -56,19 +56,19 @@ pub(crate) struct Wait {
     pub(crate) queue: f64,
 }
 
-/// The readings of a look, each with its resource.
-pub(crate) type Readings = Vec<(Resource, f64)>;
+/// The readings of a look, each with its resource and in the unit of that.
+pub type Readings = Vec<(Resource, f64)>;
 
 impl Monitor {
-    /// To be made before the server confines itself.
-    pub(crate) fn open(counters: Counters) -> Self {
+    /// Of the server with these counters. To be made before that confines itself.
+    pub fn open(counters: Counters) -> Self {
         let (stat, meminfo) = (File::open("/proc/stat").ok(), File::open("/proc/meminfo").ok());
         Self { counters, stat, meminfo, last: None, waits: Vec::new(), looks: 0, accounts: FxHashMap::default() }
     }
 
     /// Looks; `refused` are the requests that rules have refused so far, which are no errors of the server's. The first
-    /// look has no rates.
-    pub(crate) fn look(&mut self, refused: u64) -> Readings {
+    /// look has no rates, waits and errors: those are of the time since the look before.
+    pub fn look(&mut self, refused: u64) -> Readings {
         let mut readings = Vec::with_capacity(Resource::ALL.len());
         let waited_ns = self.waited_ns();
         let now = Look {

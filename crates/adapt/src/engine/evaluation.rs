@@ -229,7 +229,7 @@ impl<'l> Evaluation<'l> {
     }
 
     /// The branch to take; `None` = none of them. With a condition that is unknown nothing behind it is looked at.
-    fn branch(&mut self, rule: &Rule, seen: &Seen) -> Result<Option<usize>, (usize, Unknown)> {
+    pub(super) fn branch(&mut self, rule: &Rule, seen: &Seen) -> Result<Option<usize>, (usize, Unknown)> {
         for (number, branch) in rule.branches.iter().enumerate() {
             match branch.condition.as_ref().map_or(Truth::True, |condition| self.context(seen).truth(condition)) {
                 Truth::True => return Ok(Some(number)),
@@ -241,7 +241,7 @@ impl<'l> Evaluation<'l> {
     }
 
     /// The tests that led to a branch: its own, and those of the branches before it; without one, all.
-    fn cited(&mut self, rule: &Rule, branch: Option<usize>, seen: &Seen) -> Vec<Cited> {
+    pub(super) fn cited(&mut self, rule: &Rule, branch: Option<usize>, seen: &Seen) -> Vec<Cited> {
         let mut cited = Vec::new();
         let last = branch.unwrap_or(rule.branches.len() - 1);
         for condition in rule.branches[..=last].iter().filter_map(|branch| branch.condition.as_ref()) {

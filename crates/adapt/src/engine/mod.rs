@@ -21,11 +21,13 @@ mod intake;
 mod orders;
 mod rests;
 mod shown;
+mod starting;
 mod subject_mut;
 mod sums;
 mod tick;
 
 pub use contests::{CONTESTS_MAX, Contested, Contests};
 pub use intake::{Engine, ForecastErrors};
-pub(crate) use rests::Undone;
+pub(crate) use rests::{Limited, Undone};
 pub use shown::{Active, ForecastNow};
+pub(crate) use starting::Start;

@@ -2,7 +2,19 @@
 
 use super::intake::Engine;
 use crate::policy::Rule;
+use crate::reading::AtomId;
 use crate::state::{Instance, Placement, State};
+
+/// The firings of a rule that its limit counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Limited {
+    /// The rule by name and line.
+    pub(crate) rule: String,
+    /// The path of the atom that it was evaluated for; none of a rule that is evaluated for all atoms together.
+    pub(crate) atom: Option<String>,
+    /// When it fired, the oldest first.
+    pub(crate) fired_ms: Vec<u64>,
+}
 
 /// Why a firing for a session was not carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +67,60 @@ impl Engine {
         })
     }
 
+    /// What counts of the limits of rules, those first that are evaluated for all atoms together.
+    pub(crate) fn limits<'s>(&'s self, state: &'s State) -> impl Iterator<Item = Limited> + 's {
+        let own = self.policy.own_rules.iter().zip(&state.own).map(|(&rule, instance)| (rule, None, instance));
+        let atoms = state.atoms.iter().flat_map(|atom| {
+            let rules = atom.block.map_or(&[][..], |block| &self.policy.blocks[block as usize].atom_rules);
+            rules.iter().zip(&atom.instances).map(|(&rule, instance)| (rule, Some(&atom.path), instance))
+        });
+        own.chain(atoms).filter_map(|(rule, atom, instance)| {
+            let rule = &self.policy.rules[rule];
+            let (_, per_ms) = rule.limit?;
+            let counts = |at_ms: &u64| state.now_ms.saturating_sub(*at_ms) < per_ms;
+            let fired_ms: Vec<u64> = instance.fired_ms().filter(counts).collect();
+            let limited = Limited { rule: name_of(rule), atom: atom.cloned(), fired_ms };
+            (!limited.fired_ms.is_empty()).then_some(limited)
+        })
+    }
+
+    /// Whether a rule has a limit.
+    pub(crate) fn is_limited(&self, name: &str, line: usize) -> bool {
+        self.policy.rules.iter().any(|rule| rule.limit.is_some() && rule.name == name && rule.line == line)
+    }
+
+    /// Another director had a rule fire so often then: for an atom, or for all together. A rule that has no limit any
+    /// more, or is for no such atom, counts nothing.
+    pub(crate) fn count_firings(
+        &self,
+        state: &mut State,
+        name: &str,
+        atom: Option<AtomId>,
+        (at_ms, count): (u64, u32),
+    ) {
+        let (rules, instances): (&[usize], &mut Vec<Instance>) = match atom {
+            None => (&self.policy.own_rules, &mut state.own),
+            Some(AtomId(number)) => {
+                let Some(atom) = state.atoms.get_mut(number as usize) else { return };
+                let Some(block) = atom.block else { return };
+                (&self.policy.blocks[block as usize].atom_rules, &mut atom.instances)
+            }
+        };
+        for (&rule, instance) in rules.iter().zip(instances) {
+            let rule = &self.policy.rules[rule];
+            if name_of(rule) == name {
+                self::count(rule, instance, (at_ms, count));
+            }
+        }
+    }
+
+    /// Another director had each rule that has a limit and is evaluated for all atoms together fire so often by now.
+    pub(crate) fn count_missed_firings(&self, state: &mut State, (at_ms, count): (u64, u32)) {
+        for (&rule, instance) in self.policy.own_rules.iter().zip(&mut state.own) {
+            self::count(&self.policy.rules[rule], instance, (at_ms, count));
+        }
+    }
+
     /// Another director had this rule fire, or be released, then; `None`: all rules over pools.
     pub(crate) fn rest_pool_rule(&self, state: &mut State, name: Option<&str>, at_ms: u64) {
         for (&rule, instance) in self.policy.own_rules.iter().zip(&mut state.own) {
@@ -65,6 +131,16 @@ impl Engine {
             }
         }
     }
+}
+
+/// Counts firings of another member for the limit of a rule: no more than the limit forbids.
+fn count(rule: &Rule, instance: &mut Instance, (at_ms, count): (u64, u32)) {
+    let Some((times, _)) = rule.limit else { return };
+    let fired = &mut instance.past().fired;
+    fired.extend(std::iter::repeat_n(at_ms, times.min(count as usize)));
+    fired.make_contiguous().sort_unstable();
+    let beyond = fired.len().saturating_sub(times);
+    fired.drain(..beyond);
 }
 
 /// A rule's name with its line: names are of one pattern only.

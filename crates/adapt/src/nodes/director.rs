@@ -1,6 +1,8 @@
 //! What the director in duty decides for all: the nodes that are awake, and the copies of atoms.
 
+use super::choosing::Choosing;
 use super::intake::{AtomSeen, Intake, NodeSeen, RuleTimes};
+use super::limits;
 use super::reserve::Reserves;
 use super::wished::{Heeded, Wish, Wished};
 use crate::decision::{Decision, Order, Outcome, Subject};
@@ -60,7 +62,26 @@ pub struct DirectorRules {
     inherited: BTreeSet<String>,
     /// Rules that fired and had nothing to do, by name and line.
     idle: BTreeSet<(String, usize)>,
-    wishes_dropped: u64,
+    dropped: Dropped,
+}
+
+/// What had no room with a director's rules, at all ticks together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Wishes for atoms.
+    pub wishes: u64,
+    /// Atoms whose rates were not followed.
+    pub atoms: u64,
+    /// Firings of rules with a limit that the next director is not told of, each time that it is told.
+    pub limits: u64,
+}
+
+impl Dropped {
+    /// Those of both.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self { wishes: self.wishes + other.wishes, atoms: self.atoms + other.atoms, limits: self.limits + other.limits }
+    }
 }
 
 impl DirectorRules {
@@ -85,6 +106,7 @@ impl DirectorRules {
                 let at_ms = now_ms.saturating_sub(age_ms.saturating_add(*fired_ms_ago));
                 intake.engine.rest_pool_rule(&mut intake.state, Some(rule), at_ms);
             }
+            limits::go_on(&mut intake, last, (now_ms, age_ms));
         }
         let inherited = wished.atoms.keys().cloned().collect();
         Self {
@@ -96,7 +118,7 @@ impl DirectorRules {
             heard: last.map_or((0, 0), |(last, _)| (last.epoch, last.number)),
             inherited,
             idle: BTreeSet::new(),
-            wishes_dropped: 0,
+            dropped: Dropped::default(),
         }
     }
 
@@ -122,7 +144,11 @@ impl DirectorRules {
                 self.wished.atoms.remove(&of);
             }
         }
-        if before.0 != self.reserves.awake() || before.1 != self.wished.atoms {
+        let counts = |acted: &Acted| {
+            let Decision { rule, line, outcome, .. } = &acted.decision;
+            outcome.is_fired() && self.intake.engine.is_limited(rule, *line)
+        };
+        if before.0 != self.reserves.awake() || before.1 != self.wished.atoms || acted.iter().any(counts) {
             self.say(now_ms);
         }
         acted
@@ -139,9 +165,14 @@ impl DirectorRules {
         self.reserves.receives(node)
     }
 
-    /// Wishes that had no room, and atoms whose rates had none.
-    pub fn dropped(&self) -> (u64, u64) {
-        (self.wishes_dropped, self.intake.atoms_dropped)
+    /// How new connections choose their node; none where no rule says so, or what it reads is unknown.
+    pub fn choosing(&mut self) -> Option<Choosing> {
+        Choosing::of(&mut self.intake)
+    }
+
+    /// What had no room.
+    pub fn dropped(&self) -> Dropped {
+        Dropped { atoms: self.intake.atoms_dropped, ..self.dropped }
     }
 
     /// The policy at work.
@@ -156,8 +187,13 @@ impl DirectorRules {
         }
         // Nodes follow a word that was not heard here: what its director did may be a moment ago.
         let missed = |heeded: Heeded| heeded.epoch > 0 && (heeded.epoch, heeded.number) > self.heard;
-        if nodes.iter().filter_map(|node| node.heeded).any(missed) {
-            self.intake.engine.rest_pool_rule(&mut self.intake.state, None, now_ms);
+        let newest = nodes.iter().filter_map(|node| node.heeded).filter(|heeded| missed(*heeded));
+        if let Some(newest) = newest.max_by_key(|heeded| (heeded.epoch, heeded.number)) {
+            let Intake { engine, state, .. } = &mut self.intake;
+            engine.rest_pool_rule(state, None, now_ms);
+            // Each word may be of a firing; how many there were in another epoch before is not known.
+            let words = if newest.epoch == self.heard.0 { newest.number - self.heard.1 } else { 1 };
+            engine.count_missed_firings(state, (now_ms, u32::try_from(words).unwrap_or(u32::MAX)));
         }
         self.say(now_ms);
     }
@@ -166,6 +202,9 @@ impl DirectorRules {
     fn say(&mut self, now_ms: u64) {
         let ago = |(rule, at_ms): (String, u64)| (rule, now_ms.saturating_sub(at_ms));
         self.wished.fired_ms_ago = self.intake.engine.pool_rests(&self.intake.state).map(ago).collect();
+        let (limited, dropped) = limits::told(&self.intake, now_ms);
+        self.wished.limited = limited;
+        self.dropped.limits += dropped;
         self.wished.awake = self.reserves.awake();
         self.wished.number += 1;
     }
@@ -216,11 +255,11 @@ impl DirectorRules {
             },
             Order::Replicate { copies, pool } => {
                 let copies = Some((*copies, pool.clone())).filter(|_| begins);
-                wish(&mut self.wished.atoms, of, &mut self.wishes_dropped, |wish| wish.copies = copies)
+                wish(&mut self.wished.atoms, of, &mut self.dropped.wishes, |wish| wish.copies = copies)
             }
             Order::Spread { pool } => {
                 let pool = Some(pool.clone()).filter(|_| begins);
-                wish(&mut self.wished.atoms, of, &mut self.wishes_dropped, |wish| wish.spread = pool)
+                wish(&mut self.wished.atoms, of, &mut self.dropped.wishes, |wish| wish.spread = pool)
             }
             Order::Alert { text } if begins => Done::Alert(text.clone()),
             // Growth lasts until it is taken back; the others are done by each server.

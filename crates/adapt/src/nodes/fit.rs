@@ -1,5 +1,6 @@
 //! What of a policy a cluster cannot do, in words.
 
+use super::choosing::ALL_PATHS;
 use crate::check::Level;
 use crate::policy::{Act, Policy, Rule, Scope, Test, To};
 use crate::reading::{NodeId, Resource};
@@ -85,11 +86,25 @@ impl Policy {
         let name = &rule.name;
         for act in rule.branches.iter().flat_map(|branch| &branch.acts) {
             match act {
-                Act::Place { .. } if rule.level == Level::Start => wrong(
+                Act::Place { .. } if rule.level == Level::Start && self.blocks[rule.block].glob.text() != ALL_PATHS => {
+                    wrong(
+                        format!(
+                            "rule `{name}` chooses a node for a session that starts, and the director gives a connection to a node before the request says which path it is for"
+                        ),
+                        "write it for all paths, `atom \"/**\"`, or `during if … then switch …`, which moves the session once it is known",
+                    );
+                }
+                Act::Place { .. } if rule.level == Level::Start && (rule.cooldown_ms > 0 || rule.limit.is_some()) => {
+                    wrong(
+                        format!("rule `{name}` is for each new connection, of which the director sees none by itself"),
+                        "leave `cooldown` and `limit` away",
+                    );
+                }
+                Act::Place { by: Resource::Bandwidth, .. } if rule.level == Level::Start => wrong(
                     format!(
-                        "rule `{name}` chooses a node for a session that starts, and the director gives a connection to a node before the request says which path it is for"
+                        "rule `{name}` has new connections go to the node that sends the most, which sends more by that"
                     ),
-                    "write `during if … then switch …`, which moves the session once it is known",
+                    "compare nodes by `cpu`, `mem`, `queue`, `wait`, `rate`, `errors` or `active`",
                 ),
                 Act::Place { targets, .. }
                     if targets.iter().any(|to| matches!(to, To::Node { variant: Some(_), .. })) =>
@@ -110,7 +125,7 @@ impl Policy {
                 | Act::Spread { .. }
                 | Act::Grow { .. }
                 | Act::Shrink { .. } => {}
-                Act::Alert(_) if rule.level != Level::Session => {}
+                Act::Alert(_) if !matches!(rule.level, Level::Session | Level::Start) => {}
                 act => wrong(
                     format!("rule `{name}` has `{}`, which each server does by itself", word(act)),
                     "put the rule into the policy of weir serve --policy",
@@ -148,11 +163,12 @@ impl Policy {
     }
 }
 
-const TOLD: &str = "read `cpu`, `active`, `rate` or `bandwidth` of nodes";
+const TOLD: &str = "read `cpu`, `mem`, `queue`, `wait`, `active`, `rate`, `errors` or `bandwidth` of nodes, which they tell each second";
 
 /// Whether nodes tell each other of it.
 fn is_gossiped(resource: Resource) -> bool {
-    matches!(resource, Resource::Cpu | Resource::Rate | Resource::Active | Resource::Bandwidth)
+    // `service` is that of an upstream, and `rtt` is no reading of a node.
+    !matches!(resource, Resource::Service | Resource::Rtt)
 }
 
 fn word(act: &Act) -> &'static str {

@@ -38,6 +38,48 @@ pub struct NodeReading {
     pub active: f64,
     /// Bits a second that its server sends.
     pub sent_bps: f64,
+    /// What it says of its waits, errors and memory; none where it does not.
+    pub strain: Option<NodeStrain>,
+}
+
+/// What the requests of a node wait for, how many fail, and how full its memory is.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct NodeStrain {
+    /// Requests that wait.
+    pub queue: f64,
+    /// Seconds that a request waits, in the mean.
+    pub wait_s: f64,
+    /// Bytes of memory in use.
+    pub mem_bytes: f64,
+    /// Share of its memory that is in use, 0 to 100 %.
+    pub mem_percent: f64,
+    /// Requests that fail, in a second.
+    pub errors_per_s: f64,
+    /// Share of its requests that fail, 0 to 100 %.
+    pub error_percent: f64,
+}
+
+impl NodeReading {
+    /// The resources that it is a reading of.
+    fn values(&self) -> impl Iterator<Item = (Resource, f64)> {
+        let own = [
+            (Resource::Cpu, self.cpu_percent),
+            (Resource::Rate, self.requests_per_s),
+            (Resource::Active, self.active),
+            (Resource::Bandwidth, self.sent_bps),
+        ];
+        let strain = self.strain.map(|strain| {
+            [
+                (Resource::Queue, strain.queue),
+                (Resource::Wait, strain.wait_s),
+                (Resource::Mem, strain.mem_bytes),
+                (Resource::MemShare, strain.mem_percent),
+                (Resource::Errors, strain.errors_per_s),
+                (Resource::ErrorShare, strain.error_percent),
+            ]
+        });
+        own.into_iter().chain(strain.into_iter().flatten())
+    }
 }
 
 /// A node as it was heard last.
@@ -96,7 +138,7 @@ impl Intake {
         is_target: impl Fn(&NodeSeen<'_>) -> bool,
         atoms: &[AtomSeen<'_>],
     ) {
-        let mut readings = Vec::with_capacity(nodes.len() * 4);
+        let mut readings = Vec::with_capacity(nodes.len() * 10);
         let leaves_late_out = self.may_leave_late_out(nodes);
         for node in nodes {
             let Some(id) = self.node(node.name) else { continue };
@@ -108,13 +150,7 @@ impl Intake {
                 continue;
             }
             let (at_ms, valid_ms) = (now_ms.saturating_sub(node.age_ms), self.times.node_valid_ms);
-            let values = [
-                (Resource::Cpu, reading.cpu_percent),
-                (Resource::Rate, reading.requests_per_s),
-                (Resource::Active, reading.active),
-                (Resource::Bandwidth, reading.sent_bps),
-            ];
-            readings.extend(values.map(|(resource, value)| Reading {
+            readings.extend(reading.values().map(|(resource, value)| Reading {
                 resource,
                 of: Of::Node(id),
                 value,

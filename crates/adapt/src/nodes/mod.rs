@@ -6,15 +6,18 @@
 //!
 //! Nothing here has a clock or a socket: the same readings at the same times lead to the same decisions.
 
+mod choosing;
 mod director;
 mod fit;
 mod intake;
+mod limits;
 mod node;
 mod reserve;
 mod wished;
 
-pub use director::{Acted, DirectorRules, Done};
+pub use choosing::Choosing;
+pub use director::{Acted, DirectorRules, Done, Dropped};
 pub use fit::Unfit;
-pub use intake::{AtomSeen, NodeReading, NodeSeen, RuleTimes};
+pub use intake::{AtomSeen, NodeReading, NodeSeen, NodeStrain, RuleTimes};
 pub use node::{NodeRules, SWITCHES_MAX, SessionSeen, Switch, Switched};
-pub use wished::{Heeded, NodeState, WISHED_BYTES_MAX, Wish, Wished, WordError};
+pub use wished::{Firings, Heeded, NodeState, WISHED_BYTES_MAX, Wish, Wished, WordError};

@@ -15,6 +15,18 @@ pub struct Wished {
     pub atoms: BTreeMap<String, Wish>,
     /// Rules over pools, and how many milliseconds before this was said each fired or was released last.
     pub fired_ms_ago: BTreeMap<String, u64>,
+    /// Firings that the limits of rules count: by the rule, and the path of the atom for which it was evaluated, which is
+    /// empty where that is all of them together. The oldest first.
+    pub limited: BTreeMap<(String, String), Vec<Firings>>,
+}
+
+/// Firings of a rule, at one time or counted as if they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Firings {
+    /// How many milliseconds before this was said.
+    pub ago_ms: u64,
+    /// How many.
+    pub count: u32,
 }
 
 impl Wished {
@@ -92,6 +104,12 @@ impl Wished {
         for (rule, ago_ms) in &self.fired_ms_ago {
             text += &format!("fired {ago_ms} {rule}\n");
         }
+        for ((rule, of), firings) in &self.limited {
+            let each = firings.iter().map(|Firings { ago_ms, count }| format!("{ago_ms}x{count}"));
+            let each = each.collect::<Vec<_>>().join(",");
+            let of = if of.is_empty() { String::new() } else { format!(" {of}") };
+            text += &format!("limited {each} {rule}{of}\n");
+        }
         for (of, Wish { copies, spread }) in &self.atoms {
             if let Some((copies, pool)) = copies {
                 text += &format!("replicate {copies} {pool} {of}\n");
@@ -130,6 +148,16 @@ impl Wished {
             "fired" => {
                 let (ago_ms, rule) = rest.split_once(' ')?;
                 self.fired_ms_ago.insert(named(rule)?, ago_ms.parse().ok()?);
+                Some(())
+            }
+            "limited" => {
+                let (each, rest) = rest.split_once(' ')?;
+                let (rule, of) = rest.split_once(' ').unwrap_or((rest, ""));
+                let firings = each.split(',').map(|one| {
+                    let (ago_ms, count) = one.split_once('x')?;
+                    Some(Firings { ago_ms: ago_ms.parse().ok()?, count: count.parse().ok()? })
+                });
+                self.limited.insert((named(rule)?, of.to_owned()), firings.collect::<Option<_>>()?);
                 Some(())
             }
             "replicate" => {
@@ -195,15 +223,30 @@ mod tests {
         let mut wished = Wished { epoch: 4, number: 7, ..Wished::default() };
         wished.awake = [("n3".to_owned(), true), ("n2".to_owned(), false), ("n4".to_owned(), true)].into();
         wished.fired_ms_ago = [("more:3".to_owned(), 1_500)].into();
+        let firings = [Firings { ago_ms: 9_000, count: 2 }, Firings { ago_ms: 1_500, count: 1 }];
+        wished.limited = [
+            (("more:3".to_owned(), String::new()), firings.to_vec()),
+            (("flash:5".to_owned(), "/a b".to_owned()), firings[1..].to_vec()),
+        ]
+        .into();
         let wish = Wish { copies: Some((4, "main".to_owned())), spread: Some("reserve".to_owned()) };
         wished.atoms = [("/news/*".to_owned(), wish)].into();
-        let text =
-            "1 4 7\nawake n3 n4\nasleep n2\nfired 1500 more:3\nreplicate 4 main /news/*\nspread reserve /news/*\n";
+        let text = "1 4 7\nawake n3 n4\nasleep n2\nfired 1500 more:3\nlimited 1500x1 flash:5 /a b\n\
+             limited 9000x2,1500x1 more:3\nreplicate 4 main /news/*\nspread reserve /news/*\n";
         assert_eq!(wished.to_text(), text);
         assert_eq!(Wished::parse(text), Ok(wished));
-        for wrong in
-            ["", "1 4", "2 4 7\n", "1 4 7\nawake\n", "1 4 7\nawake n4 n3\n", "1 04 7\n", "1 4 7", "1 4 7\nking n1\n"]
-        {
+        for wrong in [
+            "",
+            "1 4",
+            "2 4 7\n",
+            "1 4 7\nawake\n",
+            "1 4 7\nawake n4 n3\n",
+            "1 04 7\n",
+            "1 4 7",
+            "1 4 7\nking n1\n",
+            "1 4 7\nlimited 1x2\n",
+            "1 4 7\nlimited 1 a:1\n",
+        ] {
             assert_eq!(Wished::parse(wrong), Err(WordError), "{wrong}");
         }
     }
@@ -213,13 +256,20 @@ mod tests {
         fn words_are_read_again(
             epoch: u64, number: u64, state in 0..3_usize,
             awake in proptest::collection::btree_map("[a-z0-9-]{1,8}", any::<bool>(), 0..6),
+            limited in proptest::collection::btree_map(("[a-z]{1,4}:[1-9]", "(/[a-z /*]{0,9}[a-z*])?"),
+                proptest::collection::vec((any::<u64>(), any::<u32>()), 1..4), 0..4),
             atoms in proptest::collection::btree_map("/[a-z /*]{0,9}[a-z*]", ("[a-z]{1,4}", any::<u32>(), 0..3_u8), 0..6),
         ) {
             let atoms = atoms.into_iter().map(|(of, (pool, copies, which))| {
                 let copies = (which != 1).then(|| (copies, pool.clone()));
                 (of, Wish { copies, spread: (which > 0).then_some(pool) })
             });
-            let wished = Wished { epoch, number, awake, atoms: atoms.collect(), fired_ms_ago: BTreeMap::new() };
+            let firings = |firings: Vec<(u64, u32)>| {
+                firings.into_iter().map(|(ago_ms, count)| Firings { ago_ms, count }).collect()
+            };
+            let limited = limited.into_iter().map(|(of, all)| (of, firings(all))).collect();
+            let wished =
+                Wished { epoch, number, awake, atoms: atoms.collect(), fired_ms_ago: BTreeMap::new(), limited };
             prop_assert_eq!(Wished::parse(&wished.to_text()), Ok(wished));
             let heeded = Heeded { epoch, number, state: NodeState::WORDS[state].0 };
             prop_assert_eq!(Heeded::parse(&heeded.to_text()), Ok(heeded));

@@ -56,6 +56,11 @@ impl Instance {
         self.past.as_ref()?.rest_ms
     }
 
+    /// When it fired, as far as its limit counts it, the oldest first.
+    pub(crate) fn fired_ms(&self) -> impl Iterator<Item = u64> + '_ {
+        self.past.iter().flat_map(|past| past.fired.iter().copied())
+    }
+
     /// What it remembers, to be changed.
     pub(crate) fn past(&mut self) -> &mut Past {
         self.past.get_or_insert_default()

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use weir_adapt::forecast::Method;
 use weir_adapt::nodes::{
-    Acted, AtomSeen, DirectorRules, Done, Heeded, NodeReading, NodeRules, NodeSeen, NodeState, RuleTimes, SessionSeen,
-    Switched, Wished,
+    Acted, AtomSeen, DirectorRules, Done, Dropped, Heeded, NodeReading, NodeRules, NodeSeen, NodeState, NodeStrain,
+    RuleTimes, SessionSeen, Switched, Wished,
 };
 use weir_adapt::{Outcome, Policy};
 
@@ -98,13 +98,22 @@ fn what_a_cluster_cannot_do_is_refused_in_words() {
     };
     assert_eq!(unfit(GROWS), Vec::<String>::new());
     for (rule, expected) in [
-        ("rule a: select best by cpu (n1, n2);", "gives a connection to a node before the request"),
+        ("rule a: select best by cpu (n1, n2);", ""),
+        ("rule a: at start if avg cpu@all over 5s > 50% then best by queue (any of reserve) else best (n1);", ""),
+        ("rule a: select best by bandwidth (n1, n2);", "the node that sends the most"),
+        ("rule a: select best by service (n1, n2);", "compares nodes by `service`"),
+        ("rule a: select best by cpu (n1, n2) cooldown 5s;", "sees none by itself"),
+        ("rule a: at start if cpu@here > 5% then best by cpu (n1, n2);", "decided for the whole cluster"),
+        ("rule a: at start if rate@client > 5rps then best by cpu (n1, n2);", "of clients"),
         ("rule a: during if cpu@here > 90% then switch any of main hold 5s;", ""),
         ("rule a: during if cpu@here > 90% then best by active (n1, n2) hold 5s;", ""),
-        ("rule a: during if cpu@here > 90% then best by wait (n1, n2) hold 5s;", "compares nodes by `wait`"),
+        ("rule a: during if cpu@here > 90% then best by wait (n1, n2) hold 5s;", ""),
+        ("rule a: during if cpu@here > 90% then best by service (n1, n2) hold 5s;", "compares nodes by `service`"),
         ("rule a: every 1s if cpu@here > 90% then grow reserve by 1;", "decided for the whole cluster"),
         ("rule a: every 1s if cpu@main > 90% then shed 5% hold 5s;", "each server does by itself"),
-        ("rule a: every 1s if queue@main > 5jobs then grow reserve by 1;", "which nodes do not tell each other"),
+        ("rule a: every 1s if queue@main > 5jobs and mem@main > 4GB then grow reserve by 1;", ""),
+        ("rule a: every 1s if wait@main > 5ms or errors@main > 2% then grow reserve by 1;", ""),
+        ("rule a: every 1s if service@main > 5ms then grow reserve by 1;", "which nodes do not tell each other"),
         ("rule a: every 1s if wait@atom > 5ms then replicate to 2 on main hold 5s;", "the rate alone"),
         ("rule a: every 1s if rate@atom > 5rps then replicate to 2 on main, spread over main hold 5s;", ""),
         ("rule a: during if bandwidth@client < 1Mbps then switch n1 hold 5s;", "of clients"),
@@ -112,6 +121,8 @@ fn what_a_cluster_cannot_do_is_refused_in_words() {
         let found = unfit(&format!("atom \"/**\" {{ {rule} }}")).join("\n");
         assert!(if expected.is_empty() { found.is_empty() } else { found.contains(expected) }, "{rule}: {found}");
     }
+    let found = unfit("atom \"/v/*\" { rule a: select best by cpu (n1, n2); }").join("\n");
+    assert!(found.contains("gives a connection to a node before the request"), "{found}");
     let few: BTreeSet<&str> = ["r1", "r2", "r3"].into();
     let found = policy(GROWS).unfit_for(&few).iter().map(|unfit| unfit.what.clone()).collect::<Vec<_>>().join("\n");
     assert!(
@@ -152,6 +163,47 @@ fn a_reserve_grows_and_shrinks_in_its_order_and_keeps_its_cooldown() {
     let word = rules.wished().number;
     heard.ticks(&mut rules, 4);
     assert_eq!(rules.wished().number, word, "nothing changes, and nothing is said");
+}
+
+#[test]
+fn rules_read_what_strains_nodes_and_know_nothing_of_a_node_that_does_not_say() {
+    let strain = NodeStrain {
+        queue: 12.0,
+        wait_s: 0.25,
+        mem_bytes: 7e9,
+        mem_percent: 88.0,
+        errors_per_s: 3.0,
+        error_percent: 6.0,
+    };
+    let fires = |condition: &str, of_n2: Option<NodeStrain>| {
+        let mut heard = Heard::new();
+        let text = format!("atom \"/**\" {{ rule more: every 1s if {condition} then grow reserve by 1; }}");
+        let mut rules = director(&text, 4, heard.now_ms, None);
+        let mut acted = Vec::new();
+        for _ in 0..4 {
+            heard.heed(rules.wished());
+            heard.now_ms += 1_000;
+            let mut nodes = heard.nodes();
+            for (node, strain) in nodes.iter_mut().zip([Some(strain), of_n2]) {
+                node.reading = node.reading.map(|reading| NodeReading { strain, ..reading });
+            }
+            acted.extend(rules.tick(heard.now_ms, &nodes, &[]));
+        }
+        !fired(&acted).is_empty()
+    };
+    for (above, below) in [
+        ("queue@main > 11jobs", "queue@main > 13jobs"),
+        ("wait@main > 240ms", "wait@main > 260ms"),
+        ("mem@main > 6.9GB", "mem@main > 7.1GB"),
+        ("mem@main > 87%", "mem@main > 89%"),
+        ("errors@main > 5rps", "errors@main > 7rps"),
+        ("errors@main > 5%", "errors@main > 7%"),
+    ] {
+        // A pool has the mean of its nodes, and of rates their sum.
+        assert!(fires(above, Some(strain)), "{above}");
+        assert!(!fires(below, Some(strain)), "{below}");
+        assert!(!fires(above, None), "{above}: n2 does not say");
+    }
 }
 
 #[test]
@@ -224,6 +276,75 @@ fn the_next_director_goes_on_where_the_last_one_was() {
         third.tick(heard.now_ms, &heard.nodes(), &[])
     });
     assert!(fired(&acted.collect::<Vec<_>>()).is_empty());
+}
+
+#[test]
+fn new_connections_choose_by_the_first_rule_that_applies() {
+    let rules = "atom \"/**\" {
+        rule busy priority 2: at start if cpu@main > 80% then best by active (any of main, r1);
+        rule pick: select best by queue (n2, n1); }
+        atom \"/v/*\" { rule no: select best by cpu (r3); }";
+    let mut heard = Heard::new();
+    let mut rules = director(rules, 4, heard.now_ms, None);
+    let mut chosen = |cpu: f64, age_ms: u64| {
+        (heard.cpu, heard.age_ms) = (cpu, age_ms);
+        // What was heard before is too old after 5 s.
+        heard.ticks(&mut rules, 1 + age_ms as usize / 1_000);
+        let chosen = rules.choosing().expect("one applies");
+        let nodes: Vec<String> = chosen.nodes.iter().cloned().collect();
+        (chosen.rule, chosen.by.name(), nodes.join(" "), chosen.readings.len())
+    };
+    assert_eq!(chosen(50.0, 100), ("pick".to_owned(), "queue", "n1 n2".to_owned(), 0));
+    assert_eq!(chosen(90.0, 100), ("busy".to_owned(), "active", "n1 n2 r1".to_owned(), 1));
+    assert_eq!(chosen(90.0, 6_000).0, "pick", "what is old is unknown");
+    assert_eq!(director(GROWS, 4, 0, None).choosing(), None);
+}
+
+#[test]
+fn a_limit_counts_what_the_director_before_has_done() {
+    let rules = "atom \"/**\" {
+        rule more: every 1s if cpu@main > 80% then grow reserve by 1 limit 2 per 60s;
+        rule tell: every 1s if cpu@main > 80% then alert \"full\" limit 3 per 60s; }
+        atom \"/news/*\" { rule hot: every 1s if rate@atom > 50rps then alert \"hot\" limit 2 per 60s; }";
+    let mut heard = Heard::new();
+    let asked = [AtomSeen { path: "/news/a", requests_per_s: 90.0, age_ms: 0 }];
+    let ticks = |rules: &mut DirectorRules, heard: &mut Heard, times: usize| {
+        let acted = (0..times).flat_map(|_| {
+            heard.heed(rules.wished());
+            heard.now_ms += 1_000;
+            rules.tick(heard.now_ms, &heard.nodes(), &asked)
+        });
+        let acted: Vec<Acted> = acted.collect();
+        ["more", "tell", "hot"].map(|name| fired(&acted).iter().filter(|(rule, _)| *rule == name).count())
+    };
+    heard.cpu = 90.0;
+    let mut first = director(rules, 4, heard.now_ms, None);
+    assert_eq!(ticks(&mut first, &mut heard, 1), [1, 1, 1]);
+    let word = Wished::parse(&first.wished().to_text()).expect("it is gossiped");
+    // It was heard 2 s ago, by another clock.
+    heard.now_ms += 9_000_000;
+    let mut second = director(rules, 5, heard.now_ms, Some((&word, 2_000)));
+    assert_eq!(ticks(&mut second, &mut heard, 30), [1, 2, 1], "one of two, two of three, one of two");
+    assert_eq!(second.dropped(), Dropped::default());
+    // A third one knows of both.
+    let word = Wished::parse(&second.wished().to_text()).expect("it is gossiped");
+    let mut third = director(rules, 6, heard.now_ms, Some((&word, 29_000)));
+    assert_eq!(ticks(&mut third, &mut heard, 20)[..2], [0, 0]);
+    // What the first did is over by then, and what the second did is not yet.
+    assert_eq!(ticks(&mut third, &mut heard, 8)[..2], [1, 1]);
+
+    // Nodes follow a word that was not heard, and so there was a firing more.
+    let mut first = director(rules, 8, heard.now_ms, None);
+    heard.heeded = [Some(NONE); 5];
+    ticks(&mut first, &mut heard, 1);
+    let word = first.wished().clone();
+    let newer = Heeded { epoch: 8, number: word.number + 1, state: NodeState::Awake };
+    let mut second = director(rules, 9, heard.now_ms, Some((&word, 1_000)));
+    heard.now_ms += 1_000;
+    let mut nodes = heard.nodes();
+    nodes[2].heeded = Some(newer);
+    second.tick(heard.now_ms, &nodes, &[]);
+    assert_eq!(ticks(&mut second, &mut heard, 20)[0], 0, "two of two");
 }
 
 #[test]

@@ -9,7 +9,9 @@ use super::tables::Tables;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use weir_cluster::{Balance, CONFIGURED_DEFAULT, FRESH, Gossip, HeardMember, NodeNumber, Standing};
+use weir_adapt::Resource;
+use weir_adapt::nodes::Choosing;
+use weir_cluster::{Balance, CONFIGURED_DEFAULT, FRESH, Gossip, HeardMember, Measure, NodeNumber, Quantity, Standing};
 use weir_keeper::NodePlace;
 
 /// A node whose heartbeats have not come so long after the start is down.
@@ -30,6 +32,8 @@ pub(super) struct Choice {
     members: MembersFile,
     away: BTreeMap<NodeNumber, BTreeSet<Away>>,
     balance: Balance,
+    /// What a rule says of new connections.
+    choosing: Option<Choosing>,
     /// What the tables have.
     applied: Vec<(NodePlace, u16)>,
     /// Packets of each node when they were looked at last, and in a second since the time before.
@@ -42,11 +46,13 @@ pub(super) struct Choice {
 impl Choice {
     /// All nodes are there, with the weights that are configured.
     pub(super) fn new(tables: Arc<Tables>, members: MembersFile, seen: Arc<DirectorSeen>) -> Self {
+        let fresh = members.pace.stretched(FRESH);
         let mut this = Self {
             tables,
             members,
             away: BTreeMap::new(),
-            balance: Balance::default(),
+            balance: Balance::with(fresh),
+            choosing: None,
             applied: Vec::new(),
             packets: BTreeMap::new(),
             looked_at: Instant::now(),
@@ -110,16 +116,22 @@ impl Choice {
             let of = heard.iter().find(|heard| heard.name == reached.member.name)?;
             Some((of.reading?, of.age))
         };
+        let follows = self.choosing.is_some() || self.members.balance == BalanceBy::Load;
         let standing = |node: NodeNumber| Standing {
             node,
             configured: self.configured(node),
-            reading: reading(&node).filter(|_| self.members.balance == BalanceBy::Load),
+            reading: reading(&node).filter(|_| follows),
         };
-        let nodes: Vec<Standing> = self.there().into_iter().map(standing).collect();
-        let balanced = self.balance.step(&nodes);
-        if self.members.balance == BalanceBy::Load {
+        let mut nodes: Vec<Standing> = self.there().into_iter().map(standing).collect();
+        let measure = match &self.choosing {
+            Some(choosing) => chosen(choosing, &self.members, &mut nodes),
+            None => Measure::Load,
+        };
+        let balanced = self.balance.step(measure, &nodes);
+        if follows {
             for node in balanced.stale {
-                self.tell_weight(node, &format!("no reading of the last {} s: the configured weight", FRESH.as_secs()));
+                let fresh = self.members.pace.stretched(FRESH);
+                self.tell_weight(node, &format!("no reading of the last {} s: the configured weight", fresh.as_secs()));
             }
             for node in balanced.fresh {
                 self.tell_weight(node, "its readings come again");
@@ -133,6 +145,17 @@ impl Choice {
             }
         }
         self.apply();
+    }
+
+    /// Has a rule say which nodes get new connections, or none. Returns whether it is another one than before.
+    pub(super) fn choose(&mut self, choosing: Option<Choosing>) -> bool {
+        let is_same = match (&self.choosing, &choosing) {
+            (Some(before), Some(now)) => before.is_like(now),
+            (None, None) => true,
+            _ => false,
+        };
+        self.choosing = choosing;
+        !is_same
     }
 
     /// Takes the weights of the active director over.
@@ -210,6 +233,36 @@ impl Choice {
     }
 }
 
+/// By what a rule has new connections spread. Nodes that it does not name get none, nor do those of which it is not known
+/// what it compares, while it is known of others.
+fn chosen(choosing: &Choosing, members: &MembersFile, nodes: &mut [Standing]) -> Measure {
+    let quantity = match choosing.by {
+        Resource::Mem | Resource::MemShare => Quantity::Memory,
+        Resource::Queue => Quantity::Queue,
+        Resource::Wait => Quantity::Wait,
+        Resource::Rate => Quantity::Rate,
+        Resource::Errors | Resource::ErrorShare => Quantity::Errors,
+        Resource::Active => Quantity::Active,
+        // The others are refused before a rule holds.
+        Resource::Cpu | Resource::Bandwidth | Resource::Rtt | Resource::Service => Quantity::Cpu,
+    };
+    let is_named = |standing: &Standing| {
+        let name = members.nodes.get(&standing.node).map(|(reached, _)| reached.member.name.as_str());
+        name.is_some_and(|name| choosing.nodes.contains(name))
+    };
+    let is_known = |standing: &Standing| {
+        let fresh = standing.reading.filter(|(_, age)| *age <= members.pace.stretched(FRESH));
+        fresh.is_some_and(|(reading, _)| quantity.of(&reading, standing.configured).is_some())
+    };
+    let any_known = nodes.iter().any(|standing| is_named(standing) && is_known(standing));
+    for standing in nodes {
+        if !is_named(standing) || any_known && !is_known(standing) {
+            standing.configured = 0;
+        }
+    }
+    Measure::Best(quantity)
+}
+
 impl director_rules::Connections for Mutex<Choice> {
     fn is_down(&self, node: NodeNumber) -> bool {
         lock(self).away.get(&node).is_some_and(|reasons| reasons.contains(&Away::Down))
@@ -218,13 +271,17 @@ impl director_rules::Connections for Mutex<Choice> {
     fn sleeps(&self, node: NodeNumber, is_so: bool) {
         lock(self).set(node, Away::Asleep, is_so);
     }
+
+    fn choose(&self, choosing: Option<Choosing>) -> bool {
+        lock(self).choose(choosing)
+    }
 }
 
 /// Tells how all members stand, with what the director alone knows of the nodes.
 pub(super) fn overview_of(
     choice: &Arc<Mutex<Choice>>,
     (own, gossip): (NodeNumber, &Arc<Gossip>),
-) -> impl Fn() -> Overview + Send + Sync + 'static {
+) -> impl Fn() -> Overview + Clone + Send + Sync + 'static {
     let (choice, gossip) = (Arc::clone(choice), Arc::clone(gossip));
     move || {
         let choice = lock(&choice);

@@ -4,6 +4,7 @@
 use super::choice::{Away, Choice};
 use super::director_seen::{DirectorSeen, Figures, SeenAnswers};
 use super::members::{FILE, MembersFile, Reached};
+use super::overview::Overview;
 use super::pair::{self, Pair, lock};
 use super::pair_replica::{self, PairAnswers, STEERED_MAX};
 use super::tables::Tables;
@@ -101,9 +102,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let heartbeats = Heartbeats::start(socket, pair::number_of(seat), &identity.secret, peers, settings, changed)?;
     let heartbeats = Arc::new(heartbeats);
     let figured = (Arc::clone(&director), Arc::clone(&tables), Arc::clone(&heartbeats), Arc::clone(&choice));
-    let _metrics = args.metrics.map(|at| answer_metrics(at, Arc::clone(&seen), figured.clone())).transpose()?;
     tell_begin(&members, address, &args.interface);
     let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (pair::number_of(seat), &identity))?);
+    let heard = choice::overview_of(&choice, (pair::number_of(seat), &gossip));
+    let metrics = |at| answer_metrics(at, Arc::clone(&seen), figured.clone(), heard.clone());
+    let _metrics = args.metrics.map(metrics).transpose()?;
     let ruled = director_rules::Parts {
         members: members.clone(),
         gossip: Arc::clone(&gossip),
@@ -113,7 +116,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     director_rules::start(&args.folder, ruled)?;
     let name = own.member.name.to_string();
-    let heard = choice::overview_of(&choice, (pair::number_of(seat), &gossip));
     control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), name, heard)?;
     match &pair {
         Some(pair) => {
@@ -240,13 +242,16 @@ fn answer_metrics(
     at: SocketAddr,
     seen: Arc<DirectorSeen>,
     (director, tables, heartbeats, choice): (Arc<Director>, Arc<Tables>, Arc<Heartbeats>, Arc<Mutex<Choice>>),
+    heard: impl Fn() -> Overview + Send + Sync + 'static,
 ) -> anyhow::Result<Endpoint> {
     let text = move || {
         let (epoch, decided, draining) =
             director.with(|control, _| (control.epoch(), control.counts(), control.draining().clone()));
         let heartbeats = heartbeats.counts();
         let nodes = lock(&choice).now();
-        seen.text(&Figures { epoch, decided, draining, heartbeats, tables: tables.counts(), nodes })
+        // It asks the choice as well.
+        let members = heard().members;
+        seen.text(&Figures { epoch, decided, draining, heartbeats, tables: tables.counts(), nodes, members })
     };
     metrics_endpoint::answering(at, text).context("--metrics")
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_adapt::forecast::Method;
-use weir_adapt::nodes::{Acted, DirectorRules, Done, RuleTimes, Wished};
+use weir_adapt::nodes::{Acted, Choosing, DirectorRules, Done, Dropped, Wished};
 use weir_adapt::{Outcome, Policy};
 use weir_cluster::{Gossip, HeardMember, NodeNumber};
 
@@ -28,6 +28,9 @@ pub(super) trait Connections: Send + Sync {
 
     /// Has a node of the reserve get new connections, or none.
     fn sleeps(&self, node: NodeNumber, is_so: bool);
+
+    /// Has a rule say how they choose their node, or none. Returns whether it is another one than before.
+    fn choose(&self, choosing: Option<Choosing>) -> bool;
 }
 
 /// What the thread works with.
@@ -51,13 +54,27 @@ struct Ruling {
     ticks: u64,
     /// What was gossiped last.
     said: Option<(u64, u64)>,
+    /// What had no room with rules that hold no more.
+    dropped: Dropped,
+    /// Words that were too long to be gossiped.
+    unsaid: u64,
 }
 
 /// Starts the thread.
 pub(super) fn start(folder: &Path, parts: Parts) -> io::Result<()> {
     rules_published::follow(folder, &parts.members)?;
     let file = RulesFile::of(folder, &parts.members);
-    let mut ruling = Ruling { parts, file, policy: None, rules: None, begun: Instant::now(), ticks: 0, said: None };
+    let mut ruling = Ruling {
+        parts,
+        file,
+        policy: None,
+        rules: None,
+        begun: Instant::now(),
+        ticks: 0,
+        said: None,
+        dropped: Dropped::default(),
+        unsaid: 0,
+    };
     let body = move || {
         loop {
             ruling.tick();
@@ -73,7 +90,7 @@ impl Ruling {
         let heard = self.parts.gossip.heard();
         let active = (self.parts.epoch)();
         let Some(epoch) = active else {
-            self.rules = None;
+            self.end();
             return self.stand_by(&heard);
         };
         if has_changed || self.rules.as_ref().is_none_or(|rules| rules.wished().epoch != epoch) {
@@ -95,8 +112,21 @@ impl Ruling {
         for (node, (number, _)) in nodes.iter().zip(&self.parts.members.nodes) {
             connections.sleeps(*number, !rules.receives(node));
         }
+        let choosing = rules.choosing();
+        if connections.choose(choosing.clone()) {
+            self.parts.seen.chooses(epoch, choosing.as_ref());
+        }
         self.say();
         acted.iter().for_each(|acted| self.tell(epoch, acted));
+        let dropped = self.dropped.with(self.rules.as_ref().map(DirectorRules::dropped).unwrap_or_default());
+        self.parts.seen.rules_dropped(dropped, self.unsaid);
+    }
+
+    /// The rules of this epoch, or of this file, are over.
+    fn end(&mut self) {
+        if let Some(rules) = self.rules.take() {
+            self.dropped = self.dropped.with(rules.dropped());
+        }
     }
 
     /// Reads the file again; whether other rules hold.
@@ -128,12 +158,15 @@ impl Ruling {
         let last = own.or_else(|| rules::newest_word(&self.parts.members, heard, |of| of <= epoch));
         let now_ms = self.begun.elapsed().as_millis() as u64;
         let last: Option<(&Wished, u64)> = last.as_ref().map(|(wished, age_ms)| (wished, *age_ms));
-        let (method, times) = (Method::default(), RuleTimes::default());
+        let (method, times) = (Method::default(), self.parts.members.pace.rule_times());
+        self.end();
         self.rules = Some(DirectorRules::new(policy, method, times, (epoch, now_ms), last));
     }
 
     /// Sends connections where the active director does.
     fn stand_by(&self, heard: &[HeardMember]) {
+        // The weights of the active one say it.
+        self.parts.connections.choose(None);
         let Some((word, _)) = rules::newest_word(&self.parts.members, heard, |_| true) else { return };
         for (number, (reached, _)) in &self.parts.members.nodes {
             let is_awake = word.awake.get(reached.member.name.as_str()).copied().unwrap_or(true);
@@ -150,6 +183,7 @@ impl Ruling {
         if wished.number > 0 && self.said != Some(word) {
             self.said = Some(word);
             if !self.parts.gossip.set_rules(&wished.to_text()) {
+                self.unsaid += 1;
                 eprintln!("weir cluster director: more is wished of nodes and atoms than can be gossiped");
             }
         }

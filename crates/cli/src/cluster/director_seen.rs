@@ -2,11 +2,13 @@
 
 use super::figures;
 use super::members::MembersFile;
+use super::overview::MemberNow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use weir_adapt::nodes::{Choosing, Dropped};
 use weir_cluster::{
     Answering, BeatCounts, Change, DirectorAnswers, DirectorCounts, EventEntry, EventHeader, EventLog, Health,
     LinkCounts, Member, Message, MoveId, NodeNumber, Owner, What,
@@ -23,6 +25,8 @@ pub(super) struct DirectorSeen {
     /// Nodes whose heartbeats come.
     up: Mutex<BTreeSet<NodeNumber>>,
     links: Arc<LinkCounts>,
+    /// What had no room with the rules over nodes, and words of them that were too long.
+    rules_dropped: Mutex<(Dropped, u64)>,
 }
 
 /// A node, as the director has it.
@@ -44,6 +48,8 @@ pub(super) struct Figures {
     /// The flow table of each address of the service; what cannot be read is left out.
     pub(super) tables: Vec<(SocketAddr, FlowCounts)>,
     pub(super) nodes: BTreeMap<NodeNumber, NodeNow>,
+    /// How they stand by what they gossip.
+    pub(super) members: Vec<MemberNow>,
 }
 
 impl DirectorSeen {
@@ -52,7 +58,13 @@ impl DirectorSeen {
         let names = members.nodes.iter().map(|(number, (reached, _))| (*number, reached.member.name.to_string()));
         let header = EventHeader::new(members.director.member.name.as_str(), &Host::this().boot_id);
         let log = EventLog::start(folder, header, |fault| eprintln!("weir cluster director: {fault}"))?;
-        Ok(Self { log, names: names.collect(), up: Mutex::default(), links: Arc::clone(links) })
+        Ok(Self {
+            log,
+            names: names.collect(),
+            up: Mutex::default(),
+            links: Arc::clone(links),
+            rules_dropped: Mutex::default(),
+        })
     }
 
     /// A node is heard, or is heard no more.
@@ -82,6 +94,26 @@ impl DirectorSeen {
         let mut entry = EventEntry::now(What::Decided).because(readings);
         (entry.rule, entry.epoch, entry.done) = (Some(rule), Some(epoch), Some(done.to_owned()));
         self.log.note(entry);
+    }
+
+    /// Another rule says which nodes get new connections, or none does any more.
+    pub(super) fn chooses(&self, epoch: u64, choosing: Option<&Choosing>) {
+        let Some(Choosing { rule, file, line, by, nodes, readings }) = choosing else {
+            let mut entry = EventEntry::now(What::Decided);
+            (entry.epoch, entry.done) = (Some(epoch), Some("new connections by the usual weights".to_owned()));
+            eprintln!("weir cluster director: no rule chooses nodes for new connections");
+            return self.log.note(entry);
+        };
+        let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        let done = format!("new connections to the best by {} of {}", by.name(), nodes.join(" and "));
+        eprintln!("weir cluster director: {rule}: {done}");
+        let readings: Vec<String> = readings.iter().map(ToString::to_string).collect();
+        self.ruled(epoch, format!("{file}:{line} {rule}"), &done, &readings.join("; "));
+    }
+
+    /// What had no room with the rules over nodes so far.
+    pub(super) fn rules_dropped(&self, dropped: Dropped, unsaid: u64) {
+        *self.rules_dropped.lock().unwrap_or_else(PoisonError::into_inner) = (dropped, unsaid);
     }
 
     /// A node has another weight for new connections.
@@ -127,6 +159,13 @@ impl DirectorSeen {
         let packets = of(|now| now.packets);
         let packets: Vec<(&str, u64)> = packets.iter().map(|(name, packets)| (name.as_str(), *packets)).collect();
         out.by("weir_cluster_node_packets_total", Counter, "Packets sent on to the node.", "member", &packets);
+        let (Dropped { wishes, atoms, limits }, unsaid) =
+            *self.rules_dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        let dropped = [("wishes", wishes), ("atoms", atoms), ("limits", limits), ("words", unsaid)];
+        let help = "What had no room with the rules over nodes: wishes for atoms, atoms whose rates were not followed, \
+                    firings that the next director is not told of, words that were too long to be gossiped.";
+        out.by("weir_cluster_rules_dropped_total", Counter, help, "what", &dropped);
+        figures::readings(&mut out, &figures.members);
         figures::links(&mut out, &self.links.now());
         figures::heartbeats(&mut out, &figures.heartbeats);
         figures::events(&mut out, &self.log.counts());

@@ -1,5 +1,6 @@
 //! Figures for Prometheus that nodes and the director have alike: links, heartbeats, members and events.
 
+use super::overview::MemberNow;
 use weir_cluster::{BeatCounts, EventCounts, LinkCountsNow};
 use weir_exposition::{Families, Kind};
 
@@ -50,6 +51,33 @@ pub(crate) fn heartbeats(out: &mut Families, counts: &BeatCounts) {
 pub(crate) fn members(out: &mut Families, members: &[(&str, bool)]) {
     let up: Vec<(&str, u8)> = members.iter().map(|(name, is_up)| (*name, u8::from(*is_up))).collect();
     out.by("weir_cluster_member_up", Kind::Gauge, "Whether a member's heartbeats come.", "member", &up);
+}
+
+/// The readings of nodes that are there, as they were heard last, and their age.
+pub(crate) fn readings(out: &mut Families, members: &[MemberNow]) {
+    type Of = fn(&MemberNow) -> Option<f64>;
+    let families: [(&str, &str, Of); 12] = [
+        ("reading_age_seconds", "How long ago the node's reading came.", |of| of.age_s),
+        ("requests_per_second", "Requests that the node answers.", |of| Some(of.reading?.requests_per_s)),
+        ("open_connections", "Connections that are open at the node.", |of| Some(of.reading?.open_connections as f64)),
+        ("active", "Sessions with a response under way at the node.", |of| Some(of.reading?.sending_sessions as f64)),
+        ("sent_bytes_per_second", "Bytes that the node sends.", |of| Some(of.reading?.sent_bytes_per_s as f64)),
+        ("cpu_share", "The part of its CPUs that the node's server uses.", |of| Some(of.reading?.cpu_share)),
+        ("queue", "Requests that wait at the node.", |of| Some(of.reading?.strain?.queue)),
+        ("wait_seconds", "How long a request waits at the node, in the mean.", |of| Some(of.reading?.strain?.wait_s)),
+        ("memory_bytes", "Memory in use on the node's machine.", |of| Some(of.reading?.strain?.mem_bytes as f64)),
+        ("memory_share", "The part of that memory that is in use.", |of| Some(of.reading?.strain?.mem_share)),
+        ("errors_per_second", "Requests that fail at the node.", |of| Some(of.reading?.strain?.errors_per_s)),
+        ("error_share", "The part of its requests that fail.", |of| Some(of.reading?.strain?.error_share)),
+    ];
+    for (name, help, of) in families {
+        out.begin(&format!("weir_cluster_node_{name}"), Kind::Gauge, help);
+        for member in members.iter().filter(|member| member.state.is_there()) {
+            if let Some(value) = of(member) {
+                out.sample(&format!("weir_cluster_node_{name}"), &[("member", &member.name)], value);
+            }
+        }
+    }
 }
 
 /// What became of a member's events.

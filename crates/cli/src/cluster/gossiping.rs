@@ -25,7 +25,7 @@ pub(crate) fn beside(
         (number, GossipPeer { name: reached.member.name.clone(), address: reached.address })
     };
     let all = reached_members(members).map(peer).collect();
-    let settings = GossipSettings::default();
+    let settings = GossipSettings { interval: members.pace.interval(), ..GossipSettings::default() };
     Ok(Gossip::beside(heartbeats, (own, all), &identity.secret, &introduction, settings)?)
 }
 

@@ -6,7 +6,10 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::Path;
+use std::time::Duration;
+use weir_adapt::nodes::RuleTimes;
 use weir_cluster::{CONFIGURED_DEFAULT, CONFIGURED_MAX, Member, NodeName, NodeNumber, Role, Seat};
 use weir_keeper::NodePlace;
 use weir_terminal::text_file;
@@ -30,6 +33,9 @@ service = ["10.0.0.80:80", "10.0.0.80:443"]
 # New connections go where CPU is to spare and few responses are under way. With
 # "weights" they go by the weights of the nodes alone.
 # balance = "weights"
+
+# So often members gossip how they stand: 500 to 30000.
+# gossip_ms = 1000
 
 # It sends each connection's packets to a node.
 [director]
@@ -82,6 +88,7 @@ struct Written {
     service: Vec<SocketAddr>,
     #[serde(default)]
     balance: BalanceBy,
+    gossip_ms: Option<u64>,
     director: Place,
     standby: Option<Place>,
     #[serde(default)]
@@ -125,6 +132,40 @@ struct WrittenNode {
     url: Option<String>,
 }
 
+/// How often members gossip, and how long what they say holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GossipPace(Duration);
+
+impl GossipPace {
+    const MS: RangeInclusive<u64> = 500..=30_000;
+    /// Readings that may be missing before what was heard is too old, or a node is gone.
+    const MISSES: u32 = 5;
+
+    fn of(written_ms: Option<u64>) -> anyhow::Result<Self> {
+        let ms = written_ms.unwrap_or(1_000);
+        let (least, most) = Self::MS.into_inner();
+        ensure!(Self::MS.contains(&ms), "gossip_ms is {ms}; write a number of milliseconds from {least} to {most}");
+        Ok(Self(Duration::from_millis(ms)))
+    }
+
+    /// From one reading to the next.
+    pub(crate) fn interval(self) -> Duration {
+        self.0
+    }
+
+    /// How long something holds that holds for so long where members gossip each second.
+    pub(crate) fn stretched(self, usual: Duration) -> Duration {
+        usual.max(self.0 * Self::MISSES)
+    }
+
+    /// How long what rules read holds.
+    pub(crate) fn rule_times(self) -> RuleTimes {
+        let RuleTimes { node_valid_ms, atom_valid_ms } = RuleTimes::default();
+        let stretched = |ms| u64::try_from(self.stretched(Duration::from_millis(ms)).as_millis()).unwrap_or(u64::MAX);
+        RuleTimes { node_valid_ms: stretched(node_valid_ms), atom_valid_ms: stretched(atom_valid_ms) }
+    }
+}
+
 /// By what new connections are spread over the nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -155,6 +196,7 @@ pub(crate) struct MembersFile {
     /// The configured weights of all nodes.
     pub(crate) weights: BTreeMap<NodeNumber, u16>,
     pub(crate) balance: BalanceBy,
+    pub(crate) pace: GossipPace,
     /// Where clients reach single nodes, for a front; without a slash at the end.
     pub(crate) urls: BTreeMap<NodeNumber, String>,
     /// Where versions of sites are published, if they are.
@@ -219,8 +261,9 @@ impl MembersFile {
         ensure!(weights.values().any(|weight| *weight > 0), "all nodes have the weight 0; give one of them another");
         written.directory.iter().try_for_each(DirectoryPlace::check)?;
         let keeps_bytes = keeps_bytes_of(&written)?;
+        let pace = GossipPace::of(written.gossip_ms)?;
         let Written { balance, directory, replicas, .. } = written;
-        Ok(Self { services, director, standby, nodes, weights, balance, urls, directory, keeps_bytes, replicas })
+        Ok(Self { services, director, standby, nodes, weights, balance, pace, urls, directory, keeps_bytes, replicas })
     }
 
     /// The director that has begun an epoch; the only one, where there is one.
@@ -320,6 +363,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_gossiped_seldom_holds_for_longer() {
+        let pace = |ms: u64| {
+            let text = EXAMPLE.replace("# gossip_ms = 1000", &format!("gossip_ms = {ms}"));
+            MembersFile::parse(&text).expect("is right").pace
+        };
+        let times = |ms| {
+            let RuleTimes { node_valid_ms, atom_valid_ms } = pace(ms).rule_times();
+            (pace(ms).interval().as_millis(), node_valid_ms, atom_valid_ms)
+        };
+        assert_eq!(times(500), (500, 5_000, 45_000));
+        assert_eq!(times(1_000), (1_000, 5_000, 45_000));
+        assert_eq!(times(30_000), (30_000, 150_000, 150_000));
+        assert_eq!(MembersFile::parse(EXAMPLE).expect("is right").pace, pace(1_000));
+    }
+
+    #[test]
     fn what_is_wrong_is_told_with_its_place() {
         let changed = |from: &str, to: &str| {
             assert!(EXAMPLE.contains(from), "{from}");
@@ -331,6 +390,10 @@ mod tests {
         assert!(changed("[\"10.0.0.80:80\", \"10.0.0.80:443\"]", "[]").contains("service is empty"));
         assert!(changed("number = 1", "nmber = 1").contains("nmber"));
         assert!(changed("number = 1", "number = 1\nweight = 1001").contains("give weights from 0 to 1000"));
+        for wrong in ["499", "30001"] {
+            let why = changed("# gossip_ms = 1000", &format!("gossip_ms = {wrong}"));
+            assert!(why.contains("from 500 to 30000"), "{why}");
+        }
         assert!(changed("number = 1", "number = 1\nurl = \"ftp://a\"").contains("no url of a node"));
         assert!(changed("number = 1", "number = 1\nurl = \"http://a/b\"").contains("without a path"));
         assert!(changed("number = 1", "number = 1\nweight = 0").contains("all nodes have the weight 0"));

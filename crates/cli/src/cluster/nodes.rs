@@ -3,7 +3,7 @@
 use super::directory_place::DirectoryPlace;
 use super::gossiping;
 use super::members::MembersFile;
-use super::overview::{MemberNow, Overview, ReadingNow, cells, site_words, state_words};
+use super::overview::{MemberNow, Overview, ReadingNow, cells, site_words, state_words, strain_cells};
 use super::printed::print_json;
 use super::published::directory_of;
 use crate::table::Table;
@@ -138,12 +138,15 @@ fn of_directory(
 }
 
 fn text(rows: &[Row], overview: Option<&Overview>) -> String {
-    let mut table =
-        Table::new(["NODE", "NUMBER", "STATE", "REQ/S", "OPEN", "SENDING", "OUT", "CPU", "AGE", "ADDRESS", "SITES"]);
+    let mut table = Table::new([
+        "NODE", "NUMBER", "STATE", "REQ/S", "OPEN", "SENDING", "OUT", "CPU", "AGE", "ADDRESS", "SITES", "QUEUE",
+        "WAIT", "ERRORS/S", "MEM",
+    ]);
     for row in rows {
         let heard = overview.and_then(|overview| overview.members.iter().find(|member| member.name == row.name));
-        let none = || std::array::from_fn(|_| "-".to_owned());
-        let [requests, open, sending, out, cpu, age] = heard.map_or_else(none, cells);
+        let none = || "-".to_owned();
+        let [requests, open, sending, out, cpu, age] = heard.map_or_else(|| std::array::from_fn(|_| none()), cells);
+        let [queue, wait, errors, mem] = heard.map_or_else(|| std::array::from_fn(|_| none()), strain_cells);
         let state = heard.map_or_else(|| row.state.clone(), state_words);
         table.push([
             row.name.clone(),
@@ -157,6 +160,10 @@ fn text(rows: &[Row], overview: Option<&Overview>) -> String {
             age,
             row.address.clone(),
             site_words(&row.sites),
+            queue,
+            wait,
+            errors,
+            mem,
         ]);
     }
     table.lines(weir_terminal::output::table_columns()).join("\n") + "\n"

@@ -95,6 +95,21 @@ pub(crate) struct ReadingNow {
     pub(crate) sent_bytes_per_s: u64,
     /// Of the CPUs that the server may use.
     pub(crate) cpu_share: f64,
+    /// None of a node that has just begun, or runs an earlier version.
+    #[serde(default)]
+    pub(crate) strain: Option<StrainNow>,
+}
+
+/// What a node's requests wait for, how many fail, and how full its memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct StrainNow {
+    /// Requests that wait.
+    pub(crate) queue: f64,
+    pub(crate) wait_s: f64,
+    pub(crate) mem_bytes: u64,
+    pub(crate) mem_share: f64,
+    pub(crate) errors_per_s: f64,
+    pub(crate) error_share: f64,
 }
 
 /// A path that the cluster is asked for.
@@ -138,6 +153,13 @@ pub(crate) fn overview(members: &MembersFile, own: NodeNumber, gossip: &Gossip) 
     }
 }
 
+/// How one node stands, as this member has heard it; none if there is no such node.
+pub(crate) fn node_now(members: &MembersFile, node: NodeNumber, gossip: &Gossip) -> Option<MemberNow> {
+    let (reached, _) = members.nodes.get(&node)?;
+    let heard = gossip.heard().into_iter().find(|heard| heard.name == reached.member.name);
+    Some(member_now(node, reached, heard.as_ref()))
+}
+
 fn member_now(number: NodeNumber, reached: &Reached, heard: Option<&HeardMember>) -> MemberNow {
     let state = match heard {
         None => State::Unheard,
@@ -175,6 +197,14 @@ impl ReadingNow {
             sending_sessions: reading.sending,
             sent_bytes_per_s: reading.sent_bytes_per_s,
             cpu_share: reading.cpu_share,
+            strain: reading.strain.map(|strain| StrainNow {
+                queue: strain.queue,
+                wait_s: strain.wait_s,
+                mem_bytes: strain.mem_bytes,
+                mem_share: strain.mem_share,
+                errors_per_s: strain.errors_per_s,
+                error_share: strain.error_share,
+            }),
         }
     }
 }
@@ -226,6 +256,19 @@ pub(super) fn cells(member: &MemberNow) -> [String; 6] {
         format!("{}/s", weir_report::bytes(reading.sent_bytes_per_s)),
         format!("{:.1} %", reading.cpu_share * 100.0),
         age,
+    ]
+}
+
+/// The cells of what strains a member: requests that wait, for how long, those that fail, memory.
+pub(super) fn strain_cells(member: &MemberNow) -> [String; 4] {
+    let Some(strain) = member.reading.as_ref().and_then(|reading| reading.strain) else {
+        return std::array::from_fn(|_| "-".to_owned());
+    };
+    [
+        rate(strain.queue),
+        weir_report::nanoseconds(strain.wait_s * 1e9),
+        rate(strain.errors_per_s),
+        format!("{:.0} %", strain.mem_share * 100.0),
     ]
 }
 

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use weir_adapt::nodes::{AtomSeen, Heeded, NodeReading, NodeSeen, Wish, Wished};
+use weir_adapt::nodes::{AtomSeen, Heeded, NodeReading, NodeSeen, NodeStrain, Wish, Wished};
 use weir_adapt::{Mistake, Policy};
 use weir_cluster::placement::{Copies, Wishes};
-use weir_cluster::{HeardMember, NodeName, NodeNumber};
+use weir_cluster::{HeardMember, NodeName, NodeNumber, Reading};
 
 /// The name of the file in a cluster's directory.
 pub(crate) const FILE: &str = "cluster.policy";
@@ -79,6 +79,25 @@ pub(crate) fn read(file: &str, text: &str, members: &BTreeSet<String>) -> Result
     Err(unfit.into_iter().map(mistake).collect())
 }
 
+/// A node's reading, as rules are told it.
+fn told(reading: &Reading) -> NodeReading {
+    NodeReading {
+        number: reading.number,
+        cpu_percent: 100.0 * reading.cpu_share,
+        requests_per_s: reading.requests_per_s,
+        active: reading.sending as f64,
+        sent_bps: BITS * reading.sent_bytes_per_s as f64,
+        strain: reading.strain.map(|strain| NodeStrain {
+            queue: strain.queue,
+            wait_s: strain.wait_s,
+            mem_bytes: strain.mem_bytes as f64,
+            mem_percent: 100.0 * strain.mem_share,
+            errors_per_s: strain.errors_per_s,
+            error_percent: 100.0 * strain.error_share,
+        }),
+    }
+}
+
 /// How the nodes stand and what they are asked for, as rules are told it. A node that was not heard of is down.
 pub(crate) fn seen<'h>(members: &'h MembersFile, heard: &'h [HeardMember]) -> (Vec<NodeSeen<'h>>, Vec<AtomSeen<'h>>) {
     let ms = |age: std::time::Duration| u64::try_from(age.as_millis()).unwrap_or(u64::MAX);
@@ -92,13 +111,7 @@ pub(crate) fn seen<'h>(members: &'h MembersFile, heard: &'h [HeardMember]) -> (V
             name: name.as_str(),
             is_up,
             is_drained: reading.is_some_and(|reading| reading.is_draining),
-            reading: reading.map(|reading| NodeReading {
-                number: reading.number,
-                cpu_percent: 100.0 * reading.cpu_share,
-                requests_per_s: reading.requests_per_s,
-                active: reading.sending as f64,
-                sent_bps: BITS * reading.sent_bytes_per_s as f64,
-            }),
+            reading: reading.as_ref().map(told),
             age_ms: heard.map_or(0, |heard| ms(heard.age)),
             heeded: heard.and_then(|heard| Heeded::parse(&heard.rules).ok()),
         });

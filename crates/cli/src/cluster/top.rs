@@ -1,7 +1,7 @@
 //! `weir cluster top`: what the nodes of a cluster do, and what it is asked for most.
 
 use super::gossiping;
-use super::overview::{Overview, cells, rate, state_words};
+use super::overview::{Overview, cells, rate, state_words, strain_cells};
 use super::printed::print_json;
 use crate::refreshed;
 use crate::table::{Table, cut};
@@ -65,14 +65,30 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The heading and both tables.
 fn lines(overview: &Overview, width: usize) -> Vec<String> {
-    let mut nodes =
-        Table::new(["NODE", "STATE", "REQ/S", "OPEN", "SENDING", "OUT", "CPU", "WEIGHT", "PACKETS/S", "AGE"]);
+    let mut nodes = Table::new([
+        "NODE",
+        "STATE",
+        "REQ/S",
+        "OPEN",
+        "SENDING",
+        "OUT",
+        "CPU",
+        "WEIGHT",
+        "PACKETS/S",
+        "AGE",
+        "QUEUE",
+        "WAIT",
+        "ERRORS/S",
+        "MEM",
+    ]);
     for member in &overview.members {
         let [requests, open, sending, out, cpu, age] = cells(member);
         let name = if member.number == 0 { format!("{} (director)", member.name) } else { member.name.clone() };
         let weight = member.weight.map_or_else(|| "-".to_owned(), |weight| weight.to_string());
         let packets = member.packets_per_s.map_or_else(|| "-".to_owned(), rate);
-        nodes.push([name, state_words(member), requests, open, sending, out, cpu, weight, packets, age]);
+        let [queue, wait, errors, mem] = strain_cells(member);
+        let state = state_words(member);
+        nodes.push([name, state, requests, open, sending, out, cpu, weight, packets, age, queue, wait, errors, mem]);
     }
     let mut paths = Table::new(["PATH", "REQ/S", "SHARE", "NODES"]);
     for path in &overview.paths {
@@ -112,7 +128,7 @@ fn heading(overview: &Overview) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::overview::{GossipNow, MemberNow, PathNow, ReadingNow, State};
+    use super::super::overview::{GossipNow, MemberNow, PathNow, ReadingNow, State, StrainNow};
     use super::*;
     use std::collections::BTreeMap;
 
@@ -123,6 +139,14 @@ mod tests {
             sending_sessions: 3,
             sent_bytes_per_s: 2_000_000,
             cpu_share: 0.25,
+            strain: Some(StrainNow {
+                queue: 2.5,
+                wait_s: 0.000_35,
+                mem_bytes: 3 << 30,
+                mem_share: 0.381,
+                errors_per_s: 0.2,
+                error_share: 0.01,
+            }),
         };
         MemberNow {
             number,
@@ -155,10 +179,11 @@ mod tests {
             paths: vec![path],
             gossip: GossipNow { sent_bytes: 0, received_bytes: 0, forged: 0, replayed: 0, refused: 0 },
         };
-        let lines = lines(&overview, 120);
+        let lines = lines(&overview, 160);
         assert!(lines[0].starts_with("1 of 2 nodes there, 1,234 requests/s, "), "{}", lines[0]);
         assert!(lines[3].starts_with("n0 (director)") && lines[3].contains("alive"), "{}", lines[3]);
         assert!(lines[5].contains("silent for 1 s") && lines[5].contains("1.2 s"), "{}", lines[5]);
+        assert!(lines[5].ends_with(" 2.5  350 us       0.2  38 %"), "{}", lines[5]);
         assert!(lines[8].ends_with("617  50.0 %  n1 and 2"), "{}", lines[8]);
         assert!(!lines.join("").contains('\x1b'), "{lines:?}");
     }

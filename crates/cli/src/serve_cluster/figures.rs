@@ -4,6 +4,7 @@ use super::contents_seen::ContentsSeen;
 use crate::cluster::control_socket::Relayed;
 use crate::cluster::control_socket::Replicated;
 use crate::cluster::figures;
+use crate::cluster::overview::MemberNow;
 use std::collections::BTreeMap;
 use weir_cluster::{BeatCounts, ClockSample, Counts, EventCounts, LinkCountsNow, Outcome, Registry};
 use weir_exposition::{Families, Kind};
@@ -26,6 +27,8 @@ pub(super) struct Own<'f> {
     pub(super) replicas: Replicated,
     pub(super) contents: &'f ContentsSeen,
     pub(super) relays: Relayed,
+    /// How it stands, once it has said so.
+    pub(super) reading: Option<MemberNow>,
 }
 
 /// All families.
@@ -50,6 +53,7 @@ pub(super) fn text(registry: &Registry, own: &Own<'_>) -> String {
         out.begin(name, Kind::Gauge, "By how much that may be wrong.");
         out.sample(name, &of, error_us as f64 / 1e6);
     }
+    figures::readings(&mut out, own.reading.as_slice());
     figures::links(&mut out, &own.links);
     figures::heartbeats(&mut out, &own.heartbeats);
     figures::events(&mut out, &own.events);
@@ -150,6 +154,7 @@ mod tests {
             },
             contents: &contents,
             relays: Relayed { makes: 2, ..Relayed::default() },
+            reading: None,
         };
         let told = text(&registry, &own);
         assert!(told.contains("weir_cluster_moves_total{result=\"given\"} 0\n"), "{told}");

@@ -77,7 +77,7 @@ pub(crate) struct Begin {
 }
 
 /// What the server answers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
     /// With the session's bytes and its descriptors: the connection's first.
@@ -100,7 +100,7 @@ pub(crate) enum Answer {
 }
 
 /// What a server has counted since it started, and what it has now.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Counted {
     pub(crate) requests: u64,
     pub(crate) sent_bytes: u64,
@@ -110,6 +110,19 @@ pub(crate) struct Counted {
     pub(crate) cpu_us: u64,
     /// CPUs that it may use.
     pub(crate) cpus: u32,
+    /// Since the reading before; none at the first one.
+    pub(crate) strain: Option<Strained>,
+}
+
+/// What requests waited for since the reading before, how many failed, and how full the memory is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Strained {
+    pub(crate) queue: f64,
+    pub(crate) wait_s: f64,
+    pub(crate) mem_bytes: f64,
+    pub(crate) mem_percent: f64,
+    pub(crate) errors_per_s: f64,
+    pub(crate) error_percent: f64,
 }
 
 /// How often a file was asked for.

@@ -40,6 +40,7 @@ pub(super) struct Keeping {
     budgets: BTreeMap<NodeNumber, u64>,
     settings: PlacementSettings,
     begun: Instant,
+    gone_after: Duration,
     heard: OnceLock<(Arc<Gossip>, Arc<RemoteDirector>)>,
     state: Mutex<State>,
 }
@@ -80,6 +81,7 @@ impl Keeping {
             budgets: members.keeps_bytes.clone(),
             settings: PlacementSettings { copies_min, ..PlacementSettings::default() },
             begun: Instant::now(),
+            gone_after: members.pace.stretched(GONE),
             heard: OnceLock::new(),
             state: Mutex::default(),
         }
@@ -178,9 +180,9 @@ impl Keeping {
 
     /// The nodes that live, this one included. One that was not heard yet lives until it had the time to be heard.
     fn living(&self, heard: &[HeardMember]) -> Vec<PlacementNode> {
-        let is_young = self.begun.elapsed() < GONE;
+        let is_young = self.begun.elapsed() < self.gone_after;
         let lives = |name: &str| match heard.iter().find(|heard| heard.name.as_str() == name) {
-            Some(heard) => heard.is_alive || heard.silence < GONE,
+            Some(heard) => heard.is_alive || heard.silence < self.gone_after,
             None => is_young,
         };
         let living = self.numbers.iter().filter(|(name, number)| **number == self.own || lives(name));

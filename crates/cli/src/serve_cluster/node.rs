@@ -14,7 +14,7 @@ use super::sites::{self, Sites, Telling};
 use crate::cluster::control_socket::{self, Asked, Told};
 use crate::cluster::gossiping;
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached, STANDBY};
-use crate::cluster::overview::overview;
+use crate::cluster::overview::{node_now, overview};
 use crate::cluster::published::Published;
 use crate::cluster::removed;
 use crate::side_process;
@@ -201,6 +201,10 @@ impl Running {
             }),
             drains: Arc::clone(&drains),
             relays: Arc::clone(&relays),
+            reading: Box::new({
+                let (members, gossip) = (members.clone(), Arc::clone(&gossip));
+                move || node_now(&members, number, &gossip)
+            }),
             show: gate.shower(),
         };
         let of_figures = Arc::clone(&seen);
@@ -209,12 +213,14 @@ impl Running {
         std::thread::Builder::new()
             .name("weir-node-epoch".to_owned())
             .spawn(move || tell_director(&heartbeats, &of_director, &of_drains))?;
+        let pace = members.pace;
         let of_readings =
             (Arc::clone(&gate), Arc::clone(&gossip), Arc::clone(&drains), sites.clone(), Arc::clone(&seen));
         std::thread::Builder::new().name("weir-node-readings".to_owned()).spawn(move || {
             let (gate, gossip, drains, sites, seen) = of_readings;
             let proxied = || seen.contents.rates();
-            readings::gossip(|with_paths| gate.counted(with_paths), &gossip, &drains, sites.as_ref(), proxied);
+            let ask = |with_paths| gate.counted(with_paths);
+            readings::gossip(pace.interval(), ask, &gossip, &drains, sites.as_ref(), proxied);
         })?;
         let (folder, ruling) = ruling;
         let own = Arc::new(Own {

@@ -1,21 +1,21 @@
 //! The readings of a node: what its server counts anyway, asked for once a second and gossiped to the other members.
 
-use super::gate::{Asked, Counted};
+use super::gate::{Asked, Counted, Strained};
 use super::sites::Sites;
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use weir_cluster::{Gossip, Reading};
+use weir_adapt::Resource;
+use weir_cluster::{Gossip, Reading, Strain};
+use weir_policy_runtime::Monitor;
 use weir_server::{Control, Counters};
 
-/// How often the server is asked.
-const PAUSE: Duration = Duration::from_secs(1);
 /// How often it is asked for paths: each so many readings.
 const PATHS_EACH: u64 = 2;
-/// How often paths are gossiped: each so many readings.
-const GOSSIPED_EACH: u64 = 10;
+/// How often paths are gossiped: with a reading that comes so long after the last ones, at least.
+const GOSSIPED_EACH: Duration = Duration::from_secs(10);
 /// How much of a new rate counts beside what was known.
 const NEWNESS: f64 = 0.3;
 /// Rates below this one are none.
@@ -25,23 +25,29 @@ const FORGOTTEN: Duration = Duration::from_secs(60);
 /// Paths that are followed.
 const PATHS_MAX: usize = 4_096;
 const US_PER_S: f64 = 1e6;
+const PERCENT: f64 = 100.0;
 
 /// What a server counts, for its node process.
 #[derive(Debug, Clone)]
 pub(super) struct Counting {
     counters: Counters,
     cpus: u32,
+    /// What the rules of one node read too.
+    monitor: Arc<Mutex<Monitor>>,
 }
 
 impl Counting {
     /// Of a server, before it is confined.
     pub(super) fn new(counters: Counters) -> Self {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX));
-        Self { counters, cpus }
+        let monitor = Arc::new(Mutex::new(Monitor::open(counters.clone())));
+        Self { counters, cpus, monitor }
     }
 
     pub(super) fn now(&self) -> Counted {
         let counts = self.counters.read();
+        // What it knows is whole also where another thread panicked.
+        let mut monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
         Counted {
             requests: counts.requests,
             sent_bytes: counts.bytes_sent,
@@ -49,8 +55,22 @@ impl Counting {
             sending: self.counters.active(),
             cpu_us: cpu_us(),
             cpus: self.cpus,
+            strain: strain(&monitor.look(counts.advice_refused)),
         }
     }
+}
+
+/// The part of a monitor's readings that the server's counts do not have; none if one of them is missing.
+fn strain(readings: &[(Resource, f64)]) -> Option<Strained> {
+    let of = |wanted| readings.iter().find(|(resource, _)| *resource == wanted).map(|(_, value)| *value);
+    Some(Strained {
+        queue: of(Resource::Queue)?,
+        wait_s: of(Resource::Wait)?,
+        mem_bytes: of(Resource::Mem)?,
+        mem_percent: of(Resource::MemShare)?,
+        errors_per_s: of(Resource::Errors)?,
+        error_percent: of(Resource::ErrorShare)?,
+    })
 }
 
 /// CPU time of this process.
@@ -71,8 +91,9 @@ pub(super) fn paths(control: &Control) -> io::Result<Vec<u8>> {
     Ok(serde_json::to_vec(&asked.collect::<Vec<_>>())?)
 }
 
-/// Asks the server again and again, and gossips what it says.
+/// Asks the server each so often, and gossips what it says.
 pub(super) fn gossip(
+    interval: Duration,
     ask: impl Fn(bool) -> anyhow::Result<(Counted, Vec<Asked>)>,
     gossip: &Gossip,
     drains: &AtomicBool,
@@ -80,8 +101,9 @@ pub(super) fn gossip(
     proxied: impl Fn() -> Vec<Asked>,
 ) {
     let (mut before, mut popularity) = (None, Popularity::default());
+    let mut told = Instant::now();
     for number in 1.. {
-        let next = Instant::now() + PAUSE;
+        let next = Instant::now() + interval;
         let with_paths = number % PATHS_EACH == 0;
         match ask(with_paths) {
             Ok((counted, asked)) => {
@@ -97,7 +119,8 @@ pub(super) fn gossip(
             // What was gossiped grows old, and is shown so.
             Err(error) => tracing::debug!(%error, "the server gives no reading"),
         }
-        if with_paths && (number % GOSSIPED_EACH == 0 || !popularity.is_told) {
+        if with_paths && (told.elapsed() + interval > GOSSIPED_EACH || !popularity.is_told) {
+            told = Instant::now();
             gossip.set_popular(&popularity.told());
         }
         if let Some(sites) = sites {
@@ -130,6 +153,14 @@ fn reading(before: &(Instant, Counted), now: &(Instant, Counted)) -> Reading {
         sent_bytes_per_s: per_s(before.sent_bytes, now.sent_bytes) as u64,
         cpu_share: (per_s(before.cpu_us, now.cpu_us) / US_PER_S / f64::from(now.cpus.max(1))).min(1.0),
         is_draining: false,
+        strain: now.strain.as_ref().map(|strain| Strain {
+            queue: strain.queue,
+            wait_s: strain.wait_s,
+            mem_bytes: strain.mem_bytes as u64,
+            mem_share: strain.mem_percent / PERCENT,
+            errors_per_s: strain.errors_per_s,
+            error_share: strain.error_percent / PERCENT,
+        }),
     }
 }
 
@@ -173,11 +204,15 @@ mod tests {
     #[test]
     fn a_reading_is_what_happened_in_a_second() {
         let begun = Instant::now();
-        let before = Counted { requests: 100, sent_bytes: 1_000, open: 3, sending: 1, cpu_us: 500_000, cpus: 2 };
-        let now = Counted { requests: 300, sent_bytes: 5_000, open: 4, sending: 2, cpu_us: 1_500_000, cpus: 2 };
+        let strained = Strained { queue: 3.0, mem_percent: 40.0, error_percent: 2.0, ..Strained::default() };
+        let before = Counted { requests: 100, sent_bytes: 1_000, cpu_us: 500_000, cpus: 2, ..Counted::default() };
+        let strain = Some(strained);
+        let now = Counted { requests: 300, sent_bytes: 5_000, open: 4, sending: 2, cpu_us: 1_500_000, cpus: 2, strain };
         let reading = reading(&(begun, before), &(begun + Duration::from_secs(2), now));
         assert_eq!((reading.requests_per_s, reading.open, reading.sending), (100.0, 4, 2));
         assert_eq!((reading.sent_bytes_per_s, reading.cpu_share), (2_000, 0.25));
+        let strain = reading.strain.expect("the server has told it");
+        assert_eq!((strain.queue, strain.mem_share, strain.error_share), (3.0, 0.4, 0.02));
     }
 
     #[test]

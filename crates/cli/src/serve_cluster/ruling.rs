@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_adapt::Decision;
 use weir_adapt::forecast::Method;
-use weir_adapt::nodes::{Heeded, NodeRules, NodeState, RuleTimes, SessionSeen, Switch, Switched};
+use weir_adapt::nodes::{Heeded, NodeRules, NodeState, SessionSeen, Switch, Switched};
 use weir_cluster::{Directing, HeardMember};
 use weir_keeper::Flow;
 
@@ -71,7 +71,7 @@ impl Own {
             }
             Look::New(policy) => {
                 lock(&self.ruling.now).rules = policy.rules() as u64;
-                let (method, times) = (Method::default(), RuleTimes::default());
+                let (method, times) = (Method::default(), self.members.pace.rule_times());
                 following.rules = Some(NodeRules::new(*policy, method, times, &self.name));
                 None
             }

@@ -4,6 +4,7 @@ use super::contents_seen::ContentsSeen;
 use super::figures::{self, Own};
 use crate::cluster::control_socket::{Relayed, Replicated};
 use crate::cluster::members::MembersFile;
+use crate::cluster::overview::MemberNow;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -48,6 +49,8 @@ pub(super) struct Told {
     /// Whether this node wants no new connections.
     pub(super) drains: Arc<AtomicBool>,
     pub(super) relays: Arc<Carrier>,
+    /// How this node stands, as it gossips it.
+    pub(super) reading: Box<dyn Fn() -> Option<MemberNow> + Send>,
     /// Has the server show them.
     pub(super) show: Box<dyn Fn(&str) + Send>,
 }
@@ -207,6 +210,7 @@ impl Seen {
                 replicas: (told.replicas)(),
                 contents: &self.contents,
                 relays: relayed(&told.relays),
+                reading: (told.reading)(),
             };
             (told.show)(&figures::text(told.mover.registry(), &own));
             std::thread::sleep(FIGURES_PAUSE);

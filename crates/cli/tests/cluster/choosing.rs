@@ -121,3 +121,53 @@ fn a_node_whose_responses_do_not_end_gets_fewer() {
     let events = weir(&["cluster", "events", front.to_str().expect("is text")], None);
     assert!(events.contains("weighed"), "{events}");
 }
+
+#[test]
+fn a_rule_gives_new_connections_to_the_best_of_the_nodes_that_it_names() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let large = vec![7; LARGE_BYTES];
+    let stand = Stand::new(3, &[("a.txt", b"hello"), ("large.bin", &large)]);
+    let rules = stand.path("front").join("cluster.policy");
+    std::fs::write(&rules, "pool main = { n1, n2 };\natom \"/**\" { rule pick: select best by active (any of main); }")
+        .expect("writes");
+    let told = "pick: new connections to the best by active of n1 and n2";
+    crate::stand::wait_for(&stand.path("director.log"), told);
+    // Clients on node 2 itself, which do not read.
+    let service: SocketAddr = format!("{SERVICE}:80").parse().expect("an address");
+    let crowd: Vec<TcpStream> = stand.nodes[1].within(|| {
+        let one = |_| {
+            let mut stream = TcpStream::connect(service).expect("it listens");
+            stream.write_all(b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+            stream
+        };
+        (0..40).map(one).collect()
+    });
+    let weights = || ["n1", "n2", "n3"].map(|node| of_node(&stand, "weir_cluster_node_weight", node));
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let [first, second, third] = weights();
+        if first >= 900.0 && second <= 100.0 && third == 0.0 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{first}, {second} and {third}\n{}", stand.said("director"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    ask(&stand, "a.txt", 200);
+    let (first, second) = logged(&stand, 200);
+    // A tenth at most is wished for node 2.
+    assert!(first >= 150, "{first} and {second}");
+    assert_eq!(stand.logged(3, "/a.txt"), 0, "the rule does not name it");
+    drop(crowd);
+    // Without the rule all nodes get some.
+    std::fs::remove_file(&rules).expect("it is there");
+    let deadline = Instant::now() + PATIENCE;
+    while weights()[2] == 0.0 {
+        assert!(Instant::now() < deadline, "{:?}\n{}", weights(), stand.said("director"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let front = stand.path("front");
+    let events = weir(&["cluster", "events", front.to_str().expect("is text")], None);
+    assert!(events.contains("new connections to the best by active of n1 and n2"), "{events}");
+}

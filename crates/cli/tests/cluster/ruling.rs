@@ -155,11 +155,16 @@ fn published_rules_outlive_their_director() {
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("nodes.policy:2:14: rule `a` has `shed`") && said.contains("`n9` is no node"), "{said}");
     }
-    // It fires as soon as the nodes are known, and not again for a long time.
+    // It fires as soon as the nodes have said how they stand, and not again for a long time; the other one also when the
+    // reserve has grown, but for its limit.
     fs::write(
         &rules,
         "pool main = { n1 }; pool reserve = { n2 };\n\
-         atom \"/**\" { rule more: every 1s if active@main < 9jobs then grow reserve by 1 cooldown 10min; }",
+         atom \"/**\" {\n\
+         rule more: every 1s if mem@main > 1% and errors@main < 9rps and wait@main < 9s and queue@main < 99jobs\n\
+         then grow reserve by 1 cooldown 10min;\n\
+         rule tell: every 1s if mem@main > 1MB then alert \"there\" limit 2 per 10min;\n\
+         }",
     )
     .expect("writes");
     assert!(weir(&["check", "--cluster", n1, &file], None).contains("without mistakes"));
@@ -169,9 +174,16 @@ fn published_rules_outlive_their_director() {
         let epoch = told["follows"][0].as_u64().unwrap_or(0);
         (told["state"] == "awake" && epoch > since).then_some(epoch)
     };
+    let alerts = |stand: &Stand, member: &str| {
+        decisions(stand, member).iter().filter(|line| line["done"] == "alert: there").count()
+    };
     until(&stand, "the first director decides", || {
-        decisions(&stand, "front").iter().any(|line| line["done"] == "n2 woken")
+        decisions(&stand, "front").iter().any(|line| line["done"] == "n2 woken") && alerts(&stand, "front") == 2
     });
+    // What the first one has said reaches the second as it reaches the nodes: the word of both alerts is its third at least.
+    let has_heard = |node: usize| status(&stand, node)["follows"][1].as_u64().is_some_and(|number| number >= 3);
+    until(&stand, "the nodes hear the last word", || has_heard(1) && has_heard(2));
+    std::thread::sleep(Duration::from_secs(3));
     let mut epoch = 0;
     until(&stand, "node 2 follows", || awake(&stand, 0).map(|found| epoch = found).is_some());
     // The other one stands by, and goes on when the first one is gone.
@@ -180,6 +192,13 @@ fn published_rules_outlive_their_director() {
     until(&stand, "node 2 follows the second director", || awake(&stand, epoch).is_some());
     let woken = decisions(&stand, "front2");
     assert!(!woken.iter().any(|line| line["done"] == "n2 woken"), "its cooldown goes on: {woken:?}");
+    // Ticks come each half second, and the rule would have fired at the first one.
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(
+        (alerts(&stand, "front"), alerts(&stand, "front2")),
+        (2, 0),
+        "the limit counts what the first one has done"
+    );
     let said = fs::read_to_string(stand.path("director2.log")).unwrap_or_default();
     assert!(said.matches("n2 sleeps").count() <= 1, "{said}");
 }

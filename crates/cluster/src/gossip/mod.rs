@@ -19,7 +19,7 @@ pub use exchange::GossipCounts;
 pub use gossiper::{Gossip, GossipError, GossipPeer, GossipSettings};
 pub use heard::{Heard, Introduction, RULES_BYTES_MAX};
 pub use popular::{Asked, PATH_BYTES_MAX, POPULAR_MAX};
-pub use reading::{GossipTextError, Reading, Sites};
+pub use reading::{GossipTextError, Reading, Sites, Strain};
 
 /// Entries for the fuzz targets.
 pub(crate) mod fuzzing {

@@ -313,8 +313,7 @@ impl Mover {
                     }
                     std::thread::sleep(after);
                     if !after.is_zero() {
-                        // The keeper ends holds that are not renewed.
-                        let _ = self.keeper.hold(&record.flow, record.epoch);
+                        self.renew(&record.flow);
                     }
                     let (next, said) = if matches!(step, GivingStep::Ask(_)) {
                         self.reclaim(to, record, giving.is_refused())
@@ -343,6 +342,14 @@ impl Mover {
                 // Each pass hears one thing, and the steps above end the loop.
                 GivingStep::Rest => return Ok(Decision::Back(why)),
             }
+        }
+    }
+
+    /// Has a connection stand still for longer: the keeper ends holds that are not renewed.
+    fn renew(&self, flow: &Flow) {
+        if let Err(error) = self.keeper.renew(flow) {
+            // The next step finds out whether the connection can still go on.
+            tracing::warn!(%error, "a connection that is being moved is held no longer");
         }
     }
 
@@ -560,8 +567,7 @@ impl Intake<'_> {
                     }
                     std::thread::sleep(after);
                     if !after.is_zero() {
-                        // The keeper ends holds that are not renewed.
-                        let _ = self.mover.keeper.hold(&self.record.flow, self.record.epoch);
+                        self.mover.renew(&self.record.flow);
                     }
                     let (id, flow) = (self.record.id, &self.record.flow);
                     let confirmed = self.mover.directed(flow, |directing| directing.confirm(id, flow), |()| true);

@@ -36,6 +36,10 @@ impl Keeper for KeeperClient {
         Ok(self.hold(flow, epoch)?)
     }
 
+    fn renew(&self, flow: &Flow) -> Result<(), KeeperFault> {
+        Ok(self.renew(flow)?)
+    }
+
     fn release(&self, flow: &Flow) -> Result<(), KeeperFault> {
         Ok(self.release(flow)?)
     }

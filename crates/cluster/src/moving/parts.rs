@@ -55,6 +55,12 @@ pub trait Keeper: Send + Sync {
     /// [`KeeperFault`].
     fn hold(&self, flow: &Flow, epoch: u64) -> Result<(), KeeperFault>;
 
+    /// Has a hold last longer that was begun by `freeze`, `hold` or `restore`; it ends by itself otherwise.
+    ///
+    /// # Errors
+    /// [`KeeperFault`]; the hold may be over.
+    fn renew(&self, flow: &Flow) -> Result<(), KeeperFault>;
+
     /// Ends a hold.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weir_cluster::{
     Asked, ClusterSecret, Gossip, GossipPeer, GossipSettings, HeardMember, Introduction, NodeNumber, Reading, Role,
-    Sites,
+    Sites, Strain,
 };
 
 /// Quick, and unbounded.
@@ -121,6 +121,14 @@ fn reading(number: u64, requests_per_s: f64) -> Reading {
         sent_bytes_per_s: 5_000,
         cpu_share: 0.25,
         is_draining: false,
+        strain: Some(Strain {
+            queue: 12.5,
+            wait_s: 0.001_234,
+            mem_bytes: 14_321 << 20,
+            mem_share: 0.456,
+            errors_per_s: 1.5,
+            error_share: 0.012,
+        }),
     }
 }
 

@@ -93,6 +93,11 @@ impl Keeper for Hands {
         Ok(())
     }
 
+    fn renew(&self, _: &Flow) -> Result<(), KeeperFault> {
+        self.did("renew");
+        Ok(())
+    }
+
     fn release(&self, _: &Flow) -> Result<(), KeeperFault> {
         self.did("release");
         Ok(())
@@ -398,6 +403,9 @@ fn without_a_director_the_session_stands_still_until_it_is_back() {
         let came_back = moving.join().expect("no panic");
         assert!(matches!(came_back, Err(MoveError::CameBack(_))), "{came_back:?}");
     });
+    let calls = one.hands.calls();
+    let renewed = calls.iter().filter(|call| **call == "renew").count();
+    assert!(renewed >= 2 && !calls.contains(&"hold"), "it is held for as long as it is asked: {calls:?}");
     assert_eq!((one.server.has_session(), two.server.has_session(), cluster.owner()), (true, false, Some(1)));
     assert!(give(&one, 2).is_ok());
     assert_eq!((one.server.has_session(), two.server.has_session(), cluster.owner()), (false, true, Some(2)));

@@ -22,6 +22,15 @@ struct {
 	__type(value, struct hold);
 } holds SEC(".maps");
 
+/* Until when a hold lasts that was renewed, in place of its own time: a hold is never written anew, so that no
+ * acknowledgement is lost which comes meanwhile. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct flow_key);
+	__type(value, u64);
+} renewals SEC(".maps");
+
 SEC("tc")
 int hold(struct __sk_buff *skb)
 {
@@ -31,8 +40,16 @@ int hold(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	struct hold *held = bpf_map_lookup_elem(&holds, &segment.key);
 
-	if (!held || held->until_ns <= bpf_ktime_get_ns())
+	if (!held)
 		return TC_ACT_UNSPEC;
+	u64 now_ns = bpf_ktime_get_ns();
+
+	if (held->until_ns <= now_ns) {
+		u64 *renewed_ns = bpf_map_lookup_elem(&renewals, &segment.key);
+
+		if (!renewed_ns || *renewed_ns <= now_ns)
+			return TC_ACT_UNSPEC;
+	}
 	if (segment.flags & TCP_ACK &&
 	    (!held->has_ack || (__s32)(segment.ack - (u32)(held->ack_and_window >> 32)) >= 0)) {
 		held->ack_and_window = (u64)segment.ack << 32 | segment.window;

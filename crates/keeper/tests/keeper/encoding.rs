@@ -57,6 +57,7 @@ fn request() -> impl Strategy<Value = Request> {
         }),
         Just(Request::Activate),
         Just(Request::Counts),
+        flow().prop_map(|flow| Request::Renew { flow }),
     ]
 }
 

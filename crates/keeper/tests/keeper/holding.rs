@@ -163,6 +163,56 @@ fn a_successor_thaws_what_a_killed_keeper_froze() {
 }
 
 #[test]
+fn a_connection_stands_still_for_as_long_as_it_is_renewed_at_both_nodes() {
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    const HOLD_MS: u64 = 600;
+    let network = Network::new("krenew", Family::V4);
+    let table = network.table(&Network::places());
+    table.set_nodes(&Network::places()[..1]).expect("node 2 stays known");
+    let keepers = [1, 2].map(|node| network.keeper(node, KeeperTimes { hold_ms: HOLD_MS, ..KeeperTimes::default() }));
+    let [old, new] = [keepers[0].client(), keepers[1].client()];
+    let listener = network.listener(1);
+    let (mut client, mut served) = network.connect(&listener);
+    let flow = flow(&client);
+    served.write_all(b"begun").expect("it is open");
+    let mut got = [0; 5];
+    client.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    client.read_exact(&mut got).expect("it comes");
+    let frozen = old.freeze(served.as_fd(), 1).expect("it is established");
+    new.hold(&flow, 1).expect("room");
+    table.steer(&flow, 2, 1).expect("the node is known");
+    let sent = vec![0; frozen.tcp.unacknowledged_bytes as usize];
+    let restored = new.restore(&frozen.tcp, &frozen.unread, &sent, 1).expect("it can be restored");
+    // The director says nothing for much longer than a hold lasts; meanwhile one of a newer epoch has begun.
+    client.write_all(b"question").expect("it is open");
+    new.hold(&Flow { client: "10.77.0.9:9".parse().expect("valid"), ..flow }, 7).expect("room");
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(HOLD_MS / 3));
+        [&old, &new].into_iter().for_each(|keeper| keeper.renew(&flow).expect("it is held"));
+    }
+    assert_eq!(old.counts().expect("it answers").expired, 0);
+    // It stands still without being renewed by now.
+    let held = new.counts().expect("it answers");
+    new.activate(restored.as_fd()).expect("the hold lasts");
+    old.discard(served.as_fd()).expect("the hold lasts");
+    drop(served);
+    let mut moved = TcpStream::from(restored);
+    moved.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    let mut question = [0; 8];
+    moved.read_exact(&mut question).expect("the client says it again");
+    moved.write_all(b"reply").expect("it goes on");
+    client.read_exact(&mut got).expect("it comes");
+    assert_eq!((&question, &got), (b"question", b"reply"));
+    // The client has said it again and again, and nothing of that was taken in.
+    let dropped = new.counts().expect("it answers").dropped_packets - held.dropped_packets;
+    assert!(dropped >= 4, "{dropped} packets in 2 s: the filter has held it to the end");
+    let over = new.renew(&flow).expect_err("it is held no more");
+    assert!(over.to_string().contains("is over"), "{over}");
+}
+
+#[test]
 fn a_hold_that_is_not_released_is_dropped_and_counted() {
     if require::root_and_bpf().is_none() {
         return;

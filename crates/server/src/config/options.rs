@@ -107,6 +107,9 @@ pub struct Options {
     /// `.weir-elsewhere/DIGEST/BYTES/SECONDS`, with the content's SHA-256 and when it was modified, the response is made
     /// of what this brings. Default: none, and such links lead nowhere.
     pub elsewhere: Option<Arc<dyn Elsewhere>>,
+    /// Counts what requests wait for ([`crate::Counters::waits`]) also without an adviser, at two looks at the clock for
+    /// a round of a loop that has many requests. Default: no.
+    pub measures_waits: bool,
     /// Bounds on the requests that are under way for some paths; the first that a path is of counts. Default: none.
     pub throttles: Vec<Throttle>,
     /// Certificates, the first for clients that name no host that any of them has. With at least one, the addresses
@@ -212,6 +215,11 @@ impl Options {
         (self.compression, self.includes) = (compression, includes);
     }
 
+    /// Whether it is counted what requests wait for.
+    pub(crate) fn counts_waits(&self) -> bool {
+        self.adviser.is_some() || self.measures_waits
+    }
+
     /// What the sites of one loop may use together.
     pub(crate) fn site_bounds(&self) -> SiteBounds {
         SiteBounds {
@@ -221,6 +229,7 @@ impl Options {
             ranges_max: self.limits.ranges_max,
             listing_entries_max: self.limits.listing_entries_max,
             elsewhere: self.elsewhere.clone().map(ElsewhereHandle),
+            times_looks: self.counts_waits(),
         }
     }
 
@@ -270,6 +279,7 @@ impl Options {
             arm: None,
             adviser: None,
             elsewhere: None,
+            measures_waits: false,
             throttles: Vec::new(),
             certificates: Vec::new(),
             obtain: None,

@@ -1,5 +1,5 @@
 //! How long requests wait for their loop to take them up, estimated from when its rounds begin and end. Only servers
-//! with an adviser measure it.
+//! with an adviser, or that are told to, measure it.
 //!
 //! A round begins when the loop returns from its wait, and ends before the next wait. The loop takes up the requests of
 //! a round one after the other, so that of `n` requests each waits for `(n - 1) / 2` others on average. A request that

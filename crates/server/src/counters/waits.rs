@@ -35,7 +35,7 @@ impl WaitCounters {
 }
 
 /// What requests have waited for by a server's own timestamps, all of them together since its start, in nanoseconds.
-/// Counted only where an adviser is asked.
+/// Counted only where an adviser is asked, or by [`crate::Options::measures_waits`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits {
     /// For their loop, behind other requests of it.

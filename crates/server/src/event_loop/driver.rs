@@ -86,7 +86,7 @@ pub(crate) struct EventLoop {
     /// Whether tunnels have longer than responses.
     keeps_tunnels: bool,
     pub(super) role: LoopRole,
-    /// How long requests wait for a turn; only with an adviser.
+    /// How long requests wait for a turn; only where waits are counted.
     rounds: Option<Rounds>,
     /// Orders about sessions, and what those are sent of that have come here.
     pub(super) sessions: Arc<Sessions>,

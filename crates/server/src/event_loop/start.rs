@@ -114,7 +114,7 @@ impl Start {
         state.ring = self.ring;
         let endpoint = |(config, socket)| quic::Endpoint::new(socket, config, &former);
         let quic = config.iter().cycle().zip(sockets).map(endpoint).collect();
-        let role = (self.role, options.adviser.is_some().then(Rounds::default));
+        let role = (self.role, options.counts_waits().then(Rounds::default));
         let (open, sessions) = (Arc::clone(open), Arc::clone(&self.sessions));
         let event_loop = EventLoop::new((epoll, links), self.listeners, quic, self.tls, (state, open), role, sessions);
         let outcome = event_loop.run(&self.waker, stopping);

@@ -66,6 +66,8 @@ pub(crate) struct SiteBounds {
     pub(crate) listing_entries_max: usize,
     /// What brings content that lies on other machines.
     pub(crate) elsewhere: Option<ElsewhereHandle>,
+    /// Whether it counts how long it looks at files for requests.
+    pub(crate) times_looks: bool,
 }
 
 impl SiteBounds {

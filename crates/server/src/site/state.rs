@@ -50,6 +50,8 @@ pub(crate) struct Site {
     pub(super) warming: Warming,
     /// How long looks at files took for the request that is answered, in nanoseconds; only with an adviser.
     pub(super) looked_ns: u64,
+    /// Whether that is counted at all.
+    pub(super) times_looks: bool,
     pub(super) listing: Option<listing::Shown>,
     pub(super) dot_files: bool,
     /// Names of files that stand for their directory.
@@ -103,6 +105,7 @@ impl Site {
             media_types: how.media_types.clone(),
             memory_bytes_max: bounds.cached_file_bytes_max,
             warming: Warming::default(),
+            times_looks: bounds.times_looks,
             looked_ns: 0,
             listing: how.listing.then_some(listing::Shown { dot_files: how.dot_files, entries_max }),
             dot_files: how.dot_files,

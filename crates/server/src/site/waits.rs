@@ -13,8 +13,8 @@ use std::time::Instant;
 const NS_PER_MS: u64 = 1_000_000;
 
 impl Site {
-    /// Looks at the file of a path, of which the cache may have had something. With an adviser the time of the look
-    /// counts as a wait.
+    /// Looks at the file of a path, of which the cache may have had something. Where waits are counted the time of the
+    /// look is one.
     // Within its callers it would make the way of what is in memory longer.
     #[inline(never)]
     pub(super) fn look(
@@ -25,10 +25,12 @@ impl Site {
         counters: &LoopCounters,
     ) -> Destination {
         // Content that is in memory passes none of this.
-        let began = self.policy_client.is_some().then(Instant::now);
+        let began = self.times_looks.then(Instant::now);
         let found = self.look_now(path, stale, clock, counters);
         let took_ns = began.map_or(0, |began| u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        self.looked_ns = self.looked_ns.saturating_add(took_ns);
+        if self.policy_client.is_some() {
+            self.looked_ns = self.looked_ns.saturating_add(took_ns);
+        }
         counters.waits.looked_ns.add(took_ns);
         found
     }

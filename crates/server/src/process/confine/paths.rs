@@ -84,7 +84,7 @@ impl Paths {
         if let Some(LogTarget::File(file)) = options.access_log.as_ref().map(|log| &log.target) {
             paths.write_around(file);
         }
-        if options.adviser.is_some() {
+        if options.counts_waits() {
             // How long the loops wait for a CPU is among what rules go by.
             paths.own.push("/proc/self/task".into());
         }
