@@ -208,6 +208,43 @@ impl Binary {
         Ok(found)
     }
 
+    /// The address of a function that the file defines.
+    pub(super) fn address_of(&self, name: &str) -> Option<u64> {
+        let file = self.file().ok()?;
+        let mut symbols = file.dynamic_symbols().chain(file.symbols());
+        let found = symbols.find(|symbol| symbol.name() == Ok(name) && symbol.is_definition())?;
+        Some(found.address())
+    }
+
+    /// The instructions from an address on, at most `size` bytes of its section, and where in the file they are.
+    pub(super) fn code_at(&self, address: u64, size: usize) -> Option<(u64, Vec<u8>)> {
+        let file = self.file().ok()?;
+        let within = |section: &object::Section<'_, '_>| {
+            section.name() == Ok(".text") && address.checked_sub(section.address()).is_some_and(|at| at < section.size())
+        };
+        let section = file.sections().find(within)?;
+        let left = section.address().saturating_add(section.size()).saturating_sub(address);
+        let size = size.min(usize::try_from(left).ok()?);
+        Some((offset_of(&file, address)?, self.code(&file, address, size)?))
+    }
+
+    /// The pointers that stand in a row from an address on, as they are once the file is loaded at 0; 0 for those that
+    /// are not known.
+    pub(super) fn pointers(&self, address: u64, count: usize) -> Option<Vec<u64>> {
+        let file = self.file().ok()?;
+        let begin = usize::try_from(offset_of(&file, address)?).ok()?;
+        let words = self.bytes.get(begin..begin.checked_add(8 * count)?)?.chunks_exact(8);
+        let mut found: Vec<u64> =
+            words.map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))).collect();
+        for (at, relocation) in file.dynamic_relocations().into_iter().flatten() {
+            let place = at.checked_sub(address).map(|within| within / 8).and_then(|index| usize::try_from(index).ok());
+            if let (RelocationTarget::Absolute, Some(word)) = (relocation.target(), place.and_then(|at| found.get_mut(at))) {
+                *word = relocation.addend().cast_unsigned();
+            }
+        }
+        Some(found)
+    }
+
     /// The bytes at an address, at most `size`.
     fn code(&self, file: &File<'_>, address: u64, size: usize) -> Option<Vec<u8>> {
         let begin = usize::try_from(offset_of(file, address)?).ok()?;
