@@ -535,7 +535,8 @@ impl Joiner {
         let oldest_request = self.waiting.front().map(|first| first.request.intended_ns);
         let oldest_exchange = self.sweep_served(now_ns);
         let oldest_stream = self.streams.sweep(now_ns.saturating_sub(self.bounds.closed_ns));
-        let keep_ns = [oldest_mark, oldest_request, oldest_exchange, oldest_stream].into_iter().flatten().min().unwrap_or(now_ns);
+        let keep_ns =
+            [oldest_mark, oldest_request, oldest_exchange, oldest_stream].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
         self.conversations.trim(keep_ns);

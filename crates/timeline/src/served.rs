@@ -264,7 +264,8 @@ impl Served {
         connection.followed = followed;
         connection.http2 |= !followed;
         // What is under way is a stream's, but for the handshake's end, whose last flight may be answered before.
-        let open = connection.open.take().filter(|open| open.encrypted && open.sent.is_some() && open.ordinal.is_some());
+        let open =
+            connection.open.take().filter(|open| open.encrypted && open.sent.is_some() && open.ordinal.is_some());
         over.extend(open.filter(|open| open.ordinal <= Some(1)).map(|open| (open, End::Told)));
     }
 

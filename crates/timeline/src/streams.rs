@@ -5,7 +5,7 @@
 //! What heads say comes later (`Kind::StreamHead`), so a stream that is over waits for that.
 
 use crate::served::{Arrival, End, Exchange, Exchanges, Sent};
-use crate::sockets::Sockets;
+use crate::sockets::{Socket, Sockets};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,8 +38,19 @@ enum Way {
     Ending,
 }
 
+/// Whether a connection is followed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// From its first frame on.
+    #[default]
+    Followed,
+    /// No more: something of it could not be seen.
+    Lost,
+}
+
 #[derive(Debug, Default)]
 struct Connection {
+    sight: Sight,
     streams: FxHashMap<u32, Stream>,
     /// Streams of which frames were given that no send has carried yet.
     unsent: Vec<u32>,
@@ -73,6 +84,35 @@ pub(crate) struct Streams {
     counts: Exchanges,
 }
 
+/// A stream that begins with a frame which a task took; `from` is the position of the frame's first byte.
+fn begun(socket: &Socket, (at_ns, pid): (u64, u32), frame: &StreamFrame, from: u64) -> Exchange {
+    let arrival = socket.ready.first_past(from).map(|mark| Arrival {
+        at_ns: mark.at_ns,
+        position: mark.position,
+        not_accepted: mark.not_accepted,
+    });
+    let picked = socket.received.first_past(from);
+    Exchange {
+        socket: socket.open.socket,
+        ordinal: None,
+        arrival,
+        arrivals: 1,
+        picked_ns: picked.map_or(at_ns, |mark| mark.at_ns),
+        picker: picked.map_or(pid, |mark| mark.pid),
+        from,
+        to: from.saturating_add(u64::from(frame.length) + 9),
+        sent: None,
+        interim: false,
+        encrypted: matches!(frame.flow, Flow::Tls(_)),
+        http2: false,
+        stream: frame.stream,
+        status: 0,
+        answered_ns: 0,
+        name: None,
+        parked: None,
+    }
+}
+
 /// What a frame changes for its connection as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -93,58 +133,45 @@ impl Streams {
     /// A frame was taken or given by a task; `at` is the client's connection that the task has dealt with last.
     pub(crate) fn frame(&mut self, at_ns: u64, pid: u32, frame: &StreamFrame, at: u32, sockets: &mut Sockets) -> Turn {
         let Some(socket) = self.socket_of(frame, at) else { return Turn::None };
-        if frame.kind == frame_type::LOST {
-            let under_way = self.connections.remove(&socket).map_or(0, |connection| connection.streams.len() as u64);
+        let is_new = !self.connections.contains_key(&socket);
+        let is_lost = frame.kind == frame_type::LOST;
+        if is_new && (is_lost || self.connections.len() >= MOST_FLOWS) {
+            return Turn::None;
+        }
+        let connection = self.connections.entry(socket).or_default();
+        if connection.sight == Sight::Lost {
+            return Turn::None;
+        }
+        if is_lost {
+            let under_way = connection.streams.len() as u64;
+            *connection = Connection { sight: Sight::Lost, ..Connection::default() };
             return Turn::Lost(socket, under_way);
         }
+        let turn = if is_new { Turn::Followed(socket) } else { Turn::None };
         let bytes = u64::from(frame.length) + 9;
         if frame.sent {
             self.given(socket, frame, bytes);
-            return Turn::None;
+            return turn;
         }
         let sequence = matches!(frame.flow, Flow::Socket(_)).then_some(frame.position);
-        let Some(known) = sockets.get_mut(socket) else { return Turn::None };
+        let Some(known) = sockets.get_mut(socket) else { return turn };
         let from = known.frame_begin(sequence);
         let connection = self.connections.entry(socket).or_default();
         if frame.kind == frame_type::RST_STREAM {
             self.counts.streams_reset += u64::from(connection.streams.remove(&frame.stream).is_some());
-            return Turn::None;
+            return turn;
         }
         if let Some(stream) = connection.streams.get_mut(&frame.stream) {
             stream.exchange.to = stream.exchange.to.max(from.saturating_add(bytes));
-            return Turn::None;
+            return turn;
         }
         let begins = frame.kind == frame_type::HEADERS && !frame.more && frame.stream % 2 == 1;
         if !begins || connection.streams.len() >= MOST_OPEN {
-            return Turn::None;
+            return turn;
         }
-        let arrival = known.ready.first_past(from).map(|mark| Arrival {
-            at_ns: mark.at_ns,
-            position: mark.position,
-            not_accepted: mark.not_accepted,
-        });
-        let picked = known.received.first_past(from);
-        let exchange = Exchange {
-            socket,
-            ordinal: None,
-            arrival,
-            arrivals: 1,
-            picked_ns: picked.map_or(at_ns, |mark| mark.at_ns),
-            picker: picked.map_or(pid, |mark| mark.pid),
-            from,
-            to: from.saturating_add(bytes),
-            sent: None,
-            interim: false,
-            encrypted: matches!(frame.flow, Flow::Tls(_)),
-            http2: false,
-            stream: frame.stream,
-            status: 0,
-            answered_ns: 0,
-            name: None,
-            parked: None,
-        };
+        let exchange = begun(known, (at_ns, pid), frame, from);
         connection.streams.insert(frame.stream, Stream { exchange, given: 0, way: Way::Open });
-        Turn::Followed(socket)
+        turn
     }
 
     fn socket_of(&mut self, frame: &StreamFrame, at: u32) -> Option<u32> {
@@ -281,9 +308,8 @@ impl Streams {
     /// Forgets what is not asked for any more; returns the oldest time that may still be.
     pub(crate) fn sweep(&mut self, before_ns: u64) -> Option<u64> {
         let Self { said, connections, .. } = self;
-        let is_open = |(socket, stream): &(u32, u32)| {
-            connections.get(socket).is_some_and(|one| one.streams.contains_key(stream))
-        };
+        let is_open =
+            |(socket, stream): &(u32, u32)| connections.get(socket).is_some_and(|one| one.streams.contains_key(stream));
         said.retain(|key, said| said.at_ns >= before_ns || is_open(key));
         self.asked.retain(|_, exchange| exchange.sent.is_some_and(|sent| sent.last_ns >= before_ns));
         let open = self.connections.values().flat_map(|one| one.streams.values()).map(|stream| &stream.exchange);

@@ -108,9 +108,7 @@ impl StreamFrame {
                 | flag(self.older, UNSEEN_BEGIN),
             lane,
             a: u64::from(self.flow.number()) | u64::from(self.stream) << 32,
-            b: u64::from(self.position)
-                | u64::from(self.length & 0xff_ffff) << 32
-                | u64::from(self.frame_flags) << 56,
+            b: u64::from(self.position) | u64::from(self.length & 0xff_ffff) << 32 | u64::from(self.frame_flags) << 56,
             ..Record::default()
         }
     }

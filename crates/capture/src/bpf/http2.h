@@ -40,6 +40,7 @@ struct way {
 	u8 type;
 	u8 flags;
 	u8 lost;
+	u8 unsure; /* an older connection's: where a frame begins is not known yet */
 	u8 head[32]; /* nine are used; as many as the verifier can be told of */
 };
 
@@ -189,6 +190,47 @@ static __always_inline bool step_over(struct flow *flow, struct way *way, u32 fl
 	return 1;
 }
 
+/* Whether bytes can be the first of a frame on a connection under way: its type, length, flags and number of stream fit
+ * together. Content can hardly do that by chance, and of a stream that is not known no frame changes anything. */
+static __always_inline bool is_frame(const u8 *head, u32 bytes, u32 sent)
+{
+	u32 length = head[0] << 16 | head[1] << 8 | head[2], type = head[3], flags = head[4];
+	u32 stream = head[5] << 24 | head[6] << 16 | head[7] << 8 | head[8];
+	bool whole = bytes == FRAME_HEAD_BYTES + length || bytes >= 2 * FRAME_HEAD_BYTES + length;
+
+	if (length > USUAL_FRAME_BYTES || stream >> 31)
+		return 0;
+	switch (type) {
+	case FRAME_DATA:
+		return sent && stream & 1 && !(flags & ~0x9);
+	case FRAME_HEADERS:
+		return (whole || sent) && stream & 1 && length && !(flags & ~0x2d);
+	case FRAME_RESET:
+		return whole && stream & 1 && length == 4 && !flags;
+	case FRAME_SETTINGS:
+		return whole && !stream && length % 6 == 0 && !(flags & ~1);
+	case FRAME_PING:
+		return whole && !stream && length == 8 && !(flags & ~1);
+	case FRAME_WINDOW:
+		return whole && length == 4 && !flags;
+	}
+	return 0;
+}
+
+/* Whether an older connection's bytes begin with a frame: from there on it is followed. */
+static __always_inline bool find_frame(struct way *way, u32 sent, struct bytes *bytes)
+{
+	u8 head[16] = {};
+
+	if (!bytes->here && !next_piece(bytes))
+		return 0;
+	if (bytes->here < FRAME_HEAD_BYTES || !bytes->place ||
+	    bpf_probe_read_user(head, FRAME_HEAD_BYTES, (void *)bytes->place) || !is_frame(head, bytes->total, sent))
+		return 0;
+	way->unsure = 0;
+	return 1;
+}
+
 /* What the steps of a call share. */
 struct walk {
 	struct flow *flow;
@@ -214,7 +256,7 @@ static __attribute__((noinline, unused)) int follow(struct flow *flow, u32 sent,
 	struct walk walk = { flow, bytes, sent };
 	u32 flags = sent ? FRAME_SENT : 0;
 
-	if (way->lost)
+	if (way->lost || (way->unsure && !find_frame(way, sent, bytes)))
 		return 0;
 	if (way->left && carries_head(way->type))
 		tell_frame(flow, way, flags | FRAME_MORE, way->left);

@@ -156,7 +156,6 @@ static __always_inline u32 protocol_of(int length)
 #define MOST_FLOWS 16384
 struct {
 	__uint(type, 1 /* BPF_MAP_TYPE_HASH */);
-	__uint(map_flags, 1 /* BPF_F_NO_PREALLOC */);
 	__uint(max_entries, MOST_FLOWS);
 	__type(key, u32);
 	__type(value, struct flow);
@@ -172,6 +171,16 @@ static __always_inline void begin_flow(u32 socket)
 
 	fresh.ways[0].left = PREFACE_BYTES;
 	fresh.ways[0].type = FRAME_PREFACE;
+	if (!bpf_map_update_elem(&flows, &socket, &fresh, 1 /* BPF_NOEXIST */))
+		__sync_fetch_and_add(&followed, 1);
+}
+
+/* A connection is older than the recording: it may speak HTTP/2, which what it takes next shows. */
+static __always_inline void expect_flow(u32 socket)
+{
+	struct flow fresh = { .number = socket, .flags = FRAME_OLDER };
+
+	fresh.ways[0].unsure = fresh.ways[1].unsure = 1;
 	if (!bpf_map_update_elem(&flows, &socket, &fresh, 1 /* BPF_NOEXIST */))
 		__sync_fetch_and_add(&followed, 1);
 }
@@ -193,6 +202,9 @@ static __always_inline void follow_socket(u32 socket, u32 sent, u32 length, u32 
 	find_bytes(&bytes, sent, length);
 	bytes.position = position - length;
 	follow(flow, sent, &bytes);
+	/* It speaks something else. */
+	if (!sent && flow->ways[0].unsure)
+		end_flow(socket);
 }
 #endif
 

@@ -267,9 +267,10 @@ int census(struct bpf_iter__tcp *ctx)
 
 	if (!tcp)
 		return 0;
-	if (is_server_side((struct sock *)tcp))
+	if (is_server_side((struct sock *)tcp)) {
 		open_served((struct sock *)tcp, tcp);
-	else if (strangers++ < MOST_STRANGERS)
+		expect_flow(socket_id((struct sock *)tcp));
+	} else if (strangers++ < MOST_STRANGERS)
 		emit_open((struct sock *)tcp, tcp, bpf_get_socket_cookie(tcp));
 	return 0;
 }

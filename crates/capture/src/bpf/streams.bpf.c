@@ -31,31 +31,6 @@ struct {
 
 u32 numbers; /* of flows, given so far */
 
-/* Whether bytes can be the first of a frame that a client sends on a connection under way: its type, number of stream and
- * length fit together. */
-static __always_inline bool is_frame(const u8 *head, u32 bytes)
-{
-	u32 length = head[0] << 16 | head[1] << 8 | head[2], type = head[3];
-	u32 stream = head[5] << 24 | head[6] << 16 | head[7] << 8 | head[8];
-	bool whole = bytes == FRAME_HEAD_BYTES + length || bytes >= 2 * FRAME_HEAD_BYTES + length;
-
-	if (length > USUAL_FRAME_BYTES || stream >> 31)
-		return 0;
-	switch (type) {
-	case FRAME_HEADERS:
-		return whole && stream & 1 && length && !(head[4] & ~0x2d);
-	case FRAME_SETTINGS:
-		return whole && !stream && length % 6 == 0 && !(head[4] & ~1);
-	case FRAME_PING:
-		return whole && !stream && length == 8 && !(head[4] & ~1);
-	case FRAME_WINDOW:
-		return whole && length == 4 && !head[4];
-	case FRAME_RESET:
-		return whole && stream & 1 && length == 4 && !head[4];
-	}
-	return 0;
-}
-
 /* Whether bytes begin like a request of HTTP/1.1. */
 static __always_inline bool is_request(u64 text)
 {
@@ -94,6 +69,7 @@ static __always_inline struct flow *begin(const struct place *place, u32 flags)
 		fresh.ways[0].left = PREFACE_BYTES;
 		fresh.ways[0].type = FRAME_PREFACE;
 	}
+	fresh.ways[1].unsure = flags != 0;
 	bpf_map_update_elem(&flows, place, &fresh, 0);
 	return bpf_map_lookup_elem(&flows, place);
 }
@@ -121,7 +97,7 @@ static __always_inline void opened(const struct place *place, struct bytes *byte
 			bpf_map_delete_elem(&flows, place);
 		tell_line(bytes->place, bytes->total);
 		return;
-	} else if (!flow && is_frame((u8 *)text, bytes->total))
+	} else if (!flow && is_frame((u8 *)text, bytes->total, 0))
 		flow = begin(place, FRAME_OLDER);
 	if (flow)
 		follow(flow, 0, bytes);
@@ -132,6 +108,7 @@ static __always_inline int passed(struct pt_regs *ctx)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct bytes bytes = {};
 	u64 length = 0;
+	u32 type = 0;
 
 	/* The library is probed for everybody; others than the server's pay for the trap, and are not told. */
 	if (!is_traced(task->tgid))
@@ -158,6 +135,9 @@ static __always_inline int passed(struct pt_regs *ctx)
 		return 0;
 	}
 	if (bpf_probe_read_kernel(&place.connection, 8, (void *)ctx + (cookie >> WEIR_SITE_REGISTER & 31) * 8))
+		return 0;
+	/* Handshakes are handed over here, too; a record's type stands behind its version. */
+	if (bpf_probe_read_user(&type, sizeof(type), (void *)(place.connection + 4)) || type != APPLICATION_DATA)
 		return 0;
 	place.connection -= cookie >> WEIR_SITE_OFFSET;
 	bytes.place = PT_REGS_PARM2(ctx);

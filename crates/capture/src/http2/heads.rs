@@ -123,16 +123,9 @@ impl Heads {
             let middle = *middle;
             self.connections.retain(|_, one| one.last_ns > middle);
         }
-        let side = || Side {
-            decoder: (!older).then(Decoder::default),
-            open: None,
-            head: Vec::new(),
-            promised: false,
-        };
-        let connection = self
-            .connections
-            .entry(flow)
-            .or_insert_with(|| Connection { sides: [side(), side()], last_ns: at_ns });
+        let side = || Side { decoder: (!older).then(Decoder::default), open: None, head: Vec::new(), promised: false };
+        let connection =
+            self.connections.entry(flow).or_insert_with(|| Connection { sides: [side(), side()], last_ns: at_ns });
         connection.last_ns = at_ns;
         &mut connection.sides[usize::from(sent)]
     }
@@ -290,11 +283,10 @@ mod tests {
         heads.frame(30, 0, frame(1, 1, true, END_HEADERS));
         heads.bytes(30, 0, b"\x8d");
         let out = told(&mut heads);
-        assert_eq!(out.iter().map(|head| (head.stream, head.name.as_str(), head.status)).collect::<Vec<_>>(), [
-            (1, "GET /a", 0),
-            (3, "GET /a", 0),
-            (1, "", 404)
-        ]);
+        assert_eq!(
+            out.iter().map(|head| (head.stream, head.name.as_str(), head.status)).collect::<Vec<_>>(),
+            [(1, "GET /a", 0), (3, "GET /a", 0), (1, "", 404)]
+        );
         assert_eq!(heads.unread(), 0);
         let mut whole = Heads::new(true);
         whole.frame(10, 1, frame(1, REQUEST.len(), false, END_HEADERS));

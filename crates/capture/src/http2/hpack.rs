@@ -212,7 +212,10 @@ mod tests {
         let expected = [":method=GET", ":scheme=http", ":path=/", ":authority=www.example.com"];
         assert_eq!(read(&mut decoder, first).expect("a block"), expected);
         let second = b"\x82\x86\x84\xbe\x58\x86\xa8\xeb\x10\x64\x9c\xbf";
-        assert_eq!(read(&mut decoder, second).expect("a block")[3..], [":authority=www.example.com", "cache-control=no-cache"]);
+        assert_eq!(
+            read(&mut decoder, second).expect("a block")[3..],
+            [":authority=www.example.com", "cache-control=no-cache"]
+        );
         let third = b"\x82\x87\x85\xbf\x40\x88\x25\xa8\x49\xe9\x5b\xa9\x7d\x7f\x89\x25\xa8\x49\xe9\x5b\xb8\xe8\xb4\xbf";
         let found = read(&mut decoder, third).expect("a block");
         assert_eq!(found[3..], [":authority=www.example.com", "custom-key=custom-value"]);
@@ -224,7 +227,9 @@ mod tests {
 
     #[test]
     fn what_is_cut_or_not_there_is_unreadable() {
-        for block in [&b"\x80"[..], b"\xbe", b"\x40\x05ab", b"\x7f\xff\xff\xff\xff\x7f", b"\x3f\xe1\xff\x7f", b"\x41\x81\x00"] {
+        for block in
+            [&b"\x80"[..], b"\xbe", b"\x40\x05ab", b"\x7f\xff\xff\xff\xff\x7f", b"\x3f\xe1\xff\x7f", b"\x41\x81\x00"]
+        {
             assert_eq!(read(&mut Decoder::default(), block), Err(Unreadable), "{block:02x?}");
         }
     }

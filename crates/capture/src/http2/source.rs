@@ -124,7 +124,9 @@ impl Streams {
         let Some(line) = self.lines.get_mut(&record.lane).filter(|line| line.at_ns == record.time_ns) else { return };
         line.bytes.extend_from_slice(bytes);
         let end = line.bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
-        let Some(end) = end.or_else(|| (line.bytes.len() >= LINE_BYTES_MAX).then_some(line.bytes.len())) else { return };
+        let Some(end) = end.or_else(|| (line.bytes.len() >= LINE_BYTES_MAX).then_some(line.bytes.len())) else {
+            return;
+        };
         let text = String::from_utf8_lossy(&line.bytes[..end]).into_owned();
         self.lines.remove(&record.lane);
         let name = if self.keep_queries { text.trim_end_matches(" HTTP/1.1").to_owned() } else { without_query(&text) };

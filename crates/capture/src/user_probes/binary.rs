@@ -220,7 +220,8 @@ impl Binary {
     pub(super) fn code_at(&self, address: u64, size: usize) -> Option<(u64, Vec<u8>)> {
         let file = self.file().ok()?;
         let within = |section: &object::Section<'_, '_>| {
-            section.name() == Ok(".text") && address.checked_sub(section.address()).is_some_and(|at| at < section.size())
+            section.name() == Ok(".text")
+                && address.checked_sub(section.address()).is_some_and(|at| at < section.size())
         };
         let section = file.sections().find(within)?;
         let left = section.address().saturating_add(section.size()).saturating_sub(address);
@@ -238,7 +239,9 @@ impl Binary {
             words.map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))).collect();
         for (at, relocation) in file.dynamic_relocations().into_iter().flatten() {
             let place = at.checked_sub(address).map(|within| within / 8).and_then(|index| usize::try_from(index).ok());
-            if let (RelocationTarget::Absolute, Some(word)) = (relocation.target(), place.and_then(|at| found.get_mut(at))) {
+            if let (RelocationTarget::Absolute, Some(word)) =
+                (relocation.target(), place.and_then(|at| found.get_mut(at)))
+            {
                 *word = relocation.addend().cast_unsigned();
             }
         }

@@ -53,7 +53,9 @@ pub enum NoTlsEdge {
     #[error("its table of functions was not found: OpenSSL 3.0 is known, other versions are not yet")]
     NoTable,
     /// The function that reads is of another shape.
-    #[error("the place where it hands over what it has opened was not found: OpenSSL 3.0 is known, other versions are not yet")]
+    #[error(
+        "the place where it hands over what it has opened was not found: OpenSSL 3.0 is known, other versions are not yet"
+    )]
     NoRead,
     /// The function that writes is of another shape.
     #[error("the place where it seals was not found: OpenSSL 3.0 is known, other versions are not yet")]
@@ -91,7 +93,9 @@ fn table(binary: &Binary, method: u64) -> Option<u64> {
     let (_, code) = binary.code_at(method, 32)?;
     let mut leading = instructions(&code, method).take_while(|one| one.mnemonic() != Mnemonic::Ret);
     let gives = |one: &Instruction| {
-        one.mnemonic() == Mnemonic::Lea && one.op0_register() == iced_x86::Register::RAX && one.is_ip_rel_memory_operand()
+        one.mnemonic() == Mnemonic::Lea
+            && one.op0_register() == iced_x86::Register::RAX
+            && one.is_ip_rel_memory_operand()
     };
     leading.find(gives).map(|one| one.ip_rel_memory_address())
 }
