@@ -50,6 +50,8 @@ struct Connection {
 pub struct Heads {
     connections: FxHashMap<Flow, Connection>,
     pieces: Vec<Piece>,
+    /// Connections that have ended, and when: their last heads may still be read.
+    closed: Vec<(u64, Flow)>,
     keep_queries: bool,
     /// Heads that could not be read.
     unread: u64,
@@ -96,8 +98,10 @@ impl Heads {
     }
 
     /// A connection has ended.
-    pub fn close(&mut self, flow: Flow) {
-        self.connections.remove(&flow);
+    pub fn close(&mut self, at_ns: u64, flow: Flow) {
+        if self.closed.len() < MOST_PIECES {
+            self.closed.push((at_ns, flow));
+        }
     }
 
     /// Tells the heads that were whole before a time: by then all lanes have told what they knew of it.
@@ -109,6 +113,14 @@ impl Heads {
         for piece in due {
             self.piece(piece, tell);
         }
+        let Self { closed, connections, .. } = self;
+        closed.retain(|(at_ns, flow)| {
+            let is_due = *at_ns < before_ns;
+            if is_due {
+                connections.remove(flow);
+            }
+            !is_due
+        });
     }
 
     fn lose(&mut self, flow: Flow, sent: bool, at_ns: u64) {

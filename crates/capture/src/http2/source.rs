@@ -216,7 +216,7 @@ impl EventSource for Streams {
 
     fn see(&mut self, record: &Record, _slots: &[Slot]) {
         if record.kind == Kind::SocketState as u16 {
-            self.heads.close(Flow::Socket(record.a as u32));
+            self.heads.close(record.time_ns, Flow::Socket(record.a as u32));
         }
     }
 
