@@ -275,20 +275,7 @@ impl Joiner {
             Kind::Window => self.window(record, take),
             // What clients said of themselves is another view of the same requests.
             Kind::ClientConnection | Kind::ClientRequest | Kind::ClientDropped if self.served.is_some() => {}
-            Kind::ClientConnection => {
-                if let Some(told) = ClientConnection::read(record, payload) {
-                    let key = (record.lane, told.connection);
-                    self.sockets.expect(told.remote, told.local);
-                    // It is told again, at a later time, when the recording's beginning was given up for room.
-                    let again = self.connections.get(&key).is_some_and(|known| {
-                        ClientConnection { connected_ns: known.told.connected_ns, ..told } == known.told
-                    });
-                    if !again {
-                        self.connections
-                            .insert(key, Connection { told, socket: None, waiting: 0, earlier: VecDeque::new() });
-                    }
-                }
-            }
+            Kind::ClientConnection => self.client_connection(record, payload),
             Kind::ClientRequest => self.request(record, payload, name),
             Kind::ClientDropped => self.statistics.dropped = self.statistics.dropped.saturating_add(record.a),
             Kind::ClientLane if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) => {
@@ -303,10 +290,7 @@ impl Joiner {
                     self.phases.push_hit(record, told, &self.tasks);
                 }
             }
-            Kind::StreamFrame => self.frame(record),
-            Kind::StreamHead => {
-                StreamHead::read(record, payload).into_iter().for_each(|head| self.streams.head(now_ns, head));
-            }
+            Kind::StreamFrame | Kind::StreamHead => self.of_stream(record, payload),
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
             // The notes take it below, or it is of no use here.
             _ => {}
@@ -470,8 +454,24 @@ impl Joiner {
         }
     }
 
-    /// A frame of HTTP/2 was taken or given by the task that runs on its lane.
-    fn frame(&mut self, record: &Record) {
+    /// A client's connection is established.
+    fn client_connection(&mut self, record: &Record, payload: &[Slot]) {
+        let Some(told) = ClientConnection::read(record, payload) else { return };
+        let key = (record.lane, told.connection);
+        self.sockets.expect(told.remote, told.local);
+        // It is told again, at a later time, when the recording's beginning was given up for room.
+        let again = self
+            .connections
+            .get(&key)
+            .is_some_and(|known| ClientConnection { connected_ns: known.told.connected_ns, ..told } == known.told);
+        if !again {
+            self.connections.insert(key, Connection { told, socket: None, waiting: 0, earlier: VecDeque::new() });
+        }
+    }
+
+    /// A frame of HTTP/2 was taken or given by the task that runs on its lane, or a head was read.
+    fn of_stream(&mut self, record: &Record, payload: &[Slot]) {
+        StreamHead::read(record, payload).into_iter().for_each(|head| self.streams.head(record.time_ns, head));
         let Some(frame) = StreamFrame::read(record) else { return };
         let pid = self.tasks.current(record.lane).unwrap_or(0);
         let at = self.tasks.at(pid);

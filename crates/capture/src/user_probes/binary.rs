@@ -177,24 +177,7 @@ impl Binary {
     /// [`ProbeError::NoCall`] if it does not, or in another way than by a plain call.
     pub fn calls(&self, name: &str) -> Result<Vec<u64>, ProbeError> {
         let file = self.file()?;
-        let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.index());
-        let relocations = file.dynamic_relocations().into_iter().flatten();
-        let pointers: Vec<u64> = relocations
-            .filter(|(_, relocation)| match relocation.target() {
-                RelocationTarget::Symbol(index) => Some(index) == symbol,
-                _ => false,
-            })
-            .map(|(address, _)| address)
-            .collect();
-        let mut targets = Vec::new();
-        for section in file.sections().filter(|section| section.name().is_ok_and(|name| name.starts_with(".plt"))) {
-            let base = section.address();
-            for (at, pointer) in stubs(section.data().unwrap_or_default()) {
-                if pointers.contains(&base.wrapping_add(pointer)) {
-                    targets.push(base.wrapping_add(at));
-                }
-            }
-        }
+        let targets = stubs_of(&file, name);
         let mut found = Vec::new();
         if let Some(section) = file.section_by_name(".text").filter(|_| !targets.is_empty()) {
             let base = section.address();
@@ -206,6 +189,18 @@ impl Binary {
             return Err(ProbeError::NoCall { path: self.path.clone(), name: name.to_owned() });
         }
         Ok(found)
+    }
+
+    /// Where the stubs are by which the file calls a function of another one: addresses.
+    pub(super) fn stubs_of(&self, name: &str) -> Vec<u64> {
+        self.file().map(|file| stubs_of(&file, name)).unwrap_or_default()
+    }
+
+    /// The addresses of the file's own instructions.
+    pub(super) fn text(&self) -> Option<std::ops::Range<u64>> {
+        let file = self.file().ok()?;
+        let section = file.section_by_name(".text")?;
+        Some(section.address()..section.address().saturating_add(section.size()))
     }
 
     /// The address of a function that the file defines.
@@ -254,6 +249,29 @@ impl Binary {
         let end = begin.saturating_add(size).min(self.bytes.len());
         self.bytes.get(begin..end).filter(|code| !code.is_empty()).map(<[u8]>::to_vec)
     }
+}
+
+/// Where a file's table of jumps leads to a function of another file: addresses of the jumps.
+fn stubs_of(file: &File<'_>, name: &str) -> Vec<u64> {
+    let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.index());
+    let relocations = file.dynamic_relocations().into_iter().flatten();
+    let pointers: Vec<u64> = relocations
+        .filter(|(_, relocation)| match relocation.target() {
+            RelocationTarget::Symbol(index) => Some(index) == symbol,
+            _ => false,
+        })
+        .map(|(address, _)| address)
+        .collect();
+    let mut targets = Vec::new();
+    for section in file.sections().filter(|section| section.name().is_ok_and(|name| name.starts_with(".plt"))) {
+        let base = section.address();
+        for (at, pointer) in stubs(section.data().unwrap_or_default()) {
+            if pointers.contains(&base.wrapping_add(pointer)) {
+                targets.push(base.wrapping_add(at));
+            }
+        }
+    }
+    targets
 }
 
 /// Where an address is in the file.

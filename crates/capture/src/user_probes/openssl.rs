@@ -104,10 +104,10 @@ fn table(binary: &Binary, method: u64) -> Option<u64> {
 fn opened(binary: &Binary, function: u64) -> Option<(u64, Register, u64)> {
     let (offset, code) = binary.code_at(function, FUNCTION)?;
     let all: Vec<Instruction> = instructions(&code, function).collect();
-    let calls: Vec<u64> = binary.calls("memcpy").ok()?;
+    let stubs = binary.stubs_of("memcpy");
     let mut found = all.iter().enumerate().filter_map(|(index, one)| {
         let at = offset + (one.ip() - function);
-        let is_copy = one.is_call_near() && one.len() == 5 && calls.contains(&at);
+        let is_copy = one.is_call_near() && one.len() == 5 && stubs.contains(&one.near_branch_target());
         let record = record_of(&all[index.saturating_sub(BEFORE)..index]).filter(|_| is_copy)?;
         Some((at, record))
     });
@@ -172,10 +172,11 @@ fn record_offset(function: &[Instruction]) -> Option<u64> {
 
 /// The function that seals a record: what writes and alerts both call of the library's own.
 fn sealed(binary: &Binary, write: u64, alert: u64) -> Option<u64> {
+    let text = binary.text()?;
     let called = |function: u64, size: usize| -> Option<Vec<u64>> {
         let (_, code) = binary.code_at(function, size)?;
         let calls = instructions(&code, function).filter(|one| one.is_call_near() && one.len() == 5);
-        Some(calls.map(|one| one.near_branch_target()).filter(|target| binary.code_at(*target, 1).is_some()).collect())
+        Some(calls.map(|one| one.near_branch_target()).filter(|target| text.contains(target)).collect())
     };
     let (by_write, by_alert) = (called(write, FUNCTION)?, called(alert, ALERT)?);
     by_alert.into_iter().find(|target| by_write.contains(target))
