@@ -6,7 +6,7 @@ mod support;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use support::{alone, explain, number, output, weir};
+use support::{alone, explain, number, output, recording_begins, weir};
 use weir_testkit::{Certificate, Nginx, RunningServer, require};
 
 /// The least share of streams that must be told apart.
@@ -84,10 +84,10 @@ fn h2load(server: &RunningServer, requests: u32) -> Command {
     command
 }
 
-fn explained(port: u16, run: &Path) -> Child {
+fn explained(port: u16, run: &Path, seconds: &str) -> Child {
     let (port, run) = (port.to_string(), run.to_str().expect("a readable path"));
     let mut command = weir();
-    command.args(["explain", "--json", "--port", &port, "--tls-port", &port, "-d", "4s", "--run", run]);
+    command.args(["explain", "--json", "--port", &port, "--tls-port", &port, "-d", seconds, "--run", run]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("weir starts")
 }
 
@@ -95,18 +95,6 @@ fn report_of(child: Child) -> Value {
     let output = child.wait_with_output().expect("weir ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("a report")
-}
-
-/// Waits until a recording has written its first events: from there on everything is told.
-fn recording(run: &Path) {
-    for _ in 0..600 {
-        let begun = std::fs::read_dir(run.join("segments")).is_ok_and(|mut files| files.next().is_some());
-        if begun {
-            return std::thread::sleep(std::time::Duration::from_millis(300));
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    panic!("the recording did not begin");
 }
 
 /// Another client, and no word of it: in the clear and over TLS, each request's name and no query.
@@ -121,8 +109,8 @@ fn a_strange_clients_streams_have_names_and_no_queries() {
         let server = server.start().expect("nginx starts");
         let folder = tempfile::tempdir().expect("a temporary directory");
         let run = folder.path().join("run");
-        let child = explained(server.port, &run);
-        recording(&run);
+        let child = explained(server.port, &run, "3s");
+        recording_begins(&run);
         assert!(h2load(&server, 5000).status().expect("h2load runs").success());
         let report = report_of(child);
         check(&report, 5000.0, &["GET /1k.txt"], "h2load");
@@ -144,10 +132,10 @@ fn an_older_connections_streams_are_told_without_names() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let run = folder.path().join("run");
         let mut client = Command::new("h2load");
-        client.args(["-c", "2", "-m", "4", "--rps", "200", "-D", "15", &server.url("/1k.txt")]);
+        client.args(["-c", "2", "-m", "4", "--rps", "200", "-D", "12", &server.url("/1k.txt")]);
         let mut client = client.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("h2load runs");
         std::thread::sleep(std::time::Duration::from_millis(700));
-        let report = report_of(explained(server.port, &run));
+        let report = report_of(explained(server.port, &run, "2s"));
         client.kill().and_then(|()| client.wait()).expect("h2load ends");
         let [streams, nameless] =
             ["streams", "streams_without_a_name"].map(|name| number(&report, &format!("/exchanges/{name}")));
@@ -169,8 +157,8 @@ fn requests_of_https_have_names() {
     let server = Nginx::new().tls(&certificate).start().expect("nginx starts");
     let folder = tempfile::tempdir().expect("a temporary directory");
     let run = folder.path().join("run");
-    let child = explained(server.port, &run);
-    recording(&run);
+    let child = explained(server.port, &run, "3s");
+    recording_begins(&run);
     let (file, url) = (certificate.certificate(), server.url("/1k.txt?token=secret"));
     let load = ["load", &url, "-n", "2000", "-c", "4", "-q", "--ca", file.to_str().expect("a readable path")];
     assert!(output(&load).status.success());

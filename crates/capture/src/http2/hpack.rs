@@ -17,11 +17,14 @@ const TEXT_BYTES_MAX: usize = 1 << 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unreadable;
 
+/// A field's name and value.
+type Field = (Box<[u8]>, Box<[u8]>);
+
 /// Reads the blocks of one direction.
 #[derive(Debug)]
 pub struct Decoder {
-    /// The newest first: name and value.
-    entries: VecDeque<(Box<[u8]>, Box<[u8]>)>,
+    /// The newest first.
+    entries: VecDeque<Field>,
     bytes: usize,
     bytes_max: usize,
 }

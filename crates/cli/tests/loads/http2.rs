@@ -4,6 +4,7 @@
 use crate::support;
 
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use support::{alone, number, output, weir};
 use weir_testkit::{Certificate, Nginx, RunningServer, free_port, require};
@@ -74,7 +75,7 @@ impl Both {
         arguments.extend(more);
         let explaining = weir().args(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let explaining = explaining.expect("the command starts");
-        std::thread::sleep(std::time::Duration::from_millis(1500));
+        support::recording_begins(Path::new(run));
         for mut child in meanwhile() {
             assert!(child.wait().expect("the client ends").success());
         }

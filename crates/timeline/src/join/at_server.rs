@@ -9,6 +9,7 @@ use crate::step::{Step, push_step};
 use weir_measure::part::Part;
 
 /// When a request was where, as its socket told.
+#[derive(Clone, Copy)]
 struct AtSocket {
     id: u32,
     arrived_ns: u64,
