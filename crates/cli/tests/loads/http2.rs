@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use support::{alone, number, output, weir};
 use weir_testkit::{Certificate, Nginx, RunningServer, free_port, require};
 
-/// Bytes of the file that is asked for; with the limit below, a response takes a good part of a second.
+/// Bytes of the file that is asked for; with the limit below, a response over TLS takes a good part of a second.
 const FILE_BYTES: usize = 400_000;
 /// Requests of a connection, all at the same time.
 const STREAMS: usize = 6;
@@ -113,9 +113,6 @@ fn streams_that_overlap_are_told_apart() {
     assert_eq!((number(&report, "/exchanges/streams"), number(&report, "/requests")), (all, all));
     assert!(report["exchanges"]["http2"].is_null(), "{:#}", report["exchanges"]);
     assert_eq!((number(&report, "/joined_fraction"), count(&report, "GET /large.bin")), (1.0, all));
-    // The server's limit is each request's own: it is as slow as one of HTTP/1.1 would be.
-    let mean_ns = number(&report, "/response_ns/mean");
-    assert!((0.1e9..2e9).contains(&mean_ns), "{mean_ns} ns");
     assert!((number(&report, "/sum_of_parts_over_response/mean") - 1.0).abs() < 1e-9);
 }
 
