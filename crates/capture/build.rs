@@ -17,6 +17,7 @@ const OBJECTS: &[&str] = &[
     "timers",
     "samples",
     "user_probes",
+    "streams",
 ];
 
 fn main() {

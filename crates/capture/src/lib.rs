@@ -30,6 +30,7 @@ mod error;
 mod event_source;
 mod expand;
 mod functions;
+pub mod http2;
 mod interrupts;
 mod ladder;
 mod living;

@@ -586,7 +586,7 @@ fn warnings(reader: &RunReader, statistics: &Statistics, damage: &Damage, status
     // From the server's side they are reported as exchanges.
     if http2 > 0 && statistics.exchanges.http2 == 0 {
         warnings.push(format!(
-            "{http2} requests went over HTTP/2: their streams overlap and are not told apart, so where their time went at the server is unattributed; the same load over HTTP/1.1 is explained"
+            "{http2} requests went over HTTP/2 and their streams could not be followed at the server, so where their time went there is unattributed: it takes another TLS library than OpenSSL 3.0, or io_uring, or the rung of the recording follows no frames; the same load over HTTP/1.1 is explained"
         ));
     }
     // Every virtual machine loses a few switches; we warn only if requests could not be joined for it.

@@ -173,6 +173,11 @@ fn beside(exchanges: &Exchanges, windows: u64) -> BTreeMap<String, u64> {
         overlapped,
         http2,
         http2_connections,
+        streams,
+        streams_nameless,
+        streams_reset,
+        grpc,
+        grpc_failed,
         encrypted,
         interim,
         unanswered,
@@ -190,6 +195,11 @@ fn beside(exchanges: &Exchanges, windows: u64) -> BTreeMap<String, u64> {
         ("overlapped", overlapped),
         ("http2", http2),
         ("http2_connections", http2_connections),
+        ("streams", streams),
+        ("streams_without_a_name", streams_nameless),
+        ("streams_reset", streams_reset),
+        ("grpc", grpc),
+        ("grpc_failed", grpc_failed),
         ("encrypted", encrypted),
         ("after_100_continue", interim),
         ("unanswered", unanswered),
@@ -214,14 +224,21 @@ fn warnings(statistics: &Statistics) -> Vec<String> {
     }
     if exchanges.http2 > 0 {
         warnings.push(format!(
-            "{} exchanges on {} connections are HTTP/2: streams overlap there and no socket tells their requests apart, so they are counted as unjoinable (http2) and are in no figure; a client that speaks HTTP/1.1 to this server (curl --http1.1, weir load) is explained",
+            "{} exchanges on connections of HTTP/2 could not be followed from frame to frame (on {} connections that began in the clear), so their streams are not told apart: they are counted as unjoinable (http2) and are in no figure; a client that speaks HTTP/1.1 to this server (curl --http1.1, weir load) is explained",
             exchanges.http2, exchanges.http2_connections
         ));
     }
-    if exchanges.encrypted > 0 {
+    if exchanges.streams_nameless > 0 {
         warnings.push(format!(
-            "{} of {} responses came over TLS, where no socket shows whether HTTP/2 is spoken; with HTTP/2, streams that overlap are not told apart, and what counts as one response may be several",
-            exchanges.encrypted, statistics.requests
+            "{} of {} streams of HTTP/2 have no name: their connection is older than the recording, so that its table of headers is not known, or a part of it was not seen",
+            exchanges.streams_nameless, exchanges.streams
+        ));
+    }
+    let whole = exchanges.encrypted.saturating_sub(exchanges.encrypted_streams);
+    if whole > 0 {
+        warnings.push(format!(
+            "{whole} of {} responses came over TLS as whole exchanges, where no socket shows whether HTTP/2 is spoken; OpenSSL 3.0 tells streams apart (see what weir said of TLS at its start), other libraries do not yet: there, with HTTP/2, streams that overlap are not told apart, and what counts as one response may be several",
+            statistics.requests
         ));
     }
     if exchanges.cut * 20 > requests {

@@ -15,7 +15,7 @@ pub(super) fn why(statistics: &Statistics, rung: &str) -> Vec<String> {
     tell(
         exchanges.http2,
         format!(
-            "{} exchanges came over HTTP/2, whose requests no socket tells apart; a client that speaks HTTP/1.1 to this server (curl --http1.1, weir load) is explained",
+            "{} exchanges came over HTTP/2 on connections that could not be followed, so that their requests are not told apart; a client that speaks HTTP/1.1 to this server (curl --http1.1, weir load) is explained",
             exchanges.http2
         ),
     );

@@ -48,6 +48,7 @@ impl Sources {
             }
         }
         sources.extend(self.programs.load(loaded, target, just_started)?);
+        sources.push(self.programs.streams(loaded, target));
         sources.extend(Watch::load(loaded, &self.watched, self.windows)?);
         Ok(sources)
     }

@@ -1,6 +1,7 @@
 //! Probes in the server's own programs.
 
 use std::time::{Duration, Instant};
+use weir_capture::http2::Streams;
 use weir_capture::user_probes::{Plan, Programs, Release, UserProbes, Wanted};
 use weir_capture::{EventSource, Probes, Target, tree};
 
@@ -17,6 +18,19 @@ pub struct ProbesOfPrograms {
 }
 
 impl ProbesOfPrograms {
+    /// The source of streams of HTTP/2, and of the names of requests over TLS; says where it sets probes.
+    pub(crate) fn streams(&self, probes: &Probes, target: &Target) -> Box<dyn EventSource> {
+        let programs = Programs::of(target.pids.iter().flat_map(|pid| tree(*pid)));
+        let streams = Streams::load(probes, &programs, self.keep_queries).unwrap_or_else(|error| {
+            eprintln!("weir: streams of HTTP/2 over TLS are not told apart: {error}");
+            Streams::in_the_clear(self.keep_queries)
+        });
+        for note in streams.notes() {
+            eprintln!("weir: {note}");
+        }
+        Box::new(streams)
+    }
+
     /// The source for what is wanted, none if nothing is; says what it sets and what it left out.
     ///
     /// `just_started` says that the server may not yet have mapped all of its files.

@@ -65,6 +65,7 @@ fn written(directory: &Path, switches: u32, seed: u64) -> Vec<Ran> {
             encrypted: false,
             retried: false,
             http_version: 1,
+            stream: 0,
         };
         let (record, slots): (Record, _) = request.write(0);
         stream.push(record, &slots, Some(1)).expect("a record is written");

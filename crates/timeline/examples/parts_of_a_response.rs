@@ -71,6 +71,7 @@ fn events() -> Vec<(Record, Vec<Slot>)> {
         encrypted: false,
         retried: false,
         http_version: 1,
+        stream: 0,
     };
     let at_socket = |time_ns, kind: Kind, position: u64| {
         (Record { time_ns, kind: kind as u16, a: u64::from(SOCKET) | position << 32, ..Record::default() }, Vec::new())

@@ -8,6 +8,7 @@ use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::served::{Arrival, Served};
 use crate::sockets::{Socket, Sockets};
 use crate::step::{Step, push_step};
+use crate::streams::{Streams, Turn};
 use crate::task_names::TaskName;
 use crate::tasks::{Tasks, Verb, WokenIn};
 use crate::texts::Texts;
@@ -20,6 +21,7 @@ use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::socket::{
     ACCEPTED, END_OF_STREAM, ERROR, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState, TLS,
 };
+use weir_wire::stream::{StreamFrame, StreamHead};
 use weir_wire::task::{Switch, TaskState, WAS_FROZEN};
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
@@ -124,6 +126,8 @@ pub struct Joiner {
     pub(crate) nameless: Arc<str>,
     /// Responses are told from the server's sockets alone.
     pub(crate) served: Option<Served>,
+    /// Streams of HTTP/2.
+    pub(crate) streams: Streams,
     /// Everything opened from here on was seen from its beginning: a window of the recording has begun.
     pub(crate) window_ns: Option<u64>,
     pub(crate) names: FxHashMap<(u32, u16), Arc<str>>,
@@ -153,6 +157,7 @@ impl Joiner {
             edge_ns: 0,
             nameless: Arc::from("(unnamed)"),
             served: None,
+            streams: Streams::of_client(),
             window_ns: None,
             names: FxHashMap::default(),
             untold_arrivals: false,
@@ -163,7 +168,7 @@ impl Joiner {
     /// beside 443 and 8443, are encrypted.
     #[must_use]
     pub fn of_server(bounds: Bounds, tls_ports: &[u16]) -> Self {
-        Self { served: Some(Served::new(tls_ports)), ..Self::new(bounds) }
+        Self { served: Some(Served::new(tls_ports)), streams: Streams::default(), ..Self::new(bounds) }
     }
 
     /// The recording does not tell of every arrival: what is taken unannounced arrived by then, or with its connection.
@@ -259,6 +264,7 @@ impl Joiner {
                         socket.closed_ns = Some(now_ns);
                     }
                     self.conversations.close(low);
+                    self.streams.close(low);
                     if let Some(served) = &mut self.served {
                         served.close(low);
                     }
@@ -269,20 +275,7 @@ impl Joiner {
             Kind::Window => self.window(record, take),
             // What clients said of themselves is another view of the same requests.
             Kind::ClientConnection | Kind::ClientRequest | Kind::ClientDropped if self.served.is_some() => {}
-            Kind::ClientConnection => {
-                if let Some(told) = ClientConnection::read(record, payload) {
-                    let key = (record.lane, told.connection);
-                    self.sockets.expect(told.remote, told.local);
-                    // It is told again, at a later time, when the recording's beginning was given up for room.
-                    let again = self.connections.get(&key).is_some_and(|known| {
-                        ClientConnection { connected_ns: known.told.connected_ns, ..told } == known.told
-                    });
-                    if !again {
-                        self.connections
-                            .insert(key, Connection { told, socket: None, waiting: 0, earlier: VecDeque::new() });
-                    }
-                }
-            }
+            Kind::ClientConnection => self.client_connection(record, payload),
             Kind::ClientRequest => self.request(record, payload, name),
             Kind::ClientDropped => self.statistics.dropped = self.statistics.dropped.saturating_add(record.a),
             Kind::ClientLane if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) => {
@@ -297,6 +290,7 @@ impl Joiner {
                     self.phases.push_hit(record, told, &self.tasks);
                 }
             }
+            Kind::StreamFrame | Kind::StreamHead => self.of_stream(record, payload),
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
             // The notes take it below, or it is of no use here.
             _ => {}
@@ -316,6 +310,7 @@ impl Joiner {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let exchanges = self.served.as_ref().map(|served| served.counts).unwrap_or_default();
+        let exchanges = self.streams.counts_with(exchanges);
         Statistics {
             gaps: self.statistics.gaps + self.tasks.gaps(),
             exchanges,
@@ -338,6 +333,7 @@ impl Joiner {
             + self.tasks.held()
             + self.sockets.held()
             + self.conversations.held()
+            + self.streams.held()
             + self.connections.len()
             + self.lanes.len()
             + self.waiting.len()
@@ -447,10 +443,48 @@ impl Joiner {
                 Verb::Receive => socket.pick_up(at_ns, position, pid),
                 Verb::Send => socket.send(at_ns, position, pid),
             };
+            if verb == Verb::Send {
+                self.streams.sent(id, at_ns, pid);
+            }
             match (&mut self.served, verb) {
                 (Some(served), Verb::Receive) => served.take(id, at_ns, position, pid),
                 (Some(served), Verb::Send) => served.send(id, at_ns, position, pid),
                 (None, _) => {}
+            }
+        }
+    }
+
+    /// A client's connection is established.
+    fn client_connection(&mut self, record: &Record, payload: &[Slot]) {
+        let Some(told) = ClientConnection::read(record, payload) else { return };
+        let key = (record.lane, told.connection);
+        self.sockets.expect(told.remote, told.local);
+        // It is told again, at a later time, when the recording's beginning was given up for room.
+        let again = self
+            .connections
+            .get(&key)
+            .is_some_and(|known| ClientConnection { connected_ns: known.told.connected_ns, ..told } == known.told);
+        if !again {
+            self.connections.insert(key, Connection { told, socket: None, waiting: 0, earlier: VecDeque::new() });
+        }
+    }
+
+    /// A frame of HTTP/2 was taken or given by the task that runs on its lane, or a head was read.
+    fn of_stream(&mut self, record: &Record, payload: &[Slot]) {
+        StreamHead::read(record, payload).into_iter().for_each(|head| self.streams.head(record.time_ns, head));
+        let Some(frame) = StreamFrame::read(record) else { return };
+        let pid = self.tasks.current(record.lane).unwrap_or(0);
+        let at = self.tasks.at(pid);
+        let turn = self.streams.frame(record.time_ns, pid, &frame, at, &mut self.sockets);
+        let Some(served) = &mut self.served else { return };
+        match turn {
+            Turn::None => {}
+            Turn::Followed(socket) => served.follow(socket, true),
+            Turn::Lost(socket, under_way) => {
+                served.follow(socket, false);
+                served.counts.http2 += under_way;
+                self.statistics.requests += under_way;
+                self.statistics.unjoinable[Unjoinable::Http2 as usize] += under_way;
             }
         }
     }
@@ -500,7 +534,9 @@ impl Joiner {
         let oldest_mark = self.sockets.sweep(now_ns.saturating_sub(self.bounds.closed_ns));
         let oldest_request = self.waiting.front().map(|first| first.request.intended_ns);
         let oldest_exchange = self.sweep_served(now_ns);
-        let keep_ns = [oldest_mark, oldest_request, oldest_exchange].into_iter().flatten().min().unwrap_or(now_ns);
+        let oldest_stream = self.streams.sweep(now_ns.saturating_sub(self.bounds.closed_ns));
+        let keep_ns =
+            [oldest_mark, oldest_request, oldest_exchange, oldest_stream].into_iter().flatten().min().unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
         self.conversations.trim(keep_ns);

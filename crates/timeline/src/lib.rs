@@ -56,6 +56,7 @@ mod served_response;
 mod sockets;
 mod stacks;
 mod step;
+mod streams;
 mod task_names;
 mod tasks;
 mod texts;

@@ -88,8 +88,12 @@ pub(crate) struct Exchange {
     pub(crate) interim: bool,
     /// Its connection is encrypted, as far as sockets show.
     pub(crate) encrypted: bool,
-    /// Its connection speaks HTTP/2, as its first bytes have shown.
+    /// Its connection speaks HTTP/2, as its first bytes have shown, and its streams are not followed.
     pub(crate) http2: bool,
+    /// The stream of HTTP/2 that it is, 0 for none.
+    pub(crate) stream: u32,
+    /// Its status, 0 where it is not known.
+    pub(crate) status: u16,
     /// The end of the response before it on its connection.
     pub(crate) answered_ns: u64,
     /// Its name, if a probe has told one.
@@ -140,6 +144,19 @@ pub struct Exchanges {
     pub http2: u64,
     /// Such connections.
     pub http2_connections: u64,
+    /// Streams of HTTP/2 that were told apart, each a response.
+    pub streams: u64,
+    /// Those of them whose method and path are not known: their connection is older than the recording, or a part of it
+    /// was not seen.
+    pub streams_nameless: u64,
+    /// Those of the streams that were told apart which went over TLS.
+    pub encrypted_streams: u64,
+    /// Streams that were given up by one of the two sides before their response was whole.
+    pub streams_reset: u64,
+    /// Those of the streams that were told apart which speak gRPC.
+    pub grpc: u64,
+    /// Those of these that did not end well: with another status of gRPC than 0.
+    pub grpc_failed: u64,
     /// Responses on connections that are encrypted: whether HTTP/2 is spoken there, no socket shows.
     pub encrypted: u64,
     /// Requests that were answered by `100 Continue` first.
@@ -171,6 +188,8 @@ struct Connection {
     ordinal: Option<u32>,
     encrypted: bool,
     http2: bool,
+    /// Its streams are followed by themselves.
+    followed: bool,
     answered_ns: u64,
 }
 
@@ -235,6 +254,21 @@ impl Served {
         self.counts.http2_connections += u64::from(fresh);
     }
 
+    /// The streams of a connection are told by themselves from here on, or no more.
+    pub(crate) fn follow(&mut self, socket: u32, followed: bool) {
+        let Self { connections, over, .. } = self;
+        let Some(connection) = connections.get_mut(&socket) else { return };
+        if connection.followed == followed {
+            return;
+        }
+        connection.followed = followed;
+        connection.http2 |= !followed;
+        // What is under way is a stream's, but for the handshake's end, whose last flight may be answered before.
+        let open =
+            connection.open.take().filter(|open| open.encrypted && open.sent.is_some() && open.ordinal.is_some());
+        over.extend(open.filter(|open| open.ordinal <= Some(1)).map(|open| (open, End::Told)));
+    }
+
     /// A task takes bytes, up to a position.
     pub(crate) fn take(&mut self, socket: u32, at_ns: u64, position: u64, pid: u32) {
         if self.connection(socket).is_none() {
@@ -247,6 +281,12 @@ impl Served {
             return;
         }
         connection.taken = Some(position);
+        if connection.followed {
+            while connection.arrivals.front().is_some_and(|arrival| arrival.position <= position) {
+                connection.arrivals.pop_front();
+            }
+            return;
+        }
         // A TLS record's head, taken by itself at the very beginning.
         connection.encrypted |= before == Some(0) && position == TLS_HEAD_BYTES;
         let first = connection.arrivals.front().copied();
@@ -293,6 +333,8 @@ impl Served {
             interim: false,
             encrypted: connection.encrypted,
             http2: connection.http2,
+            stream: 0,
+            status: 0,
             answered_ns: connection.answered_ns,
             name: None,
             parked: None,
@@ -307,6 +349,9 @@ impl Served {
             return;
         }
         connection.sent = Some(position);
+        if connection.followed {
+            return;
+        }
         let Some(open) = &mut connection.open else {
             self.counts.unasked += 1;
             return;

@@ -5,7 +5,7 @@ use crate::join::{AtServer, Joiner, Response};
 use crate::known::Known;
 use crate::path::{Span, Walk};
 use crate::phases::PhaseStretch;
-use crate::served::{End, Exchange, Parked, Served, Sort};
+use crate::served::{Arrival, End, Exchange, Parked, Served, Sort};
 use crate::step::Step;
 use std::sync::Arc;
 use weir_wire::Record;
@@ -64,12 +64,27 @@ impl Joiner {
         served.edge(at_ns);
         self.edge_ns = at_ns;
         self.tell_served(take);
+        for (stream, end) in self.streams.edge() {
+            self.tell(stream, end, take);
+        }
     }
 
     /// Tells the exchanges that are over.
     pub(crate) fn tell_served(&mut self, take: &mut Take<'_>) {
         while let Some((exchange, end)) = self.served.as_mut().and_then(Served::next_over) {
             self.tell(exchange, end, take);
+        }
+        if self.served.is_none() {
+            return;
+        }
+        while let Some(mut stream) = self.streams.next_over(self.last_ns) {
+            // On two CPUs a task may take bytes before their arrival has told of itself.
+            stream.arrival = stream.arrival.or_else(|| {
+                let mark = self.sockets.get(stream.socket)?.ready.first_past(stream.from)?;
+                let (at_ns, position, not_accepted) = (mark.at_ns, mark.position, mark.not_accepted);
+                (at_ns <= stream.sent?.last_ns).then_some(Arrival { at_ns, position, not_accepted })
+            });
+            self.tell(stream, End::Told, take);
         }
     }
 
@@ -118,6 +133,9 @@ impl Joiner {
                 counts.several += u64::from(exchange.arrivals > 1);
                 counts.interim += u64::from(exchange.interim);
                 counts.encrypted += u64::from(exchange.encrypted);
+                counts.encrypted_streams += u64::from(exchange.stream != 0 && exchange.encrypted);
+                counts.streams += u64::from(exchange.stream != 0);
+                counts.streams_nameless += u64::from(exchange.stream != 0 && exchange.name.is_none());
                 let parked = exchange.parked.take().unwrap_or_default();
                 let mut steps = steps_of(self.known(), &exchange, parked).steps;
                 self.refine(&mut steps, 0);
@@ -127,8 +145,10 @@ impl Joiner {
                     self.phases.name_queries(&mut steps);
                     self.phases.stretches(&steps, exchange.socket, span.arrived_ns, &mut phases);
                     let told = self.phases.transaction(&steps, span.picked_ns, span.sent_ns);
-                    let told = told.or_else(|| self.phases.request(span.picker, span.picked_ns, span.sent_ns));
-                    exchange.name = told.map(|number| Arc::from(self.texts.text(number)));
+                    // Of streams several are taken up at a time, and each has its head.
+                    let by_task = || self.phases.request(span.picker, span.picked_ns, span.sent_ns);
+                    let told = told.or_else(|| if exchange.stream == 0 { by_task() } else { None });
+                    exchange.name = told.map(|number| Arc::from(self.texts.text(number))).or(exchange.name);
                 }
                 let request = self.request_of(&exchange, span.arrived_ns, span.sent_ns);
                 let at = AtServer { arrived_ns: span.arrived_ns, picked_ns: span.picked_ns, sent_ns: span.sent_ns };
@@ -137,7 +157,7 @@ impl Joiner {
                 self.statistics.requests += 1;
                 self.statistics.joined += 1;
                 self.statistics.bytes = self.statistics.bytes.saturating_add(request.response_bytes);
-                if let Some(socket) = self.sockets.get_mut(exchange.socket) {
+                if let Some(socket) = self.sockets.get_mut(exchange.socket).filter(|_| exchange.stream == 0) {
                     socket.forget(exchange.to, exchange.sent.map_or(0, |sent| sent.to));
                 }
                 let told = Told { steps: &steps, phases: &phases, server: Some(at), unjoinable: None };
@@ -156,6 +176,9 @@ impl Joiner {
     ) {
         let name = match (&exchange.name, open) {
             (Some(name), _) => Arc::clone(name),
+            (None, Some(open)) if exchange.stream != 0 => {
+                Arc::from(format!("{} (a stream of HTTP/2 whose name is not known)", self.name_of(&open)))
+            }
             (None, Some(open)) => self.name_of(&open),
             (None, None) => Arc::clone(&self.nameless),
         };
@@ -195,13 +218,14 @@ impl Joiner {
             request_bytes: u32::try_from(exchange.to.saturating_sub(exchange.from)).unwrap_or(u32::MAX),
             response_offset: sent.map_or(0, |sent| sent.from),
             response_bytes: sent.map_or(0, |sent| sent.to.saturating_sub(sent.from)),
-            status: 0,
+            status: exchange.status,
             name: 0,
             outcome: Outcome::Done,
             opened_connection: exchange.ordinal == Some(0),
             encrypted: exchange.encrypted,
             retried: false,
-            http_version: 0,
+            http_version: if exchange.stream == 0 { 0 } else { 2 },
+            stream: exchange.stream,
         }
     }
 }

@@ -149,6 +149,17 @@ pub(crate) struct Socket {
     pub(crate) answered_ns: u64,
     /// Its first bytes were the preface of HTTP/2.
     pub(crate) http2: bool,
+    /// What was taken since frames of HTTP/2 were last found in it.
+    fresh: Fresh,
+}
+
+/// Bytes that were taken, and may hold the next frame of HTTP/2.
+#[derive(Debug, Clone, Copy, Default)]
+struct Fresh {
+    /// The position of the first of them.
+    from: u64,
+    /// A frame was found in them: what is taken next is fresh anew.
+    is_used: bool,
 }
 
 impl Socket {
@@ -170,6 +181,20 @@ impl Socket {
             gave: false,
             answered_ns: 0,
             http2: false,
+            fresh: Fresh::default(),
+        }
+    }
+
+    /// The position of a frame's first byte: by TCP's number, or, over TLS, that of the first byte that was taken since the
+    /// frame before.
+    pub(crate) fn frame_begin(&mut self, sequence: Option<u32>) -> u64 {
+        self.fresh.is_used = true;
+        match sequence {
+            Some(sequence) => {
+                let behind = (self.receive.last as u32).wrapping_sub(sequence.wrapping_sub(self.receive.base));
+                self.receive.last.saturating_sub(u64::from(behind))
+            }
+            None => self.fresh.from,
         }
     }
 
@@ -199,6 +224,9 @@ impl Socket {
         let position = self.receive.position(sequence);
         self.turn = self.turn.wrapping_add(u32::from(self.gave));
         self.gave = false;
+        if self.fresh.is_used {
+            self.fresh = Fresh { from: self.received.reached, is_used: false };
+        }
         self.received.push(self.turn, Mark { at_ns, position, pid, not_accepted: false });
         position
     }

@@ -204,6 +204,8 @@ pub struct ClientRequest {
     pub retried: bool,
     /// The major version of HTTP that was spoken: 1, 2, 3; 0 where the client does not tell.
     pub http_version: u8,
+    /// The number of its stream of HTTP/2, 0 where there is none or the client does not tell.
+    pub stream: u32,
 }
 
 impl ClientRequest {
@@ -224,7 +226,7 @@ impl ClientRequest {
             b: self.request_offset,
         };
         let times = [self.intended_ns, self.started_ns, self.sent_ns, self.first_byte_ns];
-        let sizes = [self.response_offset, self.response_bytes, u64::from(self.request_bytes), 0];
+        let sizes = [self.response_offset, self.response_bytes, u64::from(self.request_bytes), u64::from(self.stream)];
         let how = (self.outcome as u64) << 16 | u64::from(self.http_version) << 24;
         let what = [u64::from(self.status) | how | u64::from(self.name) << 32, 0, 0, 0];
         (record, [times, sizes, what])
@@ -255,6 +257,7 @@ impl ClientRequest {
             encrypted: record.flags & ENCRYPTED != 0,
             retried: record.flags & RETRIED != 0,
             http_version: (what >> 24) as u8,
+            stream: sizes[3] as u32,
         })
     }
 }
@@ -283,6 +286,7 @@ mod tests {
             encrypted: true,
             retried: true,
             http_version: 2,
+            stream: 4_000_000_001,
         };
         let (record, slots) = request.write(5);
         assert_eq!(ClientRequest::read(&record, &slots), Some(request));

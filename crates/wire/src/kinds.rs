@@ -118,6 +118,13 @@ kinds! {
     SocketPeer = 0x0207, bpf 20, "socket_peer", since (1, 0), a "socket | peer << 32", b "", payload "",
         "The two ends of a connection over a Unix socket: what one sends the other receives; flags: 1 = the first is the end that was accepted.";
 
+    StreamFrame = 0x0208, bpf 34, "stream_frame", since (1, 0), a "flow | stream << 32", b "position | length << 32 | frame_flags << 56", payload "",
+        "A frame of HTTP/2 on a connection of the server's, as it was taken or just before it is given; a flow is the socket's number, or, over TLS, one of the library's connections, that of the socket from which the running task has taken last; flags: its type in the lowest four (11 = another than those of the standard, 12 = the last one of a stream is given to its last byte, 15 = the connection is followed no further), 16 = given, 32 = over TLS (and without a position), 64 = more of the frame told before, 128 = the connection is older than the recording.";
+    StreamBytes = 0x0209, bpf 35, "stream_bytes", since (1, 0), a "bytes", b "", payload "",
+        "Bytes of the head in the frame just told on this lane; flags: how many. No run keeps them: the collector makes stream_head of them.";
+    StreamHead = 0x020a, bpf 0, "stream_head", since (1, 0), a "flow | stream << 32", b "status | grpc_status << 16", payload "method and path: text",
+        "What the head of a stream of HTTP/2 says; flags: 1 = of the request, 2 = of the response, 4 = of its trailers, 8 = it speaks gRPC, 16 = its status (grpc_status) is told, 32 = over TLS.";
+
     ClientConnection = 0x0301, bpf 0, "client_connection", since (1, 0), a "connection", b "connect_start_ns", payload "addresses and ports",
         "The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed.";
     ClientRequest = 0x0302, bpf 0, "client_request", since (1, 0), a "connection", b "request_offset", payload "times, lengths, status, version, name",

@@ -27,6 +27,7 @@ pub mod schema;
 pub mod socket;
 pub mod stack;
 mod static_probe;
+pub mod stream;
 pub mod task;
 pub mod watched;
 

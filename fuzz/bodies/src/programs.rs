@@ -2,13 +2,20 @@
 //! probe finds.
 
 use std::path::PathBuf;
+use weir_capture::http2::Heads;
 use weir_capture::user_probes::usdt::{argument, note};
-use weir_capture::user_probes::{Binary, Dialect, Release, cost_of, next_note, normalised, place, without_query};
+use weir_capture::user_probes::{
+    Binary, Dialect, Release, cost_of, next_note, normalised, place, tls_edge, without_query,
+};
+use weir_wire::stream::{Flow, StreamFrame};
 
 /// Reads any bytes as a program: functions, static probes and calls, each looked at for what a probe would cost there.
 pub fn program(input: &[u8]) {
     let Ok(binary) = Binary::of(PathBuf::from("program"), input.to_vec()) else { return };
     let release = Release(6, 18);
+    if let Ok(edge) = tls_edge(&binary, release) {
+        assert!(edge.opened < input.len() as u64 && edge.sealed < input.len() as u64);
+    }
     for name in ["cheap", "moved", "main", "usleep", ""] {
         for function in binary.functions(name).unwrap_or_default() {
             assert!(function.offset < input.len() as u64 && function.code.len() <= input.len());
@@ -67,4 +74,33 @@ pub fn containers(input: &[u8]) {
         assert!(known.id.len() == 64 && known.id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{known:?}");
         assert!(known.names.iter().all(|name| !name.is_empty() && !name.contains([' ', '\n'])), "{known:?}");
     }
+}
+
+/// Reads any frames' heads, of one connection in both directions: no name of a request has a query, and what was not seen
+/// makes an end of reading.
+pub fn stream_heads(input: &[u8]) {
+    let mut heads = Heads::new(false);
+    let mut rest = input;
+    let mut at_ns = 1;
+    while let Some((&[what, kind, frame_flags, length], more)) = rest.split_first_chunk::<4>() {
+        let (bytes, after) = more.split_at(usize::from(length).min(more.len()));
+        let frame = StreamFrame {
+            flow: Flow::Socket(1),
+            stream: u32::from(what >> 4) * 2 + 1,
+            kind: kind & 15,
+            sent: what & 1 != 0,
+            more: what & 2 != 0,
+            older: what & 4 != 0,
+            position: 0,
+            length: u32::from(length),
+            frame_flags,
+        };
+        heads.frame(at_ns, u32::from(what >> 3 & 1), frame);
+        heads.bytes(at_ns, u32::from(what >> 3 & 1), bytes);
+        if kind & 0x80 != 0 {
+            heads.read(at_ns, &mut |head| assert!(!head.name.contains('?'), "{head:?}"));
+        }
+        (rest, at_ns) = (after, at_ns + 1);
+    }
+    heads.read(u64::MAX, &mut |head| assert!(!head.name.contains('?'), "{head:?}"));
 }

@@ -7,6 +7,7 @@
 #include "ring.h"
 #include "spine.h"
 #include "targets.h"
+#include "http2.h"
 
 static __always_inline u64 socket_id(const struct sock *sk)
 {
@@ -92,42 +93,120 @@ static __always_inline int ready(struct sock *sk)
 	return 0;
 }
 
-/* System calls that receive: their second argument names the place that they receive to. */
+/* System calls that receive or send: their second argument names the place of the bytes. */
 #if defined(__TARGET_ARCH_x86)
-enum { CALL_READ = 0, CALL_READV = 19, CALL_RECVFROM = 45, CALL_RECVMSG = 47 };
+enum { CALL_READ = 0, CALL_WRITE = 1, CALL_READV = 19, CALL_WRITEV = 20, CALL_SENDTO = 44, CALL_RECVFROM = 45,
+       CALL_SENDMSG = 46, CALL_RECVMSG = 47 };
 #elif defined(__TARGET_ARCH_arm64)
-enum { CALL_READ = 63, CALL_READV = 65, CALL_RECVFROM = 207, CALL_RECVMSG = 212 };
+enum { CALL_READ = 63, CALL_WRITE = 64, CALL_READV = 65, CALL_WRITEV = 66, CALL_SENDTO = 206, CALL_RECVFROM = 207,
+       CALL_SENDMSG = 211, CALL_RECVMSG = 212 };
 #endif
-#define PREFACE_BYTES 24
 #define RECORD_HEAD_BYTES 5
-#define MESSAGE_VECTORS 16 /* struct user_msghdr: name, its length, then the vectors; on 64 bits */
+#define MESSAGE_VECTORS 16 /* struct user_msghdr: name, its length, then the vectors and their number; on 64 bits */
+
+/* Where the bytes are that the running task has just taken or given: `length` of them. Where its call tells no place, as
+ * sendfile's, none can be seen. */
+static __always_inline void find_bytes(struct bytes *bytes, u32 sent, u32 length)
+{
+	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	u64 call = CALL(regs), place = SECOND(regs), vectors[2] = {};
+	bool plain = sent ? call == CALL_WRITE || call == CALL_SENDTO : call == CALL_READ || call == CALL_RECVFROM;
+	bool several = sent ? call == CALL_WRITEV : call == CALL_READV;
+	bool message = sent ? call == CALL_SENDMSG : call == CALL_RECVMSG;
+
+	bytes->total = length;
+	bytes->here = length;
+	bytes->place = plain ? place : 0;
+	if (!several && !message)
+		return;
+	vectors[0] = place;
+	vectors[1] = THIRD(regs);
+	if (message && bpf_probe_read_user(vectors, sizeof(vectors), (void *)(place + MESSAGE_VECTORS)))
+		return;
+	bytes->vectors = vectors[0];
+	bytes->pieces = vectors[1] < MOST_VECTORS ? vectors[1] : MOST_VECTORS;
+	bytes->here = 0;
+}
 
 /* What the first bytes of a connection say of its protocol, when the running task has just taken them: the preface of
  * HTTP/2, or a record of a TLS handshake. Looked at once for each connection; nothing of them is kept. */
 static __always_inline u32 protocol_of(int length)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
-	u64 call = CALL(regs), place = SECOND(regs);
+	struct bytes bytes = {};
 	u64 text[2] = {};
 
-	if (call != CALL_READ && call != CALL_RECVFROM && call != CALL_READV && call != CALL_RECVMSG)
+	find_bytes(&bytes, 0, length);
+	if (!bytes.here && !next_piece(&bytes))
 		return 0;
-	if (call == CALL_RECVMSG && bpf_probe_read_user(&place, sizeof(place), (void *)(place + MESSAGE_VECTORS)))
-		return 0;
-	if ((call == CALL_RECVMSG || call == CALL_READV) && bpf_probe_read_user(&place, sizeof(place), (void *)place))
+	if (!bytes.place)
 		return 0;
 	if (length < PREFACE_BYTES) {
-		bpf_probe_read_user(text, RECORD_HEAD_BYTES, (void *)place);
+		bpf_probe_read_user(text, RECORD_HEAD_BYTES, (void *)bytes.place);
 	} else {
-		bpf_probe_read_user(text, sizeof(text), (void *)place);
-		/* "PRI * HTTP/2.0\r\n" */
-		if (text[0] == 0x5448202a20495250 && text[1] == 0x0a0d302e322f5054)
+		bpf_probe_read_user(text, sizeof(text), (void *)bytes.place);
+		if (is_preface(text))
 			return WEIR_HTTP2;
 	}
 	/* A handshake, of any version of TLS. */
 	return (text[0] & 0xffff) == 0x0316 ? WEIR_TLS : 0;
 }
+
+#ifdef FOLLOWS_STREAMS
+/* Connections that speak HTTP/2 in the clear, by their sockets' numbers. */
+#define MOST_FLOWS 16384
+struct {
+	__uint(type, 1 /* BPF_MAP_TYPE_HASH */);
+	__uint(max_entries, MOST_FLOWS);
+	__type(key, u32);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+/* How many there are: without any, what is taken and given is not looked at. */
+u32 followed;
+
+/* A connection begins with the preface. */
+static __always_inline void begin_flow(u32 socket)
+{
+	struct flow fresh = { .number = socket };
+
+	fresh.ways[0].left = PREFACE_BYTES;
+	fresh.ways[0].type = FRAME_PREFACE;
+	if (!bpf_map_update_elem(&flows, &socket, &fresh, 1 /* BPF_NOEXIST */))
+		__sync_fetch_and_add(&followed, 1);
+}
+
+/* A connection is older than the recording: it may speak HTTP/2, which what it takes next shows. */
+static __always_inline void expect_flow(u32 socket)
+{
+	struct flow fresh = { .number = socket, .flags = FRAME_OLDER };
+
+	fresh.ways[0].unsure = fresh.ways[1].unsure = 1;
+	if (!bpf_map_update_elem(&flows, &socket, &fresh, 1 /* BPF_NOEXIST */))
+		__sync_fetch_and_add(&followed, 1);
+}
+
+static __always_inline void end_flow(u32 socket)
+{
+	if (followed && !bpf_map_delete_elem(&flows, &socket))
+		__sync_fetch_and_add(&followed, -1);
+}
+
+/* Follows a connection over what was just taken or given, if it is one that speaks HTTP/2. */
+static __always_inline void follow_socket(u32 socket, u32 sent, u32 length, u32 position)
+{
+	struct flow *flow = bpf_map_lookup_elem(&flows, &socket);
+	struct bytes bytes = {};
+
+	if (!flow)
+		return;
+	find_bytes(&bytes, sent, length);
+	bytes.position = position - length;
+	follow(flow, sent, &bytes);
+	/* It speaks something else. */
+	if (!sent && flow->ways[0].unsure)
+		end_flow(socket);
+}
+#endif
 
 /* The running task took from a socket or gave to it: `result` bytes, or an error. */
 static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
@@ -157,9 +236,25 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 	if (tcp && kind == WEIR_BPF_SOCKET_RECV && result >= RECORD_HEAD_BYTES &&
 	    tcp->copied_seq - (tcp->rcv_nxt - (u32)tcp->bytes_received) == (u32)result && is_server_side(sk))
 		sub |= protocol_of(result);
-	if (tcp)
-		emit(kind, sub, socket_id(sk) | (u64)(kind == WEIR_BPF_SOCKET_RECV ? tcp->copied_seq : tcp->write_seq) << 32);
-	else
+	if (!tcp) {
 		emit(kind, sub | WEIR_NO_POSITION, socket_id(sk) | (u64)(u32)result << 32);
+		return 0;
+	}
+	u32 position = kind == WEIR_BPF_SOCKET_RECV ? tcp->copied_seq : tcp->write_seq;
+
+#ifdef FOLLOWS_STREAMS
+	if (sub & WEIR_HTTP2)
+		begin_flow(socket_id(sk));
+	bool whole = result > 0 && !(sub & WEIR_PEEK);
+
+	/* What is given is told when all its frames are, what is taken before them. */
+	if (followed && whole && kind == WEIR_BPF_SOCKET_SEND)
+		follow_socket(socket_id(sk), 1, result, position);
+	emit(kind, sub, socket_id(sk) | (u64)position << 32);
+	if (followed && whole && kind == WEIR_BPF_SOCKET_RECV)
+		follow_socket(socket_id(sk), 0, result, position);
+#else
+	emit(kind, sub, socket_id(sk) | (u64)position << 32);
+#endif
 	return 0;
 }

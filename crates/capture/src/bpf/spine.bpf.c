@@ -4,6 +4,7 @@
 #include "registers.h"
 #include "ring.h"
 #include "targets.h"
+#define FOLLOWS_STREAMS
 #include "sockets.h"
 #include "context.h"
 #include <bpf/bpf_tracing.h>
@@ -243,6 +244,7 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 		if (old == TCP_SYN_SENT)
 			emit_open(sk, tcp, bpf_get_socket_cookie(sk));
 		emit(WEIR_BPF_SOCKET_STATE, old | new << 4, socket_id(sk) | (u64)tcp->copied_seq << 32);
+		end_flow(socket_id(sk));
 	}
 	return 0;
 }
@@ -265,9 +267,10 @@ int census(struct bpf_iter__tcp *ctx)
 
 	if (!tcp)
 		return 0;
-	if (is_server_side((struct sock *)tcp))
+	if (is_server_side((struct sock *)tcp)) {
 		open_served((struct sock *)tcp, tcp);
-	else if (strangers++ < MOST_STRANGERS)
+		expect_flow(socket_id((struct sock *)tcp));
+	} else if (strangers++ < MOST_STRANGERS)
 		emit_open((struct sock *)tcp, tcp, bpf_get_socket_cookie(tcp));
 	return 0;
 }

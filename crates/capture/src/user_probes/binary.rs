@@ -177,24 +177,7 @@ impl Binary {
     /// [`ProbeError::NoCall`] if it does not, or in another way than by a plain call.
     pub fn calls(&self, name: &str) -> Result<Vec<u64>, ProbeError> {
         let file = self.file()?;
-        let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.index());
-        let relocations = file.dynamic_relocations().into_iter().flatten();
-        let pointers: Vec<u64> = relocations
-            .filter(|(_, relocation)| match relocation.target() {
-                RelocationTarget::Symbol(index) => Some(index) == symbol,
-                _ => false,
-            })
-            .map(|(address, _)| address)
-            .collect();
-        let mut targets = Vec::new();
-        for section in file.sections().filter(|section| section.name().is_ok_and(|name| name.starts_with(".plt"))) {
-            let base = section.address();
-            for (at, pointer) in stubs(section.data().unwrap_or_default()) {
-                if pointers.contains(&base.wrapping_add(pointer)) {
-                    targets.push(base.wrapping_add(at));
-                }
-            }
-        }
+        let targets = stubs_of(&file, name);
         let mut found = Vec::new();
         if let Some(section) = file.section_by_name(".text").filter(|_| !targets.is_empty()) {
             let base = section.address();
@@ -208,12 +191,87 @@ impl Binary {
         Ok(found)
     }
 
+    /// Where the stubs are by which the file calls a function of another one: addresses.
+    pub(super) fn stubs_of(&self, name: &str) -> Vec<u64> {
+        self.file().map(|file| stubs_of(&file, name)).unwrap_or_default()
+    }
+
+    /// The addresses of the file's own instructions.
+    pub(super) fn text(&self) -> Option<std::ops::Range<u64>> {
+        let file = self.file().ok()?;
+        let section = file.section_by_name(".text")?;
+        Some(section.address()..section.address().saturating_add(section.size()))
+    }
+
+    /// The address of a function that the file defines.
+    pub(super) fn address_of(&self, name: &str) -> Option<u64> {
+        let file = self.file().ok()?;
+        let mut symbols = file.dynamic_symbols().chain(file.symbols());
+        let found = symbols.find(|symbol| symbol.name() == Ok(name) && symbol.is_definition())?;
+        Some(found.address())
+    }
+
+    /// The instructions from an address on, at most `size` bytes of its section, and where in the file they are.
+    pub(super) fn code_at(&self, address: u64, size: usize) -> Option<(u64, Vec<u8>)> {
+        let file = self.file().ok()?;
+        let within = |section: &object::Section<'_, '_>| {
+            section.name() == Ok(".text")
+                && address.checked_sub(section.address()).is_some_and(|at| at < section.size())
+        };
+        let section = file.sections().find(within)?;
+        let left = section.address().saturating_add(section.size()).saturating_sub(address);
+        let size = size.min(usize::try_from(left).ok()?);
+        Some((offset_of(&file, address)?, self.code(&file, address, size)?))
+    }
+
+    /// The pointers that stand in a row from an address on, as they are once the file is loaded at 0; 0 for those that
+    /// are not known.
+    pub(super) fn pointers(&self, address: u64, count: usize) -> Option<Vec<u64>> {
+        let file = self.file().ok()?;
+        let begin = usize::try_from(offset_of(&file, address)?).ok()?;
+        let words = self.bytes.get(begin..begin.checked_add(8 * count)?)?.chunks_exact(8);
+        let mut found: Vec<u64> =
+            words.map(|word| word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))).collect();
+        for (at, relocation) in file.dynamic_relocations().into_iter().flatten() {
+            let place = at.checked_sub(address).map(|within| within / 8).and_then(|index| usize::try_from(index).ok());
+            if let (RelocationTarget::Absolute, Some(word)) =
+                (relocation.target(), place.and_then(|at| found.get_mut(at)))
+            {
+                *word = relocation.addend().cast_unsigned();
+            }
+        }
+        Some(found)
+    }
+
     /// The bytes at an address, at most `size`.
     fn code(&self, file: &File<'_>, address: u64, size: usize) -> Option<Vec<u8>> {
         let begin = usize::try_from(offset_of(file, address)?).ok()?;
         let end = begin.saturating_add(size).min(self.bytes.len());
         self.bytes.get(begin..end).filter(|code| !code.is_empty()).map(<[u8]>::to_vec)
     }
+}
+
+/// Where a file's table of jumps leads to a function of another file: addresses of the jumps.
+fn stubs_of(file: &File<'_>, name: &str) -> Vec<u64> {
+    let symbol = file.dynamic_symbols().find(|symbol| symbol.name() == Ok(name)).map(|symbol| symbol.index());
+    let relocations = file.dynamic_relocations().into_iter().flatten();
+    let pointers: Vec<u64> = relocations
+        .filter(|(_, relocation)| match relocation.target() {
+            RelocationTarget::Symbol(index) => Some(index) == symbol,
+            _ => false,
+        })
+        .map(|(address, _)| address)
+        .collect();
+    let mut targets = Vec::new();
+    for section in file.sections().filter(|section| section.name().is_ok_and(|name| name.starts_with(".plt"))) {
+        let base = section.address();
+        for (at, pointer) in stubs(section.data().unwrap_or_default()) {
+            if pointers.contains(&base.wrapping_add(pointer)) {
+                targets.push(base.wrapping_add(at));
+            }
+        }
+    }
+    targets
 }
 
 /// Where an address is in the file.

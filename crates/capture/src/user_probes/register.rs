@@ -55,6 +55,14 @@ impl Register {
         self.0
     }
 
+    /// The register that the disassembler means, which is one of eight bytes.
+    pub(crate) fn of_decoded(register: iced_x86::Register) -> Option<Self> {
+        (0..NAMES.len() as u8)
+            .map(Self)
+            .find(|known| register != iced_x86::Register::None && known.decoded() == register)
+            .filter(|known| *known != Self(16))
+    }
+
     /// The same as the disassembler knows it.
     pub(crate) fn decoded(self) -> iced_x86::Register {
         use iced_x86::Register as Iced;

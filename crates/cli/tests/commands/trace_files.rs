@@ -65,6 +65,7 @@ fn client_run(directory: &Path, requests: u64) {
             encrypted: false,
             retried: false,
             http_version: 1,
+            stream: 0,
         };
         let (record, slots) = request.write(0);
         stream.push(record, &slots, Some(0)).expect("it is written");

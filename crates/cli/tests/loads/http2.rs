@@ -1,14 +1,15 @@
-//! Clients other than weir that speak HTTP/2: the report counts them as such and has them in no figure; where TLS hides
-//! the protocol, it says so.
+//! Clients other than weir that speak HTTP/2, several requests at a time: each is told by itself, in the clear and over
+//! TLS, and HTTP/1.1 beside them.
 
 use crate::support;
 
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use support::{alone, number, output, weir};
 use weir_testkit::{Certificate, Nginx, RunningServer, free_port, require};
 
-/// Bytes of the file that is asked for; with the limit below, a response takes a good part of a second.
+/// Bytes of the file that is asked for; with the limit below, a response over TLS takes a good part of a second.
 const FILE_BYTES: usize = 400_000;
 /// Requests of a connection, all at the same time.
 const STREAMS: usize = 6;
@@ -74,7 +75,7 @@ impl Both {
         arguments.extend(more);
         let explaining = weir().args(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let explaining = explaining.expect("the command starts");
-        std::thread::sleep(std::time::Duration::from_millis(1500));
+        support::recording_begins(Path::new(run));
         for mut child in meanwhile() {
             assert!(child.wait().expect("the client ends").success());
         }
@@ -91,8 +92,14 @@ fn is_missing() -> bool {
     require::root_and_bpf().is_none() || require::nginx().is_none() || require::program("h2load").is_none()
 }
 
+/// Responses of a class by its name.
+fn count(report: &Value, name: &str) -> f64 {
+    let classes = report["transactions"].as_array().expect("classes");
+    classes.iter().find(|class| class["name"] == name).map_or(0.0, |class| number(class, "/count"))
+}
+
 #[test]
-fn streams_that_overlap_are_counted_and_not_guessed_apart() {
+fn streams_that_overlap_are_told_apart() {
     let _turn = alone();
     if is_missing() {
         return;
@@ -101,16 +108,12 @@ fn streams_that_overlap_are_counted_and_not_guessed_apart() {
     let port = both.http2_port.to_string();
     let (report, text) = both.explained(&["--port", &port], || vec![both.http2_clients()]);
     eprintln!("{text}\n{:#} {:#}", report["exchanges"], report["unjoinable"]);
+    let all = (2 * STREAMS * CONNECTIONS) as f64;
     assert_eq!(number(&report, "/exchanges/http2_connections"), CONNECTIONS as f64);
-    let exchanges = number(&report, "/exchanges/http2");
-    assert!(exchanges >= CONNECTIONS as f64);
-    assert_eq!(number(&report, "/unjoinable/http2"), exchanges);
-    assert_eq!((number(&report, "/requests"), number(&report, "/joined_fraction")), (exchanges, 0.0));
-    assert!(report["response_ns"].is_null() && report["transactions"].as_array().is_some_and(Vec::is_empty));
-    for said in [text.as_str(), &report["warnings"].to_string()] {
-        let words: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains("HTTP/2: streams overlap"), "{said}");
-    }
+    assert_eq!((number(&report, "/exchanges/streams"), number(&report, "/requests")), (all, all));
+    assert!(report["exchanges"]["http2"].is_null(), "{:#}", report["exchanges"]);
+    assert_eq!((number(&report, "/joined_fraction"), count(&report, "GET /large.bin")), (1.0, all));
+    assert!((number(&report, "/sum_of_parts_over_response/mean") - 1.0).abs() < 1e-9);
 }
 
 #[test]
@@ -126,14 +129,14 @@ fn requests_over_http_1_beside_it_are_explained() {
         vec![both.http2_clients(), load.expect("the load starts")]
     });
     assert_eq!(number(&report, "/exchanges/http2_connections"), CONNECTIONS as f64);
-    let told = number(&report, "/requests") - number(&report, "/unjoinable/http2");
-    assert_eq!(told, 500.0, "{:#}", report["unjoinable"]);
-    assert_eq!(number(&report, "/transactions/0/count"), 500.0, "{:#}", report["transactions"]);
-    assert_eq!(report["transactions"][0]["name"], format!(":{one}"));
+    assert_eq!(count(&report, &format!(":{one}")), 500.0, "{:#}", report["transactions"]);
+    let streams = (2 * STREAMS * CONNECTIONS) as f64;
+    assert_eq!(count(&report, "GET /large.bin"), streams, "{:#}", report["transactions"]);
+    assert_eq!(number(&report, "/requests"), 500.0 + streams);
 }
 
 #[test]
-fn that_encryption_hides_streams_is_said() {
+fn streams_over_tls_are_told_apart() {
     let _turn = alone();
     if is_missing() || require::program("curl").is_none() {
         return;
@@ -142,9 +145,11 @@ fn that_encryption_hides_streams_is_said() {
     let port = both.tls_port.to_string();
     let (report, text) = both.explained(&["--port", &port], || both.encrypted_clients());
     eprintln!("{text}\n{:#} {:#}", report["exchanges"], report["unjoinable"]);
-    // A connection is known to be encrypted at any port, and what is encrypted cannot be read.
+    // A connection is known to be encrypted at any port.
     assert_eq!(report["exchanges"]["encrypted"], report["requests"], "{:#}", report["exchanges"]);
     assert!(report["exchanges"]["http2"].is_null(), "{:#}", report["exchanges"]);
-    let words = report["warnings"].to_string();
-    assert!(words.contains("over TLS, where no socket shows whether HTTP/2 is spoken"), "{words}");
+    assert_eq!(number(&report, "/exchanges/streams"), (STREAMS + 12) as f64, "{:#}", report["exchanges"]);
+    // The two files of the second client come in turn.
+    let (large, small) = (count(&report, "GET /large.bin"), count(&report, "GET /1k.txt"));
+    assert_eq!((large, small), ((STREAMS + 6) as f64, 6.0), "{:#}", report["transactions"]);
 }

@@ -257,7 +257,7 @@ fn what_does_not_go_with_it_is_refused_in_words() {
 }
 
 #[test]
-fn explain_says_that_its_streams_are_not_told_apart() {
+fn explain_joins_its_streams() {
     let _turn = alone();
     if require::root_and_bpf().is_none() || require::nginx().is_none() {
         return;
@@ -267,9 +267,7 @@ fn explain_says_that_its_streams_are_not_told_apart() {
     let port: u16 = base.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
     let more = ["--http2", "--streams", "10", "-c", "2", "-n", "300"];
     let report = explain(&format!("{base}/missing"), port, &run.path().join("run"), &more);
-    assert_eq!((number(&report, "/requests"), number(&report, "/unjoinable/http2")), (300.0, 300.0), "{report:#}");
-    assert_eq!(number(&report, "/joined_fraction"), 0.0);
-    let warnings = report["warnings"].to_string();
-    assert!(warnings.contains("300 requests went over HTTP/2"), "{warnings}");
-    assert!(warnings.contains("the same load over HTTP/1.1 is explained"), "{warnings}");
+    assert_eq!(number(&report, "/requests"), 300.0, "{report:#}");
+    assert!(number(&report, "/joined_fraction") >= 0.99, "{:#}", report["unjoinable"]);
+    assert!(report["unjoinable"]["http2"].is_null(), "{:#}", report["unjoinable"]);
 }

@@ -43,6 +43,18 @@ pub(crate) fn explain(url: &str, port: u16, run: &std::path::Path, more: &[&str]
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("no JSON ({error}); stderr: {stderr}"))
 }
 
+/// Waits until a recording in a run directory has begun: from there on everything is told.
+pub(crate) fn recording_begins(run: &std::path::Path) {
+    for _ in 0..1500 {
+        let begun = std::fs::read_dir(run.join("segments")).is_ok_and(|mut files| files.next().is_some());
+        if begun {
+            return std::thread::sleep(std::time::Duration::from_millis(300));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("the recording in {} did not begin", run.display());
+}
+
 /// A number of a JSON value by its path, such as `/observer_cost/lost`.
 pub(crate) fn number(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {path} in {value:#}"))

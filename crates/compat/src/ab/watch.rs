@@ -328,6 +328,7 @@ mod tests {
             encrypted: false,
             retried: false,
             http_version: 1,
+            stream: 0,
         }
     }
 

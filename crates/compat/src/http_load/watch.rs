@@ -222,6 +222,7 @@ mod tests {
             encrypted: false,
             retried: false,
             http_version: 1,
+            stream: 0,
         }
     }
 

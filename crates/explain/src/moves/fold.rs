@@ -220,6 +220,7 @@ mod tests {
             encrypted: false,
             retried: false,
             http_version: 0,
+            stream: 0,
         };
         let client = Some(client.parse().expect("an address"));
         let (steps, phases) = (&[][..], &[][..]);

@@ -95,6 +95,7 @@ impl Engine<'_, Http1> {
             encrypted: over.encrypted,
             retried: batch.retried,
             http_version: 1,
+            stream: 0,
         });
     }
 }

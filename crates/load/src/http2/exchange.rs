@@ -347,6 +347,7 @@ impl Engine<'_, Http2<'_>> {
             encrypted: self.http.encrypted,
             retried: exchange.repeats > 0,
             http_version: 2,
+            stream: exchange.stream,
         });
     }
 }

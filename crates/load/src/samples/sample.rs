@@ -149,6 +149,7 @@ pub(crate) mod tests {
             encrypted: false,
             retried: false,
             http_version: 1,
+            stream: 0,
         }
     }
 

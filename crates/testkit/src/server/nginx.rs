@@ -18,6 +18,7 @@ pub(crate) const PROGRAM: &str = "/usr/sbin/nginx";
 pub struct Nginx {
     workers: u32,
     keep_alive: bool,
+    http2: bool,
     directives: Vec<String>,
     launch: Launch,
 }
@@ -31,7 +32,7 @@ impl Default for Nginx {
 impl Nginx {
     /// One worker, connections kept open without a limit of requests.
     pub fn new() -> Self {
-        Self { workers: 1, keep_alive: true, directives: Vec::new(), launch: Launch::default() }
+        Self { workers: 1, keep_alive: true, http2: false, directives: Vec::new(), launch: Launch::default() }
     }
 
     /// The number of worker processes.
@@ -43,6 +44,13 @@ impl Nginx {
     /// Whether connections stay open; they do unless told otherwise.
     pub fn keep_alive(mut self, keep_alive: bool) -> Self {
         self.keep_alive = keep_alive;
+        self
+    }
+
+    /// Speaks HTTP/2: chosen in the handshake over TLS, and at once (nothing else) in the clear.
+    pub fn http2(mut self) -> Self {
+        self.http2 = true;
+        self.launch.only_listens = true;
         self
     }
 
@@ -131,6 +139,7 @@ impl Nginx {
             ""
         };
         let (ssl, directives) = (if self.launch.certificate.is_some() { " ssl" } else { "" }, self.directives.concat());
+        let http2 = if self.http2 { " http2" } else { "" };
         let keep_alive_s = if self.keep_alive { 60 } else { 0 };
         format!(
             r#"{user}daemon off;
@@ -145,13 +154,14 @@ http {{
   sendfile on;
   keepalive_timeout {keep_alive_s};
   keepalive_requests 1000000000;
+  http2_max_concurrent_streams 256;
   client_body_temp_path "{dir}/body";
   proxy_temp_path "{dir}/proxy";
   fastcgi_temp_path "{dir}/fastcgi";
   uwsgi_temp_path "{dir}/uwsgi";
   scgi_temp_path "{dir}/scgi";
   server {{
-    listen 127.0.0.1:{port} backlog=1024{ssl};
+    listen 127.0.0.1:{port} backlog=1024{ssl}{http2};
     root "{root}";
 {directives}  }}
 }}

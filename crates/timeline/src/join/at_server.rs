@@ -8,6 +8,20 @@ use crate::sockets::{Mark, OurClient};
 use crate::step::{Step, push_step};
 use weir_measure::part::Part;
 
+/// When a request was where, as its socket told.
+#[derive(Clone, Copy)]
+struct AtSocket {
+    id: u32,
+    arrived_ns: u64,
+    not_accepted: bool,
+    picked_ns: u64,
+    picker: u32,
+    /// The end of the response before it, where responses wait for each other.
+    answered_ns: u64,
+    sent_ns: u64,
+    sender: u32,
+}
+
 impl Joiner {
     /// The socket of a request's connection; found once, then remembered.
     fn socket_of(&mut self, waiting: &Waiting) -> Option<u32> {
@@ -29,7 +43,7 @@ impl Joiner {
         let request = &waiting.request;
         match request.http_version {
             0 | 1 => {}
-            2 => return Err(Unjoinable::Http2),
+            2 => return self.steps_of_stream(waiting, steps),
             // HTTP/3 goes over no TCP socket, and what would come after it is not known.
             _ => return Err(Unjoinable::NoSocket),
         }
@@ -58,7 +72,44 @@ impl Joiner {
         if first_sent.at_ns < picked.at_ns || sent.at_ns < complete_ns {
             return Err(Unjoinable::EarlyAnswer);
         }
-        let answered_ns = socket.answered_ns;
+        let told = AtSocket {
+            id,
+            arrived_ns: arrived.at_ns,
+            not_accepted: arrived.not_accepted,
+            picked_ns: picked.at_ns,
+            picker: picked.pid,
+            answered_ns: socket.answered_ns,
+            sent_ns: sent.at_ns,
+            sender: sent.pid,
+        };
+        Ok(self.walk(waiting, steps, told))
+    }
+
+    /// The same of a stream of HTTP/2, which is found by its number.
+    fn steps_of_stream(&mut self, waiting: &Waiting, steps: &mut Vec<Step>) -> Result<AtServer, Unjoinable> {
+        let stream = waiting.request.stream;
+        let id = self.socket_of(waiting).ok_or(Unjoinable::NoSocket)?;
+        let found = self.streams.take(id, stream).filter(|_| stream != 0).ok_or(Unjoinable::Http2)?;
+        let late = || self.sockets.get(id)?.ready.first_past(found.from).map(|mark| (mark.at_ns, mark.not_accepted));
+        let arrived = found.arrival.map(|arrival| (arrival.at_ns, arrival.not_accepted)).or_else(late);
+        let (arrived_ns, not_accepted) = arrived.ok_or(Unjoinable::NoArrival)?;
+        let sent = found.sent.ok_or(Unjoinable::NoSend)?;
+        let told = AtSocket {
+            id,
+            arrived_ns,
+            not_accepted,
+            picked_ns: found.picked_ns,
+            picker: found.picker,
+            answered_ns: 0,
+            sent_ns: sent.last_ns,
+            sender: sent.pid,
+        };
+        Ok(self.walk(waiting, steps, told))
+    }
+
+    /// Names every stretch of a request's time, from what its socket told.
+    fn walk(&mut self, waiting: &Waiting, steps: &mut Vec<Step>, told: AtSocket) -> AtServer {
+        let request = &waiting.request;
         // Two CPUs' clocks and the order of probes differ by nanoseconds; the parts must still follow each other.
         let mut moved = 0;
         let mut ascend = |time: u64, at_least: u64| {
@@ -66,20 +117,20 @@ impl Joiner {
             time.max(at_least).min(request.done_ns)
         };
         let sent_by_client = ascend(request.sent_ns, request.intended_ns);
-        let arrived_ns = ascend(arrived.at_ns, sent_by_client);
-        let picked_ns = ascend(picked.at_ns, arrived_ns);
-        let begun_ns = answered_ns.max(picked_ns).min(request.done_ns);
+        let arrived_ns = ascend(told.arrived_ns, sent_by_client);
+        let picked_ns = ascend(told.picked_ns, arrived_ns);
+        let begun_ns = told.answered_ns.max(picked_ns).min(request.done_ns);
         // The client may have its response before the server's send returns: that is no fault of any clock.
-        let sent_ns = sent.at_ns.max(begun_ns).min(request.done_ns);
+        let sent_ns = told.sent_ns.max(begun_ns).min(request.done_ns);
         let span = Span {
-            socket: id,
+            socket: told.id,
             arrived_ns,
-            not_accepted: arrived.not_accepted,
+            not_accepted: told.not_accepted,
             picked_ns,
-            picker: picked.pid,
+            picker: told.picker,
             begun_ns,
             sent_ns,
-            sender: sent.pid,
+            sender: told.sender,
         };
         self.statistics.moved += u64::from(moved > 0);
         self.client_steps(waiting, steps, sent_by_client);
@@ -89,7 +140,7 @@ impl Joiner {
         steps[from..].sort_by_key(|step| step.from_ns);
         self.refine(steps, from);
         self.response_steps(waiting, steps, sent_ns);
-        Ok(AtServer { arrived_ns, picked_ns, sent_ns })
+        AtServer { arrived_ns, picked_ns, sent_ns }
     }
 
     /// Forgets what a request's resolution has used up.

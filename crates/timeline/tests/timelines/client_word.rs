@@ -39,6 +39,7 @@ fn retried() -> ClientRequest {
         encrypted: false,
         retried: true,
         http_version: 1,
+        stream: 0,
     }
 }
 

@@ -80,6 +80,7 @@ fn a_request_is_its_makers_before_its_task_is_made() {
         encrypted: false,
         retried: false,
         http_version: 1,
+        stream: 0,
     };
     let (record, slots) = request.write(CLIENT);
     push(record, &slots);

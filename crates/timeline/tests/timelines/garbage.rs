@@ -80,6 +80,7 @@ fn any_record(choice: &mut Choice) -> Event {
                 encrypted: choice.below(2) == 0,
                 retried: choice.below(2) == 0,
                 http_version: choice.below(4) as u8,
+                stream: 0,
             };
             let (record, slots) = request.write(lane);
             (record, slots.to_vec())

@@ -139,6 +139,7 @@ fn a_request_that_waits_in_the_generator_says_behind_what() {
             encrypted: false,
             retried: false,
             http_version: 1,
+            stream: 0,
         };
         let (record, slots) = request.write(CLIENT);
         joiner.push(&record, &slots, None, &mut |_, one| told.push(one.steps.to_vec()));

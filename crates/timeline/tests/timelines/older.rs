@@ -49,6 +49,7 @@ fn request(connection: u64, number: u64, sent_ns: u64) -> (Record, Vec<Slot>) {
         encrypted: false,
         retried: false,
         http_version: 1,
+        stream: 0,
     };
     let (record, slots) = told.write(CLIENT);
     (record, slots.to_vec())

@@ -86,6 +86,7 @@ pub(crate) fn steps_with_slots(tell: impl FnOnce(&mut dyn FnMut(Record, &[Slot])
         encrypted: false,
         retried: false,
         http_version: 1,
+        stream: 0,
     };
     let (record, slots) = request.write(CLIENT);
     push(record, &slots);

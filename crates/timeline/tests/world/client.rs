@@ -156,6 +156,7 @@ impl World {
                 encrypted: false,
                 retried: false,
                 http_version: 1,
+                stream: 0,
             };
             let (record, slots) = told.write(0);
             self.events.push((record, slots.to_vec()));

@@ -121,6 +121,7 @@ fn request(outcome: Outcome, done_ns: u64) -> ClientRequest {
         encrypted: outcome == Outcome::Tls,
         retried: outcome == Outcome::Done,
         http_version: 1,
+        stream: 0,
     }
 }
 

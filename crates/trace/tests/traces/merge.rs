@@ -130,6 +130,7 @@ fn request(name: u32, done_ns: u64) -> ClientRequest {
         encrypted: false,
         retried: false,
         http_version: 1,
+        stream: 0,
     }
 }
 

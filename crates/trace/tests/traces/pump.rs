@@ -33,6 +33,7 @@ fn push(producer: &mut Producer, lane: u32, number: u64) -> bool {
         encrypted: false,
         retried: false,
         http_version: 1,
+        stream: 0,
     };
     let (record, slots) = request.write(lane);
     producer.push(record, &slots)

@@ -1,0 +1,160 @@
+/* What passes through a TLS library, before it is sealed and after it is opened: the frames of HTTP/2, and the first lines
+ * of requests of HTTP/1.1. One hit for each record of TLS, in each direction. */
+#include "kernel.h"
+#include "ring.h"
+#include "targets.h"
+#include "http2.h"
+#include "streams.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#define MOST_FLOWS 16384
+#define APPLICATION_DATA 23
+/* Of the first line of a request: a longer one is cut. */
+#define LINE_BYTES 448
+
+/* A connection of the library, by its place in a process. */
+struct place {
+	u64 connection;
+	u64 tgid;
+};
+
+/* The oldest ones give way: a connection that was forgotten is met again like one that is older than the recording. */
+struct {
+	__uint(type, 9 /* BPF_MAP_TYPE_LRU_HASH */);
+	__uint(max_entries, MOST_FLOWS);
+	__type(key, struct place);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+u32 numbers; /* of flows, given so far */
+
+/* Whether bytes begin like a request of HTTP/1.1. */
+static __always_inline bool is_request(u64 text)
+{
+	u32 four = text;
+
+	return four == 0x20544547 /* GET */ || four == 0x54534f50 /* POST */ || four == 0x44414548 /* HEAD */ ||
+	       four == 0x20545550 /* PUT */ || four == 0x454c4544 /* DELE(TE) */ || four == 0x4954504f /* OPTI(ONS) */ ||
+	       four == 0x43544150 /* PATC(H) */;
+}
+
+static __always_inline void tell_line(u64 place, u32 length)
+{
+	struct flow flow = { .flags = FRAME_TLS };
+	struct way *way = &flow.ways[0];
+
+	way->type = REQUEST_LINE;
+	length = length < LINE_BYTES ? length : LINE_BYTES;
+	tell_frame(&flow, way, 0, length);
+	for (u32 chunk = 0; chunk < LINE_BYTES / CHUNK_BYTES && length; chunk++) {
+		u32 bytes = length < CHUNK_BYTES ? length : CHUNK_BYTES;
+
+		if (!tell_bytes(way, place, bytes))
+			return;
+		place += bytes;
+		length -= bytes;
+	}
+}
+
+/* A flow for a connection that is met for the first time, or begins anew. */
+static __always_inline struct flow *begin(const struct place *place, u32 flags)
+{
+	struct flow fresh = { .flags = FRAME_TLS | flags };
+
+	fresh.number = __sync_fetch_and_add(&numbers, 1);
+	if (!flags) {
+		fresh.ways[0].left = PREFACE_BYTES;
+		fresh.ways[0].type = FRAME_PREFACE;
+	}
+	fresh.ways[1].unsure = flags != 0;
+	bpf_map_update_elem(&flows, place, &fresh, 0);
+	return bpf_map_lookup_elem(&flows, place);
+}
+
+/* A record of a client's was opened: `bytes` of it are handed to the server. */
+static __always_inline void opened(const struct place *place, struct bytes *bytes)
+{
+	struct flow *flow = bpf_map_lookup_elem(&flows, place);
+	u64 text[3] = {};
+
+	/* At a frame's beginning only: what is within one is the client's own content. */
+	bool between = !flow || flow->ways[0].lost || (!flow->ways[0].left && !flow->ways[0].have);
+	u32 known = bytes->total < sizeof(text) ? bytes->total : sizeof(text);
+
+	if (known < sizeof(text) && known < FRAME_HEAD_BYTES && !flow)
+		return;
+	barrier_var(known); /* so that the compiler leaves the comparison that the verifier needs */
+	if (known > sizeof(text) || bpf_probe_read_user(text, known, (void *)bytes->place))
+		return;
+	/* The place may be a new connection's. */
+	if (known == sizeof(text) && is_preface(text))
+		flow = begin(place, 0);
+	else if (is_request(text[0]) && between) {
+		if (flow)
+			bpf_map_delete_elem(&flows, place);
+		tell_line(bytes->place, bytes->total);
+		return;
+	} else if (!flow && is_frame((u8 *)text, bytes->total, 0))
+		flow = begin(place, FRAME_OLDER);
+	if (flow)
+		follow(flow, 0, bytes);
+}
+
+static __always_inline int passed(struct pt_regs *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct bytes bytes = {};
+	u64 length = 0;
+	u32 type = 0;
+
+	/* The library is probed for everybody; others than the server's pay for the trap, and are not told. */
+	if (!is_traced(task->tgid))
+		return 0;
+	u64 cookie = bpf_get_attach_cookie(ctx);
+	struct place place = { .tgid = task->tgid };
+
+	if (cookie & WEIR_SITE_SEALS) {
+		struct flow *flow;
+
+		/* connection, type of the record, bytes, their lengths, how many lengths there are */
+		if ((u32)PT_REGS_PARM2(ctx) != APPLICATION_DATA)
+			return 0;
+		place.connection = PT_REGS_PARM1(ctx);
+		flow = bpf_map_lookup_elem(&flows, &place);
+		if (!flow || bpf_probe_read_user(&length, sizeof(length), (void *)PT_REGS_PARM4(ctx)))
+			return 0;
+		bytes.place = PT_REGS_PARM3(ctx);
+		/* Several records at once, as some processors offer: their lengths stand in a row, and only the first is read. */
+		if (PT_REGS_PARM5(ctx) != 1)
+			bytes.place = 0;
+		bytes.total = bytes.here = length;
+		follow(flow, 1, &bytes);
+		return 0;
+	}
+	if (bpf_probe_read_kernel(&place.connection, 8, (void *)ctx + (cookie >> WEIR_SITE_REGISTER & 31) * 8))
+		return 0;
+	/* Handshakes are handed over here, too; a record's type stands behind its version. */
+	if (bpf_probe_read_user(&type, sizeof(type), (void *)(place.connection + 4)) || type != APPLICATION_DATA)
+		return 0;
+	place.connection -= cookie >> WEIR_SITE_OFFSET;
+	bytes.place = PT_REGS_PARM2(ctx);
+	bytes.total = bytes.here = PT_REGS_PARM3(ctx);
+	opened(&place, &bytes);
+	return 0;
+}
+
+SEC("uprobe.multi")
+int on_records(struct pt_regs *ctx)
+{
+	return passed(ctx);
+}
+
+/* The same for kernels before 6.6, which take one site at a time. */
+SEC("uprobe")
+int on_record(struct pt_regs *ctx)
+{
+	return passed(ctx);
+}

@@ -1,0 +1,255 @@
+//! The source of streams: reads the heads that the spine tells, and sets the probes at the edge of the TLS library.
+
+use super::heads::Heads;
+use crate::error::CaptureError;
+use crate::event_source::EventSource;
+use crate::probes::Probes;
+use crate::spine::{RING_MASK, refusal};
+use crate::user_probes::{Binary, Programs, Release, TlsEdge, tls_edge, without_query};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, OpenObject, UprobeMultiOpts, UprobeOpts};
+use rustc_hash::FxHashMap;
+use skeleton::{StreamsSkel, StreamsSkelBuilder};
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use weir_wire::probe::{ProbePoint, REQUEST};
+use weir_wire::stream::{Flow, StreamFrame, frame_type};
+use weir_wire::{Kind, Record, Slot};
+
+#[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/streams.skel.rs"));
+}
+
+/// Dictionary ids: of the point that names requests, and of names, from there on.
+const POINT: u32 = 0x4300_0000;
+const FIRST_NAME: u32 = 0x4300_0001;
+/// Names that are told apart; what comes after is one.
+const MOST_NAMES: usize = 4096;
+const OTHER: &str = "(other)";
+/// The longest first line of a request, bytes.
+const LINE_BYTES_MAX: usize = 512;
+/// Kernels take many sites at a time since then.
+const MULTI_SINCE: Release = Release(6, 6);
+/// Libraries that are looked for, beside the programs themselves.
+const LIBRARIES: [&str; 2] = ["libssl.so.3", "libssl.so.1.1"];
+
+/// The cookie of a site, as in streams.h.
+const SEALS: u64 = 1;
+const REGISTER: u32 = 1;
+const OFFSET: u32 = 8;
+
+/// A first line that is put together.
+#[derive(Debug, Default)]
+struct Line {
+    at_ns: u64,
+    bytes: Vec<u8>,
+}
+
+/// The source of streams and of names of requests over TLS.
+pub struct Streams {
+    heads: Heads,
+    keep_queries: bool,
+    /// The last look before this one: what is older has been told by all CPUs.
+    looked_ns: u64,
+    lines: FxHashMap<u32, Line>,
+    names: FxHashMap<String, u32>,
+    point: String,
+    tls: Option<Tls>,
+    notes: Vec<String>,
+}
+
+struct Tls {
+    skel: StreamsSkel<'static>,
+    files: Vec<(PathBuf, TlsEdge)>,
+    links: Vec<Link>,
+}
+
+impl Streams {
+    /// Without probes: streams of connections in the clear, which the spine tells.
+    #[must_use]
+    pub fn in_the_clear(keep_queries: bool) -> Self {
+        let point = ProbePoint { server: "tls".to_owned(), name: "request".to_owned(), roles: REQUEST };
+        Self {
+            heads: Heads::new(keep_queries),
+            keep_queries,
+            looked_ns: 0,
+            lines: FxHashMap::default(),
+            names: FxHashMap::default(),
+            point: point.write(),
+            tls: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// The same with probes at the TLS libraries that the server's processes map.
+    ///
+    /// # Errors
+    /// [`CaptureError::Refused`] if the kernel does not take the program.
+    pub fn load(probes: &Probes, programs: &Programs, keep_queries: bool) -> Result<Self, CaptureError> {
+        let mut streams = Self::in_the_clear(keep_queries);
+        let mut files: Vec<(PathBuf, TlsEdge)> = Vec::new();
+        for (path, is_library) in candidates(programs) {
+            match Binary::open(&path).map(|binary| tls_edge(&binary, Release::running())) {
+                Ok(Ok(edge)) => files.push((path, edge)),
+                Ok(Err(error)) if is_library => streams.notes.push(format!(
+                    "{}: {error}; requests over TLS have no names, and streams of HTTP/2 over TLS are not told apart",
+                    path.display()
+                )),
+                // Most programs hold no TLS library.
+                Ok(Err(_)) | Err(_) => {}
+            }
+        }
+        if !files.is_empty() {
+            streams.tls = Some(Tls::load(probes, files)?);
+        }
+        Ok(streams)
+    }
+
+    /// What is worth saying: which libraries are probed, and which are not, and why.
+    #[must_use]
+    pub fn notes(&self) -> Vec<String> {
+        let probed = self.tls.iter().flat_map(|tls| &tls.files).map(|(path, _)| {
+            format!(
+                "TLS: two places in {}, about 0.6 to 1.0 us for each record that is received or sent, in every process that uses it",
+                path.display()
+            )
+        });
+        probed.chain(self.notes.iter().cloned()).collect()
+    }
+
+    /// Takes bytes of a request's first line; tells its name when it is whole.
+    fn line(&mut self, record: &Record, bytes: &[u8], tell: &mut dyn FnMut(Record, (u32, &str))) {
+        let Some(line) = self.lines.get_mut(&record.lane).filter(|line| line.at_ns == record.time_ns) else { return };
+        line.bytes.extend_from_slice(bytes);
+        let end = line.bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+        let Some(end) = end.or_else(|| (line.bytes.len() >= LINE_BYTES_MAX).then_some(line.bytes.len())) else {
+            return;
+        };
+        let text = String::from_utf8_lossy(&line.bytes[..end]).into_owned();
+        self.lines.remove(&record.lane);
+        let name = if self.keep_queries { text.trim_end_matches(" HTTP/1.1").to_owned() } else { without_query(&text) };
+        let id = match self.names.get(&name) {
+            Some(id) => *id,
+            None if self.names.len() < MOST_NAMES => {
+                let id = FIRST_NAME + self.names.len() as u32;
+                self.names.insert(name.clone(), id);
+                id
+            }
+            None => FIRST_NAME + MOST_NAMES as u32,
+        };
+        let name = if id == FIRST_NAME + MOST_NAMES as u32 { OTHER } else { &name };
+        let told = Record { flags: 0, slots: 0, ..*record };
+        tell(Record { kind: Kind::ProbeHit as u16, a: 1, b: u64::from(POINT), ..told }, (POINT, &self.point));
+        tell(Record { kind: Kind::ProbeText as u16, a: 0, b: u64::from(id), ..told }, (id, name));
+    }
+}
+
+/// Files that may hold a TLS library: libraries by their names, and the programs.
+fn candidates(programs: &Programs) -> Vec<(PathBuf, bool)> {
+    let libraries = LIBRARIES.iter().filter_map(|name| programs.file(name).ok()).map(|path| (path, true));
+    libraries.chain(programs.programs().map(|(path, _)| (path.to_owned(), false))).collect()
+}
+
+impl Tls {
+    fn load(probes: &Probes, files: Vec<(PathBuf, TlsEdge)>) -> Result<Self, CaptureError> {
+        let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
+        // As for the user probes: once a run, and it lives as long as the process.
+        let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = StreamsSkelBuilder::default().open(object).map_err(refused("opening the probes of TLS"))?;
+        probes.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            constants.ring_mask = RING_MASK;
+        }
+        let one_by_one = Release::running() < MULTI_SINCE;
+        open.progs.on_records.set_autoload(!one_by_one);
+        open.progs.on_record.set_autoload(one_by_one);
+        let skel = open.load().map_err(refused("loading the probes of TLS"))?;
+        Ok(Self { skel, files, links: Vec::new() })
+    }
+
+    fn attach(&mut self) -> libbpf_rs::Result<Vec<Link>> {
+        let mut links = Vec::new();
+        for (file, edge) in &self.files {
+            let opens = u64::from(edge.record.place()) << REGISTER | edge.record_offset << OFFSET;
+            let sites = [(edge.opened, opens), (edge.sealed, SEALS)];
+            if Release::running() < MULTI_SINCE {
+                for (offset, cookie) in sites {
+                    links.push(attach_one(&self.skel, file, offset, cookie)?);
+                }
+                continue;
+            }
+            let options = UprobeMultiOpts {
+                offsets: sites.iter().map(|(offset, _)| *offset as usize).collect(),
+                cookies: sites.iter().map(|(_, cookie)| *cookie).collect(),
+                ..UprobeMultiOpts::default()
+            };
+            links.push(self.skel.progs.on_records.attach_uprobe_multi_with_opts(-1, file, "", options)?);
+        }
+        Ok(links)
+    }
+}
+
+fn attach_one(skel: &StreamsSkel<'static>, file: &Path, offset: u64, cookie: u64) -> libbpf_rs::Result<Link> {
+    let options = UprobeOpts { cookie, ..UprobeOpts::default() };
+    skel.progs.on_record.attach_uprobe_with_opts(-1, file, offset as usize, options)
+}
+
+impl EventSource for Streams {
+    fn name(&self) -> &'static str {
+        "streams"
+    }
+
+    fn attach(&mut self) -> Result<(), CaptureError> {
+        if let Some(tls) = &mut self.tls {
+            tls.links = tls.attach().map_err(|error| refusal("attaching the probes of TLS", &error))?;
+        }
+        Ok(())
+    }
+
+    fn detach(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.links.clear();
+        }
+    }
+
+    fn see(&mut self, record: &Record, _slots: &[Slot]) {
+        if record.kind == Kind::SocketState as u16 {
+            self.heads.close(record.time_ns, Flow::Socket(record.a as u32));
+        }
+    }
+
+    fn rewrite(&mut self, record: &Record, tell: &mut dyn FnMut(Record, (u32, &str))) -> bool {
+        if let Some(frame) = StreamFrame::read(record) {
+            if frame.kind == frame_type::REQUEST_LINE {
+                self.lines.insert(record.lane, Line { at_ns: record.time_ns, bytes: Vec::new() });
+                return true;
+            }
+            self.heads.frame(record.time_ns, record.lane, frame);
+            return false;
+        }
+        if record.kind != Kind::StreamBytes as u16 {
+            return false;
+        }
+        let bytes = record.a.to_le_bytes();
+        let bytes = &bytes[..usize::from(record.flags).min(bytes.len())];
+        self.line(record, bytes, tell);
+        self.heads.bytes(record.time_ns, record.lane, bytes);
+        true
+    }
+
+    fn look(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot])) {
+        self.heads.read(self.looked_ns, &mut |head| {
+            let (record, slots) = head.write(now_ns, 0);
+            tell(record, &slots);
+        });
+        self.looked_ns = now_ns;
+    }
+}
+
+impl std::fmt::Debug for Streams {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Streams").field("tls", &self.tls.is_some()).finish_non_exhaustive()
+    }
+}

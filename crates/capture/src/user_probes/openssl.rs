@@ -1,0 +1,198 @@
+//! Where OpenSSL hands over a record that it has opened, and where it is given one to seal.
+//!
+//! The exported `SSL_read` and `SSL_write` begin with instructions that a probe has single-stepped, and at the entry of a
+//! read nothing has been read. Two places within are cheap, and see each record once, also where a write is tried again:
+//!
+//! - in `ssl3_read_bytes` the call of `memcpy` that hands an opened record over: its bytes, their number, and a register
+//!   that points to the record, which lies within the connection;
+//! - the entry of `do_ssl3_write`: connection, type, bytes, their number.
+//!
+//! Neither has a name in a stripped library. They are found from `TLS_method`, which is exported: it gives the table of
+//! functions of a method (`struct ssl_method_st`), where those for reading, writing and alerts stand; `do_ssl3_write` is
+//! what the latter two have in common.
+
+use super::binary::Binary;
+use super::instruction::{HitCost, cost_of, place};
+use super::register::Register;
+use super::release::Release;
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
+use thiserror::Error;
+
+/// Places in `struct ssl_method_st` in words, in OpenSSL 1.1.1 to 3.1.
+const READ_BYTES: usize = 13;
+const WRITE_BYTES: usize = 14;
+const DISPATCH_ALERT: usize = 15;
+/// How far the functions are looked at, bytes.
+const FUNCTION: usize = 0x1800;
+const ALERT: usize = 0x80;
+/// In a record: from its beginning to whether it was read.
+const WAS_READ: i64 = 0x38;
+/// Instructions before a call that prepare its arguments.
+const BEFORE: usize = 16;
+
+/// The two places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TlsEdge {
+    /// Where an opened record is handed over, from the file's beginning.
+    pub opened: u64,
+    /// The register that points to the record there.
+    pub record: Register,
+    /// How far the record is behind the connection's beginning, bytes.
+    pub record_offset: u64,
+    /// Where a record is given to be sealed, from the file's beginning.
+    pub sealed: u64,
+}
+
+/// Why the places are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum NoTlsEdge {
+    /// It does not define `TLS_method`.
+    #[error("it is no OpenSSL")]
+    NoOpenSsl,
+    /// Its table of functions is not where it is looked for.
+    #[error("its table of functions was not found: OpenSSL 3.0 is known, other versions are not yet")]
+    NoTable,
+    /// The function that reads is of another shape.
+    #[error(
+        "the place where it hands over what it has opened was not found: OpenSSL 3.0 is known, other versions are not yet"
+    )]
+    NoRead,
+    /// The function that writes is of another shape.
+    #[error("the place where it seals was not found: OpenSSL 3.0 is known, other versions are not yet")]
+    NoWrite,
+    /// A probe there would be single-stepped.
+    #[error("probes there would cost some 20 us a hit")]
+    Slow,
+}
+
+/// The places in a library, or in a program that holds it.
+///
+/// # Errors
+/// [`NoTlsEdge`] where one is not found for certain.
+pub fn tls_edge(binary: &Binary, release: Release) -> Result<TlsEdge, NoTlsEdge> {
+    let method = binary.address_of("TLS_method").ok_or(NoTlsEdge::NoOpenSsl)?;
+    let table = table(binary, method).ok_or(NoTlsEdge::NoTable)?;
+    let functions = binary.pointers(table, DISPATCH_ALERT + 1).ok_or(NoTlsEdge::NoTable)?;
+    let (opened, record, record_offset) = opened(binary, functions[READ_BYTES]).ok_or(NoTlsEdge::NoRead)?;
+    let sealed = sealed(binary, functions[WRITE_BYTES], functions[DISPATCH_ALERT]).ok_or(NoTlsEdge::NoWrite)?;
+    let (sealed, code) = binary.code_at(sealed, FUNCTION).ok_or(NoTlsEdge::NoWrite)?;
+    let arguments: Vec<_> = (1..=5).filter_map(Register::argument).map(Register::decoded).collect();
+    let placed = place(&code, &arguments, false, release);
+    if placed.cost >= HitCost::Stepped || cost_of(&[0xe8], release) >= HitCost::Stepped {
+        return Err(NoTlsEdge::Slow);
+    }
+    Ok(TlsEdge { opened, record, record_offset, sealed: sealed + placed.shift })
+}
+
+fn instructions(code: &[u8], address: u64) -> impl Iterator<Item = Instruction> {
+    Decoder::with_ip(64, code, address, DecoderOptions::NONE).into_iter().filter(|one| !one.is_invalid())
+}
+
+/// The table that `TLS_method` gives: `lea TABLE(%rip), %rax`.
+fn table(binary: &Binary, method: u64) -> Option<u64> {
+    let (_, code) = binary.code_at(method, 32)?;
+    let mut leading = instructions(&code, method).take_while(|one| one.mnemonic() != Mnemonic::Ret);
+    let gives = |one: &Instruction| {
+        one.mnemonic() == Mnemonic::Lea
+            && one.op0_register() == iced_x86::Register::RAX
+            && one.is_ip_rel_memory_operand()
+    };
+    leading.find(gives).map(|one| one.ip_rel_memory_address())
+}
+
+/// The call that hands an opened record over: its place in the file, the record's register, and the record's place.
+fn opened(binary: &Binary, function: u64) -> Option<(u64, Register, u64)> {
+    let (offset, code) = binary.code_at(function, FUNCTION)?;
+    let all: Vec<Instruction> = instructions(&code, function).collect();
+    let stubs = binary.stubs_of("memcpy");
+    let mut found = all.iter().enumerate().filter_map(|(index, one)| {
+        let at = offset + (one.ip() - function);
+        let is_copy = one.is_call_near() && one.len() == 5 && stubs.contains(&one.near_branch_target());
+        let record = record_of(&all[index.saturating_sub(BEFORE)..index]).filter(|_| is_copy)?;
+        Some((at, record))
+    });
+    let (at, record) = found.next()?;
+    // With two that look alike it is not known which is the one.
+    if found.next().is_some() {
+        return None;
+    }
+    Some((at, record, record_offset(&all)?))
+}
+
+/// The register of the record whose bytes a call's second argument is: two fields in a row are added, where they lie and
+/// how far they are taken. The first argument is where the reader wants them, which comes in a register.
+fn record_of(before: &[Instruction]) -> Option<Register> {
+    let mut info = InstructionInfoFactory::new();
+    let mut writes = |one: &Instruction, register: iced_x86::Register| {
+        let used = info.info(one);
+        used.used_registers().iter().any(|used| {
+            used.register().full_register() == register
+                && matches!(used.access(), OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite)
+        })
+    };
+    let target = before.iter().rev().find(|one| writes(one, iced_x86::Register::RDI))?;
+    if target.mnemonic() != Mnemonic::Mov || target.op1_kind() != OpKind::Register {
+        return None;
+    }
+    let mut sources = before.iter().rev().filter(|one| writes(one, iced_x86::Register::RSI));
+    let (sum, first) = (sources.next()?, sources.next()?);
+    let fields = [sum, first].map(|one| (one.memory_base(), one.memory_displacement64().cast_signed()));
+    let shapes = sum.mnemonic() == Mnemonic::Add
+        && first.mnemonic() == Mnemonic::Mov
+        && [sum, first].iter().all(|one| one.op1_kind() == OpKind::Memory);
+    let in_a_row = fields[0].0 == fields[1].0 && (fields[0].1 - fields[1].1).abs() == 8;
+    (shapes && in_a_row).then(|| Register::of_decoded(fields[0].0)).flatten()
+}
+
+/// How far the records are behind the connection's beginning: the function takes the address of the first, and that of
+/// its mark whether it was read.
+fn record_offset(function: &[Instruction]) -> Option<u64> {
+    // The connection is the first argument, and is kept in another register at once.
+    let kept = function.iter().take(BEFORE).find(|one| {
+        one.mnemonic() == Mnemonic::Mov
+            && one.op1_kind() == OpKind::Register
+            && one.op1_register() == iced_x86::Register::RDI
+    })?;
+    let connection = kept.op0_register();
+    let fields: Vec<i64> = function
+        .iter()
+        .filter(|one| {
+            one.mnemonic() == Mnemonic::Lea
+                && one.memory_base() == connection
+                && one.memory_index() == iced_x86::Register::None
+        })
+        .map(|one| one.memory_displacement64().cast_signed())
+        .collect();
+    let begins: Vec<i64> = fields.iter().copied().filter(|field| fields.contains(&(field + WAS_READ))).collect();
+    match begins.as_slice() {
+        [one, rest @ ..] if rest.iter().all(|other| other == one) => u64::try_from(*one).ok(),
+        _ => None,
+    }
+}
+
+/// The function that seals a record: what writes and alerts both call of the library's own.
+fn sealed(binary: &Binary, write: u64, alert: u64) -> Option<u64> {
+    let text = binary.text()?;
+    let called = |function: u64, size: usize| -> Option<Vec<u64>> {
+        let (_, code) = binary.code_at(function, size)?;
+        let calls = instructions(&code, function).filter(|one| one.is_call_near() && one.len() == 5);
+        Some(calls.map(|one| one.near_branch_target()).filter(|target| text.contains(target)).collect())
+    };
+    let (by_write, by_alert) = (called(write, FUNCTION)?, called(alert, ALERT)?);
+    by_alert.into_iter().find(|target| by_write.contains(target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn debians_library_has_its_edge_and_other_files_have_none() {
+        let Ok(binary) = Binary::open(Path::new("/usr/lib/x86_64-linux-gnu/libssl.so.3")) else { return };
+        let edge = tls_edge(&binary, Release(6, 18)).expect("OpenSSL 3.0 is known");
+        assert!(edge.opened != edge.sealed && (1..1 << 14).contains(&edge.record_offset), "{edge:?}");
+        let other = Binary::open(Path::new("/bin/true")).expect("a program");
+        assert_eq!(tls_edge(&other, Release(6, 18)), Err(NoTlsEdge::NoOpenSsl));
+    }
+}

@@ -1,0 +1,325 @@
+//! Streams of HTTP/2 told apart: each is an exchange of its own, from the frame with its head to its last frame's send.
+//!
+//! The kernel tells the heads of frames as they are taken and given (`Kind::StreamFrame`). Frames that are taken follow the
+//! event of the socket from which they came; frames that are given stand before the event of the send that carries them.
+//! What heads say comes later (`Kind::StreamHead`), so a stream that is over waits for that.
+
+use crate::served::{Arrival, End, Exchange, Exchanges, Sent};
+use crate::sockets::{Socket, Sockets};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use weir_wire::stream::{Flow, HeadOf, StreamFrame, StreamHead, frame_type};
+
+/// A head is told so long after its frame at most; a stream that is over waits for it, nanoseconds.
+const HEADS_COME_WITHIN_NS: u64 = 250_000_000;
+/// Streams under way on one connection; a client that opens more is damage.
+const MOST_OPEN: usize = 1 << 14;
+/// Streams under way, over, or named that are remembered.
+const MOST_STREAMS: usize = 1 << 18;
+/// Connections of a TLS library of which the socket is remembered.
+const MOST_FLOWS: usize = 1 << 17;
+
+/// A stream under way.
+#[derive(Debug)]
+struct Stream {
+    exchange: Exchange,
+    /// Bytes of its frames that were given.
+    given: u64,
+    way: Way,
+}
+
+/// How far the server's side of a stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// More is to come.
+    Open,
+    /// Its last byte was given: the next send of the connection carries it.
+    Ending,
+}
+
+/// Whether a connection is followed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// From its first frame on.
+    #[default]
+    Followed,
+    /// No more: something of it could not be seen.
+    Lost,
+}
+
+#[derive(Debug, Default)]
+struct Connection {
+    sight: Sight,
+    streams: FxHashMap<u32, Stream>,
+    /// Streams of which frames were given that no send has carried yet.
+    unsent: Vec<u32>,
+    /// Bytes that its streams' frames had.
+    given: u64,
+}
+
+/// What heads said of a stream.
+#[derive(Debug, Default, Clone)]
+struct Said {
+    name: Option<Arc<str>>,
+    status: u16,
+    grpc: bool,
+    grpc_status: Option<u16>,
+    at_ns: u64,
+}
+
+/// All streams.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    /// The sockets of a TLS library's connections.
+    flows: FxHashMap<u32, u32>,
+    connections: FxHashMap<u32, Connection>,
+    said: FxHashMap<(u32, u32), Said>,
+    /// Streams that are over, with when that was.
+    over: VecDeque<(u64, Exchange)>,
+    /// The same by socket and stream, where a client will ask for them.
+    asked: FxHashMap<(u32, u32), Exchange>,
+    /// Whether a client will.
+    by_client: bool,
+    counts: Exchanges,
+}
+
+/// A stream that begins with a frame which a task took; `from` is the position of the frame's first byte.
+fn begun(socket: &Socket, (at_ns, pid): (u64, u32), frame: &StreamFrame, from: u64) -> Exchange {
+    let arrival = socket.ready.first_past(from).map(|mark| Arrival {
+        at_ns: mark.at_ns,
+        position: mark.position,
+        not_accepted: mark.not_accepted,
+    });
+    let picked = socket.received.first_past(from);
+    Exchange {
+        socket: socket.open.socket,
+        ordinal: None,
+        arrival,
+        arrivals: 1,
+        picked_ns: picked.map_or(at_ns, |mark| mark.at_ns),
+        picker: picked.map_or(pid, |mark| mark.pid),
+        from,
+        to: from.saturating_add(u64::from(frame.length) + 9),
+        sent: None,
+        interim: false,
+        encrypted: matches!(frame.flow, Flow::Tls(_)),
+        http2: false,
+        stream: frame.stream,
+        status: 0,
+        answered_ns: 0,
+        name: None,
+        parked: None,
+    }
+}
+
+/// What a frame changes for its connection as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing.
+    None,
+    /// Its streams are told by themselves.
+    Followed(u32),
+    /// They can be followed no further; so many were under way.
+    Lost(u32, u64),
+}
+
+impl Streams {
+    /// A client will ask for each stream that it has told of.
+    pub(crate) fn of_client() -> Self {
+        Self { by_client: true, ..Self::default() }
+    }
+
+    /// A frame was taken or given by a task; `at` is the client's connection that the task has dealt with last.
+    pub(crate) fn frame(&mut self, at_ns: u64, pid: u32, frame: &StreamFrame, at: u32, sockets: &mut Sockets) -> Turn {
+        let Some(socket) = self.socket_of(frame, at) else { return Turn::None };
+        let is_new = !self.connections.contains_key(&socket);
+        let is_lost = frame.kind == frame_type::LOST;
+        if is_new && (is_lost || self.connections.len() >= MOST_FLOWS) {
+            return Turn::None;
+        }
+        let connection = self.connections.entry(socket).or_default();
+        if connection.sight == Sight::Lost {
+            return Turn::None;
+        }
+        if is_lost {
+            let under_way = connection.streams.len() as u64;
+            *connection = Connection { sight: Sight::Lost, ..Connection::default() };
+            return Turn::Lost(socket, under_way);
+        }
+        let turn = if is_new { Turn::Followed(socket) } else { Turn::None };
+        let bytes = u64::from(frame.length) + 9;
+        if frame.sent {
+            self.given(socket, frame, bytes);
+            return turn;
+        }
+        let sequence = matches!(frame.flow, Flow::Socket(_)).then_some(frame.position);
+        let Some(known) = sockets.get_mut(socket) else { return turn };
+        let from = known.frame_begin(sequence);
+        let connection = self.connections.entry(socket).or_default();
+        if frame.kind == frame_type::RST_STREAM {
+            self.counts.streams_reset += u64::from(connection.streams.remove(&frame.stream).is_some());
+            return turn;
+        }
+        if let Some(stream) = connection.streams.get_mut(&frame.stream) {
+            stream.exchange.to = stream.exchange.to.max(from.saturating_add(bytes));
+            return turn;
+        }
+        let begins = frame.kind == frame_type::HEADERS && !frame.more && frame.stream % 2 == 1;
+        if !begins || connection.streams.len() >= MOST_OPEN {
+            return turn;
+        }
+        let exchange = begun(known, (at_ns, pid), frame, from);
+        connection.streams.insert(frame.stream, Stream { exchange, given: 0, way: Way::Open });
+        turn
+    }
+
+    fn socket_of(&mut self, frame: &StreamFrame, at: u32) -> Option<u32> {
+        let number = match frame.flow {
+            Flow::Socket(socket) => return Some(socket),
+            Flow::Tls(number) => number,
+        };
+        if let Some(socket) = self.flows.get(&number) {
+            return Some(*socket);
+        }
+        // The library has just taken from its socket what it hands over.
+        if frame.sent || at == 0 || self.flows.len() >= MOST_FLOWS {
+            return None;
+        }
+        self.flows.insert(number, at);
+        Some(at)
+    }
+
+    /// A frame was given to be sent.
+    fn given(&mut self, socket: u32, frame: &StreamFrame, bytes: u64) {
+        let Some(connection) = self.connections.get_mut(&socket) else { return };
+        if frame.kind == frame_type::RST_STREAM {
+            self.counts.streams_reset += u64::from(connection.streams.remove(&frame.stream).is_some());
+            return;
+        }
+        let Some(stream) = connection.streams.get_mut(&frame.stream) else { return };
+        match frame.kind {
+            frame_type::STREAM_END => stream.way = Way::Ending,
+            frame_type::DATA | frame_type::HEADERS | frame_type::CONTINUATION if !frame.more => stream.given += bytes,
+            _ => return,
+        }
+        if !connection.unsent.contains(&frame.stream) && connection.unsent.len() < MOST_OPEN {
+            connection.unsent.push(frame.stream);
+        }
+    }
+
+    /// A task gave bytes of a connection to the kernel: the frames before are in them.
+    pub(crate) fn sent(&mut self, socket: u32, at_ns: u64, pid: u32) {
+        let Some(connection) = self.connections.get_mut(&socket) else { return };
+        for number in std::mem::take(&mut connection.unsent) {
+            let Some(stream) = connection.streams.get_mut(&number) else { continue };
+            let base = connection.given;
+            match &mut stream.exchange.sent {
+                Some(sent) => (sent.last_ns, sent.pid, sent.to) = (at_ns, pid, sent.from + stream.given),
+                none => {
+                    let to = base + stream.given;
+                    *none = Some(Sent { first_ns: at_ns, last_ns: at_ns, pid, from: base, to });
+                }
+            }
+            if stream.way == Way::Ending
+                && let Some(stream) = connection.streams.remove(&number)
+            {
+                connection.given += stream.given;
+                if !self.by_client {
+                    self.over.push_back((at_ns, stream.exchange));
+                } else if self.asked.len() < MOST_STREAMS {
+                    self.asked.insert((socket, number), stream.exchange);
+                }
+            }
+        }
+    }
+
+    /// A stream that is over, which a client asks for; given once.
+    pub(crate) fn take(&mut self, socket: u32, stream: u32) -> Option<Exchange> {
+        self.asked.remove(&(socket, stream))
+    }
+
+    /// What a head says.
+    pub(crate) fn head(&mut self, at_ns: u64, head: StreamHead) {
+        let socket = match head.flow {
+            Flow::Socket(socket) => Some(socket),
+            Flow::Tls(number) => self.flows.get(&number).copied(),
+        };
+        let Some(socket) = socket.filter(|_| self.said.len() < MOST_STREAMS) else { return };
+        let said = self.said.entry((socket, head.stream)).or_default();
+        said.at_ns = at_ns;
+        match head.of {
+            HeadOf::Request => {
+                said.name = Some(Arc::from(head.name));
+                said.grpc |= head.grpc;
+            }
+            HeadOf::Response => {
+                said.status = head.status;
+                said.grpc_status = head.grpc_status.or(said.grpc_status);
+            }
+            HeadOf::Trailers => said.grpc_status = head.grpc_status.or(said.grpc_status),
+        }
+    }
+
+    /// A connection has closed: what was under way was not answered.
+    pub(crate) fn close(&mut self, socket: u32) {
+        if let Some(connection) = self.connections.remove(&socket) {
+            self.counts.streams_reset += connection.streams.len() as u64;
+        }
+    }
+
+    /// The counts of streams beside those of exchanges.
+    pub(crate) fn counts_with(&self, exchanges: Exchanges) -> Exchanges {
+        let Exchanges { streams_reset, grpc, grpc_failed, .. } = self.counts;
+        Exchanges { streams_reset, grpc, grpc_failed, ..exchanges }
+    }
+
+    /// The next stream that is over and whose head has come, or will not come any more.
+    pub(crate) fn next_over(&mut self, now_ns: u64) -> Option<Exchange> {
+        let (at_ns, _) = self.over.front()?;
+        if at_ns.saturating_add(HEADS_COME_WITHIN_NS) > now_ns {
+            return None;
+        }
+        let (_, mut exchange) = self.over.pop_front()?;
+        let said = self.said.remove(&(exchange.socket, exchange.stream)).unwrap_or_default();
+        self.counts.grpc += u64::from(said.grpc);
+        self.counts.grpc_failed += u64::from(said.grpc && said.grpc_status.is_some_and(|status| status != 0));
+        (exchange.name, exchange.status) = (said.name, said.status);
+        Some(exchange)
+    }
+
+    /// The recording, or a window of it, ends: gives the streams that are over, then those under way, which it cuts.
+    pub(crate) fn edge(&mut self) -> Vec<(Exchange, End)> {
+        let mut found = Vec::new();
+        while let Some(exchange) = self.next_over(u64::MAX) {
+            found.push((exchange, End::Told));
+        }
+        let mut open: Vec<Exchange> = std::mem::take(&mut self.connections)
+            .into_values()
+            .flat_map(|connection| connection.streams.into_values().map(|stream| stream.exchange))
+            .collect();
+        open.sort_by_key(|exchange| (exchange.picked_ns, exchange.socket, exchange.stream));
+        found.extend(open.into_iter().map(|exchange| (exchange, End::Cut)));
+        self.flows.clear();
+        self.said.clear();
+        found
+    }
+
+    /// Forgets what is not asked for any more; returns the oldest time that may still be.
+    pub(crate) fn sweep(&mut self, before_ns: u64) -> Option<u64> {
+        let Self { said, connections, .. } = self;
+        let is_open =
+            |(socket, stream): &(u32, u32)| connections.get(socket).is_some_and(|one| one.streams.contains_key(stream));
+        said.retain(|key, said| said.at_ns >= before_ns || is_open(key));
+        self.asked.retain(|_, exchange| exchange.sent.is_some_and(|sent| sent.last_ns >= before_ns));
+        let open = self.connections.values().flat_map(|one| one.streams.values()).map(|stream| &stream.exchange);
+        let over = self.over.iter().map(|(_, exchange)| exchange);
+        open.chain(over).chain(self.asked.values()).map(Exchange::begun_ns).min()
+    }
+
+    /// How many things are held.
+    pub(crate) fn held(&self) -> usize {
+        let open: usize = self.connections.values().map(|one| 1 + one.streams.len() + one.unsent.len()).sum();
+        open + self.flows.len() + self.said.len() + self.over.len() + self.asked.len()
+    }
+}

@@ -1,0 +1,165 @@
+//! Streams of HTTP/2 told apart: which bytes, which task and which send belong to each.
+
+use std::net::SocketAddr;
+use weir_timeline::{Bounds, Joiner, Statistics, Unjoinable};
+use weir_wire::socket::{HTTP2, SocketOpen};
+use weir_wire::stream::{END_HEADERS, END_STREAM, Flow, HeadOf, StreamFrame, StreamHead, frame_type};
+use weir_wire::task::{NO_SYSCALL, Switch};
+use weir_wire::{Kind, Record, Slot};
+
+const SOCKET: u32 = 5;
+const TASK: u32 = 100;
+/// After the last event, so that all that is to be told has come.
+const LATE_NS: u64 = 10_000_000_000;
+
+type Event = (Record, Vec<Slot>);
+
+fn at_socket(time_ns: u64, kind: Kind, flags: u8, position: u64) -> Event {
+    (
+        Record { time_ns, kind: kind as u16, flags, a: u64::from(SOCKET) | position << 32, ..Record::default() },
+        Vec::new(),
+    )
+}
+
+fn frame(time_ns: u64, flow: Flow, stream: u32, kind: u8, sent: bool, position: u32) -> Event {
+    let frame_flags = END_STREAM | END_HEADERS;
+    let frame = StreamFrame { flow, stream, kind, sent, more: false, older: false, position, length: 11, frame_flags };
+    (frame.write(time_ns, 0), Vec::new())
+}
+
+fn head(time_ns: u64, flow: Flow, stream: u32, name: &str) -> Event {
+    let (of, name) = (HeadOf::Request, name.to_owned());
+    StreamHead { flow, stream, of, grpc: false, status: 0, grpc_status: None, name }.write(time_ns, 0)
+}
+
+/// A connection from its beginning, in a window of a recording.
+fn opening() -> Vec<Event> {
+    let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+    let (local, remote, cookie) = (address(80), address(40_000), u64::from(SOCKET));
+    let open = SocketOpen { socket: SOCKET, receive_base: 0, send_base: 0, cookie, netns: 0, local, remote };
+    let (opened, slots) = open.write(1_000, 0);
+    let on_cpu = Switch { prev: 0, next: TASK, prev_state: 0, syscall: NO_SYSCALL, descriptor: 0 };
+    vec![
+        (Record { time_ns: 0, kind: Kind::Window as u16, a: 1, ..Record::default() }, Vec::new()),
+        (on_cpu.write(1, 0), Vec::new()),
+        (opened, slots.to_vec()),
+    ]
+}
+
+/// A name, when it arrived, was picked up and sent, and of how many bytes its response was.
+type Told = (String, u64, u64, u64, u64);
+
+fn told(mut events: Vec<Event>) -> (Vec<Told>, Statistics) {
+    events.push((Record { time_ns: LATE_NS, kind: Kind::ClockPair as u16, ..Record::default() }, Vec::new()));
+    let mut joiner = Joiner::of_server(Bounds::default(), &[]);
+    let mut told = Vec::new();
+    let mut take = |_: &Joiner, one: &weir_timeline::Response<'_>| {
+        let Some(at) = one.server else { return };
+        let sum: u64 = one.steps.iter().map(|step| step.to_ns - step.from_ns).sum();
+        assert_eq!(sum, one.time_ns());
+        told.push((one.name.to_owned(), at.arrived_ns, at.picked_ns, at.sent_ns, one.request.response_bytes));
+    };
+    for (record, slots) in &events {
+        joiner.push(record, slots, None, &mut take);
+    }
+    joiner.finish(&mut take);
+    let statistics = joiner.statistics();
+    (told, statistics)
+}
+
+#[test]
+fn two_streams_that_overlap_have_their_own_times() {
+    let flow = Flow::Socket(SOCKET);
+    let mut events = opening();
+    events.extend([
+        // The first one's head, behind the preface; then the second one's, which arrives later.
+        at_socket(2_000, Kind::SocketReady, 0, 44),
+        at_socket(2_100, Kind::SocketRecv, HTTP2, 44),
+        frame(2_101, flow, 1, frame_type::HEADERS, false, 24),
+        at_socket(3_000, Kind::SocketReady, 0, 64),
+        at_socket(3_100, Kind::SocketRecv, 0, 64),
+        frame(3_101, flow, 3, frame_type::HEADERS, false, 44),
+        // The second one is answered first, whole; of the first one the last byte goes with a later send.
+        frame(4_000, flow, 3, frame_type::HEADERS, true, 0),
+        frame(4_001, flow, 3, frame_type::STREAM_END, true, 0),
+        frame(4_002, flow, 1, frame_type::HEADERS, true, 0),
+        at_socket(4_010, Kind::SocketSend, 0, 40),
+        frame(5_000, flow, 1, frame_type::DATA, true, 40),
+        frame(5_001, flow, 1, frame_type::STREAM_END, true, 40),
+        at_socket(5_010, Kind::SocketSend, 0, 60),
+        head(20_000_000, flow, 1, "GET /one"),
+        head(20_000_000, flow, 3, "GET /three"),
+    ]);
+    let (told, statistics) = told(events);
+    let expected = [("GET /three", 3_000, 3_100, 4_010, 20), ("GET /one", 2_000, 2_100, 5_010, 40)];
+    assert_eq!(
+        told,
+        expected.map(|(name, arrived, picked, sent, bytes)| (name.to_owned(), arrived, picked, sent, bytes))
+    );
+    let exchanges = statistics.exchanges;
+    assert_eq!((exchanges.streams, exchanges.streams_nameless, exchanges.http2), (2, 0, 0));
+    assert_eq!((statistics.requests, statistics.joined), (2, 2));
+}
+
+#[test]
+fn over_tls_a_flow_is_that_of_the_socket_just_taken_from() {
+    let flow = Flow::Tls(9);
+    let mut events = opening();
+    events.extend([
+        at_socket(2_000, Kind::SocketReady, 0, 60),
+        // The record's head by itself, then the record.
+        at_socket(2_100, Kind::SocketRecv, 0, 5),
+        at_socket(2_200, Kind::SocketRecv, 0, 60),
+        frame(2_300, flow, 1, frame_type::HEADERS, false, 0),
+        frame(2_400, flow, 1, frame_type::HEADERS, true, 0),
+        frame(2_401, flow, 1, frame_type::STREAM_END, true, 0),
+        at_socket(2_500, Kind::SocketSend, 0, 90),
+        at_socket(3_000, Kind::SocketReady, 0, 100),
+        at_socket(3_100, Kind::SocketRecv, 0, 65),
+        at_socket(3_200, Kind::SocketRecv, 0, 100),
+        frame(3_300, flow, 3, frame_type::HEADERS, false, 0),
+        frame(3_400, flow, 3, frame_type::STREAM_END, true, 0),
+        at_socket(3_500, Kind::SocketSend, 0, 150),
+    ]);
+    let (told, statistics) = told(events);
+    let times: Vec<_> = told.iter().map(|(_, arrived, picked, sent, _)| (*arrived, *picked, *sent)).collect();
+    assert_eq!(times, [(2_000, 2_100, 2_500), (3_000, 3_100, 3_500)]);
+    assert!(told.iter().all(|(name, ..)| name.contains(":80") && name.contains("not known")), "{told:?}");
+    let exchanges = statistics.exchanges;
+    assert_eq!((exchanges.streams, exchanges.streams_nameless, exchanges.encrypted_streams), (2, 2, 2));
+}
+
+#[test]
+fn what_cannot_be_followed_or_was_given_up_is_counted() {
+    let flow = Flow::Socket(SOCKET);
+    let mut events = opening();
+    events.extend([
+        at_socket(2_000, Kind::SocketReady, 0, 84),
+        at_socket(2_100, Kind::SocketRecv, HTTP2, 84),
+        frame(2_101, flow, 1, frame_type::HEADERS, false, 24),
+        frame(2_102, flow, 3, frame_type::HEADERS, false, 44),
+        frame(2_103, flow, 5, frame_type::HEADERS, false, 64),
+        frame(2_200, flow, 3, frame_type::RST_STREAM, true, 0),
+        at_socket(2_300, Kind::SocketSend, 0, 13),
+        frame(2_400, flow, 0, frame_type::LOST, true, 0),
+        at_socket(2_500, Kind::SocketSend, 0, 90),
+    ]);
+    let (told, statistics) = told(events);
+    assert!(told.is_empty(), "{told:?}");
+    assert_eq!((statistics.exchanges.streams_reset, statistics.exchanges.http2), (1, 2));
+    assert_eq!((statistics.requests, statistics.unjoinable[Unjoinable::Http2 as usize]), (2, 2));
+}
+
+#[test]
+fn what_is_under_way_at_the_end_is_cut() {
+    let flow = Flow::Socket(SOCKET);
+    let mut events = opening();
+    events.extend([
+        at_socket(2_000, Kind::SocketReady, 0, 44),
+        at_socket(2_100, Kind::SocketRecv, HTTP2, 44),
+        frame(2_101, flow, 1, frame_type::HEADERS, false, 24),
+    ]);
+    let (told, statistics) = told(events);
+    assert!(told.is_empty(), "{told:?}");
+    assert_eq!((statistics.exchanges.cut, statistics.exchanges.streams), (1, 0));
+}
