@@ -3,6 +3,7 @@
 
 use super::choice::{Away, Choice};
 use super::director_seen::{DirectorSeen, Figures, SeenAnswers};
+use super::keyring::Keys;
 use super::members::{FILE, MembersFile, Reached};
 use super::pair::{self, Pair, lock};
 use super::pair_replica::{self, PairAnswers, STEERED_MAX};
@@ -89,11 +90,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(pair) => Arc::new(PairAnswers { pair: Arc::clone(pair), nodes }),
         None => Arc::new(nodes),
     };
-    let trust = Trust::new(&identity, removed::follow(&args.folder, &members, tell)?)?;
+    let removed = removed::follow(&args.folder, &members, tell)?;
+    let trust = Trust::new(&identity, Arc::clone(&removed))?;
+    let keys = Keys::open(&args.folder, &members, &identity.member, (&trust, &removed))?;
     let link_to = |to: &Reached| {
         LinkClient::new(to.member.clone(), to.address, trust.clone(), link_settings(), Arc::clone(&counts))
     };
-    let _links = LinkServer::start(listener, trust.clone(), LinkSettings::default(), Arc::clone(&counts), answers)?;
+    let (settings, answers) = (LinkSettings::default(), keys.answers(answers));
+    let _links = LinkServer::start(listener, trust.clone(), settings, Arc::clone(&counts), answers)?;
     let peers = peers_of(&members, seat);
     let choice = Arc::new(Mutex::new(Choice::new(Arc::clone(&tables), members.clone(), Arc::clone(&seen))));
     let changed = changes(&members, (Arc::clone(&choice), Arc::clone(&seen), Arc::clone(&director)), pair.clone());
@@ -104,6 +108,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let _metrics = args.metrics.map(|at| answer_metrics(at, Arc::clone(&seen), figured.clone())).transpose()?;
     tell_begin(&members, address, &args.interface);
     let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (pair::number_of(seat), &identity))?);
+    keys.follow((&heartbeats, &gossip), tell, None)?;
     let ruled = director_rules::Parts {
         members: members.clone(),
         gossip: Arc::clone(&gossip),

@@ -6,10 +6,11 @@ use super::director::{MISSES, changes, link_settings};
 use super::director_seen::{DirectorSeen, NodeNow, SeenAnswers};
 use super::front_names::Names;
 use super::front_web::{Spread, Way, Web};
+use super::keyring::Keys;
 use super::members::{DIRECTOR, FILE, MembersFile};
 use super::pair::{self, lock};
 use super::tables::Tables;
-use super::{control_socket, gossiping, keys};
+use super::{control_socket, gossiping, keys, removed};
 use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -96,6 +97,10 @@ impl Steering for NoPackets {
     }
 }
 
+fn tell(what: &str) {
+    eprintln!("weir cluster front: {what}");
+}
+
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let identity = keys::identity(&args.folder, Role::Director)?;
     let members = MembersFile::read(&args.folder)?;
@@ -119,8 +124,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seen = Arc::new(DirectorSeen::start(&args.folder, &members, &counts).context("a thread for events")?);
     let answers = DirectorAnswers::new(Arc::clone(&director), Arc::new(numbers));
     let answers = Arc::new(SeenAnswers { answers, seen: Arc::clone(&seen) });
-    let trust = Trust::new(&identity, Arc::default())?;
-    let _links = LinkServer::start(listener, trust, link_settings(), counts, answers)?;
+    let removed = removed::follow(&args.folder, &members, tell)?;
+    let trust = Trust::new(&identity, Arc::clone(&removed))?;
+    let keys = Keys::open(&args.folder, &members, &identity.member, (&trust, &removed))?;
+    let _links = LinkServer::start(listener, trust, link_settings(), counts, keys.answers(answers))?;
     let choice = Arc::new(Mutex::new(Choice::new(Arc::new(Tables::none()), members.clone(), Arc::clone(&seen))));
     let peers = members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
     let changed = changes(&members, (Arc::clone(&choice), seen, Arc::clone(&director)), None);
@@ -128,6 +135,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let heartbeats = Arc::new(Heartbeats::start(socket, DIRECTOR, &identity.secret, peers, settings, changed)?);
     heartbeats.set_epoch(epoch);
     let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (DIRECTOR, &identity))?);
+    keys.follow((&heartbeats, &gossip), tell, None)?;
     let heard = choice::overview_of(&choice, (DIRECTOR, &gossip));
     let name = identity.member.name.to_string();
     control_socket::serve_director(&args.folder, Arc::clone(&director), None, name, heard)?;

@@ -7,6 +7,7 @@ mod drains;
 mod etcd;
 mod fronts;
 mod gossiping;
+mod keys;
 mod kills;
 mod pair;
 mod placing;
