@@ -183,8 +183,7 @@ fn a_removed_member_is_refused() {
     // What the removed one seals is refused once the old secret has had its time; the others never miss each other.
     let forged = || {
         let told = stand.director_metrics("127.0.0.1:9100");
-        let line =
-            told.lines().find(|line| line.starts_with("weir_cluster_heartbeats_total{result=\"forged\"}"));
+        let line = told.lines().find(|line| line.starts_with("weir_cluster_heartbeats_total{result=\"forged\"}"));
         line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).unwrap_or_else(|| panic!("{told}"))
     };
     let deadline = Instant::now() + PATIENCE;
