@@ -9,7 +9,6 @@ use std::process::{Command, Stdio};
 pub struct SmallDisk {
     path: PathBuf,
     /// Where it is mounted, unless that is another one's.
-    #[expect(dead_code, reason = "it is removed with the value")]
     folder: Option<tempfile::TempDir>,
 }
 
