@@ -1,7 +1,7 @@
 //! What members say to each other, with its encoding: a version, a kind, and the fields of that kind.
 
 use crate::fields::{FieldError, Reader, put_bytes, put_seen};
-use crate::keyring::{FIRST_KIND as KEYS_FIRST, KeysWord, LAST_KIND as KEYS_LAST};
+use crate::keyring::KeysWord;
 use crate::name::NodeNumber;
 use crate::pair::{Entries, Surveyed};
 use crate::record::{MoveId, Record};
@@ -536,7 +536,7 @@ impl Message {
             80 => Self::take_weights(&mut reader)?,
             kind @ 20..=29 => Self::replica(Word::take(kind, &mut reader)?),
             kind @ 90..=91 => Self::relay(RelayWord::take(kind, &mut reader)?),
-            kind @ KEYS_FIRST..=KEYS_LAST => Self::keys(KeysWord::take(kind, &mut reader)?),
+            kind @ 100..=104 => Self::keys(KeysWord::take(kind, &mut reader)?),
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;

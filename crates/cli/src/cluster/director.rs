@@ -76,8 +76,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let control = Control::new(epoch, members.nodes.keys().copied());
     let of_director = OfDirector { tables: Arc::clone(&tables), steered: members.standby.is_some().then_some(steered) };
     let director = Arc::new(Director::new(control, Box::new(of_director)));
-    let numbers = Numbers::default();
-    members.nodes.iter().for_each(|(number, (reached, _))| numbers.set(reached.member.name.clone(), *number));
+    let numbers = numbers_of(&members);
     let stop = Stop::on_signals().context("handling signals")?;
     let of_tables = Arc::clone(&tables);
     let differing = Box::new(move || of_tables.differing());
@@ -96,9 +95,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let link_to = |to: &Reached| {
         LinkClient::new(to.member.clone(), to.address, trust.clone(), link_settings(), Arc::clone(&counts))
     };
-    let (settings, answers) = (LinkSettings::default(), keys.answers(answers));
+    let (settings, answers, peers) = (LinkSettings::default(), keys.answers(answers), peers_of(&members, seat));
     let _links = LinkServer::start(listener, trust.clone(), settings, Arc::clone(&counts), answers)?;
-    let peers = peers_of(&members, seat);
     let choice = Arc::new(Mutex::new(Choice::new(Arc::clone(&tables), members.clone(), Arc::clone(&seen))));
     let changed = changes(&members, (Arc::clone(&choice), Arc::clone(&seen), Arc::clone(&director)), pair.clone());
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
@@ -117,8 +115,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         connections: Arc::<Mutex<Choice>>::clone(&choice),
     };
     director_rules::start(&args.folder, ruled)?;
-    let name = own.member.name.to_string();
     let heard = choice::overview_of(&choice, (pair::number_of(seat), &gossip));
+    let name = own.member.name.to_string();
     control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), name, heard)?;
     match &pair {
         Some(pair) => {
@@ -134,6 +132,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
     tell_end(&director, &args.interface, is_handed_over);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The numbers of the nodes by their names.
+pub(super) fn numbers_of(members: &MembersFile) -> Numbers {
+    let numbers = Numbers::default();
+    members.nodes.iter().for_each(|(number, (reached, _))| numbers.set(reached.member.name.clone(), *number));
+    numbers
 }
 
 /// The sockets of a director: TCP for what members ask, UDP for heartbeats.

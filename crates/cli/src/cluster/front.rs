@@ -2,7 +2,7 @@
 //! a redirect, or stands as a proxy before the nodes.
 
 use super::choice::{self, Away, Choice};
-use super::director::{MISSES, changes, link_settings};
+use super::director::{MISSES, changes, link_settings, numbers_of};
 use super::director_seen::{DirectorSeen, NodeNow, SeenAnswers};
 use super::front_names::Names;
 use super::front_web::{Spread, Way, Web};
@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Control, DetectorSettings, Director, DirectorAnswers, Gossip, Heartbeats, LinkCounts, LinkServer, NodeNumber,
-    Numbers, Role, Seat, ServiceName, Steering, TableFault, Trust,
+    Control, DetectorSettings, Director, DirectorAnswers, Gossip, Heartbeats, LinkCounts, LinkServer, NodeNumber, Role,
+    Seat, ServiceName, Steering, TableFault, Trust,
 };
 use weir_keeper::{Flow, Seen};
 use weir_server::{CertificateFiles, ListenAddr};
@@ -117,8 +117,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let epoch = Seat::First.by_hand(0, pair::now_unix_ms());
     let control = Control::new(epoch, members.nodes.keys().copied());
     let director = Arc::new(Director::new(control, Box::new(NoPackets)));
-    let numbers = Numbers::default();
-    members.nodes.iter().for_each(|(number, (reached, _))| numbers.set(reached.member.name.clone(), *number));
+    let numbers = numbers_of(&members);
     let stop = Stop::on_signals().context("handling signals")?;
     let counts = Arc::<LinkCounts>::default();
     let seen = Arc::new(DirectorSeen::start(&args.folder, &members, &counts).context("a thread for events")?);

@@ -79,8 +79,8 @@ impl Keys {
         Ok(renew(&self.keyring, &self.own, &nodes.collect::<Vec<_>>(), SystemTime::now())?)
     }
 
-    /// Makes a new secret that a removed member does not get, and gives it to all others; says which of them do not answer.
-    /// Where the authority is here, the certificates of all that were removed are revoked.
+    /// Makes a new secret that a removed member does not get, and gives it to all others; says which of them do not
+    /// answer. Where the authority is here, the certificates of all that were removed are revoked.
     pub(super) fn leave_out(&self, name: &NodeName, removed: BTreeSet<NodeName>) -> anyhow::Result<Vec<String>> {
         self.removed.set_removed(removed.into_iter().chain([name.clone()]));
         if self.keyring.has_authority() {

@@ -291,7 +291,7 @@ impl Sites {
         is_done
     }
 
-    /// Brings one site to its current version; whether that changed anything, and why content is missing here, if it is.
+    /// Brings one site to its current version; whether that changed anything, and why content is missing here.
     fn follow_one(&self, site: &str, followings: &mut Followings, looks_at_disk: bool) -> anyhow::Result<Short<bool>> {
         let directory = &self.published.directory;
         let Some(publication) = directory.current(site)?.into_value() else { return Ok((false, None)) };
@@ -326,13 +326,8 @@ impl Sites {
             (self.switched)();
         }
         let files = manifest.entries().len() as u64;
-        let served = Site {
-            version,
-            manifest: Some(publication.manifest),
-            files,
-            bytes: manifest.bytes(),
-            fault: short.clone(),
-        };
+        let served =
+            Site { version, manifest: Some(publication.manifest), files, bytes: manifest.bytes(), fault: before.fault };
         self.lock().sites.insert(site.to_owned(), served);
         let is_changed = is_new || contents > 0;
         if is_changed {
@@ -349,8 +344,8 @@ impl Sites {
         Ok((is_changed, short))
     }
 
-    /// Fetches what is missing or damaged and is kept here; how many contents and how many bytes. What the disk has no room
-    /// for stays on other nodes; why, is said beside.
+    /// Fetches what is missing or damaged and is kept here; how many contents and how many bytes. What the disk has no
+    /// room for stays on other nodes; why, is said beside.
     fn complete(&self, manifest: &Manifest, followings: &mut Followings) -> anyhow::Result<Short<(u64, u64)>> {
         let store = &self.published.store;
         let (mut wanted, mut absent) = self.lacking(manifest, &mut followings.verified)?;

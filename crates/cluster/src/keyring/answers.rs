@@ -85,8 +85,8 @@ fn faults(faults: &[LinkError]) -> String {
     faults.iter().map(|fault| format!("; {fault}")).collect()
 }
 
-/// Has a member's certificate signed again, and keeps it in its directory: by the authority that is there, or by the one
-/// of these nodes that has it. Says whether its etcd has a new certificate too.
+/// Has a member's certificate signed again, and keeps it in its directory: by the authority that is there, or by the
+/// one of these nodes that has it. Says whether its etcd has a new certificate too.
 ///
 /// # Errors
 /// [`RenewError`]; the certificate is the one of before then.
@@ -100,8 +100,8 @@ pub fn renew(keyring: &Keyring, own: &Member, nodes: &[&LinkClient], now: System
     Ok(keep_renewed(directory, &renewed)?)
 }
 
-/// Has links show the certificate that is in the directory now, which this process or another one has renewed; whether it
-/// is another one than before.
+/// Has links show the certificate that is in the directory now, which this process or another one has renewed; whether
+/// it is another one than before.
 ///
 /// # Errors
 /// [`RenewError`], if it cannot be read, or is for another key; the one of before is shown then.

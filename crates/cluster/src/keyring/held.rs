@@ -86,8 +86,8 @@ impl Keyring {
         Ok(())
     }
 
-    /// Makes a new key of tickets if the newest one has had its time. Of the members that do so the first by rank makes it,
-    /// and the others hear of it before their turn comes.
+    /// Makes a new key of tickets if the newest one has had its time. Of the members that do so the first by rank makes
+    /// it, and the others hear of it before their turn comes.
     ///
     /// # Errors
     /// [`IdentityError`], if the system gives no random bytes.
@@ -103,8 +103,8 @@ impl Keyring {
         Ok(())
     }
 
-    /// Has the authority's list of revoked certificates name these members, at the node with the authority; whether there
-    /// is a new list, which there is only for other members than before.
+    /// Has the authority's list of revoked certificates name these members, at the node with the authority; whether
+    /// there is a new list, which there is only for other members than before.
     ///
     /// # Errors
     /// [`IdentityError`], if this node has no authority, or a file cannot be read or written.

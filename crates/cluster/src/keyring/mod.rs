@@ -10,5 +10,4 @@ mod word;
 
 pub use answers::{KeyringAnswers, RenewError, renew, show_newest};
 pub use held::Keyring;
-pub(crate) use word::{FIRST_KIND, LAST_KIND};
 pub use word::{KeysWord, Shared, TICKETS_MAX, TicketKey};

@@ -9,9 +9,6 @@ use std::fmt;
 use std::net::IpAddr;
 use zeroize::Zeroizing;
 
-/// The first kind, and the last.
-pub(crate) const FIRST_KIND: u8 = 100;
-pub(crate) const LAST_KIND: u8 = 104;
 /// Keys of tickets that members have at a time.
 pub const TICKETS_MAX: usize = 8;
 const TICKET_KEY_BYTES: usize = 32;
@@ -161,11 +158,11 @@ impl KeysWord {
     /// The number of its kind.
     pub(crate) fn kind(&self) -> u8 {
         match self {
-            Self::Ask => FIRST_KIND,
+            Self::Ask => 100,
             Self::Shared(_) => 101,
             Self::Renew => 102,
             Self::Renewed(_) => 103,
-            Self::NoAuthority => LAST_KIND,
+            Self::NoAuthority => 104,
         }
     }
 
@@ -179,7 +176,7 @@ impl KeysWord {
 
     pub(crate) fn take(kind: u8, reader: &mut Reader<'_>) -> Result<Self, FieldError> {
         Ok(match kind {
-            FIRST_KIND => Self::Ask,
+            100 => Self::Ask,
             101 => Self::Shared(Shared::take(reader)?),
             102 => Self::Renew,
             103 => Self::Renewed(take_renewed(reader)?),

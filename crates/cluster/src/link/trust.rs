@@ -123,8 +123,8 @@ impl Trust {
         Ok(Self { server: Arc::new(server), client: Arc::new(client), shown, members })
     }
 
-    /// Shows this certificate of the same key from the next link on; those that are open stay. Whether it is another one
-    /// than before.
+    /// Shows this certificate of the same key from the next link on; those that are open stay. Whether it is another
+    /// one than before.
     ///
     /// # Errors
     /// [`TrustError`], if it is for another key; then the one of before is shown.

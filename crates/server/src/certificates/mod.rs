@@ -139,8 +139,8 @@ impl Certificates {
             // The last one: a client that offers anything else is none that checks a challenge.
             config.alpn_protocols.push(ACME_TLS.to_vec());
         }
-        // Tickets that any loop can read, under keys that change every six hours unless servers share them; nothing is kept
-        // for a client.
+        // Tickets that any loop can read, under keys that change every six hours unless servers share them; nothing is
+        // kept for a client.
         config.ticketer = tickets.ticketer()?;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(config)

@@ -1,7 +1,7 @@
-//! Tickets of TLS sessions that several servers can read: their keys come from without, and change while the server runs.
+//! Tickets of TLS sessions that several servers can read: their keys come from without, and change while one runs.
 //!
-//! A ticket holds what resumes a session. In TLS 1.2 who has its key can read the resumed connections, and that in which
-//! it was given (RFC 5077, section 5.6); in TLS 1.3 a resumed connection has keys of its own (RFC 8446, section 2.2).
+//! A ticket holds what resumes a session. In TLS 1.2 who has its key can read the resumed connections, and that in
+//! which it was given (RFC 5077, section 5.6); in TLS 1.3 a resumed connection has keys of its own (RFC 8446, section 2.2).
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::digest::{SHA256, digest};
