@@ -106,7 +106,6 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let _metrics = args.metrics.map(|at| answer_metrics(at, Arc::clone(&seen), figured.clone())).transpose()?;
     tell_begin(&members, address, &args.interface);
     let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (pair::number_of(seat), &identity))?);
-    keys.follow((&heartbeats, &gossip), tell, None)?;
     let ruled = director_rules::Parts {
         members: members.clone(),
         gossip: Arc::clone(&gossip),
@@ -118,6 +117,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let heard = choice::overview_of(&choice, (pair::number_of(seat), &gossip));
     let name = own.member.name.to_string();
     control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), name, heard)?;
+    keys.follow((&heartbeats, &gossip), tell, None)?;
     match &pair {
         Some(pair) => {
             pair_replica::start(pair, link_to(&pair.other), flows)?;
