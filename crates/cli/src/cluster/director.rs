@@ -13,7 +13,7 @@ use crate::metrics_endpoint;
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (seat, own) = pair::seat_of(&members, &identity.member.name)?;
     let address = own.address;
     // First: a director that runs here already keeps its filter.
-    let (listener, socket) = listen(address)?;
+    let (listener, socket, told) = listen(address, &args.folder)?;
     let tables = Arc::new(Tables::attach(&args.interface, &members)?);
     let (steered, flows) = sync_channel(STEERED_MAX);
     let epoch = seat.by_hand(0, pair::now_unix_ms());
@@ -116,7 +116,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     director_rules::start(&args.folder, ruled)?;
     let heard = choice::overview_of(&choice, (pair::number_of(seat), &gossip));
     let name = own.member.name.to_string();
-    control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), name, heard)?;
+    control_socket::serve_director(told, Arc::clone(&director), pair.clone(), name, heard)?;
     keys.follow((&heartbeats, &gossip), tell, None)?;
     match &pair {
         Some(pair) => {
@@ -141,11 +141,13 @@ pub(super) fn numbers_of(members: &MembersFile) -> Numbers {
     numbers
 }
 
-/// The sockets of a director: TCP for what members ask, UDP for heartbeats.
-fn listen(address: SocketAddr) -> anyhow::Result<(TcpListener, UdpSocket)> {
+/// The sockets of a director: TCP for what members ask, UDP for heartbeats, and that for commands, which wait for their
+/// answers from then on.
+fn listen(address: SocketAddr, folder: &Path) -> anyhow::Result<(TcpListener, UdpSocket, control_socket::Listening)> {
     let bound = || format!("{address} cannot be listened on; end the director that runs, or see its address in {FILE}");
     let listener = TcpListener::bind(address).with_context(bound)?;
-    Ok((listener, UdpSocket::bind(address).with_context(bound)?))
+    let socket = UdpSocket::bind(address).with_context(bound)?;
+    Ok((listener, socket, control_socket::Listening::at(folder)?))
 }
 
 /// The members that a director hears: the nodes, and the other director.

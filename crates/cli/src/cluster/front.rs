@@ -137,7 +137,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     keys.follow((&heartbeats, &gossip), tell, None)?;
     let heard = choice::overview_of(&choice, (DIRECTOR, &gossip));
     let name = identity.member.name.to_string();
-    control_socket::serve_director(&args.folder, Arc::clone(&director), None, name, heard)?;
+    let told = control_socket::Listening::at(&args.folder)?;
+    control_socket::serve_director(told, Arc::clone(&director), None, name, heard)?;
     let mut ways = Ways::start(args, &members, &urls)?;
     ways.follow(&lock(&choice).now());
     eprintln!(
