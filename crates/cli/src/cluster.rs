@@ -15,6 +15,7 @@ mod front;
 mod front_names;
 mod front_web;
 pub(crate) mod gossiping;
+pub(crate) mod keyring;
 mod keys;
 pub(crate) mod members;
 mod nodes;
@@ -25,6 +26,7 @@ mod printed;
 mod publish;
 pub(crate) mod published;
 pub(crate) mod removed;
+mod renewed;
 pub(crate) mod rules;
 pub(crate) mod rules_published;
 mod tables;
@@ -36,7 +38,7 @@ use printed::{other_answer, print_json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use weir_terminal::units;
 
 const EXAMPLES: &str = "\
@@ -104,6 +106,8 @@ enum Command {
     Join(keys::JoinArgs),
     /// Remove a member: all others refuse its certificate
     Remove(removed::Args),
+    /// Have the certificates of this member signed again
+    Renew(renewed::Args),
     /// Run the member of etcd of this machine
     Etcd(etcd_member::Args),
     /// Send each connection to a node, and where it moves (as root)
@@ -225,6 +229,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Admit(args) => keys::admit(&args),
         Command::Join(args) => keys::join(&args),
         Command::Remove(args) => removed::run(&args),
+        Command::Renew(args) => renewed::run(&args),
         Command::Etcd(args) => etcd_member::run(&args),
         Command::Director(args) => director::run(&args),
         Command::Front(args) => front::run(&args),
@@ -320,10 +325,12 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let directory = directory_seen::directory_now(&args.folder)?;
     let told = control_socket::ask(&args.folder, &Asked::Status);
     if args.json {
-        return status_json(&told?, directory.as_ref());
+        let warnings = keyring::warnings(&args.folder, SystemTime::now());
+        return status_json(&told?, directory.as_ref(), &warnings);
     }
     // Also where no member runs on this machine.
     directory.iter().flat_map(directory_seen::DirectoryNow::lines).for_each(|line| println!("{line}"));
+    keyring::warnings(&args.folder, SystemTime::now()).iter().for_each(|warning| println!("{warning}"));
     let told = told?;
     if matches!(told, Told::Director { .. }) {
         return show_director(&told);
@@ -383,11 +390,16 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The status for programs, with the directory as a member of it.
-fn status_json(told: &Told, directory: Option<&directory_seen::DirectoryNow>) -> anyhow::Result<ExitCode> {
+fn status_json(
+    told: &Told,
+    directory: Option<&directory_seen::DirectoryNow>,
+    warnings: &[String],
+) -> anyhow::Result<ExitCode> {
     let mut told = serde_json::to_value(told).context("JSON")?;
     let key = if told.get("status").is_some() { "status" } else { "director" };
     let Some(status) = told.get_mut(key).and_then(serde_json::Value::as_object_mut) else { return other_answer() };
     status.insert("directory".to_owned(), serde_json::to_value(directory).context("JSON")?);
+    status.insert("warnings".to_owned(), serde_json::to_value(warnings).context("JSON")?);
     print_json("status", status)
 }
 

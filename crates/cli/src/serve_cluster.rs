@@ -21,6 +21,7 @@ mod ruling;
 mod seen;
 mod shown;
 mod sites;
+mod tickets;
 
 use crate::cluster::members::MembersFile;
 use crate::serve_policy::ids;
@@ -39,7 +40,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_cluster::{Identity, NodeNumber};
-use weir_server::{AdoptError, Control, Counters, OpenSession, Options, Reloader, TakeError, TakenSession, TlsKeys};
+use weir_server::{
+    AdoptError, Control, Counters, OpenSession, Options, Reloader, SharedTickets, TakeError, TakenSession, TlsKeys,
+};
 
 /// What ends with a node process.
 const LOST_WITH_IT: &str = "sessions that it had in hand are lost, and replicas for other nodes come anew";
@@ -52,6 +55,7 @@ pub(crate) struct ClusterNode {
     counting: readings::Counting,
     notice: fn(&str),
     figures: Arc<NodeFigures>,
+    tickets: SharedTickets,
     /// What brings content that other nodes have.
     elsewhere: Arc<FromElsewhere>,
 }
@@ -78,8 +82,8 @@ impl ClusterNode {
         link.set_write_timeout(None).context("the socket to the node process")?;
         gate::send(&link, &Begin { folder, keeper, part: Part::Attendant }, &[], &[])
             .context("the settings of the node process")?;
-        let counting = readings::Counting::new(counters);
-        Ok(Self { link: Some(link), control, reloader, counting, notice: options.notice, figures, elsewhere })
+        let (counting, tickets) = (readings::Counting::new(counters), options.tickets.clone());
+        Ok(Self { link: Some(link), control, reloader, counting, notice: options.notice, figures, tickets, elsewhere })
     }
 
     /// Starts to do as the node process asks, once: from the server's thread, so that it is confined as that is.
@@ -87,14 +91,14 @@ impl ClusterNode {
         let Some(link) = self.link.take() else { return };
         let (control, counting, notice) = (self.control.clone(), self.counting.clone(), self.notice);
         let (figures, reloader) = (Arc::clone(&self.figures), self.reloader.clone());
-        let elsewhere = Arc::clone(&self.elsewhere);
+        let (elsewhere, tickets) = (Arc::clone(&self.elsewhere), self.tickets.clone());
         let body = move || {
             // One node process after the other: the next one is started where one ends.
             while let Some((node, content)) = next_node(&link) {
                 if let Err(error) = elsewhere.open(content) {
                     notice(&format!("content of other nodes is not passed on: there is no thread for it: {error}"));
                 }
-                let ended = serve(&node, (&control, &counting, &figures), &reloader, notice);
+                let ended = serve(&node, (&control, &counting, &figures), (&reloader, &tickets), notice);
                 figures.end();
                 let why = ended.err().map_or_else(String::new, |error| format!(" ({error})"));
                 notice(&format!("the node process has ended{why}; it is started again: {LOST_WITH_IT}"));
@@ -145,7 +149,7 @@ fn open_sessions(control: &Control) -> io::Result<Vec<u8>> {
 fn serve(
     link: &UnixStream,
     (control, counting, figures): (&Control, &readings::Counting, &NodeFigures),
-    reloader: &Reloader,
+    (reloader, tickets): (&Reloader, &SharedTickets),
     notice: fn(&str),
 ) -> io::Result<()> {
     while let Some(Frame { header, bytes, fds }) = gate::receive::<Ask>(link)? {
@@ -202,6 +206,7 @@ fn serve(
                 control.leave_http3(leaves);
                 gate::send(link, &Answer::Done, &[], &[])?;
             }
+            Ask::Tickets => tickets.set(&tickets::unframed(&bytes)),
             Ask::Tell(what) => notice(&what),
             Ask::Figures => figures.set(&bytes),
             // Only the attendant has such sockets.

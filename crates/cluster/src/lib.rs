@@ -1,6 +1,7 @@
 //! What the nodes of a cluster say to each other: who they are, and how a live session moves from one to another.
 //!
 //! - `identity/` makes the cluster's authority, keys and certificates, and lets machines join by a token.
+//! - `keyring/` has the members change the keys that they have in common, and certificates be renewed.
 //! - `link/` carries messages over mutual TLS 1.3, with bounds on time, size and number.
 //! - `message.rs` and `record.rs` are what is said, with a versioned encoding.
 //! - `moving/` has both sides of a move, as state machines and as what drives them.
@@ -25,6 +26,7 @@ mod fields;
 mod gossip;
 mod heartbeat;
 mod identity;
+mod keyring;
 mod link;
 mod locality;
 mod message;
@@ -58,8 +60,10 @@ pub use heartbeat::{
 };
 pub use identity::{
     Admission, Authority, ClusterSecret, ETCD_COMMON_NAME, EtcdKeys, EtcdSeat, Identity, IdentityError, JoinError,
-    Joined, Joining, KeyError, MemberKey, PublicKey, Token, TokenError, Tokens, join,
+    Joined, Joining, KeyError, MemberKey, PublicKey, REVOKED, Renewed, RevocationList, Token, TokenError, Tokens,
+    Validity, authority_validity, join,
 };
+pub use keyring::{Keyring, KeyringAnswers, KeysWord, RenewError, Shared, TICKETS_MAX, TicketKey, renew, show_newest};
 pub use link::{
     Answering, Closed, HandshakeError, LinkClient, LinkCounts, LinkCountsNow, LinkError, LinkServer, LinkSettings,
     Members, Trust, TrustError,
@@ -92,6 +96,6 @@ pub use successor::{Looked, Loss, Succession, Successor, TakeOverError};
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::gossip::fuzzing::*;
-    pub use crate::identity::SigningRequest;
+    pub use crate::identity::{SigningRequest, read_any_certificate};
     pub use crate::names::answer_any;
 }

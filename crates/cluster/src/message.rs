@@ -1,6 +1,7 @@
 //! What members say to each other, with its encoding: a version, a kind, and the fields of that kind.
 
 use crate::fields::{FieldError, Reader, put_bytes, put_seen};
+use crate::keyring::KeysWord;
 use crate::name::NodeNumber;
 use crate::pair::{Entries, Surveyed};
 use crate::record::{MoveId, Record};
@@ -296,6 +297,8 @@ pub enum Message {
     Replica(Arc<Word>),
     /// What nodes say about responses that the old node goes on making.
     Relay(Arc<RelayWord>),
+    /// What is said about keys.
+    Keys(Arc<KeysWord>),
 }
 
 impl Decline {
@@ -388,6 +391,11 @@ impl Message {
         Self::Relay(Arc::new(word))
     }
 
+    /// Something about keys.
+    pub fn keys(word: KeysWord) -> Self {
+        Self::Keys(Arc::new(word))
+    }
+
     /// The number of its kind, which stands behind the version.
     fn kind(&self) -> u8 {
         match self {
@@ -421,6 +429,7 @@ impl Message {
             Self::Weights { .. } => 80,
             Self::Replica(word) => word.kind(),
             Self::Relay(word) => word.kind(),
+            Self::Keys(word) => word.kind(),
         }
     }
 
@@ -490,6 +499,7 @@ impl Message {
             Self::Weights { epoch, weights } => put_weights(*epoch, weights, out),
             Self::Replica(word) => word.put(out),
             Self::Relay(word) => word.put(out),
+            Self::Keys(word) => word.put(out),
         }
     }
 
@@ -526,6 +536,7 @@ impl Message {
             80 => Self::take_weights(&mut reader)?,
             kind @ 20..=29 => Self::replica(Word::take(kind, &mut reader)?),
             kind @ 90..=91 => Self::relay(RelayWord::take(kind, &mut reader)?),
+            kind @ 100..=104 => Self::keys(KeysWord::take(kind, &mut reader)?),
             kind => Self::take_of_move(kind, &mut reader)?,
         };
         reader.end()?;

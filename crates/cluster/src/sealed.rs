@@ -12,6 +12,7 @@ use ring::hkdf::{HKDF_SHA256, Prk, Salt};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::VecDeque;
 use std::fmt;
+use std::time::{Duration, Instant};
 
 const START_BYTES: usize = 16;
 /// Version, sender, receiver, start, number.
@@ -23,6 +24,11 @@ const TAG_BYTES: usize = 16;
 pub(crate) const OVERHEAD_BYTES: usize = HEAD_BYTES + HEARD_BYTES + TAG_BYTES;
 /// Earlier starts of a peer that are remembered; older ones cannot repeat this side's start unless it runs very long.
 const RETIRED_MAX: usize = 64;
+
+/// After a new secret, datagrams to a peer that is not heard with it yet are sealed with the one before for so long.
+pub(crate) const SEALED_BEFORE: Duration = Duration::from_secs(5);
+/// Those of a peer that are sealed with the one before are opened for so long.
+pub(crate) const OPENED_BEFORE: Duration = Duration::from_secs(10);
 
 /// What datagrams are for: a key of one purpose opens none of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,5 +255,223 @@ impl PairOpener {
             self.retired.pop_front();
         }
         self.retired.push_back(before.start);
+    }
+}
+
+/// Seals and opens the datagrams of this side and one peer, also while a new secret takes the place of one before.
+pub(crate) struct Seals {
+    purpose: Purpose,
+    own: NodeNumber,
+    peer: NodeNumber,
+    start: StartId,
+    secret: ClusterSecret,
+    newest: Keyed,
+    before: Before,
+}
+
+/// Both directions under one secret.
+#[derive(Debug)]
+struct Keyed {
+    sealer: PairSealer,
+    opener: PairOpener,
+}
+
+/// The secret before the newest one.
+#[derive(Debug)]
+enum Before {
+    /// There is none, or its time is over.
+    Over,
+    /// The peer may not have the newest one: this side still seals with it.
+    Sealing { keyed: Box<Keyed>, since: Instant },
+    /// This side seals with the newest one, and opens both.
+    Opening { keyed: Box<Keyed>, since: Instant },
+}
+
+impl fmt::Debug for Seals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seals").field("newest", &self.newest).field("before", &self.before).finish_non_exhaustive()
+    }
+}
+
+impl Seals {
+    /// Between this side, which has started as `start`, and a peer.
+    pub(crate) fn new(
+        purpose: Purpose,
+        secret: &ClusterSecret,
+        (own, peer): (NodeNumber, NodeNumber),
+        start: StartId,
+    ) -> Result<Self, KeyError> {
+        let newest = Keyed::new(purpose, secret, (own, peer), start)?;
+        Ok(Self { purpose, own, peer, start, secret: secret.clone(), newest, before: Before::Over })
+    }
+
+    /// Takes a new secret. One that is in use already changes nothing: its numbers would begin anew under one key.
+    pub(crate) fn turn(&mut self, secret: &ClusterSecret, now: Instant) -> Result<(), KeyError> {
+        if secret.as_bytes() == self.secret.as_bytes() {
+            return Ok(());
+        }
+        let newest = Keyed::new(self.purpose, secret, (self.own, self.peer), self.start)?;
+        self.secret = secret.clone();
+        let keyed = Box::new(std::mem::replace(&mut self.newest, newest));
+        self.before = Before::Sealing { keyed, since: now };
+        Ok(())
+    }
+
+    /// The next datagram.
+    pub(crate) fn seal(&mut self, body: &[u8], now: Instant) -> Vec<u8> {
+        self.age(now);
+        match &mut self.before {
+            Before::Sealing { keyed, .. } => keyed.seal(body),
+            Before::Opening { keyed, .. } => {
+                // Until the peer was heard under the newest secret, its start is known from the one before.
+                let heard = [self.newest.opener.heard(), keyed.opener.heard()];
+                let known = heard.into_iter().find(|heard| heard[0] != StartId::NONE);
+                self.newest.sealer.seal(body, known.unwrap_or(heard[0]))
+            }
+            Before::Over => self.newest.seal(body),
+        }
+    }
+
+    /// Opens a datagram; what it says, and whether it was made after this side's start.
+    ///
+    /// # Errors
+    /// [`BeatRefusal`]; nothing has changed then.
+    pub(crate) fn open(&mut self, datagram: &[u8], now: Instant) -> Result<(bool, Vec<u8>), BeatRefusal> {
+        self.age(now);
+        let opened = self.newest.opener.open(datagram);
+        let keyed = match (&opened, &mut self.before) {
+            (Err(BeatRefusal::Forged), Before::Sealing { keyed, .. } | Before::Opening { keyed, .. }) => keyed,
+            _ => {
+                if opened.is_ok() {
+                    self.seal_newest();
+                }
+                return opened;
+            }
+        };
+        keyed.opener.open(datagram)
+    }
+
+    /// The peer has the newest secret, or has had the time to get it.
+    fn seal_newest(&mut self) {
+        self.before = match std::mem::replace(&mut self.before, Before::Over) {
+            Before::Sealing { keyed, since } => Before::Opening { keyed, since },
+            before => before,
+        };
+    }
+
+    fn age(&mut self, now: Instant) {
+        let (Before::Sealing { since, .. } | Before::Opening { since, .. }) = &self.before else { return };
+        let age = now.saturating_duration_since(*since);
+        if age >= SEALED_BEFORE {
+            self.seal_newest();
+        }
+        if age >= OPENED_BEFORE {
+            self.before = Before::Over;
+        }
+    }
+}
+
+impl Keyed {
+    fn new(
+        purpose: Purpose,
+        secret: &ClusterSecret,
+        (own, peer): (NodeNumber, NodeNumber),
+        start: StartId,
+    ) -> Result<Self, KeyError> {
+        let sealer = PairSealer::new(purpose, secret, (own, peer), start)?;
+        Ok(Self { sealer, opener: PairOpener::new(purpose, secret, (peer, own), start) })
+    }
+
+    fn seal(&mut self, body: &[u8]) -> Vec<u8> {
+        self.sealer.seal(body, self.opener.heard())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(byte: u8) -> ClusterSecret {
+        ClusterSecret::from_bytes(&[byte; 32]).unwrap()
+    }
+
+    fn side(secret: &ClusterSecret, own: NodeNumber, peer: NodeNumber) -> Seals {
+        Seals::new(Purpose::Heartbeat, secret, (own, peer), StartId::draw().unwrap()).unwrap()
+    }
+
+    /// One says something to the other; whether that counts there.
+    fn says(one: &mut Seals, other: &mut Seals, now: Instant) -> Result<bool, BeatRefusal> {
+        let datagram = one.seal(b"word", now);
+        other.open(&datagram, now).map(|(is_fresh, body)| is_fresh && body == b"word")
+    }
+
+    /// Both sides under the first secret, which have heard each other.
+    fn pair(now: Instant) -> (Seals, Seals) {
+        let (mut one, mut two) = (side(&secret(1), 1, 2), side(&secret(1), 2, 1));
+        assert_eq!(says(&mut one, &mut two, now), Ok(false));
+        assert_eq!(says(&mut two, &mut one, now), Ok(true));
+        assert_eq!(says(&mut one, &mut two, now), Ok(true));
+        (one, two)
+    }
+
+    #[test]
+    fn no_word_is_lost_while_one_side_has_the_new_secret_first() {
+        let begun = Instant::now();
+        for gap_ms in [0, 700, 4_900] {
+            let (mut one, mut two) = pair(begun);
+            one.turn(&secret(2), begun).unwrap();
+            for ms in (0..20_000).step_by(10) {
+                let now = begun + Duration::from_millis(ms);
+                if ms == gap_ms / 10 * 10 {
+                    two.turn(&secret(2), now).unwrap();
+                }
+                assert_eq!(says(&mut one, &mut two, now), Ok(true), "to the second, {ms} ms, gap {gap_ms}");
+                assert_eq!(says(&mut two, &mut one, now), Ok(true), "to the first, {ms} ms, gap {gap_ms}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_has_the_old_secret_only_is_refused_after_its_time() {
+        let begun = Instant::now();
+        let (mut one, mut two) = pair(begun);
+        one.turn(&secret(2), begun).unwrap();
+        let recorded = two.seal(b"word", begun);
+        let before = begun + OPENED_BEFORE - Duration::from_millis(1);
+        assert_eq!(says(&mut two, &mut one, before), Ok(true));
+        let after = begun + OPENED_BEFORE;
+        assert_eq!(says(&mut two, &mut one, after), Err(BeatRefusal::Forged));
+        assert_eq!(one.open(&recorded, after), Err(BeatRefusal::Forged));
+        // What this side says is not for it either.
+        assert_eq!(says(&mut one, &mut two, begun + SEALED_BEFORE), Err(BeatRefusal::Forged));
+    }
+
+    #[test]
+    fn a_late_one_counts_after_one_greeting_under_the_new_secret() {
+        let begun = Instant::now();
+        let (mut one, mut two) = pair(begun);
+        one.turn(&secret(2), begun).unwrap();
+        let late = begun + Duration::from_secs(60);
+        assert!(says(&mut one, &mut two, late).is_err());
+        two.turn(&secret(2), late).unwrap();
+        assert_eq!(says(&mut one, &mut two, late), Ok(false));
+        assert_eq!(says(&mut two, &mut one, late), Ok(true), "it has heard the first one with the new secret");
+        assert_eq!(says(&mut one, &mut two, late), Ok(true));
+    }
+
+    #[test]
+    fn replays_and_doubled_turns_are_refused() {
+        let begun = Instant::now();
+        let (mut one, mut two) = pair(begun);
+        let old = two.seal(b"word", begun);
+        assert!(one.open(&old, begun).is_ok());
+        one.turn(&secret(2), begun).unwrap();
+        two.turn(&secret(2), begun).unwrap();
+        assert_eq!(one.open(&old, begun), Err(BeatRefusal::Replayed));
+        let later = begun + SEALED_BEFORE;
+        let new = two.seal(b"word", later);
+        assert!(one.open(&new, later).is_ok());
+        one.turn(&secret(2), later).unwrap();
+        assert_eq!(one.open(&new, later), Err(BeatRefusal::Replayed), "the same secret changes nothing");
     }
 }

@@ -40,7 +40,7 @@ pub use agreed::{MANIFEST_PIECE_BYTES, POLICY_BYTES_MAX, VERSIONS_KEPT};
 pub use atoms::{Digest, Manifest};
 pub use directory::Directory;
 pub use error::DirectoryError;
-pub use etcd::{EtcdHealth, EtcdMember, EtcdMemberState, EtcdMembership, EtcdSettings, TlsFiles};
+pub use etcd::{EtcdHealth, EtcdMember, EtcdMemberState, EtcdMembership, EtcdSettings, EtcdSilence, TlsFiles};
 pub use known::Known;
 pub use records::{Epoch, Holder, Member, Node, Policy, Publication, Status};
 pub use watch::{Change, Notice, Watch};

@@ -59,6 +59,8 @@ pub struct EtcdServer {
     /// The common name that the certificates of members must have, so that other certificates of the same authority
     /// are those of clients only; `None` for any.
     pub member_common_name: Option<String>,
+    /// A list of revoked certificates in DER, which etcd reads with each new connection; `None` for none.
+    pub revoked: Option<PathBuf>,
     /// The most bytes of its database; `None` for etcd's own bound of 2 GiB.
     pub quota_bytes: Option<u64>,
     /// The time between heartbeats of the leader; an election begins after ten without one. `None` for etcd's 100 ms.
@@ -160,6 +162,7 @@ impl EtcdServer {
             joins: false,
             tls: None,
             member_common_name: None,
+            revoked: None,
             quota_bytes: None,
             heartbeat: None,
         }
@@ -223,6 +226,10 @@ impl EtcdServer {
             ] {
                 given.push((name, file.clone().into()));
             }
+            if let Some(revoked) = &self.revoked {
+                given.push(("client-crl-file", revoked.into()));
+                given.push(("peer-crl-file", revoked.into()));
+            }
             given.push(("client-cert-auth", "true".into()));
             given.push(("peer-client-cert-auth", "true".into()));
             if let Some(name) = &self.member_common_name {
@@ -260,8 +267,10 @@ impl EtcdServer {
         // SAFETY: between fork and exec it calls prctl and getppid only, which are safe there (signal-safety(7)).
         unsafe {
             command.pre_exec(move || {
-                // Own group: Ctrl-C on a terminal ends the supervisor, which then ends etcd in order.
-                if libc::setpgid(0, 0) != 0 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) != 0 {
+                // Own group: Ctrl-C on a terminal ends the supervisor, which then ends etcd in order. Where the supervisor
+                // itself is killed, etcd gets the signal that it cannot put off: it keeps what it has acknowledged, and
+                // one that goes on, or stands still, would hold its files and ports against the next start.
+                if libc::setpgid(0, 0) != 0 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                     return Err(io::Error::last_os_error());
                 }
                 if u32::try_from(libc::getppid()) != Ok(parent) {

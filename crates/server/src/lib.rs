@@ -14,7 +14,7 @@
 //! | `pages/`, `media/` | includes, taken apart; formats of sound |
 //! | `files/` | content, cache, what loops share, encodings, watches, the root |
 //! | `policy/` | questions to the policy runtime: advice, leases, links, bounds |
-//! | `certificates/` | certificates, keys, OCSP responses, challenges of ACME |
+//! | `certificates/` | certificates, keys, tickets, OCSP responses, challenges of ACME |
 //! | `telemetry/` | access log, admin page, business transactions (ARM) |
 //! | `exchange/` | the life of a request: its body, the response's source and how it is sent, applications |
 //! | `tls/`, `transport/` | what the bytes of a connection go through: TLS, the socket, io_uring |
@@ -107,6 +107,7 @@ mod upstream;
 
 pub use certificates::challenges::{ChallengeError, Challenges, ObtainedStatus};
 pub use certificates::settings::{CertificateFiles, ObtainBy, ObtainOptions};
+pub use certificates::tickets::{SharedTickets, TicketSecret};
 pub use config::explanation::{RouteQuestion, RouteQuestionError, explain_route};
 pub use config::options::Options;
 pub use config::{

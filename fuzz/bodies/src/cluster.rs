@@ -1,7 +1,9 @@
 //! Messages between the members of a cluster, what they gossip, requests to join it, tokens, and events files.
 
 use weir_adapt::nodes::{Heeded, Wished};
-use weir_cluster::fuzzing::{Pieces, SigningRequest, Slot, Whole, answer_any, introduction_text, sites_text};
+use weir_cluster::fuzzing::{
+    Pieces, SigningRequest, Slot, Whole, answer_any, introduction_text, read_any_certificate, sites_text,
+};
 use weir_cluster::{MESSAGE_BYTES_MAX, Message, Reading, Token, read_events};
 
 /// Reads any bytes as a message: what is read is written as the same bytes, within the bound that was told before.
@@ -28,6 +30,13 @@ pub fn cluster_join(input: &[u8]) {
     if let Ok(token) = Token::parse(text) {
         assert_eq!(*token.to_text(), text.trim());
     }
+}
+
+/// Reads any bytes as a certificate and as a list of revoked ones: what is read has its times.
+pub fn cluster_certificate(input: &[u8]) {
+    let Some(validity) = read_any_certificate(input) else { return };
+    // Years of four digits end before that.
+    assert!(validity.begins_unix_s.max(validity.ends_unix_s) < 253_402_300_800);
 }
 
 /// Reads any bytes as a question of DNS: its answer is bounded, and can be read.

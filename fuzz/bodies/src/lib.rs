@@ -38,7 +38,7 @@ pub use acme::acme_message;
 pub use adapt::{adapt_policy, adapt_readings};
 pub use agent::{agent_lines, arm_memory};
 pub use cache::cache_control;
-pub use cluster::{cluster_events, cluster_gossip, cluster_join, cluster_message, cluster_names};
+pub use cluster::{cluster_certificate, cluster_events, cluster_gossip, cluster_join, cluster_message, cluster_names};
 pub use comparison::{comparison_history, comparison_plan};
 pub use configuration::{arm_directives, server_configuration, sql, weir_configuration};
 pub use directory::directory_manifest;

@@ -80,7 +80,7 @@ bodies! {
     weir_configuration adapt_policy adapt_readings planned_log plan_policy sound_frames handed_on cgi_response
     fastcgi_response client_address proxy_protocol upstream_response upstream_http2 cache_control isapi_variables
     scripts_fastcgi scripts_marks scripts_remote moved_session keeper_messages directory_manifest
-    relayed_response cluster_message cluster_join cluster_gossip cluster_names cluster_events
+    relayed_response cluster_message cluster_join cluster_certificate cluster_gossip cluster_names cluster_events
     scripts_requests scripts_status scripts_correlator isapi_head
 }
 

@@ -296,13 +296,12 @@ impl Drop for Listening {
 
 /// Answers for a director, by a thread of its own.
 pub(super) fn serve_director(
-    folder: &Path,
+    listening: Listening,
     director: Arc<Director>,
     pair: Option<Arc<Pair>>,
     name: String,
     members: impl Fn() -> Overview + Send + Sync + 'static,
 ) -> anyhow::Result<()> {
-    let listening = Listening::at(folder)?;
     let answer = move |asked| match (asked, &pair) {
         (Asked::Status, _) => status_of_director(&name, &director, pair.as_deref()),
         (Asked::Activate, Some(pair)) => match pair.activate() {

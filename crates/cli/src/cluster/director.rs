@@ -3,6 +3,7 @@
 
 use super::choice::{Away, Choice};
 use super::director_seen::{DirectorSeen, Figures, SeenAnswers};
+use super::keyring::Keys;
 use super::members::{FILE, MembersFile, Reached};
 use super::overview::Overview;
 use super::pair::{self, Pair, lock};
@@ -13,7 +14,7 @@ use crate::metrics_endpoint;
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -69,15 +70,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (seat, own) = pair::seat_of(&members, &identity.member.name)?;
     let address = own.address;
     // First: a director that runs here already keeps its filter.
-    let (listener, socket) = listen(address)?;
+    let (listener, socket, told) = listen(address, &args.folder)?;
     let tables = Arc::new(Tables::attach(&args.interface, &members)?);
     let (steered, flows) = sync_channel(STEERED_MAX);
     let epoch = seat.by_hand(0, pair::now_unix_ms());
     let control = Control::new(epoch, members.nodes.keys().copied());
     let of_director = OfDirector { tables: Arc::clone(&tables), steered: members.standby.is_some().then_some(steered) };
     let director = Arc::new(Director::new(control, Box::new(of_director)));
-    let numbers = Numbers::default();
-    members.nodes.iter().for_each(|(number, (reached, _))| numbers.set(reached.member.name.clone(), *number));
+    let numbers = numbers_of(&members);
     let stop = Stop::on_signals().context("handling signals")?;
     let of_tables = Arc::clone(&tables);
     let differing = Box::new(move || of_tables.differing());
@@ -90,12 +90,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(pair) => Arc::new(PairAnswers { pair: Arc::clone(pair), nodes }),
         None => Arc::new(nodes),
     };
-    let trust = Trust::new(&identity, removed::follow(&args.folder, &members, tell)?)?;
+    let removed = removed::follow(&args.folder, &members, tell)?;
+    let trust = Trust::new(&identity, Arc::clone(&removed))?;
+    let keys = Keys::open(&args.folder, &members, &identity.member, (&trust, &removed))?;
     let link_to = |to: &Reached| {
         LinkClient::new(to.member.clone(), to.address, trust.clone(), link_settings(), Arc::clone(&counts))
     };
-    let _links = LinkServer::start(listener, trust.clone(), LinkSettings::default(), Arc::clone(&counts), answers)?;
-    let peers = peers_of(&members, seat);
+    let (settings, answers, peers) = (LinkSettings::default(), keys.answers(answers), peers_of(&members, seat));
+    let _links = LinkServer::start(listener, trust.clone(), settings, Arc::clone(&counts), answers)?;
     let choice = Arc::new(Mutex::new(Choice::new(Arc::clone(&tables), members.clone(), Arc::clone(&seen))));
     let changed = changes(&members, (Arc::clone(&choice), Arc::clone(&seen), Arc::clone(&director)), pair.clone());
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
@@ -116,7 +118,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     director_rules::start(&args.folder, ruled)?;
     let name = own.member.name.to_string();
-    control_socket::serve_director(&args.folder, Arc::clone(&director), pair.clone(), name, heard)?;
+    control_socket::serve_director(told, Arc::clone(&director), pair.clone(), name, heard)?;
+    keys.follow((&heartbeats, &gossip), tell, None)?;
     match &pair {
         Some(pair) => {
             pair_replica::start(pair, link_to(&pair.other), flows)?;
@@ -133,11 +136,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sockets of a director: TCP for what members ask, UDP for heartbeats.
-fn listen(address: SocketAddr) -> anyhow::Result<(TcpListener, UdpSocket)> {
+/// The numbers of the nodes by their names.
+pub(super) fn numbers_of(members: &MembersFile) -> Numbers {
+    let numbers = Numbers::default();
+    members.nodes.iter().for_each(|(number, (reached, _))| numbers.set(reached.member.name.clone(), *number));
+    numbers
+}
+
+/// The sockets of a director: TCP for what members ask, UDP for heartbeats, and that for commands, which wait for their
+/// answers from then on.
+fn listen(address: SocketAddr, folder: &Path) -> anyhow::Result<(TcpListener, UdpSocket, control_socket::Listening)> {
     let bound = || format!("{address} cannot be listened on; end the director that runs, or see its address in {FILE}");
     let listener = TcpListener::bind(address).with_context(bound)?;
-    Ok((listener, UdpSocket::bind(address).with_context(bound)?))
+    let socket = UdpSocket::bind(address).with_context(bound)?;
+    Ok((listener, socket, control_socket::Listening::at(folder)?))
 }
 
 /// The members that a director hears: the nodes, and the other director.

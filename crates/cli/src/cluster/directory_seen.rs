@@ -74,7 +74,7 @@ impl MemberNow {
             fault: None,
         };
         match state {
-            Err(why) => Self { fault: Some(why), ..now },
+            Err(why) => Self { fault: Some(why.to_string()), ..now },
             Ok(EtcdHealth { is_leader, has_leader, version, database_bytes, index, alarms }) => Self {
                 is_leader,
                 version: Some(version),
@@ -124,9 +124,9 @@ impl DirectoryNow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_directory::EtcdMember;
+    use weir_directory::{EtcdMember, EtcdSilence};
 
-    fn member(name: &str, is_learner: bool, state: Result<EtcdHealth, String>) -> MemberNow {
+    fn member(name: &str, is_learner: bool, state: Result<EtcdHealth, EtcdSilence>) -> MemberNow {
         let client_urls = vec!["https://10.0.0.1:2379".to_owned()];
         let member = EtcdMember { id: 1, name: name.to_owned(), peer_urls: Vec::new(), client_urls, is_learner };
         MemberNow::of(EtcdMemberState { member, state })
@@ -148,7 +148,7 @@ mod tests {
             member("n1", false, Ok(health)),
             member("n2", false, Ok(full)),
             member("n3", true, Ok(alone)),
-            member("n4", false, Err("refused\u{1b}[2J".to_owned())),
+            member("n4", false, Err(EtcdSilence::Away { why: "refused\u{1b}[2J".to_owned() })),
         ];
         let engine = "etcd at https://10.0.0.1:2379".to_owned();
         let now = DirectoryNow { engine, is_reachable: true, leader: None, revision: 1, members };
@@ -156,6 +156,10 @@ mod tests {
         assert!(lines[1].contains("n1 at https://10.0.0.1:2379, leads: answers, etcd 3.4.23, "), "{}", lines[1]);
         assert!(lines[2].ends_with("fault: NOSPACE"), "{}", lines[2]);
         assert!(lines[3].contains("has no vote yet: fault: it hears no leader"), "{}", lines[3]);
-        assert!(lines[4].contains("fault: refused") && !lines[4].contains('\u{1b}'), "{}", lines[4]);
+        assert!(
+            lines[4].contains("fault: it does not answer: refused") && !lines[4].contains('\u{1b}'),
+            "{}",
+            lines[4]
+        );
     }
 }

@@ -12,8 +12,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::str::FromStr;
-use std::time::{Duration, Instant};
-use weir_cluster::{ETCD_COMMON_NAME, EtcdKeys};
+use std::time::{Duration, Instant, SystemTime};
+use weir_cluster::{ETCD_COMMON_NAME, EtcdKeys, REVOKED};
 use weir_directory::supervise::{EtcdServer, Supervised, Supervisor};
 use weir_directory::{EtcdMember, EtcdMembership, EtcdSettings, TlsFiles};
 use weir_terminal::stop::Stop;
@@ -36,6 +36,8 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 const LOOK: Duration = Duration::from_millis(100);
 /// Between two tries to give it a vote.
 const PROMOTE_EVERY: Duration = Duration::from_secs(1);
+/// Between the new starts of two members after a certificate was revoked.
+const AFTER_EACH_OTHER: Duration = Duration::from_secs(4);
 /// How long a question to the members may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long it may take to begin, or to end.
@@ -166,6 +168,7 @@ impl EtcdFile {
             joins: self.joins,
             tls: Some(tls_files(folder)),
             member_common_name: Some(ETCD_COMMON_NAME.to_owned()),
+            revoked: Some(folder.join(REVOKED)).filter(|list| list.exists()),
             data: folder.join(DATA),
             ..EtcdServer::alone(folder, &self.client.to_string(), &self.peer.to_string())
         }
@@ -192,6 +195,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         weir_server::become_user(user).with_context(|| format!("becoming the user {user}"))?;
     }
     let file = EtcdFile::read(&args.folder)?;
+    let mut revoked = Revoked::of(&args.folder);
     let stop = Stop::on_signals().context("handling signals")?;
     let lock = lock(&args.folder)?;
     let server = file.server(&args.folder);
@@ -206,6 +210,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         tell(&known, &now);
         known = now;
         vote.look();
+        if revoked.has_changed(&args.folder, &file) {
+            // With its next start it looks at the newest list, and all connections are made anew.
+            supervisor.stop();
+            supervisor = Supervisor::start(file.server(&args.folder))?;
+            known = supervisor.state();
+            eprintln!("weir cluster etcd: etcd was started again, and refuses the certificates of removed members");
+        }
     }
     supervisor.stop();
     drop(lock);
@@ -219,6 +230,40 @@ fn tell(known: &Supervised, now: &Supervised) {
         let (why, times) = (now.ended.as_deref().unwrap_or_default(), now.restarts);
         eprintln!("weir cluster etcd: etcd ended ({why}); it was started again {times} times; see {LOG}");
     }
+}
+
+/// The list of revoked certificates, which etcd looks at only when a connection is made: after a change it is started
+/// again, so that a removed member keeps no connection from before.
+struct Revoked {
+    /// When it was written, as far as etcd knows it.
+    used: Option<SystemTime>,
+    /// When etcd is to be started again.
+    due: Option<Instant>,
+}
+
+impl Revoked {
+    fn of(folder: &Path) -> Self {
+        Self { used: written(folder), due: None }
+    }
+
+    /// Whether etcd is to be started again now. The members do it one after the other, so that a majority is there.
+    fn has_changed(&mut self, folder: &Path, file: &EtcdFile) -> bool {
+        let now = written(folder);
+        if now == self.used {
+            return false;
+        }
+        let place = file.members.keys().position(|name| *name == file.name).unwrap_or(0);
+        let due = *self.due.get_or_insert_with(|| Instant::now() + AFTER_EACH_OTHER * place as u32);
+        if Instant::now() < due {
+            return false;
+        }
+        (self.used, self.due) = (now, None);
+        true
+    }
+}
+
+fn written(folder: &Path) -> Option<SystemTime> {
+    fs::metadata(folder.join(REVOKED)).and_then(|found| found.modified()).ok()
 }
 
 /// Whether the member counts for the majority.

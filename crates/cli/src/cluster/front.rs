@@ -2,14 +2,15 @@
 //! a redirect, or stands as a proxy before the nodes.
 
 use super::choice::{self, Away, Choice};
-use super::director::{MISSES, changes, link_settings};
+use super::director::{MISSES, changes, link_settings, numbers_of};
 use super::director_seen::{DirectorSeen, NodeNow, SeenAnswers};
 use super::front_names::Names;
 use super::front_web::{Spread, Way, Web};
+use super::keyring::Keys;
 use super::members::{DIRECTOR, FILE, MembersFile};
 use super::pair::{self, lock};
 use super::tables::Tables;
-use super::{control_socket, gossiping, keys};
+use super::{control_socket, gossiping, keys, removed};
 use anyhow::{Context, ensure};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -19,8 +20,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weir_cluster::{
-    Control, DetectorSettings, Director, DirectorAnswers, Gossip, Heartbeats, LinkCounts, LinkServer, NodeNumber,
-    Numbers, Role, Seat, ServiceName, Steering, TableFault, Trust,
+    Control, DetectorSettings, Director, DirectorAnswers, Gossip, Heartbeats, LinkCounts, LinkServer, NodeNumber, Role,
+    Seat, ServiceName, Steering, TableFault, Trust,
 };
 use weir_keeper::{Flow, Seen};
 use weir_server::{CertificateFiles, ListenAddr};
@@ -96,6 +97,10 @@ impl Steering for NoPackets {
     }
 }
 
+fn tell(what: &str) {
+    eprintln!("weir cluster front: {what}");
+}
+
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let identity = keys::identity(&args.folder, Role::Director)?;
     let members = MembersFile::read(&args.folder)?;
@@ -112,15 +117,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let epoch = Seat::First.by_hand(0, pair::now_unix_ms());
     let control = Control::new(epoch, members.nodes.keys().copied());
     let director = Arc::new(Director::new(control, Box::new(NoPackets)));
-    let numbers = Numbers::default();
-    members.nodes.iter().for_each(|(number, (reached, _))| numbers.set(reached.member.name.clone(), *number));
+    let numbers = numbers_of(&members);
     let stop = Stop::on_signals().context("handling signals")?;
     let counts = Arc::<LinkCounts>::default();
     let seen = Arc::new(DirectorSeen::start(&args.folder, &members, &counts).context("a thread for events")?);
     let answers = DirectorAnswers::new(Arc::clone(&director), Arc::new(numbers));
     let answers = Arc::new(SeenAnswers { answers, seen: Arc::clone(&seen) });
-    let trust = Trust::new(&identity, Arc::default())?;
-    let _links = LinkServer::start(listener, trust, link_settings(), counts, answers)?;
+    let removed = removed::follow(&args.folder, &members, tell)?;
+    let trust = Trust::new(&identity, Arc::clone(&removed))?;
+    let keys = Keys::open(&args.folder, &members, &identity.member, (&trust, &removed))?;
+    let _links = LinkServer::start(listener, trust, link_settings(), counts, keys.answers(answers))?;
     let choice = Arc::new(Mutex::new(Choice::new(Arc::new(Tables::none()), members.clone(), Arc::clone(&seen))));
     let peers = members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
     let changed = changes(&members, (Arc::clone(&choice), seen, Arc::clone(&director)), None);
@@ -128,9 +134,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let heartbeats = Arc::new(Heartbeats::start(socket, DIRECTOR, &identity.secret, peers, settings, changed)?);
     heartbeats.set_epoch(epoch);
     let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (DIRECTOR, &identity))?);
+    keys.follow((&heartbeats, &gossip), tell, None)?;
     let heard = choice::overview_of(&choice, (DIRECTOR, &gossip));
     let name = identity.member.name.to_string();
-    control_socket::serve_director(&args.folder, Arc::clone(&director), None, name, heard)?;
+    let told = control_socket::Listening::at(&args.folder)?;
+    control_socket::serve_director(told, Arc::clone(&director), None, name, heard)?;
     let mut ways = Ways::start(args, &members, &urls)?;
     ways.follow(&lock(&choice).now());
     eprintln!(

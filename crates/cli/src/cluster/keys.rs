@@ -3,7 +3,7 @@
 use super::directory_place::directory_lines;
 use super::etcd_member::{self, EtcdAddress, EtcdFile};
 use super::members::{EXAMPLE, FILE, example};
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use std::fs;
 use std::io::{self, IsTerminal, Read};
 use std::net::{SocketAddr, TcpListener};
@@ -19,6 +19,10 @@ use weir_terminal::units;
 const TOKEN_BYTES_MAX: u64 = 4096;
 /// How often `admit` looks whether it is to end.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How long certificates of members are valid.
+const CERTIFICATES_FOR: Duration = Duration::from_secs(365 * 86_400);
+const CERTIFICATES_FOR_MIN: Duration = Duration::from_secs(60);
+const CERTIFICATES_FOR_MAX: Duration = Duration::from_secs(3_650 * 86_400);
 
 const INIT_EXAMPLES: &str = "\
 Examples:
@@ -58,6 +62,10 @@ pub(super) struct InitArgs {
     /// Leave the etcd to weir-etcd.service, and do not start it
     #[arg(long, requires = "etcd_member")]
     no_start: bool,
+
+    /// How long the certificates of members are valid, 1 minute to 10 years; they are renewed before [default: 365 days]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    certificates_for: Option<Duration>,
 }
 
 const TOKEN_EXAMPLES: &str = "\
@@ -149,7 +157,13 @@ pub(super) fn init(args: &InitArgs) -> anyhow::Result<ExitCode> {
     if etcd_member.is_some() && !etcd_member::is_installed() {
         bail!("etcd is not installed; install it (on Debian the package etcd-server), or leave --etcd-member out");
     }
-    let (authority, identity) = Authority::init(folder, name, SystemTime::now())?;
+    let life = args.certificates_for.unwrap_or(CERTIFICATES_FOR);
+    ensure!(
+        (CERTIFICATES_FOR_MIN..=CERTIFICATES_FOR_MAX).contains(&life),
+        "certificates cannot be valid for {} s; give 1 minute to 10 years",
+        life.as_secs()
+    );
+    let (authority, identity) = Authority::init_for(folder, name, life, SystemTime::now())?;
     let mut urls = etcd.clone();
     if let Some(address) = etcd_member {
         authority.make_etcd_keys(folder, name, address.client.ip(), SystemTime::now())?;

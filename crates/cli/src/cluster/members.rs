@@ -65,6 +65,14 @@ mac = "02:00:00:00:00:11"
 # [replicas]
 # tls = true
 
+# With shared = true a TLS session that one node has begun is resumed at any other.
+# The nodes then have keys of session tickets in common, in memory and for a day at
+# most: of a node that is taken over in that time, recorded TLS 1.2 sessions that
+# were begun or resumed with a ticket at any node can be read. Without it each node
+# has keys of its own.
+# [tickets]
+# shared = true
+
 # Where weir cluster publish keeps which versions of sites there are: a file, for
 # nodes of one machine (below this directory, unless it begins with /), or etcd.
 # [directory]
@@ -96,6 +104,16 @@ struct Written {
     directory: Option<DirectoryPlace>,
     #[serde(default)]
     replicas: Replicas,
+    #[serde(default)]
+    tickets: Tickets,
+}
+
+/// How tickets of TLS sessions are sealed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Tickets {
+    /// Whether by keys that all nodes have.
+    pub(crate) shared: bool,
 }
 
 /// What is replicated of sessions.
@@ -204,6 +222,7 @@ pub(crate) struct MembersFile {
     /// Bytes of published content that nodes keep, of those that do not keep all.
     pub(crate) keeps_bytes: BTreeMap<NodeNumber, u64>,
     pub(crate) replicas: Replicas,
+    pub(crate) tickets: Tickets,
 }
 
 impl MembersFile {
@@ -262,8 +281,21 @@ impl MembersFile {
         written.directory.iter().try_for_each(DirectoryPlace::check)?;
         let keeps_bytes = keeps_bytes_of(&written)?;
         let pace = GossipPace::of(written.gossip_ms)?;
-        let Written { balance, directory, replicas, .. } = written;
-        Ok(Self { services, director, standby, nodes, weights, balance, pace, urls, directory, keeps_bytes, replicas })
+        let Written { balance, directory, replicas, tickets, .. } = written;
+        Ok(Self {
+            services,
+            director,
+            standby,
+            nodes,
+            weights,
+            balance,
+            pace,
+            urls,
+            directory,
+            keeps_bytes,
+            replicas,
+            tickets,
+        })
     }
 
     /// The director that has begun an epoch; the only one, where there is one.

@@ -1,6 +1,7 @@
 //! `weir cluster remove`: a member whose certificate all others refuse from now on.
 
 use super::directory_place::DirectoryPlace;
+use super::keyring::Keys;
 use super::members::MembersFile;
 use super::published::directory_of;
 use anyhow::{Context, ensure};
@@ -11,13 +12,15 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_cluster::{Identity, Members, NodeName};
-use weir_directory::{Directory, Known};
+use weir_directory::{Directory, EtcdMembership, Known};
 use weir_terminal::text_file;
 
 /// What was known last, so that it holds while the directory is away, too.
 const FILE: &str = "removed";
 /// Bytes of the file: thousands of names.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// How long etcd has to take a member out.
+const ETCD_PATIENCE: Duration = Duration::from_secs(5);
 /// How often the directory is asked.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -28,10 +31,13 @@ Examples:
       seconds, also where n3 is lost or in other hands
 
 A name that was removed is not given again: the machine joins under another one.
-Then take the member out of members.toml of all members. Its copy of the secret
-of heartbeats and gossip stays: if others have it, make the cluster anew.
+The others get a new secret of heartbeats and gossip, and refuse the one that
+the removed member has after ten seconds. It is taken out of etcd, and once the
+node of weir cluster init runs, etcd refuses its certificates as well.
+Then take the member out of members.toml of all members.
 
-Exit status: 0 if it is removed, 1 if the directory does not answer.";
+Exit status: 0 if it is removed, 1 if the directory does not answer, or if a
+member has not got the new secret: it asks for it when it is back.";
 
 /// Remove a member from the cluster.
 #[derive(Debug, clap::Args)]
@@ -53,7 +59,32 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     directory.remove_member(args.name.as_str())?;
     directory.leave(args.name.as_str())?;
     println!("{} is removed: all members refuse its certificate; take it out of members.toml", args.name);
-    Ok(ExitCode::SUCCESS)
+    let is_out =
+        leave_etcd(args).inspect_err(|error| println!("etcd may still have a member {}: {error:#}", args.name));
+    let removed = directory.removed()?;
+    let removed = names(&removed.value().iter().map(String::as_str).collect::<Vec<_>>());
+    let without = Keys::of_command(&args.folder)?.leave_out(&args.name, removed)?;
+    if without.is_empty() {
+        println!("heartbeats and gossip have a new secret, which all other members have");
+    } else {
+        println!("heartbeats and gossip have a new secret; those get it when they answer: {}", without.join(", "));
+    }
+    let is_done = without.is_empty() && is_out.is_ok();
+    Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Takes the member's etcd out of the cluster's.
+fn leave_etcd(args: &Args) -> anyhow::Result<()> {
+    let place = MembersFile::read(&args.folder)?.directory;
+    let Some(settings) = place.and_then(|place| place.etcd_settings(&args.folder, ETCD_PATIENCE)) else {
+        return Ok(());
+    };
+    let membership = EtcdMembership::open(&settings)?;
+    for member in membership.members()?.iter().filter(|member| member.name == args.name.as_str()) {
+        membership.remove(member.id)?;
+        println!("its etcd is taken out of the cluster's");
+    }
+    Ok(())
 }
 
 /// The members that were removed, as the directory says from now on; `tell` hears of each new one.

@@ -349,10 +349,11 @@ pub(super) const COMMANDS: &[Usage] = &[
     },
     Usage {
         path: &["cluster", "init"],
-        options: &[&["folder", "name", "etcd_member", "etcd", "no_start"]],
+        options: &[&["folder", "name", "etcd_member", "etcd", "no_start", "certificates_for"]],
         modes: &[],
     },
     Usage { path: &["cluster", "remove"], options: &[&["folder", "name"]], modes: &[] },
+    Usage { path: &["cluster", "renew"], options: &[&["folder"]], modes: &[] },
     Usage { path: &["cluster", "etcd"], options: &[&["folder", "user", "end"]], modes: &[] },
     Usage { path: &["cluster", "token"], options: &[&["folder", "director", "valid"]], modes: &[] },
     Usage { path: &["cluster", "admit"], options: &[&["folder", "listen", "count"]], modes: &[] },

@@ -48,6 +48,8 @@ pub(crate) enum Ask {
     FollowRoots,
     /// Have clients of HTTP/3 go elsewhere, or not any more.
     LeaveHttp3(bool),
+    /// Use these keys of TLS session tickets, which come as bytes. Nothing is answered.
+    Tickets,
     /// Say this on standard error. Nothing is answered.
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.

@@ -11,8 +11,10 @@ use super::replicating::{Parts, Replicating, Server};
 use super::ruled::{Arrivals, Ruling};
 use super::seen::{Seen, Told as Figures, relayed};
 use super::sites::{self, Sites, Telling};
+use super::tickets;
 use crate::cluster::control_socket::{self, Asked, Told};
 use crate::cluster::gossiping;
+use crate::cluster::keyring::{Keys, OnTickets};
 use crate::cluster::members::{DIRECTOR, MembersFile, Reached, STANDBY};
 use crate::cluster::overview::{node_now, overview};
 use crate::cluster::published::Published;
@@ -33,7 +35,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
     Answering, Carrier, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity, LinkClient,
     LinkCounts, LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry,
-    RelaySettings, RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, Trust,
+    RelaySettings, RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, TicketKey, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
 use weir_server::SessionSummary;
@@ -130,7 +132,9 @@ impl Running {
         if let Err(error) = keeper.counts() {
             gate.tell(&format!("no session moves until the keeper answers: {error}"));
         }
-        let trust = Trust::new(&identity, removed::follow(&begin.folder, &members, gate.teller())?)?;
+        let removed = removed::follow(&begin.folder, &members, gate.teller())?;
+        let trust = Trust::new(&identity, Arc::clone(&removed))?;
+        let keys = Keys::open(&begin.folder, &members, &identity.member, (&trust, &removed))?;
         let (settings, counts) = (LinkSettings::default(), Arc::<LinkCounts>::default());
         let link_to = |to: &Reached| {
             LinkClient::new(to.member.clone(), to.address, trust.clone(), settings.clone(), Arc::clone(&counts))
@@ -159,9 +163,11 @@ impl Running {
         let answers = NodeAnswers::new(Arc::clone(&mover), Arc::new(numbers)).with_relays(Arc::clone(&relays));
         let (store, ruling) = (Arc::clone(answers.replicas()), Ruling::default());
         let (answers, sites) = with_sites(answers, begin, (&members, number, &identity), (link_to, gate, &seen))?;
+        let answers = keys.answers(answers);
         let links = LinkServer::start(listener, trust.clone(), settings.clone(), Arc::clone(&counts), answers)?;
         let heartbeats = Arc::new(start_heartbeats(&members, number, &identity, (&seen, listening))?);
         let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
+        keys.follow((&heartbeats, &gossip), gate.teller(), tickets_of(&members, gate))?;
         let control = control_socket::Listening::at(&begin.folder)?;
         tell_moves(Arc::clone(gate), (Arc::clone(&seen), ruling.arrivals()), events)?;
         let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
@@ -281,6 +287,12 @@ fn start_heartbeats(
     peers.extend(members.standby.iter().map(|second| (STANDBY, second.address)));
     let (heard, settings) = (Arc::clone(seen), DetectorSettings::default());
     Ok(Heartbeats::start(socket, number, &identity.secret, peers, settings, move |change| heard.changed(change))?)
+}
+
+/// What gives the server keys of tickets, where the nodes share them.
+fn tickets_of(members: &MembersFile, gate: &Arc<Gate>) -> Option<OnTickets> {
+    let gate = Arc::clone(gate);
+    members.tickets.shared.then(|| -> OnTickets { Box::new(move |keys| gate.use_tickets(keys)) })
 }
 
 /// What moves sessions, and what carries their responses that one node goes on making.
@@ -536,6 +548,13 @@ impl Gate {
     fn shower(self: &Arc<Self>) -> Box<dyn Fn(&str) + Send> {
         let gate = Arc::clone(self);
         Box::new(move |figures| gate.tell_figures(figures))
+    }
+
+    /// Has the server make and read tickets by these keys.
+    fn use_tickets(&self, keys: &[TicketKey]) {
+        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A server that has ended gives no more tickets.
+        let _ = gate::send(&link, &Ask::Tickets, &tickets::framed(keys), &[]);
     }
 
     /// Has the server show figures.

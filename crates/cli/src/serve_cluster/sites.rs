@@ -1,21 +1,24 @@
 //! The published sites of a node: it follows the directory, fetches what it lacks, and switches what its server serves.
 
-use super::fetching::{Peer, Source, fetch_all};
+use super::fetching::{FetchError, Peer, Source, fetch_all};
 use super::keeping::{Keeping, KeptContent, KeptVersion};
 use super::seen::Seen;
 use crate::cluster::control_socket::{AtomNow, AtomsNow, Followed, FollowedSite};
 use crate::cluster::published::Published;
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_cluster::{Identity, Keeping as Stand, NodeNumber};
-use weir_directory::atoms::{Elsewhere, File, Mark};
+use weir_directory::atoms::{AtomError, Elsewhere, File, Mark};
 use weir_directory::{Digest, DirectoryError, Known, Manifest, Node, Watch, keys};
 use weir_terminal::units;
 
 /// How often it is looked where nothing is told.
 const PAUSE: Duration = Duration::from_secs(2);
+/// How soon content is fetched again for which there was no room: it would come over the network for nothing.
+const ROOM_PAUSE: Duration = Duration::from_secs(60);
 /// How soon it is tried again after a fault.
 const RETRY: Duration = Duration::from_millis(500);
 /// How often it is looked whether `weir cluster publish` asks, and whether a watch has news.
@@ -53,6 +56,21 @@ pub(super) struct Telling {
     pub(super) switched: Box<dyn Fn() + Send + Sync>,
 }
 
+/// Whether the disk, or the bound on content, has no room for what was to be kept.
+fn is_full(error: &anyhow::Error) -> bool {
+    let of_store = |error: &AtomError| match error {
+        AtomError::Full { .. } => true,
+        AtomError::File { error, .. } => {
+            matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        }
+        _ => false,
+    };
+    match error.downcast_ref::<FetchError>() {
+        Some(FetchError::Kept(error)) => of_store(error),
+        _ => error.downcast_ref::<AtomError>().is_some_and(of_store),
+    }
+}
+
 #[derive(Default)]
 struct State {
     sites: BTreeMap<String, Site>,
@@ -87,11 +105,16 @@ pub(super) struct Followings {
     pub(super) elsewhere: Elsewhere,
     /// When the served version of each site was switched, until the trees before it are removed.
     pub(super) switched: HashMap<String, Instant>,
+    /// Sites of which some content had no room here, until it is tried again.
+    full: HashMap<String, Instant>,
     /// When the files on the disk are looked at again.
     look_at: Option<Instant>,
     /// What the directory says of this node, and when it was told so.
     entered: Option<(Node, Instant)>,
 }
+
+/// What came of it, and why content is missing here, if it is.
+type Short<T> = (T, Option<String>);
 
 /// What is to be fetched, and what may stay elsewhere.
 type Lacking<'m> = (BTreeMap<Digest, &'m File>, BTreeMap<Digest, &'m File>);
@@ -125,7 +148,7 @@ impl Sites {
         (peers, keeping): (Vec<Peer>, Arc<Keeping>),
         node: Node,
         Telling { seen, tell, switched }: Telling,
-    ) -> std::io::Result<Arc<Self>> {
+    ) -> io::Result<Arc<Self>> {
         let (state, news) = (Mutex::default(), Condvar::new());
         let sites = Arc::new(Self { published, peers, keeping, seen, node, tell, switched, state, news });
         let followed = Arc::clone(&sites);
@@ -243,11 +266,13 @@ impl Sites {
         let begun = Instant::now();
         let (mut is_done, mut is_changed) = (true, false);
         for site in &sites {
-            let followed = self.follow_one(site, followings, looks_at_disk);
-            is_changed |= *followed.as_ref().unwrap_or(&true);
-            let fault = followed.err().map(|error| format!("{error:#}"));
+            let (changed, fault, then) = match self.follow_one(site, followings, looks_at_disk) {
+                Ok((changed, short)) => (changed, short, "the other nodes send what is missing here"),
+                Err(error) => (true, Some(format!("{error:#}")), "the version of before is served"),
+            };
+            is_changed |= changed;
             is_done &= fault.is_none();
-            self.note_fault(site, fault);
+            self.note_fault(site, fault, then);
         }
         if looks_at_disk {
             // What was fetched took time that the next look will not take.
@@ -266,15 +291,18 @@ impl Sites {
         is_done
     }
 
-    /// Brings one site to its current version; whether that changed anything.
-    fn follow_one(&self, site: &str, followings: &mut Followings, looks_at_disk: bool) -> anyhow::Result<bool> {
+    /// Brings one site to its current version; whether that changed anything, and why content is missing here.
+    fn follow_one(&self, site: &str, followings: &mut Followings, looks_at_disk: bool) -> anyhow::Result<Short<bool>> {
         let directory = &self.published.directory;
-        let Some(publication) = directory.current(site)?.into_value() else { return Ok(false) };
+        let Some(publication) = directory.current(site)?.into_value() else { return Ok((false, None)) };
         let version = publication.version;
         let before = self.lock().sites.get(site).cloned().unwrap_or_default();
         let is_new = (before.version, before.manifest) != (version, Some(publication.manifest));
+        if !is_new && followings.full.get(site).is_some_and(|until| *until > Instant::now()) {
+            return Ok((false, before.fault));
+        }
         if !is_new && !looks_at_disk && before.fault.is_none() {
-            return Ok(false);
+            return Ok((false, None));
         }
         if is_new {
             let known = followings.kept.iter().find(|kept| kept.digest == publication.manifest);
@@ -284,9 +312,13 @@ impl Sites {
             };
             followings.manifests.insert(site.to_owned(), manifest);
         }
-        let Some(manifest) = followings.manifests.get(site).cloned() else { return Ok(false) };
+        let Some(manifest) = followings.manifests.get(site).cloned() else { return Ok((false, None)) };
         let begun = Instant::now();
-        let (contents, bytes) = self.complete(&manifest, followings)?;
+        let ((contents, bytes), short) = self.complete(&manifest, followings)?;
+        match &short {
+            Some(_) => drop(followings.full.insert(site.to_owned(), Instant::now() + ROOM_PAUSE)),
+            None => drop(followings.full.remove(site)),
+        }
         let elsewhere = self.elsewhere(&manifest, followings);
         self.published.switch(site, (&manifest, &elsewhere), version).context("the tree of files")?;
         if is_new {
@@ -295,7 +327,7 @@ impl Sites {
         }
         let files = manifest.entries().len() as u64;
         let served =
-            Site { version, manifest: Some(publication.manifest), files, bytes: manifest.bytes(), fault: None };
+            Site { version, manifest: Some(publication.manifest), files, bytes: manifest.bytes(), fault: before.fault };
         self.lock().sites.insert(site.to_owned(), served);
         let is_changed = is_new || contents > 0;
         if is_changed {
@@ -309,22 +341,32 @@ impl Sites {
                 "site {site}: version {version} is served, {files}; {contents} of {bytes} bytes fetched in {took:.1?}{afar}"
             ));
         }
-        Ok(is_changed)
+        Ok((is_changed, short))
     }
 
-    /// Fetches what is missing or damaged and is kept here; how many contents and how many bytes.
-    fn complete(&self, manifest: &Manifest, followings: &mut Followings) -> anyhow::Result<(u64, u64)> {
+    /// Fetches what is missing or damaged and is kept here; how many contents and how many bytes. What the disk has no
+    /// room for stays on other nodes; why, is said beside.
+    fn complete(&self, manifest: &Manifest, followings: &mut Followings) -> anyhow::Result<Short<(u64, u64)>> {
         let store = &self.published.store;
-        let (wanted, absent) = self.lacking(manifest, &mut followings.verified)?;
-        if !wanted.is_empty() {
-            self.fetch(&wanted, followings)?;
+        let (mut wanted, mut absent) = self.lacking(manifest, &mut followings.verified)?;
+        let mut short = None;
+        match if wanted.is_empty() { Ok(()) } else { self.fetch(&wanted, followings) } {
+            Err(error) if is_full(&error) => {
+                let left_out: BTreeMap<Digest, &File> =
+                    wanted.iter().filter(|(it, _)| !store.has(it)).map(|(digest, file)| (*digest, *file)).collect();
+                wanted.retain(|digest, _| !left_out.contains_key(digest));
+                let count = units::counted(left_out.len() as u64, "content");
+                short = Some(format!("there is no room for {count}: {error:#}; make room on the disk of this node"));
+                absent.extend(left_out);
+            }
+            fetched => fetched?,
         }
         self.find_elsewhere(&absent, followings)?;
         for digest in wanted.keys() {
             // It was verified as it came.
             followings.verified.extend(store.mark(digest).map(|mark| (*digest, mark)));
         }
-        Ok((wanted.len() as u64, wanted.values().map(|file| file.bytes).sum()))
+        Ok(((wanted.len() as u64, wanted.values().map(|file| file.bytes).sum()), short))
     }
 
     /// What this node lacks: what it is to keep, and what may stay elsewhere.
@@ -491,7 +533,7 @@ impl Sites {
         }
     }
 
-    fn note_fault(&self, site: &str, fault: Option<String>) {
+    fn note_fault(&self, site: &str, fault: Option<String>, then: &str) {
         let mut state = self.lock();
         let is_news = {
             let has = state.sites.entry(site.to_owned()).or_default();
@@ -501,7 +543,7 @@ impl Sites {
         };
         drop(state);
         if let Some(fault) = fault.filter(|_| is_news) {
-            (self.tell)(&format!("site {site}: {fault}; the version of before is served"));
+            (self.tell)(&format!("site {site}: {fault}; {then}"));
         }
     }
 

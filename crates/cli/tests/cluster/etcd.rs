@@ -57,8 +57,8 @@ fn address(number: u8) -> SocketAddr {
 }
 
 impl Machines {
-    /// Makes a cluster of n1, n2 and n3, each with a member of etcd.
-    fn three() -> Self {
+    /// Makes a cluster of n1, with a member of etcd.
+    fn one() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let first = address(11);
         let mut machines = Self { folder, started: Vec::new(), first };
@@ -66,6 +66,13 @@ impl Machines {
         machines.started.push(n1.clone());
         let told = weir(&["cluster", "init", text(&n1), "--name", "n1", "--etcd-member", &first.to_string()], None);
         assert!(told.contains("etcd runs in the background, supervised by process"), "{told}");
+        machines
+    }
+
+    /// Makes a cluster of n1, n2 and n3, each with a member of etcd.
+    fn three() -> Self {
+        let mut machines = Self::one();
+        let n1 = machines.path("n1");
         let admits = format!("127.0.0.1:{}", weir_testkit::free_port());
         let log = machines.path("admit.log");
         let mut admit = Command::new(WEIR)
@@ -213,8 +220,65 @@ fn three_members_of_etcd_outlive_the_loss_of_one() {
     assert!(told.contains("directory etcd at") && told.contains(" answers\n"), "{told}");
     let mut child = start_again(&machines.path("n3"));
     machines.wait_status("n3", "it is back", |told| told.matches(": answers, etcd ").count() == 3);
+    a_removed_member_is_refused(&machines);
     weir(&["cluster", "etcd", text(&machines.path("n3")), "--end"], None);
     assert!(child.wait().expect("is ours").success());
+}
+
+/// etcd refuses the certificates of a member that was removed, on both of its ports, and no others.
+fn a_removed_member_is_refused(machines: &Machines) {
+    let (n1, n2, n3) = (machines.path("n1"), machines.path("n2"), machines.path("n3"));
+    let client = format!("https://{}/version", machines.first);
+    let peer = format!("https://{}:{}/members", machines.first.ip(), machines.first.port() + 1);
+    assert!(words(&curl(&client, &n3, Some("member"))).contains("etcdserver"), "before it may ask");
+    // A new certificate of its etcd is refused as well.
+    let renewed = run(&["cluster", "renew", text(&n1)]);
+    assert!(words(&renewed).contains("the certificate of n1 and that of its etcd are renewed"), "{}", words(&renewed));
+    let told = words(&run(&["cluster", "remove", text(&n1), "n3"]));
+    assert!(told.contains("its etcd is taken out of the cluster's"), "{told}");
+    wait_for(&n1.join("etcd-supervisor.log"), "refuses the certificates of removed members");
+    machines.wait_status("n2", "n3 is out", |told| {
+        told.matches(": answers, etcd ").count() == 2 && !told.contains("n3 at")
+    });
+    for keys in ["member", "etcd"] {
+        for url in [&client, &peer] {
+            let refused = curl(url, &n3, Some(keys));
+            assert!(!refused.status.success(), "{url} by {keys}: {}", words(&refused));
+        }
+        assert!(words(&curl(&client, &n2, Some(keys))).contains("etcdserver"), "the others may ask on");
+    }
+    assert!(words(&curl(&peer, &n2, Some("etcd"))).contains("n2"), "members of etcd may ask each other on");
+    assert_eq!(machines.publish("n1", "four"), 4);
+}
+
+/// A supervisor that is killed takes etcd along, also one that stands still, and the next one has all that was published.
+#[test]
+fn etcd_does_not_outlive_a_supervisor_that_is_killed() {
+    if weir_testkit::require::program("etcd").is_none() {
+        return;
+    }
+    let machines = Machines::one();
+    assert_eq!(machines.publish("n1", "one"), 1);
+    let etcd = machines.etcd("n1").expect("it runs");
+    // SAFETY: the call takes numbers only; the process is an etcd that this test has had started.
+    assert_eq!(unsafe { libc::kill(etcd, libc::SIGSTOP) }, 0);
+    kill(fs::read_to_string(machines.path("n1").join("etcd.lock")).expect("is there").parse().expect("a number"));
+    let deadline = Instant::now() + PATIENCE;
+    while is_running(etcd) {
+        assert!(Instant::now() < deadline, "etcd is an orphan");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let mut child = start_again(&machines.path("n1"));
+    machines.wait_status("n1", "it is back", |told| told.matches(": answers, etcd ").count() == 1);
+    assert_eq!(machines.publish("n1", "two"), 2);
+    weir(&["cluster", "etcd", text(&machines.path("n1")), "--end"], None);
+    assert!(child.wait().expect("is ours").success());
+}
+
+/// Whether a process is there that has not ended: an orphan whose end is not looked at is a zombie.
+fn is_running(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
 /// As weir-etcd.service starts it.

@@ -8,6 +8,7 @@ mod etcd;
 mod fronts;
 mod gaps;
 mod gossiping;
+mod keys;
 mod kills;
 mod pair;
 mod placing;

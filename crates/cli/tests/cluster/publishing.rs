@@ -170,10 +170,32 @@ fn a_removed_member_is_refused() {
     }
     let mut stand = Stand::published(2);
     let n1 = stand.path("n1");
-    weir(&["cluster", "remove", text(&n1), "n2"], None);
+    let told = stand.nodes[0].within(|| weir(&["cluster", "remove", text(&n1), "n2"], None));
+    assert!(told.contains("heartbeats and gossip have a new secret, which all other members have"), "{told}");
     for log in ["serve1", "director"] {
         wait_for(&stand.path(&format!("{log}.log")), "n2 was removed from the cluster");
+        wait_for(&stand.path(&format!("{log}.log")), "heartbeats and gossip have a new secret, number 1 after");
     }
+    let secret = |member: &str| fs::read(stand.path(member).join("cluster.secret")).expect("is there");
+    assert!(secret("n1") == secret("front") && secret("n1") != secret("n2"), "the removed one does not get it");
+    let list = |member: &str| fs::read(stand.path(member).join("revoked.crl")).ok();
+    assert!(list("n1").is_some() && list("n1") == list("front"), "what etcd is to refuse is told");
+    // What the removed one seals is refused once the old secret has had its time; the others never miss each other.
+    let forged = || {
+        let told = stand.director_metrics("127.0.0.1:9100");
+        let line = told.lines().find(|line| line.starts_with("weir_cluster_heartbeats_total{result=\"forged\"}"));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).unwrap_or_else(|| panic!("{told}"))
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while forged() == 0 {
+        assert!(Instant::now() < deadline, "heartbeats under the old secret are still taken");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let events = weir(&["cluster", "events", text(&stand.path("front"))], None);
+    assert!(
+        events.contains("n2") && !events.lines().any(|line| line.contains("n1") && line.contains("down")),
+        "{events}"
+    );
     let refused = |stand: &Stand| {
         let told = stand.metrics(1);
         let line = told.lines().find(|line| line.starts_with("weir_cluster_links_refused_total{reason=\"removed\"}"));
@@ -220,6 +242,40 @@ fn nothing_is_published_on_a_full_disk() {
     fs::remove_file(site.path().join("other.bin")).expect("is removed");
     weir(&["cluster", "publish", text(&folder), text(site.path())], None);
     assert_eq!(fs::read(folder.join("sites/www/current/a.txt")).expect("is there"), b"two");
+}
+
+/// A disk that is full at a node that fetches: it says so, and serves what it has no room for from the others, whole.
+#[test]
+fn a_node_whose_disk_is_full_serves_the_whole_version() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let Some(stand) = Stand::published_on_a_small_disk(12) else { return };
+    let site = stand.path("build");
+    write(&site, &[("a.txt", b"one")]);
+    publish(&stand, "n1", &site, &[]);
+    wait_served(&stand, 2, "a.txt", b"one");
+    write(&site, &[("a.txt", b"two"), ("large.bin", &large(1)), ("other.bin", &large(2))]);
+    publish(&stand, "n1", &site, &[]);
+    wait_served(&stand, 2, "a.txt", b"two");
+    wait_for(&stand.path("serve2.log"), "No space left on device");
+    for (name, seed) in [("large.bin", 1), ("other.bin", 2)] {
+        wait_served(&stand, 2, name, &large(seed));
+    }
+    let status = || weir(&["cluster", "status", text(&stand.path("n2"))], None);
+    assert!(status().contains("there is no room for") && status().contains("No space left on device"), "{}", status());
+    // A smaller version fits, and the fault is over.
+    for name in ["large.bin", "other.bin"] {
+        fs::remove_file(site.join(name)).expect("is removed");
+    }
+    write(&site, &[("a.txt", b"three")]);
+    publish(&stand, "n1", &site, &[]);
+    wait_served(&stand, 2, "a.txt", b"three");
+    let deadline = Instant::now() + PATIENCE;
+    while status().contains("there is no room") {
+        assert!(Instant::now() < deadline, "{}", status());
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// members.toml as `weir cluster init` writes it can be read: there is nothing to change for one machine.

@@ -5,12 +5,13 @@ use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
-use weir_testkit::Certificate;
+use weir_cluster::{Authority, Identity};
 use weir_testkit::namespace::{Namespace, ip, tc};
 use weir_testkit::slow_link::{Conditions, SlowLink};
 use weir_testkit::tap::Tap;
+use weir_testkit::{Certificate, SmallDisk};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// How long anything may take that is waited for.
@@ -34,6 +35,8 @@ pub(crate) struct Stand {
     second: Option<(Namespace, Active)>,
     pub(crate) nodes: Vec<Namespace>,
     processes: Vec<(String, Child)>,
+    /// The file system of the last node's directory, if it is soon full.
+    disk: Option<SmallDisk>,
     pub(crate) folder: TempDir,
     certificate: Certificate,
     /// Whether the nodes serve what is published, rather than the files of the stand.
@@ -83,6 +86,36 @@ impl Stand {
     /// The same, where each node keeps so many bytes of it.
     pub(crate) fn published_within(nodes: usize, keeps_bytes: u64) -> Self {
         Self::made(nodes, &[], (true, Some(keeps_bytes)), (None, None))
+    }
+
+    /// One of two nodes, which serve what is published; the directory of the second is on a disk of so many MiB.
+    pub(crate) fn published_on_a_small_disk(mib: u32) -> Option<Self> {
+        let mut stand = Self::prepared(2, &[], (true, None), (None, None));
+        let (folder, keys) = (stand.path("n2"), stand.path("n2-keys"));
+        fs::rename(&folder, &keys).expect("is moved");
+        fs::create_dir(&folder).expect("is made");
+        stand.disk = Some(SmallDisk::mount_at(&folder, mib)?);
+        let copied = Command::new("cp").args(["-a", &format!("{}/.", text(&keys)), text(&folder)]).status();
+        assert!(copied.expect("cp is there").success());
+        stand.start_all();
+        Some(stand)
+    }
+
+    /// One of two nodes that share keys of tickets. The certificate of the second one was issued so many days ago.
+    pub(crate) fn keyed(files: &[(&str, &[u8])], days: u64) -> Self {
+        let mut stand = Self::prepared(2, files, (false, None), (None, None));
+        for member in ["n1", "n2", "front"] {
+            let path = stand.path(member).join("members.toml");
+            let members = fs::read_to_string(&path).expect("is there");
+            fs::write(path, format!("{members}[tickets]\nshared = true\n")).expect("writes");
+        }
+        let authority = Authority::load(&stand.path("n1")).expect("it is there");
+        let mut aged = Identity::load(&stand.path("n2")).expect("it is there");
+        let then = SystemTime::now() - Duration::from_secs(days * 86_400);
+        aged.certificate = authority.issue(&aged.member, &aged.key.public(), then).expect("is signed");
+        aged.save(&stand.path("n2")).expect("is kept");
+        stand.start_all();
+        stand
     }
 
     /// One whose nodes have this configuration; the stand's files are in `site` beside it.
@@ -184,6 +217,7 @@ impl Stand {
             second,
             nodes,
             processes,
+            disk: None,
             folder,
             certificate,
             is_published,

@@ -6,7 +6,7 @@
 use super::pieces::{BODY_BYTES_MAX, Pieces, Whole, cut};
 use crate::identity::{ClusterSecret, KeyError};
 use crate::name::NodeNumber;
-use crate::sealed::{BeatRefusal, OVERHEAD_BYTES, PairOpener, PairSealer, Purpose, StartId, sender_of};
+use crate::sealed::{BeatRefusal, OVERHEAD_BYTES, Purpose, Seals, StartId, sender_of};
 use async_trait::async_trait;
 use chitchat::transport::{Socket, Transport};
 use chitchat::{ChitchatMessage, Deserializable, Serializable};
@@ -99,12 +99,18 @@ impl Inlet {
     }
 }
 
+/// The newest secret, which may be changed while members gossip.
+pub(super) type SharedSecret = Arc<Mutex<ClusterSecret>>;
+
+pub(super) fn newest(secret: &SharedSecret) -> MutexGuard<'_, ClusterSecret> {
+    secret.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Sends a datagram to an address.
 pub(super) type Carrier = Arc<dyn Fn(SocketAddr, &[u8]) -> io::Result<()> + Send + Sync>;
 
 struct Peer {
-    sealer: PairSealer,
-    opener: PairOpener,
+    seals: Seals,
     pieces: Pieces,
     /// When it was asked last.
     asked: Option<Instant>,
@@ -144,6 +150,8 @@ pub(super) struct Exchange {
     own: SocketAddr,
     peers: HashMap<SocketAddr, Peer>,
     addresses: HashMap<NodeNumber, SocketAddr>,
+    secret: SharedSecret,
+    turn: u64,
     carrier: Carrier,
     inbox: Inbox,
     tally: Tally,
@@ -157,7 +165,7 @@ pub(super) struct Exchange {
 pub(super) struct Parts {
     pub(super) own: (NodeNumber, SocketAddr),
     pub(super) peers: BTreeMap<NodeNumber, SocketAddr>,
-    pub(super) secret: ClusterSecret,
+    pub(super) secret: SharedSecret,
     pub(super) carrier: Carrier,
     pub(super) inbox: Inbox,
     pub(super) tally: Tally,
@@ -168,16 +176,18 @@ impl Exchange {
     /// Begins with a start of its own.
     pub(super) fn new(parts: &Parts) -> Result<Self, KeyError> {
         let start = StartId::draw()?;
+        let secret = newest(&parts.secret).clone();
         let (own, own_address) = parts.own;
         let peer = |(&number, &address): (&NodeNumber, &SocketAddr)| {
-            let sealer = PairSealer::new(Purpose::Gossip, &parts.secret, (own, number), start)?;
-            let opener = PairOpener::new(Purpose::Gossip, &parts.secret, (number, own), start);
-            Ok((address, Peer { sealer, opener, pieces: Pieces::default(), asked: None, greeted: None }))
+            let seals = Seals::new(Purpose::Gossip, &secret, (own, number), start)?;
+            Ok((address, Peer { seals, pieces: Pieces::default(), asked: None, greeted: None }))
         };
         Ok(Self {
             own: own_address,
             peers: parts.peers.iter().map(peer).collect::<Result<_, KeyError>>()?,
             addresses: parts.peers.iter().map(|(number, address)| (*number, *address)).collect(),
+            secret: Arc::clone(&parts.secret),
+            turn: secret.turn(),
             carrier: Arc::clone(&parts.carrier),
             inbox: Arc::clone(&parts.inbox),
             tally: parts.tally.clone(),
@@ -185,6 +195,21 @@ impl Exchange {
             begun: Vec::new(),
             messages: 0,
         })
+    }
+
+    /// Takes a new secret, if there is one.
+    fn follow_secret(&mut self) {
+        let secret = newest(&self.secret);
+        if secret.turn() == self.turn {
+            return;
+        }
+        let (secret, now) = (secret.clone(), Instant::now());
+        self.turn = secret.turn();
+        for peer in self.peers.values_mut() {
+            if let Err(error) = peer.seals.turn(&secret, now) {
+                tracing::error!(%error, "the gossip to a member keeps its secret");
+            }
+        }
     }
 
     /// Sends what was begun in this round: to those first that were asked the longest ago.
@@ -213,11 +238,12 @@ impl Exchange {
     }
 
     fn send_sealed(&mut self, to: SocketAddr, body: &[u8]) {
+        self.follow_secret();
         let Some(peer) = self.peers.get_mut(&to) else {
             self.tally.counts().other += 1;
             return;
         };
-        let datagram = peer.sealer.seal(body, peer.opener.heard());
+        let datagram = peer.seals.seal(body, Instant::now());
         let bytes = datagram.len() + NETWORK_BYTES;
         self.budget.spend(bytes);
         let sent = (self.carrier)(to, &datagram);
@@ -230,12 +256,13 @@ impl Exchange {
 
     /// Opens a datagram; the message that is whole with it.
     fn open(&mut self, datagram: &[u8]) -> Option<(SocketAddr, ChitchatMessage)> {
+        self.follow_secret();
         let known = self.addresses.get(&sender_of(datagram)).copied();
         let Some((from, peer)) = known.and_then(|from| Some((from, self.peers.get_mut(&from)?))) else {
             self.tally.counts().other += 1;
             return None;
         };
-        let opened = peer.opener.open(datagram);
+        let opened = peer.seals.open(datagram, Instant::now());
         let mut counts = self.tally.counts();
         let body = match opened {
             Ok((true, body)) => body,

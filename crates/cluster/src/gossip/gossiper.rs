@@ -1,6 +1,6 @@
 //! The thread that gossips: chitchat on a runtime of its own, behind an interface that does not wait.
 
-use super::exchange::{Exchange, GossipCounts, Inlet, Parts, Prepared, Tally};
+use super::exchange::{Exchange, GossipCounts, Inlet, Parts, Prepared, SharedSecret, Tally, newest};
 use super::heard::{Heard, INTRODUCTION, Introduction, Known, READING, RULES, RULES_BYTES_MAX, SITES};
 use super::popular::{Asked, Slots};
 use super::reading::{Reading, Sites};
@@ -73,6 +73,7 @@ pub enum GossipError {
 pub struct Gossip {
     shared: Arc<Shared>,
     inlet: Inlet,
+    secret: SharedSecret,
     slots: Mutex<Slots>,
     thread: Option<JoinHandle<()>>,
 }
@@ -143,7 +144,7 @@ impl Gossip {
         let parts = Parts {
             own: (own, member.address),
             peers: members.iter().map(|(number, peer)| (*number, peer.address)).collect(),
-            secret: secret.clone(),
+            secret: Arc::new(Mutex::new(secret.clone())),
             carrier: Arc::new(send),
             inbox,
             tally: shared.tally.clone(),
@@ -151,12 +152,18 @@ impl Gossip {
         };
         // A key that cannot be made is known now.
         let exchange = Exchange::new(&parts)?;
+        let secret = Arc::clone(&parts.secret);
         let names = members.into_values().chain([member.clone()]).map(|peer| peer.name).collect();
         let gossiper = Gossiper { member, names, parts, settings, shared: Arc::clone(&shared) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let body = move || gossiper.run(&runtime, exchange);
         let thread = std::thread::Builder::new().name("weir-gossip".to_owned()).spawn(body)?;
-        Ok(Self { shared, inlet, slots: Mutex::default(), thread: Some(thread) })
+        Ok(Self { shared, inlet, secret, slots: Mutex::default(), thread: Some(thread) })
+    }
+
+    /// Takes a new secret from the next datagram on. For a bounded time those under the one before are still taken.
+    pub fn turn(&self, secret: &ClusterSecret) {
+        *newest(&self.secret) = secret.clone();
     }
 
     /// Takes a datagram in that has come to this member's address; never waits.

@@ -1,10 +1,10 @@
 //! Sends a member's heartbeats and takes those of its peers: one thread over a UDP socket.
 
 use super::detector::{Change, Detector, DetectorSettings};
-use super::sealed::{Beat, BeatRefusal, DATAGRAM_BYTES, Opened, Opener, Sealer, StartId};
+use super::sealed::{Beat, BeatRefusal, DATAGRAM_BYTES, Opened, StartId};
 use crate::identity::{ClusterSecret, KeyError};
 use crate::name::NodeNumber;
-use crate::sealed::{Purpose, sender_of};
+use crate::sealed::{Purpose, Seals, sender_of};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -46,6 +46,7 @@ pub struct Heartbeats {
     counts: Arc<Mutex<BeatCounts>>,
     epoch: Arc<AtomicU64>,
     asked: Arc<Mutex<Option<Peers>>>,
+    turned: Arc<Mutex<Option<ClusterSecret>>>,
     passed_on: Arc<PassedOn>,
     socket: UdpSocket,
     thread: Option<JoinHandle<()>>,
@@ -94,6 +95,7 @@ impl Heartbeats {
             counts: Arc::default(),
             epoch: Arc::default(),
             asked: Arc::new(Mutex::new(Some(peers))),
+            turned: Arc::default(),
             passed_on: Arc::default(),
             socket: socket.try_clone()?,
             thread: None,
@@ -104,6 +106,7 @@ impl Heartbeats {
             start,
             secret: secret.clone(),
             asked: Arc::clone(&this.asked),
+            turned: Arc::clone(&this.turned),
             passed_on: Arc::clone(&this.passed_on),
             peers: BTreeMap::new(),
             detector: Detector::new(settings),
@@ -135,6 +138,12 @@ impl Heartbeats {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(peers);
     }
 
+    /// Takes a new secret from the next interval on. For a bounded time heartbeats under the one before are still taken,
+    /// so that members may get the new one after each other.
+    pub fn turn(&self, secret: &ClusterSecret) {
+        *self.turned.lock().unwrap_or_else(PoisonError::into_inner) = Some(secret.clone());
+    }
+
     /// The socket, for datagrams of another purpose.
     pub(crate) fn socket(&self) -> io::Result<UdpSocket> {
         self.socket.try_clone()
@@ -161,10 +170,9 @@ impl Drop for Heartbeats {
 }
 
 struct Peer {
-    /// Without, it is a peer no more. Its sealer stays: another one would use the same numbers under the same key.
+    /// Without, it is a peer no more. Its seals stay: others would use the same numbers under the same key.
     address: Option<SocketAddr>,
-    sealer: Sealer,
-    opener: Opener,
+    seals: Seals,
 }
 
 struct Pulse {
@@ -173,6 +181,7 @@ struct Pulse {
     start: StartId,
     secret: ClusterSecret,
     asked: Arc<Mutex<Option<Peers>>>,
+    turned: Arc<Mutex<Option<ClusterSecret>>>,
     passed_on: Arc<PassedOn>,
     peers: BTreeMap<NodeNumber, Peer>,
     detector: Detector,
@@ -197,6 +206,10 @@ impl Pulse {
                 if let Some(peers) = asked {
                     self.set_peers(&peers);
                 }
+                let turned = self.turned.lock().unwrap_or_else(PoisonError::into_inner).take();
+                if let Some(secret) = turned {
+                    self.turn(secret);
+                }
                 self.beat();
                 next = (next + self.interval).max(Instant::now());
                 continue;
@@ -219,13 +232,22 @@ impl Pulse {
             if self.peers.contains_key(&node) {
                 continue;
             }
-            let opener = Opener::new(&self.secret, node, self.own, self.start);
-            match Sealer::new(&self.secret, self.own, node, self.start) {
-                Ok(sealer) => drop(self.peers.insert(node, Peer { address: Some(address), sealer, opener })),
+            match Seals::new(Purpose::Heartbeat, &self.secret, (self.own, node), self.start) {
+                Ok(seals) => drop(self.peers.insert(node, Peer { address: Some(address), seals })),
                 Err(error) => tracing::error!(node, %error, "no heartbeats go to a member"),
             }
         }
         self.detector.set_nodes(&peers.keys().copied().collect::<Vec<_>>());
+    }
+
+    fn turn(&mut self, secret: ClusterSecret) {
+        let now = Instant::now();
+        for (node, peer) in &mut self.peers {
+            if let Err(error) = peer.seals.turn(&secret, now) {
+                tracing::error!(node, %error, "the heartbeats to a member keep their secret");
+            }
+        }
+        self.secret = secret;
     }
 
     fn take_all(&mut self) {
@@ -253,7 +275,12 @@ impl Pulse {
             self.counts.other += 1;
             return;
         };
-        match peer.opener.open(datagram) {
+        let opened = if datagram.len() == DATAGRAM_BYTES {
+            peer.seals.open(datagram, Instant::now()).map(Opened::of)
+        } else {
+            Err(BeatRefusal::OtherForm)
+        };
+        match opened {
             Ok(Opened::Alive(beat)) => {
                 self.counts.alive += 1;
                 self.epoch.fetch_max(beat.epoch, Ordering::AcqRel);
@@ -269,10 +296,10 @@ impl Pulse {
     }
 
     fn beat(&mut self) {
-        let beat = Beat { epoch: self.epoch.load(Ordering::Acquire) };
+        let (beat, now) = (Beat { epoch: self.epoch.load(Ordering::Acquire) }, Instant::now());
         for peer in self.peers.values_mut() {
             let Some(address) = peer.address else { continue };
-            let datagram = peer.sealer.seal(beat, peer.opener.heard());
+            let datagram = peer.seals.seal(&beat.body(), now);
             match self.socket.send_to(&datagram, address) {
                 Ok(_) => self.counts.sent += 1,
                 Err(_) => self.counts.send_failed += 1,

@@ -17,6 +17,21 @@ pub struct Beat {
     pub epoch: u64,
 }
 
+impl Beat {
+    /// What a datagram has of it.
+    pub(super) fn body(self) -> [u8; BODY_BYTES] {
+        self.epoch.to_be_bytes()
+    }
+}
+
+impl Opened {
+    /// What was opened, and whether it is fresh.
+    pub(super) fn of((is_fresh, body): (bool, Vec<u8>)) -> Self {
+        let epoch = body.first_chunk::<BODY_BYTES>().map_or(0, |epoch| u64::from_be_bytes(*epoch));
+        if is_fresh { Self::Alive(Beat { epoch }) } else { Self::Greeting }
+    }
+}
+
 /// Seals a member's heartbeats to one peer.
 #[derive(Debug)]
 pub struct Sealer(PairSealer);
@@ -32,7 +47,7 @@ impl Sealer {
 
     /// The next datagram. `heard` is what [`Opener::heard`] of the same peer says.
     pub fn seal(&mut self, beat: Beat, heard: [StartId; 2]) -> Vec<u8> {
-        self.0.seal(&beat.epoch.to_be_bytes(), heard)
+        self.0.seal(&beat.body(), heard)
     }
 }
 
@@ -68,9 +83,7 @@ impl Opener {
         if datagram.len() != DATAGRAM_BYTES {
             return Err(BeatRefusal::OtherForm);
         }
-        let (is_fresh, body) = self.0.open(datagram)?;
-        let epoch = body.first_chunk::<BODY_BYTES>().map_or(0, |epoch| u64::from_be_bytes(*epoch));
-        Ok(if is_fresh { Opened::Alive(Beat { epoch }) } else { Opened::Greeting })
+        self.0.open(datagram).map(Opened::of)
     }
 }
 

@@ -1,14 +1,15 @@
 //! The authority of a cluster, which signs the certificates of its members.
 
 use super::files::{self, Identity, IdentityError};
-use super::key::{MemberKey, PublicKey};
+use super::key::{KeyError, MemberKey, PublicKey};
 use super::secret::ClusterSecret;
 use crate::name::{Member, NodeName, Role};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyUsagePurpose, PublicKeyData,
+    KeyUsagePurpose, PublicKeyData, SerialNumber,
 };
 use ring::digest::{SHA256, digest};
+use ring::rand::{SecureRandom, SystemRandom};
 use rustls_pki_types::CertificateDer;
 use std::net::IpAddr;
 use std::path::Path;
@@ -16,8 +17,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The common name in the certificate of each member of etcd, which the others ask for.
 pub const ETCD_COMMON_NAME: &str = "weir-etcd";
-/// How long certificates are valid. A member that must go is removed by its name, not by time.
-const VALID: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// How long the authority's certificate is valid. It is not renewed: every member would have to believe the new one.
+const AUTHORITY_VALID: Duration = Duration::from_secs(30 * 365 * 86_400);
+/// How long those of members are valid unless the cluster was made otherwise. A member that must go is removed by its
+/// name, not by time.
+pub(super) const MEMBER_VALID: Duration = Duration::from_secs(365 * 86_400);
+/// Bytes of a serial number; with the first bit 0 it is a positive number of as many (RFC 5280, section 4.1.2.2).
+const SERIAL_BYTES: usize = 16;
 /// How far the clock of another node may be behind.
 const CLOCK_SKEW: Duration = Duration::from_secs(86_400);
 
@@ -25,7 +31,9 @@ const CLOCK_SKEW: Duration = Duration::from_secs(86_400);
 #[derive(Debug)]
 pub struct Authority {
     certificate: CertificateDer<'static>,
-    key: MemberKey,
+    pub(super) key: MemberKey,
+    /// How long a member's certificate is valid.
+    life: Duration,
 }
 
 impl Authority {
@@ -34,12 +42,25 @@ impl Authority {
     /// # Errors
     /// [`IdentityError`], if the directory holds a cluster already or cannot be written.
     pub fn init(directory: &Path, first: &NodeName, now: SystemTime) -> Result<(Self, Identity), IdentityError> {
+        Self::init_for(directory, first, MEMBER_VALID, now)
+    }
+
+    /// The same with certificates of members that are valid for so long; they are renewed when a third of it is left.
+    ///
+    /// # Errors
+    /// [`IdentityError`], if the directory holds a cluster already or cannot be written.
+    pub fn init_for(
+        directory: &Path,
+        first: &NodeName,
+        life: Duration,
+        now: SystemTime,
+    ) -> Result<(Self, Identity), IdentityError> {
         files::refuse_existing(directory)?;
         let key = MemberKey::generate()?;
         let mut params = params_of(&key);
-        set_validity(&mut params, now);
+        set_validity(&mut params, AUTHORITY_VALID, now);
         let certificate = params.self_signed(&key)?.der().clone();
-        let authority = Self { certificate, key };
+        let authority = Self { certificate, key, life };
         let member = MemberKey::generate()?;
         let named = Member { name: first.clone(), role: Role::Node };
         let identity = Identity {
@@ -49,7 +70,7 @@ impl Authority {
             member: named,
             key: member,
         };
-        files::save_authority(directory, &authority.key)?;
+        files::save_authority(directory, &authority.key, life)?;
         identity.save(directory)?;
         files::enter(directory, &identity.member, &identity.certificate)?;
         Ok((authority, identity))
@@ -61,7 +82,8 @@ impl Authority {
     /// [`IdentityError`], if this node has no authority, or a file cannot be used.
     pub fn load(directory: &Path) -> Result<Self, IdentityError> {
         let key = files::load_authority(directory)?;
-        Ok(Self { certificate: files::load_authority_certificate(directory)?, key })
+        let life = files::load_life(directory)?.unwrap_or(MEMBER_VALID);
+        Ok(Self { certificate: files::load_authority_certificate(directory)?, key, life })
     }
 
     /// Signs a certificate for a member's key.
@@ -102,9 +124,18 @@ impl Authority {
         // etcd's gateway asks its own server with the certificate of that server.
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
-        set_validity(&mut params, now);
-        let issuer = Issuer::new(params_of(&self.key), &self.key);
-        Ok(params.signed_by(key, &issuer)?.der().clone())
+        // The second certificate of a key needs another number than the first: a list of revoked ones has numbers.
+        let mut serial = [0; SERIAL_BYTES];
+        SystemRandom::new().fill(&mut serial).map_err(|_| KeyError::NoRandom)?;
+        serial[0] = serial[0] & 0x7f | 0x40;
+        params.serial_number = Some(SerialNumber::from_slice(&serial));
+        set_validity(&mut params, self.life, now);
+        Ok(params.signed_by(key, &self.issuer())?.der().clone())
+    }
+
+    /// What signs.
+    pub(super) fn issuer(&self) -> Issuer<'_, &MemberKey> {
+        Issuer::new(params_of(&self.key), &self.key)
     }
 
     /// The certificate of the authority.
@@ -130,9 +161,10 @@ fn named(name: &str) -> DistinguishedName {
     names
 }
 
-fn set_validity(params: &mut CertificateParams, now: SystemTime) {
+fn set_validity(params: &mut CertificateParams, life: Duration, now: SystemTime) {
     let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
-    params.not_before = epoch + since_1970.saturating_sub(CLOCK_SKEW);
-    params.not_after = epoch + since_1970 + VALID;
+    // A short life is not made long at its front: a third of it would be more than all that is ahead.
+    params.not_before = epoch + since_1970.saturating_sub(CLOCK_SKEW.min(life));
+    params.not_after = epoch + since_1970 + life;
 }

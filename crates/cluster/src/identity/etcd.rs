@@ -12,10 +12,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-const CERTIFICATE: &str = "etcd.crt";
+pub(super) const CERTIFICATE: &str = "etcd.crt";
 const KEY: &str = "etcd.key";
 /// Which member of the cluster has etcd's certificate for which address, at the node with the authority.
-const ISSUED: &str = "issued-etcd";
+pub(super) const ISSUED: &str = "issued-etcd";
 
 /// The files of a member of etcd, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! A member's identity, and the directory that keeps it: key files with mode 0600 in a directory with mode 0700.
 
+use super::certificate::{self, REVOKED, RevocationList, Validity};
 use super::fingerprint::fingerprint;
 use super::key::{KeyError, MemberKey};
 use super::pem::pem;
@@ -7,11 +8,13 @@ use super::secret::ClusterSecret;
 use crate::name::{Member, NodeName, Role};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use zeroize::Zeroizing;
 
 const AUTHORITY_KEY: &str = "authority.key";
@@ -19,8 +22,12 @@ pub(super) const AUTHORITY_CERTIFICATE: &str = "authority.crt";
 const MEMBER_KEY: &str = "member.key";
 const MEMBER_CERTIFICATE: &str = "member.crt";
 const SECRET: &str = "cluster.secret";
+/// For how many seconds the certificates of members are valid, at the node with the authority.
+const LIFE: &str = "authority.life";
+/// The names of the members whose certificates are revoked, there as well.
+const REVOKED_MEMBERS: &str = "revoked.names";
 /// Certificates of members by name, at the node with the authority.
-const ISSUED: &str = "issued";
+pub(super) const ISSUED: &str = "issued";
 /// Bytes of a file that are read.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
@@ -55,6 +62,9 @@ pub enum IdentityError {
     /// A name is given to another member.
     #[error("{0} is the name of another member; choose another name")]
     NameTaken(NodeName),
+    /// It has no certificate of this authority.
+    #[error("{0} has no certificate of this authority; join it to the cluster")]
+    NotIssued(NodeName),
     /// An address has the certificate of another member of etcd.
     #[error("{0} has the certificate of a member of etcd already; give the address of this machine")]
     EtcdTaken(IpAddr),
@@ -93,7 +103,7 @@ impl Identity {
         write(MEMBER_CERTIFICATE, pem("CERTIFICATE", &self.certificate).as_bytes())?;
         write(MEMBER_KEY, pem("PRIVATE KEY", self.key.pkcs8()).as_bytes())?;
         // The last one: a directory is complete with it.
-        write(SECRET, self.secret.as_bytes())
+        write(SECRET, &self.secret.encode())
     }
 
     /// Reads it from a directory.
@@ -106,15 +116,18 @@ impl Identity {
             path: directory.join(MEMBER_CERTIFICATE),
             wanted: "certificate of a member",
         })?;
-        let path = directory.join(SECRET);
-        let secret = ClusterSecret::from_bytes(&read_private(&path)?);
         Ok(Self {
             member,
             certificate,
             authority: load_authority_certificate(directory)?,
             key: load_key(&directory.join(MEMBER_KEY))?,
-            secret: secret.ok_or(IdentityError::Content { path, wanted: "secret of a cluster" })?,
+            secret: load_secret(directory)?,
         })
+    }
+
+    /// When its certificate is valid; none if that cannot be read.
+    pub fn validity(&self) -> Option<Validity> {
+        certificate::read(&self.certificate).map(|facts| facts.validity)
     }
 
     /// The SHA-256 of the authority's certificate, as tokens hold it.
@@ -137,8 +150,86 @@ pub(super) fn refuse_existing(directory: &Path) -> Result<(), IdentityError> {
     Ok(())
 }
 
-pub(super) fn save_authority(directory: &Path, key: &MemberKey) -> Result<(), IdentityError> {
+/// The certificate of a member's directory, which another process may have renewed.
+///
+/// # Errors
+/// [`IdentityError`], if the file cannot be read, or holds something else.
+pub(crate) fn certificate_of(directory: &Path) -> Result<CertificateDer<'static>, IdentityError> {
+    load_certificate(&directory.join(MEMBER_CERTIFICATE))
+}
+
+pub(super) fn keep_certificate(directory: &Path, certificate: &CertificateDer<'_>) -> Result<(), IdentityError> {
+    write_file(&directory.join(MEMBER_CERTIFICATE), pem("CERTIFICATE", certificate).as_bytes())
+}
+
+/// The secret of a member's directory.
+pub(crate) fn load_secret(directory: &Path) -> Result<ClusterSecret, IdentityError> {
+    let path = directory.join(SECRET);
+    let secret = ClusterSecret::decode(&read_private(&path)?);
+    secret.ok_or(IdentityError::Content { path, wanted: "secret of a cluster" })
+}
+
+/// Keeps the secret in place of the one before.
+pub(crate) fn keep_secret(directory: &Path, secret: &ClusterSecret) -> Result<(), IdentityError> {
+    write_file(&directory.join(SECRET), &secret.encode())
+}
+
+/// Keeps the list of revoked certificates.
+pub(crate) fn keep_revoked(directory: &Path, list: &RevocationList) -> Result<(), IdentityError> {
+    write_file(&directory.join(REVOKED), &list.der)
+}
+
+/// The list of revoked certificates, if there is one.
+pub(crate) fn load_revoked(directory: &Path) -> Result<Option<RevocationList>, IdentityError> {
+    let path = directory.join(REVOKED);
+    let mut der = Vec::new();
+    match File::open(&path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut der)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(|source| IdentityError::File { path: path.clone(), source })?,
+    };
+    let wanted = "list of revoked certificates";
+    let number = certificate::made_at(&der).ok_or(IdentityError::Content { path, wanted })?;
+    Ok(Some(RevocationList { number, der }))
+}
+
+/// The members that the list of revoked certificates names, at the node with the authority.
+pub(crate) fn revoked_members(directory: &Path) -> Result<BTreeSet<NodeName>, IdentityError> {
+    let path = directory.join(REVOKED_MEMBERS);
+    match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
+        Err(source) => Err(IdentityError::File { path, source }),
+        Ok(text) => Ok(text.lines().filter_map(|name| name.parse().ok()).collect()),
+    }
+}
+
+pub(crate) fn keep_revoked_members(directory: &Path, members: &BTreeSet<NodeName>) -> Result<(), IdentityError> {
+    let lines: String = members.iter().map(|name| format!("{name}\n")).collect();
+    write_file(&directory.join(REVOKED_MEMBERS), lines.as_bytes())
+}
+
+/// When the authority's certificate of a member's directory is valid; none if that cannot be read.
+pub fn authority_validity(directory: &Path) -> Option<Validity> {
+    Some(certificate::read(&load_authority_certificate(directory).ok()?)?.validity)
+}
+
+/// Whether this member has the authority.
+pub(crate) fn is_authority(directory: &Path) -> bool {
+    directory.join(AUTHORITY_KEY).exists()
+}
+
+pub(super) fn load_life(directory: &Path) -> Result<Option<Duration>, IdentityError> {
+    let path = directory.join(LIFE);
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(|source| IdentityError::File { path: path.clone(), source })?,
+    };
+    let seconds = text.trim().parse().map_err(|_| IdentityError::Content { path, wanted: "number of seconds" })?;
+    Ok(Some(Duration::from_secs(seconds)))
+}
+
+pub(super) fn save_authority(directory: &Path, key: &MemberKey, life: Duration) -> Result<(), IdentityError> {
     make_directory(directory)?;
+    write_file(&directory.join(LIFE), format!("{}\n", life.as_secs()).as_bytes())?;
     write_file(&directory.join(AUTHORITY_KEY), pem("PRIVATE KEY", key.pkcs8()).as_bytes())
 }
 
@@ -237,7 +328,7 @@ fn load_key(path: &Path) -> Result<MemberKey, IdentityError> {
     Ok(MemberKey::from_pkcs8(Zeroizing::new(der.secret_pkcs8_der().to_vec()))?)
 }
 
-fn load_certificate(path: &Path) -> Result<CertificateDer<'static>, IdentityError> {
+pub(super) fn load_certificate(path: &Path) -> Result<CertificateDer<'static>, IdentityError> {
     let failed = |source| IdentityError::File { path: path.to_owned(), source };
     let mut text = Vec::new();
     File::open(path).map_err(failed)?.take(FILE_BYTES_MAX).read_to_end(&mut text).map_err(failed)?;

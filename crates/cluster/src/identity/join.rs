@@ -27,11 +27,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use zeroize::Zeroizing;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 /// Bytes of a request or an answer.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 const CERTIFICATE_BYTES_MAX: usize = 4 << 10;
 const TEXT_BYTES_MAX: usize = 1 << 10;
+const SECRET_BYTES_MAX: usize = 128;
 const SIGNATURE_BYTES_MAX: usize = 80;
 /// Members of etcd that are told.
 const ETCD_URLS_MAX: u32 = 16;
@@ -257,7 +258,7 @@ impl Signed {
         };
         let own = certificate(&mut reader, "certificate")?;
         let authority = certificate(&mut reader, "authority")?;
-        let secret = Zeroizing::new(reader.array::<32>()?);
+        let secret = ClusterSecret::decode(reader.bytes("secret", SECRET_BYTES_MAX)?);
         let etcd = if has_etcd {
             let signed = certificate(&mut reader, "certificate of etcd")?;
             let count = reader.u32()?;
@@ -270,7 +271,7 @@ impl Signed {
             None
         };
         reader.end()?;
-        let secret = ClusterSecret::from_bytes(&secret[..]).ok_or(FieldError::Short)?;
+        let secret = secret.ok_or(FieldError::Unknown("secret"))?;
         Ok(Self { certificate: own, authority, secret, etcd })
     }
 }
@@ -376,14 +377,13 @@ pub struct Admission {
     authority: Authority,
     directory: PathBuf,
     tokens: Tokens,
-    secret: ClusterSecret,
     config: Arc<ServerConfig>,
     /// Members of etcd that a new one can ask; none where the cluster runs no etcd.
     etcd_urls: Vec<String>,
 }
 
-/// What is signed for a new member: for itself, and for its etcd.
-type Certificates = (CertificateDer<'static>, Option<CertificateDer<'static>>);
+/// What a new member gets: what is signed for itself and for its etcd, and the secret.
+type Certificates = (CertificateDer<'static>, Option<CertificateDer<'static>>, ClusterSecret);
 
 impl Admission {
     /// Takes the authority and the identity of a directory.
@@ -400,8 +400,7 @@ impl Admission {
             .with_single_cert(chain, identity.key.for_tls())?;
         config.send_tls13_tickets = 0;
         let (directory, tokens) = (directory.to_owned(), Tokens::of(directory));
-        let (secret, config) = (identity.secret, Arc::new(config));
-        Ok(Self { authority, directory, tokens, secret, config, etcd_urls: Vec::new() })
+        Ok(Self { authority, directory, tokens, config: Arc::new(config), etcd_urls: Vec::new() })
     }
 
     /// Also admits members of etcd, beside those at these URLs for clients, of which at most 16 are told.
@@ -435,10 +434,10 @@ impl Admission {
         answer.push(VERSION);
         answer.push(u8::from(decided.is_ok()));
         match &decided {
-            Ok((_, (certificate, of_etcd))) => {
+            Ok((_, (certificate, of_etcd, secret))) => {
                 put_bytes(certificate, &mut answer);
                 put_bytes(self.authority.certificate(), &mut answer);
-                answer.extend(self.secret.as_bytes());
+                put_bytes(&secret.encode(), &mut answer);
                 if let Some(of_etcd) = of_etcd {
                     put_bytes(of_etcd, &mut answer);
                     answer.extend((self.etcd_urls.len() as u32).to_be_bytes());
@@ -464,6 +463,8 @@ impl Admission {
             return Err(IdentityError::NameTaken(member.name).into());
         }
         let certificate = self.authority.issue(&member, &key, now)?;
+        // It may have been changed since this side began.
+        let secret = files::load_secret(&self.directory)?;
         let etcd = request.etcd.as_ref().map(|(address, point)| self.etcd(*address, point, now)).transpose()?;
         // From here on the token is gone, also where the name was taken in the same moment.
         self.tokens.use_up(&request.secret[..])?;
@@ -471,7 +472,7 @@ impl Admission {
         if let Some((address, certificate)) = &etcd {
             etcd::enter(&self.directory, &member.name, *address, certificate)?;
         }
-        Ok((member, (certificate, etcd.map(|(_, certificate)| certificate))))
+        Ok((member, (certificate, etcd.map(|(_, certificate)| certificate), secret)))
     }
 
     /// Signs the certificate of a member of etcd. The request's signature is over this key, too, and who has signed

@@ -19,6 +19,8 @@ use zeroize::{Zeroize, Zeroizing};
 /// Bytes in front of a message: its length, its number, and whether it is an answer.
 const HEAD_BYTES: usize = 13;
 const READ_BYTES: usize = 64 << 10;
+/// As many as a message about keys may have.
+const KEYS_BYTES: usize = 80 << 10;
 
 /// Why a link has ended.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -106,7 +108,12 @@ impl Channel {
 
     /// Seals a message and queues it.
     pub(super) fn send(&self, number: u64, is_answer: bool, message: &Message) -> Result<(), NotQueued> {
-        let bytes = if let Message::Record(record) = message { record.encoded_bytes() } else { 2_048 };
+        let bytes = match message {
+            Message::Record(record) => record.encoded_bytes(),
+            // A buffer that grows leaves copies behind, and a list of revoked certificates may follow on secrets.
+            Message::Keys(_) => KEYS_BYTES,
+            _ => 2_048,
+        };
         let mut plain = Zeroizing::new(Vec::with_capacity(HEAD_BYTES + bytes));
         plain.extend([0; 4]);
         plain.extend(number.to_be_bytes());

@@ -21,6 +21,11 @@ impl Members {
         *self.removed.write().unwrap_or_else(PoisonError::into_inner) = names.into_iter().collect();
     }
 
+    /// Those that were removed.
+    pub fn removed(&self) -> BTreeSet<NodeName> {
+        self.removed.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Whether a member was removed.
     pub fn is_removed(&self, name: &NodeName) -> bool {
         self.removed.read().unwrap_or_else(PoisonError::into_inner).contains(name)

@@ -3,15 +3,18 @@
 use super::members::Members;
 use crate::identity::{Identity, member_of};
 use crate::name::Member;
+use rustls::client::ResolvesClientCert;
 use rustls::crypto::ring::default_provider;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection,
+    SignatureScheme,
 };
-use rustls_pki_types::ServerName;
+use rustls_pki_types::{CertificateDer, ServerName};
 use std::io;
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// TLS cannot be set up with an identity.
@@ -56,7 +59,37 @@ pub enum HandshakeError {
 pub struct Trust {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
+    shown: Arc<Shown>,
     members: Arc<Members>,
+}
+
+/// The certificate that a member shows, which a renewal changes; its key stays.
+#[derive(Debug)]
+struct Shown {
+    key: Arc<dyn SigningKey>,
+    now: RwLock<Arc<CertifiedKey>>,
+}
+
+impl Shown {
+    fn now(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.now())
+    }
+}
+
+impl ResolvesClientCert for Shown {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(self.now())
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
 }
 
 impl Trust {
@@ -71,20 +104,38 @@ impl Trust {
         let roots = Arc::new(roots);
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider)).build()?;
-        let chain = vec![identity.certificate.clone()];
+        let key = provider.key_provider.load_private_key(identity.key.for_tls())?;
+        let first = CertifiedKey::new(vec![identity.certificate.clone()], Arc::clone(&key));
+        first.keys_match()?;
+        let shown = Arc::new(Shown { key, now: RwLock::new(Arc::new(first)) });
         let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(verifier)
-            .with_single_cert(chain.clone(), identity.key.for_tls())?;
+            .with_cert_resolver(Arc::<Shown>::clone(&shown));
         // Each link has a handshake of its own, with new keys and a look at both certificates.
         server.send_tls13_tickets = 0;
         server.session_storage = Arc::new(NoServerSessionStorage {});
         let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_root_certificates(roots)
-            .with_client_auth_cert(chain, identity.key.for_tls())?;
+            .with_client_cert_resolver(Arc::<Shown>::clone(&shown));
         client.resumption = rustls::client::Resumption::disabled();
-        Ok(Self { server: Arc::new(server), client: Arc::new(client), members })
+        Ok(Self { server: Arc::new(server), client: Arc::new(client), shown, members })
+    }
+
+    /// Shows this certificate of the same key from the next link on; those that are open stay. Whether it is another
+    /// one than before.
+    ///
+    /// # Errors
+    /// [`TrustError`], if it is for another key; then the one of before is shown.
+    pub fn show(&self, certificate: CertificateDer<'static>) -> Result<bool, TrustError> {
+        if self.shown.now().cert.first() == Some(&certificate) {
+            return Ok(false);
+        }
+        let next = CertifiedKey::new(vec![certificate], Arc::clone(&self.shown.key));
+        next.keys_match()?;
+        *self.shown.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        Ok(true)
     }
 
     /// Which members were removed.

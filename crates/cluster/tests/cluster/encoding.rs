@@ -6,8 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use weir_cluster::{
-    Batch, Claim, Credit, Decline, Entries, FieldError, Holding, Keeping, Message, MoveId, Owner, PieceOf, Position,
-    Record, RelayId, RelayState, RelayWord, Replica, SocketOptions, Span, Surveyed, Timings, Unfit, Word,
+    Batch, Claim, ClusterSecret, Credit, Decline, Entries, FieldError, Holding, Keeping, KeysWord, Message, MoveId,
+    Owner, PieceOf, Position, Record, RelayId, RelayState, RelayWord, Renewed, Replica, RevocationList, Shared,
+    SocketOptions, Span, Surveyed, TicketKey, Timings, Unfit, Word,
 };
 use weir_keeper::{Birth, Flow, Seen, TcpState};
 use zeroize::Zeroizing;
@@ -214,6 +215,30 @@ fn word() -> impl Strategy<Value = Word> {
     ]
 }
 
+fn secret() -> impl Strategy<Value = ClusterSecret> {
+    (any::<[u8; 32]>(), any::<bool>()).prop_map(|(bytes, is_next)| {
+        let first = ClusterSecret::from_bytes(&bytes).expect("32 bytes");
+        if is_next { first.next(&"n3".parse().expect("a name")).expect("random bytes") } else { first }
+    })
+}
+
+fn keys_word() -> impl Strategy<Value = KeysWord> {
+    let list = (any::<u64>(), vec(any::<u8>(), 0..60)).prop_map(|(number, der)| RevocationList { number, der });
+    let tickets = vec(any::<u64>().prop_map(|made| TicketKey::generate(made).expect("random bytes")), 0..9);
+    let shared = (secret(), tickets, proptest::option::of(list));
+    let shared = shared.prop_map(|(secret, tickets, revoked)| Shared { secret, tickets, revoked });
+    let certificate = || vec(any::<u8>(), 0..60).prop_map(rustls::pki_types::CertificateDer::from);
+    let renewed = (certificate(), vec((any::<IpAddr>(), certificate()), 0..4));
+    let renewed = renewed.prop_map(|(certificate, etcd)| Renewed { certificate, etcd });
+    prop_oneof![
+        Just(KeysWord::Ask),
+        shared.prop_map(KeysWord::Shared),
+        Just(KeysWord::Renew),
+        renewed.prop_map(KeysWord::Renewed),
+        Just(KeysWord::NoAuthority),
+    ]
+}
+
 fn message() -> impl Strategy<Value = Message> {
     let owner = prop_oneof![Just(Owner::Giver), Just(Owner::Taker), Just(Owner::Unknown)];
     prop_oneof![
@@ -255,6 +280,7 @@ fn message() -> impl Strategy<Value = Message> {
         entries().prop_map(Message::Entries),
         word().prop_map(Message::replica),
         relay_word().prop_map(Message::relay),
+        keys_word().prop_map(Message::keys),
     ]
 }
 
@@ -283,7 +309,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(mut bytes in vec(any::<u8>(), 0..400), kind in 0..95_u8, fit: bool) {
+    fn any_bytes_are_read_or_refused(mut bytes in vec(any::<u8>(), 0..400), kind in 0..106_u8, fit: bool) {
         if fit && bytes.len() > 2 {
             bytes[..2].copy_from_slice(&[1, kind]);
         }

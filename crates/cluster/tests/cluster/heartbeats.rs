@@ -60,6 +60,31 @@ fn members_find_each_other_and_miss_one_that_ends() {
 }
 
 #[test]
+fn a_new_secret_costs_no_sign_of_life_and_leaves_out_who_has_it_not() {
+    let [one, two, three] = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let [at_one, at_two, at_three] = [&one, &two, &three].map(|socket| socket.local_addr().unwrap());
+    let (first, seen) = start(one, 1, (2, at_two));
+    first.set_peers(BTreeMap::from([(2, at_two), (3, at_three)]));
+    let (second, _) = start(two, 2, (1, at_one));
+    let (_third, _) = start(three, 3, (1, at_one));
+    let mut up = [seen.recv_timeout(crate::PATIENCE).unwrap(), seen.recv_timeout(crate::PATIENCE).unwrap()];
+    up.sort_by_key(|(node, _)| *node);
+    assert_eq!(up, [(2, Health::Up), (3, Health::Up)]);
+    let next = secret().next(&crate::name("n3")).expect("random bytes");
+    first.turn(&next);
+    let alive = first.counts().alive;
+    wait_for("heartbeats under the secret of before", || first.counts().alive > alive + 20);
+    assert_eq!(first.counts().forged, 0);
+    second.turn(&next);
+    // The third one has the old secret alone, and is refused once its time is over.
+    assert_eq!(seen.recv_timeout(crate::PATIENCE), Ok((3, Health::Down)));
+    assert!(first.counts().forged > 0);
+    let (alive, silent) = (first.counts().alive, seen.try_recv());
+    wait_for("heartbeats of the second", || first.counts().alive > alive + 20);
+    assert!(silent.is_err(), "the second was never down: {silent:?}");
+}
+
+#[test]
 fn peers_come_and_go() {
     let (one, two) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
     let (at_one, at_two) = (one.local_addr().unwrap(), two.local_addr().unwrap());

@@ -6,6 +6,7 @@ mod encoding;
 mod gossip;
 mod heartbeats;
 mod joining;
+mod keyrings;
 mod links;
 mod moves;
 mod placement;

@@ -4,9 +4,11 @@ use super::message::{self, Refusal};
 use super::settings::EtcdSettings;
 use crate::error::DirectoryError;
 use serde_json::Value;
+use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use ureq::config::AutoHeaderValue;
 use ureq::http::Response;
 use ureq::{Agent, Body};
@@ -42,30 +44,57 @@ enum Failure {
 /// The members of etcd.
 #[derive(Debug)]
 pub(super) struct Gateway {
-    agent: Agent,
+    /// It has the certificate of a file that may be renewed.
+    agent: Mutex<(Agent, Option<SystemTime>)>,
+    settings: EtcdSettings,
     endpoints: Vec<String>,
     patience: Duration,
     /// The member that answered last.
     preferred: AtomicUsize,
 }
 
+fn agent(settings: &EtcdSettings) -> Result<Agent, DirectoryError> {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        // The members are reached directly, also where the environment names a proxy.
+        .proxy(None)
+        .tls_config(settings.tls_config()?)
+        .accept(AutoHeaderValue::None)
+        .accept_encoding(AutoHeaderValue::None)
+        .user_agent(AutoHeaderValue::from(concat!("weir/", env!("CARGO_PKG_VERSION"))))
+        .max_response_header_size(64 << 10)
+        .build();
+    Ok(config.new_agent())
+}
+
+/// When the file of the certificate was written; none where there is none.
+fn written(settings: &EtcdSettings) -> Option<SystemTime> {
+    fs::metadata(&settings.tls.as_ref()?.certificate).and_then(|found| found.modified()).ok()
+}
+
 impl Gateway {
     pub(super) fn new(settings: &EtcdSettings) -> Result<Self, DirectoryError> {
         settings.check()?;
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            // The members are reached directly, also where the environment names a proxy.
-            .proxy(None)
-            .tls_config(settings.tls_config()?)
-            .accept(AutoHeaderValue::None)
-            .accept_encoding(AutoHeaderValue::None)
-            .user_agent(AutoHeaderValue::from(concat!("weir/", env!("CARGO_PKG_VERSION"))))
-            .max_response_header_size(64 << 10)
-            .build();
+        let written = written(settings);
+        let agent = Mutex::new((agent(settings)?, written));
         let endpoints = settings.endpoints.iter().map(|url| url.trim_end_matches('/').to_owned()).collect();
-        let preferred = AtomicUsize::new(0);
-        Ok(Self { agent: config.new_agent(), endpoints, patience: settings.patience, preferred })
+        let (settings, preferred) = (settings.clone(), AtomicUsize::new(0));
+        Ok(Self { agent, patience: settings.patience, settings, endpoints, preferred })
+    }
+
+    /// The agent with the certificate that the file has now: connections of an earlier one would be refused some day.
+    fn agent(&self) -> Agent {
+        let mut known = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = written(&self.settings);
+        if now != known.1 {
+            match agent(&self.settings) {
+                Ok(agent) => *known = (agent, now),
+                // The one of before is good until its end.
+                Err(error) => tracing::warn!(%error, "the new certificate for etcd is not used"),
+            }
+        }
+        known.0.clone()
     }
 
     pub(super) fn name(&self) -> String {
@@ -136,7 +165,7 @@ impl Gateway {
 
     fn try_one(&self, at: usize, path: &str, body: &str, time: Duration) -> Result<Value, Failure> {
         let url = format!("{}{path}", self.endpoints[at]);
-        let request = self.agent.post(&url).config().timeout_global(Some(time)).build();
+        let request = self.agent().post(&url).config().timeout_global(Some(time)).build();
         let sent = request.header("content-type", "application/json").send(body);
         let mut response = sent.map_err(|error| failure(&url, &error))?;
         let status = response.status().as_u16();
@@ -164,7 +193,7 @@ impl Gateway {
         time: Duration,
     ) -> Result<Response<Body>, ureq::Error> {
         let url = format!("{}{path}", self.endpoints[at % self.endpoints.len()]);
-        let request = self.agent.post(&url).config();
+        let request = self.agent().post(&url).config();
         let request = request.timeout_recv_response(Some(ATTEMPT_MAX)).timeout_connect(Some(ATTEMPT_MAX));
         let request = request.timeout_send_request(Some(ATTEMPT_MAX)).timeout_recv_body(Some(time)).build();
         let request = request.header("content-type", "application/json");

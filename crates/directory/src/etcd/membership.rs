@@ -35,7 +35,46 @@ pub struct EtcdMemberState {
     /// The member, as the others know it.
     pub member: EtcdMember,
     /// What it answers, or why it gives no answer.
-    pub state: Result<EtcdHealth, String>,
+    pub state: Result<EtcdHealth, EtcdSilence>,
+}
+
+/// Why a member of etcd says nothing of itself.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EtcdSilence {
+    /// It was entered, and no process of it has told the others where clients reach it.
+    #[error("it has not started yet; start it on its machine by weir cluster etcd, or take it out of etcd")]
+    NotStarted,
+    /// No answer came.
+    #[error("it does not answer: {why}; see whether it runs, and whether its address can be reached")]
+    Away {
+        /// What failed last.
+        why: String,
+    },
+    /// It answers, and not what was asked for.
+    #[error("it refuses: {why}; see that it knows our certificate and is of a known version")]
+    Refused {
+        /// What it said.
+        why: String,
+    },
+    /// This side cannot ask: a file of its keys or a setting is wrong.
+    #[error("it cannot be asked: {why}")]
+    Unasked {
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// The thread that asked has failed.
+    #[error("the question failed; report this")]
+    Failed,
+}
+
+impl From<DirectoryError> for EtcdSilence {
+    fn from(error: DirectoryError) -> Self {
+        match error {
+            DirectoryError::Away { why, .. } | DirectoryError::Unsure { why, .. } => Self::Away { why },
+            DirectoryError::Denied { why, .. } | DirectoryError::Full { why, .. } => Self::Refused { why },
+            error => Self::Unasked { why: error.to_string() },
+        }
+    }
 }
 
 /// What a member of etcd says of itself.
@@ -97,7 +136,7 @@ impl EtcdMembership {
                 })
                 .collect();
             let state = |(member, asked): (EtcdMember, thread::ScopedJoinHandle<'_, _>)| {
-                let state = asked.join().unwrap_or_else(|_| Err("the question failed; report this".to_owned()));
+                let state = asked.join().unwrap_or(Err(EtcdSilence::Failed));
                 EtcdMemberState { member, state }
             };
             asked.into_iter().map(state).collect()
@@ -155,14 +194,10 @@ impl EtcdMembership {
         self.gateway.ask(path, body, kind)?.map_err(|refusal| self.gateway.refused(refusal))
     }
 
-    fn state(&self, url: Option<String>) -> Result<EtcdHealth, String> {
-        let Some(url) = url else { return Err("it has not started yet".to_owned()) };
+    fn state(&self, url: Option<String>) -> Result<EtcdHealth, EtcdSilence> {
+        let url = url.ok_or(EtcdSilence::NotStarted)?;
         let settings = EtcdSettings { endpoints: vec![url], patience: STATE_PATIENCE, ..self.settings.clone() };
-        let alone = Self::open(&settings).map_err(|error| error.to_string())?;
-        let answer = alone.ask("/v3/maintenance/status", &json!({}), Kind::Reads).map_err(|error| match error {
-            DirectoryError::Away { why, .. } | DirectoryError::Unsure { why, .. } => why,
-            error => error.to_string(),
-        })?;
+        let answer = Self::open(&settings)?.ask("/v3/maintenance/status", &json!({}), Kind::Reads)?;
         let (leader, own) =
             (message::number(&answer, "leader"), answer.get("header").map_or(0, |it| message::number(it, "member_id")));
         Ok(EtcdHealth {
@@ -189,4 +224,29 @@ fn members_of(answer: &Value) -> Vec<EtcdMember> {
 
 fn texts(value: &Value, name: &str) -> Vec<String> {
     message::list(value, name).filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_member_is_silent_follows_from_what_failed() {
+        let (engine, why) = ("etcd".to_owned(), "x".to_owned());
+        let away = DirectoryError::Away { engine: engine.clone(), why: why.clone() };
+        assert_eq!(EtcdSilence::from(away), EtcdSilence::Away { why: why.clone() });
+        let denied = DirectoryError::Denied { engine, why: why.clone() };
+        assert_eq!(EtcdSilence::from(denied), EtcdSilence::Refused { why: why.clone() });
+        let file = DirectoryError::File { path: "etcd.crt".into(), why };
+        assert_eq!(EtcdSilence::from(file), EtcdSilence::Unasked { why: "etcd.crt: x".to_owned() });
+    }
+
+    #[test]
+    fn a_member_that_is_not_there_is_away_and_one_without_an_address_has_not_started() {
+        // A port that was free a moment ago refuses connections.
+        let url = format!("http://127.0.0.1:{}", weir_testkit::free_port());
+        let membership = EtcdMembership::open(&EtcdSettings::new(vec![url.clone()], "weir/")).expect("is right");
+        assert!(matches!(membership.state(Some(url)), Err(EtcdSilence::Away { .. })));
+        assert_eq!(membership.state(None), Err(EtcdSilence::NotStarted));
+    }
 }

@@ -12,6 +12,6 @@ mod settings;
 mod watching;
 
 pub(crate) use engine::Etcd;
-pub use membership::{EtcdHealth, EtcdMember, EtcdMemberState, EtcdMembership};
+pub use membership::{EtcdHealth, EtcdMember, EtcdMemberState, EtcdMembership, EtcdSilence};
 pub(crate) use settings::is_loopback;
 pub use settings::{EtcdSettings, TlsFiles};

@@ -8,11 +8,13 @@ mod distinguished_name;
 pub(crate) mod presented;
 pub(crate) mod settings;
 mod staple;
+pub(crate) mod tickets;
 mod validity;
 
 use crate::certificates::challenges::{ACME_TLS, Challenges};
 use crate::certificates::client_asking::{AskedHosts, Asking};
 use crate::certificates::settings::CertificateFiles;
+use crate::certificates::tickets::SharedTickets;
 use crate::error::TlsError;
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring;
@@ -125,7 +127,7 @@ impl Certificates {
     /// # Errors
     ///
     /// Those of rustls where it has no randomness.
-    pub(crate) fn config(&self) -> Result<rustls::ServerConfig, rustls::Error> {
+    pub(crate) fn config(&self, tickets: &SharedTickets) -> Result<rustls::ServerConfig, rustls::Error> {
         let mut provider = ring::default_provider();
         provider.cipher_suites = CIPHERS.to_vec();
         let builder = rustls::ServerConfig::builder_with_provider(Arc::new(provider));
@@ -137,8 +139,9 @@ impl Certificates {
             // The last one: a client that offers anything else is none that checks a challenge.
             config.alpn_protocols.push(ACME_TLS.to_vec());
         }
-        // Tickets that any loop can read, under keys that change every six hours; nothing is kept for a client.
-        config.ticketer = ring::Ticketer::new()?;
+        // Tickets that any loop can read, under keys that change every six hours unless servers share them; nothing is
+        // kept for a client.
+        config.ticketer = tickets.ticketer()?;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(config)
     }
@@ -154,6 +157,7 @@ impl Certificates {
         let builder = builder.with_client_cert_verifier(Arc::new(Asking::new()));
         let mut config = builder.with_cert_resolver(Arc::<Keys>::clone(&self.keys));
         config.alpn_protocols = vec![b"h3".to_vec()];
+        // Other keys than those of TCP: no ticket of one is one of the other.
         config.ticketer = ring::Ticketer::new()?;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(config)

@@ -2,6 +2,7 @@
 
 use crate::certificates::challenges::Challenges;
 use crate::certificates::settings::{CertificateFiles, ObtainOptions};
+use crate::certificates::tickets::SharedTickets;
 use crate::config::host_rules::HostRules;
 use crate::counters::php_watch::PhpWatch;
 use crate::exchange::elsewhere::{Elsewhere, ElsewhereHandle};
@@ -119,6 +120,8 @@ pub struct Options {
     pub obtain: Option<ObtainOptions>,
     /// Answers to the challenges of an authority (ACME). Default: none.
     pub challenges: Challenges,
+    /// Keys of TLS session tickets that servers share. Default: none, and each makes its own ones.
+    pub tickets: SharedTickets,
     /// What is known of our own PHP; the program that runs it tells it. Default: nothing.
     pub php: PhpWatch,
     /// The same of our own scripts of other kinds. Default: nothing.
@@ -284,6 +287,7 @@ impl Options {
             certificates: Vec::new(),
             obtain: None,
             challenges: Challenges::default(),
+            tickets: SharedTickets::default(),
             php: PhpWatch::default(),
             scripts: PhpWatch::of_scripts(),
             listen_clear: Vec::new(),

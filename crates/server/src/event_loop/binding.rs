@@ -109,7 +109,7 @@ pub(super) fn load_certificates(options: &Options) -> Result<Keys, BindError> {
     if let Some(certificates) = &certificates {
         certificates.keys().ask(options.hosts.as_ref().and_then(|hosts| hosts.0.asked_hosts()));
     }
-    let tls = certificates.as_ref().map(Certificates::config).transpose();
+    let tls = certificates.as_ref().map(|it| it.config(&options.tickets)).transpose();
     let mut tls = tls.map_err(|source| TlsError::Setup { source })?;
     if let Some(tls) = tls.as_mut().filter(|_| options.moves_sessions) {
         tls.enable_secret_extraction = true;

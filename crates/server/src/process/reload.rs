@@ -78,6 +78,7 @@ impl Reloader {
         options.reserve_loops = before.reserve_loops;
         options.adviser.clone_from(&before.adviser);
         options.challenges = before.challenges.clone();
+        options.tickets = before.tickets.clone();
         options.php = before.php.clone();
         options.scripts = before.scripts.clone();
         options.throttles = Throttle::succeed(&before.throttles, options.throttles);
