@@ -18,7 +18,7 @@ use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::socket::{
-    ACCEPTED, END_OF_STREAM, ERROR, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState, TLS,
+    ACCEPTED, END_OF_STREAM, ERROR, FAR, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState, TLS,
 };
 use weir_wire::task::{Switch, TaskState, WAS_FROZEN};
 use weir_wire::{Kind, Record, Slot, text_from_slots};
@@ -241,6 +241,7 @@ impl Joiner {
                 self.statistics.seen.arrivals += 1;
                 let not_accepted = record.flags & NOT_ACCEPTED != 0;
                 let position = self.sockets.arrival(low, now_ns, high, not_accepted);
+                self.conversations.arrive(low, now_ns, not_accepted);
                 if let (Some(served), Some(position)) = (&mut self.served, position) {
                     served.arrive(low, Arrival { at_ns: now_ns, position, not_accepted });
                 }
@@ -290,7 +291,12 @@ impl Joiner {
             }
             Kind::SocketPeer => {
                 let accepted = if record.flags & ACCEPTED != 0 { low } else { high };
-                self.conversations.connect([low, high], Some(accepted), now_ns);
+                if record.flags & FAR != 0 {
+                    self.conversations.connect_far([low, high], accepted, now_ns);
+                    self.sockets.connect_far([low, high]);
+                } else {
+                    self.conversations.connect([low, high], Some(accepted), now_ns);
+                }
             }
             Kind::ProbeHit => {
                 if let Some(told) = name {

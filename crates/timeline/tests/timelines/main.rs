@@ -2,6 +2,8 @@
 // scripts/test: serves
 
 mod client_word;
+mod far;
+mod far;
 mod fork;
 mod garbage;
 mod golden;
