@@ -294,7 +294,8 @@ impl Walk<'_> {
         let Spell { from_ns, to_ns, .. } = *spell;
         let Known { tasks, conversations, sockets, .. } = self.known;
         let asked_ns = conversations.asked_ns(socket, from_ns).unwrap_or(from_ns);
-        let Some(peer) = conversations.peer(socket).filter(|_| self.depth < MOST_DEPTH) else { return false };
+        let follows = from_ns <= to_ns && self.depth < MOST_DEPTH;
+        let Some(peer) = conversations.peer(socket).filter(|_| follows) else { return false };
         let Some(answered) = conversations.far_answer(socket, asked_ns, to_ns).filter(|one| tasks.serves(one.pid))
         else {
             return false;

@@ -107,7 +107,7 @@ impl Stand {
     fn load(&self, run: &Path, url: &str) {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.web.name()]).arg(weir().get_program());
-        command.args(["load", "-c", "2", "-d", "1500ms", "--run"]).arg(run).arg(url);
+        command.args(["load", "-c", "2", "-d", "1s", "--run"]).arg(run).arg(url);
         let output = command.stdout(Stdio::null()).output().expect("the load starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
@@ -186,7 +186,7 @@ fn a_store_on_another_host() {
     let [web, store] = ["web", "store"].map(|name| folder.path().join(name));
     let recordings = [(stand.web_pid, &web), (stand.store_pid, &store)].map(|(pid, run)| {
         let (pid, run) = (pid.to_string(), run.to_str().expect("a readable path").to_owned());
-        attached(&["--pid", &pid, "-d", "4s", "--run", &run])
+        attached(&["--pid", &pid, "-d", "3s", "--run", &run])
     });
     stand.load(&web, &format!("http://{WEB}:8300/"));
     for recording in recordings {
@@ -196,7 +196,7 @@ fn a_store_on_another_host() {
     // Alone, the web server waits for another host.
     let (part, who) = (explained(&[&web]), format!("{STORE}:7300"));
     assert_eq!(first(&part), ("wait_network", who.as_str()), "{}", said(&part));
-    for (number_of, by_ns) in [0, 123_456_789_012, -77_000_000_001].into_iter().enumerate() {
+    for (number_of, by_ns) in [-77_000_000_001, 123_456_789_012].into_iter().enumerate() {
         let there = folder.path().join(format!("store-{number_of}"));
         moved(&store, &there, by_ns);
         // In any order: the requests are those that the client's run tells of.
@@ -240,7 +240,7 @@ fn a_load_from_another_host() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let [load, store, there] = ["load", "store", "there"].map(|name| folder.path().join(name));
     let (pid, run) = (stand.store_pid.to_string(), store.to_str().expect("a readable path"));
-    let recording = attached(&["--pid", &pid, "-d", "4s", "--keep-addresses", "--run", run]);
+    let recording = attached(&["--pid", &pid, "-d", "3s", "--keep-addresses", "--run", run]);
     stand.load(&load, &format!("http://{STORE}:7300/"));
     let (status, said) = recording.end();
     assert!(status.success(), "{said}");

@@ -3,7 +3,6 @@
 
 mod client_word;
 mod far;
-mod far;
 mod fork;
 mod garbage;
 mod golden;
