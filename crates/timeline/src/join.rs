@@ -289,15 +289,7 @@ impl Joiner {
             Kind::ClientLane if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) => {
                 self.lanes.insert(record.lane, low);
             }
-            Kind::SocketPeer => {
-                let accepted = if record.flags & ACCEPTED != 0 { low } else { high };
-                if record.flags & FAR != 0 {
-                    self.conversations.connect_far([low, high], accepted, now_ns);
-                    self.sockets.connect_far([low, high]);
-                } else {
-                    self.conversations.connect([low, high], Some(accepted), now_ns);
-                }
-            }
+            Kind::SocketPeer => self.peers(record),
             Kind::ProbeHit => {
                 if let Some(told) = name {
                     self.phases.push_hit(record, told, &self.tasks);
@@ -408,6 +400,18 @@ impl Joiner {
     pub(crate) fn known(&self) -> Known<'_> {
         let Self { tasks, sockets, conversations, phases, .. } = self;
         Known { tasks, sockets, conversations, phases }
+    }
+
+    /// Two sockets are the ends of one connection, within the host or between recorded hosts.
+    fn peers(&mut self, record: &Record) {
+        let (low, high) = record.a_halves();
+        let accepted = if record.flags & ACCEPTED != 0 { low } else { high };
+        if record.flags & FAR != 0 {
+            self.conversations.connect_far([low, high], accepted, record.time_ns);
+            self.sockets.connect_far([low, high]);
+        } else {
+            self.conversations.connect([low, high], Some(accepted), record.time_ns);
+        }
     }
 
     fn touch(&mut self, record: &Record, verb: Verb) {
