@@ -15,6 +15,7 @@ const OBJECTS: &[&str] = &[
     "locks",
     "interrupts",
     "timers",
+    "splices",
     "samples",
     "user_probes",
     "streams",

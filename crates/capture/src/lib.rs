@@ -51,6 +51,7 @@ mod ring;
 mod samples;
 mod servers;
 mod spine;
+mod splices;
 mod strangers;
 mod symbols;
 mod target;

@@ -9,6 +9,7 @@ use crate::probes::{Attached, Probes};
 use crate::quota::Quotas;
 use crate::redaction::Redaction;
 use crate::ring::{RawEvent, Rings};
+use crate::splices::Splices;
 use crate::target::{Target, listening_ports, trees};
 use crate::task_names::{forget, task_name, unnamed, whole_name};
 use std::collections::BTreeSet;
@@ -115,6 +116,11 @@ impl Recorder {
         limits: Limits,
     ) -> Result<Self, CaptureError> {
         sources.push(Box::new(Quotas::new(&target.pids)));
+        if probes.source() == BoundarySource::SocketTracepoints
+            && let Some(splices) = Splices::load(&probes)?
+        {
+            sources.push(Box::new(splices));
+        }
         mark(&mut probes, target);
         let (rings, source) = (probes.rings()?, probes.source());
         let attached = probes.attach()?;

@@ -69,9 +69,13 @@ struct TrialArgs {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { mut explain, trial, how } = args;
-    if explain.recorded.is_none() && explain.url.is_none() && explain.target.is_empty() {
-        explain.recorded = weir_record::run_directory::last();
-        if explain.recorded.is_none() {
+    if explain.recorded.len() > 1 {
+        eprintln!("weir advise: advice is for one host's servers: name one run (weir explain takes those of several)");
+        return Ok(ExitCode::from(2));
+    }
+    if explain.recorded.is_empty() && explain.url.is_none() && explain.target.is_empty() {
+        explain.recorded.extend(weir_record::run_directory::last());
+        if explain.recorded.is_empty() {
             eprintln!(
                 "weir advise: no run in weir-runs; name one, or --load URL to make one (see `weir advise --help`)"
             );

@@ -78,7 +78,7 @@ impl AlwaysArgs {
             server_side: true,
             tls_ports: self.tls_port.clone(),
             objectives: self.slo.iter().map(|slo| (slo.text.clone(), slo.objective)).collect(),
-            cluster: Vec::new(),
+            ..View::default()
         }
     }
 

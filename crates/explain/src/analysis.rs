@@ -1,6 +1,7 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
 use crate::from_sockets::{self, Objectives, View, Watched};
+use crate::hosts::{self, Hosts};
 use crate::labels::{Labels, label};
 use crate::lanes;
 use crate::moves::MoveFold;
@@ -15,6 +16,7 @@ use crate::words;
 use anyhow::Context;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 use weir_capture::BoundarySource;
 use weir_measure::class::{Classes, Grouping};
 use weir_measure::examples::Examples;
@@ -24,8 +26,9 @@ use weir_measure::summary::Summary;
 use weir_measure::trend::TrendFold;
 use weir_report::{Example, ExampleStep, Explanation, Observer, Ratio, ServerCpu, Stages, Transaction, Wakeups};
 use weir_timeline::{Detail, Joiner, Remarks, Response, Statistics, Unjoinable};
-use weir_trace::{Damage, Entry, RunReader, Source, Sourced};
+use weir_trace::{Damage, Entry, RunReader, Source};
 use weir_wire::client::Outcome;
+use weir_wire::{Record, Slot};
 
 /// Transaction classes that are told apart.
 const MOST_CLASSES: usize = 200;
@@ -43,13 +46,18 @@ const SLOW: f64 = 0.01;
 /// # Errors
 /// The run cannot be read, or nothing in it can be explained.
 pub fn explain(directory: &Path, subject: String, grouping: Grouping, view: &View) -> anyhow::Result<Explanation> {
-    let reader = RunReader::open(directory)?;
+    let mut hosts = hosts::of(directory, &view.others)?;
+    let reader = hosts.as_ref().map_or_else(|| Ok(RunReader::open(directory)?), Hosts::reader)?;
     let rung = reader.rung().and_then(BoundarySource::of_name);
     let mut reading = Reading::new(&reader, grouping, view, rung);
-    let mut merge = reader.merge();
+    let mut merge = hosts.as_ref().map_or_else(|| reader.merge(), Hosts::merge);
     let mut line = weir_terminal::progress::Line::new();
     merge.each(|sourced| {
-        reading.push(&sourced);
+        let name = phases::name_of(&sourced);
+        match &mut hosts {
+            Some(hosts) => hosts.each(&sourced, |record, payload| reading.push(record, payload, name, sourced.source)),
+            None => reading.push(&sourced.record, sourced.payload, name, sourced.source),
+        }
         let records = reading.records;
         if records.is_multiple_of(1 << 16) {
             line.show(|| format!("reading {records} events"));
@@ -72,6 +80,10 @@ pub fn explain(directory: &Path, subject: String, grouping: Grouping, view: &Vie
         reading.attribute_samples(&mut explanation, &statistics);
     }
     reading.complete(&mut explanation, &reader, &statistics);
+    if let Some(hosts) = &hosts {
+        explanation.hosts = hosts.report();
+        explanation.warnings.extend(hosts.warnings());
+    }
     if view.is_server_side(&reader) {
         from_sockets::apply(&mut explanation, &statistics, &reading.watched);
     }
@@ -118,14 +130,12 @@ impl Reading {
         }
     }
 
-    fn push(&mut self, sourced: &Sourced<'_>) {
+    fn push(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>, source: Source) {
         let Self { joiner, folds, .. } = self;
-        let (record, payload) = (&sourced.record, sourced.payload);
-        let name = phases::name_of(sourced);
         self.remarks.push(record, name.map(|name| &**name));
         joiner.push(record, payload, name, &mut |joiner, response| folds.push(joiner, response));
         folds.work.settle(joiner, false);
-        self.server_side.push(joiner, sourced.source, record, payload);
+        self.server_side.push(joiner, source, record, payload);
         self.wakeups.push(joiner, record);
         if let Some(edge_ns) = self.watched.push(record) {
             folds.objectives.edge(edge_ns);
@@ -382,6 +392,7 @@ impl Folds {
             queries: Vec::new(),
             decisions: Vec::new(),
             moves: None,
+            hosts: Vec::new(),
             stacks: self.stacks.stacks(self.classes.names()),
             wakeups: Wakeups::default(),
             examples,

@@ -4,6 +4,7 @@
 use crate::moves::EventsOf;
 use crate::slo::Slo;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use weir_measure::objective::{Objective, ObjectiveFold};
 use weir_report::{Explanation, ObjectiveResult};
 use weir_timeline::{Exchanges, Joiner, Response, Statistics, Unjoinable};
@@ -26,6 +27,8 @@ pub struct View {
     pub objectives: Vec<(String, Objective)>,
     /// What members of a cluster told of sessions that moved.
     pub cluster: Vec<EventsOf>,
+    /// Runs of other hosts that were recorded at the same time, to be explained together with it.
+    pub others: Vec<PathBuf>,
 }
 
 /// Why an objective of errors cannot be judged from the server's sockets alone, with the remedy; `None` without such an

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use weir_timeline::{Detail, Joiner};
 use weir_wire::socket::client_words;
+use weir_wire::task::number_on_its_host;
 
 /// Labels that are told apart; later ones get the number 0.
 const MOST_LABELS: usize = 4096;
@@ -77,6 +78,7 @@ pub(super) fn label(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
     match detail {
         Detail::None => String::new(),
         Detail::Peer(address) => address.to_string(),
+        Detail::Way(address) => weir_timeline::way_words(address),
         Detail::Unconnected(address) => weir_timeline::unconnected_words(address),
         Detail::Behind(part) => weir_timeline::behind_words(part),
         Detail::Named(number) => joiner.text(number).to_owned(),
@@ -85,8 +87,8 @@ pub(super) fn label(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
         Detail::EndedConnection => weir_timeline::ENDED_CONNECTION.to_owned(),
         Detail::Held(task, by) => format!("{}, {}", label(joiner, Detail::Task(task), at_ns), by.words()),
         Detail::Task(pid) => match joiner.task_name_at(pid, at_ns) {
-            Some(name) => format!("{} ({})", name.name, name.tgid),
-            None => format!("task {pid}"),
+            Some(name) => format!("{} ({})", name.name, number_on_its_host(name.tgid)),
+            None => format!("task {}", number_on_its_host(pid)),
         },
     }
 }

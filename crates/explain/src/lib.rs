@@ -1,12 +1,13 @@
 //! Explanations of recorded runs: where each request's time went, what a server's rules decided meanwhile, and which
 //! requests moved between nodes of a cluster.
 //!
-//! `analysis.rs` merges a run's streams, joins their records into requests and folds these; the other files each have a
+//! `hosts/` reads the runs of several hosts as one. `analysis.rs` merges a run's streams, joins their records into requests and folds these; the other files each have a
 //! section of the report.
 
 mod analysis;
 pub mod decisions;
 mod from_sockets;
+mod hosts;
 mod labels;
 mod lanes;
 pub mod moves;

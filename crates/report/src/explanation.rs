@@ -106,6 +106,9 @@ pub struct Explanation {
     /// Sessions that moved between nodes of a cluster; absent where no events of one were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<Moves>,
+    /// The hosts whose runs were explained together, that with the common clock first; absent for one run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostRun>,
     /// Sampled stacks by class and part, most samples first.
     pub stacks: Vec<Stack>,
     /// Wake-ups of tasks that were to accept or receive.
@@ -168,6 +171,31 @@ pub struct Moved {
     pub confirmed_s: Option<f64>,
     /// By how much these times may be wrong against those of the run; null where clocks were not compared.
     pub error_ns: Option<f64>,
+}
+
+/// A host whose run was explained together with those of others.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostRun {
+    /// As its tasks are called after it: the host's name, or its run's where two hosts have the same.
+    pub name: String,
+    /// The run's directory.
+    pub run: String,
+    /// What is to be added to the host's times for those of the first host, in the middle of the run, nanoseconds.
+    pub clock_offset_ns: i64,
+    /// By how much times of this host may be wrong against those of the first one, at most.
+    pub clock_error_ns: f64,
+    /// The same in the half of the time in which it is least.
+    pub clock_typical_error_ns: f64,
+    /// By how much the rates of the two clocks were taken to differ at most, parts per million.
+    pub clock_rate_ppm: u64,
+    /// Connections with the other hosts.
+    pub connections: u64,
+    /// Messages over these by which the clocks were compared.
+    pub messages: u64,
+    /// Those of them that arrived before they were sent, by the clocks as they were put together.
+    pub contradicting: u64,
+    /// By how much, at most.
+    pub contradicting_ns_max: f64,
 }
 
 /// Minimum, mean and maximum of a ratio.

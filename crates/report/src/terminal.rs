@@ -3,6 +3,7 @@
 mod bar;
 mod classes;
 mod footer;
+mod hosts;
 mod ink;
 mod moves;
 mod table;
@@ -47,6 +48,7 @@ pub fn terminal(explanation: &Explanation, style: Style) -> String {
         causes(&mut screen, explanation);
         work::write(&mut screen, explanation);
         moves::write(&mut screen, explanation);
+        hosts::write(&mut screen, explanation);
     }
     footer::write(&mut screen, explanation);
     classes::write(&mut screen, explanation);

@@ -118,6 +118,7 @@ fn slow_step(joiner: &Joiner, step: &weir_timeline::Step, origin_ns: u64) -> Slo
         Detail::Reader(_, task) if task != 0 => (task, String::new()),
         Detail::Reader(client, _) => (0, format!("client {}", weir_wire::socket::client_words(client))),
         Detail::Held(pid, by) => (pid, by.words().to_owned()),
+        Detail::Way(address) => (0, weir_timeline::way_words(address)),
         Detail::Unconnected(address) => (0, weir_timeline::unconnected_words(address)),
         Detail::Behind(part) => (0, weir_timeline::behind_words(part)),
         Detail::Named(number) => (0, cut(joiner.text(number))),

@@ -19,10 +19,14 @@ pub(crate) struct Dealing {
     pub(crate) pid: u32,
 }
 
-/// One end of a connection within the host.
+/// One end of a connection within the host, or between recorded hosts.
 #[derive(Debug)]
 struct End {
     peer: u32,
+    /// The other end is on another host: what it is sent is on the way for a while.
+    far: bool,
+    /// When data arrived here, if it came from another host, and whether no task had accepted the connection then.
+    arrivals: VecDeque<(u64, bool)>,
     /// It was accepted: requests come in here.
     accepted: bool,
     touched_ns: u64,
@@ -32,6 +36,11 @@ struct End {
 }
 
 impl End {
+    fn new(peer: u32, accepted: bool, at_ns: u64) -> Self {
+        let (dealings, arrivals) = (VecDeque::new(), VecDeque::new());
+        Self { peer, far: false, arrivals, accepted, touched_ns: at_ns, dealings, forgotten: false }
+    }
+
     /// How many dealings lie before a time; they stand in the order in which they were told, which is that of time.
     fn before(&self, at_ns: u64) -> usize {
         self.dealings.partition_point(|dealing| dealing.at_ns < at_ns)
@@ -67,13 +76,64 @@ impl Conversations {
         for (own, peer) in [(one, other), (other, one)] {
             let is_accepted = accepted == Some(own);
             // Told again, it is the same one; told anew, the number has another owner.
-            if self.ends.get(&own).is_some_and(|end| end.peer == peer && end.accepted == is_accepted) {
+            if self.ends.get(&own).is_some_and(|end| end.peer == peer && (end.accepted == is_accepted || end.far)) {
                 continue;
             }
-            let end =
-                End { peer, accepted: is_accepted, touched_ns: at_ns, dealings: VecDeque::new(), forgotten: false };
-            self.ends.insert(own, end);
+            self.ends.insert(own, End::new(peer, is_accepted, at_ns));
         }
+    }
+
+    /// Two sockets of two recorded hosts are the ends of one connection; one of them was accepted.
+    pub(crate) fn connect_far(&mut self, ends: [u32; 2], accepted: u32, at_ns: u64) {
+        let [one, other] = ends;
+        for (own, peer) in [(one, other), (other, one)] {
+            if !self.ends.get(&own).is_some_and(|end| end.peer == peer && end.far) {
+                self.ends.insert(own, End { far: true, ..End::new(peer, accepted == own, at_ns) });
+            }
+        }
+    }
+
+    /// Data arrived at a socket; kept where it came from another host.
+    pub(crate) fn arrive(&mut self, socket: u32, at_ns: u64, not_accepted: bool) {
+        let Some(end) = self.ends.get_mut(&socket).filter(|end| end.far) else { return };
+        end.arrivals.push_back((at_ns, not_accepted));
+        if end.arrivals.len() > MOST_DEALINGS {
+            end.arrivals.pop_front();
+        }
+    }
+
+    /// Whether the other end of a socket's connection is on another host.
+    pub(crate) fn is_far(&self, socket: u32) -> bool {
+        self.ends.get(&socket).is_some_and(|end| end.far)
+    }
+
+    /// When the answer that was given at the other end at a time was taken here, or 0.
+    pub(crate) fn heard_ns(&self, socket: u32, answered_ns: u64) -> u64 {
+        let Some(end) = self.ends.get(&socket) else { return 0 };
+        let mut later = end.dealings.range(end.before(answered_ns)..);
+        later.find(|dealing| dealing.verb == Verb::Receive).map_or(0, |dealing| dealing.at_ns)
+    }
+
+    /// The answer of another host to what was asked at a socket by a time: given at the other end after the answer before
+    /// was taken here, and before the next taking here, which was of it; of one in pieces, the last of these.
+    ///
+    /// The clocks of hosts are known within bounds only, so a taking may seem to come before the sending.
+    pub(crate) fn far_answer(&self, socket: u32, asked_ns: u64, at_ns: u64) -> Option<Dealing> {
+        let (end, peer) = (self.ends.get(&socket)?, self.ends.get(&self.peer(socket)?)?);
+        let received = |dealing: &&Dealing| dealing.verb == Verb::Receive;
+        let heard_ns = end.dealings.range(end.before(at_ns)..).find(received).map_or(at_ns, |taken| taken.at_ns);
+        let before_ns = end.dealings.range(..end.before(asked_ns)).rev().find(received).map_or(0, |taken| taken.at_ns);
+        let after = || peer.sent_from(heard_ns).filter(|one| one.at_ns < heard_ns.saturating_add(Self::RETURN_NS));
+        peer.sent_before(heard_ns).filter(|one| one.at_ns >= before_ns).or_else(after)
+    }
+
+    /// When the first data arrived at a socket for the answer that was given there at a time: after the answer before; and
+    /// whether no task had accepted the connection then.
+    pub(crate) fn arrived(&self, socket: u32, answered_ns: u64) -> Option<(u64, bool)> {
+        let end = self.ends.get(&socket)?;
+        let before_ns = end.sent_before(answered_ns).map_or(0, |before| before.at_ns);
+        let first = end.arrivals.partition_point(|(at_ns, _)| *at_ns < before_ns);
+        end.arrivals.get(first).copied().filter(|(at_ns, _)| *at_ns <= answered_ns)
     }
 
     /// Whether a socket is an end at which requests come in.
@@ -154,6 +214,9 @@ impl Conversations {
                 end.dealings.pop_front();
                 end.forgotten = true;
             }
+            while end.arrivals.front().is_some_and(|(first, _)| *first < before_ns) {
+                end.arrivals.pop_front();
+            }
         }
         if self.ends.len() > MOST_ENDS {
             self.ends.retain(|_, end| end.touched_ns >= before_ns);
@@ -169,7 +232,7 @@ impl Conversations {
 
     /// How many things are held.
     pub(crate) fn held(&self) -> usize {
-        self.ends.values().map(|end| 1 + end.dealings.len()).sum()
+        self.ends.values().map(|end| 1 + end.dealings.len() + end.arrivals.len()).sum()
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::socket::{
-    ACCEPTED, END_OF_STREAM, ERROR, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState, TLS,
+    ACCEPTED, END_OF_STREAM, ERROR, FAR, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState, TLS,
 };
 use weir_wire::stream::{StreamFrame, StreamHead};
 use weir_wire::task::{Switch, TaskState, WAS_FROZEN};
@@ -246,6 +246,7 @@ impl Joiner {
                 self.statistics.seen.arrivals += 1;
                 let not_accepted = record.flags & NOT_ACCEPTED != 0;
                 let position = self.sockets.arrival(low, now_ns, high, not_accepted);
+                self.conversations.arrive(low, now_ns, not_accepted);
                 if let (Some(served), Some(position)) = (&mut self.served, position) {
                     served.arrive(low, Arrival { at_ns: now_ns, position, not_accepted });
                 }
@@ -281,10 +282,7 @@ impl Joiner {
             Kind::ClientLane if self.lanes.len() < MOST_LANES || self.lanes.contains_key(&record.lane) => {
                 self.lanes.insert(record.lane, low);
             }
-            Kind::SocketPeer => {
-                let accepted = if record.flags & ACCEPTED != 0 { low } else { high };
-                self.conversations.connect([low, high], Some(accepted), now_ns);
-            }
+            Kind::SocketPeer => self.peers(record),
             Kind::ProbeHit => {
                 if let Some(told) = name {
                     self.phases.push_hit(record, told, &self.tasks);
@@ -398,6 +396,18 @@ impl Joiner {
     pub(crate) fn known(&self) -> Known<'_> {
         let Self { tasks, sockets, conversations, phases, .. } = self;
         Known { tasks, sockets, conversations, phases }
+    }
+
+    /// Two sockets are the ends of one connection, within the host or between recorded hosts.
+    fn peers(&mut self, record: &Record) {
+        let (low, high) = record.a_halves();
+        let accepted = if record.flags & ACCEPTED != 0 { low } else { high };
+        if record.flags & FAR != 0 {
+            self.conversations.connect_far([low, high], accepted, record.time_ns);
+            self.sockets.connect_far([low, high]);
+        } else {
+            self.conversations.connect([low, high], Some(accepted), record.time_ns);
+        }
     }
 
     fn touch(&mut self, record: &Record, verb: Verb) {

@@ -72,6 +72,6 @@ pub use remarks::{Remark, Remarks};
 pub use samples::{Attributed, Samples};
 pub use served::Exchanges;
 pub use stacks::Stacks;
-pub use step::{Detail, ENDED_CONNECTION, Step, behind_words, unconnected_words};
+pub use step::{Detail, ENDED_CONNECTION, Step, behind_words, unconnected_words, way_words};
 pub use task_names::TaskName;
 pub use tasks::{State, WokenIn};

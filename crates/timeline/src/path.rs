@@ -7,6 +7,7 @@ use crate::own_locks;
 use crate::step::{Detail, Step};
 use crate::tasks::{Spell, State, Touch, Verb, WokenIn};
 use weir_measure::part::Part;
+use weir_wire::socket::SocketOpen;
 
 /// How many tasks a request may pass through before its chain of wake-ups is given up. With many connections on threads
 /// that take turns, a request that waits for some 100 ms has been behind dozens of hand-overs.
@@ -222,7 +223,11 @@ impl Walk<'_> {
                 continue;
             };
             if foreign_ns < answer.at_ns && tasks.serves(answer.pid) {
-                let (socket, asked_ns, answered_ns) = (touch.socket, touch.at_ns, answer.at_ns);
+                let (socket, asked_ns) = (touch.socket, touch.at_ns);
+                // From another host it is on the way for a while.
+                let heard_ns =
+                    if conversations.is_far(socket) { conversations.heard_ns(socket, answer.at_ns) } else { 0 };
+                let answered_ns = heard_ns.min(to_ns).max(answer.at_ns);
                 return Some(Question { socket, asked_ns, answered_ns });
             }
         }
@@ -252,6 +257,9 @@ impl Walk<'_> {
     fn follow(&mut self, pid: u32, spell: &Spell, socket: Option<u32>) -> bool {
         let Spell { from_ns, to_ns, woken_by, .. } = *spell;
         let Known { tasks, conversations, .. } = self.known;
+        if let Some(far) = socket.filter(|socket| conversations.is_far(*socket)) {
+            return self.follow_far(pid, spell, far);
+        }
         let socket = socket.or_else(|| self.answered_at(pid, spell));
         let peer = socket.and_then(|socket| conversations.peer(socket));
         let asked_ns = socket.and_then(|socket| conversations.asked_ns(socket, from_ns)).unwrap_or(from_ns);
@@ -278,6 +286,41 @@ impl Walk<'_> {
         let mut inner = Walk { known: self.known, span, steps: self.steps, waiter: pid, depth: self.depth + 1 };
         inner.until_pick_up(span.picker, from_ns, picked_ns);
         inner.until_last_send(picked_ns, to_ns);
+        true
+    }
+
+    /// The same over a connection to another recorded host: between what the hosts did lies the way there and back.
+    fn follow_far(&mut self, pid: u32, spell: &Spell, socket: u32) -> bool {
+        let Spell { from_ns, to_ns, .. } = *spell;
+        let Known { tasks, conversations, sockets, .. } = self.known;
+        let asked_ns = conversations.asked_ns(socket, from_ns).unwrap_or(from_ns);
+        let follows = from_ns <= to_ns && self.depth < MOST_DEPTH;
+        let Some(peer) = conversations.peer(socket).filter(|_| follows) else { return false };
+        let Some(answered) = conversations.far_answer(socket, asked_ns, to_ns).filter(|one| tasks.serves(one.pid))
+        else {
+            return false;
+        };
+        let picked = conversations.picked(peer, answered.at_ns).filter(|one| one.pid != 0).unwrap_or(answered);
+        let (arrived_ns, not_accepted) = conversations.arrived(peer, answered.at_ns).unwrap_or((picked.at_ns, false));
+        let arrived_ns = arrived_ns.clamp(from_ns, to_ns);
+        let answered_ns = answered.at_ns.clamp(arrived_ns, to_ns);
+        let picked_ns = picked.at_ns.clamp(arrived_ns, answered_ns);
+        let way = sockets.get(socket).map_or(Detail::None, |known| Detail::Way(known.open.remote));
+        self.step(from_ns, arrived_ns, Part::WaitNetwork, pid, way);
+        self.step(answered_ns, to_ns, Part::WaitNetwork, pid, way);
+        let span = Span {
+            socket: peer,
+            arrived_ns,
+            not_accepted,
+            picked_ns,
+            picker: picked.pid,
+            begun_ns: picked_ns,
+            sent_ns: answered.at_ns.max(answered_ns),
+            sender: answered.pid,
+        };
+        let mut inner = Walk { known: self.known, span, steps: self.steps, waiter: pid, depth: self.depth + 1 };
+        inner.until_pick_up(span.picker, arrived_ns, picked_ns);
+        inner.until_last_send(picked_ns, answered_ns);
         true
     }
 
@@ -463,8 +506,8 @@ impl Walk<'_> {
         }
         let mut ours = tasks.attempts.at(pid, spell.from_ns).filter(|one| self.is_of_ours(one.owner));
         // Its address is told with its end: of one that was made its first use tells.
-        let peer = ours.find_map(|one| sockets.get(one.socket))?.open.remote;
-        let part = if sockets.is_own(peer.ip()) { Part::WaitProcess } else { Part::WaitNetwork };
+        let SocketOpen { remote: peer, netns, .. } = ours.find_map(|one| sockets.get(one.socket))?.open;
+        let part = if sockets.is_own(peer.ip(), netns) { Part::WaitProcess } else { Part::WaitNetwork };
         Some(Awaited::Known(part, Detail::Unconnected(peer)))
     }
 
@@ -510,10 +553,11 @@ impl Walk<'_> {
     fn reader(&self, pid: u32, spell: &Spell) -> Detail {
         /// A response of many waits has told by then.
         const MOST_WAITS: usize = 32;
-        let Some(client) = self.known.sockets.get(self.span.socket).map(|known| known.open.remote.ip()) else {
+        let Some(open) = self.known.sockets.get(self.span.socket).map(|known| known.open) else {
             return Detail::None;
         };
-        if !self.known.sockets.is_own(client) {
+        let client = open.remote.ip();
+        if !self.known.sockets.is_own(client, open.netns) {
             return Detail::Reader(client, 0);
         }
         let others = self.known.tasks.spells_back(pid, self.span.begun_ns, self.span.sent_ns).take(MOST_WAITS);
@@ -554,7 +598,7 @@ impl Walk<'_> {
         match self.known.sockets.get(socket) {
             // A socket without addresses is a Unix socket: its peer is a process of this host.
             None => (Part::WaitProcess, self.waker_of(spell)),
-            Some(known) if self.known.sockets.is_own(known.open.remote.ip()) => {
+            Some(known) if self.known.sockets.is_own(known.open.remote.ip(), known.open.netns) => {
                 (Part::WaitProcess, Detail::Peer(known.open.remote))
             }
             Some(known) => (Part::WaitNetwork, Detail::Peer(known.open.remote)),

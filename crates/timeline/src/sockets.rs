@@ -4,7 +4,7 @@ use crate::served::Arrival;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
-use weir_wire::socket::SocketOpen;
+use weir_wire::socket::{SocketOpen, same_host};
 
 /// Marks of each sort that a socket keeps while no request asks for them: some responses of megabytes, sent in pieces.
 const MOST_MARKS: usize = 4096;
@@ -151,6 +151,8 @@ pub(crate) struct Socket {
     pub(crate) http2: bool,
     /// What was taken since frames of HTTP/2 were last found in it.
     fresh: Fresh,
+    /// The other end of its connection, on another recorded host.
+    far: Option<u32>,
 }
 
 /// Bytes that were taken, and may hold the next frame of HTTP/2.
@@ -182,6 +184,7 @@ impl Socket {
             answered_ns: 0,
             http2: false,
             fresh: Fresh::default(),
+            far: None,
         }
     }
 
@@ -273,7 +276,8 @@ impl Socket {
 pub(crate) struct Sockets {
     by_id: FxHashMap<u32, Socket>,
     by_address: FxHashMap<(SocketAddr, SocketAddr), Vec<u32>>,
-    own_addresses: Vec<IpAddr>,
+    /// Addresses of the recorded hosts, with a network namespace of the host.
+    own_addresses: Vec<(u32, IpAddr)>,
     /// Local ports at which data of clients has arrived.
     served: FxHashSet<u16>,
     /// Connections that our client told of before the server did: the server's address, the client's.
@@ -289,8 +293,8 @@ impl Sockets {
             return None; // The census tells again of a socket that was seen to open.
         }
         self.remove(open.socket);
-        if !self.own_addresses.contains(&open.local.ip()) && self.own_addresses.len() < 64 {
-            self.own_addresses.push(open.local.ip());
+        if !self.is_own(open.local.ip(), open.netns) && self.own_addresses.len() < 64 {
+            self.own_addresses.push((open.netns, open.local.ip()));
         }
         self.by_address.entry((open.local, open.remote)).or_default().push(open.socket);
         let mut socket = Socket::new(open, at_ns);
@@ -301,11 +305,23 @@ impl Sockets {
         }
         self.by_id.insert(open.socket, socket);
         let peers = self.by_address.get(&(open.remote, open.local))?;
-        // Each network namespace has a loopback of its own, with the same addresses.
-        let same_host = |other: &SocketOpen| !open.local.ip().is_loopback() || other.netns == open.netns;
+        // Each network namespace has a loopback of its own, with the same addresses; and hosts may have the same inner ones.
+        let same_host = |other: &SocketOpen| {
+            same_host(other.netns, open.netns) && (!open.local.ip().is_loopback() || other.netns == open.netns)
+        };
         let lives =
             |id: &&u32| self.by_id.get(id).is_some_and(|socket| socket.closed_ns.is_none() && same_host(&socket.open));
         peers.iter().rev().find(lives).copied()
+    }
+
+    /// Two sockets are the ends of one connection between recorded hosts.
+    pub(crate) fn connect_far(&mut self, ends: [u32; 2]) {
+        let [one, other] = ends;
+        for (own, peer) in [(one, other), (other, one)] {
+            if let Some(socket) = self.by_id.get_mut(&own) {
+                socket.far = Some(peer);
+            }
+        }
     }
 
     /// Our client told of a connection between these addresses.
@@ -330,6 +346,10 @@ impl Sockets {
 
     /// Whether the other end of a connection is a socket of a traced process: its request is part of another one's.
     pub(crate) fn is_asked_by_traced(&self, open: &SocketOpen) -> bool {
+        let far = self.by_id.get(&open.socket).and_then(|own| own.far).and_then(|peer| self.by_id.get(&peer));
+        if far.is_some_and(|other| !other.server_side && other.dealt_with) {
+            return true;
+        }
         let others = self.by_address.get(&(open.remote, open.local)).into_iter().flatten();
         let mut others = others.filter_map(|id| self.by_id.get(id));
         // Of a socket that is not the server's side, only traced tasks' events are told.
@@ -403,9 +423,10 @@ impl Sockets {
         self.by_id.values().map(|one| 1 + marks(one)).sum::<usize>() + self.by_address.len() + self.awaited.len()
     }
 
-    /// Whether an address is one of the recorded host.
-    pub(crate) fn is_own(&self, address: IpAddr) -> bool {
-        address.is_loopback() || self.own_addresses.contains(&address)
+    /// Whether an address is one of the recorded host that a network namespace is of.
+    pub(crate) fn is_own(&self, address: IpAddr, netns: u32) -> bool {
+        let of_host = |(own, known): &(u32, IpAddr)| *known == address && same_host(*own, netns);
+        address.is_loopback() || self.own_addresses.iter().any(of_host)
     }
 }
 

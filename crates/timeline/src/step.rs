@@ -22,6 +22,8 @@ pub enum Detail {
     Named(u32),
     /// This task was held from outside.
     Held(u32, Hold),
+    /// The way to this peer, whose host is recorded too, or back from it.
+    Way(SocketAddr),
     /// The peer to which a connection was being made, and was not.
     Unconnected(SocketAddr),
     /// Earlier requests of the same connection, which were at this part of theirs.
@@ -51,6 +53,12 @@ pub struct Step {
 #[must_use]
 pub fn unconnected_words(peer: SocketAddr) -> String {
     format!("{peer}, to which no connection was made")
+}
+
+/// What [`Detail::Way`] is, in words.
+#[must_use]
+pub fn way_words(peer: SocketAddr) -> String {
+    format!("the network to {peer} and back")
 }
 
 /// What [`Detail::Behind`] is, in words.

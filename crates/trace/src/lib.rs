@@ -44,7 +44,7 @@ pub use block::{Block, BlockHeader, Clock, HEADER_BYTES, Source, encode};
 pub use error::{OpenRunError, ReadError, WriteError};
 pub use host::Host;
 pub use manifest::{Cost, Entry, Manifest, parse_manifest};
-pub use merge::{Damage, Merge, SegmentFile, Sourced};
+pub use merge::{Damage, Merge, SegmentFile, Sourced, ToClock};
 pub use places::{BlockPlace, block_places, read_from};
 pub use pump::pump;
 pub use run::{Run, RunReader};

@@ -19,6 +19,8 @@ pub struct Sourced<'a> {
     pub payload: &'a [Slot],
     /// Who wrote it.
     pub source: Source,
+    /// The run that it is of, counted from 0, where several are merged.
+    pub run: usize,
     block: &'a Block,
 }
 
@@ -44,14 +46,21 @@ pub struct Damage {
 }
 
 struct Stream<R> {
+    run: usize,
     readers: VecDeque<SegmentReader<R>>,
     block: Option<Block>,
     position: usize,
 }
 
+/// What a time of a run is by the clock to which several runs are merged, nanoseconds. It must not run backwards: what is
+/// later stays later.
+pub type ToClock = Box<dyn Fn(u64) -> u64>;
+
 /// Merges streams.
 pub struct Merge<R> {
     streams: Vec<Stream<R>>,
+    /// Of each run; without any, times stay what they are.
+    clocks: Vec<ToClock>,
     /// (time of the stream's next record, stream), earliest first.
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     damage: Damage,
@@ -80,14 +89,27 @@ impl Merge<SegmentFile> {
         let reader = |path: PathBuf| SegmentReader::new(SegmentFile { path: path.clone(), file: None }, &path);
         Self::new(streams.into_iter().map(|segments| segments.into_iter().map(reader).collect()).collect())
     }
+
+    /// Merges the streams of several runs by one clock: of each run its streams ([`crate::RunReader::streams`]), and what
+    /// its times are by that clock. Only the times of the records themselves are changed, not those that records hold.
+    #[must_use]
+    pub fn of_runs(runs: Vec<(Vec<Vec<PathBuf>>, ToClock)>) -> Self {
+        let mut all = Self::new(Vec::new());
+        for (run, (streams, clock)) in runs.into_iter().enumerate() {
+            let own = Self::of_files(streams).streams;
+            all.streams.extend(own.into_iter().map(|stream| Stream { run, ..stream }));
+            all.clocks.push(clock);
+        }
+        all
+    }
 }
 
 impl<R: Read> Merge<R> {
     /// Merges streams, each given as the readers of its segments in their order.
     #[must_use]
     pub fn new(streams: Vec<VecDeque<SegmentReader<R>>>) -> Self {
-        let streams = streams.into_iter().map(|readers| Stream { readers, block: None, position: 0 }).collect();
-        Self { streams, heap: BinaryHeap::new(), damage: Damage::default(), begun: false }
+        let streams = streams.into_iter().map(|readers| Stream { run: 0, readers, block: None, position: 0 }).collect();
+        Self { streams, clocks: Vec::new(), heap: BinaryHeap::new(), damage: Damage::default(), begun: false }
     }
 
     /// Hands every record to `take`, earliest first; false from `take` ends it early.
@@ -102,14 +124,16 @@ impl<R: Read> Merge<R> {
             // The records of this stream up to the next of any other one, without touching the heap.
             let until = self.heap.peek().map_or(u64::MAX, |Reverse((time, _))| *time);
             let stream = &mut self.streams[index];
+            let (run, clock) = (stream.run, self.clocks.get(stream.run));
             let mut go_on = true;
             if let Some(block) = &stream.block {
-                while let Some((record, payload, next)) = block.at(stream.position) {
+                while let Some((mut record, payload, next)) = block.at(stream.position) {
+                    record.time_ns = clock.map_or(record.time_ns, |clock| clock(record.time_ns));
                     if record.time_ns > until || !go_on {
                         break;
                     }
                     stream.position = next;
-                    go_on = take(Sourced { record, payload, source: block.header.source, block });
+                    go_on = take(Sourced { record, payload, source: block.header.source, run, block });
                 }
             }
             self.schedule(index);
@@ -132,7 +156,8 @@ impl<R: Read> Merge<R> {
             if let Some(block) = &stream.block
                 && let Some((record, ..)) = block.at(stream.position)
             {
-                self.heap.push(Reverse((record.time_ns, index)));
+                let time_ns = self.clocks.get(stream.run).map_or(record.time_ns, |clock| clock(record.time_ns));
+                self.heap.push(Reverse((time_ns, index)));
                 return;
             }
             stream.block = None;

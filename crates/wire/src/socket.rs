@@ -24,6 +24,26 @@ pub const OLDER: u8 = 1;
 
 /// Flag of [`Kind::SocketPeer`]: the first end is the one that was accepted.
 pub const ACCEPTED: u8 = 1;
+/// Flag of [`Kind::SocketPeer`]: the ends are sockets of two hosts, whose recordings are read as one. No run holds it.
+pub const FAR: u8 = 2;
+
+/// Bits of a network namespace's number below those that tell its host, where several hosts' recordings are read as one.
+/// The kernel gives numbers from 0xe000_0000 on.
+const NAMESPACE_BITS: u32 = 29;
+/// Hosts whose recordings can be read as one: as many as the bits above tell apart.
+pub const MOST_HOSTS: u32 = 8;
+
+/// The number of a network namespace among those of several hosts; that of the first host (0) stays as it is.
+#[must_use]
+pub fn namespace_on_host(netns: u32, host: u32) -> u32 {
+    if netns == 0 { 0 } else { netns ^ (host % MOST_HOSTS) << NAMESPACE_BITS }
+}
+
+/// Whether two network namespaces are of one host, as far as their numbers tell; 0 is a namespace that is not known.
+#[must_use]
+pub fn same_host(one: u32, other: u32) -> bool {
+    one == 0 || other == 0 || (one ^ other) >> NAMESPACE_BITS == 0
+}
 
 /// A [`Kind::SocketOpen`]: who a socket is, and where its byte streams begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

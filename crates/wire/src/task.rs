@@ -23,6 +23,22 @@ pub const TRACED: u8 = 8;
 /// Bit of a task's state: a cgroup's freezer holds it, or the system's.
 pub const FROZEN: u8 = 16;
 
+/// Bits of a task's number below those that tell its host, where several hosts' recordings are read as one. The kernel
+/// gives numbers below 2^22.
+const NUMBER_BITS: u32 = 24;
+
+/// The number of a task among those of several hosts; that of the first host (0) stays as it is, and so does the idle task.
+#[must_use]
+pub fn task_on_host(pid: u32, host: u32) -> u32 {
+    if pid == 0 { 0 } else { pid ^ host << NUMBER_BITS }
+}
+
+/// The number that a task has on its own host.
+#[must_use]
+pub fn number_on_its_host(pid: u32) -> u32 {
+    pid & ((1 << NUMBER_BITS) - 1)
+}
+
 /// A [`Kind::Switch`] taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch {

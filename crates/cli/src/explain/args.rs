@@ -24,6 +24,9 @@ Examples:
       by the transactions that applications report to `weir agent` (ARM)
   weir explain runs/a
       a run that `weir record --run runs/a` and `weir load --run runs/a` made
+  weir explain runs/web runs/database
+      two hosts, recorded at the same time: what the first one asked the second
+      one is followed there
   weir explain --decisions log.jsonl runs/a
       with what the rules of `weir serve --decisions log.jsonl` decided
   weir explain --cluster-events /etc/weir/cluster runs/a
@@ -95,9 +98,9 @@ const OF_MAKING_A_RUN: [&str; 28] = [
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A run directory to explain
+    /// A run directory to explain; those of several hosts, recorded at the same time, are explained as one
     #[arg(value_name = "RUN", conflicts_with_all = OF_MAKING_A_RUN)]
-    pub(crate) recorded: Option<PathBuf>,
+    pub(crate) recorded: Vec<PathBuf>,
 
     /// Load this URL and record the server meanwhile
     #[arg(long = "load", value_name = "URL")]

@@ -40,11 +40,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn refusal(args: &Args) -> Option<String> {
     let refusal = weir_explain::refusal(&args.slo)?;
     let view = View { server_side: args.server_side, ..View::default() };
-    let without_client = match (&args.recorded, &args.url) {
+    let without_client = match (args.recorded.as_slice(), &args.url) {
+        ([], Some(_)) => args.server_side,
+        ([], None) => true,
         // A run that cannot be opened is refused for that, not for the objective.
-        (Some(run), _) => weir_trace::RunReader::open(run).is_ok_and(|reader| view.is_server_side(&reader)),
-        (None, Some(_)) => args.server_side,
-        (None, None) => true,
+        (runs, _) => {
+            runs.iter().all(|run| weir_trace::RunReader::open(run).is_ok_and(|reader| view.is_server_side(&reader)))
+        }
     };
     without_client.then_some(refusal)
 }
@@ -65,12 +67,12 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
     if let Some(log) = args.decisions.as_ref().filter(|_| args.command.is_empty()) {
         decisions::check(log)?;
     }
-    let (directory, subject) = match (&args.recorded, &args.url) {
+    let (directory, subject) = match (args.recorded.first(), &args.url) {
         (Some(directory), _) if directory.to_string_lossy().contains("://") => {
             eprintln!("weir explain: {} is a URL; did you mean --load {0}?", directory.display());
             return Ok(Explained::Not(ExitCode::from(2)));
         }
-        (Some(directory), _) => (directory.clone(), directory.display().to_string()),
+        (Some(directory), _) => (directory.clone(), subject(&args.recorded)),
         (None, Some(url)) => match live::record(args, url)? {
             live::Outcome::Recorded(directory) => (directory, weir_terminal::privacy::without_query(url)),
             live::Outcome::Usage(message) => {
@@ -102,12 +104,18 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         tls_ports: args.tls_port.clone(),
         objectives: args.slo.iter().map(|slo| (slo.text.clone(), slo.objective)).collect(),
         cluster: cluster_events::read(&args.cluster_events)?,
+        others: args.recorded.iter().skip(1).cloned().collect(),
     };
     let explanation = weir_explain::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
     if let Some(path) = &args.folded {
         fold(&explanation, path)?;
     }
     Ok(Explained::Run(directory, Box::new(explanation)))
+}
+
+/// The runs that are explained, for a reader.
+fn subject(runs: &[PathBuf]) -> String {
+    runs.iter().map(|run| run.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Writes the sampled stacks for other tools.

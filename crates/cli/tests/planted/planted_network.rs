@@ -61,6 +61,58 @@ fn a_downstream_that_collects_garbage() {
     names_first(&report, "run", "shop-service");
 }
 
+/// A proxy that moves bytes from socket to socket by splice(2), as a thread for each direction, to a server that thinks.
+const SPLICER: &str = "#!/usr/bin/python3
+import os, socket, sys, threading
+from time import sleep
+front = socket.create_server(('127.0.0.1', 0), backlog=64)
+back = socket.create_server(('127.0.0.1', 0), backlog=64)
+def pump(taken, given):
+    reads, writes = os.pipe()
+    while moved := os.splice(taken.fileno(), writes, 65536):
+        while moved:
+            moved -= os.splice(reads, given.fileno(), moved)
+def proxy():
+    while True:
+        client, _ = front.accept()
+        server = socket.create_connection(back.getsockname())
+        server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=pump, args=(client, server), daemon=True).start()
+        threading.Thread(target=pump, args=(server, client), daemon=True).start()
+def answers(client):
+    while client.recv(4096):
+        sleep(0.008)
+        client.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok')
+threading.Thread(target=proxy, daemon=True).start()
+print(front.getsockname()[1], back.getsockname()[1], file=open(sys.argv[1], 'w'), flush=True)
+while True:
+    client, _ = back.accept()
+    threading.Thread(target=answers, args=(client,), daemon=True).start()
+";
+
+#[test]
+fn a_proxy_that_splices() {
+    let _turn = undisturbed();
+    if require::root_and_bpf().is_none() || require::program("python3").is_none() {
+        return;
+    }
+    let files = Site::empty().expect("a directory");
+    files.write_program("splicing-proxy", SPLICER.as_bytes()).expect("the proxy");
+    let said_ports = files.path().join("ports");
+    let proxy = Beside::start(&files.path().join("splicing-proxy"), &[said_ports.to_str().expect("a readable path")]);
+    let ports = wait_for(|| {
+        let text = std::fs::read_to_string(&said_ports).ok()?;
+        let (front, back) = text.trim().split_once(' ')?;
+        Some((front.to_owned(), back.to_owned()))
+    });
+    let pid = proxy.pid().to_string();
+    let url = format!("http://127.0.0.1:{}/", ports.0);
+    let report = explained(&url, &["--pid", &pid, "--port", &ports.0, "--port", &ports.1, "-c", "2", "-d", "3s"]);
+    names_first(&report, "wait_timer", "splicing-proxy");
+    // A few requests go by until the splicing is seen.
+    assert!(number(&report, "/parts_ns/wait_timer") > 7e6, "{}", said(&report));
+}
+
 const LOOKUP: &str = r#"
 #include <netdb.h>
 #include <stdio.h>

@@ -32,6 +32,7 @@ pub(super) fn page(explanation: &Explanation) -> String {
         section("Queries", 3, work::queries(explanation)),
         section("Decisions", 3, work::decisions(explanation)),
         section("Moves between nodes", 3, work::moves(explanation)),
+        section("Hosts", 3, work::hosts(explanation)),
         section("Stacks", 5, flame::section(explanation)),
         section("Wake-ups", 2, work::wakeups(explanation)),
         section("Examples", 4, examples::section(explanation)),

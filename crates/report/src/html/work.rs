@@ -116,6 +116,37 @@ pub(super) fn decisions(explanation: &Explanation) -> String {
     )
 }
 
+/// Hosts whose runs were explained together.
+pub(super) fn hosts(explanation: &Explanation) -> String {
+    let rows = explanation.hosts.iter().map(|host| {
+        format!(
+            "<tr><th scope=\"row\" class=\"name\">{}</th><td class=\"name\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>\n",
+            short(&host.name, MOST_TEXT),
+            short(&host.run, MOST_TEXT),
+            count(host.connections),
+            time(host.clock_error_ns),
+            time(host.clock_typical_error_ns),
+            count(host.messages),
+            count(host.contradicting),
+        )
+    });
+    let rows: Vec<String> = rows.collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    table(
+        "hosts",
+        "Hosts",
+        "<th scope=\"col\">Host</th><th scope=\"col\">Run</th><th scope=\"col\" class=\"n\">Connections with the others</th>\
+         <th scope=\"col\" class=\"n\">Clock right within</th><th scope=\"col\" class=\"n\">Typically</th>\
+         <th scope=\"col\" class=\"n\">Messages</th><th scope=\"col\" class=\"n\">Contradicting</th>",
+        &rows,
+        "Times are by the clock of the first host. Messages between the hosts bound what the others' clocks differ from it: \
+         none arrives before it is sent; those that do contradict.",
+    )
+}
+
 /// Sessions that moved between nodes of a cluster.
 pub(super) fn moves(explanation: &Explanation) -> String {
     let Some(told) = &explanation.moves else { return String::new() };

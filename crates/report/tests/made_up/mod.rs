@@ -179,6 +179,7 @@ pub(crate) fn hog() -> Explanation {
         queries: vec![],
         decisions: vec![],
         moves: None,
+        hosts: Vec::new(),
         stacks: vec![],
         wakeups: weir_report::Wakeups::default(),
         warnings: vec![],
@@ -292,6 +293,7 @@ pub(crate) fn worker_queue() -> Explanation {
         queries: vec![],
         decisions: vec![],
         moves: None,
+        hosts: Vec::new(),
         stacks: vec![],
         wakeups: weir_report::Wakeups::default(),
         warnings: vec![

@@ -2,6 +2,7 @@
 // scripts/test: serves
 
 mod client_word;
+mod far;
 mod fork;
 mod garbage;
 mod golden;
