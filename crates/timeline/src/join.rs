@@ -18,7 +18,7 @@ use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::socket::{
-    ACCEPTED, END_OF_STREAM, ERROR, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState, TLS,
+    ACCEPTED, END_OF_STREAM, ERROR, HELD_BACK, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState, TLS,
 };
 use weir_wire::task::{Switch, TaskState, WAS_FROZEN};
 use weir_wire::{Kind, Record, Slot, text_from_slots};
@@ -445,7 +445,7 @@ impl Joiner {
             }
             let position = match verb {
                 Verb::Receive => socket.pick_up(at_ns, position, pid),
-                Verb::Send => socket.send(at_ns, position, pid),
+                Verb::Send => socket.send(at_ns, position, pid, record.flags & HELD_BACK != 0),
             };
             match (&mut self.served, verb) {
                 (Some(served), Verb::Receive) => served.take(id, at_ns, position, pid),

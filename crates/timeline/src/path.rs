@@ -1,5 +1,6 @@
 //! The way of a request through the server: each stretch of time named, walked back along the chain of wake-ups.
 
+use crate::answers::{self, Answer, Ours, Source};
 use crate::blocked::{Wait, hold_of, wait_of};
 use crate::conversations::Conversations;
 use crate::known::Known;
@@ -56,21 +57,19 @@ pub(crate) struct Walk<'a> {
     pub(crate) depth: u32,
 }
 
-/// Something asked over a socket, and when the answer was given.
-struct Question {
-    socket: u32,
-    asked_ns: u64,
-    answered_ns: u64,
-}
-
 /// What a blocked task waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     /// This, for certain.
     Known(Part, Detail),
     /// What comes over a socket.
     Socket(u32),
+    /// What this thread does for the request, that was asked for it at this time.
+    Thread(u32, u64),
     /// The task that ended the wait.
     Waker,
+    /// Not what ended the wait, which was another request's: what the wait after it was for.
+    Later,
 }
 
 impl Walk<'_> {
@@ -90,8 +89,8 @@ impl Walk<'_> {
 
     fn step(&mut self, from_ns: u64, to_ns: u64, part: Part, pid: u32, detail: Detail) {
         // In another process that the server waits for, it matters whose time it is.
-        let own = matches!(part, Part::Run | Part::WaitTimer | Part::WaitDisk | Part::WorkerQueue | Part::AcceptQueue);
-        let named = self.waiter != 0 && own || part == Part::WaitTimer;
+        let own = matches!(part, Part::Run | Part::WaitTimer | Part::WorkerQueue | Part::AcceptQueue);
+        let named = own || self.waiter != 0 && part == Part::WaitDisk;
         let detail = if named && detail == Detail::None { Detail::Task(pid) } else { detail };
         if to_ns > from_ns {
             self.steps.push(Step { from_ns, to_ns, part, pid, waiter: self.waiter, detail });
@@ -103,7 +102,7 @@ impl Walk<'_> {
         let queue = if self.span.not_accepted { Part::AcceptQueue } else { Part::WorkerQueue };
         for _ in 0..MOST_HOPS {
             let busy_until = self.last_foreign(pid, from_ns, to_ns);
-            let mut hop = None;
+            let (mut hop, mut lock) = (None, None);
             for spell in self.known.tasks.spells_back(pid, from_ns, to_ns) {
                 let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
                 match state {
@@ -125,11 +124,16 @@ impl Walk<'_> {
                         self.step(begin, end, Part::Stopped, pid, held);
                     }
                     State::Blocked { .. } if begin < busy_until => self.step(begin, end, queue, pid, Detail::None),
+                    // An interpreter's lock, say: who gives it back hands no request over.
+                    State::Blocked { .. } if self.is_lock(pid, &spell, &mut lock) => {
+                        let holder = lock.map_or(Detail::None, |(_, holder)| Detail::Task(holder));
+                        self.step(begin, end, Part::WaitLock, pid, holder);
+                    }
                     State::Blocked { .. } if self.hands_over(woken_by, pid) => {
                         hop = Some((woken_by, end));
                         break;
                     }
-                    State::Blocked { state, syscall } => {
+                    State::Blocked { state, syscall, .. } => {
                         let part = match wait_of(state, syscall) {
                             Wait::Lock if timed_out(&spell, syscall) => Part::WaitTimer,
                             Wait::Lock => Part::WaitLock,
@@ -154,24 +158,40 @@ impl Walk<'_> {
         self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
     }
 
+    /// Whether a wait was for a lock that its waker had; or goes on in one that was (`lock`: that one, and the holder).
+    fn is_lock(&self, pid: u32, spell: &Spell, lock: &mut Option<(Spell, u32)>) -> bool {
+        let holder = match lock {
+            Some((next, holder)) if answers::goes_on(self.known, pid, spell, next) => Some(*holder),
+            _ => Some(spell.woken_by).filter(|_| answers::is_lock(self.known, spell)),
+        };
+        *lock = holder.map(|holder| (*spell, holder));
+        holder.is_some()
+    }
+
     /// From the beginning to the last send: back from the task that sent.
     fn until_last_send(&mut self, from_ns: u64, mut to_ns: u64) {
         let (mut pid, mut hops) = (self.span.sender, 0);
         for _ in 0..MOST_QUESTIONS + MOST_HOPS {
-            // While an event loop works on other requests, its question is with the task that answers it.
-            let question = self.last_question(pid, from_ns, to_ns);
-            let answered_ns = question.as_ref().map_or(from_ns, |question| question.answered_ns);
+            let question = self.last_answer(pid, from_ns, to_ns);
+            let answered_ns = question.map_or(from_ns, |question| question.answered_ns.clamp(from_ns, to_ns));
             let hop = self.own_time(pid, answered_ns, to_ns);
             match (hop, question) {
                 (Some(_), _) if hops == MOST_HOPS => break,
+                // Back with the one that waits for this walk's: it had not asked yet.
+                (Some((waker, at)), _) if waker == self.waiter => {
+                    return self.step(from_ns, at, Part::Unattributed, pid, Detail::None);
+                }
                 (Some((waker, at)), _) => {
                     (pid, to_ns) = (waker, at);
                     hops += 1;
                 }
-                (None, Some(Question { socket, asked_ns, answered_ns })) => {
-                    let spell = Spell::of_nothing(asked_ns, answered_ns);
-                    self.blocked(pid, &spell, &Awaited::Socket(socket));
-                    to_ns = asked_ns;
+                (None, Some(Answer { source, asker, asked_ns, .. })) => {
+                    let awaited = match source {
+                        Source::Socket(socket) => Awaited::Socket(socket),
+                        Source::Thread(thread) => Awaited::Thread(thread, asked_ns),
+                    };
+                    self.blocked(asker, &Spell::of_nothing(asked_ns, answered_ns), &awaited);
+                    (pid, to_ns) = (asker, asked_ns);
                 }
                 (None, None) => return,
             }
@@ -179,9 +199,33 @@ impl Walk<'_> {
         self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
     }
 
+    /// The last answer to a question of ours within a window during which what a task does itself tells nothing of ours:
+    /// it went to others' requests, or another thread had asked, or is asked.
+    fn last_answer(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<Answer> {
+        let (ours, window) = (self.ours(), (from_ns, to_ns));
+        let over_sockets = [
+            self.last_question(pid, from_ns, to_ns),
+            answers::read_for_another(self.known, ours, pid, window),
+        ];
+        let over_sockets = over_sockets.into_iter().flatten().max_by_key(|answer| answer.answered_ns);
+        let of_threads = answers::handed_out(self.known, ours, pid, window);
+        // What was asked over a socket comes before what threads are woken for meanwhile.
+        match (over_sockets, of_threads) {
+            (Some(socket), Some(thread)) if thread.answered_ns > socket.answered_ns => Some(thread),
+            (socket, thread) => socket.or(thread),
+        }
+    }
+
+    /// Whose request it is, since its turn.
+    fn ours(&self) -> Ours {
+        Ours { socket: self.span.socket, since_ns: self.span.picked_ns }
+    }
+
     /// What a task did while it had the request, latest first; where it got it from another task, that one and when.
     fn own_time(&mut self, pid: u32, from_ns: u64, to_ns: u64) -> Option<(u32, u64)> {
         let foreign = self.foreign_stretches(pid, from_ns, to_ns);
+        // The wait after the one at hand, and what that was for.
+        let mut later: Option<(Spell, Awaited)> = None;
         for spell in self.known.tasks.spells_back(pid, from_ns, to_ns) {
             let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
             match state {
@@ -195,18 +239,42 @@ impl Walk<'_> {
                     self.step(begin, end, Part::Stopped, pid, held);
                 }
                 State::Blocked { .. } if self.was_handed_over(pid, &spell) => return Some((woken_by, end)),
-                State::Blocked { state, syscall } => {
-                    let awaited = self.wait(pid, &spell, state, syscall, &foreign);
+                State::Blocked { state, syscall, .. } => {
+                    let awaited = match self.wait(pid, &spell, (state, syscall), &foreign) {
+                        Awaited::Later => self.later(pid, &spell, later),
+                        Awaited::Known(Part::WaitTimer, detail) => match later {
+                            Some((next, awaited)) if answers::goes_on(self.known, pid, &spell, &next) => awaited,
+                            _ => Awaited::Known(Part::WaitTimer, detail),
+                        },
+                        awaited => awaited,
+                    };
                     self.blocked(pid, &spell, &awaited);
+                    later = Some((spell, awaited));
                 }
             }
         }
         None
     }
 
+    /// What a wait was for that another request's arrival ended: what the next one was for, if nothing of ours was done
+    /// in between; else that is not known.
+    fn later(&self, pid: u32, spell: &Spell, later: Option<(Spell, Awaited)>) -> Awaited {
+        let unknown = Awaited::Known(Part::Unattributed, Detail::None);
+        let Some((next, awaited)) = later else { return unknown };
+        let mut between = self.known.tasks.touches(pid, spell.to_ns, next.from_ns);
+        match awaited {
+            _ if between.any(|touch| !self.is_foreign(touch)) => unknown,
+            // The task that ended the next one is not the one that ended this one.
+            Awaited::Waker if next.woken_by == 0 => Awaited::Known(Part::WaitTimer, Detail::None),
+            Awaited::Waker if self.known.tasks.serves(next.woken_by) => Awaited::Thread(next.woken_by, spell.from_ns),
+            Awaited::Waker => Awaited::Known(Part::WaitProcess, Detail::Task(next.woken_by)),
+            awaited => awaited,
+        }
+    }
+
     /// The last question of ours that a task asked a captured process within a window, and during which it went to
     /// others' requests: then what it does itself tells nothing of ours until the answer is sent.
-    fn last_question(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<Question> {
+    fn last_question(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<Answer> {
         let Known { tasks, conversations, .. } = self.known;
         let mut foreign_ns = tasks.touches(pid, from_ns, to_ns).rev().find(|touch| self.is_foreign(touch))?.at_ns;
         for touch in tasks.touches(pid, from_ns, to_ns).rev() {
@@ -222,8 +290,8 @@ impl Walk<'_> {
                 continue;
             };
             if foreign_ns < answer.at_ns && tasks.serves(answer.pid) {
-                let (socket, asked_ns, answered_ns) = (touch.socket, touch.at_ns, answer.at_ns);
-                return Some(Question { socket, asked_ns, answered_ns });
+                let source = Source::Socket(touch.socket);
+                return Some(Answer { source, asker: pid, asked_ns: touch.at_ns, answered_ns: answer.at_ns });
             }
         }
         None
@@ -235,7 +303,13 @@ impl Walk<'_> {
             Awaited::Known(part, detail) => (*part, *detail),
             Awaited::Socket(socket) if self.follow(pid, spell, Some(*socket)) => return,
             Awaited::Waker if self.follow(pid, spell, None) => return,
+            Awaited::Thread(thread, asked_ns) if self.follow_thread(pid, spell, *thread, *asked_ns) => return,
             Awaited::Socket(socket) => self.towards(*socket, spell),
+            // Another thread of the same server that was at other requests, and then passed something on.
+            Awaited::Waker if self.is_sibling(spell.woken_by, pid) => (Part::WorkerQueue, self.waker_of(spell)),
+            Awaited::Thread(thread, _) if self.is_sibling(*thread, pid) => (Part::WorkerQueue, Detail::Task(*thread)),
+            Awaited::Thread(thread, _) => (Part::WaitProcess, Detail::Task(*thread)),
+            Awaited::Later => (Part::Unattributed, Detail::None),
             // Something came over a network, to a socket of which nothing is told.
             Awaited::Waker if spell.woken_in == WokenIn::SoftInterrupt => (Part::WaitNetwork, Detail::None),
             // No task ended it but an interrupt, in which no socket was given anything: time has passed.
@@ -266,7 +340,8 @@ impl Walk<'_> {
         };
         let picked_ns = picked.map_or(from_ns, |dealing| dealing.at_ns.clamp(from_ns, to_ns));
         let span = Span {
-            socket: peer.unwrap_or(0),
+            // What another thread of the server does for other requests is none of ours.
+            socket: peer.unwrap_or(if self.is_sibling(sender, pid) { self.span.socket } else { 0 }),
             arrived_ns: from_ns,
             not_accepted: peer.is_some_and(|peer| conversations.is_new(peer, asked_ns)),
             picked_ns,
@@ -278,6 +353,30 @@ impl Walk<'_> {
         let mut inner = Walk { known: self.known, span, steps: self.steps, waiter: pid, depth: self.depth + 1 };
         inner.until_pick_up(span.picker, from_ns, picked_ns);
         inner.until_last_send(picked_ns, to_ns);
+        true
+    }
+
+    /// Puts what a thread did for the request in the place of the wait for it.
+    fn follow_thread(&mut self, pid: u32, spell: &Spell, thread: u32, asked_ns: u64) -> bool {
+        if [0, pid, self.waiter].contains(&thread) || self.depth >= MOST_DEPTH {
+            return false;
+        }
+        let to_ns = spell.to_ns;
+        // It was at others' work until then.
+        let from_ns = asked_ns.clamp(spell.from_ns, to_ns);
+        self.step(spell.from_ns, from_ns, Part::WorkerQueue, pid, Detail::Task(thread));
+        let span = Span {
+            socket: 0,
+            arrived_ns: from_ns,
+            not_accepted: false,
+            picked_ns: asked_ns.min(from_ns),
+            picker: pid,
+            begun_ns: from_ns,
+            sent_ns: to_ns,
+            sender: thread,
+        };
+        Walk { known: self.known, span, steps: self.steps, waiter: pid, depth: self.depth + 1 }
+            .until_last_send(from_ns, to_ns);
         true
     }
 
@@ -316,8 +415,7 @@ impl Walk<'_> {
 
     /// Whether two tasks are threads of one process.
     fn is_sibling(&self, one: u32, other: u32) -> bool {
-        let process = |pid| self.known.tasks.named(pid).map(|name| name.tgid);
-        one != 0 && one != other && process(one).is_some_and(|tgid| process(other) == Some(tgid))
+        answers::are_siblings(self.known, one, other)
     }
 
     /// Waiting for a CPU, by who had it.
@@ -381,7 +479,7 @@ impl Walk<'_> {
     /// The ends of a task's waits for any descriptor within a window, latest first.
     fn idle_ends(&self, pid: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = u64> {
         let idle = |spell: &Spell| match spell.state {
-            State::Blocked { state, syscall } => wait_of(state, syscall) == Wait::Descriptor,
+            State::Blocked { state, syscall, .. } => wait_of(state, syscall) == Wait::Descriptor,
             _ => false,
         };
         self.known.tasks.spells_back(pid, from_ns, to_ns).filter(idle).map(|spell| spell.to_ns)
@@ -427,7 +525,7 @@ impl Walk<'_> {
     }
 
     /// What a blocked task waits for while it has the request.
-    fn wait(&self, pid: u32, spell: &Spell, state: u8, syscall: u16, foreign: &[Foreign]) -> Awaited {
+    fn wait(&self, pid: u32, spell: &Spell, call: (u8, u16), foreign: &[Foreign]) -> Awaited {
         // In such a stretch the task waits on behalf of other requests, and this request waits for the task.
         if let Some(stretch) = foreign.iter().find(|one| one.from_ns <= spell.from_ns && spell.to_ns <= one.to_ns) {
             return stretch.awaited.map_or(Awaited::Known(Part::WorkerQueue, Detail::None), Awaited::Socket);
@@ -436,8 +534,14 @@ impl Walk<'_> {
         if let Some(holder) = own_locks::holder(self.known, pid, spell) {
             return Awaited::Known(Part::WaitLock, holder);
         }
-        let waker = self.waker_of(spell);
-        match wait_of(state, syscall) {
+        let (waker, (state, syscall)) = (self.waker_of(spell), call);
+        let sort = wait_of(state, syscall);
+        if matches!(sort, Wait::Lock | Wait::Descriptor)
+            && let Some(awaited) = self.of_a_thread(pid, spell)
+        {
+            return awaited;
+        }
+        match sort {
             Wait::Lock if timed_out(spell, syscall) => Awaited::Known(Part::WaitTimer, Detail::None),
             Wait::Lock => Awaited::Known(Part::WaitLock, waker),
             Wait::Timer => Awaited::Known(Part::WaitTimer, Detail::None),
@@ -448,10 +552,29 @@ impl Walk<'_> {
             Wait::Disk => Awaited::Known(Part::WaitDisk, Detail::None),
             Wait::Unknown => Awaited::Known(Part::Unattributed, Detail::None),
             Wait::Descriptor => match self.descriptor(pid, spell) {
-                Awaited::Waker => self.unconnected(pid, spell).unwrap_or(Awaited::Waker),
+                Awaited::Waker => self.unconnected(pid, spell).unwrap_or_else(|| self.waker_or_later(pid, spell)),
                 awaited => awaited,
             },
         }
+    }
+
+    /// What was awaited in a wait that another thread of the server ended, or in which none of this task's own was.
+    fn of_a_thread(&self, pid: u32, spell: &Spell) -> Option<Awaited> {
+        let (known, ours) = (self.known, self.ours());
+        if let Some(socket) = answers::read_next(known, ours, pid, spell, self.span.sent_ns) {
+            return Some(Awaited::Socket(socket));
+        }
+        let answer = answers::brought_by_thread(known, ours, pid, spell)?;
+        Some(match answer.source {
+            Source::Socket(socket) => Awaited::Socket(socket),
+            Source::Thread(thread) => Awaited::Thread(thread, answer.asked_ns),
+        })
+    }
+
+    /// The task that ended a wait, unless that brought another request: a client's wake-up ends no wait for an answer.
+    fn waker_or_later(&self, pid: u32, spell: &Spell) -> Awaited {
+        let is_anothers = answers::is_anothers(self.known, self.ours(), pid, spell, self.span.sent_ns);
+        if is_anothers { Awaited::Later } else { Awaited::Waker }
     }
 
     /// The peer to which a task was making a connection of ours meanwhile, where that never was made.
@@ -470,7 +593,7 @@ impl Walk<'_> {
 
     /// Whether what was done for a client's connection was done for ours, as far as is known.
     fn is_of_ours(&self, owner: u32) -> bool {
-        self.span.socket == 0 || owner == 0 || owner == self.span.socket
+        self.ours().has(owner)
     }
 
     /// Which descriptor: what the task touches right after, else what it has asked and not yet heard from.
@@ -486,6 +609,7 @@ impl Walk<'_> {
             Some(touch) if touch.socket == self.span.socket => match (touch.verb, self.asked(pid, spell.from_ns)) {
                 (Verb::Receive, _) => Awaited::Known(Part::RequestTransit, Detail::None),
                 // It answers now without having heard: what it waited for is no socket.
+                (Verb::Send, None) if self.is_sibling(spell.woken_by, pid) => Awaited::Waker,
                 (Verb::Send, None) if self.has_sent(pid, spell.from_ns) => {
                     Awaited::Known(Part::WaitNetwork, self.reader(pid, spell))
                 }

@@ -88,7 +88,7 @@ impl Joiner {
         Walk { known: self.known(), span, steps, waiter: 0, depth: 0 }.server();
         steps[from..].sort_by_key(|step| step.from_ns);
         self.refine(steps, from);
-        self.response_steps(waiting, steps, sent_ns);
+        self.response_steps(waiting, steps, sent_ns, sent.held_back);
         Ok(AtServer { arrived_ns, picked_ns, sent_ns })
     }
 

@@ -9,6 +9,7 @@ mod held;
 mod older;
 mod online;
 mod served;
+mod threads;
 mod truth;
 mod wakeups;
 #[path = "../world/mod.rs"]
