@@ -46,6 +46,8 @@ pub(crate) struct Answer {
     pub(crate) asker: u32,
     pub(crate) asked_ns: u64,
     pub(crate) answered_ns: u64,
+    /// When the one that waited for it took it, or was woken for it.
+    pub(crate) read_ns: u64,
 }
 
 /// The place of a spell's wait, if it is one.
@@ -67,24 +69,34 @@ pub(crate) fn is_lock(known: Known<'_>, spell: &Spell) -> bool {
     place_of(spell).is_some_and(|place| known.tasks.waits_for(spell.woken_by, place))
 }
 
-/// The last answer that a task read within a window to what another one had asked.
-pub(crate) fn read_for_another(known: Known<'_>, ours: Ours, pid: u32, window: (u64, u64)) -> Option<Answer> {
+/// The last answer that a task read within a window to what another one had asked, or to what it had asked itself before it
+/// went to others' requests.
+pub(crate) fn read_apart(known: Known<'_>, ours: Ours, pid: u32, window: (u64, u64)) -> Option<Answer> {
     let (from_ns, to_ns) = window;
     let mut was_at_others = false;
     for touch in known.tasks.touches(pid, from_ns, to_ns).rev() {
         was_at_others |= !ours.has(touch.owner);
-        let is_answer = touch.verb == Verb::Receive && !touch.server_side && ![0, pid].contains(&touch.asker);
+        let is_answer = touch.verb == Verb::Receive && !touch.server_side && touch.asker != 0;
         let is_ours = ours.has(touch.owner) && (touch.owner != 0 || !was_at_others);
-        if is_answer && is_ours && (from_ns..touch.at_ns).contains(&touch.asked_ns) {
-            let mut waits = known.tasks.spells_back(pid, touch.asked_ns, touch.at_ns);
-            let waited = waits.find(|spell| matches!(spell.state, State::Blocked { .. }));
-            return Some(Answer {
-                source: Source::Socket(touch.socket),
-                asker: touch.asker,
-                asked_ns: touch.asked_ns,
-                answered_ns: waited.map_or(touch.at_ns, |spell| spell.to_ns),
-            });
+        if !is_answer || !is_ours || !(from_ns..touch.at_ns).contains(&touch.asked_ns) {
+            continue;
         }
+        let mut waits = known.tasks.spells_back(pid, touch.asked_ns, touch.at_ns);
+        // A task that waits for readiness would have been woken: until then the answer was not there.
+        let waited = waits.find(|spell| matches!(spell.state, State::Blocked { .. }));
+        if touch.asker == pid {
+            let mut meanwhile = known.tasks.touches(pid, touch.asked_ns, touch.at_ns);
+            if waited.is_none() || meanwhile.all(|other| ours.has(other.owner)) {
+                continue;
+            }
+        }
+        return Some(Answer {
+            source: Source::Socket(touch.socket),
+            asker: touch.asker,
+            asked_ns: touch.asked_ns,
+            answered_ns: waited.map_or(touch.at_ns, |spell| spell.to_ns),
+            read_ns: touch.at_ns,
+        });
     }
     None
 }
@@ -96,7 +108,13 @@ pub(crate) fn handed_out(known: Known<'_>, ours: Ours, pid: u32, window: (u64, u
     let questions = wakes.filter(|wake| ours.has(wake.owner) && is_question(known, pid, wake));
     let answers = questions.filter_map(|wake| {
         let answered_ns = handed_back(known, ours, pid, wake, to_ns)?;
-        Some(Answer { source: Source::Thread(wake.woken), asker: pid, asked_ns: wake.at_ns, answered_ns })
+        Some(Answer {
+            source: Source::Thread(wake.woken),
+            asker: pid,
+            asked_ns: wake.at_ns,
+            answered_ns,
+            read_ns: answered_ns,
+        })
     });
     answers.max_by_key(|answer| answer.answered_ns)
 }
@@ -125,7 +143,10 @@ fn handed_back(known: Known<'_>, ours: Ours, pid: u32, wake: &Wake, to_ns: u64) 
         (Some(woke_ns), None) => Some(woke_ns),
         (Some(woke_ns), Some(is_back_ns)) if woke_ns <= is_back_ns => Some(woke_ns),
         // An event loop that was at others meanwhile was not asleep: it needed no wake-up.
-        (_, Some(is_back_ns)) => is_loop(known, ours, pid, (wake.at_ns, to_ns)).then_some(is_back_ns),
+        (_, Some(is_back_ns)) => {
+            let tells = known.tasks.completes(worker) && is_loop(known, ours, pid, (wake.at_ns, to_ns));
+            tells.then_some(is_back_ns)
+        }
         (None, None) => None,
     }
 }
@@ -146,49 +167,97 @@ pub(crate) fn brought_by_thread(known: Known<'_>, ours: Ours, pid: u32, spell: &
     on_its_way(known, ours, pid, spell).or_else(|| of_a_busy_thread(known, ours, pid, spell))
 }
 
-/// The answer of a thread that was at others' work when ours was handed out, so that it needed no wake-up: it has ours
-/// since it gave the work before back.
+/// The answer of a thread that was at others' work when ours was handed out, so that it needed no wake-up. What it did
+/// for those is what ours waited for, too.
 fn of_a_busy_thread(known: Known<'_>, ours: Ours, pid: u32, spell: &Spell) -> Option<Answer> {
     let worker = spell.woken_by;
     let next = known.tasks.touches(pid, spell.to_ns, u64::MAX).next();
-    if !known.tasks.is_worker(worker) || next.is_none_or(|touch| !ours.has(touch.owner)) {
-        return None;
-    }
-    let mut given = known.tasks.wakes(worker, ours.since_ns, spell.to_ns).rev();
-    let before = given.find(|wake| are_siblings(known, worker, wake.woken) && !known.tasks.waits_for(worker, wake.place));
-    let asked_ns = before.map_or(ours.since_ns, |wake| wake.at_ns);
-    Some(Answer { source: Source::Thread(worker), asker: pid, asked_ns, answered_ns: spell.to_ns })
+    // Who ends a wait for readiness gives back no lock.
+    let may_hold_a_lock = place_of(spell).is_none_or(Place::is_futex);
+    let works = if may_hold_a_lock { known.tasks.is_worker(worker) } else { !known.tasks.deals_with_clients(worker) };
+    let answered = Answer {
+        source: Source::Thread(worker),
+        asker: pid,
+        asked_ns: 0,
+        answered_ns: spell.to_ns,
+        read_ns: spell.to_ns,
+    };
+    (works && next.is_some_and(|touch| ours.has(touch.owner))).then_some(answered)
+}
+
+/// The last answer within a window that another thread had read from a socket, before it woke this one to go on with it.
+pub(crate) fn passed_on(known: Known<'_>, ours: Ours, pid: u32, window: (u64, u64)) -> Option<Answer> {
+    /// Waits that are looked at.
+    const MOST_WAITS: usize = 64;
+    let waits = known.tasks.spells_back(pid, window.0, window.1);
+    let waits = waits.filter(|spell| matches!(spell.state, State::Blocked { .. })).take(MOST_WAITS);
+    let mut by_threads = waits.filter(|spell| are_siblings(known, pid, spell.woken_by));
+    by_threads.find_map(|spell| {
+        let touch = read_since_its_wait(known, ours, pid, (spell.woken_by, spell.to_ns))?;
+        (touch.asked_ns >= window.0).then_some(Answer {
+            source: Source::Socket(touch.socket),
+            asker: touch.asker,
+            asked_ns: touch.asked_ns,
+            answered_ns: spell.to_ns,
+            read_ns: spell.to_ns,
+        })
+    })
+}
+
+/// The answer of ours that a thread has read since its last wait before a time, at which it woke the task.
+fn read_since_its_wait<'a>(known: Known<'a>, ours: Ours, pid: u32, thread: (u32, u64)) -> Option<&'a Touch> {
+    let (thread, until_ns) = thread;
+    let mut waits = known.tasks.spells_back(thread, ours.since_ns, until_ns);
+    let wait = waits.find(|spell| matches!(spell.state, State::Blocked { .. }))?;
+    // For whom a thread asks that got its work from another one is not known: then what is done with the answer tells.
+    let goes_on = || known.tasks.touches(pid, until_ns, u64::MAX).next().is_some_and(|next| next.owner == ours.socket);
+    let is_ours = |touch: &&Touch| {
+        let asked = (ours.since_ns..until_ns).contains(&touch.asked_ns) && touch.asker != 0;
+        let for_ours = touch.owner != 0 && touch.owner == ours.socket
+            || ours.has(touch.owner) && (touch.asker == pid || goes_on());
+        touch.verb == Verb::Receive && !touch.server_side && asked && for_ours
+    };
+    known.tasks.touches(thread, wait.to_ns, until_ns).rev().find(is_ours)
 }
 
 /// The answer that went from thread to thread before it came to the waiter: from one to which it had handed work, or that
 /// read what was asked over a socket.
 fn on_its_way(known: Known<'_>, ours: Ours, pid: u32, spell: &Spell) -> Option<Answer> {
     let (mut thread, mut until_ns) = (spell.woken_by, spell.to_ns);
-    let worker = thread;
+    let answered = |source, asker, asked_ns| {
+        Some(Answer { source, asker, asked_ns, answered_ns: spell.to_ns, read_ns: spell.to_ns })
+    };
     for _ in 0..MOST_THREADS {
         if !are_siblings(known, pid, thread) {
             return None;
         }
+        if let Some(touch) = read_since_its_wait(known, ours, pid, (thread, until_ns)) {
+            return answered(Source::Socket(touch.socket), touch.asker, touch.asked_ns);
+        }
         let asked = known.tasks.wakes(pid, ours.since_ns, until_ns).rev().take(MOST_WAKES);
         let mut asked = asked.filter(|wake| wake.woken == thread && ours.has(wake.owner));
         if let Some(wake) = asked.find(|wake| is_question(known, pid, wake)) {
-            let source = Source::Thread(worker);
-            return Some(Answer { source, asker: pid, asked_ns: wake.at_ns, answered_ns: spell.to_ns });
+            return answered(Source::Thread(spell.woken_by), pid, wake.at_ns);
         }
         let mut waits = known.tasks.spells_back(thread, ours.since_ns, until_ns);
         let wait = waits.find(|spell| matches!(spell.state, State::Blocked { .. }))?;
-        let read = known.tasks.touches(thread, wait.to_ns, until_ns).rev();
-        let is_ours = |touch: &&Touch| {
-            let asked = (ours.since_ns..spell.to_ns).contains(&touch.asked_ns);
-            touch.verb == Verb::Receive && !touch.server_side && touch.asker == pid && asked && ours.has(touch.owner)
-        };
-        if let Some(touch) = read.into_iter().find(is_ours) {
-            let (source, asked_ns) = (Source::Socket(touch.socket), touch.asked_ns);
-            return Some(Answer { source, asker: pid, asked_ns, answered_ns: spell.to_ns });
-        }
         (thread, until_ns) = (wait.woken_by, wait.to_ns);
     }
     None
+}
+
+/// Whether a thread waited for work, as those do to whom the `asker` hands it out, until another one passed some on.
+pub(crate) fn is_idle_worker(known: Known<'_>, asker: u32, pid: u32, spell: &Spell) -> bool {
+    let at_work = place_of(spell).is_some_and(|place| known.tasks.gives_work_at(asker, place));
+    at_work && asker != 0 && asker != spell.woken_by && are_siblings(known, pid, spell.woken_by)
+}
+
+/// Whether a task did nothing for our request that is known of within a window.
+pub(crate) fn does_nothing(known: Known<'_>, ours: Ours, pid: u32, window: (u64, u64)) -> bool {
+    let (from_ns, to_ns) = window;
+    let mut wakes = known.tasks.wakes(pid, from_ns, to_ns);
+    !known.tasks.touches(pid, from_ns, to_ns).any(|touch| ours.has(touch.owner))
+        && !wakes.any(|wake| ours.has(wake.owner) && is_question(known, pid, wake))
 }
 
 /// What a task waits for that asked something over a socket, went to sleep for lack of work, and reads the answer next.

@@ -64,12 +64,30 @@ enum Awaited {
     Known(Part, Detail),
     /// What comes over a socket.
     Socket(u32),
-    /// What this thread does for the request, that was asked for it at this time.
+    /// What this thread does, that was asked for it at this time; 0 where it was at others' work then.
     Thread(u32, u64),
     /// The task that ended the wait.
     Waker,
     /// Not what ended the wait, which was another request's: what the wait after it was for.
     Later,
+}
+
+/// Waits that come after the one at hand, and what they were for.
+#[derive(Debug, Default)]
+struct Later {
+    /// The next one.
+    next: Option<(Spell, Awaited)>,
+    /// The next one for readiness of anything.
+    ready: Option<(Spell, Awaited)>,
+}
+
+impl Later {
+    fn note(&mut self, spell: Spell, awaited: Awaited) {
+        self.next = Some((spell, awaited));
+        if matches!(spell.state, State::Blocked { state, syscall, .. } if wait_of(state, syscall) == Wait::Descriptor) {
+            self.ready = self.next;
+        }
+    }
 }
 
 impl Walk<'_> {
@@ -205,13 +223,14 @@ impl Walk<'_> {
         let (ours, window) = (self.ours(), (from_ns, to_ns));
         let over_sockets = [
             self.last_question(pid, from_ns, to_ns),
-            answers::read_for_another(self.known, ours, pid, window),
+            answers::read_apart(self.known, ours, pid, window),
+            answers::passed_on(self.known, ours, pid, window),
         ];
         let over_sockets = over_sockets.into_iter().flatten().max_by_key(|answer| answer.answered_ns);
         let of_threads = answers::handed_out(self.known, ours, pid, window);
         // What was asked over a socket comes before what threads are woken for meanwhile.
         match (over_sockets, of_threads) {
-            (Some(socket), Some(thread)) if thread.answered_ns > socket.answered_ns => Some(thread),
+            (Some(socket), Some(thread)) if thread.asked_ns >= socket.read_ns => Some(thread),
             (socket, thread) => socket.or(thread),
         }
     }
@@ -224,8 +243,7 @@ impl Walk<'_> {
     /// What a task did while it had the request, latest first; where it got it from another task, that one and when.
     fn own_time(&mut self, pid: u32, from_ns: u64, to_ns: u64) -> Option<(u32, u64)> {
         let foreign = self.foreign_stretches(pid, from_ns, to_ns);
-        // The wait after the one at hand, and what that was for.
-        let mut later: Option<(Spell, Awaited)> = None;
+        let mut later = Later::default();
         for spell in self.known.tasks.spells_back(pid, from_ns, to_ns) {
             let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
             match state {
@@ -239,37 +257,49 @@ impl Walk<'_> {
                     self.step(begin, end, Part::Stopped, pid, held);
                 }
                 State::Blocked { .. } if self.was_handed_over(pid, &spell) => return Some((woken_by, end)),
+                State::Blocked { .. } if answers::is_idle_worker(self.known, self.waiter, pid, &spell) => {
+                    return Some((woken_by, end));
+                }
                 State::Blocked { state, syscall, .. } => {
-                    let awaited = match self.wait(pid, &spell, (state, syscall), &foreign) {
-                        Awaited::Later => self.later(pid, &spell, later),
-                        Awaited::Known(Part::WaitTimer, detail) => match later {
-                            Some((next, awaited)) if answers::goes_on(self.known, pid, &spell, &next) => awaited,
-                            _ => Awaited::Known(Part::WaitTimer, detail),
-                        },
-                        awaited => awaited,
-                    };
+                    let awaited = self.wait(pid, &spell, (state, syscall), &foreign);
+                    let awaited = self.with_later(pid, &spell, awaited, &later);
                     self.blocked(pid, &spell, &awaited);
-                    later = Some((spell, awaited));
+                    later.note(spell, awaited);
                 }
             }
         }
         None
     }
 
-    /// What a wait was for that another request's arrival ended: what the next one was for, if nothing of ours was done
-    /// in between; else that is not known.
-    fn later(&self, pid: u32, spell: &Spell, later: Option<(Spell, Awaited)>) -> Awaited {
-        let unknown = Awaited::Known(Part::Unattributed, Detail::None);
-        let Some((next, awaited)) = later else { return unknown };
-        let mut between = self.known.tasks.touches(pid, spell.to_ns, next.from_ns);
-        match awaited {
-            _ if between.any(|touch| !self.is_foreign(touch)) => unknown,
-            // The task that ended the next one is not the one that ended this one.
+    /// What a wait was for, by those after it: it goes on in the next one, or what ended it was nothing of ours.
+    fn with_later(&self, pid: u32, spell: &Spell, awaited: Awaited, later: &Later) -> Awaited {
+        let goes_on = |next: &Spell| answers::goes_on(self.known, pid, spell, next);
+        match (awaited, later.next, later.ready) {
+            (Awaited::Known(Part::WaitTimer, _), Some((next, awaited)), _) if goes_on(&next) => awaited,
+            // Time had passed for another request, say.
+            (Awaited::Waker, _, Some(ready)) if spell.woken_in == WokenIn::Interrupt => {
+                self.as_in(pid, spell, ready).unwrap_or(Awaited::Waker)
+            }
+            (Awaited::Later, _, ready) => {
+                let known = ready.and_then(|ready| self.as_in(pid, spell, ready));
+                known.unwrap_or(Awaited::Known(Part::Unattributed, Detail::None))
+            }
+            _ => awaited,
+        }
+    }
+
+    /// What a later wait for readiness was for, if nothing of ours was done since the one at hand.
+    fn as_in(&self, pid: u32, spell: &Spell, (next, awaited): (Spell, Awaited)) -> Option<Awaited> {
+        if !answers::does_nothing(self.known, self.ours(), pid, (spell.to_ns, next.from_ns)) {
+            return None;
+        }
+        Some(match awaited {
+            // The task that ended that one is not the one that ended this one.
             Awaited::Waker if next.woken_by == 0 => Awaited::Known(Part::WaitTimer, Detail::None),
-            Awaited::Waker if self.known.tasks.serves(next.woken_by) => Awaited::Thread(next.woken_by, spell.from_ns),
+            Awaited::Waker if self.known.tasks.serves(next.woken_by) => Awaited::Thread(next.woken_by, 0),
             Awaited::Waker => Awaited::Known(Part::WaitProcess, Detail::Task(next.woken_by)),
             awaited => awaited,
-        }
+        })
     }
 
     /// The last question of ours that a task asked a captured process within a window, and during which it went to
@@ -291,7 +321,8 @@ impl Walk<'_> {
             };
             if foreign_ns < answer.at_ns && tasks.serves(answer.pid) {
                 let source = Source::Socket(touch.socket);
-                return Some(Answer { source, asker: pid, asked_ns: touch.at_ns, answered_ns: answer.at_ns });
+                let (asked_ns, answered_ns) = (touch.at_ns, answer.at_ns);
+                return Some(Answer { source, asker: pid, asked_ns, answered_ns, read_ns: answered_ns });
             }
         }
         None
@@ -361,10 +392,7 @@ impl Walk<'_> {
         if [0, pid, self.waiter].contains(&thread) || self.depth >= MOST_DEPTH {
             return false;
         }
-        let to_ns = spell.to_ns;
-        // It was at others' work until then.
-        let from_ns = asked_ns.clamp(spell.from_ns, to_ns);
-        self.step(spell.from_ns, from_ns, Part::WorkerQueue, pid, Detail::Task(thread));
+        let Spell { from_ns, to_ns, .. } = *spell;
         let span = Span {
             socket: 0,
             arrived_ns: from_ns,

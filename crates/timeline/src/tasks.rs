@@ -201,6 +201,10 @@ struct Task {
     /// Tasks of the server that it woke.
     wakes: VecDeque<Wake>,
     futexes: Futexes,
+    /// Where threads of its process waited that it woke.
+    gives_at: Futexes,
+    /// How often it ended another thread's wait for readiness: what that one waited for was done.
+    completed: u32,
     /// Its last dealing with a client's connection, nanoseconds.
     served_ns: u64,
     /// The thread that woke it last, and when: from that one it may have got work.
@@ -337,49 +341,78 @@ impl Tasks {
     /// A task is made runnable; an interrupt is no task, so then the waker is 0.
     pub(crate) fn waking(&mut self, time_ns: u64, waker: u32, woken: u32, woken_in: WokenIn) {
         let runnable = State::Runnable { waker: if woken_in.is_by_interrupt() { 0 } else { waker }, woken_in };
-        if !woken_in.is_by_interrupt() {
-            self.note_wake(time_ns, waker, woken);
-        }
+        let comes_to = if woken_in.is_by_interrupt() { None } else { self.note_wake(time_ns, waker, woken) };
         let task = self.tasks.entry(woken).or_default();
         match task.changes.back() {
             Some((_, State::Running { .. })) => task.woken_while_running = Some((time_ns, runnable)),
             Some((_, State::Runnable { .. })) => {}
             Some((_, State::Blocked { state, syscall, .. })) => {
                 // By a futex threads also hand requests to each other: what it does next may be for another one.
-                if task.at != 0 && wait_of(*state, *syscall) == Wait::Lock {
+                if wait_of(*state, *syscall) == Wait::Lock {
                     task.at = 0;
                 }
+                task.at = comes_to.unwrap_or(task.at);
                 task.push(time_ns, runnable);
             }
             _ => task.push(time_ns, runnable),
         }
     }
 
-    /// Notes that a task of the server woke another one that waited.
-    fn note_wake(&mut self, at_ns: u64, waker: u32, woken: u32) {
+    /// Notes that a task of the server woke another one that waited. Work goes from thread to thread with the request that
+    /// it is for: the client's connection at which the woken one is now, where that is known.
+    fn note_wake(&mut self, at_ns: u64, waker: u32, woken: u32) -> Option<u32> {
         let last = self.tasks.get(&woken).and_then(|task| task.changes.back());
-        let Some((_, State::Blocked { syscall, argument, .. })) = last else { return };
+        let Some((_, State::Blocked { syscall, argument, .. })) = last else { return None };
         let place = Place { syscall: *syscall, argument: *argument };
         if waker == 0 || waker == woken || !self.serves(waker) || !self.serves(woken) {
-            return;
+            return None;
         }
         let gives_work = !self.waits_for(waker, place);
+        let process = |pid| self.names.now(pid).map(|name| name.tgid);
+        let is_sibling = process(waker).is_some_and(|tgid| process(woken) == Some(tgid));
+        let (gives_back, works) = (!self.deals_with_clients(waker), !self.deals_with_clients(woken));
         let served_ns = self.tasks.get(&woken).map_or(0, |task| task.served_ns);
         let task = self.tasks.entry(waker).or_default();
         task.given_back += u32::from(task.given_by.is_some_and(|(by, at)| by == woken && served_ns < at));
-        task.wakes.push_back(Wake { at_ns, woken, owner: task.at, place });
+        task.completed = task.completed.saturating_add(u32::from(!place.is_futex()));
+        task.gives_at.note(place);
+        let owner = task.at;
+        task.wakes.push_back(Wake { at_ns, woken, owner, place });
         if task.wakes.len() > MOST_CHANGES {
             task.wakes.pop_front();
+        }
+        if is_sibling && gives_back && !place.is_futex() {
+            // Its work is done, and it takes up another's without being woken.
+            task.at = 0;
+            return Some(owner);
         }
         if gives_work {
             self.tasks.entry(woken).or_default().given_by = Some((waker, at_ns));
         }
+        (is_sibling && gives_work && works && place.is_futex()).then_some(owner)
     }
 
     /// Whether a thread works for others: it has given work back some times, and deals with no client itself.
     pub(crate) fn is_worker(&self, pid: u32) -> bool {
         const SOME: u32 = 4;
         self.tasks.get(&pid).is_some_and(|task| task.given_back >= SOME && task.served_ns == 0)
+    }
+
+    /// Whether a thread has told others some times, by ending their waits for readiness, that something was done.
+    pub(crate) fn completes(&self, pid: u32) -> bool {
+        const SOME: u32 = 4;
+        self.tasks.get(&pid).is_some_and(|task| task.completed >= SOME)
+    }
+
+    /// Whether a task hands work out to those who wait for this futex, and never waits there itself.
+    pub(crate) fn gives_work_at(&self, pid: u32, futex: Place) -> bool {
+        let gives = self.tasks.get(&pid).is_some_and(|task| task.gives_at.find(futex).is_some());
+        gives && !self.waits_for(pid, futex)
+    }
+
+    /// Whether a task has dealt with a client's connection.
+    pub(crate) fn deals_with_clients(&self, pid: u32) -> bool {
+        self.tasks.get(&pid).is_some_and(|task| task.served_ns > 0)
     }
 
     /// A task that slept was frozen, and is thawed: no switch has told of it, for it had no CPU to leave.
@@ -621,9 +654,7 @@ impl Tasks {
         let first = changes.partition_point(|(at, _)| *at < from_ns);
         let within = changes.range(first..).take_while(|(at, _)| *at < to_ns);
         let is_there = |state: &State| match state {
-            State::Blocked { syscall, argument, .. } => {
-                place.is_same(Place { syscall: *syscall, argument: *argument })
-            }
+            State::Blocked { syscall, argument, .. } => place.is_same(Place { syscall: *syscall, argument: *argument }),
             _ => false,
         };
         within.into_iter().find(|(_, state)| is_there(state)).map(|(at, _)| *at)
