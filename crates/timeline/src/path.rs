@@ -223,7 +223,7 @@ impl Walk<'_> {
         let (ours, window) = (self.ours(), (from_ns, to_ns));
         let over_sockets = [
             self.last_question(pid, from_ns, to_ns),
-            answers::read_apart(self.known, ours, pid, window),
+            answers::read_for_another(self.known, ours, pid, window),
             answers::passed_on(self.known, ours, pid, window),
         ];
         let over_sockets = over_sockets.into_iter().flatten().max_by_key(|answer| answer.answered_ns);
@@ -335,6 +335,10 @@ impl Walk<'_> {
             Awaited::Socket(socket) if self.follow(pid, spell, Some(*socket)) => return,
             Awaited::Waker if self.follow(pid, spell, None) => return,
             Awaited::Thread(thread, asked_ns) if self.follow_thread(pid, spell, *thread, *asked_ns) => return,
+            // It waited for the one that waits for it: that one had not asked yet, for it was at others' requests.
+            Awaited::Waker | Awaited::Socket(_) if self.waiter != 0 && spell.woken_by == self.waiter => {
+                (Part::WorkerQueue, Detail::Task(self.waiter))
+            }
             Awaited::Socket(socket) => self.towards(*socket, spell),
             // Another thread of the same server that was at other requests, and then passed something on.
             Awaited::Waker if self.is_sibling(spell.woken_by, pid) => (Part::WorkerQueue, self.waker_of(spell)),

@@ -25,9 +25,9 @@ fn any_record(choice: &mut Choice) -> Event {
     let wild = choice.below(10) == 0;
     let mut number = |few: u64| if wild { choice.next_u64() >> choice.below(64) } else { choice.below(few) };
     let times: [u64; 6] = std::array::from_fn(|_| number(50_000_000));
-    let (pid, other, lane) = (number(6) as u32, number(6) as u32, number(4) as u32);
-    let socket = (number(4) as u32).saturating_add(1);
-    let (position, bytes, port) = (number(3_000) as u32, number(500), 40_000 + number(4) as u16);
+    let (pid, other) = (number(6) as u32, number(6) as u32);
+    let (socket, lane) = ((number(4) as u32).saturating_add(1), number(4) as u32);
+    let (position, bytes, port) = (number(3_000) as u32, number(500), 40_000_u16.wrapping_add(number(4) as u16));
     let address = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
     let kind = *choice.pick(KINDS);
     match Kind::from_code(kind.code) {

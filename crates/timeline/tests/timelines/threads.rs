@@ -156,38 +156,26 @@ fn a_thread_at_a_request_of_its_own_is_no_worker() {
 /// A loop goes on with others while a thread works for the request; another client's arrival ends the loop's first wait.
 #[test]
 fn an_arrival_ends_no_wait_for_a_thread() {
-    for wakes_the_loop in [true, false] {
-        let steps = told(|told| {
-            told.threads();
-            told.opens(ANOTHER, 80, 40_001);
-            told.waits(1_220, OTHER, libc::SYS_futex, WORK);
-            told.takes(1_400, WORKER, SOCKET);
-            told.wakes(1_500, BY_TASK, WORKER, OTHER);
-            told.waits(1_600, WORKER, libc::SYS_epoll_wait, 4);
-            work_beside(told, wakes_the_loop);
-            told.gives(5_500, WORKER, SOCKET);
-        });
-        for time_ns in [2_500, 3_500, 4_500] {
-            assert_eq!(at(&steps, time_ns), (Part::WaitTimer, Detail::Task(OTHER)), "{time_ns} {steps:?}");
-        }
-    }
-}
-
-/// As `work`; at 3,000 another client's request comes. Where the thread does not wake the loop when it is done, the loop
-/// is awake.
-fn work_beside(told: &mut Told, wakes_the_loop: bool) {
-    told.waits(2_000, OTHER, libc::SYS_clock_nanosleep, 0);
-    told.arrives(3_000);
-    told.wakes(3_000, BY_TASK, STRANGER, WORKER);
-    told.takes(3_010, WORKER, ANOTHER);
-    if wakes_the_loop {
+    let steps = told(|told| {
+        told.threads();
+        told.opens(ANOTHER, 80, 40_001);
+        told.waits(1_220, OTHER, libc::SYS_futex, WORK);
+        told.takes(1_400, WORKER, SOCKET);
+        told.wakes(1_500, BY_TASK, WORKER, OTHER);
+        told.waits(1_600, WORKER, libc::SYS_epoll_wait, 4);
+        told.waits(2_000, OTHER, libc::SYS_clock_nanosleep, 0);
+        told.arrives(3_000);
+        told.wakes(3_000, BY_TASK, STRANGER, WORKER);
+        told.takes(3_010, WORKER, ANOTHER);
         told.waits(3_020, WORKER, libc::SYS_epoll_wait, 4);
-    }
-    told.wakes(4_800, BY_TIMER, STRANGER, OTHER);
-    if wakes_the_loop {
+        told.wakes(4_800, BY_TIMER, STRANGER, OTHER);
         told.wakes(4_900, BY_TASK, OTHER, WORKER);
+        told.waits(4_950, OTHER, libc::SYS_futex, WORK);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    for time_ns in [2_500, 3_500, 4_500] {
+        assert_eq!(at(&steps, time_ns), (Part::WaitTimer, Detail::Task(OTHER)), "{time_ns} {steps:?}");
     }
-    told.waits(4_950, OTHER, libc::SYS_futex, WORK);
 }
 
 /// A loop that waits for a timer of the request's is woken by another client meanwhile.
