@@ -69,13 +69,13 @@ pub(crate) fn is_lock(known: Known<'_>, spell: &Spell) -> bool {
     place_of(spell).is_some_and(|place| known.tasks.waits_for(spell.woken_by, place))
 }
 
-/// The last answer that a task read within a window to what another one had asked.
+/// The last answer that a task read within a window to what another one had asked, or it itself before it ran out of work.
 pub(crate) fn read_for_another(known: Known<'_>, ours: Ours, pid: u32, window: (u64, u64)) -> Option<Answer> {
     let (from_ns, to_ns) = window;
     let mut was_at_others = false;
     for touch in known.tasks.touches(pid, from_ns, to_ns).rev() {
         was_at_others |= !ours.has(touch.owner);
-        let is_answer = touch.verb == Verb::Receive && !touch.server_side && ![0, pid].contains(&touch.asker);
+        let is_answer = touch.verb == Verb::Receive && !touch.server_side && touch.asker != 0;
         let is_ours = ours.has(touch.owner) && (touch.owner != 0 || !was_at_others);
         if !is_answer || !is_ours || !(from_ns..touch.at_ns).contains(&touch.asked_ns) {
             continue;
@@ -83,6 +83,16 @@ pub(crate) fn read_for_another(known: Known<'_>, ours: Ours, pid: u32, window: (
         let mut waits = known.tasks.spells_back(pid, touch.asked_ns, touch.at_ns);
         // A task that waits for readiness would have been woken: until then the answer was not there.
         let waited = waits.find(|spell| matches!(spell.state, State::Blocked { .. }));
+        // A runtime's thread that ran out of work meanwhile was at no request, and waited for its fellows.
+        let mut waits = known.tasks.spells_back(pid, touch.asked_ns, touch.at_ns);
+        let idles = |spell: Spell| {
+            place_of(&spell).is_some_and(Place::is_futex)
+                && are_siblings(known, pid, spell.woken_by)
+                && !is_lock(known, &spell)
+        };
+        if touch.asker == pid && !waits.any(idles) {
+            continue;
+        }
         return Some(Answer {
             source: Source::Socket(touch.socket),
             asker: touch.asker,
