@@ -84,6 +84,7 @@ pub(super) fn label(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
         Detail::Named(number) => joiner.text(number).to_owned(),
         Detail::Reader(client, 0) => format!("a client that reads slowly: {}", client_words(client)),
         Detail::Reader(_, task) => format!("a client that reads slowly: {}", label(joiner, Detail::Task(task), at_ns)),
+        Detail::HeldBack => weir_timeline::HELD_BACK.to_owned(),
         Detail::EndedConnection => weir_timeline::ENDED_CONNECTION.to_owned(),
         Detail::Held(task, by) => format!("{}, {}", label(joiner, Detail::Task(task), at_ns), by.words()),
         Detail::Task(pid) => match joiner.task_name_at(pid, at_ns) {

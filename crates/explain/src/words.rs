@@ -108,6 +108,9 @@ fn named(part: Part, who: &[(String, f64)]) -> String {
         Part::Connect => "spent on",
         Part::Generator => "behind",
         Part::Stopped => "held was",
+        Part::ResponseTransit => "held back by",
+        Part::AcceptQueue | Part::WorkerQueue => "behind other requests of",
+        Part::Run => "in",
         _ => "with",
     };
     let list: Vec<String> = who.iter().map(|(label, share)| format!("{label} {:.0} %", 100.0 * share)).collect();

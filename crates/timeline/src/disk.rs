@@ -20,7 +20,7 @@ pub(crate) fn name(refine: &mut Refine<'_>, step: Step) -> Step {
 /// A wait for a file that a process or another host serves, if it was one: by the call alone it may have been for any
 /// descriptor.
 pub(crate) fn served(refine: &mut Refine<'_>, step: Step) -> Option<Step> {
-    let (State::Blocked { state, syscall }, _) = refine.state(&step)? else { return None };
+    let (State::Blocked { state, syscall, .. }, _) = refine.state(&step)? else { return None };
     let (_, flags) = note(refine, &step)?;
     if flags & SERVED == 0 || wait_of(state, syscall) != Wait::Descriptor {
         return None;

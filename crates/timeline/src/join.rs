@@ -19,7 +19,8 @@ use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::socket::{
-    ACCEPTED, END_OF_STREAM, ERROR, FAR, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState, TLS,
+    ACCEPTED, END_OF_STREAM, ERROR, FAR, HELD_BACK, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState,
+    TLS,
 };
 use weir_wire::stream::{StreamFrame, StreamHead};
 use weir_wire::task::{Switch, TaskState, WAS_FROZEN};
@@ -451,7 +452,7 @@ impl Joiner {
             }
             let position = match verb {
                 Verb::Receive => socket.pick_up(at_ns, position, pid),
-                Verb::Send => socket.send(at_ns, position, pid),
+                Verb::Send => socket.send(at_ns, position, pid, record.flags & HELD_BACK != 0),
             };
             if verb == Verb::Send {
                 self.streams.sent(id, at_ns, pid);

@@ -32,6 +32,7 @@
 
 mod abstraction;
 mod accounts;
+mod answers;
 mod attempts;
 mod blocked;
 mod conversations;
@@ -72,6 +73,6 @@ pub use remarks::{Remark, Remarks};
 pub use samples::{Attributed, Samples};
 pub use served::Exchanges;
 pub use stacks::Stacks;
-pub use step::{Detail, ENDED_CONNECTION, Step, behind_words, unconnected_words, way_words};
+pub use step::{Detail, ENDED_CONNECTION, HELD_BACK, Step, behind_words, unconnected_words, way_words};
 pub use task_names::TaskName;
 pub use tasks::{State, WokenIn};

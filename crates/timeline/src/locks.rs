@@ -137,7 +137,7 @@ fn plausible(refine: &Refine<'_>, wait: &LockWait) -> bool {
 /// The step as a wait for time to pass, if a timer ended it.
 pub(crate) fn ended_by_timer(refine: &Refine<'_>, step: Step) -> Option<Step> {
     let (state, _) = refine.state(&step)?;
-    let State::Blocked { state, syscall } = state else { return None };
+    let State::Blocked { state, syscall, .. } = state else { return None };
     // Flock and fcntl have no time-out, and who sleeps is told from the call already.
     let may_time_out = match wait_of(state, syscall) {
         Wait::Descriptor | Wait::Process => true,

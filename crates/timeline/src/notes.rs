@@ -155,7 +155,7 @@ impl Notes {
 
     /// What the hypervisor took of the CPUs: (stolen, of so much time), nanoseconds, the sum over CPUs.
     pub(crate) fn stolen(&self) -> (u64, u64) {
-        self.stolen.values().fold((0, 0), |(stolen, time), [first, last]| {
+        self.stolen.values().fold((0, 0), |(stolen, time): (u64, u64), [first, last]| {
             (stolen.saturating_add(last.1.saturating_sub(first.1)), time.saturating_add(last.0.saturating_sub(first.0)))
         })
     }

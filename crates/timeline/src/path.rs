@@ -1,5 +1,6 @@
 //! The way of a request through the server: each stretch of time named, walked back along the chain of wake-ups.
 
+use crate::answers::{self, Answer, Ours, Source};
 use crate::blocked::{Wait, hold_of, wait_of};
 use crate::conversations::Conversations;
 use crate::known::Known;
@@ -57,21 +58,37 @@ pub(crate) struct Walk<'a> {
     pub(crate) depth: u32,
 }
 
-/// Something asked over a socket, and when the answer was given.
-struct Question {
-    socket: u32,
-    asked_ns: u64,
-    answered_ns: u64,
-}
-
 /// What a blocked task waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Awaited {
     /// This, for certain.
     Known(Part, Detail),
     /// What comes over a socket.
     Socket(u32),
+    /// What this thread does, that was asked for it at this time; 0 where it was at others' work then.
+    Thread(u32, u64),
     /// The task that ended the wait.
     Waker,
+    /// Not what ended the wait, which was another request's: what the wait after it was for.
+    Later,
+}
+
+/// Waits that come after the one at hand, and what they were for.
+#[derive(Debug, Default)]
+struct Later {
+    /// The next one.
+    next: Option<(Spell, Awaited)>,
+    /// The next one for readiness of anything.
+    ready: Option<(Spell, Awaited)>,
+}
+
+impl Later {
+    fn note(&mut self, spell: Spell, awaited: Awaited) {
+        self.next = Some((spell, awaited));
+        if matches!(spell.state, State::Blocked { state, syscall, .. } if wait_of(state, syscall) == Wait::Descriptor) {
+            self.ready = self.next;
+        }
+    }
 }
 
 impl Walk<'_> {
@@ -91,8 +108,8 @@ impl Walk<'_> {
 
     fn step(&mut self, from_ns: u64, to_ns: u64, part: Part, pid: u32, detail: Detail) {
         // In another process that the server waits for, it matters whose time it is.
-        let own = matches!(part, Part::Run | Part::WaitTimer | Part::WaitDisk | Part::WorkerQueue | Part::AcceptQueue);
-        let named = self.waiter != 0 && own || part == Part::WaitTimer;
+        let own = matches!(part, Part::Run | Part::WaitTimer | Part::WorkerQueue | Part::AcceptQueue);
+        let named = own || self.waiter != 0 && part == Part::WaitDisk;
         let detail = if named && detail == Detail::None { Detail::Task(pid) } else { detail };
         if to_ns > from_ns {
             self.steps.push(Step { from_ns, to_ns, part, pid, waiter: self.waiter, detail });
@@ -104,7 +121,7 @@ impl Walk<'_> {
         let queue = if self.span.not_accepted { Part::AcceptQueue } else { Part::WorkerQueue };
         for _ in 0..MOST_HOPS {
             let busy_until = self.last_foreign(pid, from_ns, to_ns);
-            let mut hop = None;
+            let (mut hop, mut lock) = (None, None);
             for spell in self.known.tasks.spells_back(pid, from_ns, to_ns) {
                 let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
                 match state {
@@ -126,11 +143,16 @@ impl Walk<'_> {
                         self.step(begin, end, Part::Stopped, pid, held);
                     }
                     State::Blocked { .. } if begin < busy_until => self.step(begin, end, queue, pid, Detail::None),
+                    // An interpreter's lock, say: who gives it back hands no request over.
+                    State::Blocked { .. } if self.is_lock(pid, &spell, &mut lock) => {
+                        let holder = lock.map_or(Detail::None, |(_, holder)| Detail::Task(holder));
+                        self.step(begin, end, Part::WaitLock, pid, holder);
+                    }
                     State::Blocked { .. } if self.hands_over(woken_by, pid) => {
                         hop = Some((woken_by, end));
                         break;
                     }
-                    State::Blocked { state, syscall } => {
+                    State::Blocked { state, syscall, .. } => {
                         let part = match wait_of(state, syscall) {
                             Wait::Lock if timed_out(&spell, syscall) => Part::WaitTimer,
                             Wait::Lock => Part::WaitLock,
@@ -155,24 +177,40 @@ impl Walk<'_> {
         self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
     }
 
+    /// Whether a wait was for a lock that its waker had; or goes on in one that was (`lock`: that one, and the holder).
+    fn is_lock(&self, pid: u32, spell: &Spell, lock: &mut Option<(Spell, u32)>) -> bool {
+        let holder = match lock {
+            Some((next, holder)) if answers::goes_on(self.known, pid, spell, next) => Some(*holder),
+            _ => Some(spell.woken_by).filter(|_| answers::is_lock(self.known, spell)),
+        };
+        *lock = holder.map(|holder| (*spell, holder));
+        holder.is_some()
+    }
+
     /// From the beginning to the last send: back from the task that sent.
     fn until_last_send(&mut self, from_ns: u64, mut to_ns: u64) {
         let (mut pid, mut hops) = (self.span.sender, 0);
         for _ in 0..MOST_QUESTIONS + MOST_HOPS {
-            // While an event loop works on other requests, its question is with the task that answers it.
-            let question = self.last_question(pid, from_ns, to_ns);
-            let answered_ns = question.as_ref().map_or(from_ns, |question| question.answered_ns);
+            let question = self.last_answer(pid, from_ns, to_ns);
+            let answered_ns = question.map_or(from_ns, |question| question.answered_ns.clamp(from_ns, to_ns));
             let hop = self.own_time(pid, answered_ns, to_ns);
             match (hop, question) {
                 (Some(_), _) if hops == MOST_HOPS => break,
+                // Back with the one that waits for this walk's: it had not asked yet.
+                (Some((waker, at)), _) if waker == self.waiter => {
+                    return self.step(from_ns, at, Part::Unattributed, pid, Detail::None);
+                }
                 (Some((waker, at)), _) => {
                     (pid, to_ns) = (waker, at);
                     hops += 1;
                 }
-                (None, Some(Question { socket, asked_ns, answered_ns })) => {
-                    let spell = Spell::of_nothing(asked_ns, answered_ns);
-                    self.blocked(pid, &spell, &Awaited::Socket(socket));
-                    to_ns = asked_ns;
+                (None, Some(Answer { source, asker, asked_ns, .. })) => {
+                    let awaited = match source {
+                        Source::Socket(socket) => Awaited::Socket(socket),
+                        Source::Thread(thread) => Awaited::Thread(thread, asked_ns),
+                    };
+                    self.blocked(asker, &Spell::of_nothing(asked_ns, answered_ns), &awaited);
+                    (pid, to_ns) = (asker, asked_ns);
                 }
                 (None, None) => return,
             }
@@ -180,9 +218,33 @@ impl Walk<'_> {
         self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
     }
 
+    /// The last answer to a question of ours within a window during which what a task does itself tells nothing of ours:
+    /// it went to others' requests, or another thread had asked, or is asked.
+    fn last_answer(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<Answer> {
+        let (ours, window) = (self.ours(), (from_ns, to_ns));
+        let over_sockets = [
+            self.last_question(pid, from_ns, to_ns),
+            answers::read_for_another(self.known, ours, pid, window),
+            answers::passed_on(self.known, ours, pid, window),
+        ];
+        let over_sockets = over_sockets.into_iter().flatten().max_by_key(|answer| answer.answered_ns);
+        let of_threads = answers::handed_out(self.known, ours, pid, window);
+        // What was asked over a socket comes before what threads are woken for meanwhile.
+        match (over_sockets, of_threads) {
+            (Some(socket), Some(thread)) if thread.asked_ns >= socket.read_ns => Some(thread),
+            (socket, thread) => socket.or(thread),
+        }
+    }
+
+    /// Whose request it is, since its turn.
+    fn ours(&self) -> Ours {
+        Ours { socket: self.span.socket, since_ns: self.span.picked_ns }
+    }
+
     /// What a task did while it had the request, latest first; where it got it from another task, that one and when.
     fn own_time(&mut self, pid: u32, from_ns: u64, to_ns: u64) -> Option<(u32, u64)> {
         let foreign = self.foreign_stretches(pid, from_ns, to_ns);
+        let mut later = Later::default();
         for spell in self.known.tasks.spells_back(pid, from_ns, to_ns) {
             let Spell { from_ns: begin, to_ns: end, state, woken_by, parent, .. } = spell;
             match state {
@@ -196,18 +258,54 @@ impl Walk<'_> {
                     self.step(begin, end, Part::Stopped, pid, held);
                 }
                 State::Blocked { .. } if self.was_handed_over(pid, &spell) => return Some((woken_by, end)),
-                State::Blocked { state, syscall } => {
-                    let awaited = self.wait(pid, &spell, state, syscall, &foreign);
+                State::Blocked { .. } if answers::is_idle_worker(self.known, self.waiter, pid, &spell) => {
+                    return Some((woken_by, end));
+                }
+                State::Blocked { state, syscall, .. } => {
+                    let awaited = self.wait(pid, &spell, (state, syscall), &foreign);
+                    let awaited = self.with_later(pid, &spell, awaited, &later);
                     self.blocked(pid, &spell, &awaited);
+                    later.note(spell, awaited);
                 }
             }
         }
         None
     }
 
+    /// What a wait was for, by those after it: it goes on in the next one, or what ended it was nothing of ours.
+    fn with_later(&self, pid: u32, spell: &Spell, awaited: Awaited, later: &Later) -> Awaited {
+        let goes_on = |next: &Spell| answers::goes_on(self.known, pid, spell, next);
+        match (awaited, later.next, later.ready) {
+            (Awaited::Known(Part::WaitTimer, _), Some((next, awaited)), _) if goes_on(&next) => awaited,
+            // Time had passed for another request, say.
+            (Awaited::Waker, _, Some(ready)) if spell.woken_in == WokenIn::Interrupt => {
+                self.as_in(pid, spell, ready).unwrap_or(Awaited::Waker)
+            }
+            (Awaited::Later, _, ready) => {
+                let known = ready.and_then(|ready| self.as_in(pid, spell, ready));
+                known.unwrap_or(Awaited::Known(Part::Unattributed, Detail::None))
+            }
+            _ => awaited,
+        }
+    }
+
+    /// What a later wait for readiness was for, if nothing of ours was done since the one at hand.
+    fn as_in(&self, pid: u32, spell: &Spell, (next, awaited): (Spell, Awaited)) -> Option<Awaited> {
+        if !answers::does_nothing(self.known, self.ours(), pid, (spell.to_ns, next.from_ns)) {
+            return None;
+        }
+        Some(match awaited {
+            // The task that ended that one is not the one that ended this one.
+            Awaited::Waker if next.woken_by == 0 => Awaited::Known(Part::WaitTimer, Detail::None),
+            Awaited::Waker if self.known.tasks.serves(next.woken_by) => Awaited::Thread(next.woken_by, 0),
+            Awaited::Waker => Awaited::Known(Part::WaitProcess, Detail::Task(next.woken_by)),
+            awaited => awaited,
+        })
+    }
+
     /// The last question of ours that a task asked a captured process within a window, and during which it went to
     /// others' requests: then what it does itself tells nothing of ours until the answer is sent.
-    fn last_question(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<Question> {
+    fn last_question(&self, pid: u32, from_ns: u64, to_ns: u64) -> Option<Answer> {
         let Known { tasks, conversations, .. } = self.known;
         let mut foreign_ns = tasks.touches(pid, from_ns, to_ns).rev().find(|touch| self.is_foreign(touch))?.at_ns;
         for touch in tasks.touches(pid, from_ns, to_ns).rev() {
@@ -223,12 +321,12 @@ impl Walk<'_> {
                 continue;
             };
             if foreign_ns < answer.at_ns && tasks.serves(answer.pid) {
-                let (socket, asked_ns) = (touch.socket, touch.at_ns);
+                let (source, asked_ns) = (Source::Socket(touch.socket), touch.at_ns);
                 // From another host it is on the way for a while.
-                let heard_ns =
-                    if conversations.is_far(socket) { conversations.heard_ns(socket, answer.at_ns) } else { 0 };
+                let is_far = conversations.is_far(touch.socket);
+                let heard_ns = if is_far { conversations.heard_ns(touch.socket, answer.at_ns) } else { 0 };
                 let answered_ns = heard_ns.min(to_ns).max(answer.at_ns);
-                return Some(Question { socket, asked_ns, answered_ns });
+                return Some(Answer { source, asker: pid, asked_ns, answered_ns, read_ns: answered_ns });
             }
         }
         None
@@ -240,7 +338,17 @@ impl Walk<'_> {
             Awaited::Known(part, detail) => (*part, *detail),
             Awaited::Socket(socket) if self.follow(pid, spell, Some(*socket)) => return,
             Awaited::Waker if self.follow(pid, spell, None) => return,
+            Awaited::Thread(thread, asked_ns) if self.follow_thread(pid, spell, *thread, *asked_ns) => return,
+            // It waited for the one that waits for it: that one had not asked yet, for it was at others' requests.
+            Awaited::Waker | Awaited::Socket(_) if self.waiter != 0 && spell.woken_by == self.waiter => {
+                (Part::WorkerQueue, Detail::Task(self.waiter))
+            }
             Awaited::Socket(socket) => self.towards(*socket, spell),
+            // Another thread of the same server that was at other requests, and then passed something on.
+            Awaited::Waker if self.is_sibling(spell.woken_by, pid) => (Part::WorkerQueue, self.waker_of(spell)),
+            Awaited::Thread(thread, _) if self.is_sibling(*thread, pid) => (Part::WorkerQueue, Detail::Task(*thread)),
+            Awaited::Thread(thread, _) => (Part::WaitProcess, Detail::Task(*thread)),
+            Awaited::Later => (Part::Unattributed, Detail::None),
             // Something came over a network, to a socket of which nothing is told.
             Awaited::Waker if spell.woken_in == WokenIn::SoftInterrupt => (Part::WaitNetwork, Detail::None),
             // No task ended it but an interrupt, in which no socket was given anything: time has passed.
@@ -274,7 +382,8 @@ impl Walk<'_> {
         };
         let picked_ns = picked.map_or(from_ns, |dealing| dealing.at_ns.clamp(from_ns, to_ns));
         let span = Span {
-            socket: peer.unwrap_or(0),
+            // What another thread of the server does for other requests is none of ours.
+            socket: peer.unwrap_or(if self.is_sibling(sender, pid) { self.span.socket } else { 0 }),
             arrived_ns: from_ns,
             not_accepted: peer.is_some_and(|peer| conversations.is_new(peer, asked_ns)),
             picked_ns,
@@ -324,6 +433,27 @@ impl Walk<'_> {
         true
     }
 
+    /// Puts what a thread did for the request in the place of the wait for it.
+    fn follow_thread(&mut self, pid: u32, spell: &Spell, thread: u32, asked_ns: u64) -> bool {
+        if [0, pid, self.waiter].contains(&thread) || self.depth >= MOST_DEPTH {
+            return false;
+        }
+        let Spell { from_ns, to_ns, .. } = *spell;
+        let span = Span {
+            socket: 0,
+            arrived_ns: from_ns,
+            not_accepted: false,
+            picked_ns: asked_ns.min(from_ns),
+            picker: pid,
+            begun_ns: from_ns,
+            sent_ns: to_ns,
+            sender: thread,
+        };
+        Walk { known: self.known, span, steps: self.steps, waiter: pid, depth: self.depth + 1 }
+            .until_last_send(from_ns, to_ns);
+        true
+    }
+
     /// The socket of ours at which a wait was ended that was not for one socket alone, as in `poll`: the waker sent at its
     /// other end, and we had asked there. The event of its sending comes after the wake-up from within it.
     fn answered_at(&self, pid: u32, spell: &Spell) -> Option<u32> {
@@ -359,8 +489,7 @@ impl Walk<'_> {
 
     /// Whether two tasks are threads of one process.
     fn is_sibling(&self, one: u32, other: u32) -> bool {
-        let process = |pid| self.known.tasks.named(pid).map(|name| name.tgid);
-        one != 0 && one != other && process(one).is_some_and(|tgid| process(other) == Some(tgid))
+        answers::are_siblings(self.known, one, other)
     }
 
     /// Waiting for a CPU, by who had it.
@@ -424,7 +553,7 @@ impl Walk<'_> {
     /// The ends of a task's waits for any descriptor within a window, latest first.
     fn idle_ends(&self, pid: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = u64> {
         let idle = |spell: &Spell| match spell.state {
-            State::Blocked { state, syscall } => wait_of(state, syscall) == Wait::Descriptor,
+            State::Blocked { state, syscall, .. } => wait_of(state, syscall) == Wait::Descriptor,
             _ => false,
         };
         self.known.tasks.spells_back(pid, from_ns, to_ns).filter(idle).map(|spell| spell.to_ns)
@@ -470,7 +599,7 @@ impl Walk<'_> {
     }
 
     /// What a blocked task waits for while it has the request.
-    fn wait(&self, pid: u32, spell: &Spell, state: u8, syscall: u16, foreign: &[Foreign]) -> Awaited {
+    fn wait(&self, pid: u32, spell: &Spell, call: (u8, u16), foreign: &[Foreign]) -> Awaited {
         // In such a stretch the task waits on behalf of other requests, and this request waits for the task.
         if let Some(stretch) = foreign.iter().find(|one| one.from_ns <= spell.from_ns && spell.to_ns <= one.to_ns) {
             return stretch.awaited.map_or(Awaited::Known(Part::WorkerQueue, Detail::None), Awaited::Socket);
@@ -479,8 +608,14 @@ impl Walk<'_> {
         if let Some(holder) = own_locks::holder(self.known, pid, spell) {
             return Awaited::Known(Part::WaitLock, holder);
         }
-        let waker = self.waker_of(spell);
-        match wait_of(state, syscall) {
+        let (waker, (state, syscall)) = (self.waker_of(spell), call);
+        let sort = wait_of(state, syscall);
+        if matches!(sort, Wait::Lock | Wait::Descriptor)
+            && let Some(awaited) = self.of_a_thread(pid, spell)
+        {
+            return awaited;
+        }
+        match sort {
             Wait::Lock if timed_out(spell, syscall) => Awaited::Known(Part::WaitTimer, Detail::None),
             Wait::Lock => Awaited::Known(Part::WaitLock, waker),
             Wait::Timer => Awaited::Known(Part::WaitTimer, Detail::None),
@@ -491,10 +626,29 @@ impl Walk<'_> {
             Wait::Disk => Awaited::Known(Part::WaitDisk, Detail::None),
             Wait::Unknown => Awaited::Known(Part::Unattributed, Detail::None),
             Wait::Descriptor => match self.descriptor(pid, spell) {
-                Awaited::Waker => self.unconnected(pid, spell).unwrap_or(Awaited::Waker),
+                Awaited::Waker => self.unconnected(pid, spell).unwrap_or_else(|| self.waker_or_later(pid, spell)),
                 awaited => awaited,
             },
         }
+    }
+
+    /// What was awaited in a wait that another thread of the server ended, or in which none of this task's own was.
+    fn of_a_thread(&self, pid: u32, spell: &Spell) -> Option<Awaited> {
+        let (known, ours) = (self.known, self.ours());
+        if let Some(socket) = answers::read_next(known, ours, pid, spell, self.span.sent_ns) {
+            return Some(Awaited::Socket(socket));
+        }
+        let answer = answers::brought_by_thread(known, ours, pid, spell)?;
+        Some(match answer.source {
+            Source::Socket(socket) => Awaited::Socket(socket),
+            Source::Thread(thread) => Awaited::Thread(thread, answer.asked_ns),
+        })
+    }
+
+    /// The task that ended a wait, unless that brought another request: a client's wake-up ends no wait for an answer.
+    fn waker_or_later(&self, pid: u32, spell: &Spell) -> Awaited {
+        let is_anothers = answers::is_anothers(self.known, self.ours(), pid, spell, self.span.sent_ns);
+        if is_anothers { Awaited::Later } else { Awaited::Waker }
     }
 
     /// The peer to which a task was making a connection of ours meanwhile, where that never was made.
@@ -513,7 +667,7 @@ impl Walk<'_> {
 
     /// Whether what was done for a client's connection was done for ours, as far as is known.
     fn is_of_ours(&self, owner: u32) -> bool {
-        self.span.socket == 0 || owner == 0 || owner == self.span.socket
+        self.ours().has(owner)
     }
 
     /// Which descriptor: what the task touches right after, else what it has asked and not yet heard from.
@@ -529,6 +683,7 @@ impl Walk<'_> {
             Some(touch) if touch.socket == self.span.socket => match (touch.verb, self.asked(pid, spell.from_ns)) {
                 (Verb::Receive, _) => Awaited::Known(Part::RequestTransit, Detail::None),
                 // It answers now without having heard: what it waited for is no socket.
+                (Verb::Send, None) if self.is_sibling(spell.woken_by, pid) => Awaited::Waker,
                 (Verb::Send, None) if self.has_sent(pid, spell.from_ns) => {
                     Awaited::Known(Part::WaitNetwork, self.reader(pid, spell))
                 }

@@ -570,7 +570,7 @@ fn spent(tasks: &Tasks, pid: u32, from_ns: u64, to_ns: u64) -> PartTimes {
             State::Running { .. } => Part::Run,
             State::Runnable { .. } => Part::WaitCpu,
             State::Unknown => Part::Unattributed,
-            State::Blocked { state, syscall } => match wait_of(state, syscall) {
+            State::Blocked { state, syscall, .. } => match wait_of(state, syscall) {
                 Wait::Lock => Part::WaitLock,
                 Wait::Timer => Part::WaitTimer,
                 Wait::Process => Part::WaitProcess,

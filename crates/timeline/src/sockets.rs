@@ -23,6 +23,8 @@ pub(crate) struct Mark {
     pub(crate) pid: u32,
     /// For an arrival: no task had accepted the connection.
     pub(crate) not_accepted: bool,
+    /// For a send: Nagle's algorithm kept it until the receiver would acknowledge what was sent before.
+    pub(crate) held_back: bool,
 }
 
 /// A mark that is kept.
@@ -205,7 +207,7 @@ impl Socket {
     fn arrival(&mut self, at_ns: u64, sequence: u32, not_accepted: bool) -> u64 {
         self.touched_ns = at_ns;
         let position = self.receive.position(sequence);
-        self.ready.push(self.turn, Mark { at_ns, position, pid: 0, not_accepted });
+        self.ready.push(self.turn, Mark { at_ns, position, pid: 0, not_accepted, held_back: false });
         position
     }
 
@@ -218,7 +220,7 @@ impl Socket {
         }
         let first = self.ready.reached == 0;
         let at_ns = if first { self.opened_ns } else { at_ns };
-        self.ready.push(self.turn, Mark { at_ns, position, pid: 0, not_accepted: first });
+        self.ready.push(self.turn, Mark { at_ns, position, pid: 0, not_accepted: first, held_back: false });
         Some(Arrival { at_ns, position, not_accepted: first })
     }
 
@@ -230,15 +232,15 @@ impl Socket {
         if self.fresh.is_used {
             self.fresh = Fresh { from: self.received.reached, is_used: false };
         }
-        self.received.push(self.turn, Mark { at_ns, position, pid, not_accepted: false });
+        self.received.push(self.turn, Mark { at_ns, position, pid, not_accepted: false, held_back: false });
         position
     }
 
     /// A task gave data up to a sequence number; the position in the stream.
-    pub(crate) fn send(&mut self, at_ns: u64, sequence: u32, pid: u32) -> u64 {
+    pub(crate) fn send(&mut self, at_ns: u64, sequence: u32, pid: u32, held_back: bool) -> u64 {
         let position = self.send.position(sequence);
         self.gave = true;
-        self.sent.push(self.turn, Mark { at_ns, position, pid, not_accepted: false });
+        self.sent.push(self.turn, Mark { at_ns, position, pid, not_accepted: false, held_back });
         position
     }
 
@@ -435,7 +437,7 @@ mod tests {
     use super::*;
 
     fn mark(at_ns: u64, position: u64) -> Mark {
-        Mark { at_ns, position, pid: 0, not_accepted: false }
+        Mark { at_ns, position, pid: 0, not_accepted: false, held_back: false }
     }
 
     /// Responses of megabytes, of which the joiner asks some milliseconds later only.

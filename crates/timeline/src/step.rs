@@ -7,6 +7,9 @@ use weir_measure::part::Part;
 /// What [`Detail::EndedConnection`] is, in words.
 pub const ENDED_CONNECTION: &str = "a kept-alive connection that ended without an answer";
 
+/// What [`Detail::HeldBack`] is, in words.
+pub const HELD_BACK: &str = "Nagle's algorithm until the client acknowledged the piece before (TCP_NODELAY is off)";
+
 /// Who or what a stretch was spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Detail {
@@ -30,6 +33,9 @@ pub enum Detail {
     Behind(Part),
     /// A connection that ended without the response, so that the request was sent again on another.
     EndedConnection,
+    /// The last piece of the response was held back by the server's host (Nagle's algorithm) until the client would
+    /// acknowledge the piece before.
+    HeldBack,
 }
 
 /// A stretch of a response's time.

@@ -66,6 +66,8 @@ pub enum State {
         state: u8,
         /// The system call, [`weir_wire::task::NO_SYSCALL`] for none or unknown.
         syscall: u16,
+        /// The call's first argument, cut to 16 bits: a descriptor, or where a futex lies.
+        argument: u16,
     },
 }
 
@@ -117,12 +119,98 @@ pub(crate) struct Touch {
     pub(crate) server_side: bool,
     /// The client's connection for whose request it was done; 0 where unknown.
     pub(crate) owner: u32,
+    /// Of a receiving from what the server asks: the task that sent there last, 0 where none is known.
+    pub(crate) asker: u32,
+    /// When that was, nanoseconds.
+    pub(crate) asked_ns: u64,
+}
+
+/// What a socket towards something else was asked last.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// For whose request: the client's connection.
+    owner: u32,
+    /// By this task.
+    asker: u32,
+    at_ns: u64,
+}
+
+/// A waiting task of the server that another one woke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Wake {
+    pub(crate) at_ns: u64,
+    pub(crate) woken: u32,
+    /// The client's connection that the waker was at; 0 where unknown.
+    pub(crate) owner: u32,
+    /// What it waited in.
+    pub(crate) place: Place,
+}
+
+/// Where a task waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) syscall: u16,
+    /// The call's first argument, cut to 16 bits.
+    pub(crate) argument: u16,
+}
+
+impl Place {
+    /// The signals of one condition variable of the C library lie this close to each other, bytes.
+    const APART: u16 = 8;
+
+    /// Whether it is in the waiting for a futex.
+    pub(crate) fn is_futex(self) -> bool {
+        i64::from(self.syscall) == libc::SYS_futex
+    }
+
+    /// Whether two waits are in the same call for the same thing, as far as 16 bits tell.
+    pub(crate) fn is_same(self, other: Self) -> bool {
+        let apart = if self.is_futex() { Self::APART } else { 1 };
+        self.syscall == other.syscall && self.argument.abs_diff(other.argument) < apart
+    }
+}
+
+/// The futexes that a task has waited for lately, latest first.
+#[derive(Debug, Default)]
+struct Futexes {
+    places: [Option<u16>; Self::MOST],
+}
+
+impl Futexes {
+    /// Futexes that are remembered.
+    const MOST: usize = 8;
+
+    fn find(&self, place: Place) -> Option<usize> {
+        let is_it = |one: &Option<u16>| one.is_some_and(|argument| place.is_same(Place { argument, ..place }));
+        if place.is_futex() { self.places.iter().position(is_it) } else { None }
+    }
+
+    fn note(&mut self, place: Place) {
+        if place.is_futex() {
+            let last = self.find(place).unwrap_or(Self::MOST - 1);
+            self.places[..=last].rotate_right(1);
+            self.places[0] = Some(place.argument);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Task {
     changes: VecDeque<(u64, State)>,
     touches: VecDeque<Touch>,
+    /// Tasks of the server that it woke.
+    wakes: VecDeque<Wake>,
+    futexes: Futexes,
+    /// Where threads of its process waited that it woke.
+    gives_at: Futexes,
+    /// How often it ended another thread's wait for readiness: what that one waited for was done.
+    completed: u32,
+    /// Its last dealing with a client's connection, nanoseconds.
+    served_ns: u64,
+    /// The thread that woke it last, and when: from that one it may have got work.
+    given_by: Option<(u32, u64)>,
+    /// How often it then woke that thread, which had dealt with no client meanwhile: work that it gave back.
+    given_back: u32,
     /// The client's connection that it was last at: what it does at other sockets is done for that one's request.
     at: u32,
     woken_while_running: Option<(u64, State)>,
@@ -148,8 +236,11 @@ pub(crate) struct Tasks {
     tasks: FxHashMap<u32, Task>,
     cpus: Vec<Cpu>,
     names: TaskNames,
-    /// For whose request a socket towards something else was last asked.
-    asked_for: FxHashMap<u32, u32>,
+    /// What sockets towards something else were asked last.
+    asked_for: FxHashMap<u32, Asked>,
+    /// By tasks that are not the server's: the wake-ups that brought it a request, and those that brought it something
+    /// else over a socket.
+    brought: FxHashMap<u32, (u32, u32)>,
     pub(crate) attempts: Attempts,
     gaps: u64,
     /// Recent stretches in which events must be missing: (from, to).
@@ -164,6 +255,8 @@ const MOST_TASKS: usize = 1 << 17;
 const MOST_CPUS: usize = 8192;
 /// Sockets towards something else whose last question is remembered.
 const MOST_ASKED: usize = 1 << 16;
+/// Tasks that are not the server's whose wake-ups are counted.
+const MOST_OTHERS: usize = 1 << 14;
 
 impl Tasks {
     /// A CPU passes from one task to another.
@@ -194,7 +287,11 @@ impl Tasks {
                 (0, _) if task.ended => State::Unknown,
                 (0, _) => State::Runnable { waker: 0, woken_in: WokenIn::Untold },
                 (_, Some((_, runnable))) => runnable,
-                (state, None) => State::Blocked { state, syscall: amounts_to(switch.syscall, switch.descriptor) },
+                (state, None) => {
+                    let syscall = amounts_to(switch.syscall, switch.descriptor);
+                    task.futexes.note(Place { syscall, argument: switch.descriptor });
+                    State::Blocked { state, syscall, argument: switch.descriptor }
+                }
             };
             let ran_here = matches!(task.changes.back(), Some((_, State::Running { cpu: on })) if *on == cpu);
             match gap_ns {
@@ -223,7 +320,7 @@ impl Tasks {
         task.serves = true;
         if told.state != 0 && task.changes.is_empty() {
             let syscall = amounts_to(told.syscall, told.descriptor);
-            task.push(time_ns, State::Blocked { state: told.state, syscall });
+            task.push(time_ns, State::Blocked { state: told.state, syscall, argument: told.descriptor });
         }
     }
 
@@ -244,19 +341,78 @@ impl Tasks {
     /// A task is made runnable; an interrupt is no task, so then the waker is 0.
     pub(crate) fn waking(&mut self, time_ns: u64, waker: u32, woken: u32, woken_in: WokenIn) {
         let runnable = State::Runnable { waker: if woken_in.is_by_interrupt() { 0 } else { waker }, woken_in };
+        let comes_to = if woken_in.is_by_interrupt() { None } else { self.note_wake(time_ns, waker, woken) };
         let task = self.tasks.entry(woken).or_default();
         match task.changes.back() {
             Some((_, State::Running { .. })) => task.woken_while_running = Some((time_ns, runnable)),
             Some((_, State::Runnable { .. })) => {}
-            Some((_, State::Blocked { state, syscall })) => {
+            Some((_, State::Blocked { state, syscall, .. })) => {
                 // By a futex threads also hand requests to each other: what it does next may be for another one.
-                if task.at != 0 && wait_of(*state, *syscall) == Wait::Lock {
+                if wait_of(*state, *syscall) == Wait::Lock {
                     task.at = 0;
                 }
+                task.at = comes_to.unwrap_or(task.at);
                 task.push(time_ns, runnable);
             }
             _ => task.push(time_ns, runnable),
         }
+    }
+
+    /// Notes that a task of the server woke another one that waited. Work goes from thread to thread with the request that
+    /// it is for: the client's connection at which the woken one is now, where that is known.
+    fn note_wake(&mut self, at_ns: u64, waker: u32, woken: u32) -> Option<u32> {
+        let last = self.tasks.get(&woken).and_then(|task| task.changes.back());
+        let Some((_, State::Blocked { syscall, argument, .. })) = last else { return None };
+        let place = Place { syscall: *syscall, argument: *argument };
+        if waker == 0 || waker == woken || !self.serves(waker) || !self.serves(woken) {
+            return None;
+        }
+        let gives_work = !self.waits_for(waker, place);
+        let process = |pid| self.names.now(pid).map(|name| name.tgid);
+        let is_sibling = process(waker).is_some_and(|tgid| process(woken) == Some(tgid));
+        let (gives_back, works) = (!self.deals_with_clients(waker), !self.deals_with_clients(woken));
+        let served_ns = self.tasks.get(&woken).map_or(0, |task| task.served_ns);
+        let task = self.tasks.entry(waker).or_default();
+        task.given_back += u32::from(task.given_by.is_some_and(|(by, at)| by == woken && served_ns < at));
+        task.completed = task.completed.saturating_add(u32::from(!place.is_futex()));
+        task.gives_at.note(place);
+        let owner = task.at;
+        task.wakes.push_back(Wake { at_ns, woken, owner, place });
+        if task.wakes.len() > MOST_CHANGES {
+            task.wakes.pop_front();
+        }
+        if is_sibling && gives_back && !place.is_futex() {
+            // Its work is done, and it takes up another's without being woken.
+            task.at = 0;
+            return Some(owner);
+        }
+        if gives_work {
+            self.tasks.entry(woken).or_default().given_by = Some((waker, at_ns));
+        }
+        (is_sibling && gives_work && works && place.is_futex()).then_some(owner)
+    }
+
+    /// Whether a thread works for others: it has given work back some times, and deals with no client itself.
+    pub(crate) fn is_worker(&self, pid: u32) -> bool {
+        const SOME: u32 = 4;
+        self.tasks.get(&pid).is_some_and(|task| task.given_back >= SOME && task.served_ns == 0)
+    }
+
+    /// Whether a thread has told others some times, by ending their waits for readiness, that something was done.
+    pub(crate) fn completes(&self, pid: u32) -> bool {
+        const SOME: u32 = 4;
+        self.tasks.get(&pid).is_some_and(|task| task.completed >= SOME)
+    }
+
+    /// Whether a task hands work out to those who wait for this futex, and never waits there itself.
+    pub(crate) fn gives_work_at(&self, pid: u32, futex: Place) -> bool {
+        let gives = self.tasks.get(&pid).is_some_and(|task| task.gives_at.find(futex).is_some());
+        gives && !self.waits_for(pid, futex)
+    }
+
+    /// Whether a task has dealt with a client's connection.
+    pub(crate) fn deals_with_clients(&self, pid: u32) -> bool {
+        self.tasks.get(&pid).is_some_and(|task| task.served_ns > 0)
     }
 
     /// A task that slept was frozen, and is thawed: no switch has told of it, for it had no CPU to leave.
@@ -334,6 +490,8 @@ impl Tasks {
         let Some(pid) = self.current(cpu) else { return 0 };
         let task = self.tasks.entry(pid).or_default();
         task.serves |= server_side;
+        task.served_ns = if server_side { at_ns } else { task.served_ns };
+        let asked = self.asked_for.get(&socket).copied().filter(|_| verb == Verb::Receive && !server_side);
         // An event loop goes from request to request: an answer brings it back to the one that asked.
         let owner = match verb {
             _ if server_side => socket,
@@ -343,17 +501,45 @@ impl Tasks {
                 }
                 // A connection may be long in the making, and an event loop goes to others meanwhile.
                 let owner = self.attempts.take_owner(socket).unwrap_or(task.at);
-                self.asked_for.insert(socket, owner);
+                self.asked_for.insert(socket, Asked { owner, asker: pid, at_ns });
                 owner
             }
-            Verb::Receive => self.asked_for.get(&socket).copied().unwrap_or(task.at),
+            Verb::Receive => asked.map_or(task.at, |asked| asked.owner),
         };
         task.at = owner;
-        task.touches.push_back(Touch { at_ns, socket, verb, server_side, owner });
+        let (asker, asked_ns) = asked.map_or((0, 0), |asked| (asked.asker, asked.at_ns));
+        if verb == Verb::Receive {
+            // What it took first since it was woken.
+            let is_first = task.touches.back().is_none_or(|last| last.at_ns < task.ran_from_ns());
+            let brought = task.last_waker().filter(|_| is_first);
+            if let Some(waker) = brought {
+                self.brought_by(waker, server_side);
+            }
+        }
+        let task = self.tasks.entry(pid).or_default();
+        task.touches.push_back(Touch { at_ns, socket, verb, server_side, owner, asker, asked_ns });
         if task.touches.len() > MOST_CHANGES {
             task.touches.pop_front();
         }
         pid
+    }
+
+    /// Counts what the wake-up by a task brought: a client's request, or something else.
+    fn brought_by(&mut self, waker: u32, request: bool) {
+        if self.serves(waker) {
+            return;
+        }
+        if self.brought.len() >= MOST_OTHERS {
+            self.brought.clear();
+        }
+        let (requests, others) = self.brought.entry(waker).or_default();
+        let count = if request { requests } else { others };
+        *count = count.saturating_add(1);
+    }
+
+    /// Whether a task is a client of the server's: its wake-ups have brought requests, and hardly anything else.
+    pub(crate) fn is_client(&self, pid: u32) -> bool {
+        self.brought.get(&pid).is_some_and(|(requests, others)| *requests > others.saturating_mul(8))
     }
 
     /// Notes that the running task of a CPU began to connect a socket.
@@ -447,6 +633,33 @@ impl Tasks {
         range.filter_map(move |index| touches.and_then(|touches| touches.get(index)))
     }
 
+    /// The tasks of the server that a task woke within a window, in their order.
+    pub(crate) fn wakes(&self, pid: u32, from_ns: u64, to_ns: u64) -> impl DoubleEndedIterator<Item = &Wake> {
+        let wakes = self.tasks.get(&pid).map(|task| &task.wakes);
+        let range = wakes.map_or(0..0, |wakes| {
+            let first = wakes.partition_point(|wake| wake.at_ns < from_ns);
+            first..wakes.partition_point(|wake| wake.at_ns < to_ns).max(first)
+        });
+        range.filter_map(move |index| wakes.and_then(|wakes| wakes.get(index)))
+    }
+
+    /// Whether a task has lately waited for a futex itself: then it is a lock, which each of those who wait may get.
+    pub(crate) fn waits_for(&self, pid: u32, futex: Place) -> bool {
+        self.tasks.get(&pid).is_some_and(|task| task.futexes.find(futex).is_some())
+    }
+
+    /// When a task waits in a place again, within a window.
+    pub(crate) fn is_back(&self, pid: u32, place: Place, from_ns: u64, to_ns: u64) -> Option<u64> {
+        let changes = &self.tasks.get(&pid)?.changes;
+        let first = changes.partition_point(|(at, _)| *at < from_ns);
+        let within = changes.range(first..).take_while(|(at, _)| *at < to_ns);
+        let is_there = |state: &State| match state {
+            State::Blocked { syscall, argument, .. } => place.is_same(Place { syscall: *syscall, argument: *argument }),
+            _ => false,
+        };
+        within.into_iter().find(|(_, state)| is_there(state)).map(|(at, _)| *at)
+    }
+
     /// Who had a CPU within a window: (task, from, to); 0 is idle.
     pub(crate) fn ran_on(&self, cpu: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = (u32, u64, u64)> + '_ {
         let history = self.cpus.get(cpu as usize).map(|cpu| &cpu.history);
@@ -467,9 +680,9 @@ impl Tasks {
 
     /// How many things are held.
     pub(crate) fn held(&self) -> usize {
-        let of_tasks = self.tasks.values().map(|task| 1 + task.changes.len() + task.touches.len()).sum::<usize>();
+        let of_tasks = self.tasks.values().map(Task::held).sum::<usize>();
         let of_cpus = self.cpus.iter().map(|cpu| cpu.history.len()).sum::<usize>();
-        of_tasks + of_cpus + self.names.len() + self.asked_for.len() + self.attempts.held()
+        of_tasks + of_cpus + self.names.len() + self.asked_for.len() + self.attempts.held() + self.brought.len()
     }
 
     /// Forgets what lies before a time, but for the state that holds at it.
@@ -479,12 +692,14 @@ impl Tasks {
             task.changes.drain(..keep);
             let keep = task.touches.partition_point(|touch| touch.at_ns < before_ns);
             task.touches.drain(..keep);
+            let keep = task.wakes.partition_point(|wake| wake.at_ns < before_ns);
+            task.wakes.drain(..keep);
         }
         // A task that has ended is forgotten when no request can ask about its time any more.
         let (names, crowded) = (&mut self.names, self.tasks.len() > MOST_TASKS);
         self.tasks.retain(|pid, task| {
             let over = task.changes.back().is_none_or(|(at, _)| *at <= before_ns);
-            let gone = over && task.touches.is_empty() && (task.ended || crowded);
+            let gone = over && task.touches.is_empty() && task.wakes.is_empty() && (task.ended || crowded);
             if gone {
                 names.remove(*pid);
             }
@@ -510,6 +725,26 @@ impl Tasks {
 }
 
 impl Task {
+    /// How many things it holds.
+    fn held(&self) -> usize {
+        1 + self.changes.len() + self.touches.len() + self.wakes.len()
+    }
+
+    /// The task that ended its last wait, if it runs for that now.
+    fn last_waker(&self) -> Option<u32> {
+        let mut back = self.changes.iter().rev();
+        let (Some((_, State::Running { .. })), Some((_, State::Runnable { waker, .. }))) = (back.next(), back.next())
+        else {
+            return None;
+        };
+        Some(*waker).filter(|waker| *waker != 0)
+    }
+
+    /// When it got its CPU.
+    fn ran_from_ns(&self) -> u64 {
+        self.changes.back().map_or(0, |(at, _)| *at)
+    }
+
     /// The task's next state cannot follow from its last one: an event between them is missing, so that the last state
     /// ended at an unknown time.
     fn doubt(&mut self, unfit: impl Fn(State) -> bool) {
@@ -544,7 +779,7 @@ impl Task {
         self.at = 0;
         // Should it turn out to be woken next, it was blocked since; in what it may have blocked meanwhile is lost.
         if let State::Blocked { state, .. } = last {
-            self.push(to_ns, State::Blocked { state, syscall: NO_SYSCALL });
+            self.push(to_ns, State::Blocked { state, syscall: NO_SYSCALL, argument: 0 });
         }
     }
 

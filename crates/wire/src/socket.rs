@@ -19,6 +19,10 @@ pub const HTTP2: u8 = 16;
 /// Flag of [`Kind::SocketRecv`]: these were the connection's first bytes, and they were a TLS handshake's.
 pub const TLS: u8 = 32;
 
+/// Flag of [`Kind::SocketSend`]: what was given stays with the sender until the receiver acknowledges what was sent before
+/// (Nagle's algorithm, RFC 9293, section 3.7.4).
+pub const HELD_BACK: u8 = 16;
+
 /// Flag of [`Kind::SocketOpen`]: the socket is older than this event, and has been used before.
 pub const OLDER: u8 = 1;
 

@@ -101,6 +101,12 @@ struct tcp_sock {
 	u32 copied_seq;
 	u32 write_seq;
 	u32 snd_una;
+	u32 snd_nxt;
+	u32 snd_wnd;
+	u32 snd_cwnd;
+	u32 packets_out;
+	u32 mss_cache;
+	u8 nonagle : 4;
 	u64 bytes_received;
 	u64 bytes_acked;
 };

@@ -8,6 +8,8 @@
 #include "spine.h"
 #include "targets.h"
 #include "http2.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 
 static __always_inline u64 socket_id(const struct sock *sk)
 {
@@ -208,6 +210,23 @@ static __always_inline void follow_socket(u32 socket, u32 sent, u32 length, u32 
 }
 #endif
 
+#define NAGLE_IS_OFF 1
+#define IS_CORKED 2
+
+/* Whether what was given last stays with the sender although the receiver has room for it: less than a full segment, which
+ * Nagle's algorithm keeps until what was sent before is acknowledged. Of a send that went out, one comparison tells. */
+static __always_inline u32 held_back(struct tcp_sock *tcp)
+{
+	u32 unsent = tcp->write_seq - tcp->snd_nxt, in_flight = tcp->snd_nxt - tcp->snd_una;
+
+	if (!unsent)
+		return 0;
+	u8 nonagle = BPF_CORE_READ_BITFIELD(tcp, nonagle);
+	bool has_room = in_flight + unsent <= tcp->snd_wnd && tcp->packets_out < tcp->snd_cwnd;
+
+	return in_flight && unsent < tcp->mss_cache && has_room && !(nonagle & (NAGLE_IS_OFF | IS_CORKED)) ? WEIR_HELD_BACK : 0;
+}
+
 /* The running task took from a socket or gave to it: `result` bytes, or an error. */
 static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 {
@@ -236,6 +255,8 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 	if (tcp && kind == WEIR_BPF_SOCKET_RECV && result >= RECORD_HEAD_BYTES &&
 	    tcp->copied_seq - (tcp->rcv_nxt - (u32)tcp->bytes_received) == (u32)result && is_server_side(sk))
 		sub |= protocol_of(result);
+	if (tcp && kind == WEIR_BPF_SOCKET_SEND && result > 0)
+		sub |= held_back(tcp);
 	if (!tcp) {
 		emit(kind, sub | WEIR_NO_POSITION, socket_id(sk) | (u64)(u32)result << 32);
 		return 0;

@@ -21,6 +21,7 @@ enum weir_open_piece {
 #define WEIR_NO_POSITION 8
 #define WEIR_HTTP2 16
 #define WEIR_TLS 32
+#define WEIR_HELD_BACK 16
 #define WEIR_ACCEPTED 1
 
 /* Flags of a wake-up's sub-code, as in weir_wire::task. */

@@ -12,5 +12,6 @@ mod planted_network;
 mod planted_quota;
 mod planted_reads;
 mod planted_storage;
+mod planted_threads;
 #[path = "../support/mod.rs"]
 mod support;

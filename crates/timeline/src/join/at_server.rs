@@ -20,6 +20,8 @@ struct AtSocket {
     answered_ns: u64,
     sent_ns: u64,
     sender: u32,
+    /// The sender kept the last bytes back.
+    held_back: bool,
 }
 
 impl Joiner {
@@ -81,6 +83,7 @@ impl Joiner {
             answered_ns: socket.answered_ns,
             sent_ns: sent.at_ns,
             sender: sent.pid,
+            held_back: sent.held_back,
         };
         Ok(self.walk(waiting, steps, told))
     }
@@ -103,6 +106,8 @@ impl Joiner {
             answered_ns: 0,
             sent_ns: sent.last_ns,
             sender: sent.pid,
+            // One segment has frames of many streams.
+            held_back: false,
         };
         Ok(self.walk(waiting, steps, told))
     }
@@ -139,7 +144,7 @@ impl Joiner {
         Walk { known: self.known(), span, steps, waiter: 0, depth: 0 }.server();
         steps[from..].sort_by_key(|step| step.from_ns);
         self.refine(steps, from);
-        self.response_steps(waiting, steps, sent_ns);
+        self.response_steps(waiting, steps, sent_ns, told.held_back);
         AtServer { arrived_ns, picked_ns, sent_ns }
     }
 

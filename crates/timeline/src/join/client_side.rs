@@ -83,12 +83,13 @@ impl Joiner {
     }
 
     /// From the server's last send to the client: on the way, or the client's task not yet there.
-    pub(super) fn response_steps(&self, waiting: &Waiting, steps: &mut Vec<Step>, sent_ns: u64) {
+    pub(super) fn response_steps(&self, waiting: &Waiting, steps: &mut Vec<Step>, sent_ns: u64, held_back: bool) {
         let done_ns = waiting.request.done_ns;
-        let Some(pid) = self.lanes.get(&waiting.lane) else {
-            return push_step(steps, sent_ns, done_ns, Part::ResponseTransit, 0);
-        };
         let from = steps.len();
+        let Some(pid) = self.lanes.get(&waiting.lane) else {
+            push_step(steps, sent_ns, done_ns, Part::ResponseTransit, 0);
+            return held_in_transit(&mut steps[from..], held_back);
+        };
         for spell in self.tasks.spells_back(*pid, sent_ns, done_ns) {
             let part = match spell.state {
                 // On a CPU or on its way to one, it was late; blocked, it had nothing to take yet.
@@ -99,5 +100,12 @@ impl Joiner {
             push_step(steps, spell.from_ns, spell.to_ns, part, *pid);
         }
         steps[from..].reverse();
+        held_in_transit(&mut steps[from..], held_back);
     }
+}
+
+/// Says of a response that was held back why it was on its way.
+fn held_in_transit(steps: &mut [Step], held_back: bool) {
+    let transit = steps.iter_mut().filter(|step| held_back && step.part == Part::ResponseTransit);
+    transit.for_each(|step| step.detail = Detail::HeldBack);
 }

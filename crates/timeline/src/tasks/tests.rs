@@ -19,7 +19,7 @@ fn spells_follow_the_scheduler() {
         [
             (300, 350, State::Running { cpu: 0 }, 0),
             (250, 300, State::Runnable { waker: 9, woken_in: WokenIn::Untold }, 0),
-            (200, 250, State::Blocked { state: 1, syscall: NO_SYSCALL }, 9),
+            (200, 250, State::Blocked { state: 1, syscall: NO_SYSCALL, argument: 0 }, 9),
             (100, 200, State::Running { cpu: 0 }, 0),
             (50, 100, State::Unknown, 0),
         ]
@@ -53,7 +53,7 @@ fn what_a_cpu_lost_is_unknown_but_for_what_others_tell() {
     };
     assert_eq!(spells(7), [(150, 300, State::Unknown), (105, 150, State::Running { cpu: 0 })]);
     assert_eq!(spells(8), [(180, 300, State::Unknown), (105, 180, State::Running { cpu: 1 })]);
-    let blocked = |syscall| State::Blocked { state: 1, syscall };
+    let blocked = |syscall| State::Blocked { state: 1, syscall, argument: 0 };
     assert_eq!(
         spells(9),
         [

@@ -61,6 +61,7 @@ fn sleeps((pid, cpu): (u32, u32), syscall: i64, from_ns: u64, woken_ns: u64, to_
 
 fn request() -> ClientRequest {
     ClientRequest {
+        stream: 0,
         connection: 2,
         intended_ns: 1_000,
         started_ns: 1_000,

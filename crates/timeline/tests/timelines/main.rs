@@ -11,6 +11,7 @@ mod older;
 mod online;
 mod served;
 mod streams;
+mod threads;
 mod truth;
 mod wakeups;
 #[path = "../world/mod.rs"]

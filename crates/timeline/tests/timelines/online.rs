@@ -37,6 +37,7 @@ fn pieces(told: &Told) -> Vec<Piece> {
         Detail::Behind(_) => 44,
         Detail::Named(number) => 46 + number % 2,
         Detail::EndedConnection => 48,
+        Detail::HeldBack => 49,
     };
     let piece = |step: &weir_timeline::Step| Piece {
         part: step.part,

@@ -146,7 +146,10 @@ fn a_request_that_waits_behind_many_hand_overs_is_told_to_its_arrival() {
             for number in 0..2 * hand_overs {
                 let at_ns = 1_210 + 5 * number;
                 push(plain(at_ns, 0, Kind::Waking, CONTEXT_TOLD, running, waiting));
-                push(switch(at_ns + 1, 0, running, waiting, libc::SYS_futex as u16));
+                // Each waits in a place of its own, which no lock does.
+                let (syscall, descriptor) = (libc::SYS_futex as u16, running as u16 * 64);
+                let passed = Switch { prev: running, next: waiting, prev_state: 1, syscall, descriptor };
+                push(passed.write(at_ns + 1, 0));
                 (running, waiting) = (waiting, running);
             }
             push(plain(4_000, 0, Kind::SocketRecv, 0, SOCKET, 50));

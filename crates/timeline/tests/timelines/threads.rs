@@ -1,0 +1,260 @@
+//! Threads of one process that hand work to each other by wake-ups, and locks, which look alike.
+
+use crate::wakeups::{OTHER, SOCKET, WORKER, plain, steps_with_slots};
+use std::net::SocketAddr;
+use weir_measure::part::Part;
+use weir_timeline::{Detail, Step};
+use weir_wire::socket::{HELD_BACK, SocketOpen};
+use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, NO_SYSCALL, Switch};
+use weir_wire::{Kind, Record, Slot, text_slots};
+
+/// A client of the server's, on the same host.
+const STRANGER: u32 = 500;
+/// Another client's connection.
+const ANOTHER: u32 = 6;
+/// A connection to something that the server asks.
+const BACK_END: u32 = 9;
+/// Where a thread waits for work, and where the one that handed it out waits.
+const WORK: u16 = 0x40;
+const DONE: u16 = 0x400;
+/// One lock.
+const LOCK: u16 = 0x800;
+const BY_TASK: u8 = CONTEXT_TOLD;
+const BY_TIMER: u8 = CONTEXT_TOLD | BY_INTERRUPT;
+
+/// What happens at the server, told in the order of time.
+struct Told<'a>(&'a mut dyn FnMut(Record, &[Slot]));
+
+impl Told<'_> {
+    fn at(&mut self, time_ns: u64, lane: u32, kind: Kind, flags: u8, low: u32, high: u32) {
+        (self.0)(plain(time_ns, lane, kind, flags, low, high), &[]);
+    }
+
+    /// The other task is a thread of the worker's process.
+    fn threads(&mut self) {
+        let slots = text_slots("other");
+        let named = plain(1_210, 0, Kind::TaskName, 1, OTHER, WORKER);
+        (self.0)(Record { slots: slots.len() as u8, ..named }, &slots);
+    }
+
+    /// A connection to a peer, or one of a client's.
+    fn opens(&mut self, socket: u32, local: u16, remote: u16) {
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let (local, remote) = (address(local), address(remote));
+        let cookie = u64::from(socket);
+        let open = SocketOpen { socket, receive_base: 0, send_base: 0, cookie, netns: 0, local, remote };
+        let (record, slots) = open.write(1_215, 0);
+        (self.0)(record, &slots);
+    }
+
+    /// A task leaves its CPU to wait.
+    fn waits(&mut self, time_ns: u64, task: u32, call: i64, argument: u16) {
+        let left = Switch { prev: task, next: 0, prev_state: 1, syscall: call as u16, descriptor: argument };
+        (self.0)(left.write(time_ns, lane(task)), &[]);
+    }
+
+    /// A task wakes another one, which gets its CPU at once.
+    fn wakes(&mut self, time_ns: u64, flags: u8, waker: u32, woken: u32) {
+        self.at(time_ns, lane(waker), Kind::Waking, flags, waker, woken);
+        let came = Switch { prev: 0, next: woken, prev_state: 0, syscall: NO_SYSCALL, descriptor: 0 };
+        (self.0)(came.write(time_ns, lane(woken)), &[]);
+    }
+
+    fn takes(&mut self, time_ns: u64, task: u32, socket: u32) {
+        self.at(time_ns, lane(task), Kind::SocketRecv, 0, socket, 50);
+    }
+
+    fn gives(&mut self, time_ns: u64, task: u32, socket: u32) {
+        self.at(time_ns, lane(task), Kind::SocketSend, 0, socket, 70);
+    }
+
+    /// Another client's request comes.
+    fn arrives(&mut self, time_ns: u64) {
+        self.at(time_ns, 0, Kind::SocketReady, 0, ANOTHER, 50);
+    }
+}
+
+fn lane(task: u32) -> u32 {
+    u32::from(task == OTHER)
+}
+
+fn told(tell: impl FnOnce(&mut Told)) -> Vec<Step> {
+    let steps = steps_with_slots(|push| tell(&mut Told(push)));
+    assert!(steps.windows(2).all(|pair| pair[0].to_ns == pair[1].from_ns), "{steps:?}");
+    assert!(steps.iter().all(|step| step.detail != Detail::Task(STRANGER)), "a client is blamed: {steps:?}");
+    steps
+}
+
+/// The part and the culprit at a time.
+fn at(steps: &[Step], time_ns: u64) -> (Part, Detail) {
+    let step = steps.iter().find(|step| (step.from_ns..step.to_ns).contains(&time_ns));
+    step.map_or_else(|| panic!("nothing at {time_ns}: {steps:?}"), |step| (step.part, step.detail))
+}
+
+/// The thread of a pool does its work from 1,500 to 4,900 ns, in which it sleeps from 2,000 to 4,800.
+fn work(told: &mut Told) {
+    told.waits(2_000, OTHER, libc::SYS_clock_nanosleep, 0);
+    told.wakes(4_800, BY_TIMER, WORKER, OTHER);
+}
+
+#[test]
+fn what_a_thread_of_a_pool_does_stands_in_the_place_of_the_wait_for_it() {
+    for done_in in [libc::SYS_futex, libc::SYS_epoll_wait] {
+        let steps = told(|told| {
+            told.threads();
+            told.waits(1_220, OTHER, libc::SYS_futex, WORK);
+            told.takes(1_400, WORKER, SOCKET);
+            told.wakes(1_500, BY_TASK, WORKER, OTHER);
+            told.waits(1_600, WORKER, done_in, DONE);
+            work(told);
+            told.wakes(4_900, BY_TASK, OTHER, WORKER);
+            told.waits(4_950, OTHER, libc::SYS_futex, WORK);
+            told.gives(5_500, WORKER, SOCKET);
+        });
+        assert_eq!(at(&steps, 1_700), (Part::Run, Detail::Task(OTHER)));
+        assert_eq!(at(&steps, 3_000), (Part::WaitTimer, Detail::Task(OTHER)));
+        assert_eq!(at(&steps, 5_000), (Part::Run, Detail::Task(WORKER)));
+        assert!(steps.iter().all(|step| step.part != Part::WaitLock), "{steps:?}");
+    }
+}
+
+/// Each wakes the other as above, but both wait in one place: that is a lock.
+#[test]
+fn a_lock_that_is_given_back_and_taken_again_is_no_work_that_is_handed_out() {
+    let steps = told(|told| {
+        told.threads();
+        told.waits(1_220, OTHER, libc::SYS_futex, LOCK);
+        told.takes(1_400, WORKER, SOCKET);
+        told.wakes(1_500, BY_TASK, WORKER, OTHER);
+        told.waits(1_600, WORKER, libc::SYS_futex, LOCK + 4);
+        work(told);
+        told.wakes(4_900, BY_TASK, OTHER, WORKER);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    assert_eq!(at(&steps, 3_000), (Part::WaitLock, Detail::Task(OTHER)));
+}
+
+/// A thread that is at a request of its own when it is woken waited for something there, and not for work.
+#[test]
+fn a_thread_at_a_request_of_its_own_is_no_worker() {
+    let steps = told(|told| {
+        told.threads();
+        told.opens(ANOTHER, 80, 40_001);
+        told.arrives(1_216);
+        told.takes(1_217, OTHER, ANOTHER);
+        told.waits(1_220, OTHER, libc::SYS_futex, WORK);
+        told.takes(1_400, WORKER, SOCKET);
+        told.wakes(1_500, BY_TASK, WORKER, OTHER);
+        told.waits(1_600, WORKER, libc::SYS_futex, DONE);
+        work(told);
+        told.wakes(4_900, BY_TASK, OTHER, WORKER);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    assert_eq!(at(&steps, 3_000), (Part::WaitLock, Detail::Task(OTHER)));
+}
+
+/// A loop goes on with others while a thread works for the request; another client's arrival ends the loop's first wait.
+#[test]
+fn an_arrival_ends_no_wait_for_a_thread() {
+    let steps = told(|told| {
+        told.threads();
+        told.opens(ANOTHER, 80, 40_001);
+        told.waits(1_220, OTHER, libc::SYS_futex, WORK);
+        told.takes(1_400, WORKER, SOCKET);
+        told.wakes(1_500, BY_TASK, WORKER, OTHER);
+        told.waits(1_600, WORKER, libc::SYS_epoll_wait, 4);
+        told.waits(2_000, OTHER, libc::SYS_clock_nanosleep, 0);
+        told.arrives(3_000);
+        told.wakes(3_000, BY_TASK, STRANGER, WORKER);
+        told.takes(3_010, WORKER, ANOTHER);
+        told.waits(3_020, WORKER, libc::SYS_epoll_wait, 4);
+        told.wakes(4_800, BY_TIMER, STRANGER, OTHER);
+        told.wakes(4_900, BY_TASK, OTHER, WORKER);
+        told.waits(4_950, OTHER, libc::SYS_futex, WORK);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    for time_ns in [2_500, 3_500, 4_500] {
+        assert_eq!(at(&steps, time_ns), (Part::WaitTimer, Detail::Task(OTHER)), "{time_ns} {steps:?}");
+    }
+}
+
+/// A loop that waits for a timer of the request's is woken by another client meanwhile.
+#[test]
+fn an_arrival_ends_no_wait_for_a_timer() {
+    let steps = told(|told| {
+        told.opens(ANOTHER, 80, 40_001);
+        told.takes(1_400, WORKER, SOCKET);
+        told.waits(1_600, WORKER, libc::SYS_epoll_wait, 4);
+        told.arrives(3_000);
+        told.wakes(3_000, BY_TASK, STRANGER, WORKER);
+        told.takes(3_010, WORKER, ANOTHER);
+        told.waits(3_020, WORKER, libc::SYS_epoll_wait, 4);
+        told.wakes(5_000, BY_TIMER, STRANGER, WORKER);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    for time_ns in [2_500, 4_500] {
+        assert_eq!(at(&steps, time_ns), (Part::WaitTimer, Detail::Task(WORKER)), "{time_ns} {steps:?}");
+    }
+}
+
+/// One thread asks, another one reads the answer; each sleeps in a futex of its own meanwhile.
+#[test]
+fn a_question_of_one_thread_whose_answer_another_one_reads_is_a_wait_for_the_peer() {
+    let steps = told(|told| {
+        told.threads();
+        told.opens(BACK_END, 50_000, 9_000);
+        told.waits(1_220, OTHER, libc::SYS_futex, WORK);
+        told.takes(1_400, WORKER, SOCKET);
+        told.gives(1_500, WORKER, BACK_END);
+        told.wakes(1_550, BY_TASK, WORKER, OTHER);
+        told.waits(1_600, WORKER, libc::SYS_futex, DONE);
+        told.waits(1_700, OTHER, libc::SYS_futex, WORK);
+        told.wakes(4_900, BY_TASK, STRANGER, WORKER);
+        told.wakes(4_950, BY_TASK, WORKER, OTHER);
+        told.waits(4_960, WORKER, libc::SYS_futex, DONE);
+        told.takes(5_000, OTHER, BACK_END);
+        told.gives(5_500, OTHER, SOCKET);
+    });
+    let peer = SocketAddr::from(([127, 0, 0, 1], 9_000));
+    for time_ns in [1_650, 3_000, 4_800] {
+        assert_eq!(at(&steps, time_ns), (Part::WaitProcess, Detail::Peer(peer)), "{time_ns} {steps:?}");
+    }
+}
+
+/// An interpreter's lock: who wants it looks again after a while, and waits for the same.
+#[test]
+fn a_lock_with_a_time_out_is_a_lock_before_the_pick_up_and_after_it() {
+    for picked_ns in [1_300, 5_000] {
+        let steps = told(|told| {
+            told.threads();
+            told.waits(1_220, OTHER, libc::SYS_futex, LOCK);
+            told.wakes(1_230, BY_TASK, WORKER, OTHER);
+            if picked_ns < 2_000 {
+                told.takes(picked_ns, WORKER, SOCKET);
+            }
+            told.waits(1_400, WORKER, libc::SYS_futex, LOCK);
+            told.wakes(3_000, BY_TIMER, OTHER, WORKER);
+            told.waits(3_010, WORKER, libc::SYS_futex, LOCK + 4);
+            told.wakes(4_900, BY_TASK, OTHER, WORKER);
+            if picked_ns > 2_000 {
+                told.takes(picked_ns, WORKER, SOCKET);
+            }
+            told.gives(5_500, WORKER, SOCKET);
+        });
+        for time_ns in [2_000, 4_000] {
+            assert_eq!(at(&steps, time_ns), (Part::WaitLock, Detail::Task(OTHER)), "{picked_ns} {time_ns} {steps:?}");
+        }
+    }
+}
+
+#[test]
+fn a_response_that_nagles_algorithm_holds_back_says_so() {
+    for flags in [0, HELD_BACK] {
+        let steps = told(|told| {
+            told.takes(1_400, WORKER, SOCKET);
+            told.at(1_500, 0, Kind::SocketSend, flags, SOCKET, 70);
+        });
+        let detail = if flags == 0 { Detail::None } else { Detail::HeldBack };
+        assert_eq!(at(&steps, 3_000), (Part::ResponseTransit, detail));
+    }
+}
