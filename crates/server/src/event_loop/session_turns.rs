@@ -11,6 +11,7 @@ use crate::http::response::Digest;
 use crate::io::clock::now_ms;
 use crate::io::epoll::Readiness;
 use crate::io::open::Entry;
+use crate::policy::codec_swap::StreamPlace;
 use crate::policy::popularity::{AskedPath, merged, rate};
 use crate::policy::sessions::{AdoptError, OpenSession, TakeError};
 use crate::process::session::ContentName;
@@ -128,11 +129,11 @@ impl EventLoop {
         let Self { connections, state, .. } = self;
         let Some(client) = connections.get(token) else { return Err(TakeError::Ending) };
         client.check_movable()?;
-        let held = |resource: &Rc<Resource>| {
-            let place = state.router.place_of(resource).ok_or(TakeError::Content)?;
-            Held::of(resource, place).map_err(|source| TakeError::System { source })
+        let held = |(resource, swapped): (Rc<Resource>, Option<StreamPlace>)| {
+            let place = state.router.place_of(&resource).ok_or(TakeError::Content)?;
+            Ok((Held::of(&resource, place).map_err(|source| TakeError::System { source })?, swapped))
         };
-        let contents: Result<_, TakeError> = client.contents().iter().map(held).collect();
+        let contents: Result<_, TakeError> = client.contents().into_iter().map(held).collect();
         Ok(Seen { contents: contents?, relays: client.relays() })
     }
 
@@ -145,6 +146,7 @@ impl EventLoop {
             return Ok(Halt::NotYet);
         }
         let Seen { contents, relays } = self.look_at(token)?;
+        let contents: Vec<Held> = contents.into_iter().map(|(held, _)| held).collect();
         let sockets = relays::sockets(relays).map_err(|source| TakeError::System { source })?;
         if let Some(client) = self.connections.get(token) {
             client.make_movable()?;

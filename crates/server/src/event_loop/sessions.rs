@@ -9,6 +9,7 @@ use super::session_answer::Answer;
 use crate::files::held::{ContentKey, Held, KnownContents, Opened};
 use crate::http::response::{Digest, Piece, Variant};
 use crate::io::ends::Ends;
+use crate::policy::codec_swap::StreamPlace;
 use crate::policy::control::Controls;
 use crate::policy::popularity::{AskedPath, merged};
 use crate::policy::session_copies::{SessionCopies, SessionCopy, TlsKeys};
@@ -88,11 +89,14 @@ pub(super) enum Order {
 /// What a connection that can move has under way.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// What its responses are taken from, in their order.
-    pub(super) contents: Vec<Held>,
+    /// What its responses are taken from, in their order, and where in it those are that are made in pieces.
+    pub(super) contents: Vec<(Held, Option<StreamPlace>)>,
     /// How many other ones this server would go on making.
     pub(super) relays: usize,
 }
+
+/// The form of a content, its name, and how far a response came that is made of it in pieces.
+type SeenContent = (Variant, ContentName, Option<StreamPlace>);
 
 /// A connection that was stopped. The digests of its contents are not put in yet.
 #[derive(Debug)]
@@ -223,6 +227,7 @@ impl Sessions {
             held
         };
         let end = pending.response.parts.iter().map(|part| part.end).max().unwrap_or(0);
+        let end = pending.swapped.as_ref().map_or(end, |place| place.at);
         if end > held.size() {
             return Err(AdoptError::Malformed { part: "the parts of a response" });
         }
@@ -231,17 +236,17 @@ impl Sessions {
 
     /// What the responses of a connection are taken from, with its digests, while it goes on; and how many others it has
     /// that this server would go on making.
-    fn look(&self, ends: SocketEnds) -> Result<(Vec<(Variant, ContentName)>, usize), TakeError> {
+    fn look(&self, ends: SocketEnds) -> Result<(Vec<SeenContent>, usize), TakeError> {
         let SocketEnds { peer, local } = ends;
         let nothing = || Err(TakeError::NoConnection { peer, local });
         let looked = self.ask_all(nothing, |answer| Order::Look(ends, answer));
-        let name = |held: &Held| {
-            let ContentKey { site, path, variant, is_made } = held.key.clone();
-            let digest = self.digest(held).ok_or(TakeError::Content)?;
-            Ok((variant, ContentName { site, path, digest, is_made }))
+        let name = |(held, swapped): (Held, Option<StreamPlace>)| {
+            let digest = self.digest(&held).ok_or(TakeError::Content)?;
+            let ContentKey { site, path, variant, is_made } = held.key;
+            Ok((variant, ContentName { site, path, digest, is_made }, swapped))
         };
         let Seen { contents, relays } = looked.unwrap_or(Err(TakeError::NoAnswer))?;
-        let names: Result<_, TakeError> = contents.iter().map(name).collect();
+        let names: Result<_, TakeError> = contents.into_iter().map(name).collect();
         Ok((names?, relays))
     }
 

@@ -11,6 +11,7 @@ use crate::files::resource::{Content, Resource};
 use crate::http::client_certificate::{CertificateFields, ToldCertificate};
 use crate::http::response::Response;
 use crate::policy::advised::Advised;
+use crate::policy::codec_swap::StreamPlace;
 use crate::telemetry::arm_requests::{Outcome, Owed};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -236,6 +237,21 @@ impl Exchange {
     /// Bytes that were made so far and are neither of the head nor of the body.
     pub(crate) fn framing_bytes(&self) -> u64 {
         if let Source::Application(by) = &self.source { by.streamed.framing_bytes() } else { 0 }
+    }
+
+    /// The file that it is sent of, also where it is made of that piece by piece.
+    pub(crate) fn resource(&self) -> Option<&Rc<Resource>> {
+        let stream = || self.record.advised.as_ref()?.stream.as_ref();
+        match &self.source {
+            Source::Content(resource) => Some(resource),
+            Source::Head => stream().map(|stream| stream.resource()),
+            Source::Stored(_) | Source::Application(_) => None,
+        }
+    }
+
+    /// Where its next piece is to be taken from, if it is sound that may go on in another variant.
+    pub(crate) fn stream_place(&self) -> Option<StreamPlace> {
+        self.record.advised.as_ref().and_then(Advised::stream_place)
     }
 
     /// Makes the next piece in the place of what was taken.

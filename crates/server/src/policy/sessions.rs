@@ -99,9 +99,6 @@ pub enum TakeError {
              again when its response has begun"
     )]
     Application,
-    /// The response is made piece by piece as rules say.
-    #[error("the response under way may go on in another variant: ask again when it is over")]
-    Streamed,
     /// The password of a request is checked.
     #[error("the password of a request is being checked: ask again in some milliseconds")]
     Password,

@@ -5,7 +5,7 @@ use super::super::stream::Stream;
 use super::{Connection, Phase};
 use crate::exchange::application::Handler;
 use crate::exchange::goaway::Goaway;
-use crate::exchange::life::{Exchange, Source};
+use crate::exchange::life::Exchange;
 use crate::files::resource::Resource;
 use crate::http::frames::allowance::Allowance;
 use crate::http::frames::frame::{Head, kind};
@@ -63,10 +63,7 @@ impl Connection {
 
     /// The contents of its responses, in the order of its streams.
     pub(crate) fn contents(&self) -> impl Iterator<Item = &Rc<Resource>> {
-        self.streams.iter().filter_map(|stream| match &stream.exchange.source {
-            Source::Content(resource) => Some(resource),
-            Source::Head | Source::Stored(_) | Source::Application(_) => None,
-        })
+        self.streams.iter().filter_map(|stream| stream.exchange.resource())
     }
 
     /// Ends here as what goes on elsewhere, as one of HTTP/1 does.
