@@ -67,6 +67,10 @@ impl EventLoop {
     fn carry_out_session(&mut self, order: Order) -> Done {
         match order {
             Order::List(answer) => drop(answer.give(self.open_sessions())),
+            Order::Http3(answer) => {
+                let under_way = self.quic.iter().map(|endpoint| endpoint.under_way()).sum();
+                drop(answer.give(vec![under_way]));
+            }
             Order::Asked(answer) => drop(answer.give(self.asked())),
             Order::Look(ends, answer) => match self.find(ends) {
                 None => answer.pass(Err(no_connection(ends))),

@@ -13,7 +13,9 @@ use crate::policy::codec_swap::StreamPlace;
 use crate::policy::control::Controls;
 use crate::policy::popularity::{AskedPath, merged};
 use crate::policy::session_copies::{SessionCopies, SessionCopy, TlsKeys};
-use crate::policy::sessions::{AdoptError, OpenSession, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenSession};
+use crate::policy::sessions::{
+    AdoptError, OpenSession, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenRelay, TakenSession,
+};
 use crate::process::session::{ContentName, Pending, Session};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -69,6 +71,8 @@ pub(super) struct SocketEnds {
 pub(super) enum Order {
     /// Says which connections are open.
     List(Answer<Vec<OpenSession>>),
+    /// Says how many connections of HTTP/3 have requests under way.
+    Http3(Answer<Vec<usize>>),
     /// Says which files were asked for since it said so last.
     Asked(Answer<Vec<AskedPath>>),
     /// Says what a connection's responses are taken from, and lets it go on.
@@ -105,8 +109,8 @@ pub(super) struct Stopped {
     pub(super) session: Session,
     /// In the order of the responses.
     pub(super) contents: Vec<Held>,
-    /// By these comes what is made here of its responses, in their order.
-    pub(super) relays: Vec<OwnedFd>,
+    /// By these comes what is made here of its responses, or by another server, in their order.
+    pub(super) relays: Vec<TakenRelay>,
 }
 
 /// A connection that is to go on.
@@ -117,7 +121,7 @@ pub(super) struct Adopted {
     /// In the order of the responses, with the digests that are known.
     pub(super) contents: Vec<(Held, Option<Digest>)>,
     /// By these comes what another server makes of its responses, in their order.
-    pub(super) relays: Vec<OwnedFd>,
+    pub(super) relays: Vec<TakenRelay>,
     /// It was taken from this server, and has its place here still.
     pub(super) comes_back: bool,
 }
@@ -325,6 +329,7 @@ impl Order {
     pub(super) fn pass(self) {
         match self {
             Self::List(answer) => answer.pass(Vec::new()),
+            Self::Http3(answer) => answer.pass(Vec::new()),
             Self::Asked(answer) => answer.pass(Vec::new()),
             Self::Look(_, answer) => answer.pass(Err(TakeError::NoAnswer)),
             Self::Take(_, answer) => answer.pass(Err(TakeError::NoAnswer)),
@@ -341,6 +346,10 @@ impl Order {
 impl SessionAccess for Sessions {
     fn list(&self) -> Vec<OpenSession> {
         self.gather(Order::List)
+    }
+
+    fn http3_under_way(&self) -> u64 {
+        self.gather(Order::Http3).iter().sum::<usize>() as u64
     }
 
     fn asked(&self) -> Vec<AskedPath> {
@@ -434,13 +443,13 @@ impl SessionAccess for Sessions {
         Ok(out)
     }
 
-    fn adopt(&self, session: &[u8], fd: OwnedFd, relays: Vec<OwnedFd>, peer: SocketAddr) -> Result<(), AdoptError> {
+    fn adopt(&self, session: &[u8], fd: OwnedFd, relays: Vec<TakenRelay>, peer: SocketAddr) -> Result<(), AdoptError> {
         let session = Session { peer, ..Session::read(session)? };
         let contents = self.find(&session)?;
         if Ends::of(fd.as_raw_fd()).local.is_none() {
             return Err(AdoptError::Socket { source: std::io::Error::from_raw_os_error(libc::ENOTSOCK) });
         }
-        for fd in relays.iter().chain([&fd]) {
+        for fd in relays.iter().map(|relay| &relay.socket).chain([&fd]) {
             set_nonblocking(fd).map_err(|source| AdoptError::Socket { source })?;
         }
         self.hand_over(Adopted { socket: fd, session, contents, relays, comes_back: false })

@@ -4,8 +4,9 @@
 //! bytes that stand behind the head (an assembled page, an error's page), or an application that gives it as it is
 //! ready. Only the last one has a request body that anything reads; all others have it discarded ([`super::drain`]).
 
-use crate::exchange::application::Handler;
+use crate::exchange::application::{Continued, PassedOn};
 use crate::exchange::record::RequestRecord;
+use crate::exchange::relayed_form::{FRAME_BYTES_MAX, put_head};
 use crate::exchange::streamed::{Far, Streamed};
 use crate::files::resource::{Content, Resource};
 use crate::http::client_certificate::{CertificateFields, ToldCertificate};
@@ -73,7 +74,7 @@ impl fmt::Debug for ByApplication {
 
 impl Source {
     /// A response whose head has gone out elsewhere.
-    pub(crate) fn continued(handler: Box<dyn Handler>, far: Far) -> Self {
+    pub(crate) fn continued(handler: Box<dyn Continued>, far: Far) -> Self {
         let streamed = Streamed::continued(handler, far);
         Self::Application(Box::new(ByApplication { streamed, finish: None, target: None, certified: None }))
     }
@@ -231,6 +232,23 @@ impl Exchange {
             Source::Application(by) if self.status != 0 && !self.is_tunnel() => Some(by.streamed.far(sent_bytes)),
             Source::Stored(_) => Some(stored),
             Source::Head | Source::Content(_) | Source::Application(_) => None,
+        }
+    }
+
+    /// Ends here what another server makes, for a third one to go on with; it comes back if this server is to go on with it.
+    pub(crate) fn pass_on(mut self) -> Result<PassedOn, Box<Self>> {
+        let Self { response, source, .. } = &mut self;
+        match source {
+            Source::Application(by) if by.streamed.is_continued() && response.parts.is_empty() => {
+                let mut before = Vec::new();
+                // The offset lies within the head. Its framing was told before.
+                for piece in response.head[response.offset as usize..].chunks(FRAME_BYTES_MAX) {
+                    put_head(&mut before, 0, piece.len());
+                    before.extend_from_slice(piece);
+                }
+                by.streamed.pass_on(before).ok_or_else(|| Box::new(self))
+            }
+            _ => Err(Box::new(self)),
         }
     }
 

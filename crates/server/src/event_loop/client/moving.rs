@@ -2,7 +2,7 @@
 
 use super::relaying::Relaying;
 use super::{Client, Protocol};
-use crate::exchange::application::Handler;
+use crate::exchange::application::Continued;
 use crate::exchange::life::Exchange;
 use crate::files::resource::Resource;
 use crate::http1::connection::Connection;
@@ -118,7 +118,7 @@ impl Client {
         socket: OwnedFd,
         mut session: Session,
         contents: impl IntoIterator<Item = Rc<Resource>>,
-        handlers: impl IntoIterator<Item = Box<dyn Handler>>,
+        handlers: impl IntoIterator<Item = Box<dyn Continued>>,
         state: &LoopState,
     ) -> Result<Self, AdoptError> {
         let (fd, peer) = (socket.as_raw_fd(), session.client.unwrap_or(session.peer));

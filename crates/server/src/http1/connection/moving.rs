@@ -1,7 +1,7 @@
 //! A connection that moves: whether it can, what it is as a value, and how it goes on elsewhere.
 
 use super::{After, Connection, Phase, SavedFor};
-use crate::exchange::application::Handler;
+use crate::exchange::application::Continued;
 use crate::exchange::drain::Drain;
 use crate::exchange::life::{Exchange, Source};
 use crate::files::resource::Resource;
@@ -130,7 +130,7 @@ impl Connection {
         peer: SocketAddr,
         session: Session,
         contents: impl IntoIterator<Item = Rc<Resource>>,
-        handlers: impl IntoIterator<Item = Box<dyn Handler>>,
+        handlers: impl IntoIterator<Item = Box<dyn Continued>>,
         state: &LoopState,
     ) -> Result<Self, AdoptError> {
         // What another server makes is alone, behind the whole of its request.
@@ -269,7 +269,7 @@ fn go_on_in_pieces(
 pub(crate) fn exchange(
     pending: Pending,
     contents: &mut impl Iterator<Item = Rc<Resource>>,
-    handlers: &mut impl Iterator<Item = Box<dyn Handler>>,
+    handlers: &mut impl Iterator<Item = Box<dyn Continued>>,
     state: &LoopState,
 ) -> Exchange {
     let resource = pending.content.and_then(|_| contents.next());

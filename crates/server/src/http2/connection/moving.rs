@@ -3,7 +3,7 @@
 use super::super::continued::Continued;
 use super::super::stream::Stream;
 use super::{Connection, Phase};
-use crate::exchange::application::Handler;
+use crate::exchange::application;
 use crate::exchange::goaway::Goaway;
 use crate::exchange::life::Exchange;
 use crate::files::resource::Resource;
@@ -156,7 +156,7 @@ impl Connection {
         peer: SocketAddr,
         (session, http2): (Session, Http2),
         contents: impl IntoIterator<Item = Rc<Resource>>,
-        handlers: impl IntoIterator<Item = Box<dyn Handler>>,
+        handlers: impl IntoIterator<Item = Box<dyn application::Continued>>,
         state: &LoopState,
     ) -> Result<Self, AdoptError> {
         if session.saved.len() >= state.input.len() {
