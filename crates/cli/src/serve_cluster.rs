@@ -166,7 +166,8 @@ fn serve(
             Ask::Take { client, service } => match control.take_session(client, service) {
                 Ok(taken) => {
                     let TakenSession { fd, mut session, known_bytes, relays } = taken;
-                    let before = gate::put_before(&mut session, relays.iter().map(|relay| &relay.before));
+                    let before: Vec<&[u8]> = relays.iter().map(|relay| &*relay.before).collect();
+                    let before = gate::put_before(&mut session, &before);
                     let sockets = relays.iter().map(|relay| &relay.socket);
                     let fds: Vec<_> = [&fd].into_iter().chain(sockets).map(AsFd::as_fd).collect();
                     gate::send(link, &Answer::Taken { known_bytes, before }, &session, &fds)?;

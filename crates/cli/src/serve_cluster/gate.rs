@@ -189,7 +189,7 @@ pub(crate) struct Frame<T> {
 
 /// Puts what comes before responses that are made elsewhere behind a session; the length of each. Each has at most what a
 /// server holds of a response, which is far below this type's bound.
-pub(crate) fn put_before<'b>(session: &mut Zeroizing<Vec<u8>>, before: impl Iterator<Item = &'b Vec<u8>>) -> Vec<u32> {
+pub(crate) fn put_before(session: &mut Zeroizing<Vec<u8>>, before: &[&[u8]]) -> Vec<u32> {
     let (mut all, mut lengths) = (Vec::new(), Vec::new());
     for bytes in before {
         all.extend_from_slice(bytes);
@@ -374,7 +374,7 @@ mod tests {
         let fds = || [(); 3].map(|()| tempfile::tempfile().expect("a file").into()).into_iter();
         let before = [b"one".to_vec(), Vec::new(), b"three".to_vec()];
         let mut session = Zeroizing::new(b"session".to_vec());
-        let lengths = put_before(&mut session, before.iter());
+        let lengths = put_before(&mut session, &before.each_ref().map(Vec::as_slice));
         let mut short = session.clone();
         let taken = take_before(&mut session, &lengths, fds()).expect("is whole");
         assert_eq!(

@@ -600,7 +600,8 @@ impl Sessions for Gate {
 
     fn give_back(&self, taken: Taken) {
         let Taken { fd, mut session, known_bytes, relays } = taken;
-        let before = gate::put_before(&mut session, relays.iter().map(|relay| &relay.before));
+        let before: Vec<&[u8]> = relays.iter().map(|relay| &*relay.before).collect();
+        let before = gate::put_before(&mut session, &before);
         let fds: Vec<_> = [&fd].into_iter().chain(relays.iter().map(|relay| &relay.socket)).collect();
         if let Err(error) = self.ask(&Ask::GiveBack { known_bytes, before }, &session, &fds) {
             tracing::warn!(%error, "a session was not taken back");

@@ -2,7 +2,7 @@
 
 use super::bounds::WINDOW_BYTES;
 use super::ready::{Ready, Wanted};
-use super::word::{Credit, PieceOf, RelayId, RelayState, SameRelay};
+use super::word::{Credit, OFFERED, PieceOf, RelayId, RelayState, SameRelay};
 use crate::name::NodeNumber;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Write;
@@ -60,8 +60,9 @@ enum Stage {
 }
 
 impl Sink {
-    /// Takes in what is new of a piece, all places of which are so far ahead of those here.
-    fn take_in(&mut self, piece: &PieceOf, ahead: i64) {
+    /// Takes in what is new of a piece, all places of which are so far ahead of those here; with `is_fed` its end is that of
+    /// the response.
+    fn take_in(&mut self, piece: &PieceOf, (ahead, is_fed): (i64, bool)) {
         let from = i128::from(piece.from) - i128::from(ahead);
         let skipped = i128::from(self.come) - from;
         if skipped < 0 {
@@ -73,7 +74,7 @@ impl Sink {
         self.held.extend(now);
         self.come += now.len() as u64;
         let end = from + piece.bytes.len() as i128;
-        if piece.is_last && i128::from(self.come) == end && self.stage == Stage::Open {
+        if is_fed && piece.is_last && i128::from(self.come) == end && self.stage == Stage::Open {
             self.stage = Stage::Last;
         }
         self.push();
@@ -184,12 +185,18 @@ impl Incoming {
                 continue;
             };
             let ahead = sink.ahead(of);
-            if name != of {
-                // From now on that is the node which makes it, and the one in between may end.
+            if name != of && piece.from != OFFERED {
+                // From now on it comes from the node which makes it, and the one in between may end.
                 sink.feeder = node;
             }
-            sink.take_in(piece, ahead);
-            credits.push(sink.credit(of, ahead));
+            let is_fed = sink.feeder == node;
+            sink.take_in(piece, (ahead, is_fed));
+            let mut credit = sink.credit(of, ahead);
+            if piece.is_last && !is_fed && credit.state == RelayState::Open {
+                // It has not ended, but nothing more comes by that name.
+                credit.state = RelayState::Closed;
+            }
+            credits.push(credit);
             self.forget_over(name);
         }
         credits

@@ -4,7 +4,7 @@ use super::bounds::{RelaySettings, WINDOW_BYTES};
 use super::counts::RelayCounts;
 use super::passing::{Passing, Step};
 use super::ready::{Ready, Wanted};
-use super::word::{BYTES_MAX, COUNT_MAX, Credit, PieceOf, RelayId, RelayState, Turning};
+use super::word::{BYTES_MAX, COUNT_MAX, Credit, OFFERED, PieceOf, RelayId, RelayState, Turning};
 
 use crate::message::Message;
 use crate::moving::TransportError;
@@ -63,10 +63,12 @@ enum Turn {
         to: NodeNumber,
         until: Instant,
     },
-    /// The last turn was the wish of this node, and began with this byte.
+    /// The last turn was the wish of this node, and began with this byte. It is said to the other one until that has
+    /// answered.
     Turned {
         by: NodeNumber,
         from: u64,
+        is_known: bool,
     },
 }
 
@@ -106,7 +108,8 @@ impl Source {
     }
 
     fn is_due(&self) -> bool {
-        !self.held.is_empty() || self.input == Input::Over
+        let is_new = matches!(self.turn, Turn::Turned { is_known: false, .. });
+        !self.held.is_empty() || self.input == Input::Over || is_new
     }
 }
 
@@ -170,7 +173,7 @@ impl Outgoing {
     pub(super) fn turn(&mut self, of: RelayId, (by, to): (NodeNumber, NodeNumber), now: Instant) -> Turning {
         let Some(source) = self.sources.get_mut(&of) else { return Turning::Stays };
         match source.turn {
-            Turn::Turned { by: known, from } if (known, source.to) == (by, to) => return Turning::Turned(from),
+            Turn::Turned { by: known, from, .. } if (known, source.to) == (by, to) => return Turning::Turned(from),
             Turn::Offered { until, .. } if now < until => return Turning::Waits,
             Turn::Offered { to: known, .. } => {
                 source.turn = Turn::None;
@@ -237,9 +240,8 @@ impl Outgoing {
             if let Turn::Offered { to, until } = source.turn
                 && now < until
             {
-                // It says nothing but the name.
-                let (from, bytes) = (source.come, Vec::new());
-                batches.push((to, vec![PieceOf { of: *of, from, bytes, is_last: false }]));
+                let bytes = Vec::new();
+                batches.push((to, vec![PieceOf { of: *of, from: OFFERED, bytes, is_last: false }]));
             }
         }
         let nodes: BTreeSet<NodeNumber> = self.sources.values().map(|source| source.to).collect();
@@ -277,12 +279,13 @@ impl Outgoing {
             let Some(source) = self.sources.get_mut(&credit.of) else { continue };
             match source.turn {
                 Turn::Offered { to, .. } if to == node && credit.state != RelayState::Unknown => {
-                    source.turn = Turn::Turned { by: source.to, from: source.come };
+                    source.turn = Turn::Turned { by: source.to, from: source.come, is_known: false };
                     (source.to, source.since) = (to, now);
                     source.passing.iter_mut().for_each(|passing| passing.restart(now));
                 }
                 _ if source.to != node => continue,
-                _ => {}
+                Turn::Turned { by, from, .. } => source.turn = Turn::Turned { by, from, is_known: true },
+                Turn::None | Turn::Offered { .. } => {}
             }
             let is_over = match credit.state {
                 RelayState::Open => false,

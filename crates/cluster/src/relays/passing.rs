@@ -13,8 +13,8 @@ use crate::name::NodeNumber;
 use std::time::{Duration, Instant};
 
 /// Questions without an answer after which nothing is asked any more.
-const FAILURES_MAX: u32 = 5;
-/// From one question to the next.
+const FAILURES_MAX: u32 = 8;
+/// From one question to the next; behind one without an answer twice as long, and so on.
 const PAUSE: Duration = Duration::from_millis(20);
 /// After so long without success the response goes on through this node.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -92,7 +92,7 @@ impl Passing {
         if self.next > now || matches!(self.stage, Stage::Turned(_) | Stage::Stays) {
             return None;
         }
-        self.next = now + PAUSE;
+        self.next = now + PAUSE * (1 << self.failures.min(FAILURES_MAX));
         let SameRelay { of, is, .. } = self.same;
         if now >= self.until {
             self.stage = Stage::Stays;
@@ -112,6 +112,7 @@ impl Passing {
 
     /// What a node has answered.
     pub(super) fn hear(&mut self, answer: Result<Message, TransportError>) {
+        let failures = std::mem::take(&mut self.failures);
         self.stage = match (self.stage, answer) {
             (Stage::Naming, Ok(Message::Noted)) => Stage::Asking,
             (Stage::Asking, Ok(Message::Relay(word))) => match *word {
@@ -122,7 +123,7 @@ impl Passing {
             (Stage::Naming | Stage::Asking, Ok(_)) => Stage::Stays,
             // An older program does not know the question: its links are not to be broken by it again and again.
             (stage, Err(TransportError::NoAnswer { .. })) => {
-                self.failures += 1;
+                self.failures = failures + 1;
                 if self.failures < FAILURES_MAX { stage } else { Stage::Stays }
             }
             (stage, _) => stage,

@@ -11,6 +11,9 @@ pub(super) const COUNT_MAX: usize = 4_096;
 /// Bytes of all pieces of a message.
 pub(super) const BYTES_MAX: usize = 1 << 20;
 
+/// The place of a piece that says nothing but that the response could come.
+pub(super) const OFFERED: u64 = u64::MAX;
+
 /// Names a relayed response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelayId {
@@ -25,7 +28,7 @@ pub struct RelayId {
 pub struct PieceOf {
     /// The response.
     pub of: RelayId,
-    /// How many bytes came before it.
+    /// How many bytes came before it; the largest number asks only whether the response is taken in.
     pub from: u64,
     /// The bytes, at most [`WINDOW_BYTES`].
     pub bytes: Vec<u8>,

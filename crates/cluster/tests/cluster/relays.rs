@@ -251,6 +251,7 @@ fn a_node_that_cannot_be_reached_by_the_first_one_gets_the_response_through_the_
     let mut come = Vec::new();
     sends.read_to_end(&mut come).expect("comes");
     assert_eq!(come, (0..30).collect::<Vec<u8>>());
+    wait_for("the end is known to all", || nodes.iter().all(|node| node.under_way() == (0, 0)));
     assert_eq!((nodes[1].counts().shortened, nodes[1].counts().broken), (0, 0));
     // A node that the response does not go to wishes nothing, and neither does a stranger.
     let (_server, _sends) = relay(&[Arc::clone(&nodes[0]), Arc::clone(&nodes[1])], MoveId { number: 11, ..MOVE });

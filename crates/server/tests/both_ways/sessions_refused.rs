@@ -10,8 +10,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_server::{
-    Aborted, AdoptError, Advice, Adviser, Application, Handler, Link, Options, Question, Reply, RequestBody,
-    RequestHead, TakeError, Throttle, Wake, parse_configuration,
+    Aborted, AdoptError, Application, Handler, Options, Reply, RequestBody, RequestHead, TakeError, Throttle, Wake,
+    parse_configuration,
 };
 
 /// Answers once a body has come to its end.
