@@ -162,8 +162,8 @@ impl Shared {
                 }
                 Message::Failed { why: "the response does not come to this node from that one".to_owned() }
             }
-            RelayWord::Turn { of, to } => {
-                let now = lock(&self.outgoing).turn(*of, (node, *to), now);
+            RelayWord::Turn { of, to, by } => {
+                let now = lock(&self.outgoing).turn(*of, (node, *by), *to, now);
                 self.gives.ring();
                 Message::relay(RelayWord::Turning { of: *of, now })
             }
@@ -226,9 +226,10 @@ impl Shared {
         while !self.stops.load(Ordering::Relaxed) {
             let (names, sockets) = lock(&self.incoming).wanted();
             let ready = wait(&self.takes, names, sockets, LOOK);
+            let turned = lock(&self.outgoing).turned();
             let mut incoming = lock(&self.incoming);
             incoming.push(&ready);
-            let silent = incoming.forget_silent(Instant::now(), self.settings.silence);
+            let silent = incoming.forget_silent(Instant::now(), self.settings.silence, &turned);
             let untold = incoming.take_untold();
             drop(incoming);
             self.counts.broken.fetch_add(silent as u64, Ordering::Relaxed);

@@ -45,7 +45,7 @@ struct Sink {
     held: VecDeque<u8>,
     come: u64,
     taken: u64,
-    /// Of which the other node knows so much.
+    /// Of which the node that it comes from knows so much.
     told: u64,
     stage: Stage,
 }
@@ -109,8 +109,7 @@ impl Sink {
     }
 
     /// How far it has come, for a node where all places are so far ahead.
-    fn credit(&mut self, of: RelayId, ahead: i64) -> Credit {
-        self.told = self.taken;
+    fn credit(&self, of: RelayId, ahead: i64) -> Credit {
         // All that comes is here: the other node need not keep it.
         let state = self.over().unwrap_or(RelayState::Open);
         let there = |place: u64| u64::try_from(i128::from(place) + i128::from(ahead)).unwrap_or(0);
@@ -197,6 +196,15 @@ impl Incoming {
                 credit.state = RelayState::Closed;
             }
             credits.push(credit);
+            if is_fed {
+                sink.told = sink.taken;
+            } else if sink.taken > sink.told {
+                // The node that it comes from now has nothing to be asked about, and waits for this.
+                sink.told = sink.taken;
+                let (fed, ahead) = sink.name(name);
+                let credit = sink.credit(fed, ahead);
+                self.to_tell.push(credit);
+            }
             self.forget_over(name);
         }
         credits
@@ -211,27 +219,32 @@ impl Incoming {
     /// Goes on with what is ready.
     pub(super) fn push(&mut self, ready: &[(RelayId, Ready)]) {
         for (of, ready) in ready.iter().filter(|(_, ready)| *ready != Ready::No) {
+            // The response has come back here by this name: what was passed on before says nothing for it.
+            let is_back = self.aliases.contains_key(of);
             let Some(sink) = self.sinks.get_mut(of) else { continue };
             if *ready == Ready::Ended {
                 sink.stage = Stage::Closed;
             }
             sink.push();
-            if sink.over().is_some() || sink.taken - sink.told >= TOLD_AFTER_BYTES || sink.held.is_empty() {
+            let is_much = sink.taken - sink.told >= TOLD_AFTER_BYTES || sink.held.is_empty();
+            if !is_back && (sink.over().is_some() || is_much) {
                 let (name, ahead) = sink.name(*of);
                 let credit = sink.credit(name, ahead);
+                sink.told = sink.taken;
                 self.to_tell.push(credit);
             }
             self.forget_over(*of);
         }
     }
 
-    /// Breaks the responses off whose node says nothing any more; how many.
-    pub(super) fn forget_silent(&mut self, now: Instant, silence: Duration) -> usize {
+    /// Breaks the responses off whose node says nothing any more; how many. Those that were turned to another node go there
+    /// as far as they have come here, and nothing more is to be heard of them.
+    pub(super) fn forget_silent(&mut self, now: Instant, silence: Duration, turned: &[RelayId]) -> usize {
         let Self { sinks, heard, aliases, .. } = self;
         let before = sinks.len();
-        sinks.retain(|_, sink| {
+        sinks.retain(|name, sink| {
             let heard = heard.get(&sink.feeder).copied().unwrap_or(sink.since).max(sink.since);
-            now.duration_since(heard) < silence
+            now.duration_since(heard) < silence || turned.contains(name)
         });
         heard.retain(|node, _| sinks.values().any(|sink| sink.feeder == *node));
         aliases.retain(|_, of| sinks.contains_key(of));

@@ -9,13 +9,15 @@ use super::word::{BYTES_MAX, COUNT_MAX, Credit, OFFERED, PieceOf, RelayId, Relay
 use crate::message::Message;
 use crate::moving::TransportError;
 use crate::name::NodeNumber;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+/// Turns of a response that are remembered, for questions whose answers were lost.
+const TURNED_MAX: usize = 64;
 /// Another node has this part of the silence to say that it takes a response in.
 const OFFER_PART: u32 = 5;
 
@@ -52,22 +54,22 @@ struct Source {
     passing: Option<Passing>,
     /// Where it is to go to another node.
     turn: Turn,
+    /// The names of wishes that were fulfilled, and from which byte on.
+    turned: VecDeque<(RelayId, u64)>,
 }
 
 /// Where a response is to go to another node than before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     None,
-    /// This node is asked whether it takes it in, until that time.
+    /// This node is asked whether it takes it in, until that time; wished for a response of this name.
     Offered {
         to: NodeNumber,
+        by: RelayId,
         until: Instant,
     },
-    /// The last turn was the wish of this node, and began with this byte. It is said to the other one until that has
-    /// answered.
+    /// It does. That is said to the other node until that has answered.
     Turned {
-        by: NodeNumber,
-        from: u64,
         is_known: bool,
     },
 }
@@ -108,8 +110,9 @@ impl Source {
     }
 
     fn is_due(&self) -> bool {
-        let is_new = matches!(self.turn, Turn::Turned { is_known: false, .. });
-        !self.held.is_empty() || self.input == Input::Over || is_new
+        let is_new = matches!(self.turn, Turn::Turned { is_known: false });
+        let is_asked = self.passing.as_ref().is_some_and(Passing::is_turned);
+        !self.held.is_empty() || self.input == Input::Over || is_new || is_asked
     }
 }
 
@@ -129,7 +132,9 @@ impl Outgoing {
     ) {
         self.own = Some(of.id.giver);
         let (input, passing, turn) = (Input::Open, first.map(|first| Passing::new(of, first, now)), Turn::None);
-        self.sources.insert(of, Source { socket, to, since: now, come: 0, taken: 0, held, input, passing, turn });
+        let turned = VecDeque::new();
+        self.sources
+            .insert(of, Source { socket, to, since: now, come: 0, taken: 0, held, input, passing, turn, turned });
     }
 
     /// What is to be said to other nodes, so that this one gets out of their way.
@@ -147,6 +152,12 @@ impl Outgoing {
     /// Those that are passed on, and the names by which they came first.
     pub(super) fn first_names(&mut self) -> Vec<(RelayId, RelayId)> {
         self.passing().filter_map(|(_, passing)| Some((passing.same.of, passing.first_name()?))).collect()
+    }
+
+    /// Those that come from another node here by these names, and were turned to a third one.
+    pub(super) fn turned(&self) -> Vec<RelayId> {
+        let passed = self.sources.values().filter_map(|source| source.passing.as_ref());
+        passed.filter(|passing| passing.is_turned()).map(Passing::came_as).collect()
     }
 
     /// They have these names where they are made, and so far ahead all places are there.
@@ -170,22 +181,30 @@ impl Outgoing {
 
     /// The node that a response goes to wants it to go to another one, as its session has moved there. It does once that node
     /// says that it takes it in.
-    pub(super) fn turn(&mut self, of: RelayId, (by, to): (NodeNumber, NodeNumber), now: Instant) -> Turning {
+    pub(super) fn turn(
+        &mut self,
+        of: RelayId,
+        (node, by): (NodeNumber, RelayId),
+        to: NodeNumber,
+        now: Instant,
+    ) -> Turning {
         let Some(source) = self.sources.get_mut(&of) else { return Turning::Stays };
+        if let Some((_, from)) = source.turned.iter().find(|(known, _)| *known == by) {
+            return Turning::Turned(*from);
+        }
         match source.turn {
-            Turn::Turned { by: known, from, .. } if (known, source.to) == (by, to) => return Turning::Turned(from),
             Turn::Offered { until, .. } if now < until => return Turning::Waits,
-            Turn::Offered { to: known, .. } => {
+            Turn::Offered { by: known, .. } => {
                 source.turn = Turn::None;
-                if (source.to, known) == (by, to) {
+                if known == by {
                     return Turning::Stays;
                 }
             }
             Turn::None | Turn::Turned { .. } => {}
         }
         // The wish of an earlier node comes first.
-        if source.to == by {
-            source.turn = Turn::Offered { to, until: now + self.settings.silence / OFFER_PART };
+        if source.to == node {
+            source.turn = Turn::Offered { to, by, until: now + self.settings.silence / OFFER_PART };
         }
         Turning::Waits
     }
@@ -237,7 +256,7 @@ impl Outgoing {
             open.insert(source.to, (place, sum + bytes));
         }
         for (of, source) in &self.sources {
-            if let Turn::Offered { to, until } = source.turn
+            if let Turn::Offered { to, until, .. } = source.turn
                 && now < until
             {
                 let bytes = Vec::new();
@@ -278,13 +297,17 @@ impl Outgoing {
         for credit in credits {
             let Some(source) = self.sources.get_mut(&credit.of) else { continue };
             match source.turn {
-                Turn::Offered { to, .. } if to == node && credit.state != RelayState::Unknown => {
-                    source.turn = Turn::Turned { by: source.to, from: source.come, is_known: false };
+                Turn::Offered { to, by, .. } if to == node && credit.state != RelayState::Unknown => {
+                    if source.turned.len() == TURNED_MAX {
+                        source.turned.pop_front();
+                    }
+                    source.turned.push_back((by, source.come));
+                    source.turn = Turn::Turned { is_known: false };
                     (source.to, source.since) = (to, now);
                     source.passing.iter_mut().for_each(|passing| passing.restart(now));
                 }
                 _ if source.to != node => continue,
-                Turn::Turned { by, from, .. } => source.turn = Turn::Turned { by, from, is_known: true },
+                Turn::Turned { .. } => source.turn = Turn::Turned { is_known: true },
                 Turn::None | Turn::Offered { .. } => {}
             }
             let is_over = match credit.state {

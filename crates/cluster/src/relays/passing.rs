@@ -60,9 +60,14 @@ impl Passing {
         Self { same, first, stage: Stage::Naming, failures: 0, until: now + PATIENCE, next: now }
     }
 
-    /// The name by which it came first, while it is not turned.
+    /// The name by which it came first.
+    pub(super) fn came_as(&self) -> RelayId {
+        self.first.0
+    }
+
+    /// The same, while it is not turned.
     pub(super) fn first_name(&self) -> Option<RelayId> {
-        Some(self.first.0).filter(|_| !matches!(self.stage, Stage::Turned(_)))
+        Some(self.came_as()).filter(|_| !self.is_turned())
     }
 
     /// The node that makes it knows it by this name, all places of which are so far ahead of those of the first one.
@@ -79,6 +84,11 @@ impl Passing {
         if !matches!(self.stage, Stage::Turned(_)) {
             (self.stage, self.failures, self.until, self.next) = (Stage::Naming, 0, now + PATIENCE, now);
         }
+    }
+
+    /// Whether the first node has turned to the third one, which then says only what it is asked for of what came from here.
+    pub(super) fn is_turned(&self) -> bool {
+        matches!(self.stage, Stage::Turned(_))
     }
 
     /// Whether the third node, which has so many bytes, has all that it gets from here.
@@ -101,7 +111,7 @@ impl Passing {
         Some(if self.stage == Stage::Naming {
             Step { of, node: to, word: RelayWord::Same(self.same) }
         } else {
-            Step { of, node: is.id.giver, word: RelayWord::Turn { of: is, to } }
+            Step { of, node: is.id.giver, word: RelayWord::Turn { of: is, to, by: of } }
         })
     }
 

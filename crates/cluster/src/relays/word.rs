@@ -100,6 +100,8 @@ pub enum RelayWord {
         of: RelayId,
         /// The node.
         to: crate::name::NodeNumber,
+        /// By which name it goes there from the node in between.
+        by: RelayId,
     },
     /// The answer to that.
     Turning {
@@ -161,9 +163,10 @@ impl RelayWord {
                 same.is.put(out);
                 out.extend(same.ahead.to_be_bytes());
             }
-            Self::Turn { of, to } => {
+            Self::Turn { of, to, by } => {
                 of.put(out);
                 out.extend(to.to_be_bytes());
+                by.put(out);
             }
             Self::Turning { of, now } => {
                 of.put(out);
@@ -184,7 +187,10 @@ impl RelayWord {
                 let (of, is) = (RelayId::take(reader)?, RelayId::take(reader)?);
                 return Ok(Self::Same(SameRelay { of, is, ahead: i64::from_be_bytes(reader.array()?) }));
             }
-            3 => return Ok(Self::Turn { of: RelayId::take(reader)?, to: reader.u16()? }),
+            3 => {
+                let (of, to) = (RelayId::take(reader)?, reader.u16()?);
+                return Ok(Self::Turn { of, to, by: RelayId::take(reader)? });
+            }
             4 => return Ok(Self::Turning { of: RelayId::take(reader)?, now: take_turning(reader)? }),
             _ => {}
         }

@@ -150,7 +150,7 @@ fn relay_word() -> impl Strategy<Value = RelayWord> {
         Credit { of, come, taken, state }
     });
     let same = (of(), of(), any::<i64>()).prop_map(|(of, is, ahead)| RelayWord::Same(SameRelay { of, is, ahead }));
-    let turn = (of(), any::<u16>()).prop_map(|(of, to)| RelayWord::Turn { of, to });
+    let turn = (of(), any::<u16>(), of()).prop_map(|(of, to, by)| RelayWord::Turn { of, to, by });
     let now = prop_oneof![Just(Turning::Waits), any::<u64>().prop_map(Turning::Turned), Just(Turning::Stays)];
     let turning = (of(), now).prop_map(|(of, now)| RelayWord::Turning { of, now });
     let (pieces, credits) =
