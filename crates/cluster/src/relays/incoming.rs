@@ -202,8 +202,10 @@ impl Incoming {
                 // The node that it comes from now has nothing to be asked about, and waits for this.
                 sink.told = sink.taken;
                 let (fed, ahead) = sink.name(name);
-                let credit = sink.credit(fed, ahead);
-                self.to_tell.push(credit);
+                if *self.aliases.get(&fed).unwrap_or(&fed) == name {
+                    let credit = sink.credit(fed, ahead);
+                    self.to_tell.push(credit);
+                }
             }
             self.forget_over(name);
         }
@@ -219,16 +221,16 @@ impl Incoming {
     /// Goes on with what is ready.
     pub(super) fn push(&mut self, ready: &[(RelayId, Ready)]) {
         for (of, ready) in ready.iter().filter(|(_, ready)| *ready != Ready::No) {
-            // The response has come back here by this name: what was passed on before says nothing for it.
-            let is_back = self.aliases.contains_key(of);
             let Some(sink) = self.sinks.get_mut(of) else { continue };
             if *ready == Ready::Ended {
                 sink.stage = Stage::Closed;
             }
             sink.push();
             let is_much = sink.taken - sink.told >= TOLD_AFTER_BYTES || sink.held.is_empty();
-            if !is_back && (sink.over().is_some() || is_much) {
-                let (name, ahead) = sink.name(*of);
+            let (name, ahead) = sink.name(*of);
+            // The response may have come back here by that name: what was passed on before says nothing for it.
+            let is_its_own = self.aliases.get(&name).unwrap_or(&name) == of;
+            if is_its_own && (sink.over().is_some() || is_much) {
                 let credit = sink.credit(name, ahead);
                 sink.told = sink.taken;
                 self.to_tell.push(credit);

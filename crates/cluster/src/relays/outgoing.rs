@@ -297,7 +297,11 @@ impl Outgoing {
         for credit in credits {
             let Some(source) = self.sources.get_mut(&credit.of) else { continue };
             match source.turn {
-                Turn::Offered { to, by, .. } if to == node && credit.state != RelayState::Unknown => {
+                // An end that it knows is that of an earlier stay of the response there.
+                Turn::Offered { to, .. } if to == node && to != source.to && credit.state != RelayState::Open => {
+                    continue;
+                }
+                Turn::Offered { to, by, .. } if to == node && credit.state == RelayState::Open => {
                     if source.turned.len() == TURNED_MAX {
                         source.turned.pop_front();
                     }

