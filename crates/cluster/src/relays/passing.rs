@@ -3,7 +3,7 @@
 //! The session came from the first node, which makes the response, and moved on to the third one. The bytes that this node
 //! has, or still gets, go to the third one, which learns by which name the first one knows the response. Then the first one
 //! is asked to give it to the third one, and does so once that has said that it takes it in. Both nodes give the same bytes
-//! for the same places meanwhile, so that the third one takes each in once, whoever is faster. This node is done once the
+//! for the same places meanwhile, so that the third one takes each in once, from the faster one. This node is done once the
 //! third one has all that the first one had given here.
 
 use super::word::{RelayId, RelayWord, SameRelay, Turning};
