@@ -296,7 +296,7 @@ fn drain(args: DrainArgs) -> anyhow::Result<ExitCode> {
             println!("the node takes new connections again");
             Ok(ExitCode::SUCCESS)
         }
-        Told::Drained { moved, left, relays, took_ms, reasons } => {
+        Told::Drained { moved, left, relays, http3, took_ms, reasons } => {
             let took = took_ms as f64 / 1e3;
             println!(
                 "{} moved in {took:.2} s, {left} left; new connections go to other nodes",
@@ -311,7 +311,14 @@ fn drain(args: DrainArgs) -> anyhow::Result<ExitCode> {
                      off if the node ends: drain it again with more time"
                 );
             }
-            Ok(if left == 0 && relays == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            if http3 > 0 {
+                let (connections, have) = if http3 == 1 { ("connection", "has") } else { ("connections", "have") };
+                println!(
+                    "{http3:>8}  {connections} of HTTP/3 {have} requests under way, which end with the node: drain it again \
+                     with more time"
+                );
+            }
+            Ok(if left == 0 && relays == 0 && http3 == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Told::Refused(why) => {
             eprintln!("weir cluster drain: {why}");
@@ -376,8 +383,9 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
     if relays != Relayed::default() {
         println!(
-            "{:>8}  responses that are made here and sent by other nodes ({} begun, {} ended, {} broken off)",
-            relays.makes, relays.begun, relays.ended, relays.broken
+            "{:>8}  responses that are made here and sent by other nodes ({} begun, {} ended, {} broken off, {} go on \
+             without this node)",
+            relays.makes, relays.begun, relays.ended, relays.broken, relays.shortened
         );
         println!("{:>8}  responses that other nodes make and this one sends", relays.sends);
     }

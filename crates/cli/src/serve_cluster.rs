@@ -41,7 +41,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_cluster::{Identity, NodeNumber};
 use weir_server::{
-    AdoptError, Control, Counters, OpenSession, Options, Reloader, SharedTickets, TakeError, TakenSession, TlsKeys,
+    AdoptError, Control, Counters, OpenSession, Options, Reloader, SharedTickets, TakeError, TakenRelay, TakenSession,
+    TlsKeys,
 };
 
 /// What ends with a node process.
@@ -167,16 +168,21 @@ fn serve(
             },
             Ask::Take { client, service } => match control.take_session(client, service) {
                 Ok(taken) => {
-                    let answer = Answer::Taken { known_bytes: taken.known_bytes };
-                    let fds: Vec<_> = [&taken.fd].into_iter().chain(&taken.relays).map(AsFd::as_fd).collect();
-                    gate::send(link, &answer, &taken.session, &fds)?;
+                    let TakenSession { fd, mut session, known_bytes, relays } = taken;
+                    let before: Vec<&[u8]> = relays.iter().map(|relay| &*relay.before).collect();
+                    let before = gate::put_before(&mut session, &before);
+                    let sockets = relays.iter().map(|relay| &relay.socket);
+                    let fds: Vec<_> = [&fd].into_iter().chain(sockets).map(AsFd::as_fd).collect();
+                    gate::send(link, &Answer::Taken { known_bytes, before }, &session, &fds)?;
                 }
                 Err(error) => gate::send(link, &Answer::Refused(not_taken(&error), error.to_string()), &[], &[])?,
             },
-            Ask::GiveBack { known_bytes } => {
+            Ask::GiveBack { known_bytes, before } => {
                 if let Some(fd) = fds.next() {
-                    let relays = fds.collect();
-                    control.give_session_back(TakenSession { fd, session: bytes, known_bytes, relays });
+                    let mut session = bytes;
+                    let relays = gate::take_before(&mut session, &before, fds)?;
+                    let relays = relays.into_iter().map(|(socket, before)| TakenRelay { socket, before }).collect();
+                    control.give_session_back(TakenSession { fd, session, known_bytes, relays });
                 }
                 gate::send(link, &Answer::Done, &[], &[])?;
             }
@@ -187,11 +193,12 @@ fn serve(
             Ask::Adopt { client } => {
                 let missing = || AdoptError::Socket { source: io::ErrorKind::NotConnected.into() };
                 let fd = fds.next().ok_or_else(missing);
-                match fd.and_then(|fd| control.adopt_session(&bytes, fd, fds.collect(), client)) {
+                match fd.and_then(|fd| control.adopt_session(&bytes, fd, fds.map(TakenRelay::from).collect(), client)) {
                     Ok(()) => gate::send(link, &Answer::Done, &[], &[])?,
                     Err(error) => gate::send(link, &Answer::Refused(not_adopted(&error), error.to_string()), &[], &[])?,
                 }
             }
+            Ask::Http3 => gate::send(link, &Answer::Http3(control.http3_under_way()), &[], &[])?,
             Ask::Sessions => gate::send(link, &Answer::Sessions, &open_sessions(control)?, &[])?,
             Ask::Reading { with_paths } => {
                 let paths = if with_paths { readings::paths(control)? } else { Vec::new() };

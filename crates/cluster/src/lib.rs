@@ -72,8 +72,8 @@ pub use locality::Locality;
 pub use message::{Claim, Decline, INQUIRED_MAX, Keeping, MESSAGE_BYTES_MAX, Message, Owner, PIECE_BYTES_MAX, Timings};
 pub use moving::{
     Answer, Counts, Directing, DirectingError, Event, Giving, GivingStep, Heard, Keeper, KeeperFault, MoveError, Mover,
-    MoverSettings, Outcome, Registry, Relaying, SessionError, Sessions, Taken, Taking, TakingInput, TakingStep,
-    Transport, TransportError,
+    MoverSettings, Outcome, Registry, Relaying, SessionError, Sessions, Taken, TakenRelay, Taking, TakingInput,
+    TakingStep, Transport, TransportError,
 };
 pub use name::{DOMAIN, Member, NameError, NodeName, NodeNumber, Role};
 pub use names::{NameAnswer, ServiceName, ServiceNameError};
@@ -83,7 +83,8 @@ pub use pair::{
 };
 pub use record::{MoveId, Record, Span};
 pub use relays::{
-    Carrier, Carrying, Credit, PieceOf, RelayCountsNow, RelayId, RelaySettings, RelayState, RelayWord, WINDOW_BYTES,
+    Carrier, Carrying, Credit, PieceOf, RelayCountsNow, RelayId, RelaySettings, RelayState, RelayWord, SameRelay,
+    Turning, WINDOW_BYTES,
 };
 pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes};
 pub use replicas::{

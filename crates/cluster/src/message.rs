@@ -535,7 +535,7 @@ impl Message {
             61 => Self::Keeping { contents: take_each(&mut reader, Keeping::take)? },
             80 => Self::take_weights(&mut reader)?,
             kind @ 20..=29 => Self::replica(Word::take(kind, &mut reader)?),
-            kind @ 90..=91 => Self::relay(RelayWord::take(kind, &mut reader)?),
+            kind @ 90..=94 => Self::relay(RelayWord::take(kind, &mut reader)?),
             kind @ 100..=104 => Self::keys(KeysWord::take(kind, &mut reader)?),
             kind => Self::take_of_move(kind, &mut reader)?,
         };

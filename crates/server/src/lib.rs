@@ -138,7 +138,7 @@ pub use policy::lease::{Lease, LeaseClock, LeaseCounts};
 pub use policy::link_prior::{Expected, ExpectedOf};
 pub use policy::popularity::AskedPath;
 pub use policy::session_copies::{SessionCopies, SessionCopy, TlsKeys};
-pub use policy::sessions::{AdoptError, OpenSession, SessionSummary, TakeError, TakenSession};
+pub use policy::sessions::{AdoptError, OpenSession, SessionSummary, TakeError, TakenRelay, TakenSession};
 pub use policy::settings::{Placed, PolicyOptions};
 pub use policy::throttle::Throttle;
 pub use policy::throttle_law::{Stages, StagesError};

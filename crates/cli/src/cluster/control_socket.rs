@@ -60,6 +60,9 @@ pub(crate) struct Relayed {
     pub(crate) begun: u64,
     pub(crate) ended: u64,
     pub(crate) broken: u64,
+    /// Of those that have ended, so many go on without this node, which had passed them on between two others.
+    #[serde(default)]
+    pub(crate) shortened: u64,
 }
 
 /// What it answers.
@@ -78,6 +81,9 @@ pub(crate) enum Told {
         /// Responses of moved sessions that this node goes on making: they end with it.
         #[serde(default)]
         relays: u64,
+        /// Connections of HTTP/3 whose clients were told to go elsewhere, and that have requests under way still.
+        #[serde(default)]
+        http3: u64,
         took_ms: u64,
         reasons: BTreeMap<String, u64>,
     },

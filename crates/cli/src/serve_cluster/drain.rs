@@ -28,7 +28,7 @@ struct Tally {
 
 impl Own {
     /// Has the director send new connections elsewhere, and moves those that are here until none is left or the time is
-    /// over; also waits for responses that are made here for moved sessions.
+    /// over; also waits for responses that are made here for moved sessions, and for requests over HTTP/3.
     pub(super) fn drain(&self, to: Option<&str>, within: Duration) -> anyhow::Result<Told> {
         let begun = Instant::now();
         let targets = self.targets(to)?;
@@ -44,9 +44,10 @@ impl Own {
                 open.into_iter().filter(|open| self.members.services.contains(&open.service)).collect();
             let is_late = begun.elapsed() >= within;
             empty_looks = if open.is_empty() { empty_looks + 1 } else { 0 };
-            let relays = self.relays.under_way().0 as u64;
-            // A connection may have been on its way when the director was told; and what is made here ends with the node.
-            if open.is_empty() && (empty_looks < LOOKS || relays > 0) && !is_late {
+            let (relays, http3) = (self.relays.under_way().0 as u64, self.gate.http3_under_way()?);
+            // A connection may have been on its way when the director was told; and what is made here ends with the node, as
+            // requests over HTTP/3 do.
+            if open.is_empty() && (empty_looks < LOOKS || relays > 0 || http3 > 0) && !is_late {
                 std::thread::sleep(PAUSE);
                 continue;
             }
@@ -54,7 +55,7 @@ impl Own {
                 let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
                 let reasons = if open.is_empty() { BTreeMap::new() } else { tally.reasons() };
                 let moved = tally.moved.load(Ordering::Relaxed);
-                return Ok(Told::Drained { moved, left: open.len() as u64, relays, took_ms, reasons });
+                return Ok(Told::Drained { moved, left: open.len() as u64, relays, http3, took_ms, reasons });
             }
             let before = tally.moved.load(Ordering::Relaxed);
             *tally.reasons.lock().unwrap_or_else(PoisonError::into_inner) = BTreeMap::new();

@@ -19,6 +19,8 @@ pub(super) struct Own<'f> {
     /// The director's name, and whether its heartbeats come.
     pub(super) director: (&'f str, bool),
     pub(super) is_draining: bool,
+    /// Connections of HTTP/3 that have requests under way; only while the node wants no new ones.
+    pub(super) http3: Option<u64>,
     /// How the director's clock stands to this one.
     pub(super) clock: Option<ClockSample>,
     pub(super) links: LinkCountsNow,
@@ -42,6 +44,10 @@ pub(super) fn text(registry: &Registry, own: &Own<'_>) -> String {
     histogram(&mut out, "weir_cluster_move_seconds", help, &total);
     let help = "Whether this node wants no new connections.";
     out.one("weir_cluster_draining", Kind::Gauge, help, u8::from(own.is_draining));
+    if let Some(http3) = own.http3 {
+        let help = "Connections of HTTP/3 with requests under way whose clients were told to go elsewhere.";
+        out.one("weir_cluster_draining_http3", Kind::Gauge, help, http3);
+    }
     relays(&mut out, &own.relays);
     figures::members(&mut out, &[own.director]);
     if let Some(ClockSample { offset_us, error_us }) = own.clock {
@@ -108,13 +114,15 @@ fn moves(out: &mut Families, counts: &Counts) {
 }
 
 fn relays(out: &mut Families, relays: &Relayed) {
-    let Relayed { makes, sends, begun, ended, broken } = relays;
+    let Relayed { makes, sends, begun, ended, broken, shortened } = relays;
     let help = "Responses that this node makes and another one sends, or the other way round.";
     let now = [("makes", *makes), ("sends", *sends)];
     out.by("weir_cluster_relays", Kind::Gauge, help, "side", &now);
     let help = "Responses that this node has begun to make for another one, that have ended, and that were broken off.";
     let counted = [("begun", *begun), ("ended", *ended), ("broken", *broken)];
     out.by("weir_cluster_relays_total", Kind::Counter, help, "result", &counted);
+    let help = "Responses that go on without this node, which had passed them on from one node to another one.";
+    out.one("weir_cluster_relays_shortened_total", Kind::Counter, help, *shortened);
 }
 
 fn histogram(out: &mut Families, name: &str, help: &str, durations_us: &weir_load::Histogram) {
@@ -141,7 +149,8 @@ mod tests {
         let contents = ContentsSeen::default();
         let own = Own {
             director: ("front", true),
-            is_draining: false,
+            is_draining: true,
+            http3: Some(4),
             clock: None,
             links: LinkCountsNow::default(),
             heartbeats: BeatCounts::default(),
@@ -167,6 +176,8 @@ mod tests {
             "weir_cluster_takeover_seconds_max 0.0405\n",
             "weir_cluster_sessions_without_replica{reason=\"it is over TLS\"} 1\n",
             "weir_cluster_replicas_kept 0\n",
+            "weir_cluster_draining_http3 4\n",
+            "weir_cluster_relays_shortened_total 0\n",
         ] {
             assert!(told.contains(line), "{line} {told}");
         }

@@ -31,8 +31,8 @@ pub(crate) enum Ask {
     Preview { client: SocketAddr, service: SocketAddr },
     /// Stop the session of these two addresses, and give it away.
     Take { client: SocketAddr, service: SocketAddr },
-    /// It was not moved: the server goes on with it. With its bytes and its descriptors.
-    GiveBack { known_bytes: u64 },
+    /// It was not moved: the server goes on with it. With what [`Answer::Taken`] came with.
+    GiveBack { known_bytes: u64, before: Vec<u32> },
     /// Bytes of what a session, which comes with this, has sent.
     Sent { from: u64, length: u64 },
     /// Go on with a session of another node. With its bytes and its descriptors: the connection's first.
@@ -50,6 +50,8 @@ pub(crate) enum Ask {
     LeaveHttp3(bool),
     /// Use these keys of TLS session tickets, which come as bytes. Nothing is answered.
     Tickets,
+    /// How many connections of HTTP/3 have requests under way?
+    Http3,
     /// Say this on standard error. Nothing is answered.
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.
@@ -82,14 +84,18 @@ pub(crate) struct Begin {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// With the session's bytes and its descriptors: the connection's first.
+    /// With the session's bytes and its descriptors: the connection's first, then those of responses that are made
+    /// elsewhere. Behind the session stand the bytes that come before what is in each of these, of so many bytes.
     Taken {
         known_bytes: u64,
+        before: Vec<u32>,
     },
     /// With the bytes that were asked for.
     Bytes,
     /// With a list of [`Open`] in JSON as bytes.
     Sessions,
+    /// So many connections of HTTP/3 have requests under way.
+    Http3(u64),
     /// With a list of [`Asked`] in JSON as bytes, if it was asked for.
     Reading(Counted),
     /// With [`Copies`] in JSON, of so many bytes, and then the sessions.
@@ -194,6 +200,48 @@ pub(crate) struct Frame<T> {
     pub(crate) bytes: Zeroizing<Vec<u8>>,
     /// The connection, and those by which its responses come that another node goes on making.
     pub(crate) fds: Vec<OwnedFd>,
+}
+
+/// Puts what comes before responses that are made elsewhere behind a session; the length of each. Each has at most what a
+/// server holds of a response, which is far below this type's bound.
+pub(crate) fn put_before(session: &mut Zeroizing<Vec<u8>>, before: &[&[u8]]) -> Vec<u32> {
+    let (mut all, mut lengths) = (Vec::new(), Vec::new());
+    for bytes in before {
+        all.extend_from_slice(bytes);
+        lengths.push(bytes.len() as u32);
+    }
+    if !all.is_empty() {
+        // In new memory, so that the keys in the old one are wiped.
+        let mut longer = Zeroizing::new(Vec::with_capacity(session.len() + all.len()));
+        longer.extend_from_slice(session);
+        longer.extend_from_slice(&all);
+        *session = longer;
+    }
+    lengths
+}
+
+/// Takes off a session what [`put_before`] has put there, one for each descriptor.
+///
+/// # Errors
+///
+/// `InvalidData` if there is not as much, or not one for each.
+pub(crate) fn take_before(
+    session: &mut Zeroizing<Vec<u8>>,
+    lengths: &[u32],
+    fds: impl ExactSizeIterator<Item = OwnedFd>,
+) -> io::Result<Vec<(OwnedFd, Vec<u8>)>> {
+    let bytes: usize = lengths.iter().map(|length| *length as usize).sum();
+    let at = session.len().checked_sub(bytes).filter(|_| lengths.len() == fds.len());
+    let mut at = at.ok_or(io::ErrorKind::InvalidData)?;
+    let end = at;
+    let mut all = Vec::with_capacity(lengths.len());
+    for (fd, length) in fds.zip(lengths) {
+        let next = at + *length as usize;
+        all.push((fd, session[at..next].to_vec()));
+        at = next;
+    }
+    session.truncate(end);
+    Ok(all)
 }
 
 /// Sends a frame.
@@ -314,11 +362,15 @@ mod tests {
         let bytes = vec![7; 3 << 20];
         let (expected, link) = (bytes.clone(), other.try_clone().expect("a handle"));
         let sender = std::thread::spawn(move || {
-            send(&one, &Ask::GiveBack { known_bytes: 5 }, &bytes, &[file.as_fd(), link.as_fd()]).expect("sends");
+            send(&one, &Ask::GiveBack { known_bytes: 5, before: Vec::new() }, &bytes, &[file.as_fd(), link.as_fd()])
+                .expect("sends");
             send(&one, &Answer::Done, b"", &[]).expect("sends");
         });
         let frame = receive::<Ask>(&other).expect("receives").expect("a frame");
-        assert_eq!((&frame.header, frame.bytes.to_vec()), (&Ask::GiveBack { known_bytes: 5 }, expected));
+        assert_eq!(
+            (&frame.header, frame.bytes.to_vec()),
+            (&Ask::GiveBack { known_bytes: 5, before: Vec::new() }, expected)
+        );
         let mut fds = frame.fds.into_iter();
         assert_eq!(fds.len(), 2);
         let mut came = File::from(fds.next().expect("a descriptor"));
@@ -330,6 +382,23 @@ mod tests {
         assert!(frame.header == Answer::Done && frame.fds.is_empty());
         sender.join().expect("has sent");
         assert!(receive::<Answer>(&other).expect("reads").is_none(), "the end is no frame");
+    }
+
+    #[test]
+    fn what_stands_before_responses_comes_behind_the_session() {
+        let fds = || [(); 3].map(|()| tempfile::tempfile().expect("a file").into()).into_iter();
+        let before = [b"one".to_vec(), Vec::new(), b"three".to_vec()];
+        let mut session = Zeroizing::new(b"session".to_vec());
+        let lengths = put_before(&mut session, &before.each_ref().map(Vec::as_slice));
+        let mut short = session.clone();
+        let taken = take_before(&mut session, &lengths, fds()).expect("is whole");
+        assert_eq!(
+            (session.as_slice(), taken.into_iter().map(|(_, bytes)| bytes).collect()),
+            (&b"session"[..], before.to_vec())
+        );
+        short.truncate(5);
+        assert!(take_before(&mut short, &lengths, fds()).is_err());
+        assert!(take_before(&mut session, &[1], fds()).is_err(), "not one for each");
     }
 
     #[test]

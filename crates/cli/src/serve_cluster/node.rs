@@ -35,7 +35,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
     Answering, Carrier, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity, LinkClient,
     LinkCounts, LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry,
-    RelaySettings, RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, TicketKey, Trust,
+    RelaySettings, RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, TakenRelay,
+    TicketKey, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
 use weir_server::SessionSummary;
@@ -210,6 +211,11 @@ impl Running {
             reading: Box::new({
                 let (members, gossip) = (members.clone(), Arc::clone(&gossip));
                 move || node_now(&members, number, &gossip)
+            }),
+            http3: Box::new({
+                let gate = Arc::clone(&gate);
+                // Where the server does not say it, it has ended.
+                move || gate.http3_under_way().unwrap_or(0)
             }),
             show: gate.shower(),
         };
@@ -517,6 +523,14 @@ impl Gate {
         Ok(self.ask(&Ask::LeaveHttp3(leaves), &[], &[]).map(drop)?)
     }
 
+    /// How many connections of HTTP/3 have requests under way.
+    pub(super) fn http3_under_way(&self) -> anyhow::Result<u64> {
+        let Answer::Http3(under_way) = self.ask(&Ask::Http3, &[], &[])?.header else {
+            bail!("the server does not say what goes on over HTTP/3; report this");
+        };
+        Ok(under_way)
+    }
+
     /// What the server has counted, and which files it was asked for most, if that is asked too.
     pub(super) fn counted(&self, with_paths: bool) -> anyhow::Result<(Counted, Vec<gate::Asked>)> {
         let answer = self.ask(&Ask::Reading { with_paths }, &[], &[])?;
@@ -598,19 +612,24 @@ impl Sessions for Gate {
     fn take(&self, flow: &Flow) -> Result<Taken, SessionError> {
         let answer = self.ask(&Ask::Take { client: flow.client, service: flow.service }, &[], &[])?;
         match &answer.header {
-            Answer::Taken { known_bytes } if !answer.fds.is_empty() => {
-                let (known_bytes, mut fds) = (*known_bytes, answer.fds);
-                let (fd, session) = (fds.remove(0), answer.bytes);
-                Ok(Taken { fd, session, known_bytes, relays: fds })
+            Answer::Taken { known_bytes, before } if !answer.fds.is_empty() => {
+                let (mut fds, mut session) = (answer.fds, answer.bytes);
+                let (fd, rest) = (fds.remove(0), fds.into_iter());
+                let relays = gate::take_before(&mut session, before, rest)
+                    .map_err(|error| SessionError::NotMovable(format!("{error}; report this")))?;
+                let relays = relays.into_iter().map(|(socket, before)| TakenRelay { socket, before }).collect();
+                Ok(Taken { fd, session, known_bytes: *known_bytes, relays })
             }
             _ => Err(SessionError::NotMovable("the server gave no socket; report this".to_owned())),
         }
     }
 
     fn give_back(&self, taken: Taken) {
-        let ask = Ask::GiveBack { known_bytes: taken.known_bytes };
-        let fds: Vec<_> = [&taken.fd].into_iter().chain(&taken.relays).collect();
-        if let Err(error) = self.ask(&ask, &taken.session, &fds) {
+        let Taken { fd, mut session, known_bytes, relays } = taken;
+        let before: Vec<&[u8]> = relays.iter().map(|relay| &*relay.before).collect();
+        let before = gate::put_before(&mut session, &before);
+        let fds: Vec<_> = [&fd].into_iter().chain(relays.iter().map(|relay| &relay.socket)).collect();
+        if let Err(error) = self.ask(&Ask::GiveBack { known_bytes, before }, &session, &fds) {
             tracing::warn!(%error, "a session was not taken back");
         }
     }

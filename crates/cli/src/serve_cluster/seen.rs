@@ -51,6 +51,8 @@ pub(super) struct Told {
     pub(super) relays: Arc<Carrier>,
     /// How this node stands, as it gossips it.
     pub(super) reading: Box<dyn Fn() -> Option<MemberNow> + Send>,
+    /// Says how many connections of HTTP/3 have requests under way.
+    pub(super) http3: Box<dyn Fn() -> u64 + Send>,
     /// Has the server show them.
     pub(super) show: Box<dyn Fn(&str) + Send>,
 }
@@ -58,8 +60,8 @@ pub(super) struct Told {
 /// Responses that one node makes and another one sends.
 pub(super) fn relayed(relays: &Carrier) -> Relayed {
     let (makes, sends) = relays.under_way();
-    let RelayCountsNow { begun, ended, broken, .. } = relays.counts();
-    Relayed { makes: makes as u64, sends: sends as u64, begun, ended, broken }
+    let RelayCountsNow { begun, ended, broken, shortened, .. } = relays.counts();
+    Relayed { makes: makes as u64, sends: sends as u64, begun, ended, broken, shortened }
 }
 
 impl Seen {
@@ -200,9 +202,11 @@ impl Seen {
             if compared.is_none_or(|at| at.elapsed() >= CLOCK_PAUSE) && self.compare_clocks(&told.director) {
                 compared = Some(Instant::now());
             }
+            let is_draining = told.drains.load(Ordering::Relaxed);
             let own = Own {
                 director: (&self.director, self.is_director_up.load(Ordering::Relaxed)),
-                is_draining: told.drains.load(Ordering::Relaxed),
+                is_draining,
+                http3: is_draining.then(|| (told.http3)()),
                 clock: *self.clock.lock().unwrap_or_else(PoisonError::into_inner),
                 links: self.links.now(),
                 heartbeats: told.heartbeats.counts(),

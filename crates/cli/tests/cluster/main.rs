@@ -20,6 +20,7 @@ mod seeing;
 mod services;
 mod soak;
 mod stand;
+mod swaps;
 mod upgrades;
 mod upstream;
 

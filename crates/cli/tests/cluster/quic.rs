@@ -1,6 +1,7 @@
 //! Clients of HTTP/3 stay with their node by the ids of their connections, and leave one that is drained.
 
-use crate::stand::{PATIENCE, SERVICE, Stand, weir};
+use crate::stand::{PATIENCE, SERVICE, Stand, wait_for, weir};
+use crate::upstream::{UPSTREAM, Upstream, so_many_events};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -54,6 +55,11 @@ class Client(QuicConnectionProtocol):
         self.transmit()
         return await asyncio.wait_for(done, 20)
 
+async def ask(host, path):
+    configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], verify_mode=ssl.CERT_NONE)
+    async with connect(host, 443, configuration=configuration, create_protocol=Client) as client:
+        sys.stdout.buffer.write(await client.get(path))
+
 async def main(host):
     loop = asyncio.get_running_loop()
     configuration = QuicConfiguration(is_client=True, alpn_protocols=["h3"], verify_mode=ssl.CERT_NONE)
@@ -72,7 +78,7 @@ async def main(host):
         assert await client.get("/second.txt") == b"hello"
     print("done", flush=True)
 
-asyncio.run(main(sys.argv[1]))
+asyncio.run(ask(*sys.argv[1:]) if len(sys.argv) > 2 else main(sys.argv[1]))
 "#;
 
 /// The node that has logged so many requests of this path.
@@ -122,4 +128,48 @@ fn http3_goes_by_the_ids_of_connections_and_leaves_a_drained_node() {
     assert_eq!(logged(&stand, "/second.txt", 1), 3 - node, "the next connection goes to the other node");
     let figures = stand.director_metrics("127.0.0.1:9100");
     assert!(figures.contains("weir_cluster_quic_packets_total"), "{figures}");
+}
+
+#[test]
+fn a_drain_waits_for_requests_over_http3_and_counts_what_is_left() {
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let Some(python) = require::aioquic() else { return };
+    let configuration =
+        format!("[[host]]\nroot = \"site\"\n[[host.path]]\nprefix = \"/up\"\nproxy = \"http://{UPSTREAM}\"\n");
+    let stand = Stand::quic_configured(&configuration);
+    let upstream = Upstream::start(&stand.client);
+    let folder = |node: usize| stand.path(&format!("n{node}")).to_str().expect("is text").to_owned();
+    let (n1, n2) = (folder(1), folder(2));
+    // It goes to the first node.
+    weir(&["cluster", "drain", &n2], None);
+    wait_for(&stand.path("director.log"), "node n2 is drained");
+    let mut command = Command::new(python);
+    command.args(["-c", CLIENT, SERVICE, "/up/800"]).stdout(Stdio::piped());
+    let client = stand.client.within(move || command.spawn().expect("python starts"));
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while upstream.asked() == 0 {
+        assert!(std::time::Instant::now() < deadline, "the upstream is not asked");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    weir(&["cluster", "drain", &n2, "--undo"], None);
+    let drain = ["cluster", "drain", &n1, "--within", "300ms"];
+    let drained = Command::new(env!("CARGO_BIN_EXE_weir")).args(drain).output().expect("weir starts");
+    let told = String::from_utf8_lossy(&drained.stdout).into_owned();
+    assert!(!drained.status.success(), "{told}");
+    assert!(told.contains("1  connection of HTTP/3 has requests under way"), "{told}");
+    let mut figures = String::new();
+    while !figures.contains("weir_cluster_draining_http3 1\n") {
+        assert!(std::time::Instant::now() < deadline, "{figures}");
+        figures = stand.metrics(1);
+    }
+    let told = weir(&["cluster", "drain", &n1, "--within", "30s"], None);
+    assert!(told.contains(" 0 left") && !told.contains("HTTP/3"), "{told}");
+    let output = client.wait_with_output().expect("is ours");
+    assert!(
+        output.status.success() && output.stdout == so_many_events(800).as_bytes(),
+        "{} bytes",
+        output.stdout.len()
+    );
 }

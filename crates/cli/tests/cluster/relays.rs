@@ -2,7 +2,7 @@
 
 use crate::move_until_over;
 use crate::stand::{self, PATIENCE, SERVICE, Stand};
-use crate::upstream::{UPSTREAM, Upstream, events};
+use crate::upstream::{UPSTREAM, Upstream, events, so_many_events};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -121,4 +121,74 @@ fn a_drain_says_what_goes_on_through_the_node_and_its_end_breaks_that() {
     assert!(!output.status.success(), "curl notices");
     assert!(events().starts_with(&fs::read_to_string(stand.path("got-45102")).expect("is there")));
     assert_eq!(upstream.asked(), 2);
+}
+
+/// What a node says of responses that one node makes and another one sends.
+fn relays(stand: &Stand, node: usize) -> serde_json::Value {
+    let folder = stand.path(&format!("n{node}"));
+    let status = stand::weir(&["cluster", "status", folder.to_str().expect("is text"), "--json"], None);
+    let status: serde_json::Value = serde_json::from_str(&status).expect("is JSON");
+    status["status"]["relays"].clone()
+}
+
+/// Waits until nodes make and send so many.
+fn wait_for_relays(stand: &Stand, wanted: [(u64, u64); 3]) {
+    wait_until(&format!("they make and send {wanted:?}"), || {
+        (1..).zip(wanted).all(|(node, (makes, sends))| {
+            let relays = relays(stand, node);
+            assert_eq!(relays["broken"], 0, "node {node}: {relays}");
+            relays["makes"] == makes && relays["sends"] == sends
+        })
+    });
+}
+
+#[test]
+fn a_node_in_between_gets_out_of_the_way_and_may_end() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    const EVENTS: usize = 1_500;
+    let mut stand = Stand::configured(3, &[("a.txt", b"hello")], &configuration());
+    let upstream = Upstream::start(&stand.client);
+    let folder = |node: usize| stand.path(&format!("n{node}")).to_str().expect("is text").to_owned();
+    let [n2, n3] = [folder(2), folder(3)];
+    // Both go to the first node.
+    for (name, folder) in [("n2", &n2), ("n3", &n3)] {
+        stand::weir(&["cluster", "drain", folder], None);
+        stand::wait_for(&stand.path("director.log"), &format!("node {name} is drained"));
+    }
+    let ways = [("http", 80, 45_201, "--http1.1"), ("https", 443, 45_202, "--http2")];
+    let clients = ways.map(|(scheme, _, port, version)| {
+        let (got, url) = (stand.path(&format!("got-{port}")), format!("{scheme}://{SERVICE}/up/{EVENTS}"));
+        let client = stand.curl(port, &[version, "-N", "-o", got.to_str().expect("is text"), &url]);
+        wait_until("it has begun", || fs::metadata(&got).is_ok_and(|file| file.len() > 0));
+        client
+    });
+    for folder in [&n2, &n3] {
+        stand::weir(&["cluster", "drain", folder, "--undo"], None);
+    }
+    let shift = |from, to| {
+        for (_, service_port, port, _) in ways {
+            // A session rests for a moment where it has come.
+            wait_until("it moves", || stand.shift(from, to, port, service_port).status.success());
+        }
+    };
+    shift(1, 2);
+    wait_for_relays(&stand, [(2, 0), (0, 2), (0, 0)]);
+    shift(2, 3);
+    wait_for_relays(&stand, [(2, 0), (0, 0), (0, 2)]);
+    shift(3, 2);
+    wait_for_relays(&stand, [(2, 0), (0, 2), (0, 0)]);
+    assert_eq!([2, 3].map(|node| relays(&stand, node)["shortened"].clone()), [2, 2], "each has passed them on once");
+    let told = stand::weir(&["cluster", "drain", &n3, "--within", "20s"], None);
+    assert!(told.contains(" 0 left") && !told.contains("go on being made"), "{told}");
+    stand.end("serve3");
+    stand.end("keeper3");
+    for (client, (scheme, _, port, version)) in clients.into_iter().zip(ways) {
+        let output = client.wait_with_output().expect("is ours");
+        assert!(output.status.success(), "{scheme} {version}: {}", String::from_utf8_lossy(&output.stderr));
+        let received = fs::read_to_string(stand.path(&format!("got-{port}"))).expect("is there");
+        assert!(received == so_many_events(EVENTS), "{scheme} {version}: {} bytes", received.len());
+    }
+    assert_eq!((upstream.asked(), upstream.left()), (ways.len(), 0), "it is asked once for each");
 }

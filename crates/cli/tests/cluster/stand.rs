@@ -18,7 +18,7 @@ const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Where clients reach the service.
 pub(crate) const SERVICE: &str = "10.79.0.80";
-const CLIENT: &str = "10.79.0.2";
+pub(crate) const CLIENT: &str = "10.79.0.2";
 /// The kernel answers for an address of the loopback device otherwise, and all nodes have the service's.
 const QUIET: [&str; 4] = [
     "net.ipv4.conf.all.arp_ignore=1",
@@ -44,6 +44,7 @@ pub(crate) struct Stand {
     /// Bytes of it that each node keeps, if not all.
     keeps_bytes: Option<u64>,
     has_http3: bool,
+    has_policy: bool,
     /// The configuration of the nodes, where files are not all that they serve.
     configuration: Option<String>,
     /// It ends last: the others are plugged in here.
@@ -127,10 +128,28 @@ impl Stand {
         stand
     }
 
+    /// One of two nodes whose servers have this policy.
+    pub(crate) fn ruled(files: &[(&str, &[u8])], policy: &str) -> Self {
+        let mut stand = Self::prepared(2, files, (false, None), (None, None));
+        fs::write(stand.path("site.policy"), policy).expect("writes");
+        stand.has_policy = true;
+        stand.start_all();
+        stand
+    }
+
     /// One of two nodes that speak HTTP/3 as well.
     pub(crate) fn quic(files: &[(&str, &[u8])]) -> Self {
         let mut stand = Self::prepared(2, files, (false, None), (None, None));
         stand.has_http3 = true;
+        stand.start_all();
+        stand
+    }
+
+    /// The same, with this configuration.
+    pub(crate) fn quic_configured(configuration: &str) -> Self {
+        let mut stand = Self::prepared(2, &[("a.txt", b"hello")], (false, None), (None, None));
+        fs::write(stand.path("site.toml"), configuration).expect("writes");
+        (stand.has_http3, stand.configuration) = (true, Some(configuration.to_owned()));
         stand.start_all();
         stand
     }
@@ -223,6 +242,7 @@ impl Stand {
             is_published,
             keeps_bytes,
             has_http3: false,
+            has_policy: false,
             configuration: None,
             link,
             switch,
@@ -397,6 +417,8 @@ impl Stand {
             &admin,
         ];
         options.extend(self.has_http3.then_some("--http3"));
+        let policy = text(&self.path("site.policy")).to_owned();
+        options.extend(self.has_policy.then_some(["--policy", &policy]).into_iter().flatten());
         self.start(Some(number), &format!("serve{number}"), &options);
     }
 

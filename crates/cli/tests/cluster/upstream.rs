@@ -29,6 +29,11 @@ pub(crate) fn events() -> String {
     (0..EVENTS).map(event).collect()
 }
 
+/// Those of a stream of so many, which is asked for by their number in place of a name.
+pub(crate) fn so_many_events(count: usize) -> String {
+    (0..count).map(event).collect()
+}
+
 impl Upstream {
     /// Starts it in a namespace; it ends with the process.
     pub(crate) fn start(namespace: &Namespace) -> Self {
@@ -55,15 +60,18 @@ impl Upstream {
     fn serve(&self, socket: TcpStream) {
         let mut reader = BufReader::new(socket);
         loop {
-            let mut line = String::new();
+            let (mut line, mut count) = (String::new(), EVENTS);
             while line != "\r\n" {
                 line.clear();
                 if !matches!(reader.read_line(&mut line), Ok(1..)) {
                     return;
                 }
+                if let Some(path) = line.strip_prefix("GET /up/") {
+                    count = path.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(count);
+                }
             }
             self.asked.fetch_add(1, Ordering::SeqCst);
-            if answer(reader.get_mut()).is_err() {
+            if answer(reader.get_mut(), count).is_err() {
                 self.left.fetch_add(1, Ordering::SeqCst);
                 return;
             }
@@ -71,10 +79,10 @@ impl Upstream {
     }
 }
 
-fn answer(socket: &mut TcpStream) -> std::io::Result<()> {
+fn answer(socket: &mut TcpStream, count: usize) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
     socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")?;
-    for number in 0..EVENTS {
+    for number in 0..count {
         let event = event(number);
         socket.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes())?;
         std::thread::sleep(PAUSE);

@@ -19,7 +19,8 @@ mod taking;
 pub use giving::{Giving, GivingStep, Heard};
 pub use mover::{MoveError, Mover, MoverSettings};
 pub use parts::{
-    Directing, DirectingError, Keeper, KeeperFault, Relaying, SessionError, Sessions, Taken, Transport, TransportError,
+    Directing, DirectingError, Keeper, KeeperFault, Relaying, SessionError, Sessions, Taken, TakenRelay, Transport,
+    TransportError,
 };
 pub use registry::{Counts, Event, Outcome, Registry};
 pub use taking::{Answer, Taking, TakingInput, TakingStep};

@@ -108,8 +108,22 @@ pub struct Taken {
     pub session: Zeroizing<Vec<u8>>,
     /// So many of the bytes last given to the kernel the session can make again.
     pub known_bytes: u64,
-    /// By these comes what the server goes on making of its responses.
-    pub relays: Vec<OwnedFd>,
+    /// By these comes what the server goes on making of its responses, or another one.
+    pub relays: Vec<TakenRelay>,
+}
+
+/// A response that is made elsewhere than where its session goes.
+pub struct TakenRelay {
+    /// By this it comes: of the server's own, or one of [`Relaying::take_in`], if another node makes it.
+    pub socket: OwnedFd,
+    /// What stands before what is still in the socket.
+    pub before: Vec<u8>,
+}
+
+impl fmt::Debug for TakenRelay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TakenRelay").field("socket", &self.socket).field("before_bytes", &self.before.len()).finish()
+    }
 }
 
 impl fmt::Debug for Taken {
@@ -191,7 +205,7 @@ pub trait Sessions: Send + Sync {
 /// Carries responses that the old node of a session goes on making.
 pub trait Relaying: Send + Sync {
     /// The session of this move is at another node: what comes by these sockets goes there.
-    fn give(&self, id: MoveId, to: NodeNumber, sockets: Vec<OwnedFd>);
+    fn give(&self, id: MoveId, to: NodeNumber, relays: Vec<TakenRelay>);
 
     /// The session of this move comes: sockets by which so many responses come. One that is closed is not waited for.
     ///

@@ -1,13 +1,14 @@
-//! Drives both sides of relayed responses: two threads of a node.
+//! Drives both sides of relayed responses: threads of a node.
 
 use super::bounds::RelaySettings;
 use super::counts::{RelayCounts, RelayCountsNow};
 use super::incoming::Incoming;
 use super::outgoing::Outgoing;
+use super::passing::Step;
 use super::ready::{self, Bell, Ready, Wanted};
 use super::word::{COUNT_MAX, Credit, RelayId, RelayWord};
 use crate::message::Message;
-use crate::moving::{Relaying, TransportError};
+use crate::moving::{Relaying, TakenRelay, TransportError};
 use crate::name::NodeNumber;
 use crate::record::MoveId;
 use std::fmt;
@@ -20,6 +21,8 @@ use std::time::{Duration, Instant};
 
 /// What was not taken in is sent again after this.
 const AGAIN: Duration = Duration::from_millis(20);
+/// One that has nothing to do is called when it has.
+const IDLE: Duration = Duration::from_secs(10);
 /// A thread looks at least so often.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -39,6 +42,7 @@ struct Shared {
     /// Rings for the thread of each.
     gives: Bell,
     takes: Bell,
+    passes: Bell,
     counts: RelayCounts,
     settings: RelaySettings,
     stops: AtomicBool,
@@ -65,13 +69,15 @@ impl Carrier {
             incoming: Mutex::default(),
             gives: Bell::new()?,
             takes: Bell::new()?,
+            passes: Bell::new()?,
             counts: RelayCounts::default(),
             settings,
             stops: AtomicBool::new(false),
         });
         let carrier = Self(Arc::clone(&shared));
-        let giving = Arc::clone(&shared);
+        let (giving, passing) = (Arc::clone(&shared), Arc::clone(&shared));
         std::thread::Builder::new().name("weir-relay-give".to_owned()).spawn(move || giving.give_all())?;
+        std::thread::Builder::new().name("weir-relay-pass".to_owned()).spawn(move || passing.pass_all())?;
         std::thread::Builder::new().name("weir-relay-take".to_owned()).spawn(move || shared.take_all())?;
         Ok(carrier)
     }
@@ -88,19 +94,7 @@ impl Carrier {
 
     /// Takes in what a node says, and answers it.
     pub fn answer(&self, node: NodeNumber, word: &RelayWord) -> Message {
-        match word {
-            RelayWord::Pieces(pieces) => {
-                let credits = lock(&self.0.incoming).take_in(node, pieces, Instant::now());
-                // Something may wait for room now.
-                self.0.takes.ring();
-                Message::relay(RelayWord::Credits(credits))
-            }
-            RelayWord::Credits(credits) => {
-                lock(&self.0.outgoing).credit(node, credits, Instant::now(), &self.0.counts);
-                self.0.gives.ring();
-                Message::Noted
-            }
-        }
+        self.0.answer(node, word)
     }
 }
 
@@ -109,18 +103,25 @@ impl Drop for Carrier {
         self.0.stops.store(true, Ordering::Relaxed);
         self.0.gives.ring();
         self.0.takes.ring();
+        self.0.passes.ring();
     }
 }
 
 impl Relaying for Carrier {
-    fn give(&self, id: MoveId, to: NodeNumber, sockets: Vec<OwnedFd>) {
-        self.0.counts.begun.fetch_add(sockets.len() as u64, Ordering::Relaxed);
-        let mut outgoing = lock(&self.0.outgoing);
-        for (place, socket) in (0..).zip(sockets) {
-            outgoing.insert(RelayId { id, place }, to, socket.into(), Instant::now());
+    fn give(&self, id: MoveId, to: NodeNumber, relays: Vec<TakenRelay>) {
+        self.0.counts.begun.fetch_add(relays.len() as u64, Ordering::Relaxed);
+        for (place, TakenRelay { socket, before }) in (0..).zip(relays) {
+            let of = RelayId { id, place };
+            // While nothing is put into the socket.
+            let first = {
+                let incoming = lock(&self.0.incoming);
+                let unread = ready::unread(socket.as_raw_fd());
+                incoming.passed_on(ready::number(socket.as_raw_fd()), (before.len(), unread))
+            };
+            lock(&self.0.outgoing).insert((of, to), (before, socket.into()), first, Instant::now());
         }
-        drop(outgoing);
         self.0.gives.ring();
+        self.0.passes.ring();
     }
 
     fn take_in(&self, id: MoveId, count: u16) -> io::Result<Vec<OwnedFd>> {
@@ -129,6 +130,7 @@ impl Relaying for Carrier {
             let (own, other) = UnixStream::pair()?;
             own.set_nonblocking(true)?;
             other.set_nonblocking(true)?;
+            let own = (own, ready::number(other.as_raw_fd()));
             lock(&self.0.incoming).insert(RelayId { id, place }, own, Instant::now());
             sockets.push(other.into());
         }
@@ -138,12 +140,69 @@ impl Relaying for Carrier {
 }
 
 impl Shared {
+    fn answer(&self, node: NodeNumber, word: &RelayWord) -> Message {
+        let now = Instant::now();
+        match word {
+            RelayWord::Pieces(pieces) => {
+                let credits = lock(&self.incoming).take_in(node, pieces, now);
+                // Something may wait for room now.
+                self.takes.ring();
+                Message::relay(RelayWord::Credits(credits))
+            }
+            RelayWord::Credits(credits) => {
+                lock(&self.outgoing).credit(node, credits, now, &self.counts);
+                self.gives.ring();
+                Message::Noted
+            }
+            RelayWord::Same(same) => {
+                if lock(&self.incoming).same(node, *same) {
+                    // Where it is passed on already, the first node is asked by this name.
+                    self.passes.ring();
+                    return Message::Noted;
+                }
+                Message::Failed { why: "the response does not come to this node from that one".to_owned() }
+            }
+            RelayWord::Turn { of, to, by } => {
+                let now = lock(&self.outgoing).turn(*of, (node, *by), *to, now);
+                self.gives.ring();
+                Message::relay(RelayWord::Turning { of: *of, now })
+            }
+            RelayWord::Turning { .. } => Message::Failed { why: "nothing was asked".to_owned() },
+        }
+    }
+
+    /// Says something to a node; also to this one, whose session may have come back.
+    fn carry(&self, own: NodeNumber, to: NodeNumber, word: RelayWord) -> Result<Message, TransportError> {
+        if to == own { Ok(self.answer(own, &word)) } else { self.nodes.carry(to, word) }
+    }
+
+    /// Gets out of the way of other nodes, response by response.
+    fn pass_all(&self) {
+        while !self.stops.load(Ordering::Relaxed) {
+            let most = if lock(&self.outgoing).has_steps() { AGAIN } else { IDLE };
+            wait(&self.passes, Vec::new(), Vec::new(), most);
+            let names = lock(&self.outgoing).first_names();
+            let names = lock(&self.incoming).nearest(names);
+            let steps = {
+                let mut outgoing = lock(&self.outgoing);
+                outgoing.rename(&names, Instant::now());
+                outgoing.steps(Instant::now())
+            };
+            for Step { of, node, word } in steps {
+                let answer = self.carry(of.id.giver, node, word);
+                let mut outgoing = lock(&self.outgoing);
+                outgoing.hear_step(of, answer);
+                outgoing.leave_passed(&self.counts);
+            }
+        }
+    }
+
     fn give_all(&self) {
         while !self.stops.load(Ordering::Relaxed) {
             let (names, sockets, most) = {
                 let outgoing = lock(&self.outgoing);
                 let (names, sockets) = outgoing.wanted();
-                (names, sockets, if outgoing.has_due() { AGAIN } else { LOOK })
+                (names, sockets, if outgoing.has_due(Instant::now()) { AGAIN } else { LOOK })
             };
             let ready = wait(&self.gives, names, sockets, most);
             let mut outgoing = lock(&self.outgoing);
@@ -151,7 +210,9 @@ impl Shared {
             let batches = outgoing.batches(Instant::now());
             drop(outgoing);
             for (node, pieces) in batches {
-                let answer = self.nodes.carry(node, RelayWord::Pieces(pieces));
+                // All that is made here has this node's number in its name.
+                let own = pieces.first().map(|piece| piece.of.id.giver).or(lock(&self.outgoing).own());
+                let answer = self.carry(own.unwrap_or(node), node, RelayWord::Pieces(pieces));
                 let mut outgoing = lock(&self.outgoing);
                 match credits_of(answer) {
                     Some(credits) => outgoing.hear(node, &credits, Instant::now(), &self.counts),
@@ -165,9 +226,10 @@ impl Shared {
         while !self.stops.load(Ordering::Relaxed) {
             let (names, sockets) = lock(&self.incoming).wanted();
             let ready = wait(&self.takes, names, sockets, LOOK);
+            let turned = lock(&self.outgoing).turned();
             let mut incoming = lock(&self.incoming);
             incoming.push(&ready);
-            let silent = incoming.forget_silent(Instant::now(), self.settings.silence);
+            let silent = incoming.forget_silent(Instant::now(), self.settings.silence, &turned);
             let untold = incoming.take_untold();
             drop(incoming);
             self.counts.broken.fetch_add(silent as u64, Ordering::Relaxed);
@@ -178,7 +240,10 @@ impl Shared {
     }
 
     fn tell(&self, node: NodeNumber, credits: &[Credit]) {
-        if self.nodes.carry(node, RelayWord::Credits(credits.to_vec())).is_err() {
+        let own = lock(&self.outgoing).own();
+        let word = RelayWord::Credits(credits.to_vec());
+        let told = if own == Some(node) { Ok(self.answer(node, &word)) } else { self.nodes.carry(node, word) };
+        if told.is_err() {
             lock(&self.incoming).tell_again(credits.to_vec());
             std::thread::sleep(AGAIN);
         }

@@ -9,6 +9,7 @@ pub(super) struct RelayCounts {
     pub(super) ended: AtomicU64,
     pub(super) broken: AtomicU64,
     pub(super) bytes: AtomicU64,
+    pub(super) shortened: AtomicU64,
 }
 
 /// The same at one time.
@@ -22,12 +23,15 @@ pub struct RelayCountsNow {
     pub broken: u64,
     /// Bytes that the other nodes have taken.
     pub bytes: u64,
+    /// Of those that ended, so many go on without this node, which had passed them on for another one.
+    pub shortened: u64,
 }
 
 impl RelayCounts {
     pub(crate) fn now(&self) -> RelayCountsNow {
-        let [begun, ended, broken, bytes] =
-            [&self.begun, &self.ended, &self.broken, &self.bytes].map(|count| count.load(Ordering::Relaxed));
-        RelayCountsNow { begun, ended, broken, bytes }
+        let [begun, ended, broken, bytes, shortened] =
+            [&self.begun, &self.ended, &self.broken, &self.bytes, &self.shortened]
+                .map(|count| count.load(Ordering::Relaxed));
+        RelayCountsNow { begun, ended, broken, bytes, shortened }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::bounds::WINDOW_BYTES;
 use super::ready::{Ready, Wanted};
-use super::word::{Credit, PieceOf, RelayId, RelayState};
+use super::word::{Credit, OFFERED, PieceOf, RelayId, RelayState, SameRelay};
 use crate::name::NodeNumber;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Write;
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Responses that are over, for pieces that come twice.
 const OVER_MAX: usize = 4_096;
+/// Names of a response at other nodes, beside that of the node from which it came.
+const NAMES_MAX: usize = 8;
 /// So much is taken before the other node is told of it without being asked.
 const TOLD_AFTER_BYTES: u64 = WINDOW_BYTES as u64 / 4;
 
@@ -19,6 +21,8 @@ const TOLD_AFTER_BYTES: u64 = WINDOW_BYTES as u64 / 4;
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     sinks: BTreeMap<RelayId, Sink>,
+    /// Those that may come from another node as well, by their names there.
+    aliases: BTreeMap<RelayId, RelayId>,
     over: VecDeque<(RelayId, RelayState)>,
     /// When each node said something last.
     heard: HashMap<NodeNumber, Instant>,
@@ -30,11 +34,18 @@ pub(super) struct Incoming {
 #[derive(Debug)]
 struct Sink {
     socket: UnixStream,
+    /// The kernel's number of the other end, which the server has.
+    other_end: u64,
+    /// The node that is to be heard of now and then.
+    feeder: NodeNumber,
     since: Instant,
+    /// Its names at other nodes, from which it may come as well, and the place of byte 0 there; the last one is the nearest
+    /// to where it is made.
+    also: Vec<(RelayId, i64)>,
     held: VecDeque<u8>,
     come: u64,
     taken: u64,
-    /// Of which the other node knows so much.
+    /// Of which the node that it comes from knows so much.
     told: u64,
     stage: Stage,
 }
@@ -49,14 +60,21 @@ enum Stage {
 }
 
 impl Sink {
-    fn take_in(&mut self, piece: &PieceOf) {
-        let Some(skipped) = self.come.checked_sub(piece.from) else { return };
+    /// Takes in what is new of a piece, all places of which are so far ahead of those here; with `is_fed` its end is that of
+    /// the response.
+    fn take_in(&mut self, piece: &PieceOf, (ahead, is_fed): (i64, bool)) {
+        let from = i128::from(piece.from) - i128::from(ahead);
+        let skipped = i128::from(self.come) - from;
+        if skipped < 0 {
+            return;
+        }
         let new = usize::try_from(skipped).ok().and_then(|skipped| piece.bytes.get(skipped..)).unwrap_or_default();
         let room = WINDOW_BYTES.saturating_sub(self.held.len());
         let now = &new[..new.len().min(room)];
         self.held.extend(now);
         self.come += now.len() as u64;
-        if piece.is_last && self.come == piece.from + piece.bytes.len() as u64 && self.stage == Stage::Open {
+        let end = from + piece.bytes.len() as i128;
+        if is_fed && piece.is_last && i128::from(self.come) == end && self.stage == Stage::Open {
             self.stage = Stage::Last;
         }
         self.push();
@@ -90,18 +108,61 @@ impl Sink {
         }
     }
 
-    fn credit(&mut self, of: RelayId) -> Credit {
-        self.told = self.taken;
+    /// How far it has come, for a node where all places are so far ahead.
+    fn credit(&self, of: RelayId, ahead: i64) -> Credit {
         // All that comes is here: the other node need not keep it.
         let state = self.over().unwrap_or(RelayState::Open);
-        Credit { of, come: self.come, taken: self.taken, state }
+        let there = |place: u64| u64::try_from(i128::from(place) + i128::from(ahead)).unwrap_or(0);
+        Credit { of, come: there(self.come), taken: there(self.taken), state }
+    }
+
+    /// How far all places are ahead by this name.
+    fn ahead(&self, name: RelayId) -> i64 {
+        self.also.iter().find(|(also, _)| *also == name).map_or(0, |(_, ahead)| *ahead)
+    }
+
+    /// The name by which it comes now, and the place of byte 0 there.
+    fn name(&self, of: RelayId) -> (RelayId, i64) {
+        let fed = self.also.iter().rev().find(|(also, _)| also.id.giver == self.feeder);
+        fed.copied().filter(|_| of.id.giver != self.feeder).unwrap_or((of, 0))
     }
 }
 
 impl Incoming {
-    pub(super) fn insert(&mut self, of: RelayId, socket: UnixStream, now: Instant) {
-        let (held, stage) = (VecDeque::new(), Stage::Open);
-        self.sinks.insert(of, Sink { socket, since: now, held, come: 0, taken: 0, told: 0, stage });
+    /// A response that comes, and goes to the server by this socket; its other end has this number.
+    pub(super) fn insert(&mut self, of: RelayId, (socket, other_end): (UnixStream, u64), now: Instant) {
+        let (held, stage, feeder) = (VecDeque::new(), Stage::Open, of.id.giver);
+        let (come, taken, told, also) = (0, 0, 0, Vec::new());
+        self.sinks.insert(of, Sink { socket, other_end, feeder, since: now, also, held, come, taken, told, stage });
+    }
+
+    /// It may come from the node that makes it as well, by its name there. Whether it is known here, and comes from this node.
+    pub(super) fn same(&mut self, node: NodeNumber, same: SameRelay) -> bool {
+        let name = self.aliases.get(&same.of).copied().unwrap_or(same.of);
+        let Some(sink) = self.sinks.get_mut(&name).filter(|_| same.of.id.giver == node) else { return false };
+        let Some(ahead) = sink.ahead(same.of).checked_add(same.ahead) else { return false };
+        let known = sink.also.iter().find(|(also, _)| *also == same.is).map(|(_, ahead)| *ahead);
+        if known.is_none() && sink.also.len() < NAMES_MAX {
+            sink.also.push((same.is, ahead));
+            self.aliases.insert(same.is, name);
+            return true;
+        }
+        known == Some(ahead)
+    }
+
+    /// The names that responses have nearest to where they are made, and so far ahead all places are there.
+    pub(super) fn nearest(&self, names: Vec<(RelayId, RelayId)>) -> Vec<(RelayId, (RelayId, i64))> {
+        let nearest = |name: &RelayId| self.sinks.get(name)?.also.last().copied();
+        names.into_iter().filter_map(|(of, name)| Some((of, nearest(&name)?))).collect()
+    }
+
+    /// The response that comes by the socket with this other end, and the byte of it with which it is passed on: before what
+    /// is in the socket, `unread` bytes, that is `before` bytes.
+    pub(super) fn passed_on(&self, other_end: u64, (before, unread): (usize, u64)) -> Option<(RelayId, i64)> {
+        let (name, sink) = self.sinks.iter().find(|(_, sink)| sink.other_end == other_end && other_end != 0)?;
+        // Lengths of memory fit.
+        let ahead = i64::try_from(sink.taken.checked_sub(unread)?).ok()? - before as i64;
+        Some((*name, ahead))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -114,15 +175,39 @@ impl Incoming {
         let mut credits = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let of = piece.of;
-            let sink = self.sinks.get_mut(&of).filter(|_| of.id.giver == node);
+            // A session that has come back has its response by the newer name.
+            let name = self.aliases.get(&of).copied().unwrap_or(of);
+            let sink = self.sinks.get_mut(&name).filter(|_| of.id.giver == node);
             let Some(sink) = sink else {
                 let over = self.over.iter().find(|(over, _)| *over == of).map(|(_, state)| *state);
                 credits.push(Credit { of, come: 0, taken: 0, state: over.unwrap_or(RelayState::Unknown) });
                 continue;
             };
-            sink.take_in(piece);
-            credits.push(sink.credit(of));
-            self.forget_over(of);
+            let ahead = sink.ahead(of);
+            if name != of && piece.from != OFFERED {
+                // From now on it comes from the node which makes it, and the one in between may end.
+                sink.feeder = node;
+            }
+            let is_fed = sink.feeder == node;
+            sink.take_in(piece, (ahead, is_fed));
+            let mut credit = sink.credit(of, ahead);
+            if piece.is_last && !is_fed && credit.state == RelayState::Open {
+                // It has not ended, but nothing more comes by that name.
+                credit.state = RelayState::Closed;
+            }
+            credits.push(credit);
+            if is_fed {
+                sink.told = sink.taken;
+            } else if sink.taken > sink.told {
+                // The node that it comes from now has nothing to be asked about, and waits for this.
+                sink.told = sink.taken;
+                let (fed, ahead) = sink.name(name);
+                if *self.aliases.get(&fed).unwrap_or(&fed) == name {
+                    let credit = sink.credit(fed, ahead);
+                    self.to_tell.push(credit);
+                }
+            }
+            self.forget_over(name);
         }
         credits
     }
@@ -141,23 +226,30 @@ impl Incoming {
                 sink.stage = Stage::Closed;
             }
             sink.push();
-            if sink.over().is_some() || sink.taken - sink.told >= TOLD_AFTER_BYTES || sink.held.is_empty() {
-                let credit = sink.credit(*of);
+            let is_much = sink.taken - sink.told >= TOLD_AFTER_BYTES || sink.held.is_empty();
+            let (name, ahead) = sink.name(*of);
+            // The response may have come back here by that name: what was passed on before says nothing for it.
+            let is_its_own = self.aliases.get(&name).unwrap_or(&name) == of;
+            if is_its_own && (sink.over().is_some() || is_much) {
+                let credit = sink.credit(name, ahead);
+                sink.told = sink.taken;
                 self.to_tell.push(credit);
             }
             self.forget_over(*of);
         }
     }
 
-    /// Breaks the responses off whose node says nothing any more; how many.
-    pub(super) fn forget_silent(&mut self, now: Instant, silence: Duration) -> usize {
-        let Self { sinks, heard, .. } = self;
+    /// Breaks the responses off whose node says nothing any more; how many. Those that were turned to another node go there
+    /// as far as they have come here, and nothing more is to be heard of them.
+    pub(super) fn forget_silent(&mut self, now: Instant, silence: Duration, turned: &[RelayId]) -> usize {
+        let Self { sinks, heard, aliases, .. } = self;
         let before = sinks.len();
-        sinks.retain(|of, sink| {
-            let heard = heard.get(&of.id.giver).copied().unwrap_or(sink.since).max(sink.since);
-            now.duration_since(heard) < silence
+        sinks.retain(|name, sink| {
+            let heard = heard.get(&sink.feeder).copied().unwrap_or(sink.since).max(sink.since);
+            now.duration_since(heard) < silence || turned.contains(name)
         });
-        heard.retain(|node, _| sinks.keys().any(|of| of.id.giver == *node));
+        heard.retain(|node, _| sinks.values().any(|sink| sink.feeder == *node));
+        aliases.retain(|_, of| sinks.contains_key(of));
         before - sinks.len()
     }
 
@@ -179,10 +271,16 @@ impl Incoming {
 
     fn forget_over(&mut self, of: RelayId) {
         let Some(state) = self.sinks.get(&of).and_then(Sink::over) else { return };
-        self.sinks.remove(&of);
-        if self.over.len() == OVER_MAX {
-            self.over.pop_front();
+        let also = self.sinks.remove(&of).map_or_else(Vec::new, |sink| sink.also);
+        // Only its own: by now the response may be here again.
+        let own = also.into_iter().map(|(also, _)| also).filter(|also| self.aliases.get(also) == Some(&of));
+        let also: Vec<RelayId> = own.collect();
+        self.aliases.retain(|name, _| !also.contains(name));
+        for name in [of].into_iter().chain(also) {
+            if self.over.len() == OVER_MAX {
+                self.over.pop_front();
+            }
+            self.over.push_back((name, state));
         }
-        self.over.push_back((of, state));
     }
 }

@@ -8,16 +8,20 @@
 //! A node holds at most [`WINDOW_BYTES`] of each at either side: a client that does not read holds the upstream back.
 //! A piece says where it begins, so that one that was sent twice is taken in once. Where the old node says nothing for
 //! [`RelaySettings::silence`], or the new one takes nothing for as long, the response is broken off, and its client can tell.
+//!
+//! Where the session moves again, the node in between passes the bytes on at first, and has the first node give them to the
+//! third one itself (`passing.rs`): then it is out of the way.
 
 mod bounds;
 mod carrier;
 mod counts;
 mod incoming;
 mod outgoing;
+mod passing;
 mod ready;
 mod word;
 
 pub use bounds::{RelaySettings, WINDOW_BYTES};
 pub use carrier::{Carrier, Carrying};
 pub use counts::RelayCountsNow;
-pub use word::{Credit, PieceOf, RelayId, RelayState, RelayWord};
+pub use word::{Credit, PieceOf, RelayId, RelayState, RelayWord, SameRelay, Turning};

@@ -2,22 +2,32 @@
 
 use super::bounds::{RelaySettings, WINDOW_BYTES};
 use super::counts::RelayCounts;
+use super::passing::{Passing, Step};
 use super::ready::{Ready, Wanted};
-use super::word::{BYTES_MAX, COUNT_MAX, Credit, PieceOf, RelayId, RelayState};
+use super::word::{BYTES_MAX, COUNT_MAX, Credit, OFFERED, PieceOf, RelayId, RelayState, Turning};
 
+use crate::message::Message;
+use crate::moving::TransportError;
 use crate::name::NodeNumber;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+/// Turns of a response that are remembered, for questions whose answers were lost.
+const TURNED_MAX: usize = 64;
+/// Another node has this part of the silence to say that it takes a response in.
+const OFFER_PART: u32 = 5;
+
 /// The responses by their names.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     settings: RelaySettings,
     sources: BTreeMap<RelayId, Source>,
+    /// This node.
+    own: Option<NodeNumber>,
     /// When each node was told something, and since when it does not answer.
     told: BTreeMap<NodeNumber, Told>,
 }
@@ -40,6 +50,28 @@ struct Source {
     /// What follows these.
     held: Vec<u8>,
     input: Input,
+    /// Where another node makes it, and this one passes it on.
+    passing: Option<Passing>,
+    /// Where it is to go to another node.
+    turn: Turn,
+    /// The names of wishes that were fulfilled, and from which byte on.
+    turned: VecDeque<(RelayId, u64)>,
+}
+
+/// Where a response is to go to another node than before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    None,
+    /// This node is asked whether it takes it in, until that time; wished for a response of this name.
+    Offered {
+        to: NodeNumber,
+        by: RelayId,
+        until: Instant,
+    },
+    /// It does. That is said to the other node until that has answered.
+    Turned {
+        is_known: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +102,17 @@ impl Source {
         }
     }
 
+    /// What the other node lacks, in a piece.
+    fn piece(&self, of: RelayId) -> PieceOf {
+        let bytes = self.held[..self.held.len().min(WINDOW_BYTES)].to_vec();
+        let is_last = self.input == Input::Over && bytes.len() == self.held.len();
+        PieceOf { of, from: self.come, bytes, is_last }
+    }
+
     fn is_due(&self) -> bool {
-        !self.held.is_empty() || self.input == Input::Over
+        let is_new = matches!(self.turn, Turn::Turned { is_known: false });
+        let is_asked = self.passing.as_ref().is_some_and(Passing::is_turned);
+        !self.held.is_empty() || self.input == Input::Over || is_new || is_asked
     }
 }
 
@@ -80,9 +121,97 @@ impl Outgoing {
         Self { settings, ..Self::default() }
     }
 
-    pub(super) fn insert(&mut self, of: RelayId, to: NodeNumber, socket: UnixStream, now: Instant) {
-        let (held, input) = (Vec::new(), Input::Open);
-        self.sources.insert(of, Source { socket, to, since: now, come: 0, taken: 0, held, input });
+    /// A response that goes to a node: these bytes, and what comes by the socket. Where another node makes it, it came
+    /// by this name, and begins with this byte of it.
+    pub(super) fn insert(
+        &mut self,
+        (of, to): (RelayId, NodeNumber),
+        (held, socket): (Vec<u8>, UnixStream),
+        first: Option<(RelayId, i64)>,
+        now: Instant,
+    ) {
+        self.own = Some(of.id.giver);
+        let (input, passing, turn) = (Input::Open, first.map(|first| Passing::new(of, first, now)), Turn::None);
+        let turned = VecDeque::new();
+        self.sources
+            .insert(of, Source { socket, to, since: now, come: 0, taken: 0, held, input, passing, turn, turned });
+    }
+
+    /// What is to be said to other nodes, so that this one gets out of their way.
+    pub(super) fn steps(&mut self, now: Instant) -> Vec<Step> {
+        self.passing().filter_map(|(to, passing)| passing.step(to, now)).collect()
+    }
+
+    /// A node has answered what was said of a response.
+    pub(super) fn hear_step(&mut self, of: RelayId, answer: Result<Message, TransportError>) {
+        if let Some((_, passing)) = self.passing().find(|(_, passing)| passing.same.of == of) {
+            passing.hear(answer);
+        }
+    }
+
+    /// Those that are passed on, and the names by which they came first.
+    pub(super) fn first_names(&mut self) -> Vec<(RelayId, RelayId)> {
+        self.passing().filter_map(|(_, passing)| Some((passing.same.of, passing.first_name()?))).collect()
+    }
+
+    /// Those that come from another node here by these names, and were turned to a third one.
+    pub(super) fn turned(&self) -> Vec<RelayId> {
+        let passed = self.sources.values().filter_map(|source| source.passing.as_ref());
+        passed.filter(|passing| passing.is_turned()).map(Passing::came_as).collect()
+    }
+
+    /// They have these names where they are made, and so far ahead all places are there.
+    pub(super) fn rename(&mut self, names: &[(RelayId, (RelayId, i64))], now: Instant) {
+        for (of, (is, further)) in names {
+            if let Some((_, passing)) = self.passing().find(|(_, passing)| passing.same.of == *of) {
+                passing.rename(*is, *further, now);
+            }
+        }
+    }
+
+    /// Whether there is something to be said, now or later.
+    pub(super) fn has_steps(&mut self) -> bool {
+        self.passing().any(|(_, passing)| passing.is_asking())
+    }
+
+    /// Those that are passed on, and to which node.
+    fn passing(&mut self) -> impl Iterator<Item = (NodeNumber, &mut Passing)> {
+        self.sources.values_mut().filter_map(|source| Some((source.to, source.passing.as_mut()?)))
+    }
+
+    /// The node that a response goes to wants it to go to another one, as its session has moved there. It does once that node
+    /// says that it takes it in.
+    pub(super) fn turn(
+        &mut self,
+        of: RelayId,
+        (node, by): (NodeNumber, RelayId),
+        to: NodeNumber,
+        now: Instant,
+    ) -> Turning {
+        let Some(source) = self.sources.get_mut(&of) else { return Turning::Stays };
+        if let Some((_, from)) = source.turned.iter().find(|(known, _)| *known == by) {
+            return Turning::Turned(*from);
+        }
+        match source.turn {
+            Turn::Offered { until, .. } if now < until => return Turning::Waits,
+            Turn::Offered { by: known, .. } => {
+                source.turn = Turn::None;
+                if known == by {
+                    return Turning::Stays;
+                }
+            }
+            Turn::None | Turn::Turned { .. } => {}
+        }
+        // The wish of an earlier node comes first.
+        if source.to == node {
+            source.turn = Turn::Offered { to, by, until: now + self.settings.silence / OFFER_PART };
+        }
+        Turning::Waits
+    }
+
+    /// This node, if it has ever made a response for another one.
+    pub(super) fn own(&self) -> Option<NodeNumber> {
+        self.own
     }
 
     pub(super) fn len(&self) -> usize {
@@ -96,8 +225,9 @@ impl Outgoing {
     }
 
     /// Whether something waits that was to be sent already.
-    pub(super) fn has_due(&self) -> bool {
-        self.sources.values().any(Source::is_due)
+    pub(super) fn has_due(&self, now: Instant) -> bool {
+        let is_offered = |source: &Source| matches!(source.turn, Turn::Offered { until, .. } if now < until);
+        self.sources.values().any(|source| source.is_due() || is_offered(source))
     }
 
     /// Reads what is ready.
@@ -114,7 +244,7 @@ impl Outgoing {
         let mut batches: Vec<(NodeNumber, Vec<PieceOf>)> = Vec::new();
         let mut open: BTreeMap<NodeNumber, (usize, usize)> = BTreeMap::new();
         for (of, source) in self.sources.iter().filter(|(_, source)| source.is_due()) {
-            let bytes = source.held.len();
+            let bytes = source.held.len().min(WINDOW_BYTES);
             let place = open.get(&source.to).copied().filter(|(place, sum)| {
                 sum + bytes <= BYTES_MAX && batches.get(*place).is_some_and(|(_, pieces)| pieces.len() < COUNT_MAX)
             });
@@ -122,9 +252,16 @@ impl Outgoing {
                 batches.push((source.to, Vec::new()));
                 (batches.len() - 1, 0)
             });
-            let is_last = source.input == Input::Over;
-            batches[place].1.push(PieceOf { of: *of, from: source.come, bytes: source.held.clone(), is_last });
+            batches[place].1.push(source.piece(*of));
             open.insert(source.to, (place, sum + bytes));
+        }
+        for (of, source) in &self.sources {
+            if let Turn::Offered { to, until, .. } = source.turn
+                && now < until
+            {
+                let bytes = Vec::new();
+                batches.push((to, vec![PieceOf { of: *of, from: OFFERED, bytes, is_last: false }]));
+            }
         }
         let nodes: BTreeSet<NodeNumber> = self.sources.values().map(|source| source.to).collect();
         self.told.retain(|node, _| nodes.contains(node));
@@ -158,7 +295,25 @@ impl Outgoing {
     /// Takes in how far a node has come; what it says of responses that are not for it is not heard.
     pub(super) fn credit(&mut self, node: NodeNumber, credits: &[Credit], now: Instant, counts: &RelayCounts) {
         for credit in credits {
-            let Some(source) = self.sources.get_mut(&credit.of).filter(|source| source.to == node) else { continue };
+            let Some(source) = self.sources.get_mut(&credit.of) else { continue };
+            match source.turn {
+                // An end that it knows is that of an earlier stay of the response there.
+                Turn::Offered { to, .. } if to == node && to != source.to && credit.state != RelayState::Open => {
+                    continue;
+                }
+                Turn::Offered { to, by, .. } if to == node && credit.state == RelayState::Open => {
+                    if source.turned.len() == TURNED_MAX {
+                        source.turned.pop_front();
+                    }
+                    source.turned.push_back((by, source.come));
+                    source.turn = Turn::Turned { is_known: false };
+                    (source.to, source.since) = (to, now);
+                    source.passing.iter_mut().for_each(|passing| passing.restart(now));
+                }
+                _ if source.to != node => continue,
+                Turn::Turned { .. } => source.turn = Turn::Turned { is_known: true },
+                Turn::None | Turn::Offered { .. } => {}
+            }
             let is_over = match credit.state {
                 RelayState::Open => false,
                 RelayState::Ended | RelayState::Closed => true,
@@ -184,6 +339,19 @@ impl Outgoing {
             let taken = credit.taken.clamp(source.taken, come);
             counts.bytes.fetch_add(taken - source.taken, Ordering::Relaxed);
             (source.come, source.taken) = (come, taken);
+        }
+        self.leave_passed(counts);
+    }
+
+    /// Gives up what goes on without this node.
+    pub(super) fn leave_passed(&mut self, counts: &RelayCounts) {
+        let before = self.sources.len();
+        let is_done = |source: &Source| source.passing.as_ref().is_some_and(|passing| passing.is_done(source.come));
+        self.sources.retain(|_, source| !is_done(source));
+        let left = (before - self.sources.len()) as u64;
+        if left > 0 {
+            counts.ended.fetch_add(left, Ordering::Relaxed);
+            counts.shortened.fetch_add(left, Ordering::Relaxed);
         }
     }
 }

@@ -53,6 +53,23 @@ pub(super) fn wait(sockets: &[(RawFd, Wanted)], most: Duration) -> Vec<Ready> {
     polled.iter().map(state).collect()
 }
 
+/// The kernel's number of a socket, by which two descriptors of it are known; 0 where the system fails.
+pub(super) fn number(socket: RawFd) -> u64 {
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel fills the structure, which lives over the call.
+    let read = unsafe { libc::fstat(socket, &raw mut stat) };
+    if read == 0 { stat.st_ino } else { 0 }
+}
+
+/// Bytes that can be read from a socket.
+pub(super) fn unread(socket: RawFd) -> u64 {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one number (unix(7), SIOCINQ), which lives over the call.
+    let read = unsafe { libc::ioctl(socket, libc::FIONREAD, &raw mut bytes) };
+    if read == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
+}
+
 /// Ends the waiting of another thread.
 #[derive(Debug)]
 pub(super) struct Bell {

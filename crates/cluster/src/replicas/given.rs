@@ -10,7 +10,7 @@ const REPLICAS_MAX: usize = 1 << 16;
 /// Bytes of all of them.
 const BYTES_MAX: usize = 256 << 20;
 /// The replica of a session that has gone on here and that nothing is heard of is held for so long.
-const ADOPTED_MAX: Duration = Duration::from_mins(1);
+const ADOPTED_MAX: Duration = Duration::from_secs(60);
 
 /// What a node has given to another one.
 #[derive(Debug, Default)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_cluster::{
     Batch, Claim, ClusterSecret, Credit, Decline, Entries, FieldError, Holding, Keeping, KeysWord, Message, MoveId,
-    Owner, PieceOf, Position, Record, RelayId, RelayState, RelayWord, Renewed, Replica, RevocationList, Shared,
-    SocketOptions, Span, Surveyed, TicketKey, Timings, Unfit, Word,
+    Owner, PieceOf, Position, Record, RelayId, RelayState, RelayWord, Renewed, Replica, RevocationList, SameRelay,
+    Shared, SocketOptions, Span, Surveyed, TicketKey, Timings, Turning, Unfit, Word,
 };
 use weir_keeper::{Birth, Flow, Seen, TcpState};
 use zeroize::Zeroizing;
@@ -149,7 +149,13 @@ fn relay_word() -> impl Strategy<Value = RelayWord> {
         let (taken, come) = (one.min(other), one.max(other));
         Credit { of, come, taken, state }
     });
-    prop_oneof![vec(piece, 0..6).prop_map(RelayWord::Pieces), vec(credit, 0..6).prop_map(RelayWord::Credits)]
+    let same = (of(), of(), any::<i64>()).prop_map(|(of, is, ahead)| RelayWord::Same(SameRelay { of, is, ahead }));
+    let turn = (of(), any::<u16>(), of()).prop_map(|(of, to, by)| RelayWord::Turn { of, to, by });
+    let now = prop_oneof![Just(Turning::Waits), any::<u64>().prop_map(Turning::Turned), Just(Turning::Stays)];
+    let turning = (of(), now).prop_map(|(of, now)| RelayWord::Turning { of, now });
+    let (pieces, credits) =
+        (vec(piece, 0..6).prop_map(RelayWord::Pieces), vec(credit, 0..6).prop_map(RelayWord::Credits));
+    prop_oneof![pieces, credits, same, turn, turning]
 }
 
 fn holding() -> impl Strategy<Value = Holding> {

@@ -8,17 +8,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use weir_cluster::{
-    Carrier, Carrying, Message, MoveId, NodeNumber, RelayId, RelaySettings, RelayState, RelayWord, Relaying,
-    TransportError, WINDOW_BYTES,
+    Carrier, Carrying, Message, MoveId, NodeNumber, RelayId, RelaySettings, RelayState, RelayWord, Relaying, SameRelay,
+    TakenRelay, TransportError, Turning, WINDOW_BYTES,
 };
 
-/// The way from a node to the other one, which loses and doubles as a seed says.
+/// The way from a node to the others, which loses and doubles as a seed says.
 #[derive(Default)]
 struct Way {
     own: NodeNumber,
-    other: OnceLock<std::sync::Weak<Carrier>>,
+    others: OnceLock<Vec<std::sync::Weak<Carrier>>>,
     faults: AtomicU64,
     is_cut: AtomicBool,
+    /// The node that cannot be reached from here.
+    lacks: AtomicU64,
 }
 
 impl Carrying for Way {
@@ -27,8 +29,8 @@ impl Carrying for Way {
         let state = self.faults.load(Ordering::Relaxed);
         let next = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(if state == 0 { 0 } else { 1 });
         self.faults.store(next, Ordering::Relaxed);
-        let other = self.other.get().and_then(std::sync::Weak::upgrade).ok_or_else(lost)?;
-        if self.is_cut.load(Ordering::Relaxed) {
+        let other = self.others.get().and_then(|others| others.get(usize::from(to) - 1)?.upgrade()).ok_or_else(lost)?;
+        if self.is_cut.load(Ordering::Relaxed) || self.lacks.load(Ordering::Relaxed) == u64::from(to) {
             return Err(lost());
         }
         match (next >> 60) % 6 {
@@ -51,23 +53,32 @@ const QUICK: RelaySettings = RelaySettings { silence: Duration::from_secs(2), un
 
 /// Two nodes, 1 and 2, and the ways from each.
 fn nodes(seed: u64) -> ([Arc<Carrier>; 2], [Arc<Way>; 2]) {
-    let way = |own| Arc::new(Way { own, faults: AtomicU64::new(seed), ..Way::default() });
-    let ways = [way(1), way(2)];
+    some_nodes(seed)
+}
+
+/// So many nodes, numbered from 1, and the ways from each.
+fn some_nodes<const N: usize>(seed: u64) -> ([Arc<Carrier>; N], [Arc<Way>; N]) {
+    let way = |at| Arc::new(Way { own: at as NodeNumber + 1, faults: AtomicU64::new(seed), ..Way::default() });
+    let ways: [Arc<Way>; N] = std::array::from_fn(way);
     let nodes = ways.clone().map(|way| Arc::new(Carrier::start(way, QUICK).expect("threads")));
-    for (way, other) in ways.iter().zip([1, 0]) {
-        let _ = way.other.set(Arc::downgrade(&nodes[other]));
+    for way in &ways {
+        let _ = way.others.set(nodes.iter().map(Arc::downgrade).collect());
     }
     (nodes, ways)
 }
 
 const MOVE: MoveId = MoveId { giver: 1, number: 9 };
 
+fn of_server(socket: UnixStream) -> TakenRelay {
+    TakenRelay { socket: socket.into(), before: Vec::new() }
+}
+
 /// A response of node 1 that node 2 sends: the end of the server that makes it, and that of the one that sends it.
 fn relay(nodes: &[Arc<Carrier>; 2], id: MoveId) -> (UnixStream, UnixStream) {
     let (server, node) = UnixStream::pair().expect("a pair");
     node.set_nonblocking(true).expect("sets");
     let mut taken = nodes[1].take_in(id, 1).expect("sockets");
-    nodes[0].give(id, 2, vec![node.into()]);
+    nodes[0].give(id, 2, vec![of_server(node)]);
     let sends = UnixStream::from(taken.remove(0));
     sends.set_nonblocking(false).expect("sets");
     (server, sends)
@@ -127,7 +138,7 @@ fn the_end_of_either_side_is_that_of_the_other() {
     // A node that was never told of the session; and one that is not the giver says nothing of its responses.
     let (mut server, node) = UnixStream::pair().expect("a pair");
     node.set_nonblocking(true).expect("sets");
-    nodes[0].give(MoveId { number: 10, ..MOVE }, 2, vec![node.into()]);
+    nodes[0].give(MoveId { number: 10, ..MOVE }, 2, vec![of_server(node)]);
     server.set_read_timeout(Some(Duration::from_secs(20))).expect("sets");
     server.write_all(b"x").expect("takes");
     assert_eq!(server.read(&mut [0]).expect("an end"), 0);
@@ -144,4 +155,131 @@ fn the_end_of_either_side_is_that_of_the_other() {
     wait_for("both break it off", || nodes[0].under_way().0 + nodes[1].under_way().1 == 0);
     assert_eq!(nodes[0].counts().broken, 2);
     assert_eq!(nodes[1].counts().broken, 1);
+}
+
+/// What the server of a node that sends does when its session moves on: it gives its socket, with what it has read of it and
+/// not sent. The socket of the next one.
+fn pass_on(
+    nodes: &[Arc<Carrier>],
+    (from, to, number): (usize, usize, u64),
+    (sends, before): (UnixStream, Vec<u8>),
+) -> UnixStream {
+    let id = MoveId { giver: from as NodeNumber + 1, number };
+    let next = nodes[to].take_in(id, 1).expect("sockets").remove(0);
+    sends.set_nonblocking(true).expect("sets");
+    nodes[from].give(id, to as NodeNumber + 1, vec![TakenRelay { socket: sends.into(), before }]);
+    let next = UnixStream::from(next);
+    next.set_nonblocking(false).expect("sets");
+    next
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn nodes_in_between_get_out_of_the_way_and_no_byte_is_lost(
+        // To another node each time, 1 included; and how much its server has read by then, and not sent.
+        moves in proptest::collection::vec((1_usize..4, 0_usize..40_000, 0_usize..3_000), 1..5),
+    ) {
+        let (nodes, _ways) = some_nodes::<4>(0);
+        let (mut server, mut sends) = relay(&[Arc::clone(&nodes[0]), Arc::clone(&nodes[1])], MOVE);
+        let content: Vec<u8> = (0..600_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let given = content.clone();
+        let gives = std::thread::spawn(move || {
+            for piece in given.chunks(5_000) {
+                server.write_all(piece).expect("takes");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let (mut come, mut at) = (Vec::new(), 1);
+        for (number, (step, read, held)) in (100..).zip(moves) {
+            let mut some = vec![0; read + held];
+            sends.read_exact(&mut some).expect("comes");
+            let before = some.split_off(read);
+            come.extend(some);
+            let to = (at + step) % 4;
+            sends = pass_on(&nodes, (at, to, number), (sends, before));
+            at = to;
+        }
+        sends.read_to_end(&mut come).expect("comes");
+        gives.join().expect("gives");
+        prop_assert!(come == content, "{} of {} bytes", come.len(), content.len());
+        wait_for("the end is known to all", || nodes.iter().all(|node| node.under_way() == (0, 0)));
+    }
+}
+
+#[test]
+fn a_node_in_between_may_end_once_it_is_out_of_the_way() {
+    let (nodes, ways) = some_nodes::<3>(0);
+    let (mut server, mut sends) = relay(&[Arc::clone(&nodes[0]), Arc::clone(&nodes[1])], MOVE);
+    server.write_all(b"one two ").expect("takes");
+    let mut come = [0; 6];
+    sends.read_exact(&mut come).expect("comes");
+    let mut sends = pass_on(&nodes, (1, 2, 100), (sends, b"tw".to_vec()));
+    let mut more = [0; 4];
+    sends.read_exact(&mut more).expect("comes");
+    assert_eq!(&more, b"two ", "what was read and not sent, then the rest");
+    // Nothing more is given, and the node is out of the way all the same.
+    wait_for("it is out of the way", || nodes[1].under_way() == (0, 0));
+    assert_eq!(nodes[1].counts().shortened, 1);
+    assert_eq!((nodes[0].under_way(), nodes[2].under_way()), ((1, 0), (0, 1)));
+    ways[1].is_cut.store(true, Ordering::Relaxed);
+    // Longer than a node may be silent.
+    std::thread::sleep(QUICK.silence + Duration::from_millis(500));
+    server.write_all(b"three").expect("takes");
+    drop(server);
+    let mut rest = Vec::new();
+    sends.read_to_end(&mut rest).expect("comes");
+    assert_eq!(rest, b"three");
+    wait_for("the end is known to both", || nodes.iter().all(|node| node.under_way() == (0, 0)));
+    assert_eq!((nodes[0].counts().ended, nodes[0].counts().broken), (1, 0));
+}
+
+#[test]
+fn what_a_node_in_between_has_waits_for_a_client_that_does_not_read() {
+    let (nodes, _ways) = some_nodes::<3>(0);
+    let (mut server, sends) = relay(&[Arc::clone(&nodes[0]), Arc::clone(&nodes[1])], MOVE);
+    let content: Vec<u8> = (0..2_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let given = content.clone();
+    let gives = std::thread::spawn(move || server.write_all(&given).expect("takes"));
+    // Both nodes are full.
+    std::thread::sleep(Duration::from_millis(300));
+    let mut sends = pass_on(&nodes, (1, 2, 100), (sends, Vec::new()));
+    // Longer than a node may be silent: the first one says nothing to the second one any more.
+    std::thread::sleep(QUICK.silence + Duration::from_millis(700));
+    let mut come = Vec::new();
+    sends.read_to_end(&mut come).expect("comes");
+    gives.join().expect("gives");
+    assert!(come == content, "{} bytes", come.len());
+    wait_for("the end is known to all", || nodes.iter().all(|node| node.under_way() == (0, 0)));
+    assert!(nodes.iter().all(|node| node.counts().broken == 0), "{nodes:?}");
+    assert_eq!(nodes[1].counts().shortened, 1);
+}
+
+#[test]
+fn a_node_that_cannot_be_reached_by_the_first_one_gets_the_response_through_the_second_one() {
+    let (nodes, ways) = some_nodes::<3>(0);
+    let (mut server, sends) = relay(&[Arc::clone(&nodes[0]), Arc::clone(&nodes[1])], MOVE);
+    ways[0].lacks.store(3, Ordering::Relaxed);
+    let mut sends = pass_on(&nodes, (1, 2, 100), (sends, Vec::new()));
+    for number in 0..30_u8 {
+        server.write_all(&[number]).expect("takes");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    drop(server);
+    let mut come = Vec::new();
+    sends.read_to_end(&mut come).expect("comes");
+    assert_eq!(come, (0..30).collect::<Vec<u8>>());
+    wait_for("the end is known to all", || nodes.iter().all(|node| node.under_way() == (0, 0)));
+    assert_eq!((nodes[1].counts().shortened, nodes[1].counts().broken), (0, 0));
+    // A node that the response does not go to wishes nothing, and neither does a stranger.
+    let (_server, _sends) = relay(&[Arc::clone(&nodes[0]), Arc::clone(&nodes[1])], MoveId { number: 11, ..MOVE });
+    let of = RelayId { id: MoveId { number: 11, ..MOVE }, place: 0 };
+    for _ in 0..2 {
+        let answer = nodes[0].answer(3, &RelayWord::Turn { of, to: 3, by: of });
+        let Message::Relay(word) = answer else { panic!("{answer:?}") };
+        assert_eq!(*word, RelayWord::Turning { of, now: Turning::Waits });
+    }
+    let same = SameRelay { of, is: RelayId { place: 7, ..of }, ahead: 0 };
+    assert!(matches!(nodes[1].answer(3, &RelayWord::Same(same)), Message::Failed { .. }));
+    assert_eq!((nodes[0].under_way().0, nodes[1].under_way().1), (1, 1));
 }

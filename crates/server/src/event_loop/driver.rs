@@ -60,7 +60,7 @@ pub(crate) struct EventLoop {
     /// What leads to upstreams.
     pub(super) links: Rc<Links>,
     pub(super) listeners: Vec<Listener>,
-    quic: Vec<quic::Endpoint>,
+    pub(super) quic: Vec<quic::Endpoint>,
     tls: Option<Arc<rustls::ServerConfig>>,
     pub(crate) connections: Slab,
     pub(crate) state: LoopState,

@@ -4,10 +4,10 @@ use super::client::Client;
 use super::client::relaying::{Relay, Relaying};
 use super::driver::EventLoop;
 use super::sessions::set_nonblocking;
-use crate::exchange::application::Handler;
+use crate::exchange::application::{Continued, PassedOn};
 use crate::exchange::life::Exchange;
 use crate::exchange::wakes::Address;
-use crate::policy::sessions::{AdoptError, TakeError};
+use crate::policy::sessions::{AdoptError, TakeError, TakenRelay};
 use crate::process::session::Session;
 use crate::upstream::relayed::Relayed;
 use std::io;
@@ -56,9 +56,17 @@ impl EventLoop {
         (token, peer): (u64, IpAddr),
         exchanges: Vec<Exchange>,
         sockets: Vec<Ends>,
-    ) -> Result<Vec<OwnedFd>, TakeError> {
+    ) -> Result<Vec<TakenRelay>, TakeError> {
         let (mut relays, mut others) = (Vec::new(), Vec::new());
         for (exchange, (own, other)) in exchanges.into_iter().zip(sockets) {
+            // What a third server makes need not come through this one.
+            let exchange = match exchange.pass_on() {
+                Ok(PassedOn { socket, before }) => {
+                    others.push(TakenRelay { socket, before });
+                    continue;
+                }
+                Err(exchange) => *exchange,
+            };
             let user = Address { token: Some(token), connection: 0 };
             match self.links.enter(own, user, true) {
                 Ok(link) => relays.push(Relay::new(exchange, link)),
@@ -67,9 +75,14 @@ impl EventLoop {
                     return Err(TakeError::System { source });
                 }
             }
-            others.push(other);
+            others.push(other.into());
         }
         self.state.counts().relays_begun.add(relays.len() as u64);
+        if relays.is_empty() {
+            self.open.leave(peer);
+            self.connections.discard(token);
+            return Ok(others);
+        }
         if let Some(place) = self.connections.get(token) {
             *place = Client::relaying(Relaying::new(relays), peer);
         }
@@ -87,13 +100,15 @@ impl EventLoop {
         &self,
         token: u64,
         session: &Session,
-        relays: Vec<OwnedFd>,
-    ) -> Result<Vec<Box<dyn Handler>>, AdoptError> {
+        relays: Vec<TakenRelay>,
+    ) -> Result<Vec<Box<dyn Continued>>, AdoptError> {
         if session.relays() != relays.len() {
             return Err(AdoptError::Malformed { part: "the sockets of its responses" });
         }
         let user = Address { token: Some(token), connection: 0 };
-        let handler = |socket| Ok(Box::new(Relayed::new(socket, user, &self.links)?) as Box<dyn Handler>);
+        let handler = |TakenRelay { socket, before }| {
+            Ok(Box::new(Relayed::new(PassedOn { socket, before }, user, &self.links)?) as Box<dyn Continued>)
+        };
         let handlers: io::Result<_> = relays.into_iter().map(handler).collect();
         handlers.map_err(|source| AdoptError::Socket { source })
     }

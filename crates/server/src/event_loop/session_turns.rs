@@ -12,9 +12,11 @@ use crate::io::clock::now_ms;
 use crate::io::connection_facts::bound_unsent;
 use crate::io::epoll::Readiness;
 use crate::io::open::Entry;
+use crate::policy::codec_swap::StreamPlace;
 use crate::policy::popularity::{AskedPath, merged, rate};
 use crate::policy::sessions::{AdoptError, OpenSession, TakeError};
 use crate::process::session::ContentName;
+use crate::quic;
 use crate::transport::Lane;
 use std::io;
 use std::os::fd::RawFd;
@@ -67,6 +69,10 @@ impl EventLoop {
     fn carry_out_session(&mut self, order: Order) -> Done {
         match order {
             Order::List(answer) => drop(answer.give(self.open_sessions())),
+            Order::Http3(answer) => {
+                let under_way = self.quic.iter().map(quic::Endpoint::under_way).sum();
+                drop(answer.give(vec![under_way]));
+            }
             Order::Asked(answer) => drop(answer.give(self.asked())),
             Order::Look(ends, answer) => match self.find(ends) {
                 None => answer.pass(Err(no_connection(ends))),
@@ -129,11 +135,11 @@ impl EventLoop {
         let Self { connections, state, .. } = self;
         let Some(client) = connections.get(token) else { return Err(TakeError::Ending) };
         client.check_movable()?;
-        let held = |resource: &Rc<Resource>| {
-            let place = state.router.place_of(resource).ok_or(TakeError::Content)?;
-            Held::of(resource, place).map_err(|source| TakeError::System { source })
+        let held = |(resource, swapped): (Rc<Resource>, Option<StreamPlace>)| {
+            let place = state.router.place_of(&resource).ok_or(TakeError::Content)?;
+            Ok((Held::of(&resource, place).map_err(|source| TakeError::System { source })?, swapped))
         };
-        let contents: Result<_, TakeError> = client.contents().iter().map(held).collect();
+        let contents: Result<_, TakeError> = client.contents().into_iter().map(held).collect();
         Ok(Seen { contents: contents?, relays: client.relays() })
     }
 
@@ -146,6 +152,7 @@ impl EventLoop {
             return Ok(Halt::NotYet);
         }
         let Seen { contents, relays } = self.look_at(token)?;
+        let contents: Vec<Held> = contents.into_iter().map(|(held, _)| held).collect();
         let sockets = relays::sockets(relays).map_err(|source| TakeError::System { source })?;
         if let Some(client) = self.connections.get(token) {
             client.make_movable()?;

@@ -9,10 +9,13 @@ use super::session_answer::Answer;
 use crate::files::held::{ContentKey, Held, KnownContents, Opened};
 use crate::http::response::{Digest, Piece, Variant};
 use crate::io::ends::Ends;
+use crate::policy::codec_swap::StreamPlace;
 use crate::policy::control::Controls;
 use crate::policy::popularity::{AskedPath, merged};
 use crate::policy::session_copies::{SessionCopies, SessionCopy, TlsKeys};
-use crate::policy::sessions::{AdoptError, OpenSession, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenSession};
+use crate::policy::sessions::{
+    AdoptError, OpenSession, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenRelay, TakenSession,
+};
 use crate::process::session::{ContentName, Pending, Session};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -68,6 +71,8 @@ pub(super) struct SocketEnds {
 pub(super) enum Order {
     /// Says which connections are open.
     List(Answer<Vec<OpenSession>>),
+    /// Says how many connections of HTTP/3 have requests under way.
+    Http3(Answer<Vec<usize>>),
     /// Says which files were asked for since it said so last.
     Asked(Answer<Vec<AskedPath>>),
     /// Says what a connection's responses are taken from, and lets it go on.
@@ -88,11 +93,14 @@ pub(super) enum Order {
 /// What a connection that can move has under way.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// What its responses are taken from, in their order.
-    pub(super) contents: Vec<Held>,
+    /// What its responses are taken from, in their order, and where in it those are that are made in pieces.
+    pub(super) contents: Vec<(Held, Option<StreamPlace>)>,
     /// How many other ones this server would go on making.
     pub(super) relays: usize,
 }
+
+/// The form of a content, its name, and how far a response came that is made of it in pieces.
+type SeenContent = (Variant, ContentName, Option<StreamPlace>);
 
 /// A connection that was stopped. The digests of its contents are not put in yet.
 #[derive(Debug)]
@@ -101,8 +109,8 @@ pub(super) struct Stopped {
     pub(super) session: Session,
     /// In the order of the responses.
     pub(super) contents: Vec<Held>,
-    /// By these comes what is made here of its responses, in their order.
-    pub(super) relays: Vec<OwnedFd>,
+    /// By these comes what is made here of its responses, or by another server, in their order.
+    pub(super) relays: Vec<TakenRelay>,
 }
 
 /// A connection that is to go on.
@@ -113,7 +121,7 @@ pub(super) struct Adopted {
     /// In the order of the responses, with the digests that are known.
     pub(super) contents: Vec<(Held, Option<Digest>)>,
     /// By these comes what another server makes of its responses, in their order.
-    pub(super) relays: Vec<OwnedFd>,
+    pub(super) relays: Vec<TakenRelay>,
     /// It was taken from this server, and has its place here still.
     pub(super) comes_back: bool,
 }
@@ -223,6 +231,7 @@ impl Sessions {
             held
         };
         let end = pending.response.parts.iter().map(|part| part.end).max().unwrap_or(0);
+        let end = pending.swapped.as_ref().map_or(end, |place| place.at);
         if end > held.size() {
             return Err(AdoptError::Malformed { part: "the parts of a response" });
         }
@@ -231,17 +240,17 @@ impl Sessions {
 
     /// What the responses of a connection are taken from, with its digests, while it goes on; and how many others it has
     /// that this server would go on making.
-    fn look(&self, ends: SocketEnds) -> Result<(Vec<(Variant, ContentName)>, usize), TakeError> {
+    fn look(&self, ends: SocketEnds) -> Result<(Vec<SeenContent>, usize), TakeError> {
         let SocketEnds { peer, local } = ends;
         let nothing = || Err(TakeError::NoConnection { peer, local });
         let looked = self.ask_all(nothing, |answer| Order::Look(ends, answer));
-        let name = |held: &Held| {
-            let ContentKey { site, path, variant, is_made } = held.key.clone();
-            let digest = self.digest(held).ok_or(TakeError::Content)?;
-            Ok((variant, ContentName { site, path, digest, is_made }))
+        let name = |(held, swapped): (Held, Option<StreamPlace>)| {
+            let digest = self.digest(&held).ok_or(TakeError::Content)?;
+            let ContentKey { site, path, variant, is_made } = held.key;
+            Ok((variant, ContentName { site, path, digest, is_made }, swapped))
         };
         let Seen { contents, relays } = looked.unwrap_or(Err(TakeError::NoAnswer))?;
-        let names: Result<_, TakeError> = contents.iter().map(name).collect();
+        let names: Result<_, TakeError> = contents.into_iter().map(name).collect();
         Ok((names?, relays))
     }
 
@@ -320,6 +329,7 @@ impl Order {
     pub(super) fn pass(self) {
         match self {
             Self::List(answer) => answer.pass(Vec::new()),
+            Self::Http3(answer) => answer.pass(Vec::new()),
             Self::Asked(answer) => answer.pass(Vec::new()),
             Self::Look(_, answer) => answer.pass(Err(TakeError::NoAnswer)),
             Self::Take(_, answer) => answer.pass(Err(TakeError::NoAnswer)),
@@ -336,6 +346,10 @@ impl Order {
 impl SessionAccess for Sessions {
     fn list(&self) -> Vec<OpenSession> {
         self.gather(Order::List)
+    }
+
+    fn http3_under_way(&self) -> u64 {
+        self.gather(Order::Http3).iter().sum::<usize>() as u64
     }
 
     fn asked(&self) -> Vec<AskedPath> {
@@ -429,13 +443,13 @@ impl SessionAccess for Sessions {
         Ok(out)
     }
 
-    fn adopt(&self, session: &[u8], fd: OwnedFd, relays: Vec<OwnedFd>, peer: SocketAddr) -> Result<(), AdoptError> {
+    fn adopt(&self, session: &[u8], fd: OwnedFd, relays: Vec<TakenRelay>, peer: SocketAddr) -> Result<(), AdoptError> {
         let session = Session { peer, ..Session::read(session)? };
         let contents = self.find(&session)?;
         if Ends::of(fd.as_raw_fd()).local.is_none() {
             return Err(AdoptError::Socket { source: std::io::Error::from_raw_os_error(libc::ENOTSOCK) });
         }
-        for fd in relays.iter().chain([&fd]) {
+        for fd in relays.iter().map(|relay| &relay.socket).chain([&fd]) {
             set_nonblocking(fd).map_err(|source| AdoptError::Socket { source })?;
         }
         self.hand_over(Adopted { socket: fd, session, contents, relays, comes_back: false })

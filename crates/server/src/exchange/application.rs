@@ -9,7 +9,7 @@ use crate::io::ends::Ends;
 use std::cell::OnceCell;
 use std::fmt;
 use std::net::IpAddr;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,6 +65,21 @@ pub trait Handler: fmt::Debug {
     /// [`Aborted`] if there is no honest way to go on: before the response has begun the client gets 502, after that the
     /// response is cut off so that the client can tell.
     fn go_on(&mut self, body: &mut RequestBody, reply: &mut Reply) -> Result<(), Aborted>;
+}
+
+/// A handler of a response that another server makes.
+pub(crate) trait Continued: Handler {
+    /// Ends as that: where the rest of the response comes from, for another server to go on with it. None if that is read by
+    /// something else as well.
+    fn pass_on(self: Box<Self>) -> Option<PassedOn>;
+}
+
+/// The rest of a response that another server makes, in the form of [`super::relayed_form`].
+#[derive(Debug)]
+pub(crate) struct PassedOn {
+    pub(crate) socket: OwnedFd,
+    /// What stands before what the socket still has, so that both together are a stream of that form.
+    pub(crate) before: Vec<u8>,
 }
 
 /// The application cannot answer, or not go on.

@@ -4,13 +4,15 @@
 //! bytes that stand behind the head (an assembled page, an error's page), or an application that gives it as it is
 //! ready. Only the last one has a request body that anything reads; all others have it discarded ([`super::drain`]).
 
-use crate::exchange::application::Handler;
+use crate::exchange::application::{Continued, PassedOn};
 use crate::exchange::record::RequestRecord;
+use crate::exchange::relayed_form::{FRAME_BYTES_MAX, put_head};
 use crate::exchange::streamed::{Far, Streamed};
 use crate::files::resource::{Content, Resource};
 use crate::http::client_certificate::{CertificateFields, ToldCertificate};
 use crate::http::response::Response;
 use crate::policy::advised::Advised;
+use crate::policy::codec_swap::StreamPlace;
 use crate::telemetry::arm_requests::{Outcome, Owed};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -72,7 +74,7 @@ impl fmt::Debug for ByApplication {
 
 impl Source {
     /// A response whose head has gone out elsewhere.
-    pub(crate) fn continued(handler: Box<dyn Handler>, far: Far) -> Self {
+    pub(crate) fn continued(handler: Box<dyn Continued>, far: Far) -> Self {
         let streamed = Streamed::continued(handler, far);
         Self::Application(Box::new(ByApplication { streamed, finish: None, target: None, certified: None }))
     }
@@ -233,9 +235,41 @@ impl Exchange {
         }
     }
 
+    /// Ends here what another server makes, for a third one to go on with; it comes back if this server is to go on with it.
+    pub(crate) fn pass_on(mut self) -> Result<PassedOn, Box<Self>> {
+        let Self { response, source, .. } = &mut self;
+        match source {
+            Source::Application(by) if by.streamed.is_continued() && response.parts.is_empty() => {
+                let mut before = Vec::new();
+                // The offset lies within the head. Its framing was told before.
+                for piece in response.head[response.offset as usize..].chunks(FRAME_BYTES_MAX) {
+                    put_head(&mut before, 0, piece.len());
+                    before.extend_from_slice(piece);
+                }
+                by.streamed.pass_on(before).ok_or_else(|| Box::new(self))
+            }
+            _ => Err(Box::new(self)),
+        }
+    }
+
     /// Bytes that were made so far and are neither of the head nor of the body.
     pub(crate) fn framing_bytes(&self) -> u64 {
         if let Source::Application(by) = &self.source { by.streamed.framing_bytes() } else { 0 }
+    }
+
+    /// The file that it is sent of, also where it is made of that piece by piece.
+    pub(crate) fn resource(&self) -> Option<&Rc<Resource>> {
+        let stream = || self.record.advised.as_ref()?.stream.as_ref();
+        match &self.source {
+            Source::Content(resource) => Some(resource),
+            Source::Head => stream().map(|stream| stream.resource()),
+            Source::Stored(_) | Source::Application(_) => None,
+        }
+    }
+
+    /// Where its next piece is to be taken from, if it is sound that may go on in another variant.
+    pub(crate) fn stream_place(&self) -> Option<StreamPlace> {
+        self.record.advised.as_ref().and_then(Advised::stream_place)
     }
 
     /// Makes the next piece in the place of what was taken.

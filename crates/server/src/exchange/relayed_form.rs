@@ -80,6 +80,19 @@ impl Decoder {
         self.state == State::Ended
     }
 
+    /// Puts down what stands before the rest of the stream, so that another decoder goes on there.
+    pub(crate) fn put_state(&self, out: &mut Vec<u8>) {
+        match self.state {
+            State::Head => out.extend_from_slice(&self.held),
+            State::Bytes { left: 0 } | State::Ended => {}
+            State::Bytes { left } => put_head(out, 0, left),
+            State::Trailers { length } => {
+                put(out, END, 0, length);
+                out.extend_from_slice(&self.held);
+            }
+        }
+    }
+
     /// Takes in what has come. Never is more said than came.
     ///
     /// # Errors
@@ -184,6 +197,39 @@ mod tests {
             prop_assert_eq!(read(&stream, piece), Ok((all, framing + 5, Some(trailers))));
             stream.push(0);
             prop_assert_eq!(read(&stream, piece), Err(Malformed));
+        }
+
+        #[test]
+        fn another_decoder_goes_on_anywhere(
+            pieces in proptest::collection::vec((0_u32..100, proptest::collection::vec(any::<u8>(), 0..90)), 0..8),
+            trailers in proptest::collection::vec(any::<u8>(), 0..40),
+            at in 0_usize..900,
+        ) {
+            let mut stream = Vec::new();
+            for (framing, bytes) in &pieces {
+                put_head(&mut stream, *framing, bytes.len());
+                stream.extend_from_slice(bytes);
+            }
+            put_end(&mut stream, 5, &trailers);
+            let (before, after) = stream.split_at(at.min(stream.len()));
+            let mut decoder = Decoder::default();
+            let (mut bytes, mut framing) = (Vec::new(), 0);
+            let fed = decoder.feed(before, &mut |said| match said {
+                Said::Framing(more) => framing += u64::from(more),
+                Said::Bytes(more) => bytes.extend_from_slice(more),
+                Said::End(_) => {}
+            });
+            prop_assert_eq!(fed, Ok(()));
+            if !decoder.is_ended() {
+                let mut rest = Vec::new();
+                decoder.put_state(&mut rest);
+                rest.extend_from_slice(after);
+                let (more, more_framing, end) = read(&rest, 7).expect("is read");
+                bytes.extend(more);
+                let all: Vec<u8> = pieces.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+                let whole = pieces.iter().map(|(framing, _)| u64::from(*framing)).sum::<u64>() + 5;
+                prop_assert_eq!((bytes, framing + more_framing, end), (all, whole, Some(trailers)));
+            }
         }
 
         #[test]

@@ -1,6 +1,7 @@
 //! A request that an application answers: its handler, its body, and the response as it becomes ready.
 
-use super::application::{Answerer, Caller, Handler, RequestHead};
+use super::application::{Answerer, Caller, Continued, Handler, PassedOn, RequestHead};
+use super::relayed_form::{FRAME_BYTES_MAX, put_head};
 use super::reply::Reply;
 use super::request_body::RequestBody;
 use crate::files::head::Persistence;
@@ -16,6 +17,8 @@ enum Stage {
     Chosen(Answerer),
     /// It answers.
     Running(Box<dyn Handler>),
+    /// Another server makes the response.
+    Continued(Box<dyn Continued>),
     /// It has answered.
     Over,
     /// It gave up, or was given up.
@@ -93,6 +96,7 @@ impl fmt::Debug for Streamed {
         let stage = match &self.stage {
             Stage::Chosen(answerer) => format!("{answerer:?}"),
             Stage::Running(handler) => format!("{handler:?}"),
+            Stage::Continued(handler) => format!("{handler:?}"),
             Stage::Over => "over".to_owned(),
             Stage::Failed => "given up".to_owned(),
             Stage::Cancelled => "cancelled".to_owned(),
@@ -117,12 +121,12 @@ impl Streamed {
     }
 
     /// A response whose head has gone out elsewhere: the handler gives what the client gets of it, framed.
-    pub(crate) fn continued(handler: Box<dyn Handler>, far: Far) -> Self {
+    pub(crate) fn continued(handler: Box<dyn Continued>, far: Far) -> Self {
         let persistence = if far.closes { Persistence::Closes } else { Persistence::Stays };
         let mut body = RequestBody::default();
         body.end();
         Self {
-            stage: Stage::Running(handler),
+            stage: Stage::Continued(handler),
             body,
             reply: Reply::continued(),
             frames: if far.ends_with_connection { Frames::UntilClose } else { Frames::Outside },
@@ -132,6 +136,29 @@ impl Streamed {
             released_bytes: far.sent_bytes,
             framing_bytes: far.framing_bytes,
         }
+    }
+
+    /// Whether another server makes it, and there is more of it than what has come.
+    pub(crate) fn is_continued(&self) -> bool {
+        matches!(self.stage, Stage::Continued(_)) && !self.reply.is_ended()
+    }
+
+    /// Ends here what another server makes, for a third one to go on with: what has come and was not sent is put behind
+    /// `before`, framed as it came. None if that cannot be; then the response is over.
+    pub(crate) fn pass_on(&mut self, mut before: Vec<u8>) -> Option<PassedOn> {
+        let Stage::Continued(handler) = std::mem::replace(&mut self.stage, Stage::Failed) else { return None };
+        // Of at most 64 KiB that came.
+        let mut framing = std::mem::take(&mut self.reply.framing_bytes) as u32;
+        for piece in self.reply.held.chunks(FRAME_BYTES_MAX) {
+            put_head(&mut before, std::mem::take(&mut framing), piece.len());
+            before.extend_from_slice(piece);
+        }
+        if framing > 0 {
+            put_head(&mut before, framing, 0);
+        }
+        let PassedOn { socket, before: rest } = handler.pass_on()?;
+        before.extend_from_slice(&rest);
+        Some(PassedOn { socket, before })
     }
 
     /// How far the response came, for another server that goes on sending it.
@@ -220,7 +247,11 @@ impl Streamed {
     /// Has the handler go on. What it gives is held until it is moved on. The client has taken all that was given before
     /// or has not; with `took_now` it took some since the last time, so that the application owes something only now.
     pub(super) fn drive(&mut self, is_taken: bool, took_now: bool, now_ms: u64) -> Result<(), GivenUp> {
-        let Stage::Running(handler) = &mut self.stage else { return Ok(()) };
+        let handler: &mut dyn Handler = match &mut self.stage {
+            Stage::Running(handler) => &mut **handler,
+            Stage::Continued(handler) => &mut **handler,
+            Stage::Chosen(_) | Stage::Over | Stage::Failed | Stage::Cancelled => return Ok(()),
+        };
         if self.reply.is_ended() {
             return Ok(());
         }

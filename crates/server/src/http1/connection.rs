@@ -527,7 +527,7 @@ impl Connection {
 
     /// The client, as its socket tells of it.
     #[inline]
-    fn client_peer(&self) -> ClientPeer<'static> {
+    pub(crate) fn client_peer(&self) -> ClientPeer<'static> {
         ClientPeer {
             client: self.peer.ip(),
             connection: self.number,

@@ -85,6 +85,26 @@ impl From<Names> for Arc<str> {
     }
 }
 
+/// Says nothing: for responses that came from a server with rules to one without.
+#[derive(Debug)]
+pub(crate) struct NoRules;
+
+impl Adviser for NoRules {
+    fn governs(&self, _path: &str) -> bool {
+        false
+    }
+
+    fn begin(&self, _question: &Question<'_>) -> Advice {
+        Advice::default()
+    }
+
+    fn during(&self, _connection: u64, _link: Link) -> Option<Arc<str>> {
+        None
+    }
+
+    fn end(&self, _connection: u64, _ticket: u64, _bytes: u64, _failed: bool) {}
+}
+
 /// Asked by the event loops, from several threads; must not block.
 pub trait Adviser: Send + Sync + std::fmt::Debug {
     /// Whether any rule is for this path: asked once for each path that is loaded, the answer is kept with it until

@@ -2,9 +2,9 @@
 
 use crate::files::resource::Resource;
 use crate::io::clock::now_ms;
-use crate::policy::advice::Advice;
+use crate::policy::advice::{Advice, Question};
 use crate::policy::client_peer::ClientPeer;
-use crate::policy::codec_swap::Stream;
+use crate::policy::codec_swap::{Stream, StreamPlace};
 use crate::policy::leased::Again;
 use crate::policy::link::LOOK_MS;
 use crate::policy::policy_client::PolicyClient;
@@ -72,6 +72,47 @@ impl Advised {
         }
     }
 
+    /// Of a response that came from another server, which goes on with this stream. The rules here are told of it as of
+    /// one that begins; a refusal comes too late.
+    #[cold]
+    pub(crate) fn moved(
+        policy_client: &Rc<PolicyClient>,
+        peer: &ClientPeer<'_>,
+        (mut stream, path, released_bytes): (Stream, &[u8], u64),
+    ) -> Self {
+        let now_ms = now_ms();
+        let path = std::str::from_utf8(path).unwrap_or_default();
+        let advice = if policy_client.adviser.governs(path) {
+            let (client, connection, link) = (peer.client, peer.connection, policy_client.link(peer, now_ms));
+            let question = Question { path, client, connection, link, remembered: 0, takes_lease: false };
+            policy_client.adviser.begin(&question)
+        } else {
+            Advice::default()
+        };
+        if let Some(names) = advice.variant {
+            stream.wish_first(names.into(), now_ms);
+        }
+        Self {
+            policy_client: Rc::clone(policy_client),
+            peer: peer.alone(),
+            ticket: advice.ticket,
+            again: None,
+            looked_ms: now_ms,
+            bytes: 0,
+            is_finished: false,
+            is_chosen: true,
+            stale: None,
+            is_stale: false,
+            released_bytes,
+            stream: Some(Box::new(stream)),
+        }
+    }
+
+    /// Where its stream is, if it is made piece by piece.
+    pub(crate) fn stream_place(&self) -> Option<StreamPlace> {
+        self.stream.as_ref().map(|stream| stream.place(self.released_bytes))
+    }
+
     /// Tells how long the request had to wait, in nanoseconds.
     #[cold]
     pub(crate) fn waited(&self, waited_ns: u64) {
@@ -89,7 +130,7 @@ impl Advised {
         let wanted = self.policy_client.adviser.during(self.peer.connection, link);
         if let Some(stream) = &mut self.stream {
             stream.pace(link);
-            if let Some(wanted) = wanted {
+            if let Some(wanted) = stream.wish(wanted, now_ms) {
                 stream.want(&wanted, &self.policy_client);
             }
         }

@@ -10,6 +10,7 @@ use crate::files::root::Root;
 use crate::files::shared_content::SharedContent;
 use crate::files::variants;
 use crate::http::response::Variant;
+use crate::io::epoll;
 use crate::media::audio;
 use crate::media::audio::carrier::{self, BEFORE_MAX};
 use crate::media::audio::frame::{self, HEAD_BYTES};
@@ -19,6 +20,7 @@ use crate::policy::indexes::{SEARCH_BYTES, Sound};
 use crate::policy::policy_client::PolicyClient;
 use std::cell::RefCell;
 use std::io;
+use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -27,6 +29,17 @@ use std::sync::Arc;
 /// slow.
 const PIECE_BYTES: std::ops::RangeInclusive<usize> = 1024..=4096;
 const PIECE_S: f64 = 0.25;
+/// How long rules have to measure the link of a client that came from another server.
+const FIRST_WISH_MS: u64 = 2_000;
+
+/// Bytes of a stream that the kernel takes beyond those that are on their way: they cannot be swapped any more.
+const UNSENT_BYTES: i32 = 4096;
+
+/// Has the kernel take little of a stream beyond what is on its way.
+pub(crate) fn keep_unsent_low(socket: RawFd) {
+    // It makes a swap sooner, so that a refusal is no harm.
+    let _ = epoll::set_int_option(&socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES);
+}
 
 /// One file of a stream.
 #[derive(Debug, Clone)]
@@ -42,6 +55,28 @@ pub(crate) struct Family {
     pub(crate) shared_content: Arc<SharedContent>,
     /// The path of the plain file.
     pub(crate) path: Box<[u8]>,
+}
+
+/// How far such a response came: what another server needs to make the next piece, beside the track's bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StreamPlace {
+    /// As in [`Family`].
+    pub(crate) path: Box<[u8]>,
+    /// The fields of [`Stream`] of these names.
+    pub(crate) name: Arc<str>,
+    pub(crate) at: u64,
+    pub(crate) frame: Option<u64>,
+    pub(crate) is_over: bool,
+    /// Bytes of the response that were sent and are not kept any more.
+    pub(crate) released_bytes: u64,
+}
+
+/// What the rules of a server say first of a response that came from another one.
+#[derive(Debug)]
+struct FirstWish {
+    names: Arc<str>,
+    /// It holds from then on, unless they say something else before.
+    from_ms: u64,
 }
 
 /// A response that is made piece by piece.
@@ -60,6 +95,7 @@ pub(crate) struct Stream {
     frame: Option<u64>,
     piece_bytes: usize,
     is_over: bool,
+    first_wish: Option<FirstWish>,
 }
 
 impl Stream {
@@ -82,7 +118,54 @@ impl Stream {
             frame: Some(0),
             piece_bytes: *PIECE_BYTES.start(),
             is_over: false,
+            first_wish: None,
         })
+    }
+
+    /// Goes on where another server came to; none if the track is no sound that can be swapped. A swap for which the frame
+    /// was not found there is decided anew by this server's rules.
+    pub(crate) fn go_on(
+        (root, shared_content): (Rc<Root>, Arc<SharedContent>),
+        place: StreamPlace,
+        resource: &Rc<Resource>,
+        policy_client: &PolicyClient,
+    ) -> Option<Self> {
+        let family = Family { root, shared_content, path: place.path };
+        let begun = Self::begin(family, place.name, resource, policy_client)?;
+        Some(Self { at: place.at, frame: place.frame, is_over: place.is_over, ..begun })
+    }
+
+    /// Where it is; so many bytes of the response were sent and are not kept.
+    pub(crate) fn place(&self, released_bytes: u64) -> StreamPlace {
+        StreamPlace {
+            path: self.family.path.clone(),
+            name: Arc::clone(&self.name),
+            at: self.at,
+            frame: self.frame,
+            is_over: self.is_over,
+            released_bytes,
+        }
+    }
+
+    /// The file that its next piece is taken from.
+    pub(crate) fn resource(&self) -> &Rc<Resource> {
+        &self.track.resource
+    }
+
+    /// Takes note of what the rules say before they know the client's link: it holds if they say nothing else soon, so
+    /// that nothing is swapped to and fro because a response has moved.
+    pub(crate) fn wish_first(&mut self, names: Arc<str>, now_ms: u64) {
+        self.first_wish = Some(FirstWish { names, from_ms: now_ms + FIRST_WISH_MS });
+    }
+
+    /// What it is to go on with: what the rules say now, or what they said first.
+    pub(crate) fn wish(&mut self, said: Option<Arc<str>>, now_ms: u64) -> Option<Arc<str>> {
+        if said.is_some() {
+            self.first_wish = None;
+            return said;
+        }
+        let first = self.first_wish.take_if(|first| first.from_ms <= now_ms)?;
+        Some(first.names)
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -114,14 +197,15 @@ impl Stream {
 
     /// The file of a variant, if decoders go on with it.
     fn open(&self, names: &str, policy_client: &PolicyClient) -> Option<Track> {
-        let found = variants::find(names, &self.family.path, |path| self.family.root.open(path).ok());
+        let at = |path: &[u8]| Some((self.family.root.open(path).ok()?, Box::from(path)));
+        let found = variants::find(names, &self.family.path, at);
         policy_client.counts().variants_missing.add(found.missing);
-        let file = found.found.or_else(|| self.family.root.open(&self.family.path).ok())?;
+        let (file, path) = found.found.or_else(|| at(&self.family.path))?;
         if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
             return None;
         }
         let of = Description {
-            path: self.family.path.clone(),
+            path,
             content_type: String::new(),
             own_coding: None,
             variant: Variant::Identity,

@@ -8,7 +8,7 @@ use crate::io::epoll::Waker;
 use crate::policy::insight::UpstreamAccess;
 use crate::policy::popularity::AskedPath;
 use crate::policy::session_copies::{SessionCopies, TlsKeys};
-use crate::policy::sessions::{AdoptError, OpenSession, SessionAccess, TakeError, TakenSession};
+use crate::policy::sessions::{AdoptError, OpenSession, SessionAccess, TakeError, TakenRelay, TakenSession};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -115,6 +115,13 @@ impl Control {
         self.2.list()
     }
 
+    /// Connections of HTTP/3 that have requests under way now, those of all loops. These connections do not move: clients
+    /// that were told to go elsewhere ([`Self::leave_http3`]) have their requests answered here still. It waits as
+    /// [`Self::sessions`] does.
+    pub fn http3_under_way(&self) -> u64 {
+        self.2.http3_under_way()
+    }
+
     /// Which files were asked for since an earlier call told them, the most asked first: at most 400. Of large caches a
     /// call tells a part, and the next one another. Files are counted that a cache holds, and no responses of upstreams
     /// and applications. It waits until the loops answer, so it is not for a loop's thread.
@@ -180,7 +187,7 @@ impl Control {
         &self,
         session: &[u8],
         fd: OwnedFd,
-        relays: Vec<OwnedFd>,
+        relays: Vec<TakenRelay>,
         peer: SocketAddr,
     ) -> Result<(), AdoptError> {
         self.2.adopt(session, fd, relays, peer)
@@ -272,6 +279,10 @@ mod tests {
             Vec::new()
         }
 
+        fn http3_under_way(&self) -> u64 {
+            0
+        }
+
         fn asked(&self) -> Vec<AskedPath> {
             Vec::new()
         }
@@ -284,7 +295,7 @@ mod tests {
             Err(TakeError::NoAnswer)
         }
 
-        fn copy(&self, _: bool, _: TlsKeys) -> SessionCopies {
+        fn copy(&self, _: TlsKeys) -> SessionCopies {
             SessionCopies::default()
         }
 
@@ -294,7 +305,7 @@ mod tests {
             Err(AdoptError::NoAnswer)
         }
 
-        fn adopt(&self, _: &[u8], _: OwnedFd, _: Vec<OwnedFd>, _: SocketAddr) -> Result<(), AdoptError> {
+        fn adopt(&self, _: &[u8], _: OwnedFd, _: Vec<TakenRelay>, _: SocketAddr) -> Result<(), AdoptError> {
             Err(AdoptError::NoAnswer)
         }
     }

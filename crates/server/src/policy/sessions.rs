@@ -26,10 +26,32 @@ pub struct TakenSession {
     /// How many of the bytes that were given to the kernel last the session can make again
     /// ([`crate::Control::session_bytes`]): those of the response under way, its head included; 0 between responses.
     pub known_bytes: u64,
-    /// Sockets by which the server says what it goes on making of the responses under way, such as those of upstreams; they
-    /// do not block. What comes by them belongs to the other ends of sockets that [`crate::Control::adopt_session`] gets, in
-    /// the same order, and the end of one is the end of the other.
-    pub relays: Vec<OwnedFd>,
+    /// What the server goes on making of the responses under way, such as those of upstreams, or another server. What comes
+    /// by them belongs to those that [`crate::Control::adopt_session`] gets, in the same order, and the end of one is the end
+    /// of the other.
+    pub relays: Vec<TakenRelay>,
+}
+
+/// A response that another server makes than the one that sends it.
+pub struct TakenRelay {
+    /// By this it comes: a stream socket of the Unix domain, which does not block. Where the server that gives the session
+    /// away did not make the response itself, it is the socket that this server got for it.
+    pub socket: OwnedFd,
+    /// What came by the socket and was not used up: it stands before what is still to come.
+    pub before: Vec<u8>,
+}
+
+impl From<OwnedFd> for TakenRelay {
+    fn from(socket: OwnedFd) -> Self {
+        Self { socket, before: Vec::new() }
+    }
+}
+
+impl fmt::Debug for TakenRelay {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.before.len();
+        formatter.debug_struct("TakenRelay").field("socket", &self.socket).field("before_bytes", &bytes).finish()
+    }
 }
 
 impl fmt::Debug for TakenSession {
@@ -99,9 +121,6 @@ pub enum TakeError {
              again when its response has begun"
     )]
     Application,
-    /// The response is made piece by piece as rules say.
-    #[error("the response under way may go on in another variant: ask again when it is over")]
-    Streamed,
     /// The password of a request is checked.
     #[error("the password of a request is being checked: ask again in some milliseconds")]
     Password,
@@ -212,6 +231,8 @@ pub struct OpenSession {
 pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
     fn list(&self) -> Vec<OpenSession>;
 
+    fn http3_under_way(&self) -> u64;
+
     fn asked(&self) -> Vec<AskedPath>;
 
     fn preview(&self, peer: SocketAddr, local: SocketAddr) -> Result<Vec<u8>, TakeError>;
@@ -224,5 +245,5 @@ pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
 
     fn bytes(&self, session: &[u8], from: u64, len: u64) -> Result<Vec<u8>, AdoptError>;
 
-    fn adopt(&self, session: &[u8], fd: OwnedFd, relays: Vec<OwnedFd>, peer: SocketAddr) -> Result<(), AdoptError>;
+    fn adopt(&self, session: &[u8], fd: OwnedFd, relays: Vec<TakenRelay>, peer: SocketAddr) -> Result<(), AdoptError>;
 }

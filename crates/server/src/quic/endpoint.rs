@@ -462,6 +462,11 @@ impl Endpoint {
         }
     }
 
+    /// Connections that have requests under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.connections.iter().flatten().filter(|slot| slot.connection.state().1 > 0).count()
+    }
+
     /// Tells all clients that no more requests are taken up.
     pub(crate) fn begin_stop(&mut self, state: &mut LoopState, open: &Open) {
         (0..self.connections.len()).for_each(|index| self.wake(index));

@@ -11,19 +11,15 @@ use crate::files::variants;
 use crate::http::list_fields::Lines;
 use crate::http::request::{Method, Request};
 use crate::io::clock::Clock;
-use crate::io::epoll;
 use crate::policy::advice::{Advice, Names};
 use crate::policy::advised::MayBeStale;
 use crate::policy::client_peer::Leased;
-use crate::policy::codec_swap::{Family, Stream};
+use crate::policy::codec_swap::{Family, Stream, keep_unsent_low};
 use crate::site::asked::Asked;
 use crate::site::destination::Destination;
 use crate::site::state::Site;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Bytes of a stream that the kernel takes beyond those that are on their way: they cannot be swapped any more.
-const UNSENT_BYTES: i32 = 4096;
 
 /// Entity tags of a client that are looked at for a variant that it has a part of.
 const TAGS_MAX: usize = 4;
@@ -330,8 +326,7 @@ fn begin_stream(stream: Stream, chosen: &Resource, asked: &Asked<'_>, out: &mut 
     out.head_bytes = head.len() as u64;
     asked.counters.swappable.add(1);
     if let Some(socket) = asked.peer.socket {
-        // It makes a swap sooner, so that a refusal is no harm.
-        let _ = epoll::set_int_option(&socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES);
+        keep_unsent_low(socket);
     }
     if let Some(advised) = &mut out.record.advised {
         advised.stream = Some(Box::new(stream));

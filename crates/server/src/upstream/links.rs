@@ -375,6 +375,18 @@ impl Link {
         self.waiting.shared.ring.fd()
     }
 
+    /// Ends as a link of this loop: its socket, with what was not received of it. None where something else has to do with
+    /// that: the loop's ring, or TLS.
+    pub(super) fn into_socket(mut self) -> Option<OwnedFd> {
+        if self.waiting.shared.ring.is_used() || self.secure.is_some() {
+            return None;
+        }
+        let socket = self.socket.take()?;
+        // It stays open elsewhere, and epoll would tell of it as long as that is so.
+        let _ = self.waiting.links.epoll.remove(socket.as_raw_fd());
+        Some(socket)
+    }
+
     /// Its token, and what it shares with the loop.
     pub(super) fn of(&self) -> (u64, &Shared) {
         (self.waiting.token, &self.waiting.shared)

@@ -13,6 +13,7 @@ mod sessions_http2;
 mod sessions_refused;
 mod sessions_relayed;
 mod sessions_secure;
+mod sessions_swapped;
 mod slow_clients;
 mod smuggling;
 mod stop_under_load;

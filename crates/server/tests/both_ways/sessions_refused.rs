@@ -10,8 +10,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_server::{
-    Aborted, AdoptError, Advice, Adviser, Application, Handler, Link, Options, Question, Reply, RequestBody,
-    RequestHead, TakeError, Throttle, Wake, parse_configuration,
+    Aborted, AdoptError, Application, Handler, Options, Reply, RequestBody, RequestHead, TakeError, Throttle, Wake,
+    parse_configuration,
 };
 
 /// Answers once a body has come to its end.
@@ -236,7 +236,7 @@ fn what_is_no_session_is_refused_and_a_stopping_server_takes_none() {
         second.adopt_session(&session, fd, Vec::new(), peer).expect_err("is refused")
     };
     let other = [&[9], &taken.session[1..]].concat();
-    assert!(matches!(adopt_bytes(other), AdoptError::Version { version: 9, known: 2 }));
+    assert!(matches!(adopt_bytes(other), AdoptError::Version { version: 9, known: 3 }));
     let cut = taken.session[..taken.session.len() - 1].to_vec();
     assert!(matches!(adopt_bytes(cut), AdoptError::Malformed { .. }));
     // A path of the same length that leads out of the root.
@@ -256,45 +256,6 @@ fn what_is_no_session_is_refused_and_a_stopping_server_takes_none() {
     assert!(matches!(control.take_session(peer, peer), Err(TakeError::NoConnection { .. } | TakeError::NoAnswer)));
     adopt(&sites[0], taken, &client);
     ends_whole(&mut client, &content);
-}
-
-/// An adviser by which sound may go on in another variant.
-#[derive(Debug)]
-struct Any;
-
-impl Adviser for Any {
-    fn governs(&self, path: &str) -> bool {
-        path.ends_with(".mp3")
-    }
-
-    fn begin(&self, _question: &Question<'_>) -> Advice {
-        Advice { variant: Some("".into()), ..Advice::default() }
-    }
-
-    fn during(&self, _connection: u64, _link: Link) -> Option<Arc<str>> {
-        None
-    }
-
-    fn end(&self, _connection: u64, _ticket: u64, _bytes: u64, _failed: bool) {}
-}
-
-/// MPEG-1 layer III at 128 kbit/s and 44.1 kHz: so many frames of silence.
-fn sound(frames: usize) -> Vec<u8> {
-    let mut frame = vec![0; 417];
-    frame[..4].copy_from_slice(&[0xff, 0xfb, 0x90, 0x00]);
-    frame.repeat(frames)
-}
-
-#[test]
-fn sound_that_may_go_on_in_another_variant_stays() {
-    let content = sound(8_000);
-    let site = Site::start(&[("a.mp3", &content)], |options| options.adviser = Some(Arc::new(Any)));
-    let mut client = crate::sessions::narrow(site.addr);
-    client.write_all(b"GET /a.mp3 HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
-    client.read_exact(&mut [0; 500]).expect("it has begun");
-    let refused = refusal(&site, &client);
-    assert!(matches!(refused, TakeError::Streamed), "{refused:?}");
-    assert!(refused.to_string().contains("may go on in another variant"), "{refused}");
 }
 
 #[test]

@@ -125,8 +125,12 @@ fn answer(socket: &mut TcpStream, path: &str, content: &[u8]) -> std::io::Result
     }
 }
 
-/// Two servers that ask this upstream for paths below `/up`, and have a file; their first addresses have TLS.
 fn pair(upstream: &Upstream, files: &[(&str, &[u8])]) -> ([Site; 2], tempfile::TempDir, PathBuf) {
+    servers(upstream, files)
+}
+
+/// Servers that ask this upstream for paths below `/up`, and have a file; their first addresses have TLS.
+fn servers<const N: usize>(upstream: &Upstream, files: &[(&str, &[u8])]) -> ([Site; N], tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let made = certificate::make(folder.path(), "a", &["a"]);
     let shown = made.certificate.clone();
@@ -136,7 +140,7 @@ fn pair(upstream: &Upstream, files: &[(&str, &[u8])]) -> ([Site; 2], tempfile::T
          cache = {{ default_ttl = \"1 min\", largest = \"16 MiB\" }}",
         upstream.addr, upstream.addr
     );
-    let sites = [(); 2].map(|()| {
+    let sites = [(); N].map(|()| {
         Site::start(files, |options| {
             let (folder, io) = (options.root.clone(), options.io);
             *options = parse_configuration(&text, &folder).unwrap_or_else(|mistakes| panic!("{mistakes:#?}"));
@@ -205,7 +209,7 @@ fn a_stream_of_events_goes_on_at_another_server_and_its_upstream_is_asked_once()
     assert_eq!(upstream.asked(), 4);
     let counts = sites.map(Site::stop);
     let sum = |of: fn(&weir_server::Counts) -> u64| counts.iter().map(of).sum::<u64>();
-    assert_eq!(sum(|counts| counts.relays_begun), 2 * MOVES as u64);
+    assert_eq!(sum(|counts| counts.relays_begun), 2, "a server that gives on what another one makes makes nothing");
     let broken = sum(|counts| counts.relays_broken + counts.connections_broken);
     assert_eq!((broken, sum(|counts| counts.sessions_adopted)), (0, 2 * MOVES as u64));
 }
@@ -223,6 +227,40 @@ fn reply_of(client: &mut impl BufRead) -> Vec<u8> {
     let mut body = vec![0; length];
     client.read_exact(&mut body).expect("a body");
     body
+}
+
+#[test]
+fn a_server_in_between_gets_out_of_the_way() {
+    let upstream = Upstream::start(b"");
+    let ([first, second, third], _folder, certificate) = servers(&upstream, &[]);
+    let mut clear = BufReader::new(connect(first.addrs[1]));
+    clear.get_mut().write_all(b"GET /up/events HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+    let mut all = vec![0; 600];
+    clear.read_exact(&mut all).expect("it has begun");
+    let mut http2 = Client::begin(wire(first.addrs[0], Some(&certificate)), 100_000);
+    http2.get(1, "/up/events", &[]);
+    http2.read_to(600);
+    for sites in [[&first, &second], [&second, &third]] {
+        shift(sites[0], sites[1], clear.get_ref());
+        shift(sites[0], sites[1], http2.socket());
+        let more = all.len() + 600;
+        let mut some = vec![0; more - all.len()];
+        clear.read_exact(&mut some).expect("goes on");
+        all.extend(some);
+    }
+    let counts = second.stop();
+    assert_eq!((counts.relays_begun, counts.relays_broken, counts.sessions_given), (0, 0, 2));
+    while !all.ends_with(b"0\r\n\r\n") {
+        let come = clear.fill_buf().expect("goes on");
+        assert!(!come.is_empty(), "it ended after {} bytes", all.len());
+        all.extend_from_slice(come);
+        let come = come.len();
+        clear.consume(come);
+    }
+    let head = all.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+    assert!(unchunked(&all[head..]) == events());
+    assert!(http2.ends(1) == (0x88, &events()[..]));
+    assert_eq!((first.stop().relays_begun, third.stop().relays_begun, upstream.asked()), (2, 0, 2));
 }
 
 #[test]
@@ -324,7 +362,7 @@ fn a_response_that_breaks_off_is_broken_at_the_other_server_and_a_client_that_le
     let refused = sites[1].control.adopt_session(&taken.session, fd, Vec::new(), peer);
     assert!(matches!(refused, Err(AdoptError::Malformed { .. })), "{refused:?}");
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
-    taken.relays = vec![theirs.into()];
+    taken.relays = vec![std::os::fd::OwnedFd::from(theirs).into()];
     crate::sessions::adopt(&sites[1], taken, &client);
     wait_until(|| left() == 3);
     drop(ours);

@@ -2,7 +2,7 @@
 
 use super::relaying::Relaying;
 use super::{Client, Protocol};
-use crate::exchange::application::Handler;
+use crate::exchange::application::Continued;
 use crate::exchange::life::Exchange;
 use crate::files::resource::Resource;
 use crate::http1::connection::Connection;
@@ -10,6 +10,7 @@ use crate::http2;
 use crate::io::ends::Ends;
 use crate::io::epoll::Interest;
 use crate::loop_state::LoopState;
+use crate::policy::codec_swap::StreamPlace;
 use crate::policy::sessions::{AdoptError, OpenSession, TakeError};
 use crate::process::session::{ContentName, Session};
 use std::net::{IpAddr, SocketAddr};
@@ -71,11 +72,12 @@ impl Client {
         }
     }
 
-    /// The contents of its responses, in their order.
-    pub(crate) fn contents(&self) -> Vec<Rc<Resource>> {
+    /// The contents of its responses, in their order, and how far those came that are made in pieces.
+    pub(crate) fn contents(&self) -> Vec<(Rc<Resource>, Option<StreamPlace>)> {
+        let plain = |resource: &Rc<Resource>| (Rc::clone(resource), None);
         match &self.protocol {
-            Protocol::Http1(connection) => connection.contents().map(Rc::clone).collect(),
-            Protocol::Http2(connection) => connection.contents().map(Rc::clone).collect(),
+            Protocol::Http1(connection) => connection.contents_seen().collect(),
+            Protocol::Http2(connection) => connection.contents().map(plain).collect(),
             Protocol::PassedOn(_) | Protocol::Relaying(_) | Protocol::Changing => Vec::new(),
         }
     }
@@ -116,7 +118,7 @@ impl Client {
         socket: OwnedFd,
         mut session: Session,
         contents: impl IntoIterator<Item = Rc<Resource>>,
-        handlers: impl IntoIterator<Item = Box<dyn Handler>>,
+        handlers: impl IntoIterator<Item = Box<dyn Continued>>,
         state: &LoopState,
     ) -> Result<Self, AdoptError> {
         let (fd, peer) = (socket.as_raw_fd(), session.client.unwrap_or(session.peer));

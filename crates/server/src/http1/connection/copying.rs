@@ -35,12 +35,15 @@ impl Connection {
         if !matches!(self.drain, Drain::Done) || self.after == After::Upgrade {
             return Err(NotCopied::Body);
         }
+        if only.stream_place().is_some() {
+            return Err(NotCopied::Made);
+        }
         // What an earlier answer has in the kernel still is not known of a form that is made.
         check_exchange(only, false).map_err(|_| NotCopied::Made)?;
         self.check_movable().map_err(|error| match error {
             TakeError::Tls { .. } => NotCopied::Tls,
             TakeError::Body | TakeError::Tunnel => NotCopied::Body,
-            TakeError::Application | TakeError::Streamed => NotCopied::Made,
+            TakeError::Application => NotCopied::Made,
             _ => NotCopied::Busy,
         })
     }
@@ -101,5 +104,6 @@ fn copy_of(exchange: &Exchange, name: Option<ContentName>) -> Pending {
         host: exchange.record.log.host.as_ref().map(|host| host.name.to_string()),
         response: exchange.response.clone(),
         far: None,
+        swapped: None,
     }
 }

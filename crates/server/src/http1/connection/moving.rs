@@ -1,13 +1,16 @@
 //! A connection that moves: whether it can, what it is as a value, and how it goes on elsewhere.
 
 use super::{After, Connection, Phase, SavedFor};
-use crate::exchange::application::Handler;
+use crate::exchange::application::Continued;
 use crate::exchange::drain::Drain;
 use crate::exchange::life::{Exchange, Source};
 use crate::files::resource::Resource;
 use crate::http::response::Response;
 use crate::io::epoll::Readiness;
 use crate::loop_state::LoopState;
+use crate::policy::advised::Advised;
+use crate::policy::client_peer::ClientPeer;
+use crate::policy::codec_swap::{StreamPlace, keep_unsent_low};
 use crate::policy::sessions::{AdoptError, BODY_BYTES_MAX, SESSION_BYTES_MAX, TakeError};
 use crate::process::session::{ContentName, Ending, PARTS_MAX, Pending, RESPONSES_MAX, Session, Wait};
 use crate::telemetry::access_log::LogLine;
@@ -66,10 +69,13 @@ impl Connection {
 
     /// The contents of its responses, in their order.
     pub(crate) fn contents(&self) -> impl Iterator<Item = &Rc<Resource>> {
-        self.queue.iter().filter_map(|exchange| match &exchange.source {
-            Source::Content(resource) => Some(resource),
-            Source::Head | Source::Stored(_) | Source::Application(_) => None,
-        })
+        self.queue.iter().filter_map(Exchange::resource)
+    }
+
+    /// The same, and how far those came that are made in pieces.
+    pub(crate) fn contents_seen(&self) -> impl Iterator<Item = (Rc<Resource>, Option<StreamPlace>)> {
+        let seen = |exchange: &Exchange| Some((Rc::clone(exchange.resource()?), exchange.stream_place()));
+        self.queue.iter().filter_map(seen)
     }
 
     /// Ends here as what goes on elsewhere: it can move, and no ring has to do with it. The digests of the contents,
@@ -124,7 +130,7 @@ impl Connection {
         peer: SocketAddr,
         session: Session,
         contents: impl IntoIterator<Item = Rc<Resource>>,
-        handlers: impl IntoIterator<Item = Box<dyn Handler>>,
+        handlers: impl IntoIterator<Item = Box<dyn Continued>>,
         state: &LoopState,
     ) -> Result<Self, AdoptError> {
         // What another server makes is alone, behind the whole of its request.
@@ -142,8 +148,14 @@ impl Connection {
         let transport = Transport::moved(socket, (&session.input, &session.output), tls.transpose()?);
         let mut connection = Self::new(transport, peer, state);
         let (mut contents, mut handlers) = (contents.into_iter(), handlers.into_iter());
-        let responses = session.responses.into_iter();
-        connection.queue = responses.map(|one| exchange(one, &mut contents, &mut handlers, state)).collect();
+        for mut one in session.responses {
+            let (place, site) = (one.swapped.take(), one.content.as_ref().map_or(0, |content| content.site));
+            let mut exchange = exchange(one, &mut contents, &mut handlers, state);
+            if let Some(place) = place {
+                go_on_in_pieces(&mut exchange, (place, site), &connection.client_peer(), state)?;
+            }
+            connection.queue.push(exchange);
+        }
         connection.after = match session.ending {
             Ending::Stays => After::Continue,
             Ending::Closes => After::Close,
@@ -173,16 +185,14 @@ impl Connection {
 
 /// Whether a response can move; `may_be_relayed` says that another server may go on with it while this one makes it.
 pub(crate) fn check_exchange(exchange: &Exchange, may_be_relayed: bool) -> Result<(), TakeError> {
-    if exchange.record.advised.as_ref().is_some_and(|advised| advised.stream.is_some()) {
-        return Err(TakeError::Streamed);
-    }
     match &exchange.source {
         Source::Application(_) if exchange.is_tunnel() => return Err(TakeError::Tunnel),
         Source::Application(_) | Source::Stored(_) if may_be_relayed && exchange.far(false).is_some() => return Ok(()),
         Source::Application(_) | Source::Stored(_) => return Err(TakeError::Application),
         Source::Head | Source::Content(_) => {}
     }
-    let is_sound = exchange.status != 0 && !exchange.response.is_finished();
+    // Where the piece has gone out, the next one is to be made.
+    let is_sound = exchange.status != 0 && !exchange.is_finished();
     if !is_sound || exchange.response.parts.len() > PARTS_MAX {
         return Err(TakeError::TooLarge);
     }
@@ -191,9 +201,10 @@ pub(crate) fn check_exchange(exchange: &Exchange, may_be_relayed: bool) -> Resul
 
 /// Bytes that a response takes in a session, or some more.
 pub(crate) fn bytes_of(exchange: &Exchange) -> usize {
-    let path = if let Source::Content(resource) = &exchange.source { resource.path.len() } else { 0 };
+    let path = exchange.resource().map_or(0, |resource| resource.path.len());
+    let place = exchange.stream_place().map_or(0, |place| place.path.len() + place.name.len());
     let parts = exchange.response.parts.len() * 24;
-    exchange.response.head.len() + exchange.record.log.len() + path + parts + FRAME_BYTES
+    exchange.response.head.len() + exchange.record.log.len() + path + place + parts + FRAME_BYTES
 }
 
 /// The response as a value. What this server goes on making of it is added to `relays`; `ends` says that its connection
@@ -204,6 +215,7 @@ pub(crate) fn pending(
     ends: bool,
     relays: &mut Vec<Exchange>,
 ) -> Pending {
+    let (has_content, swapped) = (exchange.resource().is_some(), exchange.stream_place());
     exchange.move_on();
     if let Some(far) = exchange.far(ends) {
         let record = std::mem::take(&mut exchange.record);
@@ -218,7 +230,7 @@ pub(crate) fn pending(
         relays.push(exchange);
         return pending;
     }
-    let content = if matches!(exchange.source, Source::Content(_)) { names.next() } else { None };
+    let content = if has_content { names.next() } else { None };
     Pending {
         status: exchange.status,
         head_bytes: exchange.head_bytes,
@@ -227,14 +239,37 @@ pub(crate) fn pending(
         host: exchange.record.log.host.as_ref().map(|host| host.name.to_string()),
         response: std::mem::take(&mut exchange.response),
         far: None,
+        swapped,
     }
+}
+
+/// Has a response go on piece by piece, from where it came to at another server.
+fn go_on_in_pieces(
+    exchange: &mut Exchange,
+    (place, site): (StreamPlace, u32),
+    peer: &ClientPeer<'_>,
+    state: &LoopState,
+) -> Result<(), AdoptError> {
+    let (path, released_bytes) = (place.path.clone(), place.released_bytes);
+    let Source::Content(resource) = std::mem::take(&mut exchange.source) else {
+        return Err(AdoptError::Malformed { part: "the content of a response" });
+    };
+    exchange.response.resource = None;
+    let found = state.router.stream_moved((site, place), &resource, (&state.counters, state.index));
+    let (policy_client, stream) = found.map_err(|source| AdoptError::Socket { source })?;
+    let stream = stream.ok_or(AdoptError::Malformed { part: "the frames of its sound" })?;
+    if let Some(socket) = peer.socket {
+        keep_unsent_low(socket);
+    }
+    exchange.record.advised = Some(Advised::moved(&policy_client, peer, (stream, &path, released_bytes)));
+    Ok(())
 }
 
 /// The response as a value that is sent from here.
 pub(crate) fn exchange(
     pending: Pending,
     contents: &mut impl Iterator<Item = Rc<Resource>>,
-    handlers: &mut impl Iterator<Item = Box<dyn Handler>>,
+    handlers: &mut impl Iterator<Item = Box<dyn Continued>>,
     state: &LoopState,
 ) -> Exchange {
     let resource = pending.content.and_then(|_| contents.next());

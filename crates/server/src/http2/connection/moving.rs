@@ -3,9 +3,9 @@
 use super::super::continued::Continued;
 use super::super::stream::Stream;
 use super::{Connection, Phase};
-use crate::exchange::application::Handler;
+use crate::exchange::application;
 use crate::exchange::goaway::Goaway;
-use crate::exchange::life::{Exchange, Source};
+use crate::exchange::life::Exchange;
 use crate::files::resource::Resource;
 use crate::http::frames::allowance::Allowance;
 use crate::http::frames::frame::{Head, kind};
@@ -63,10 +63,7 @@ impl Connection {
 
     /// The contents of its responses, in the order of its streams.
     pub(crate) fn contents(&self) -> impl Iterator<Item = &Rc<Resource>> {
-        self.streams.iter().filter_map(|stream| match &stream.exchange.source {
-            Source::Content(resource) => Some(resource),
-            Source::Head | Source::Stored(_) | Source::Application(_) => None,
-        })
+        self.streams.iter().filter_map(|stream| stream.exchange.resource())
     }
 
     /// Ends here as what goes on elsewhere, as one of HTTP/1 does.
@@ -159,7 +156,7 @@ impl Connection {
         peer: SocketAddr,
         (session, http2): (Session, Http2),
         contents: impl IntoIterator<Item = Rc<Resource>>,
-        handlers: impl IntoIterator<Item = Box<dyn Handler>>,
+        handlers: impl IntoIterator<Item = Box<dyn application::Continued>>,
         state: &LoopState,
     ) -> Result<Self, AdoptError> {
         if session.saved.len() >= state.input.len() {

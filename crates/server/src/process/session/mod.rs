@@ -16,15 +16,18 @@ pub(crate) use http2::{ABANDONED_MAX, Continued, GoawayState, Http2, STREAMS_MAX
 
 use crate::exchange::streamed::Far;
 use crate::http::response::{Digest, Part, Response, Variant};
+use crate::policy::codec_swap::StreamPlace;
 use crate::telemetry::access_log::LineText;
 use crate::tls::TlsSession;
 use std::net::SocketAddr;
 use zeroize::Zeroizing;
 
-/// The version of the form.
-pub(crate) const VERSION: u8 = 2;
-/// The version before, which has no responses that another server makes: sessions without these are written so, for
-/// servers that know no other one.
+/// The version of the form, of which a session is written in the oldest that can say it, for servers that know no other
+/// one. This one has sound that may go on in another variant.
+pub(crate) const VERSION: u8 = 3;
+/// The version before, which has responses that another server makes.
+pub(crate) const RELAYED_VERSION: u8 = 2;
+/// The version before that, which has neither.
 pub(crate) const PLAIN_VERSION: u8 = 1;
 /// Responses of a session that another server goes on making: each has a descriptor, of which a message carries so many.
 pub(crate) const RELAYS_MAX: usize = 64;
@@ -93,13 +96,16 @@ pub(crate) struct Pending {
     pub(crate) status: u16,
     /// Bytes of the head proper.
     pub(crate) head_bytes: u64,
-    /// Where its parts are taken from; none only without parts.
+    /// Where its parts are taken from; none only without parts and pieces.
     pub(crate) content: Option<ContentName>,
     pub(crate) line: LineText,
     /// The name of the host that answers, for its counts.
     pub(crate) host: Option<String>,
     /// How far it came, where another server goes on making it; the response has no bytes then.
     pub(crate) far: Option<Far>,
+    /// Where the next piece is to be taken from, if it is made piece by piece; its content is the file of that piece then,
+    /// and the response is the piece that is being sent.
+    pub(crate) swapped: Option<StreamPlace>,
 }
 
 /// Content by its place and its digest.
@@ -141,7 +147,7 @@ pub fn place_session(session: &[u8], offset: u64) -> Option<Zeroizing<Vec<u8>>> 
             offset
         }
     };
-    if !is_plain || only.far.is_some() || offset >= only.response.len() {
+    if !is_plain || only.far.is_some() || only.swapped.is_some() || offset >= only.response.len() {
         return None;
     }
     only.response.offset = offset;
@@ -150,13 +156,16 @@ pub fn place_session(session: &[u8], offset: u64) -> Option<Zeroizing<Vec<u8>>> 
 
 impl Session {
     /// One that has nothing but these contents, to be looked for.
-    pub(crate) fn preview(peer: SocketAddr, contents: Vec<(Variant, ContentName)>, relays: usize) -> Self {
-        let pending = |(variant, content)| Pending {
-            // One byte of it: none would be no content.
-            response: Response { variant, parts: vec![Part { head_end: 0, start: 0, end: 1 }], ..Response::default() },
-            status: 200,
-            content: Some(content),
-            ..Pending::default()
+    pub(crate) fn preview(
+        peer: SocketAddr,
+        contents: Vec<(Variant, ContentName, Option<StreamPlace>)>,
+        relays: usize,
+    ) -> Self {
+        let pending = |(variant, content, swapped): (_, _, Option<StreamPlace>)| {
+            // One byte of it: none would be no content. Of what is made in pieces the place says which file it is.
+            let parts = if swapped.is_some() { Vec::new() } else { vec![Part { head_end: 0, start: 0, end: 1 }] };
+            let response = Response { variant, parts, ..Response::default() };
+            Pending { response, status: 200, content: Some(content), swapped, ..Pending::default() }
         };
         let far = Far { minor: 1, closes: true, ends_with_connection: false, sent_bytes: 0, framing_bytes: 0 };
         // One is enough for a server to say that it knows none.
@@ -181,6 +190,11 @@ impl Session {
     /// How many of its responses another server goes on making.
     pub(crate) fn relays(&self) -> usize {
         self.responses.iter().filter(|pending| pending.far.is_some()).count()
+    }
+
+    /// Whether one of its responses may go on in another variant.
+    pub(crate) fn is_swapped(&self) -> bool {
+        self.responses.iter().any(|pending| pending.swapped.is_some())
     }
 
     /// How many of the bytes that were given to the kernel last it can make again.

@@ -1,11 +1,12 @@
 //! Reads a session that came from another server: nothing of it is believed before it was checked.
 
 use super::{
-    ContentName, Ending, HTTP1, HTTP2, LINE_BYTES_MAX, PARTS_MAX, PATH_BYTES_MAX, PLAIN_VERSION, Pending, RELAYS_MAX,
-    RESPONSES_MAX, STREAMS_MAX, Session, VERSION, Wait,
+    ContentName, Ending, HTTP1, HTTP2, LINE_BYTES_MAX, PARTS_MAX, PATH_BYTES_MAX, PLAIN_VERSION, Pending,
+    RELAYED_VERSION, RELAYS_MAX, RESPONSES_MAX, STREAMS_MAX, Session, VERSION, Wait,
 };
 use crate::exchange::streamed::Far;
 use crate::http::response::{Digest, Part, Response, Variant};
+use crate::policy::codec_swap::StreamPlace;
 use crate::policy::sessions::{AdoptError, BODY_BYTES_MAX, SESSION_BYTES_MAX, SessionSummary};
 use crate::telemetry::access_log::LineText;
 use crate::tls::TlsSession;
@@ -14,6 +15,8 @@ use zeroize::Zeroizing;
 
 /// A file's end is below this, so that sums of parts are no matter.
 const CONTENT_BYTES_MAX: u64 = 1 << 52;
+/// Bytes of a list of variants' names.
+const NAMES_BYTES_MAX: usize = 4096;
 
 /// What is still to be read.
 pub(super) struct Reader<'b>(&'b [u8]);
@@ -58,7 +61,7 @@ impl Session {
         holds(bytes.len() <= SESSION_BYTES_MAX, "its length")?;
         let mut from = Reader(bytes);
         let version = from.byte()?;
-        if ![PLAIN_VERSION, VERSION].contains(&version) {
+        if !(PLAIN_VERSION..=VERSION).contains(&version) {
             return Err(AdoptError::Version { version, known: VERSION });
         }
         let is_http2 = match from.byte()? {
@@ -88,13 +91,14 @@ impl Session {
         holds(tls.is_none() || (input.is_empty() && output.is_empty()), "what it holds")?;
         let count = from.length()?;
         holds(count <= if is_http2 { STREAMS_MAX } else { RESPONSES_MAX }, "the number of responses")?;
-        let responses = (0..count).map(|_| from.pending(version >= VERSION)).collect::<Read<Vec<Pending>>>()?;
+        let responses = (0..count).map(|_| from.pending(version)).collect::<Read<Vec<Pending>>>()?;
         let http2 = if is_http2 { Some(Box::new(from.http2()?)) } else { None };
         holds(from.0.is_empty(), "its end")?;
         let read =
             Self { peer, client, ending, wait, left_ms, body_bytes, saved, input, output, tls, responses, http2 };
-        let are_relayed = if version >= VERSION { (1..=RELAYS_MAX).contains(&read.relays()) } else { true };
-        holds(are_relayed, "the number of responses that another server makes")?;
+        let has_relays = version != RELAYED_VERSION || read.relays() > 0;
+        holds(has_relays && read.relays() <= RELAYS_MAX, "the number of responses that another server makes")?;
+        holds(version != VERSION || read.is_swapped(), "the version")?;
         read.has_order()?;
         Ok(read)
     }
@@ -105,11 +109,12 @@ impl Session {
     fn has_order(&self) -> Read<()> {
         let Some(http2) = &self.http2 else {
             // What stands behind another one is not begun.
-            return holds(
-                self.responses.iter().skip(1).all(|later| later.response.offset == 0),
-                "the order of responses",
-            );
+            let is_begun = |one: &Pending| {
+                one.response.offset > 0 || one.swapped.as_ref().is_some_and(|place| place.released_bytes > 0)
+            };
+            return holds(!self.responses.iter().skip(1).any(is_begun), "the order of responses");
         };
+        holds(!self.is_swapped(), "sound over HTTP/2 that may go on in another variant")?;
         holds(http2.streams.len() == self.responses.len(), "the number of streams")?;
         let is_plain = self.ending == Ending::Stays && self.wait != Wait::Body && self.body_bytes == 0;
         // A head goes out in one piece.
@@ -170,7 +175,7 @@ impl<'b> Reader<'b> {
         Ok(SocketAddr::new(ip, u16::from_le_bytes(self.array()?)))
     }
 
-    fn pending(&mut self, may_be_relayed: bool) -> Read<Pending> {
+    fn pending(&mut self, version: u8) -> Read<Pending> {
         let head = self.text()?.to_vec();
         let variant = match self.byte()? {
             0 => Variant::Identity,
@@ -195,7 +200,6 @@ impl<'b> Reader<'b> {
         let status = status.ok_or(malformed("a status"))?;
         let head_bytes = self.number()?;
         let content = self.option(Self::content)?;
-        holds(content.is_some() != response.parts.is_empty(), "the content of a response")?;
         let is_plain = content.as_ref().is_none_or(|content| !content.is_made || variant != Variant::Identity);
         holds(is_plain, "the form of a content")?;
         let line = self.line()?;
@@ -203,13 +207,28 @@ impl<'b> Reader<'b> {
             let name = std::str::from_utf8(from.text()?).map_err(|_| malformed("the name of a host"))?;
             Ok(name.to_owned())
         })?;
-        let far = if may_be_relayed { self.option(Self::far)? } else { None };
-        // Where another server makes it, there is nothing of it here.
-        let has_rest = if far.is_some() { response.is_empty() && offset == 0 } else { offset < response.len() };
+        let far = if version >= RELAYED_VERSION { self.option(Self::far)? } else { None };
+        let swapped = if version >= VERSION { self.option(Self::swapped)? } else { None };
+        // What is made in pieces has a file, and its bytes are here.
+        let has_content = content.is_some() && !response.parts.is_empty();
+        let is_taken_of = match (&far, &swapped) {
+            (Some(_), Some(_)) => false,
+            (None, Some(_)) => content.is_some() && response.parts.is_empty() && variant == Variant::Identity,
+            _ => has_content || (content.is_none() && response.parts.is_empty()),
+        };
+        holds(is_taken_of, "the content of a response")?;
+        let has_rest = match (&far, &swapped) {
+            // Where another server makes it, there is nothing of it here.
+            (Some(_), _) => response.is_empty() && offset == 0,
+            // The next piece is still to be made.
+            (None, Some(_)) => offset <= response.len(),
+            (None, None) => offset < response.len(),
+        };
         holds(has_rest, "how far a response came")?;
-        // A head that another server has made is not here.
-        holds(far.is_some() || head_bytes <= response.head.len() as u64, "the head of a response")?;
-        Ok(Pending { response, status, head_bytes, content, line, host, far })
+        // A head that another server has made, or that has gone out with an earlier piece, is not here.
+        let is_gone = far.is_some() || swapped.as_ref().is_some_and(|place| place.released_bytes >= head_bytes);
+        holds(is_gone || head_bytes <= response.head.len() as u64, "the head of a response")?;
+        Ok(Pending { response, status, head_bytes, content, line, host, far, swapped })
     }
 
     fn far(&mut self) -> Read<Far> {
@@ -222,13 +241,30 @@ impl<'b> Reader<'b> {
         Ok(Far { minor, closes, ends_with_connection, sent_bytes, framing_bytes })
     }
 
-    fn content(&mut self) -> Read<ContentName> {
-        let site = u32::from_le_bytes(self.array()?);
+    fn swapped(&mut self) -> Read<StreamPlace> {
+        let path = self.path()?.into();
+        let name = std::str::from_utf8(self.text()?).map_err(|_| malformed("the name of a variant"))?;
+        holds(name.len() <= NAMES_BYTES_MAX, "the name of a variant")?;
+        let (at, frame) = (self.number()?, self.option(Self::number)?);
+        let (is_over, released_bytes) = (self.truth()?, self.number()?);
+        // A frame has bytes, so that there are fewer of them.
+        let is_place = at <= CONTENT_BYTES_MAX && frame.is_none_or(|frame| frame <= at);
+        holds(is_place && released_bytes <= CONTENT_BYTES_MAX, "how far a response came")?;
+        Ok(StreamPlace { path, name: name.into(), at, frame, is_over, released_bytes })
+    }
+
+    fn path(&mut self) -> Read<Vec<u8>> {
         let path = self.text()?.to_vec();
         let leads_out = path.split(|&byte| byte == b'/').any(|segment| segment == b"..");
         if path.first() != Some(&b'/') || leads_out || path.contains(&0) || path.len() > PATH_BYTES_MAX {
             return Err(AdoptError::Path);
         }
+        Ok(path)
+    }
+
+    fn content(&mut self) -> Read<ContentName> {
+        let site = u32::from_le_bytes(self.array()?);
+        let path = self.path()?;
         let (digest, is_made) = (Digest(self.array()?), self.truth()?);
         Ok(ContentName { site, path, digest, is_made })
     }

@@ -21,6 +21,7 @@ fn pending(offset: u64) -> Pending {
         line: LineText { text: b"a - \"GET /\" 200 \n".to_vec(), late: vec![(16, 0)], took_us: 77 },
         host: Some("a.example".to_owned()),
         far: None,
+        swapped: None,
     }
 }
 
@@ -54,6 +55,24 @@ fn relayed() -> Pending {
     let far = Far { minor: 1, closes: true, ends_with_connection: false, sent_bytes: 77, framing_bytes: 12 };
     let response = Response::default();
     Pending { response, content: None, head_bytes: 60, far: Some(far), ..pending(0) }
+}
+
+/// Sound of which a piece has gone out in part, and more is to be made.
+fn swapped() -> Pending {
+    let place = StreamPlace {
+        path: b"/a.mp3"[..].into(),
+        name: "small full".into(),
+        at: 400,
+        frame: Some(12),
+        is_over: false,
+        released_bytes: 5000,
+    };
+    let response = Response { head: b"5\r\nhello\r\n".to_vec(), offset: 4, ..Response::default() };
+    Pending { response, head_bytes: 60, swapped: Some(place), ..pending(0) }
+}
+
+fn swapped_session() -> Session {
+    Session { responses: vec![swapped()], ..session() }
 }
 
 fn relayed_session() -> Session {
@@ -157,7 +176,9 @@ fn the_form_is_that_of_its_version() {
     let http2 = ("http2", http2_session());
     let relayed = ("relayed", relayed_session());
     let copied = Session { input: Vec::new(), tls: Some(copied_tls()), responses: vec![pending(500)], ..session() };
-    let all = [("download", session()), ("idle", idle), ("secure", secure), http2, relayed, ("copied", copied)];
+    let swapped = ("swapped", swapped_session());
+    let all =
+        [("download", session()), ("idle", idle), ("secure", secure), http2, relayed, ("copied", copied), swapped];
     for (name, session) in all {
         let path = folder.join(name);
         if std::env::var_os("WEIR_BLESS").is_some() {
@@ -171,7 +192,7 @@ fn the_form_is_that_of_its_version() {
 
 #[test]
 fn no_cut_of_it_is_taken_for_a_session() {
-    for bytes in [http2_session().write(), session().write(), relayed_session().write()] {
+    for bytes in [http2_session().write(), session().write(), relayed_session().write(), swapped_session().write()] {
         for end in 0..bytes.len() {
             assert!(Session::read(&bytes[..end]).is_err(), "{end}");
         }
@@ -217,13 +238,13 @@ fn what_another_server_goes_on_making_has_a_version_of_its_own() {
     let session = relayed_session();
     let bytes = session.write();
     let summary = SessionSummary::read(&bytes).expect("is read");
-    let wanted = SessionSummary { version: VERSION, responses: 1, relays: 1, bytes_to_go: 0, known_bytes: 0 };
+    let wanted = SessionSummary { version: RELAYED_VERSION, responses: 1, relays: 1, bytes_to_go: 0, known_bytes: 0 };
     assert_eq!((Session::read(&bytes).expect("is read"), summary), (session.clone(), wanted));
     // A server that knows the version before says so.
     let as_before = [&[PLAIN_VERSION], &bytes[1..]].concat();
     assert!(matches!(Session::read(&as_before), Err(AdoptError::Malformed { .. })));
     assert!(place_session(&bytes, 0).is_none(), "no replica goes on with it");
-    let plain = [&[VERSION], &Session { responses: Vec::new(), ..session.clone() }.write()[1..]].concat();
+    let plain = [&[RELAYED_VERSION], &Session { responses: Vec::new(), ..session.clone() }.write()[1..]].concat();
     assert!(matches!(Session::read(&plain), Err(AdoptError::Malformed { .. })), "nothing is made elsewhere");
     type Change = &'static dyn Fn(&mut Pending);
     let wrong: [(&str, Change); 4] = [
@@ -240,7 +261,47 @@ fn what_another_server_goes_on_making_has_a_version_of_its_own() {
     let many = Session { responses: (0..=RELAYS_MAX).map(|_| relayed()).collect(), ..session };
     assert!(Session::read(&many.write()).is_err());
     let preview = Session::preview(many.peer, Vec::new(), 3).write();
-    assert_eq!(preview.first(), Some(&VERSION), "it is refused before the connection stops");
+    assert_eq!(preview.first(), Some(&RELAYED_VERSION), "it is refused before the connection stops");
+}
+
+#[test]
+fn sound_that_may_go_on_in_another_variant_has_a_version_of_its_own() {
+    let session = swapped_session();
+    let bytes = session.write();
+    let summary = SessionSummary::read(&bytes).expect("is read");
+    let wanted = SessionSummary { version: VERSION, responses: 1, relays: 0, bytes_to_go: 6, known_bytes: 4 };
+    assert_eq!((Session::read(&bytes).expect("is read"), summary), (session.clone(), wanted));
+    let as_before = [&[RELAYED_VERSION], &bytes[1..]].concat();
+    assert!(matches!(Session::read(&as_before), Err(AdoptError::Malformed { .. })));
+    assert!(place_session(&bytes, 0).is_none(), "no replica goes on with it");
+    type Change = &'static dyn Fn(&mut Pending);
+    let wrong: [(&str, Change); 7] = [
+        ("no file", &|pending| pending.content = None),
+        ("parts", &|pending| pending.response.parts = vec![Part { head_end: 0, start: 0, end: 1 }]),
+        ("more than was made", &|pending| pending.response.offset = 11),
+        ("more frames than bytes", &|pending| pending.swapped.iter_mut().for_each(|place| place.frame = Some(401))),
+        ("a place in no file", &|pending| pending.swapped.iter_mut().for_each(|place| place.at = u64::MAX)),
+        ("a head that is nowhere", &|pending| pending.swapped.iter_mut().for_each(|place| place.released_bytes = 59)),
+        ("it is made elsewhere as well", &|pending| pending.far = relayed().far),
+    ];
+    for (what, change) in wrong {
+        let mut session = session.clone();
+        change(&mut session.responses[0]);
+        assert!(matches!(Session::read(&session.write()), Err(AdoptError::Malformed { .. })), "{what}");
+    }
+    let mut outside = session.clone();
+    outside.responses[0].swapped.iter_mut().for_each(|place| place.path = b"/../a"[..].into());
+    assert!(matches!(Session::read(&outside.write()), Err(AdoptError::Path)));
+    let second = Session { responses: vec![swapped(), swapped()], ..session.clone() };
+    assert!(Session::read(&second.write()).is_err(), "two responses are under way at a time");
+    let mut http2 = http2_session();
+    http2.responses[0] = swapped();
+    assert!(Session::read(&http2.write()).is_err(), "it is made in chunks, which HTTP/2 has not");
+    let content = session.responses[0].content.clone().expect("a file");
+    let seen = vec![(Variant::Identity, content, session.responses[0].swapped.clone())];
+    let preview = Session::preview(session.peer, seen, 0).write();
+    assert!(Session::read(&preview).is_ok());
+    assert_eq!(preview.first(), Some(&VERSION), "an older server refuses it before the connection stops");
 }
 
 #[test]
@@ -287,7 +348,7 @@ proptest! {
         byte in any::<u8>(),
         other in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
-        for mut bytes in [session().write(), http2_session().write(), relayed_session().write()] {
+        for mut bytes in [session().write(), http2_session().write(), relayed_session().write(), swapped_session().write()] {
             let at = at % bytes.len();
             bytes[at] = byte;
             if let Ok(read) = Session::read(&bytes) {

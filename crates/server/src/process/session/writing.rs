@@ -1,8 +1,9 @@
 //! The form of a session that goes to another server: numbers are little-endian, and texts stand behind their length.
 
-use super::{ContentName, Ending, HTTP1, HTTP2, PLAIN_VERSION, Pending, Session, VERSION, Wait};
+use super::{ContentName, Ending, HTTP1, HTTP2, PLAIN_VERSION, Pending, RELAYED_VERSION, Session, VERSION, Wait};
 use crate::exchange::streamed::Far;
 use crate::http::response::Variant;
+use crate::policy::codec_swap::StreamPlace;
 use crate::telemetry::access_log::LineText;
 use std::net::{IpAddr, SocketAddr};
 use zeroize::Zeroizing;
@@ -18,8 +19,12 @@ impl Session {
     pub(crate) fn write(&self) -> Zeroizing<Vec<u8>> {
         let more = self.http2.as_ref().map_or(0, |http2| http2.written_bytes());
         let mut out = Writer(Zeroizing::new(Vec::with_capacity(WRITTEN_BYTES + more)));
-        let has_relays = self.relays() > 0;
-        out.byte(if has_relays { VERSION } else { PLAIN_VERSION });
+        let version = match (self.is_swapped(), self.relays()) {
+            (true, _) => VERSION,
+            (false, 1..) => RELAYED_VERSION,
+            (false, 0) => PLAIN_VERSION,
+        };
+        out.byte(version);
         out.byte(if self.http2.is_some() { HTTP2 } else { HTTP1 });
         out.address(self.peer);
         out.option(self.client, Writer::address);
@@ -43,8 +48,11 @@ impl Session {
         out.length(self.responses.len());
         for pending in &self.responses {
             out.pending(pending);
-            if has_relays {
+            if version >= RELAYED_VERSION {
                 out.option(pending.far.as_ref(), Writer::far);
+            }
+            if version >= VERSION {
+                out.option(pending.swapped.as_ref(), Writer::swapped);
             }
         }
         self.http2.iter().for_each(|http2| out.http2(http2));
@@ -120,6 +128,15 @@ impl Writer {
     fn far(&mut self, far: &Far) {
         [far.minor, far.closes.into(), far.ends_with_connection.into()].into_iter().for_each(|byte| self.byte(byte));
         [far.sent_bytes, far.framing_bytes].into_iter().for_each(|number| self.number(number));
+    }
+
+    fn swapped(&mut self, place: &StreamPlace) {
+        self.text(&place.path);
+        self.text(place.name.as_bytes());
+        self.number(place.at);
+        self.option(place.frame, Self::number);
+        self.byte(u8::from(place.is_over));
+        self.number(place.released_bytes);
     }
 
     fn content(&mut self, content: &ContentName) {
