@@ -34,6 +34,8 @@ not or if a trial fails, 2 for wrong usage.";
 /// Say what to change in the servers' configurations, and prove it.
 #[derive(Debug, clap::Args)]
 #[command(about = "Say what to change in the servers' configurations, and prove it", long_about = None, after_help = EXAMPLES)]
+// The flattened ones have this name by themselves.
+#[group(id = "advise")]
 pub(crate) struct Args {
     #[command(flatten)]
     explain: explain::Args,

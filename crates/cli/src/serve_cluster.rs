@@ -167,14 +167,7 @@ fn serve(
                 Err(error) => gate::send(link, &Answer::Refused(not_taken(&error), error.to_string()), &[], &[])?,
             },
             Ask::Take { client, service } => match control.take_session(client, service) {
-                Ok(taken) => {
-                    let TakenSession { fd, mut session, known_bytes, relays } = taken;
-                    let before: Vec<&[u8]> = relays.iter().map(|relay| &*relay.before).collect();
-                    let before = gate::put_before(&mut session, &before);
-                    let sockets = relays.iter().map(|relay| &relay.socket);
-                    let fds: Vec<_> = [&fd].into_iter().chain(sockets).map(AsFd::as_fd).collect();
-                    gate::send(link, &Answer::Taken { known_bytes, before }, &session, &fds)?;
-                }
+                Ok(taken) => send_taken(link, taken)?,
                 Err(error) => gate::send(link, &Answer::Refused(not_taken(&error), error.to_string()), &[], &[])?,
             },
             Ask::GiveBack { known_bytes, before } => {
@@ -221,6 +214,15 @@ fn serve(
         }
     }
     Ok(())
+}
+
+fn send_taken(link: &UnixStream, taken: TakenSession) -> io::Result<()> {
+    let TakenSession { fd, mut session, known_bytes, relays } = taken;
+    let before: Vec<&[u8]> = relays.iter().map(|relay| &*relay.before).collect();
+    let before = gate::put_before(&mut session, &before);
+    let sockets = relays.iter().map(|relay| &relay.socket);
+    let fds: Vec<_> = [&fd].into_iter().chain(sockets).map(AsFd::as_fd).collect();
+    gate::send(link, &Answer::Taken { known_bytes, before }, &session, &fds)
 }
 
 fn not_taken(error: &TakeError) -> Refusal {

@@ -222,6 +222,8 @@ impl Successor {
             Err(DirectingError::Declined(Decline::OtherOwner(_) | Decline::Unknown | Decline::Closed)) => {
                 return Ok(Looked::Settled);
             }
+            // That comes to this socket: a request, or the end of the connection.
+            Err(DirectingError::Declined(Decline::Unfit(Unfit::ClientSent))) => return Ok(Looked::Unsettled),
             Err(error) => return Err(error.into()),
         };
         let known = succession.send_next.wrapping_add(before as u32);

@@ -173,6 +173,10 @@ pub(crate) fn brought_by_thread(known: Known<'_>, ours: Ours, pid: u32, spell: &
 /// The answer of a thread that was at others' work when ours was handed out, so that it needed no wake-up. What it did
 /// for those is what ours waited for, too.
 fn of_a_busy_thread(known: Known<'_>, ours: Ours, pid: u32, spell: &Spell) -> Option<Answer> {
+    // Where it is not known for whom anything was done, it may as well have given a lock back.
+    if ours.socket == 0 {
+        return None;
+    }
     let worker = spell.woken_by;
     let next = known.tasks.touches(pid, spell.to_ns, u64::MAX).next();
     // Who ends a wait for readiness gives back no lock.

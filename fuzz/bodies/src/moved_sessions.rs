@@ -11,7 +11,8 @@ pub fn moved_session(input: &[u8]) {
                 assert_eq!(SessionSummary::read(&placed).map(|placed| placed.responses).ok(), Some(1));
             }
             assert_eq!(SessionSummary::read(input).ok(), Some(read));
-            assert_eq!(read.version, if read.relays > 0 { 2 } else { 1 });
+            // The third is that of sound which may go on in another variant.
+            assert!(read.version == 3 || read.version == if read.relays > 0 { 2 } else { 1 }, "{read:?}");
             assert!(read.relays <= read.responses.min(64), "each comes by a socket");
             assert!(read.responses <= input.len() && read.responses <= 1024);
             assert!(read.known_bytes == 0 || read.responses > 0, "what it knows is of a response");

@@ -59,6 +59,8 @@ struct Known {
 pub struct NodeRules<K> {
     intake: Intake,
     here: String,
+    /// Nodes that serve only once the director has woken them.
+    reserve: Vec<String>,
     sessions: BTreeMap<K, Known>,
     next: u64,
     put_off: u64,
@@ -67,8 +69,10 @@ pub struct NodeRules<K> {
 impl<K: Ord + Clone> NodeRules<K> {
     /// For the node of this name.
     pub fn new(policy: Policy, method: Method, times: RuleTimes, here: &str) -> Self {
+        let pools = policy.reserve_pools().into_iter().flat_map(|pool| &policy.pools[pool].nodes);
+        let reserve = pools.map(|node| policy.nodes[node.0 as usize].clone()).collect();
         let intake = Intake::new(Engine::new(policy, here, method), here, times);
-        Self { intake, here: here.to_owned(), sessions: BTreeMap::new(), next: 0, put_off: 0 }
+        Self { intake, here: here.to_owned(), reserve, sessions: BTreeMap::new(), next: 0, put_off: 0 }
     }
 
     /// Evaluates the rules on what was heard; which sessions are to switch now. Of many that a rule decides for, a
@@ -80,9 +84,14 @@ impl<K: Ord + Clone> NodeRules<K> {
         atoms: &[AtomSeen<'_>],
         open: &[SessionSeen<K>],
     ) -> Vec<Switch<K>> {
-        let here = self.here.clone();
+        let (here, reserve) = (&self.here, &self.reserve);
         let serves = |node: &NodeSeen<'_>| {
-            let is_awake = node.heeded.is_none_or(|heeded| heeded.state == NodeState::Awake);
+            // One of the reserve that has heard no director yet is asleep as far as is known.
+            let is_awake = if reserve.iter().any(|name| name == node.name) {
+                node.heeded.is_some_and(|heeded| heeded.state == NodeState::Awake && heeded.number > 0)
+            } else {
+                node.heeded.is_none_or(|heeded| heeded.state == NodeState::Awake)
+            };
             node.name == here || (is_awake && !node.is_drained)
         };
         self.intake.take(now_ms, nodes, serves, atoms);

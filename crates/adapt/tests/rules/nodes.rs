@@ -426,3 +426,22 @@ fn a_node_that_sleeps_is_no_target() {
     let switches = node.tick(heard.now_ms, &nodes, &[], &sessions(1));
     assert_eq!(switches.iter().map(|switch| switch.to.as_str()).collect::<Vec<_>>(), ["r3"]);
 }
+
+/// Before it has heard a director, a node of the reserve gets no session: it is asleep as far as the others know.
+#[test]
+fn a_node_of_the_reserve_that_has_heard_no_director_is_no_target() {
+    let rules = "atom \"/**\" { rule more: every 5s if cpu@main > 99% then grow reserve by 1 cooldown 60s; }
+        atom \"/v/*\" { rule away: during if cpu@here > 80% then switch any of reserve hold 5s; }";
+    let mut heard = Heard::new();
+    heard.cpu = 10.0;
+    heard.heeded[2..].copy_from_slice(&[
+        None,
+        Some(NONE),
+        Some(Heeded { epoch: 1, number: 1, state: NodeState::Awake }),
+    ]);
+    let mut node = NodeRules::new(policy(rules), Method::default(), RuleTimes::default(), "n1");
+    let mut nodes = heard.nodes();
+    nodes[0].reading = Some(NodeReading { number: 1, cpu_percent: 95.0, ..NodeReading::default() });
+    let switches = node.tick(heard.now_ms, &nodes, &[], &sessions(1));
+    assert_eq!(switches.iter().map(|switch| switch.to.as_str()).collect::<Vec<_>>(), ["r3"]);
+}

@@ -9,7 +9,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 use skeleton::{SamplesSkel, SamplesSkelBuilder};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 #[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
 #[allow(clippy::undocumented_unsafe_blocks, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned)]
@@ -185,8 +185,9 @@ impl Programs {
         for cpu in 0..libbpf_rs::num_possible_cpus().unwrap_or(1) {
             let Some(event) = open_clock(cpu, period_ns)? else { continue };
             let link = self.skel.progs.on_clock.attach_perf_event(event.as_raw_fd());
-            clocks
-                .push(Clock { _link: link.map_err(|error| refusal("attaching the sampler", &error))?, _event: event });
+            clocks.push(Clock(link.map_err(|error| refusal("attaching the sampler", &error))?));
+            // The link closes it with itself (`bpf_link_perf_detach` of libbpf).
+            let _ = event.into_raw_fd();
         }
         Ok(clocks)
     }
@@ -240,10 +241,7 @@ impl Programs {
 
 /// A clock of one CPU with its program; dropping it ends both.
 #[derive(Debug)]
-pub(super) struct Clock {
-    _link: Link,
-    _event: OwnedFd,
-}
+pub(super) struct Clock(#[expect(dead_code, reason = "it ends when it is dropped")] Link);
 
 /// Opens the software clock of a CPU; `None` for one that is not there.
 fn open_clock(cpu: usize, period_ns: u64) -> Result<Option<OwnedFd>, CaptureError> {

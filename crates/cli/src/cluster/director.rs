@@ -117,8 +117,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         connections: Arc::<Mutex<Choice>>::clone(&choice),
     };
     director_rules::start(&args.folder, ruled)?;
-    let name = own.member.name.to_string();
-    control_socket::serve_director(told, Arc::clone(&director), pair.clone(), name, heard)?;
+    control_socket::serve_director(told, Arc::clone(&director), pair.clone(), own.member.name.to_string(), heard)?;
     keys.follow((&heartbeats, &gossip), tell, None)?;
     match &pair {
         Some(pair) => {

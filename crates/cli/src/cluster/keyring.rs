@@ -19,6 +19,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Between two tries to have the certificate renewed.
 const RENEW_PAUSE: Duration = Duration::from_secs(60);
+/// And so soon after the first failure; twice as late after each that follows.
+const RENEW_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// Doubled so often, it is above the longest pause.
+const DOUBLED_MOST: u32 = 6;
 /// A failed renewal is told so often, in tries.
 const TOLD_EVERY: u32 = 60;
 /// When the end of a certificate is near enough to be told.
@@ -219,7 +223,9 @@ impl Following {
         if !is_due {
             return Ok(());
         }
-        self.renewal.next = Instant::now() + RENEW_PAUSE;
+        // The node with the authority may begin a moment after this one.
+        let pause = RENEW_PAUSE_MIN * 2_u32.pow(self.renewal.failed.min(DOUBLED_MOST));
+        self.renewal.next = Instant::now() + pause.min(RENEW_PAUSE);
         match self.keys.renew() {
             // It is told, and shown, with the next look.
             Ok(_) => self.renewal.failed = 0,

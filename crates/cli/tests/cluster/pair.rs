@@ -120,7 +120,8 @@ fn a_second_director_goes_on_with_the_connections_of_one_that_is_gone() {
     stand.start_director(1, "director-again");
     wait_for(&stand.path("director-again.log"), "front stands by, with the table of front2");
     assert!(!stand.has_address(1));
-    // The second one ends, and has the first one go on at once.
+    // The second one ends, and has the first one go on at once, whose heartbeats it has heard.
+    wait_status(&stand, "front2", |told| told["other"][1] == true);
     stand.ask_to_end("director2");
     let took = time_until_served(&stand, 48_000);
     eprintln!("and {} ms after the other one has handed over", took.as_millis());

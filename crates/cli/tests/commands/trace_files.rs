@@ -179,7 +179,7 @@ fn a_truncated_segment() {
 fn wrong_usage() {
     for arguments in [
         &["explain"][..],
-        &["explain", "a", "b"],
+        &["explain", "a", "b", "--rung", "no-such"],
         &["explain", "a", "--load", "http://localhost/"],
         &["explain", "--no-such"],
     ] {

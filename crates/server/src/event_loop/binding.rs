@@ -7,7 +7,6 @@ use crate::event_loop::role::LoopRole;
 use crate::files::root::Root;
 use crate::files::root::place::Place;
 use crate::http::limits::Limits;
-use crate::io::connection_facts::bound_unsent;
 use crate::io::epoll::{Epoll, Waker};
 use crate::io::listen::{self, ListenAddr, Listener, Local, LocalAddr};
 use crate::io::user::User;
@@ -126,9 +125,6 @@ pub(super) fn open_sockets(options: &Options) -> Result<Sockets, BindError> {
     let listen = options.listen.iter().map(|addr| (addr, is_secure, is_passed_on(addr)));
     let listen = listen.chain(options.listen_clear.iter().map(|addr| (addr, false, is_passed_on(addr))));
     let tcp = listen::open(&listen.collect::<Vec<_>>(), options.loops, &mut predecessor)?;
-    if options.moves_sessions {
-        tcp.iter().flatten().filter(|listener| listener.is_secure).for_each(|it| bound_unsent(&it.socket));
-    }
     let admin = options.admin.as_ref().map(|admin| AdminServer::bind(admin, predecessor.as_mut())).transpose()?;
     let mut locals: Vec<Local> = Vec::new();
     // A loop may have several sockets of one address.

@@ -9,7 +9,6 @@ use crate::files::held::Held;
 use crate::files::resource::Resource;
 use crate::http::response::Digest;
 use crate::io::clock::now_ms;
-use crate::io::connection_facts::bound_unsent;
 use crate::io::epoll::Readiness;
 use crate::io::open::Entry;
 use crate::policy::codec_swap::StreamPlace;
@@ -208,9 +207,6 @@ impl EventLoop {
             }
         }
         let Adopted { socket, session, contents, relays, comes_back } = *adopted;
-        if session.tls.is_some() {
-            bound_unsent(&socket);
-        }
         let resources: io::Result<Vec<_>> =
             contents.iter().map(|(held, digest)| self.adopted.resource(held, *digest)).collect();
         let resources = resources.map_err(|source| AdoptError::Socket { source });

@@ -1,8 +1,8 @@
 //! What the kernel tells of a TCP connection without any right: how far its bytes came, and what its ends agreed on.
 
-use super::epoll::{check, set_int_option};
+use super::epoll::check;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::RawFd;
 
 /// Places of `struct tcp_info` (linux/tcp.h); bytes.
 const OPTIONS: usize = 5;
@@ -15,17 +15,6 @@ const INFO_BYTES: usize = 136;
 const READS_MAX: usize = 8;
 /// `TCP_TIMESTAMP` of linux/tcp.h.
 const TCP_TIMESTAMP: libc::c_int = 24;
-
-/// Bytes that the kernel takes of a session that may move beyond those that are on their way: what is sealed goes along with
-/// it as it is, and the session stands still meanwhile. Fewer would wake the server more often for each response.
-const UNSENT_BYTES: i32 = 128 << 10;
-
-/// Has the kernel take little of a socket's bytes ahead of time, or of those of all that a listening socket accepts
-/// (`TCP_NOTSENT_LOWAT`, tcp(7)).
-pub(crate) fn bound_unsent(socket: &impl AsRawFd) {
-    // It makes a move shorter, so that a refusal is no harm.
-    let _ = set_int_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES);
-}
 
 /// How far the bytes of a connection came since its socket was made, and what its ends agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
