@@ -181,7 +181,10 @@ impl Walk<'_> {
     fn is_lock(&self, pid: u32, spell: &Spell, lock: &mut Option<(Spell, u32)>) -> bool {
         let holder = match lock {
             Some((next, holder)) if answers::goes_on(self.known, pid, spell, next) => Some(*holder),
-            _ => Some(spell.woken_by).filter(|_| answers::is_lock(self.known, spell)),
+            // Processes that take turns at accepting hand the next connection over with their lock.
+            _ => {
+                Some(spell.woken_by).filter(|waker| self.is_sibling(*waker, pid) && answers::is_lock(self.known, spell))
+            }
         };
         *lock = holder.map(|holder| (*spell, holder));
         holder.is_some()

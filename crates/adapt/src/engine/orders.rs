@@ -149,7 +149,9 @@ impl<'o> Orders<'o> {
     /// stale are not chosen.
     fn best(&self, by: Resource, targets: &[To], but: Option<NodeId>) -> Result<Found, (Resource, Unknown)> {
         if let [To::Node { node, variant }] = targets {
-            return Ok((*node, *variant));
+            // One that is down, drained or asleep is no target by its name either.
+            let is_down = self.state.nodes.get(node.0 as usize).is_some_and(|node| node.down);
+            return if is_down { Err((by, Unknown::Missing)) } else { Ok((*node, *variant)) };
         }
         let (mut tracks, mut scratch) = (Tracks::default(), Scratch::default());
         let State { now_ms, store, nodes, .. } = self.state;

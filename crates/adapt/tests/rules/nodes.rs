@@ -427,6 +427,21 @@ fn a_node_that_sleeps_is_no_target() {
     assert_eq!(switches.iter().map(|switch| switch.to.as_str()).collect::<Vec<_>>(), ["r3"]);
 }
 
+/// Nor is one that a rule names.
+#[test]
+fn a_named_node_that_sleeps_is_no_target() {
+    let rules = "atom \"/v/*\" { rule away: during if cpu@here > 80% then switch r1 hold 5s; }";
+    for (state, expected) in [(NodeState::Asleep, 0), (NodeState::Draining, 0), (NodeState::Awake, 1)] {
+        let mut heard = Heard::new();
+        heard.cpu = 10.0;
+        heard.heeded[2] = Some(Heeded { epoch: 1, number: 1, state });
+        let mut node = NodeRules::new(policy(rules), Method::default(), RuleTimes::default(), "n1");
+        let mut nodes = heard.nodes();
+        nodes[0].reading = Some(NodeReading { number: 1, cpu_percent: 95.0, ..NodeReading::default() });
+        assert_eq!(node.tick(heard.now_ms, &nodes, &[], &sessions(1)).len(), expected, "{state:?}");
+    }
+}
+
 /// Before it has heard a director, a node of the reserve gets no session: it is asleep as far as the others know.
 #[test]
 fn a_node_of_the_reserve_that_has_heard_no_director_is_no_target() {
