@@ -243,7 +243,12 @@ fn on_its_way(known: Known<'_>, ours: Ours, pid: u32, spell: &Spell) -> Option<A
         }
         let asked = known.tasks.wakes(pid, ours.since_ns, until_ns).rev().take(MOST_WAKES);
         let mut asked = asked.filter(|wake| wake.woken == thread && ours.has(wake.owner));
-        if let Some(wake) = asked.find(|wake| is_question(known, pid, wake)) {
+        // Where it is not known for whom anything was done, a question that was answered before this wait is over.
+        let is_open = |wake: &Wake| {
+            let mut told = known.tasks.wakes(thread, wake.at_ns.saturating_add(1), spell.from_ns);
+            ours.socket != 0 || !told.any(|one| one.woken == pid)
+        };
+        if let Some(wake) = asked.find(|wake| is_question(known, pid, wake) && is_open(wake)) {
             return answered(Source::Thread(spell.woken_by), pid, wake.at_ns);
         }
         let mut waits = known.tasks.spells_back(thread, ours.since_ns, until_ns);

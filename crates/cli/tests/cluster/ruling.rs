@@ -47,7 +47,8 @@ fn until(stand: &Stand, what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
         let said = ["director", "serve1", "serve2"].map(|name| stand.said(name)).join("\n");
-        assert!(Instant::now() < deadline, "{what}\n{said}\n{:#?}", decisions(stand, "front"));
+        let all = ["front", "n1", "n2"].map(|member| decisions(stand, member));
+        assert!(Instant::now() < deadline, "{what}\n{said}\n{all:#?}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -86,7 +87,7 @@ fn rules_move_sessions_and_wake_a_reserve_node() {
          rule more: every 1s if active@main > 8jobs then grow reserve by 1 cooldown 2s;\n\
          rule less: every 1s if active@main < 2jobs and active@reserve < 2jobs then shrink reserve by 1 cooldown 2s;\n\
          }\n\
-         atom \"/v/*\" { rule away: during if active@here > 5jobs then switch n3 hold 2s cooldown 5s; }\n",
+         atom \"/v/*\" { rule away: during if active@here > 3jobs then switch n3 hold 2s cooldown 5s; }\n",
     );
     wait_for(&stand.path("director.log"), "node n3 sleeps");
     until(&stand, "node 3 sleeps", || status(&stand, 3)["state"] == "asleep");
