@@ -9,10 +9,14 @@ use super::settings::EtcdSettings;
 use crate::error::DirectoryError;
 use serde_json::{Value, json};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a member may take to say how it stands.
 const STATE_PATIENCE: Duration = Duration::from_secs(2);
+/// etcd changes no members before each of them was there for 5 s (`HealthInterval` of its server): one that has just come
+/// back is waited for.
+const HEALTHY_WITHIN: Duration = Duration::from_secs(8);
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// A member of etcd.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,6 +188,20 @@ impl EtcdMembership {
     ///
     /// No majority of the members answers, or too few would be left.
     pub fn remove(&self, id: u64) -> Result<(), DirectoryError> {
+        let begun = Instant::now();
+        loop {
+            match self.remove_once(id) {
+                Err(DirectoryError::Unsure { why, .. })
+                    if why.contains("unhealthy cluster") && begun.elapsed() < HEALTHY_WITHIN =>
+                {
+                    thread::sleep(PAUSE);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    fn remove_once(&self, id: u64) -> Result<(), DirectoryError> {
         match self.gateway.ask("/v3/cluster/member/remove", &json!({ "ID": id.to_string() }), Kind::Changes)? {
             Ok(_) | Err(Refusal::NotFound(_)) => Ok(()),
             Err(refusal) => Err(self.gateway.refused(refusal)),
