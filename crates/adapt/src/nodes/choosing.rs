@@ -28,7 +28,8 @@ pub struct Choosing {
 }
 
 impl Choosing {
-    /// Whether another one has connections choose alike, whatever its condition has read.
+    /// Whether both come from the same rule and send new connections to the same nodes by the same reading. What their
+    /// conditions have read is not compared.
     pub fn is_like(&self, other: &Self) -> bool {
         let of = |one: &Self| (one.rule.clone(), one.line, one.by, one.nodes.clone());
         of(self) == of(other)
