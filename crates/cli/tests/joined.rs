@@ -7,7 +7,7 @@ use serde_json::Value;
 use support::{alone, explain, number};
 use weir_testkit::{Apache, Certificate, Faulty, Nginx, RunningServer, WeirServe, require};
 
-const SECONDS: &str = "3s";
+const SECONDS: &str = "1500ms";
 
 /// The generator runs on any CPU that the kernel gives it.
 const ANYWHERE: &str = "anywhere";

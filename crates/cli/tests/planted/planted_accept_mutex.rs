@@ -32,6 +32,6 @@ fn the_lock_by_which_apache_accepts() {
     locks.write_program("lock-hoarder", HOLDER.as_bytes()).expect("the holder");
     let _holder = Beside::start(&locks.path().join("lock-hoarder"), &[file.to_str().expect("a readable path")]);
     let port = server.port.to_string();
-    let options = ["--port", &port, "--watch", "locks", "-c", "4", "-d", "3s", "--no-keepalive"];
+    let options = ["--port", &port, "--watch", "locks", "-c", "4", "-d", "2s", "--no-keepalive"];
     names_first(&explained(&server.url("/1k.txt"), &options), "wait_lock", "lock-hoarder");
 }

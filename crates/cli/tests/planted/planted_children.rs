@@ -30,7 +30,7 @@ fn a_child(apache: Apache, cgi: Cgi, script: &[u8], part: &str, name: &str) {
     site.write_program("order.cgi", script).expect("the script");
     let server = apache.workers(4).root(site.path()).cgi(cgi).start().expect("Apache starts");
     let port = server.port.to_string();
-    let report = explained(&server.url("/order.cgi"), &["--port", &port, "-c", "1", "-d", "3s", "--no-keepalive"]);
+    let report = explained(&server.url("/order.cgi"), &["--port", &port, "-c", "1", "-d", "2s", "--no-keepalive"]);
     assert_eq!(report["errors"], serde_json::json!({}));
     names_first(&report, part, name);
 }
@@ -76,7 +76,7 @@ fn a_script_that_ends_late() {
     site.write_program("order.cgi", script).expect("the script");
     let server = Apache::prefork().workers(4).root(site.path()).cgi(Cgi::Direct).start().expect("Apache starts");
     let port = server.port.to_string();
-    let report = explained(&server.url("/order.cgi"), &["--port", &port, "-c", "1", "-d", "3s"]);
+    let report = explained(&server.url("/order.cgi"), &["--port", &port, "-c", "1", "-d", "2s"]);
     let (part, _) = first(&report);
     assert!(matches!(part, "worker_queue" | "wait_timer"), "{}", said(&report));
     assert!(number(&report, &format!("/parts_ns/{part}")) > 30e6, "{}", said(&report));
@@ -102,7 +102,7 @@ fn a_query_that_sleeps_in_mariadb() {
     site.write("sleep.php", page.as_bytes()).expect("the page");
     let web = Nginx::new().root(site.path()).php_fpm(&php).start().expect("nginx starts");
     let [port, pool, server] = [u32::from(web.port), php.pid(), database.pid()].map(|n| n.to_string());
-    let options = ["--port", &port, "--pid", &pool, "--pid", &server, "--watch", "timers", "-c", "2", "-d", "3s"];
+    let options = ["--port", &port, "--pid", &pool, "--pid", &server, "--watch", "timers", "-c", "2", "-d", "2s"];
     let report = explained(&web.url("/sleep.php"), &options);
     let (part, who) = first(&report);
     assert!(matches!(part, "wait_timer" | "wait_lock"), "{}", said(&report));

@@ -65,7 +65,7 @@ fn from_another_address(recorded: &[&str]) -> Option<String> {
     let _client = Beside::spawn(client);
     let run = tempfile::tempdir().expect("a temporary directory");
     let run = run.path().to_str().expect("a readable path");
-    let options = ["record", "--port", &port, "-d", "3s", "--run", run];
+    let options = ["record", "--port", &port, "-d", "2s", "--run", run];
     let output = support::output(&[&options, recorded].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let output = support::output(&["explain", "--json", run]);

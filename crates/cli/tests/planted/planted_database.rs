@@ -42,7 +42,7 @@ impl Stack {
 fn a_page_without_a_fault_is_attributed_through_all_three() {
     let _turn = undisturbed();
     let Some(stack) = Stack::start(PhpFpm::new()) else { return };
-    let report = stack.explained("/lookup.php", &["-c", "1", "-d", "3s"]);
+    let report = stack.explained("/lookup.php", &["-c", "1", "-d", "2s"]);
     let unknown = share(&report, "wait_process") + share(&report, "unattributed");
     assert!(unknown < 0.05, "{:.1} % of the mean is unknown: {}", unknown * 100.0, said(&report));
 }
@@ -51,7 +51,7 @@ fn a_page_without_a_fault_is_attributed_through_all_three() {
 fn a_query_that_sleeps() {
     let _turn = undisturbed();
     let Some(stack) = Stack::start(PhpFpm::new()) else { return };
-    let report = stack.explained("/sleep.php?ms=20", &["-c", "2", "-d", "3s"]);
+    let report = stack.explained("/sleep.php?ms=20", &["-c", "2", "-d", "2s"]);
     names_first(&report, "wait_timer", "postgres");
     assert!(number(&report, "/parts_ns/wait_timer") >= 19.5e6, "{}", said(&report));
 }
@@ -62,7 +62,7 @@ fn a_query_that_sleeps() {
 fn a_missing_index() {
     let _turn = undisturbed();
     let Some(stack) = Stack::start(PhpFpm::new()) else { return };
-    let report = stack.explained("/missing_index.php", &["--packs", "auto", "-c", "1", "-d", "3s"]);
+    let report = stack.explained("/missing_index.php", &["--packs", "auto", "-c", "1", "-d", "2s"]);
     names_first(&report, "run", "postgres");
     let queries = report["queries"].as_array().expect("queries");
     let query = queries.iter().max_by(|a, b| sum_ns(a).total_cmp(&sum_ns(b))).expect("a query");
@@ -83,7 +83,7 @@ fn sum_ns(query: &Value) -> f64 {
 fn a_pool_of_one() {
     let _turn = undisturbed();
     let Some(stack) = Stack::start(PhpFpm::new().processes(1)) else { return };
-    let report = stack.explained("/compute.php?rounds=20000", &["-c", "8", "-d", "3s"]);
+    let report = stack.explained("/compute.php?rounds=20000", &["-c", "8", "-d", "2s"]);
     names_first(&report, "accept_queue", "php-fpm");
     let waiting = share(&report, "accept_queue");
     assert!((0.7..0.95).contains(&waiting), "{}", said(&report));
@@ -114,7 +114,7 @@ fn a_row_that_another_client_has_locked() {
         psql.args(["-c", hold]);
     }
     let _holder = Beside::spawn(psql);
-    let report = stack.explained("/buy.php", &["--packs", "auto", "-c", "1", "-d", "3s"]);
+    let report = stack.explained("/buy.php", &["--packs", "auto", "-c", "1", "-d", "2s"]);
     let (part, who) = first(&report);
     assert_eq!(part, "wait_lock", "{}", said(&report));
     assert!(who.contains("held by postgres: ") && who.contains("FOR UPDATE"), "{}", said(&report));
@@ -135,7 +135,7 @@ fn a_session_that_another_page_has_open() {
         "<?php session_id('samesession'); session_start(); $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;\n\
          usleep(5000); header('Content-Type: text/plain'); echo 'cart';",
     );
-    let report = stack.explained("/cart.php", &["--watch", "locks", "-c", "4", "-d", "3s"]);
+    let report = stack.explained("/cart.php", &["--watch", "locks", "-c", "4", "-d", "2s"]);
     // Three others are in front, each for 5 ms: the lock takes three times as long as the sleep.
     names_first(&report, "wait_lock", "php-fpm");
     assert!(

@@ -186,7 +186,7 @@ fn a_store_on_another_host() {
     let [web, store] = ["web", "store"].map(|name| folder.path().join(name));
     let recordings = [(stand.web_pid, &web), (stand.store_pid, &store)].map(|(pid, run)| {
         let (pid, run) = (pid.to_string(), run.to_str().expect("a readable path").to_owned());
-        attached(&["--pid", &pid, "-d", "3s", "--run", &run])
+        attached(&["--pid", &pid, "-d", "2s", "--run", &run])
     });
     stand.load(&web, &format!("http://{WEB}:8300/"));
     for recording in recordings {
@@ -240,7 +240,7 @@ fn a_load_from_another_host() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let [load, store, there] = ["load", "store", "there"].map(|name| folder.path().join(name));
     let (pid, run) = (stand.store_pid.to_string(), store.to_str().expect("a readable path"));
-    let recording = attached(&["--pid", &pid, "-d", "3s", "--keep-addresses", "--run", run]);
+    let recording = attached(&["--pid", &pid, "-d", "2s", "--keep-addresses", "--run", run]);
     stand.load(&load, &format!("http://{STORE}:7300/"));
     let (status, said) = recording.end();
     assert!(status.success(), "{said}");

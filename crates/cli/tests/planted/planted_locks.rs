@@ -55,7 +55,7 @@ fn lock_behind_a_cgi(kind: &str) {
     let port = server.port.to_string();
     // Without keep-alive: a worker that finds its CGI program not yet ended sleeps before it takes the next request of
     // its connection, which is another fault than this one.
-    let options = ["--port", &port, "--watch", "locks", "-c", "1", "-d", "3s", "--no-keepalive"];
+    let options = ["--port", &port, "--watch", "locks", "-c", "1", "-d", "2s", "--no-keepalive"];
     let report = explained(&server.url("/page.cgi"), &options);
     names_first(&report, "wait_lock", "lock-hoarder");
 }

@@ -34,6 +34,6 @@ fn a_noisy_neighbour() {
     neighbour.args(["-c", "0", "chrt", "-f", "1"]).arg(scripts.path().join("report-nightly"));
     let _neighbour = Beside::spawn(neighbour);
     let port = server.port.to_string();
-    let report = explained(&server.url("/1k.txt"), &["--port", &port, "-c", "4", "-d", "3s", "--cpu", "1"]);
+    let report = explained(&server.url("/1k.txt"), &["--port", &port, "-c", "4", "-d", "2s", "--cpu", "1"]);
     names_first(&report, "wait_cpu", "report-nightly");
 }

@@ -57,7 +57,7 @@ fn a_downstream_that_collects_garbage() {
     let behind = wait_for(|| std::fs::read_to_string(&said_port).ok()?.trim().parse::<u16>().ok());
     let web = Nginx::new().proxy("/shop/", &format!("http://127.0.0.1:{behind}/")).start().expect("nginx starts");
     let (port, pid) = (web.port.to_string(), service.pid().to_string());
-    let report = explained(&web.url("/shop/cart"), &["--port", &port, "--pid", &pid, "-c", "1", "-d", "3s"]);
+    let report = explained(&web.url("/shop/cart"), &["--port", &port, "--pid", &pid, "-c", "1", "-d", "2s"]);
     names_first(&report, "run", "shop-service");
 }
 
@@ -107,7 +107,7 @@ fn a_proxy_that_splices() {
     });
     let pid = proxy.pid().to_string();
     let url = format!("http://127.0.0.1:{}/", ports.0);
-    let report = explained(&url, &["--pid", &pid, "--port", &ports.0, "--port", &ports.1, "-c", "2", "-d", "3s"]);
+    let report = explained(&url, &["--pid", &pid, "--port", &ports.0, "--port", &ports.1, "-c", "2", "-d", "2s"]);
     names_first(&report, "wait_timer", "splicing-proxy");
     // A few requests go by until the splicing is seen.
     assert!(number(&report, "/parts_ns/wait_timer") > 7e6, "{}", said(&report));
@@ -141,7 +141,7 @@ fn looking_up(captured: bool) {
     let resolver = slow_resolver(&site);
     let web = with_resolver(site.path());
     let (port, pid) = (web.port.to_string(), resolver.pid().to_string());
-    let mut options = vec!["--port", &port, "-c", "1", "-d", "3s", "--no-keepalive"];
+    let mut options = vec!["--port", &port, "-c", "1", "-d", "2s", "--no-keepalive"];
     if captured {
         options.extend(["--pid", &pid]);
     }

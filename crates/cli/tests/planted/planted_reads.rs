@@ -23,7 +23,7 @@ fn reads_that_are_not_cached() {
     let direct = Nginx::new().root(site.path()).directive("directio 4k; output_buffers 1 128k;");
     let web = direct.start().expect("nginx starts");
     let port = web.port.to_string();
-    let options = ["--port", &port, "--watch", "disk", "-c", "1", "-d", "3s"];
+    let options = ["--port", &port, "--watch", "disk", "-c", "1", "-d", "2s"];
     let report = explained(&web.url("/large.bin"), &options);
     let (part, who) = first_wait(&report);
     assert_eq!(part, "wait_disk", "{}", said(&report));

@@ -41,7 +41,7 @@ fn a_log_on_a_slow_file_system() {
     let slow = SlowFs::mount(20).expect("the file system is mounted");
     let (web, php, _site) = logging_site(&slow.dir().join("shop.log"), 1);
     let (port, php) = (web.port.to_string(), php.pid().to_string());
-    let options = ["--port", &port, "--pid", &php, "--watch", "disk", "-c", "1", "-d", "3s"];
+    let options = ["--port", &port, "--pid", &php, "--watch", "disk", "-c", "1", "-d", "2s"];
     let report = explained(&web.url("/buy.php"), &options);
     let (part, who) = first(&report);
     assert!(matches!(part, "wait_disk" | "wait_process" | "wait_timer"), "{}", said(&report));
@@ -66,7 +66,7 @@ fn a_log_that_is_written_through() {
     }
     let (web, php, _site) = logging_site(&log, 10);
     let (port, php) = (web.port.to_string(), php.pid().to_string());
-    let options = ["--port", &port, "--pid", &php, "--watch", "disk", "-c", "1", "-d", "3s"];
+    let options = ["--port", &port, "--pid", &php, "--watch", "disk", "-c", "1", "-d", "2s"];
     let report = explained(&web.url("/buy.php"), &options);
     assert!(fs::metadata(&log).expect("the log").len() > 0, "nothing was logged");
     let (part, who) = first_wait(&report);
@@ -119,7 +119,7 @@ fn page_faults_that_read_a_file() {
     site.compile("sum.cgi", FAULTING, &[define]).expect("the CGI program is compiled");
     let web = Apache::prefork().workers(2).root(site.path()).cgi(Cgi::Direct).start().expect("Apache starts");
     let port = web.port.to_string();
-    let options = ["--port", &port, "--watch", "disk", "-c", "1", "-d", "3s", "--no-keepalive"];
+    let options = ["--port", &port, "--watch", "disk", "-c", "1", "-d", "2s", "--no-keepalive"];
     let report = explained(&web.url("/sum.cgi"), &options);
     assert_eq!(report["errors"], serde_json::json!({}), "the program counts fewer than 100 faults");
     let (part, who) = first_wait(&report);

@@ -1,5 +1,5 @@
 //! Files, hosts, protocols and limits, as clients meet them.
-// scripts/test: serves, long
+// scripts/test: serves, long, 4 threads
 
 mod application_faults;
 mod application_waits;
