@@ -4,7 +4,7 @@
 //! before or after the one that waited. So both are kept for a while: responses, and waits that await their holder's.
 
 use std::collections::{BTreeMap, VecDeque};
-use weir_measure::part::{Part, PartTimes};
+use weir_measure::part::PartTimes;
 use weir_report::Holding;
 use weir_timeline::{Detail, Joiner, Response, Step};
 
@@ -189,6 +189,7 @@ impl Holders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_measure::part::Part;
 
     fn step(from_ns: u64, to_ns: u64, part: Part, pid: u32) -> Step {
         Step { from_ns, to_ns, part, pid, waiter: 0, detail: Detail::None }

@@ -46,7 +46,6 @@ fn with(part: &str, label: &str) -> String {
     match part_named(part) {
         Some(Part::WaitCpu) if label.starts_with("the CPU quota") => format!("kept from it by {label}"),
         Some(Part::WaitCpu) => format!("taken by {label}"),
-        Some(Part::WaitLock) => format!("for {label}"),
         Some(Part::Run | Part::WaitTimer) => format!("in {label}"),
         Some(Part::ResponseTransit) => format!("held back by {label}"),
         Some(Part::Generator) => format!("behind {label}"),
@@ -62,8 +61,8 @@ fn lock(explanation: &Explanation, cause: &Cause) -> Option<String> {
         return None;
     }
     let here: Vec<&Holding> = explanation.holders.iter().filter(|one| one.lock == name).collect();
-    let how_much = if of(ns) >= ALL { String::new() } else { format!(", {} of it", percent(of(ns))) };
-    let mut words = format!("{how_much} for {}", short(name));
+    let how_much = if of(ns) >= ALL { String::new() } else { format!("{} of it ", percent(of(ns))) };
+    let mut words = format!(", {how_much}{}", short(name));
     let (holder, held_ns) = largest(here.iter().copied(), |one| Some(&one.holder))?;
     if share(held_ns, ns) < MOST {
         return Some(words);

@@ -93,7 +93,8 @@ mod tests {
         for number in 0..2 * MOST_TEXTS as u32 {
             texts.number_about("a lock", number);
         }
-        assert_eq!((texts.held(), texts.task(texts.number_about("a lock", u32::MAX))), (MOST_TEXTS - 1, None));
+        let late = texts.number_about("a lock", u32::MAX);
+        assert_eq!((texts.held(), texts.task(late)), (MOST_TEXTS - 1, None));
     }
 
     #[test]

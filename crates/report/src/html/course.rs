@@ -13,6 +13,9 @@ const LEAST: usize = 3;
 /// Parts with an area of their own: the largest; the rest is one area.
 const MOST_AREAS: usize = 7;
 
+/// The patch of the rest, which is no part.
+const REST: &str = "<svg class=\"swatch p-rest\" aria-hidden=\"true\" width=\"12\" height=\"12\"><rect width=\"12\" height=\"12\" rx=\"2\"/></svg>";
+
 /// The section.
 pub(super) fn section(explanation: &Explanation) -> String {
     let Some(course) = explanation.course.as_ref().filter(|course| course.slices.len() >= LEAST) else {
@@ -133,7 +136,7 @@ fn areas(course: &Course) -> String {
             "<g class=\"p-{class}\" data-part=\"{class}\"><path d=\"{}\"/></g>",
             band(course, &x, &y, &low, &high)
         ));
-        let patch = parts.get(index).map_or(String::new(), |part| swatch(*part));
+        let patch = parts.get(index).map_or_else(|| REST.to_owned(), |part| swatch(*part));
         legend.push_str(&format!("<li data-part=\"{class}\">{patch}{name}</li>"));
         low = high;
     }

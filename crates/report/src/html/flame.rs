@@ -15,7 +15,7 @@ const MOST_CHARTS: usize = 6;
 /// Boxes of a chart, and how deep it goes.
 const MOST_BOXES: usize = 3000;
 const MOST_DEPTH: usize = 128;
-/// Frames at the root that this share of a chart's time has in common are folded into one, from so many on.
+/// Frames at the root that this share of a program's time has in common are folded into one, from so many on.
 const IN_COMMON: f64 = 0.98;
 const LEAST_FOLDED: usize = 3;
 /// A box of a smaller share of its chart is left out.
@@ -34,21 +34,21 @@ struct Node<'a> {
     ns: u64,
     samples: u64,
     callees: BTreeMap<&'a str, Node<'a>>,
-    /// It stands for the frames in common.
-    is_fold: bool,
+    /// It stands for frames in common: the number of their fold.
+    fold: Option<usize>,
 }
 
 impl<'a> Node<'a> {
     /// Adds a stack; without recursion, for stacks may be deep.
-    fn add(&mut self, frames: impl Iterator<Item = (&'a str, bool)>, stack: &Stack) {
+    fn add(&mut self, frames: impl Iterator<Item = (&'a str, Option<usize>)>, stack: &Stack) {
         self.ns += stack.ns;
         self.samples += stack.samples;
         let mut node = self;
-        for (frame, is_fold) in frames.take(MOST_DEPTH) {
+        for (frame, fold) in frames.take(MOST_DEPTH) {
             node = node.callees.entry(frame).or_default();
             node.ns += stack.ns;
             node.samples += stack.samples;
-            node.is_fold = is_fold;
+            node.fold = fold;
         }
     }
 }
@@ -77,20 +77,18 @@ pub(super) fn section(explanation: &Explanation) -> String {
 }
 
 fn chart(index: usize, part: &str, stacks: &[&Stack]) -> String {
-    let common = in_common(stacks);
-    let folded = format!("{} frames in common: {} \u{2026} {}", common.len(), first(common), last(common));
+    let folds = folds(stacks);
     let mut root = Node::default();
+    let mut deeper = 0;
     for stack in stacks {
-        let (fold, rest) = match stack.frames.strip_prefix(common).filter(|_| !common.is_empty()) {
-            Some(rest) => (Some((folded.as_str(), true)), rest),
-            None => (None, stack.frames.as_slice()),
-        };
-        let class = std::iter::once((stack.class.as_str(), false));
-        root.add(class.chain(fold).chain(rest.iter().map(|frame| (frame.as_str(), false))), stack);
+        let fold = folds.iter().position(|fold| stack.frames.starts_with(fold.frames));
+        let rest = &stack.frames[fold.map_or(0, |fold| folds[fold].frames.len())..];
+        let folded = fold.map(|fold| (folds[fold].name.as_str(), Some(fold)));
+        let class = std::iter::once((stack.class.as_str(), None));
+        root.add(class.chain(folded).chain(rest.iter().map(|frame| (frame.as_str(), None))), stack);
+        deeper = deeper.max((rest.len() + 2).saturating_sub(MOST_DEPTH));
     }
-    let deepest = stacks.iter().map(|stack| stack.frames.len()).max().unwrap_or(0);
-    let deeper = deepest.saturating_sub(MOST_DEPTH + common.len());
-    let drawn = boxes(&root, common, index);
+    let drawn = boxes(&root, &folds, index);
     let class = part_named(part).unwrap_or(Part::Unattributed);
     let mut aside = String::new();
     if drawn.left_out > 0 {
@@ -99,7 +97,10 @@ fn chart(index: usize, part: &str, stacks: &[&Stack]) -> String {
     if deeper > 0 {
         aside.push_str(&format!(", up to {deeper} frames deeper down left out"));
     }
-    let more = if common.is_empty() { String::new() } else { format!(" + var(--open, 0) * {}px", common.len() * ROW) };
+    let more = match folds.iter().map(|fold| fold.frames.len()).max() {
+        Some(rows) => format!(" + var(--open, 0) * {}px", rows * ROW),
+        None => String::new(),
+    };
     format!(
         "<div class=\"card figure\"><h3>{}{} <span class=\"aside\">{}; {}, {} samples{aside}</span></h3>{}\
          <div class=\"flame p-{}\" data-zoom=\"code-{index}\" data-ns=\"{}\"><div class=\"pane\" tabindex=\"0\" role=\"group\" \
@@ -110,7 +111,7 @@ fn chart(index: usize, part: &str, stacks: &[&Stack]) -> String {
         escaped(words_of(part)),
         time(root.ns as f64),
         count(root.samples),
-        opener(common, index),
+        opener(&folds, index),
         class.name(),
         root.ns,
         escaped(part),
@@ -118,6 +119,27 @@ fn chart(index: usize, part: &str, stacks: &[&Stack]) -> String {
         drawn.markup,
         functions(stacks, root.ns)
     )
+}
+
+/// Frames that are drawn as one.
+struct Fold<'a> {
+    frames: &'a [String],
+    name: String,
+}
+
+/// The frames in common of each program, which is the first frame of a stack.
+fn folds<'a>(stacks: &[&'a Stack]) -> Vec<Fold<'a>> {
+    let mut of_program: BTreeMap<&str, Vec<&'a Stack>> = BTreeMap::new();
+    for stack in stacks {
+        of_program.entry(first(&stack.frames)).or_default().push(stack);
+    }
+    let folded = of_program.values().map(|stacks| in_common(stacks)).filter(|frames| !frames.is_empty());
+    folded
+        .map(|frames| Fold {
+            frames,
+            name: format!("{} frames in common: {} \u{2026} {}", frames.len(), first(frames), last(frames)),
+        })
+        .collect()
 }
 
 /// The frames at the root that nearly all of the time has in common; none if they are too few to be in the way.
@@ -154,16 +176,21 @@ fn last(frames: &[String]) -> &str {
 }
 
 /// What opens the folded frames; it works without a script.
-fn opener(common: &[String], index: usize) -> String {
-    if common.is_empty() {
+fn opener(folds: &[Fold<'_>], index: usize) -> String {
+    if folds.is_empty() {
         return String::new();
     }
+    let each: Vec<String> = folds
+        .iter()
+        .map(|fold| {
+            let (from, to) = (short(first(fold.frames), MOST_NAME), short(last(fold.frames), MOST_NAME));
+            format!("{} from {from} to {to}", fold.frames.len())
+        })
+        .collect();
     format!(
-        "<p class=\"opener\"><input type=\"checkbox\" id=\"open-{index}\"> <label for=\"open-{index}\">show the {} frames that \
-         all have in common, from {} to {}</label></p>",
-        common.len(),
-        short(first(common), MOST_NAME),
-        short(last(common), MOST_NAME)
+        "<p class=\"opener\"><input type=\"checkbox\" id=\"open-{index}\"> <label for=\"open-{index}\">show the frames that stacks \
+         have in common: {}</label></p>",
+        each.join(", ")
     )
 }
 
@@ -176,23 +203,24 @@ struct Boxes {
     left_out: usize,
 }
 
-/// A node that is to be drawn, from where on, and whether it is below the folded frames.
-type Below<'n, 'a> = (u64, &'n Node<'a>, bool);
+/// A node that is to be drawn, from where on, and how many rows opening the fold above it moves it down.
+type Below<'n, 'a> = (u64, &'n Node<'a>, usize);
 
 /// The boxes from the top down.
-fn boxes(root: &Node<'_>, common: &[String], index: usize) -> Boxes {
+fn boxes(root: &Node<'_>, folds: &[Fold<'_>], index: usize) -> Boxes {
     let mut drawn = Boxes { markup: String::new(), depth: 0, left_out: 0 };
     let mut boxes = 0;
-    let mut row: Vec<Below<'_, '_>> = vec![(0, root, false)];
+    let mut row: Vec<Below<'_, '_>> = vec![(0, root, 0)];
     while !row.is_empty() {
         let mut below = Vec::new();
-        for (from_ns, node, is_below) in row {
+        for (from_ns, node, shift) in row {
             let mut at_ns = from_ns;
             let mut callees: Vec<(&&str, &Node<'_>)> = node.callees.iter().collect();
             callees.sort_by_key(|(_, callee)| std::cmp::Reverse(callee.ns));
             for (name, callee) in callees {
                 let part = share(callee.ns as f64, root.ns as f64);
-                let needed = if callee.is_fold { 1 + common.len() } else { 1 };
+                let folded = callee.fold.map_or(&[][..], |fold| folds[fold].frames);
+                let needed = 1 + folded.len();
                 if part < LEAST_SHARE || boxes + needed > MOST_BOXES {
                     drawn.left_out += 1;
                     continue;
@@ -205,17 +233,16 @@ fn boxes(root: &Node<'_>, common: &[String], index: usize) -> Boxes {
                     percent(part),
                     count(callee.samples)
                 );
-                if callee.is_fold {
+                if callee.fold.is_some() {
                     drawn.markup.push_str(&place.fold(name, &hint, index));
-                    for (down, frame) in common.iter().enumerate() {
-                        let own = Place { row: place.row + 1 + down, ..place };
-                        drawn.markup.push_str(&own.frame(frame, &hint, "f-in", 0));
-                    }
                 } else {
-                    let shift = if is_below { common.len() } else { 0 };
                     drawn.markup.push_str(&place.frame(name, &hint, "", shift));
                 }
-                below.push((at_ns, callee, is_below || callee.is_fold));
+                for (down, frame) in folded.iter().enumerate() {
+                    let own = Place { row: place.row + 1 + down, ..place };
+                    drawn.markup.push_str(&own.frame(frame, &hint, "f-in", 0));
+                }
+                below.push((at_ns, callee, shift + folded.len()));
                 at_ns += callee.ns;
             }
         }
@@ -316,7 +343,7 @@ mod tests {
         let stacks = [stack(&["main", "a"], 600), stack(&["main", "b"], 300), stack(&["main"], 100)];
         let mut root = Node::default();
         for one in &stacks {
-            root.add(one.frames.iter().map(|frame| (frame.as_str(), false)), one);
+            root.add(one.frames.iter().map(|frame| (frame.as_str(), None)), one);
         }
         let Boxes { markup, depth, left_out } = boxes(&root, &[], 0);
         assert_eq!((depth, left_out), (2, 0));
@@ -331,9 +358,9 @@ mod tests {
         let deep = Stack { frames: deep, ..stack(&[], 1_000_000) };
         let wide: Vec<Stack> = (0..20_000).map(|number| stack(&[&format!("g{number}")], 1_000)).collect();
         let mut root = Node::default();
-        root.add(deep.frames.iter().map(|frame| (frame.as_str(), false)), &deep);
+        root.add(deep.frames.iter().map(|frame| (frame.as_str(), None)), &deep);
         for one in &wide {
-            root.add(one.frames.iter().map(|frame| (frame.as_str(), false)), one);
+            root.add(one.frames.iter().map(|frame| (frame.as_str(), None)), one);
         }
         let Boxes { markup, depth, left_out } = boxes(&root, &[], 0);
         assert!(depth <= MOST_DEPTH && left_out > 0 && markup.matches("<span").count() <= MOST_BOXES);
@@ -343,7 +370,7 @@ mod tests {
     fn frames_that_all_have_in_common_are_one_box_that_opens() {
         let path = ["start", "main", "loop", "handle"];
         let with = |last: &[&str], ns| stack(&[&path[..], last].concat(), ns);
-        let stacks = [with(&["a", "b"], 600), with(&["c"], 390), stack(&["idle"], 10)];
+        let stacks = [with(&["a", "b"], 600), with(&["c"], 390), stack(&["idle"], 400)];
         let shown = chart(3, "run", &stacks.iter().collect::<Vec<_>>());
         assert_eq!(shown.matches("class=\"f f-fold\"").count(), 1, "{shown}");
         for (name, top) in [("a", "calc(38px + var(--open, 0) * 76px)"), ("b", "calc(57px + var(--open, 0) * 76px)")] {
@@ -356,6 +383,15 @@ mod tests {
             shown.contains("height:calc(76px + var(--open, 0) * 76px)") && shown.contains("id=\"open-3\""),
             "{shown}"
         );
+        // Another program has other frames in common; what differs from all of its own program's stays whole.
+        let other = ["boot", "serve", "poll", "read"].map(str::to_owned).to_vec();
+        let two = [with(&["a"], 600), with(&["b"], 300), Stack { frames: other.clone(), ..stack(&[], 200) }];
+        assert_eq!(
+            folds(&two.iter().collect::<Vec<_>>()).iter().map(|fold| fold.frames.len()).collect::<Vec<_>>(),
+            [3, 4]
+        );
+        let few = Stack { frames: vec!["start".to_owned(), "elsewhere".to_owned()], ..stack(&[], 5) };
+        assert_eq!(in_common(&[&two[0], &two[1], &few]).len(), 4, "0.6 % take another way");
         let short = [stack(&["main", "a"], 600), stack(&["main", "b"], 300)];
         assert!(!chart(0, "run", &short.iter().collect::<Vec<_>>()).contains("f-fold"), "one frame is in no way");
     }

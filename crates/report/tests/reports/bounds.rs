@@ -278,10 +278,10 @@ fn the_headline_names_the_culprit_as_far_as_it_is_known() {
     for (holders, said) in [
         (
             vec![(x, "php-fpm8.2", Some(page), 1.0, slept)],
-            "a lock for flock of /var/lib/x.lock, held by php-fpm8.2 for GET /slow.php, which slept;",
+            "a lock, flock of /var/lib/x.lock, held by php-fpm8.2 for GET /slow.php, which slept;",
         ),
         (vec![(x, "php-fpm8.2", Some(page), 1.0, &[] as &[_])], "held by php-fpm8.2 for GET /slow.php;"),
-        (vec![(x, "cron", None, 0.8, &[])], "a lock, 80 % of it for flock of /var/lib/x.lock, held by cron;"),
+        (vec![(x, "cron", None, 0.8, &[])], "a lock, 80 % of it flock of /var/lib/x.lock, held by cron;"),
         (vec![(x, "php-fpm8.2", Some(page), 0.3, slept), (x, "php-fpm8.2", None, 0.7, &[])], "held by php-fpm8.2;"),
         (vec![(x, "a", None, 0.4, &[]), (x, "b", None, 0.3, &[]), (x, "c", None, 0.3, &[])], "x.lock;"),
     ] {

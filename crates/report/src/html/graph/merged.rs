@@ -20,7 +20,6 @@ pub(super) struct Node {
 impl Node {
     /// What stands below the name: how many it stands for, or who holds it; empty if it is one alone.
     pub(super) fn below(&self) -> String {
-        let many = |count: usize| if count == 1 { String::new() } else { format!(" ({count} processes)") };
         let mut names: Vec<&str> = self.holders.iter().map(|holder| plain(holder)).collect();
         names.dedup();
         match (names.as_slice(), self.members.len()) {
@@ -28,7 +27,7 @@ impl Node {
             ([], members) => format!("{members} processes"),
             ([one], _) => match self.holders.iter().next() {
                 Some(only) if self.holders.len() == 1 => format!("held by {only}"),
-                _ => format!("held by {one}{}", many(self.holders.len())),
+                _ => format!("held by {} {one}", self.holders.len()),
             },
             ([first, ..], _) => format!("held by {first} and {} others", names.len() - 1),
         }
@@ -127,7 +126,7 @@ mod tests {
             told,
             [
                 own("apache2", ""),
-                own("flock of /tmp/a", "held by apache2 (5 processes)"),
+                own("flock of /tmp/a", "held by 5 apache2"),
                 own("flock of /tmp/b", "held by cron (9)")
             ]
         );

@@ -10,8 +10,9 @@ const MARGIN: f64 = 12.0;
 /// A line of a label, and a letter of it at most.
 pub(super) const LINE: f64 = 15.0;
 pub(super) const LETTER: f64 = 6.0;
-/// Between two labels.
-const APART: f64 = 5.0;
+/// Between two labels, and what a label keeps free below it for its own way.
+const APART: f64 = 3.0;
+const WAY: f64 = 8.0;
 /// Nodes in a column, columns, and ways back, which run below: so many fit on half a screen.
 const MOST_ROWS: usize = 5;
 const MOST_COLUMNS: usize = 8;
@@ -19,7 +20,7 @@ const MOST_BACK: usize = 2;
 /// How far below the nodes a way back runs, each further below the one before.
 const BELOW: f64 = 30.0;
 /// Labels between two columns.
-const MOST_LABELS: usize = 9;
+const MOST_LABELS: usize = 8;
 /// A wait below this share of the mean response is not drawn, unless it is this share of the largest one.
 const WORTH_DRAWING: f64 = 0.02;
 const OF_LARGEST: f64 = 0.2;
@@ -50,6 +51,11 @@ impl Way<'_> {
     /// How high its label is.
     fn high(&self) -> f64 {
         LINE * self.edges.len().min(2) as f64
+    }
+
+    /// How far down it passes its label: just below, where no ground of a label hides it.
+    fn passes(&self) -> f64 {
+        self.label.1 + (self.high() + WAY) / 2.0
     }
 }
 
@@ -193,17 +199,17 @@ fn labels(ways: &mut [Way<'_>], at: &HashMap<usize, (f64, f64)>, low: f64) -> f6
     let mut lowest = low;
     for (x, mut gap) in by_gap {
         gap.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let high: f64 = gap.iter().map(|(index, _)| ways[*index].high() + APART).sum();
+        let high: f64 = gap.iter().map(|(index, _)| ways[*index].high() + WAY + APART).sum();
         // They begin where they want to, but not so far down that there is no room for the last.
         let mut top = MARGIN / 2.0;
         let mut rest = high;
         for (index, wanted) in gap {
             let own = ways[index].high();
-            let begin = (wanted - own / 2.0).min((low - rest).max(top)).max(top);
+            let begin = (wanted - own - WAY / 2.0).min((low - rest).max(top)).max(top);
             ways[index].label = (x as f64 - (PITCH.0 - NODE.0) / 2.0, begin + own / 2.0);
-            top = begin + own + APART;
-            rest -= own + APART;
-            lowest = lowest.max(begin + own);
+            top = begin + own + WAY + APART;
+            rest -= own + WAY + APART;
+            lowest = lowest.max(begin + own + WAY);
         }
     }
     lowest
@@ -212,7 +218,7 @@ fn labels(ways: &mut [Way<'_>], at: &HashMap<usize, (f64, f64)>, low: f64) -> f6
 /// From node to node, through the label's place.
 fn forward(way: &mut Way<'_>, from: (f64, f64), to: (f64, f64)) {
     let (x1, y1, x2, y2) = (from.0 + NODE.0, from.1 + NODE.1 / 2.0, to.0 - 7.0, to.1 + NODE.1 / 2.0);
-    let (x, y) = way.label;
+    let (x, y) = (way.label.0, way.passes());
     let (first, second) = ((x1 + x) / 2.0, (x + x2) / 2.0);
     way.path = format!(
         "M{x1:.1} {y1:.1}C{first:.1} {y1:.1} {first:.1} {y:.1} {x:.1} {y:.1}S{second:.1} {y2:.1} {x2:.1} {y2:.1}"
