@@ -243,7 +243,7 @@ mod tests {
             holders: vec![holder(Part::Run, 100, 300), holder(Part::WaitTimer, 400, 500)],
         };
         let drawn = chart(&example, "slow-1");
-        assert_eq!(drawn.matches("class=\"of-lock\"").count(), 1, "one lock, whoever has it");
+        assert_eq!(drawn.matches("class=\"of-lock\"").count(), 1, "one lock, with both of its holders");
         for expected in [">cron (9): run<", ">cron (9): wait_timer<", ">holder not known<", "p-wait_timer"] {
             assert!(drawn.contains(expected), "{expected} is missing in {drawn}");
         }

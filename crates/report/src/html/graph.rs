@@ -1,6 +1,6 @@
 //! The waiting graph: who waited for whom, drawn from left to right, and as a table.
 //!
-//! What reads alike is one: workers of one name, and a lock whoever holds it. What is small is told in one line, so
+//! What reads alike is one: workers of one name, and a lock with all of its holders. What is small is told in one line, so
 //! that the drawing stays within half a screen, and each label has a place of its own.
 
 mod merged;

@@ -90,7 +90,7 @@ pub(super) fn of(example: &Example) -> Vec<Row> {
         example.steps.iter().filter(is_lock).map(|step| lock_and_holder(&step.who).0.to_owned()).collect();
     let locks = distinct(&mut waited.iter(), MOST_LOCKS);
     rows.extend(locks.iter().map(|lock| {
-        let label = if lock.contains("lock") { lock.clone() } else { format!("lock {lock}") };
+        let label = if lock.starts_with('/') { format!("lock {lock}") } else { lock.clone() };
         Row::new(RowSort::Lock, label, lock)
     }));
     let mut cpus: Vec<u32> = example.cpus.iter().map(|spell| spell.cpu).collect();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_one_whoever_holds_it_and_locks_of_two_files_are_two() {
+    fn a_lock_is_one_with_all_of_its_holders_and_locks_of_two_files_are_two() {
         let waits: Vec<WaitingEdge> = (1..6)
             .map(|pid| edge("apache2", &format!("flock of /tmp/a held by apache2 ({pid})"), 10.0))
             .chain([edge("apache2", "flock of /tmp/b held by cron (9)", 5.0)])
