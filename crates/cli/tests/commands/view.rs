@@ -152,6 +152,9 @@ fn the_viewer_has_marks_of_time_and_a_whole_legend_at_every_width_and_names_requ
         // One of the slowest requests takes most of the width; of a very slow one the middle is close enough for single
         // requests and their names.
         browser.press("n");
+        // On a small screen the lane of requests may be above what is in sight, for the request's task is.
+        browser.press("PageUp");
+        browser.press("PageUp");
         let named = |browser: &mut Browser| {
             browser.wait_for("document.body.dataset.ready === 'true'");
             browser.value("Number(document.body.dataset.named)").as_f64().is_some_and(|names| names > 0.0)
