@@ -1,6 +1,8 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
+use crate::course::RunCourse;
 use crate::from_sockets::{self, Objectives, View, Watched};
+use crate::holders::Holders;
 use crate::hosts::{self, Hosts};
 use crate::labels::{Labels, label};
 use crate::lanes;
@@ -109,6 +111,8 @@ struct Reading {
     records: u64,
     /// Events at the server for all requests.
     events: u64,
+    /// Whether requests are those that the server's sockets tell: what a client says beside is not looked at.
+    is_server_side: bool,
 }
 
 impl Reading {
@@ -127,11 +131,15 @@ impl Reading {
             remarks: Remarks::default(),
             records: 0,
             events: 0,
+            is_server_side: view.is_server_side(reader),
         }
     }
 
     fn push(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>, source: Source) {
         let Self { joiner, folds, .. } = self;
+        if !self.is_server_side {
+            folds.course.record(record, payload);
+        }
         self.remarks.push(record, name.map(|name| &**name));
         joiner.push(record, payload, name, &mut |joiner, response| folds.push(joiner, response));
         folds.work.settle(joiner, false);
@@ -215,6 +223,8 @@ struct Folds {
     moves: MoveFold,
     labels: Labels,
     participants: Participants,
+    holders: Holders,
+    course: RunCourse,
     status: BTreeMap<u16, u64>,
     /// Response times of those with a status below 400.
     succeeded: ResponseFold,
@@ -263,6 +273,8 @@ impl Folds {
             moves,
             labels: Labels::new(),
             participants: Participants::new(),
+            holders: Holders::default(),
+            course: RunCourse::default(),
             status: BTreeMap::new(),
             succeeded: ResponseFold::new(),
             sums: None,
@@ -291,6 +303,7 @@ impl Folds {
         self.participants.push(response.steps, |detail, at_ns| labels.of(joiner, detail, at_ns));
         self.work.push(response);
         self.stages.push(response);
+        self.course.push(response);
         let sum: u64 = pieces.iter().map(|piece| piece.ns).sum();
         let ratio = if time_ns == 0 { 1.0 } else { sum as f64 / time_ns as f64 };
         let (least, total, most) = self.sums.unwrap_or((ratio, 0.0, ratio));
@@ -312,6 +325,8 @@ impl Folds {
             self.by_class.resize_with(class + 1, ResponseFold::new);
         }
         self.by_class[class].push(time_ns, &pieces);
+        let labels = &mut self.labels;
+        self.holders.push(joiner, response, class as u32, |detail, at_ns| labels.of(joiner, detail, at_ns));
         self.all.push(time_ns, &pieces);
         self.stacks.response(class as u32, response);
         self.trend.push(response.request.done_ns, time_ns as f64);
@@ -345,6 +360,7 @@ impl Folds {
         let duration_s = statistics.client_ns.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9);
         let count = self.all.count();
         let (processes, waiting) = self.participants.report(self.labels.texts(), count, all.response_ns);
+        let holders = self.holders.report(self.labels.texts(), self.classes.names(), count, all.response_ns);
         let (least, total, most) = self.sums.unwrap_or((1.0, 1.0, 1.0));
         let typical_ns = self.all.times().value_at_quantile(0.5);
         let examples = examples(&mut self.examples, typical_ns);
@@ -389,6 +405,8 @@ impl Folds {
             phases: Vec::new(),
             processes,
             waiting,
+            holders,
+            course: self.course.report(self.first_ns),
             queries: Vec::new(),
             decisions: Vec::new(),
             moves: None,
@@ -429,6 +447,7 @@ fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
         at_ns: begin_ns.saturating_sub(first_ns),
         steps,
         cpus: lanes::on_cpus(joiner, begin_ns, response.request.done_ns),
+        holders: lanes::of_holders(joiner, response.steps, begin_ns),
     }
 }
 

@@ -5,8 +5,10 @@
 //! section of the report.
 
 mod analysis;
+mod course;
 pub mod decisions;
 mod from_sockets;
+mod holders;
 mod hosts;
 mod labels;
 mod lanes;

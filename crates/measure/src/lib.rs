@@ -10,6 +10,7 @@ pub mod burn;
 pub mod capacity;
 pub mod class;
 pub mod comparison;
+pub mod course;
 pub mod curve;
 pub mod duration_text;
 pub mod durations;

@@ -365,6 +365,12 @@ impl Joiner {
         self.texts.text(number)
     }
 
+    /// The task that has the lock of which a text tells, where that is known.
+    #[must_use]
+    pub fn holder(&self, number: u32) -> Option<u32> {
+        self.texts.task(number)
+    }
+
     /// The number by which steps refer to a text.
     pub fn number_of(&mut self, text: &str) -> u32 {
         self.texts.number(text)

@@ -5,6 +5,7 @@ mod planted_children;
 mod planted_client;
 mod planted_database;
 mod planted_herd;
+mod planted_holder;
 mod planted_hosts;
 mod planted_locks;
 mod planted_neighbour;

@@ -24,8 +24,8 @@ pub(super) fn phases(explanation: &Explanation) -> String {
             String::new()
         };
         format!(
-            "<tr><td class=\"name\">{}</td><th scope=\"row\" class=\"name\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-             <td class=\"share\"><div>{}<span>{}</span></div></td><td class=\"inline\">{bar}</td><td class=\"n\">{}</td></tr>\n",
+            "<tr><td class=\"name\">{}</td><th scope=\"row\" class=\"name\">{}</th><td class=\"n spare\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"share\"><div>{}<span>{}</span></div></td><td class=\"inline\">{bar}</td><td class=\"n spare\">{}</td></tr>\n",
             escaped(&phase.server),
             escaped(&phase.name),
             count(phase.count),
@@ -38,9 +38,9 @@ pub(super) fn phases(explanation: &Explanation) -> String {
     table(
         "phases",
         "Phases",
-        "<th scope=\"col\">Server</th><th scope=\"col\">Phase</th><th scope=\"col\" class=\"n\">Times</th><th scope=\"col\" class=\"n\">Of each response</th>\
+        "<th scope=\"col\">Server</th><th scope=\"col\">Phase</th><th scope=\"col\" class=\"n spare\">Times</th><th scope=\"col\" class=\"n\">Of each response</th>\
          <th scope=\"col\" class=\"n\">Share</th><th scope=\"col\" class=\"inline\">Parts</th>\
-         <th scope=\"col\" class=\"n\">At the server</th>",
+         <th scope=\"col\" class=\"n spare\">At the server</th>",
         &rows.collect::<Vec<_>>(),
         "In the order in which a response passes them, as the probes in the servers' programs mark them; a phase may hold others. Of each response: while it was under way. At the server: all that its tasks spent in the phase, whether or not a response waited for it.",
     )
