@@ -6,7 +6,7 @@ use crate::protocol::Refusal;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Tombstones at most; the oldest makes room. With the holds they fit in the filter's table.
 const TOMBSTONES_MAX: usize = 20_000;
@@ -34,6 +34,8 @@ pub(crate) enum Held {
         /// What is to be written when it goes on.
         unsent: Vec<u8>,
     },
+    /// Its server has ended, and no socket of it is left here: another node may go on with it.
+    Orphaned,
     /// It has left: late packets would be answered with a reset.
     Tombstone,
 }
@@ -75,7 +77,7 @@ impl HeldFlows {
     pub(crate) fn begin(&mut self, flow: Flow, held: Held, until: Instant) -> Result<(), Refusal> {
         let is_counted = match self.flows.get(&flow) {
             Some((Held::Frozen { .. } | Held::Restored { .. }, _)) => return Err(Refusal::Busy(flow)),
-            Some((Held::Expected, _)) => true,
+            Some((Held::Expected | Held::Orphaned, _)) => true,
             Some((Held::Tombstone, _)) | None => false,
         };
         if !is_counted && self.flows.len() - self.tombstones >= self.holds_max {
@@ -92,8 +94,15 @@ impl HeldFlows {
                 *ends = (*ends).max(until);
                 Ok(())
             }
-            Some((Held::Tombstone, _)) | None => Err(Refusal::HoldIsOver(*flow)),
+            Some((Held::Orphaned | Held::Tombstone, _)) | None => Err(Refusal::HoldIsOver(*flow)),
         }
+    }
+
+    /// Connections that have lost their server, and are held for `rest` at least from now on.
+    pub(crate) fn orphans(&self, now: Instant, rest: Duration) -> Vec<Flow> {
+        let is_told = |held: &Held, until: Instant| matches!(held, Held::Orphaned) && until > now + rest;
+        let orphans = self.flows.iter().filter(|(_, (held, until))| is_told(held, *until));
+        orphans.map(|(flow, _)| *flow).collect()
     }
 
     /// Notes the window of a connection that stands still.
@@ -140,7 +149,7 @@ impl HeldFlows {
         match &held {
             Held::Tombstone => self.tombstones -= 1,
             Held::Restored { unsent, .. } => self.unsent_bytes -= unsent.len() as u64,
-            Held::Expected | Held::Frozen { .. } => {}
+            Held::Expected | Held::Frozen { .. } | Held::Orphaned => {}
         }
         Some(held)
     }
@@ -178,7 +187,7 @@ impl HeldFlows {
         match &held {
             Held::Tombstone => self.tombstones += 1,
             Held::Restored { unsent, .. } => self.unsent_bytes += unsent.len() as u64,
-            Held::Expected | Held::Frozen { .. } => {}
+            Held::Expected | Held::Frozen { .. } | Held::Orphaned => {}
         }
         self.flows.insert(flow, (held, until));
     }
@@ -192,7 +201,6 @@ impl HeldFlows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn flow(port: u16) -> Flow {
         Flow {
