@@ -174,7 +174,11 @@ impl KeeperProcess {
             .map_err(|(doing, source)| KeeperStartError::Privileges { doing, source })?;
         filter.check().map_err(|_| KeeperStartError::TableNeedsPrivilege)?;
         tracing::info!(socket = %options.socket.display(), "the keeper is ready");
-        let held = Mutex::new(HeldFlows::new(options.holds_max, options.oldest_epoch));
+        let mut held = HeldFlows::new(options.holds_max, options.oldest_epoch.max(filter.epoch()));
+        for (flow, left) in filter.held() {
+            held.inherit(flow, Instant::now() + left);
+        }
+        let held = Mutex::new(held);
         let guarded = Mutex::new(Guarded::new());
         let shared = Shared { options, filter, held, guarded, begun: Condvar::new(), clients: AtomicUsize::new(0) };
         Ok(Self { listener, shared: Arc::new(shared) })
@@ -384,7 +388,7 @@ impl Shared {
         let flow = self.flow_of(fd.as_fd())?;
         {
             let mut held = self.held();
-            held.check_epoch(epoch)?;
+            self.check_epoch(&mut held, epoch)?;
             self.begin(&mut held, flow, Held::Frozen { socket: Arc::clone(&fd), window: None })?;
         }
         let frozen = repair::freeze(fd.as_fd());
@@ -399,6 +403,16 @@ impl Shared {
                 Err(error.into())
             }
         }
+    }
+
+    /// Refuses an order of an older director than the newest one seen, also by a keeper before this one.
+    fn check_epoch(&self, held: &mut HeldFlows, epoch: u64) -> Result<(), Refusal> {
+        if held.check_epoch(epoch)?
+            && let Err(error) = self.filter.note_epoch(epoch)
+        {
+            tracing::warn!("a keeper after this one will not know the epoch: {error}");
+        }
+        Ok(())
     }
 
     fn thaw(&self, fd: BorrowedFd<'_>) -> Result<Reply, Refusal> {
@@ -436,7 +450,7 @@ impl Shared {
         let flow = flow.canonical();
         self.check_service(flow.service)?;
         let mut held = self.held();
-        held.check_epoch(epoch)?;
+        self.check_epoch(&mut held, epoch)?;
         self.begin(&mut held, flow, Held::Expected)?;
         Ok(Reply::Done)
     }
@@ -456,7 +470,7 @@ impl Shared {
             // Its server asks for it to be thawed or discarded; a tombstone ends by itself.
             Some(Held::Frozen { .. }) => return Err(Refusal::Busy(*flow)),
             Some(Held::Orphaned | Held::Tombstone) | None => {}
-            Some(Held::Expected | Held::Restored { .. }) => {
+            Some(Held::Expected | Held::Inherited | Held::Restored { .. }) => {
                 self.end(&mut held, flow);
             }
         }
@@ -468,7 +482,7 @@ impl Shared {
         self.check_service(flow.service)?;
         {
             let mut held = self.held();
-            held.check_epoch(epoch)?;
+            self.check_epoch(&mut held, epoch)?;
             self.begin(&mut held, flow, Held::Expected)?;
         }
         let tcp = TcpState { local: flow.service, peer: flow.client, ..tcp.clone() };
