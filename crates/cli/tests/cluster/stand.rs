@@ -391,7 +391,7 @@ impl Stand {
         }
     }
 
-    fn start_keeper(&mut self, number: usize) {
+    pub(crate) fn start_keeper(&mut self, number: usize) {
         let (folder, socket) = (self.path(&format!("n{number}")), self.path(&format!("keeper{number}.sock")));
         let options = ["keeper", "--cluster", text(&folder), "--interface", "e0", "--socket", text(&socket)];
         self.start(Some(number), &format!("keeper{number}"), &options);
