@@ -86,7 +86,7 @@ pub use relays::{
     Carrier, Carrying, Credit, PieceOf, RelayCountsNow, RelayId, RelaySettings, RelayState, RelayWord, SameRelay,
     Turning, WINDOW_BYTES,
 };
-pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes};
+pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes, Watched};
 pub use replicas::{
     Batch, Births, GivenReplicas, Kept, Place, Position, REPLICA_BYTES_MAX, Replica, ReplicaStore, SocketOptions,
     StoreCounts, Unfit, Word,

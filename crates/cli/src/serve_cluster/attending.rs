@@ -33,12 +33,12 @@ enum Ended {
 }
 
 /// Keeps a node process running until the server ends.
-pub(super) fn attend(begin: &Begin, server: &UnixStream) -> anyhow::Result<ExitCode> {
+pub(super) fn attend(begin: &Begin, server: &UnixStream, process: Option<&OwnedFd>) -> anyhow::Result<ExitCode> {
     let begin = Begin { part: Part::Node, ..begin.clone() };
     let mut pause = PAUSE;
     loop {
         let started = Instant::now();
-        let mut node = start(&begin, server).context("starting the node process")?;
+        let mut node = start(&begin, server, process).context("starting the node process")?;
         match wait(&mut node, server) {
             Ended::Server => return Ok(ExitCode::SUCCESS),
             Ended::Node(how) => tracing::warn!(how, pause_ms = pause.as_millis(), "the node process ended"),
@@ -54,10 +54,11 @@ pub(super) fn attend(begin: &Begin, server: &UnixStream) -> anyhow::Result<ExitC
 }
 
 /// Starts a node process, and gives the server its sockets.
-fn start(begin: &Begin, server: &UnixStream) -> io::Result<Child> {
+fn start(begin: &Begin, server: &UnixStream, process: Option<&OwnedFd>) -> io::Result<Child> {
     let (of_server, of_node) = UnixStream::pair()?;
     let (content_of_server, content_of_node) = UnixStream::pair()?;
-    gate::send(&of_server, begin, &[], &[content_of_node.as_fd()])?;
+    let fds: Vec<_> = [content_of_node.as_fd()].into_iter().chain(process.map(AsFd::as_fd)).collect();
+    gate::send(&of_server, begin, &[], &fds)?;
     let child = Command::new(PROGRAM).arg("serve-node").stdin(OwnedFd::from(of_node)).stdout(Stdio::null()).spawn()?;
     // Only the server has the other end then: the node process ends with it.
     gate::send(server, &Ask::Node, &[], &[of_server.as_fd(), content_of_server.as_fd()])?;

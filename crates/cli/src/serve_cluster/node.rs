@@ -2,9 +2,10 @@
 
 use super::attending;
 use super::bringing::Bringing;
-use super::copying;
+use super::copying::{self, CopiedSession};
 use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Part, Refusal};
+use super::guarding::{self, Guarding};
 use super::keeping::Keeping;
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
@@ -54,16 +55,18 @@ const EVENTS_MAX: usize = 1024;
 /// Runs beside a server until that ends, as the node process or as the one that keeps it running.
 pub(crate) fn node() -> anyhow::Result<ExitCode> {
     let link = side_process::link().context("the socket to the server")?;
-    let Some(Frame { header: begin, fds, .. }) = gate::receive::<Begin>(&link).context("the socket to the server")?
+    let Some(Frame { header: begin, mut fds, .. }) =
+        gate::receive::<Begin>(&link).context("the socket to the server")?
     else {
         bail!("weir serve starts this command for itself");
     };
+    let process = guarding::process_of(&mut fds, begin.part);
     if begin.part == Part::Attendant {
-        return attending::attend(&begin, &link);
+        return attending::attend(&begin, &link, process.as_ref());
     }
     let ends = link.try_clone().context("the socket to the server")?;
     let gate = Arc::new(Gate(Mutex::new(link)));
-    let running = Running::start(&begin, &gate);
+    let running = Running::start(&begin, process, &gate);
     let running = match running {
         Ok(running) => running,
         Err(error) => {
@@ -71,11 +74,13 @@ pub(crate) fn node() -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
+    let replicating = Arc::clone(&running.replicating);
     std::thread::Builder::new()
         .name("weir-node-ends".to_owned())
         .spawn(move || {
             wait_for_end(&ends);
             tracing::info!("the server has ended");
+            replicating.end();
             std::process::exit(0);
         })
         .context("a thread that waits for the server's end")?;
@@ -121,7 +126,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(begin: &Begin, gate: &Arc<Gate>) -> anyhow::Result<Self> {
+    fn start(begin: &Begin, process: Option<OwnedFd>, gate: &Arc<Gate>) -> anyhow::Result<Self> {
         let identity = Identity::load(&begin.folder).with_context(|| {
             format!("{} belongs to another user than the server's: chown -R USER it", begin.folder.display())
         })?;
@@ -172,7 +177,8 @@ impl Running {
         let control = control_socket::Listening::at(&begin.folder)?;
         tell_moves(Arc::clone(gate), (Arc::clone(&seen), ruling.arrivals()), events)?;
         let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
-        let replicating = replicate((gate, &seen), (number, &members), outliving)?;
+        let guarded = (begin.server, process);
+        let replicating = replicate((gate, &seen), (number, &members), guarded, outliving)?;
         Ok(Self {
             name: identity.member.name.to_string(),
             number,
@@ -322,8 +328,10 @@ type Members = (Arc<RemoteDirector>, Arc<RemoteNodes>);
 fn replicate(
     (gate, seen): (&Arc<Gate>, &Arc<Seen>),
     (number, members): (NodeNumber, &MembersFile),
+    guarded: (u64, Option<OwnedFd>),
     ((keeper, store), (mover, start), (director, nodes)): (Kept, Moving, Members),
 ) -> io::Result<Arc<Replicating>> {
+    let guarding = Guarding::new(Arc::clone(&keeper), Arc::clone(&director), guarded);
     Replicating::start(Parts {
         number,
         members: members.nodes.keys().copied().collect(),
@@ -332,6 +340,7 @@ fn replicate(
         server: Arc::<Gate>::clone(gate),
         sessions: Arc::<Gate>::clone(gate),
         keeper,
+        guarding,
         mover,
         director,
         nodes,
@@ -580,9 +589,11 @@ impl Gate {
 }
 
 impl Server for Gate {
-    fn copies(&self, with_tls: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
-        let frame = self.ask(&Ask::Copy { with_tls }, &[], &[]).ok()?;
-        copying::unframed(&frame).ok()
+    fn copies(&self, with_tls: bool, all: bool) -> Option<(Copies, Vec<CopiedSession>)> {
+        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        gate::send(&link, &Ask::Copy { with_tls, all }, &[], &[]).ok()?;
+        let first = gate::receive::<Answer>(&link).ok()??;
+        copying::receive(&link, &first).ok()
     }
 
     fn say(&self, what: &str) {

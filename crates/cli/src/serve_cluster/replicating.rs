@@ -1,7 +1,9 @@
 //! What a node does for sessions to outlive their node: it gives replicas of its own to another node, keeps those of
 //! others, goes on with them where the director says that their node is down, and discards what others go on with.
 
+use super::copying::CopiedSession;
 use super::gate::{Copied, Copies};
+use super::guarding::Guarding;
 use super::seen::Seen;
 use crate::cluster::control_socket::Replicated;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 use weir_cluster::{
     Batch, Births, Directing, GivenReplicas, Keeper, Kept, Looked, MoveId, Mover, NodeNumber, Position, RemoteDirector,
     RemoteNodes, Replica, ReplicaStore, SessionError, Sessions, SocketOptions, Succession, Successor, TakeOverError,
+    Watched,
 };
 use weir_keeper::{Flow, KeeperClient};
 use zeroize::Zeroizing;
@@ -34,7 +37,8 @@ const DISCARDS_MAX: u32 = 200;
 pub(super) trait Server: Send + Sync {
     /// What has changed of the sessions whose response takes long, with the sessions that were copied, also those over TLS
     /// or not; nothing from a server that is about to end.
-    fn copies(&self, with_tls: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)>;
+    /// `all` has it copy those that were copied before as well.
+    fn copies(&self, with_tls: bool, all: bool) -> Option<(Copies, Vec<CopiedSession>)>;
 
     /// Has the server say something to its operator.
     fn say(&self, what: &str);
@@ -50,6 +54,7 @@ pub(super) struct Parts {
     pub(super) server: Arc<dyn Server>,
     pub(super) sessions: Arc<dyn Sessions>,
     pub(super) keeper: Arc<KeeperClient>,
+    pub(super) guarding: Guarding,
     pub(super) mover: Arc<Mover>,
     pub(super) director: Arc<RemoteDirector>,
     pub(super) nodes: Arc<RemoteNodes>,
@@ -92,12 +97,13 @@ impl Replicating {
         let (counts, down, number) = (Mutex::default(), Mutex::default(), AtomicU64::new(1));
         let (unsettled, given) = (Mutex::default(), Mutex::default());
         let this = Arc::new(Self { parts, births, successor, counts, down, unsettled, given, number });
-        let [giving, watching, preparing, looking] = [(); 4].map(|()| Arc::clone(&this));
+        let [giving, watching, preparing, looking, guarding] = [(); 5].map(|()| Arc::clone(&this));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         thread("weir-node-copies").spawn(move || giving.give())?;
         thread("weir-node-watch").spawn(move || watching.watch())?;
         thread("weir-node-ready").spawn(move || preparing.prepare())?;
         thread("weir-node-look").spawn(move || looking.look())?;
+        thread("weir-node-guard").spawn(move || guarding.parts.guarding.follow())?;
         Ok(this)
     }
 
@@ -105,7 +111,13 @@ impl Replicating {
     pub(super) fn counts(&self) -> Replicated {
         let store = self.parts.store.counts();
         let counts = self.counted().clone();
-        Replicated { kept: store.kept, dropped: counts.dropped + store.dropped, ..counts }
+        let (guarded, not_guarded) = (self.parts.guarding.guarded(), self.parts.guarding.not_guarded());
+        Replicated { kept: store.kept, dropped: counts.dropped + store.dropped, guarded, not_guarded, ..counts }
+    }
+
+    /// The server has ended: others are to go on with its sessions.
+    pub(super) fn end(&self) {
+        self.parts.guarding.end();
     }
 
     fn counted(&self) -> MutexGuard<'_, Replicated> {
@@ -132,8 +144,14 @@ impl Replicating {
             let next = self.keeper_of_replicas();
             anew |= next != to;
             to = next;
-            let Some(node) = next else { continue };
-            let Some((copies, sessions)) = self.parts.server.copies(self.parts.with_tls) else { continue };
+            let Some(node) = next.filter(|_| self.parts.guarding.is_settled()) else { continue };
+            let all = self.parts.guarding.take_lost();
+            let Some((copies, sessions)) = self.parts.server.copies(self.parts.with_tls, all) else {
+                if all {
+                    self.parts.guarding.lose();
+                }
+                continue;
+            };
             {
                 let mut counts = self.counted();
                 counts.left_out = copies.left_out;
@@ -144,14 +162,20 @@ impl Replicating {
             let ended = ended.map(|&(client, service)| Flow { client, service }.canonical());
             // One that is not told does no harm: no flow is given for a response that is over.
             let mut ended: Vec<Flow> = ended.take(ENDED_MAX).collect();
-            let both = copies.copies.iter().zip(sessions).filter(|(copied, _)| is_of_service(&copied.service));
-            let copied: Vec<Replica> = both.map(|(copied, session)| self.replica(copied, session)).collect();
+            self.parts.guarding.let_go(&ended);
+            let (mut copied, mut sockets) = (Vec::new(), Vec::new());
+            for one in sessions.into_iter().filter(|one| is_of_service(&one.copied.service)) {
+                copied.push(self.replica(&one.copied, one.session));
+                sockets.push(one.socket);
+            }
             let replicas = self.to_give(anew, &mut ended, copied);
             if ended.is_empty() && replicas.is_empty() && !anew {
                 continue;
             }
             let (was_anew, count) = (anew, replicas.len());
             anew = !self.send(node, anew, ended, replicas);
+            // Only what another node can go on with outlives its server.
+            sockets.iter().for_each(|socket| self.parts.guarding.keep(socket.as_ref()));
             if was_anew && !anew {
                 self.parts.seen.replicated(node, count);
             }
@@ -229,12 +253,14 @@ impl Replicating {
         let mut tries = BTreeMap::new();
         loop {
             std::thread::sleep(PAUSE);
-            let Ok((down, taken)) = self.parts.director.watch(&discarded) else { continue };
+            let Ok(Watched { down, taken, orphans }) = self.parts.director.watch(&discarded) else { continue };
             discarded = self.discard_all(&taken, &mut tries);
             let down: BTreeSet<NodeNumber> = down.into_iter().collect();
             for node in self.parts.store.nodes_kept().into_iter().filter(|node| down.contains(node)) {
-                self.take_over_all(node);
+                let all = self.parts.store.take_of(node);
+                self.take_over_all((node, "is down"), &all);
             }
+            self.take_over_orphans(&orphans);
             *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
         }
     }
@@ -251,15 +277,25 @@ impl Replicating {
         }
     }
 
-    fn take_over_all(&self, node: NodeNumber) {
+    /// Goes on with sessions whose server has ended while their node lives.
+    fn take_over_orphans(&self, orphans: &[(NodeNumber, Flow)]) {
+        let mut by_node = BTreeMap::<NodeNumber, Vec<Kept>>::new();
+        for (node, flow) in orphans {
+            // Of others another node has the replica, or none has.
+            let kept = self.parts.store.take_one(*node, flow);
+            kept.into_iter().for_each(|kept| by_node.entry(*node).or_default().push(kept));
+        }
+        for (node, all) in by_node {
+            self.take_over_all((node, "has lost its server"), &all);
+        }
+    }
+
+    fn take_over_all(&self, (node, why): (NodeNumber, &str), all: &[Kept]) {
         let begun = Instant::now();
-        let all = self.parts.store.take_of(node);
-        let taken = at_once(&all, |kept| self.take_over(node, kept, begun).map(|succession| (kept, succession)));
+        let taken = at_once(all, |kept| self.take_over(node, kept, begun).map(|succession| (kept, succession)));
         if !taken.is_empty() {
             let (count, of, took) = (taken.len(), all.len(), begun.elapsed());
-            self.parts
-                .server
-                .say(&format!("node {node} is down: {count} of {of} sessions go on here after {took:.1?}"));
+            self.parts.server.say(&format!("node {node} {why}: {count} of {of} sessions go on here after {took:.1?}"));
         }
         let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
         let room = UNSETTLED_MAX.saturating_sub(unsettled.len());
@@ -358,6 +394,7 @@ impl Replicating {
 
     /// Takes a session out of the server and ends its socket without a word to the client; whether none is left.
     fn discard(&self, flow: &Flow) -> bool {
+        self.parts.guarding.adopted(flow);
         let session = match self.parts.sessions.take(flow) {
             Ok(session) => session,
             Err(SessionError::NoSession) => return true,

@@ -88,6 +88,14 @@ impl ReplicaStore {
         self.nodes().forget_all(node)
     }
 
+    /// Takes the replica of a flow of a node out, if it is kept.
+    pub fn take_one(&self, node: NodeNumber, flow: &Flow) -> Option<Kept> {
+        let mut all = self.nodes();
+        let kept = all.nodes.get_mut(&node)?.replicas.remove(flow)?;
+        all.counted_out(&kept);
+        Some(kept)
+    }
+
     /// The next one that has come and was not asked for by this yet.
     pub fn next_fresh(&self) -> Option<Replica> {
         let mut all = self.nodes();

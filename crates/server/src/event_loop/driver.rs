@@ -465,6 +465,10 @@ impl EventLoop {
         }
         connection.abort(&mut self.state);
         self.open.leave(connection.socket_peer());
+        if connection.is_held_elsewhere {
+            self.end_held_elsewhere(token);
+        }
+        let Some(connection) = self.connections.get(token) else { return };
         if connection.lane() == Lane::Socket && !connection.is_staged(&self.state.ring) {
             // Where it is: to move it out first would cost more than all else here.
             self.connections.discard(token);

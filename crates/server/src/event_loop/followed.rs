@@ -7,6 +7,7 @@ use crate::policy::session_copies::{COPIED_AFTER, COPIED_AGAIN_BYTES};
 use crate::process::session::Session;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 /// The responses that a loop follows, by the tokens of their connections.
@@ -33,6 +34,8 @@ pub(super) struct Copied {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) offset: u64,
+    /// Whether the copy is lost.
+    pub(super) is_lost: bool,
 }
 
 /// A copy, without the digest of its content.
@@ -44,6 +47,8 @@ pub(super) struct LoopCopy {
     pub(super) local: SocketAddr,
     pub(super) progress: Progress,
     pub(super) facts: ConnectionFacts,
+    /// Another descriptor of the socket, where one more can be made.
+    pub(super) socket: Option<OwnedFd>,
 }
 
 /// What one look has found.
@@ -55,6 +60,12 @@ pub(super) struct LoopCopies {
 }
 
 impl Followed {
+    /// All copies are lost: each is to be made again.
+    pub(super) fn lose(&mut self) {
+        let copied = self.responses.values_mut().filter_map(|response| response.copied.as_mut());
+        copied.for_each(|copied| copied.is_lost = true);
+    }
+
     /// Notes that a connection sends.
     pub(super) fn note(
         &mut self,
@@ -82,6 +93,6 @@ impl Response {
 
     pub(super) fn is_to_be_copied(&self) -> bool {
         let far = |copied: &Copied| self.progress.offset.saturating_sub(copied.offset) >= COPIED_AGAIN_BYTES;
-        self.copied.as_ref().is_none_or(far)
+        self.copied.as_ref().is_none_or(|copied| copied.is_lost || far(copied))
     }
 }

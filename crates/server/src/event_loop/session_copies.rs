@@ -9,8 +9,8 @@ use super::driver::EventLoop;
 use super::followed::{Copied, LoopCopies, LoopCopy};
 use crate::files::held::Held;
 use crate::http::response::Digest;
-use crate::io::connection_facts;
-use crate::policy::session_copies::{NotCopied, TlsKeys};
+use crate::io::{connection_facts, epoll};
+use crate::policy::session_copies::{CopyRound, NotCopied, TlsKeys};
 use crate::process::session::ContentName;
 use crate::transport::Lane;
 use std::time::{Duration, Instant};
@@ -23,10 +23,13 @@ const CLOSING_MAX: Duration = Duration::from_secs(10);
 impl EventLoop {
     /// Looks at what is being sent, and copies what is due.
     #[cold]
-    pub(super) fn copy_sessions(&mut self, keys: TlsKeys) -> LoopCopies {
+    pub(super) fn copy_sessions(&mut self, keys: TlsKeys, round: CopyRound) -> LoopCopies {
         let now = Instant::now();
         let mut found = LoopCopies::default();
         self.followed.looks += 1;
+        if round == CopyRound::All {
+            self.followed.lose();
+        }
         for (progress, token) in self.connections.each(Client::progress) {
             let why_not = progress.err();
             let progress = progress.unwrap_or(Progress { offset: 0, bytes: 0 });
@@ -39,7 +42,7 @@ impl EventLoop {
                 Ok(copy) => {
                     if let Some(response) = self.followed.responses.get_mut(&token) {
                         let (peer, local, offset) = (copy.peer, copy.local, progress.offset);
-                        response.copied = Some(Copied { peer, local, offset });
+                        response.copied = Some(Copied { peer, local, offset, is_lost: false });
                     }
                     found.copies.push(copy);
                 }
@@ -71,6 +74,20 @@ impl EventLoop {
         });
     }
 
+    /// Ends a connection that is about to be closed here, and that another process has a descriptor of; what the ring has
+    /// to send for it goes out first.
+    #[cold]
+    pub(super) fn end_held_elsewhere(&mut self, token: u64) {
+        let Some(client) = self.connections.get(token) else { return };
+        if client.registered.take().is_some() {
+            // The socket stays open elsewhere, and epoll would tell of it as long as that is so.
+            let _ = self.epoll.remove(client.fd());
+        }
+        if client.lane() == Lane::Socket && !client.is_staged(&self.state.ring) {
+            epoll::end_both(client.fd());
+        }
+    }
+
     fn copy_session(&mut self, token: u64, progress: Progress, keys: TlsKeys) -> Result<LoopCopy, NotCopied> {
         let Self { connections, state, .. } = self;
         let client = connections.get(token).ok_or(NotCopied::Busy)?;
@@ -99,6 +116,8 @@ impl EventLoop {
             records.as_ref().map_or(progress, |records| Progress { offset: records.sent, bytes: records.bytes });
         let tls = records.map(|records| records.session);
         let (session, peer, local) = client.copy(name, tls, state).ok_or(NotCopied::Busy)?;
-        Ok(LoopCopy { session, content, peer, local, progress, facts })
+        let socket = epoll::duplicate(client.fd()).ok();
+        client.is_held_elsewhere |= socket.is_some();
+        Ok(LoopCopy { session, content, peer, local, progress, facts, socket })
     }
 }

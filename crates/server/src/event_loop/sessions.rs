@@ -12,7 +12,7 @@ use crate::io::ends::Ends;
 use crate::policy::codec_swap::StreamPlace;
 use crate::policy::control::Controls;
 use crate::policy::popularity::{AskedPath, merged};
-use crate::policy::session_copies::{SessionCopies, SessionCopy, TlsKeys};
+use crate::policy::session_copies::{CopyRound, SessionCopies, SessionCopy, TlsKeys};
 use crate::policy::sessions::{
     AdoptError, OpenSession, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenRelay, TakenSession,
 };
@@ -85,7 +85,7 @@ pub(super) enum Order {
     Adopt(Box<Adopted>, Answer<Result<(), Refused>>),
     /// Copies connections whose responses take long, with their keys or not; also those that were copied already, if it is
     /// said.
-    Copy(TlsKeys, Answer<LoopCopies>),
+    Copy(TlsKeys, CopyRound, Answer<LoopCopies>),
     /// Lets a connection begin whose socket was in repair mode; not after this time.
     Begin { token: u64, until: Instant },
 }
@@ -263,7 +263,7 @@ impl Sessions {
 
     /// A loop's copy as bytes; none if its file is another one by now, or there is too much of it.
     fn finish_copy(&self, copy: LoopCopy) -> Option<SessionCopy> {
-        let LoopCopy { mut session, content, peer, local, progress, facts } = copy;
+        let LoopCopy { mut session, content, peer, local, progress, facts, socket } = copy;
         if let Some(held) = content {
             let digest = self.digest(&held)?;
             let names = session.responses.iter_mut().filter_map(|pending| pending.content.as_mut());
@@ -272,7 +272,7 @@ impl Sessions {
         let session = session.write();
         let is_small = session.len() <= SESSION_BYTES_MAX;
         let (offset, response_bytes) = (progress.offset, progress.bytes);
-        is_small.then_some(SessionCopy { peer, local, session, offset, response_bytes, facts })
+        is_small.then_some(SessionCopy { peer, local, session, offset, response_bytes, facts, socket })
     }
 
     /// Has a loop go on with a connection, one that takes it.
@@ -337,7 +337,7 @@ impl Order {
             Self::Adopt(adopted, answer) => {
                 answer.pass(Err(Refused { error: AdoptError::NoAnswer, adopted: Some(adopted) }));
             }
-            Self::Copy(_, answer) => answer.pass(LoopCopies::default()),
+            Self::Copy(.., answer) => answer.pass(LoopCopies::default()),
             Self::Begin { .. } => {}
         }
     }
@@ -386,11 +386,11 @@ impl SessionAccess for Sessions {
         Ok(TakenSession { fd: stopped.socket, session, known_bytes, relays: stopped.relays })
     }
 
-    fn copy(&self, keys: TlsKeys) -> SessionCopies {
+    fn copy(&self, keys: TlsKeys, round: CopyRound) -> SessionCopies {
         let mut all = SessionCopies::default();
         for index in 0..self.mailboxes.len() {
             let answer = Answer::of(1);
-            let posted = self.post(index, Order::Copy(keys, answer.clone())).is_none();
+            let posted = self.post(index, Order::Copy(keys, round, answer.clone())).is_none();
             let Some(found) = posted.then(|| answer.wait(PATIENCE)).flatten() else { continue };
             all.copies.extend(found.copies.into_iter().filter_map(|copy| self.finish_copy(copy)));
             all.ended.extend(found.ended);

@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// What a descriptor became ready for, or what is known of it without asking: a set of [`Self::INPUT`], [`Self::END`]
 /// and [`Self::ROOM`] in one byte, so that an event is added to what is known by one instruction.
@@ -275,6 +275,24 @@ pub(crate) fn socket_error(socket: RawFd) -> io::Result<()> {
 pub(crate) fn end_side(socket: RawFd) {
     // SAFETY: the call takes no pointers. It fails where the connection has ended, which is told otherwise.
     unsafe { libc::shutdown(socket, libc::SHUT_WR) };
+}
+
+/// Ends both sides of a connection, of which other processes may have descriptors.
+#[cold]
+pub(crate) fn end_both(socket: RawFd) {
+    // SAFETY: the call takes no pointers. It fails where the connection has ended already.
+    unsafe { libc::shutdown(socket, libc::SHUT_RDWR) };
+}
+
+/// Another descriptor of a socket.
+///
+/// # Errors
+/// The kernel's, where the process may have no more.
+#[cold]
+pub(crate) fn duplicate(socket: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the descriptor is that of an open socket, and is not used beyond the call.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    socket.try_clone_to_owned()
 }
 
 /// Has the kernel reset the connection when its socket is closed (SO_LINGER of no time, socket(7)).

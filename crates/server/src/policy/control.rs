@@ -7,7 +7,7 @@ use crate::http::pattern::Pattern;
 use crate::io::epoll::Waker;
 use crate::policy::insight::UpstreamAccess;
 use crate::policy::popularity::AskedPath;
-use crate::policy::session_copies::{SessionCopies, TlsKeys};
+use crate::policy::session_copies::{CopyRound, SessionCopies, TlsKeys};
 use crate::policy::sessions::{AdoptError, OpenSession, SessionAccess, TakeError, TakenRelay, TakenSession};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -155,7 +155,13 @@ impl Control {
     /// on with them should this one die. It is to be called each 10 ms or so, by one thread that is not a loop's, which
     /// keeps what it gets until it hears that the response is over.
     pub fn copy_sessions(&self, keys: TlsKeys) -> SessionCopies {
-        self.2.copy(keys)
+        self.2.copy(keys, CopyRound::Changed)
+    }
+
+    /// As [`Control::copy_sessions`], with connections that were copied before as well: for a caller that has lost what it
+    /// had.
+    pub fn copy_all_sessions(&self, keys: TlsKeys) -> SessionCopies {
+        self.2.copy(keys, CopyRound::All)
     }
 
     /// Goes on with a connection that was taken from this server and has not moved. It does so also where all places
@@ -295,7 +301,7 @@ mod tests {
             Err(TakeError::NoAnswer)
         }
 
-        fn copy(&self, _: TlsKeys) -> SessionCopies {
+        fn copy(&self, _: TlsKeys, _: CopyRound) -> SessionCopies {
             SessionCopies::default()
         }
 

@@ -49,6 +49,10 @@ fn a_long_response_is_copied_once_and_goes_on_elsewhere_at_any_byte() {
     assert!(copy.facts.received > 30, "the request's bytes: {}", copy.facts.received);
     let again = sites[0].control.copy_sessions(TlsKeys::Copied);
     assert!(again.copies.is_empty() && again.ended.is_empty(), "{again:?}");
+    // What is lost is copied once more, from where the response has come to.
+    let anew = sites[0].control.copy_all_sessions(TlsKeys::Copied);
+    assert_eq!((anew.copies.len(), anew.copies[0].facts.cookie), (1, copy.facts.cookie));
+    assert!(anew.copies[0].offset >= copy.offset && sites[0].control.copy_sessions(TlsKeys::Copied).copies.is_empty());
     // Another server makes the same bytes, from before the place of the copy and behind it.
     for offset in [0, 7, head_bytes + 5, copy.offset, copy.response_bytes - 3] {
         let placed = place_session(&copy.session, offset).expect("lies in the response");
@@ -87,6 +91,25 @@ fn a_next_response_over_the_same_connection_is_copied_anew() {
     assert_eq!(second.facts.written - second.offset, first.response_bytes, "behind the first one");
     assert!(second.facts.cookie == first.facts.cookie && second.facts.received > first.facts.received);
     ends_whole(&mut client, &other);
+}
+
+/// Another process has a descriptor of each copied connection, and a client is told of its end all the same.
+#[test]
+fn a_copied_connection_is_ended_while_another_process_has_its_socket() {
+    let content = noise(24 << 20);
+    let site = Site::start(&[("x.bin", &content)], |options| options.moves_sessions = true);
+    let mut client = narrow(site.addr);
+    client.write_all(b"GET /x.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sends");
+    client.read_exact(&mut [0]).expect("it has begun");
+    let copy = copy_of(&site, &client);
+    let held = copy.socket.expect("another descriptor");
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).expect("the end is not held back");
+    assert!(rest.ends_with(&content) && !rest.is_empty());
+    // Nor does the other descriptor keep it open.
+    let mut held = TcpStream::from(held);
+    held.set_read_timeout(Some(PATIENCE)).expect("sets");
+    assert_eq!(held.read(&mut [0]).expect("it was shut down"), 0);
 }
 
 #[test]
