@@ -3,7 +3,7 @@
 use super::bounds::RelaySettings;
 use super::counts::{RelayCounts, RelayCountsNow};
 use super::incoming::Incoming;
-use super::outgoing::Outgoing;
+use super::outgoing::{Credited, Outgoing};
 use super::passing::Step;
 use super::ready::{self, Bell, Ready, Wanted};
 use super::word::{COUNT_MAX, Credit, RelayId, RelayWord};
@@ -150,7 +150,7 @@ impl Shared {
                 Message::relay(RelayWord::Credits(credits))
             }
             RelayWord::Credits(credits) => {
-                lock(&self.outgoing).credit(node, credits, now, &self.counts);
+                lock(&self.outgoing).credit((node, Credited::Told), credits, now, &self.counts);
                 self.gives.ring();
                 Message::Noted
             }

@@ -134,7 +134,8 @@ impl Passing {
             // An older program does not know the question: its links are not to be broken by it again and again.
             (stage, Err(TransportError::NoAnswer { .. })) => {
                 self.failures = failures + 1;
-                if self.failures < FAILURES_MAX { stage } else { Stage::Stays }
+                // Once it may have turned it is asked until it says so, or this node has no more patience.
+                if self.failures < FAILURES_MAX || stage == Stage::Asking { stage } else { Stage::Stays }
             }
             (stage, _) => stage,
         };
