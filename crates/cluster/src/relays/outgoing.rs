@@ -21,6 +21,9 @@ const TURNED_MAX: usize = 64;
 const OFFER_PART: u32 = 5;
 /// A node that has a whole window of a response is asked again after this: what it told of that may have been lost.
 const ASKED_AFTER: Duration = Duration::from_millis(100);
+/// In this part of the silence a node is asked about each response, also where there is nothing for it: it may be over
+/// there, and the word of that lost.
+const ASKED_PART: u32 = 5;
 
 /// How a credit came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,8 +133,9 @@ impl Source {
     }
 
     /// Whether the other node is to be asked how far it came, though there is nothing for it.
-    fn asks(&self, now: Instant) -> bool {
-        self.room() == 0 && now.duration_since(self.asked) >= ASKED_AFTER
+    fn asks(&self, now: Instant, silence: Duration) -> bool {
+        let after = if self.room() == 0 { ASKED_AFTER } else { silence / ASKED_PART };
+        now.duration_since(self.asked) >= after
     }
 }
 
@@ -162,10 +166,10 @@ impl Outgoing {
         self.passing().filter_map(|(to, passing)| passing.step(to, now)).collect()
     }
 
-    /// A node has answered what was said of a response.
-    pub(super) fn hear_step(&mut self, of: RelayId, answer: Result<Message, TransportError>) {
+    /// A node has answered what was said of a response, which has come so far here.
+    pub(super) fn hear_step(&mut self, of: RelayId, answer: Result<Message, TransportError>, come: Option<u64>) {
         if let Some((_, passing)) = self.passing().find(|(_, passing)| passing.same.of == of) {
-            passing.hear(answer);
+            passing.hear(answer, come);
         }
     }
 
@@ -187,6 +191,17 @@ impl Outgoing {
                 passing.rename(*is, *further, now);
             }
         }
+    }
+
+    /// Those for which another node is to be asked: their names here, there, and that by which they came.
+    pub(super) fn asking(&mut self) -> Vec<(RelayId, RelayId, RelayId)> {
+        let asking = self.passing().filter(|(_, passing)| passing.is_asking());
+        asking.map(|(_, passing)| (passing.same.of, passing.same.is, passing.came_as())).collect()
+    }
+
+    /// They go through this node until their end.
+    pub(super) fn stay(&mut self, names: &[RelayId]) {
+        self.passing().filter(|(_, passing)| names.contains(&passing.same.of)).for_each(|(_, passing)| passing.stay());
     }
 
     /// Whether there is something to be said, now or later.
@@ -211,6 +226,11 @@ impl Outgoing {
         let Some(source) = self.sources.get_mut(&of) else { return Turning::Stays };
         if let Some((_, from)) = source.turned.iter().find(|(known, _)| *known == by) {
             return Turning::Turned(*from);
+        }
+        // That node has had it again since, and given it away again: the older wish is of no stay that is.
+        let is_older = |known: &RelayId| known.id.giver == by.id.giver && known.id.number > by.id.number;
+        if source.turned.iter().any(|(known, _)| is_older(known)) {
+            return Turning::Stays;
         }
         match source.turn {
             Turn::Offered { until, .. } if now < until => return Turning::Waits,
@@ -263,7 +283,9 @@ impl Outgoing {
     pub(super) fn batches(&mut self, now: Instant) -> Vec<(NodeNumber, Vec<PieceOf>)> {
         let mut batches: Vec<(NodeNumber, Vec<PieceOf>)> = Vec::new();
         let mut open: BTreeMap<NodeNumber, (usize, usize)> = BTreeMap::new();
-        for (of, source) in self.sources.iter_mut().filter(|(_, source)| source.is_due() || source.asks(now)) {
+        let silence = self.settings.silence;
+        let is_due = |source: &Source| source.is_due() || source.asks(now, silence);
+        for (of, source) in self.sources.iter_mut().filter(|(_, source)| is_due(source)) {
             source.asked = now;
             let bytes = source.held.len().min(WINDOW_BYTES);
             let place = open.get(&source.to).copied().filter(|(place, sum)| {

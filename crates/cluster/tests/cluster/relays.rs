@@ -185,7 +185,7 @@ fn moved_about(seed: u64, moves: &[(usize, usize, usize)]) -> Result<(), String>
     let content: Vec<u8> = (0..600_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let given = content.clone();
     server.set_write_timeout(Some(STANDING)).expect("sets");
-    let gives = std::thread::spawn(move || {
+    let gives = std::thread::spawn(move || -> Result<(), String> {
         for piece in given.chunks(5_000) {
             server.write_all(piece).map_err(|error| format!("it takes nothing more: {error}"))?;
             std::thread::sleep(Duration::from_millis(1));
