@@ -426,7 +426,8 @@ impl SessionAccess for Sessions {
         let mut out = Vec::new();
         let Some(tls) = tls else { return append_response(&mut response, held, (from, len), &mut out).map(|()| out) };
         let mut failed = None;
-        let sealed = tls.seal_again((from, len), |from, len, out| {
+        let place = (response.offset, response.len());
+        let sealed = tls.seal_again(place, (from, len), |from, len, out| {
             append_response(&mut response, held, (from, len), out).map_err(|error| failed = Some(error)).ok()
         });
         sealed.ok_or_else(|| failed.unwrap_or(AdoptError::Malformed { part: "its TLS" }))

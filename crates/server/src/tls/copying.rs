@@ -101,10 +101,14 @@ struct Known {
 }
 
 impl Known {
-    fn of(TlsSession(bytes): &TlsSession) -> Option<Self> {
+    /// Of a response of which so many bytes of all were taken; none for a session that knows the records of another one.
+    fn of(TlsSession(bytes): &TlsSession, response: (u64, u64)) -> Option<Self> {
         let own = OwnRecords::read_back(bytes)?;
         let Promise::Response(fixed) = own.promise() else { return None };
         let (fixed, (suite, transmit, _)) = (Fixed::clone(fixed), own.directions());
+        if (fixed.taken(), fixed.layout().end) != response {
+            return None;
+        }
         let sealed = fixed.layout().sealed_bytes(fixed.at(), suite.expansion() as u64) + fixed.skip() as u64;
         let given = sealed.checked_sub(own.held_bytes() as u64)?;
         let first = transmit.sequence().checked_sub(fixed.layout().records(fixed.at()))?;
@@ -115,15 +119,15 @@ impl Known {
 
 impl TlsSession {
     /// How many bytes of the records that were given to the kernel last can be made again: those of the response under
-    /// way. 0 where nothing is known of them.
-    pub(crate) fn known_bytes(&self) -> u64 {
-        Known::of(self).map_or(0, |known| known.given)
+    /// way, of which so many bytes of all were taken. 0 where nothing is known of them.
+    pub(crate) fn known_bytes(&self, response: (u64, u64)) -> u64 {
+        Known::of(self, response).map_or(0, |known| known.given)
     }
 
     /// The session as it was before the last `bytes` of these were given to the kernel, and the first byte of the response
     /// that it is to be given then; none if it does not know as many.
-    pub(crate) fn rewound(&self, bytes: u64) -> Option<(Self, u64)> {
-        let Known { mut own, fixed, given, first } = Known::of(self)?;
+    pub(crate) fn rewound(&self, bytes: u64, response: (u64, u64)) -> Option<(Self, u64)> {
+        let Known { mut own, fixed, given, first } = Known::of(self, response)?;
         let expansion = own.directions().0.expansion() as u64;
         let found = fixed.layout().find(given.checked_sub(bytes)?, expansion)?;
         let went = own.go_back(first + found.record, fixed.placed(found));
@@ -134,10 +138,11 @@ impl TlsSession {
     /// on. None if they are not all known, or `read` gives less.
     pub(crate) fn seal_again(
         &self,
+        response: (u64, u64),
         (from, len): (u64, u64),
         mut read: impl FnMut(u64, u64, &mut Vec<u8>) -> Option<()>,
     ) -> Option<Vec<u8>> {
-        let Known { own, fixed, given, first } = Known::of(self)?;
+        let Known { own, fixed, given, first } = Known::of(self, response)?;
         let (layout, (suite, transmit, _)) = (fixed.layout(), own.directions());
         if from.checked_add(len).is_none_or(|end| end > given) {
             return None;

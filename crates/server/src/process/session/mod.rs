@@ -130,7 +130,7 @@ pub fn rewind_session(session: &[u8], bytes: u64) -> Option<Vec<u8>> {
     let first = &mut session.responses.first_mut()?.response;
     match &mut session.tls {
         None => first.offset -= bytes,
-        Some(tls) => (*tls, first.offset) = tls.rewound(bytes)?,
+        Some(tls) => (*tls, first.offset) = tls.rewound(bytes, (first.offset, first.len()))?,
     }
     Some(session.write().to_vec())
 }
@@ -208,7 +208,7 @@ impl Session {
         }
         match (&self.tls, self.responses.as_slice()) {
             (None, responses) => responses.first().map_or(0, |first| first.response.offset),
-            (Some(tls), [_]) => tls.known_bytes(),
+            (Some(tls), [only]) => tls.known_bytes((only.response.offset, only.response.len())),
             (Some(_), _) => 0,
         }
     }
