@@ -647,7 +647,9 @@ impl Sessions for Gate {
 
     fn prepare(&self, session: &[u8], spans: &[Span]) -> Result<Vec<u8>, SessionError> {
         // Also where nothing is to be made again: the server says whether it has the same files.
-        self.ask(&Ask::Sent { from: 0, length: 0 }, session, &[])?;
+        if !spans.iter().any(|span| matches!(span, Span::Session { .. })) {
+            self.ask(&Ask::Sent { from: 0, length: 0 }, session, &[])?;
+        }
         let mut sent = Vec::new();
         for span in spans {
             match span {

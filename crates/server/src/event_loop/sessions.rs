@@ -7,7 +7,7 @@
 use super::followed::{LoopCopies, LoopCopy};
 use super::session_answer::Answer;
 use crate::files::held::{ContentKey, Held, KnownContents, Opened};
-use crate::http::response::{Digest, Piece, Variant};
+use crate::http::response::{Digest, Piece, Response, Variant};
 use crate::io::ends::Ends;
 use crate::policy::codec_swap::StreamPlace;
 use crate::policy::control::Controls;
@@ -419,28 +419,18 @@ impl SessionAccess for Sessions {
         if len > BYTES_MAX || from.checked_add(len).is_none_or(|end| end > known_bytes) {
             return Err(AdoptError::Range { known_bytes, from, len });
         }
-        let Some(first) = session.responses.into_iter().next().filter(|_| len > 0) else { return Ok(Vec::new()) };
-        let held = first.content.as_ref().and_then(|_| contents.first());
+        let Session { tls, responses, .. } = session;
+        let Some(first) = responses.into_iter().next().filter(|_| len > 0) else { return Ok(Vec::new()) };
+        let held = first.content.as_ref().and_then(|_| contents.first()).map(|(held, _)| held);
         let mut response = first.response;
-        response.offset = from;
         let mut out = Vec::new();
-        for piece in response.rest() {
-            // The bound is far below this type's.
-            let wanted = len as usize - out.len();
-            match (piece, held) {
-                _ if wanted == 0 => break,
-                (Piece::Head(bytes), _) => out.extend_from_slice(&bytes[..bytes.len().min(wanted)]),
-                (Piece::Content { start, len }, Some((held, _))) => {
-                    let now = usize::try_from(len).unwrap_or(usize::MAX).min(wanted);
-                    if !held.append(start, now, &mut out) {
-                        let path = String::from_utf8_lossy(&held.key.path).into_owned();
-                        return Err(AdoptError::OtherContent { path, site: held.key.site });
-                    }
-                }
-                (Piece::Content { .. }, None) => break,
-            }
-        }
-        Ok(out)
+        let Some(tls) = tls else { return append_response(&mut response, held, (from, len), &mut out).map(|()| out) };
+        let mut failed = None;
+        let place = (response.offset, response.len());
+        let sealed = tls.seal_again(place, (from, len), |from, len, out| {
+            append_response(&mut response, held, (from, len), out).map_err(|error| failed = Some(error)).ok()
+        });
+        sealed.ok_or_else(|| failed.unwrap_or(AdoptError::Malformed { part: "its TLS" }))
     }
 
     fn adopt(&self, session: &[u8], fd: OwnedFd, relays: Vec<TakenRelay>, peer: SocketAddr) -> Result<(), AdoptError> {
@@ -454,6 +444,34 @@ impl SessionAccess for Sessions {
         }
         self.hand_over(Adopted { socket: fd, session, contents, relays, comes_back: false })
     }
+}
+
+/// Appends bytes of a response, from the byte `from` on; less where it has no such content.
+fn append_response(
+    response: &mut Response,
+    held: Option<&Held>,
+    (from, len): (u64, u64),
+    out: &mut Vec<u8>,
+) -> Result<(), AdoptError> {
+    response.offset = from;
+    // The bound is far below this type's.
+    let end = out.len() + len as usize;
+    for piece in response.rest() {
+        let wanted = end - out.len();
+        match (piece, held) {
+            _ if wanted == 0 => break,
+            (Piece::Head(bytes), _) => out.extend_from_slice(&bytes[..bytes.len().min(wanted)]),
+            (Piece::Content { start, len }, Some(held)) => {
+                let now = usize::try_from(len).unwrap_or(usize::MAX).min(wanted);
+                if !held.append(start, now, out) {
+                    let path = String::from_utf8_lossy(&held.key.path).into_owned();
+                    return Err(AdoptError::OtherContent { path, site: held.key.site });
+                }
+            }
+            (Piece::Content { .. }, None) => break,
+        }
+    }
+    Ok(())
 }
 
 /// A loop must not wait for a socket (fcntl(2)); one that comes from elsewhere may be of another kind.

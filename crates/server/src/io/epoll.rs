@@ -318,6 +318,16 @@ pub(crate) fn set_int_option(socket: &impl AsRawFd, level: i32, name: i32, value
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) }).map(drop)
 }
 
+/// Has the kernel take at most so many bytes of a TCP connection beyond those that are on their way, or little more
+/// (`TCP_NOTSENT_LOWAT`, tcp(7)).
+///
+/// # Errors
+///
+/// The kernel's, as for what is no TCP socket.
+pub(crate) fn bound_unsent(socket: RawFd, bytes: i32) -> io::Result<()> {
+    set_int_option(&socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
+}
+
 /// The same for calls that answer with a number of bytes or of other things.
 fn count_of(result: libc::c_long) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())

@@ -175,6 +175,13 @@ impl Session {
         }
     }
 
+    /// Has a session that has left rustls, and is to be written down, know the records of the response under way.
+    pub(crate) fn keep_records(&mut self, taken: u64, end: u64) {
+        if let Engine::Own(own) = &mut self.engine {
+            copying::keep(own, &self.cuts, (taken, end));
+        }
+    }
+
     /// Whether it may seal the rest of this response: its bytes that were taken, and all of them; none without one.
     pub(crate) fn may_seal(&self, response: Option<(u64, u64)>) -> bool {
         match &self.engine {

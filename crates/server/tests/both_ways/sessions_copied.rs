@@ -136,12 +136,12 @@ fn what_cannot_be_copied_is_counted_by_its_reason() {
     look(&site, |found| found.left_out.contains_key("HTTP/2"));
 }
 
-const VERSIONS: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS13, &rustls::version::TLS12];
+pub(crate) const VERSIONS: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS13, &rustls::version::TLS12];
 
 /// A socket that keeps what has come.
-struct Tapped {
-    socket: TcpStream,
-    received: Vec<u8>,
+pub(crate) struct Tapped {
+    pub(crate) socket: TcpStream,
+    pub(crate) received: Vec<u8>,
 }
 
 impl Read for Tapped {
@@ -163,7 +163,7 @@ impl Write for Tapped {
 }
 
 /// A client with little room, which asks for a file.
-fn begun_secure(
+pub(crate) fn begun_secure(
     site: &Site,
     certificate: &Path,
     version: &'static SupportedProtocolVersion,
@@ -181,7 +181,7 @@ fn begun_secure(
 }
 
 /// The rest of the response is whole; the head's first byte was read already.
-fn ends_whole_secure(client: &mut impl Read, content: &[u8]) {
+pub(crate) fn ends_whole_secure(client: &mut impl Read, content: &[u8]) {
     let mut head = vec![0];
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
