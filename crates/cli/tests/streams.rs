@@ -1,6 +1,10 @@
 //! Streams of HTTP/2 are told apart at real servers, in the clear and through TLS: with a client that is joined by stream,
 //! and from the server's side alone, with methods, paths and statuses.
 
+#[path = "streams/grpc.rs"]
+mod grpc;
+#[path = "streams/servers.rs"]
+mod servers;
 mod support;
 
 use serde_json::Value;
