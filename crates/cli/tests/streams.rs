@@ -89,9 +89,13 @@ fn h2load(server: &RunningServer, requests: u32) -> Command {
 }
 
 fn explained(port: u16, run: &Path, seconds: &str) -> Child {
+    explained_with(port, run, seconds, &[])
+}
+
+fn explained_with(port: u16, run: &Path, seconds: &str, more: &[&str]) -> Child {
     let (port, run) = (port.to_string(), run.to_str().expect("a readable path"));
     let mut command = weir();
-    command.args(["explain", "--json", "--port", &port, "--tls-port", &port, "-d", seconds, "--run", run]);
+    command.args(["explain", "--json", "--port", &port, "--tls-port", &port, "-d", seconds, "--run", run]).args(more);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("weir starts")
 }
 

@@ -12,7 +12,7 @@ use super::binary::Binary;
 use super::instruction::{HitCost, cost_of};
 use super::register::Register;
 use super::release::Release;
-use super::tls_edge::{TlsPlace, TlsSite};
+use super::tls_place::{TlsPlace, TlsSite};
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind,
     Register as Iced,
@@ -34,8 +34,8 @@ const LAST_RUNE: i64 = 32;
 /// Why the places are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NoGoEdge {
-    /// It names no functions of crypto/tls.
-    #[error("it names none of its functions: it is no program of Go, does without TLS, or was stripped")]
+    /// It has no functions of crypto/tls.
+    #[error("it has none of its functions: it is no program of Go, or does without TLS")]
     NoGo,
     /// The function that reads is of another shape.
     #[error(
@@ -52,7 +52,7 @@ pub enum NoGoEdge {
 
 /// The places in a program.
 pub(super) fn edge(binary: &Binary, release: Release) -> Result<Vec<TlsSite>, NoGoEdge> {
-    let [read, read_record, write] = [READ, READ_RECORD, WRITE_RECORD].map(|name| binary.address_of(name));
+    let [read, read_record, write] = binary.addresses_of_go([READ, READ_RECORD, WRITE_RECORD]);
     let read = read.ok_or(NoGoEdge::NoGo)?;
     let read_record = read_record.ok_or(NoGoEdge::NoRead)?;
     let (offset, code) = binary.code_at(read, FUNCTION).ok_or(NoGoEdge::NoRead)?;

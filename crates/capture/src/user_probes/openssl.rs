@@ -15,7 +15,7 @@ use super::binary::Binary;
 use super::instruction::{HitCost, cost_of, place};
 use super::register::Register;
 use super::release::Release;
-use super::tls_edge::{TlsPlace, TlsSite};
+use super::tls_place::{TlsPlace, TlsSite};
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
 use thiserror::Error;
 

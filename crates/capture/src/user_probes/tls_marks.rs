@@ -1,7 +1,7 @@
 //! Our own server's TLS has marks where it has opened bytes, and where it is given some to seal.
 
 use super::binary::Binary;
-use super::tls_edge::{TlsPlace, TlsSite};
+use super::tls_place::{TlsPlace, TlsSite};
 
 const PROVIDER: &str = "weir";
 

@@ -1,11 +1,11 @@
 //! Streams of HTTP/2 at other servers than nginx, in the clear and over each TLS library of which weir knows the edge.
 
-use crate::support::{alone, recording_begins};
-use crate::{check, explained, report_of};
+use crate::support::{alone, number, recording_begins};
+use crate::{check, explained_with, report_of, with_a_client};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use weir_testkit::{Apache, Certificate, Place, Program, RunningServer, WeirServe, require};
+use weir_testkit::{Apache, Certificate, Nginx, Place, Program, RunningServer, WeirServe, require};
 
 const REQUESTS: u32 = 2000;
 /// Longer than a load takes on any machine: it ends when the load has ended.
@@ -24,9 +24,13 @@ fn cases() -> PathBuf {
 
 /// The report on a server while `load` runs.
 pub(crate) fn watched(port: u16, load: &mut Command) -> serde_json::Value {
+    watched_with(port, &[], load)
+}
+
+fn watched_with(port: u16, more: &[&str], load: &mut Command) -> serde_json::Value {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let run = folder.path().join("run");
-    let child = explained(port, &run, AT_MOST);
+    let child = explained_with(port, &run, AT_MOST, more);
     recording_begins(&run);
     let loaded = load.stdout(Stdio::null()).stderr(Stdio::null()).status();
     assert!(loaded.is_ok_and(|status| status.success()), "the client runs");
@@ -60,6 +64,7 @@ fn apaches_streams_are_told_apart() {
     drop(clear);
     let tls = apache().tls(&certificate()).directive("Protocols h2 http/1.1").start().expect("Apache starts");
     are_told_apart(&tls, "Apache over TLS");
+    with_a_client(&tls, &["--insecure"]);
 }
 
 #[test]
@@ -155,7 +160,8 @@ fn built_by_go(case: &str) -> Option<PathBuf> {
     });
     require::or_skip(go.is_some(), "Go is not installed; apt-get install golang")?;
     let file = cases().join(format!("{case}.go"));
-    let built_well = Command::new(go?).args(["build", "-o"]).arg(&built).arg(file).status();
+    // As programs are built that are delivered: without symbols.
+    let built_well = Command::new(go?).args(["build", "-ldflags=-s -w", "-o"]).arg(&built).arg(file).status();
     assert!(built_well.is_ok_and(|status| status.success()), "Go builds the server");
     Some(built)
 }
@@ -168,7 +174,16 @@ fn gos_streams_are_told_apart() {
         return;
     }
     let Some(built) = built_by_go("served") else { return };
-    are_told_apart(&told(move || Command::new(&built), &certificate()), "Go over TLS");
+    let server = told(move || Command::new(&built), &certificate());
+    are_told_apart(&server, "Go over TLS");
+    // The same by HTTP/1.1.
+    let mut load = Command::new("h2load");
+    load.args(["--h1", "-c", "4", "-n", &REQUESTS.to_string(), &server.url("/1k.txt?token=secret")]);
+    let report = watched(server.port, &mut load);
+    let classes = report["transactions"].as_array().expect("classes");
+    let named: f64 =
+        classes.iter().filter(|one| one["name"] == "GET /1k.txt").map(|class| number(class, "/count")).sum();
+    assert!(named >= 0.998 * f64::from(REQUESTS), "{named}: {classes:#?} {:#}", report["exchanges"]);
 }
 
 /// Our own server tells of its TLS by marks.
@@ -183,4 +198,21 @@ fn our_own_servers_streams_are_told_apart() {
     let (file, key) = (made.certificate().display().to_string(), made.key().display().to_string());
     let server = serve.tls(&made).args(["--tls-cert", &file, "--tls-key", &key]).start().expect("weir serve starts");
     are_told_apart(&server, "our own server over TLS");
+    with_a_client(&server, &["--insecure"]);
+}
+
+/// Without the probes nothing of TLS is looked into, and the report says what is missing.
+#[test]
+fn without_the_probes_streams_over_tls_stay_together() {
+    let _turn = alone();
+    if !may_run("openssl") || require::nginx().is_none() {
+        return;
+    }
+    let server = Nginx::new().tls(&certificate()).http2().start().expect("nginx starts");
+    let mut load = Command::new("h2load");
+    load.args(["-c", "4", "-m", "16", "-n", "500", &server.url("/1k.txt")]);
+    let report = watched_with(server.port, &["--no-tls-probes"], &mut load);
+    assert_eq!(report.pointer("/exchanges/streams"), None, "{:#}", report["exchanges"]);
+    let words = report["warnings"].to_string();
+    assert!(words.contains("over TLS as whole exchanges") && words.contains("--no-tls-probes"), "{words}");
 }
