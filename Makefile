@@ -64,6 +64,10 @@ sim-cluster: ## Simulates rules over nodes with NODES (1000) nodes that are aske
 
 test-upstreams: deps ## Sends published smuggling vectors through weir to Apache, nginx, gunicorn, Node and Go.
 	@scripts/test-upstreams
+
+test-grpc: build ## Has gRPC's own server and client explained, in the clear and over TLS, as root; Go fetches gRPC from its module proxy.
+	@scripts/test-grpc
+
 test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the server in Chromium; SITES="flask chat" chooses.
 	@scripts/deps test sites
 	@scripts/test-sites --pictures $(TARGET)/sites $(SITES)

@@ -240,7 +240,7 @@ fn warnings(statistics: &Statistics) -> Vec<String> {
     let whole = exchanges.encrypted.saturating_sub(exchanges.encrypted_streams);
     if whole > 0 {
         warnings.push(format!(
-            "{whole} of {} responses came over TLS as whole exchanges, where no socket shows whether HTTP/2 is spoken; OpenSSL 3.0 tells streams apart (see what weir said of TLS at its start), other libraries do not yet: there, with HTTP/2, streams that overlap are not told apart, and what counts as one response may be several",
+            "{whole} of {} responses came over TLS as whole exchanges, where no socket shows whether HTTP/2 is spoken; OpenSSL 3.0, crypto/tls of Go and weir's own server tell streams apart (see what weir said of TLS at its start), other libraries do not yet, nor do these with --no-tls-probes: there, with HTTP/2, streams that overlap are not told apart, and what counts as one response may be several",
             statistics.requests
         ));
     }

@@ -19,6 +19,7 @@
 
 pub mod arm;
 pub mod client;
+pub mod header_tables;
 mod kinds;
 pub mod probe;
 mod record;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use weir_capture::http2::Heads;
 use weir_capture::user_probes::usdt::{argument, note};
 use weir_capture::user_probes::{
-    Binary, Dialect, Release, cost_of, next_note, normalised, place, tls_edge, without_query,
+    Binary, Dialect, Release, cost_of, go_functions, next_note, normalised, place, tls_edge, without_query,
 };
 use weir_wire::stream::{Flow, StreamFrame};
 
@@ -14,7 +14,7 @@ pub fn program(input: &[u8]) {
     let Ok(binary) = Binary::of(PathBuf::from("program"), input.to_vec()) else { return };
     let release = Release(6, 18);
     if let Ok(edge) = tls_edge(&binary, release) {
-        assert!(edge.opened < input.len() as u64 && edge.sealed < input.len() as u64);
+        assert!(edge.iter().all(|site| site.offset < input.len() as u64));
     }
     for name in ["cheap", "moved", "main", "usleep", ""] {
         for function in binary.functions(name).unwrap_or_default() {
@@ -47,6 +47,14 @@ pub fn probe_notes(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Some(argument) = argument(&text) {
         assert!([1, 2, 4, 8].contains(&argument.bytes));
+    }
+}
+
+/// Reads any bytes as the table of functions of a program of Go.
+pub fn go_table(input: &[u8]) {
+    let found = go_functions(input, 0x1000, ["crypto/tls.(*Conn).Read", "main.main", ""]);
+    if input.len() < 72 {
+        assert_eq!(found, [None; 3]);
     }
 }
 

@@ -63,7 +63,7 @@ Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage, 3 if
 an objective (--slo) was missed.";
 
 /// Options that say how a run is made: where the run exists already, they would be ignored.
-const OF_MAKING_A_RUN: [&str; 28] = [
+const OF_MAKING_A_RUN: [&str; 29] = [
     "url",
     "stacks",
     "arm",
@@ -73,6 +73,7 @@ const OF_MAKING_A_RUN: [&str; 28] = [
     "packs",
     "allow_slow_probes",
     "keep_queries",
+    "no_tls_probes",
     "rung",
     "without_rung",
     "connections",

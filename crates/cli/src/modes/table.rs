@@ -44,6 +44,7 @@ const RECORDING: &[&str] = &[
     "packs",
     "allow_slow_probes",
     "keep_queries",
+    "no_tls_probes",
     "watch",
     "watch_windows",
     "stacks",
@@ -301,7 +302,8 @@ pub(super) const COMMANDS: &[Usage] = &[
             is_on: |matches| given(matches, "always"),
             idle: &[
                 &["duration", "command", "decisions", "disk"],
-                &["probe", "packs", "allow_slow_probes", "keep_queries", "watch", "watch_windows", "stacks", "arm"],
+                &["probe", "packs", "allow_slow_probes", "keep_queries", "no_tls_probes"],
+                &["watch", "watch_windows", "stacks", "arm"],
             ],
             words: "it is for recordings with an end; --always records scheduler and sockets alone, within \
                     --disk-per-hour",
