@@ -10,6 +10,7 @@ use crate::participants::Participants;
 use crate::phases::{self, WorkFolds};
 use crate::proc_side;
 use crate::server_side::ServerSide;
+use crate::spans::{Beside, Chooser, Laying, RealTime, Sample};
 use crate::stacks::StackSection;
 use crate::wakeups::WakeupCount;
 use crate::words;
@@ -46,6 +47,25 @@ const SLOW: f64 = 0.01;
 /// # Errors
 /// The run cannot be read, or nothing in it can be explained.
 pub fn explain(directory: &Path, subject: String, grouping: Grouping, view: &View) -> anyhow::Result<Explanation> {
+    with_spans(directory, subject, grouping, view).map(|told| told.explanation)
+}
+
+/// An explanation, with what its view asked for of spans.
+#[derive(Debug)]
+pub struct WithSpans {
+    /// The explanation.
+    pub explanation: Explanation,
+    /// Requests that were chosen to be handed on.
+    pub sample: Option<Sample>,
+    /// Spans that were given, beside the requests.
+    pub beside: Option<Beside>,
+}
+
+/// Explains a run, and does what the view asks for of spans.
+///
+/// # Errors
+/// As [`explain`].
+pub fn with_spans(directory: &Path, subject: String, grouping: Grouping, view: &View) -> anyhow::Result<WithSpans> {
     let mut hosts = hosts::of(directory, &view.others)?;
     let reader = hosts.as_ref().map_or_else(|| Ok(RunReader::open(directory)?), Hosts::reader)?;
     let rung = reader.rung().and_then(BoundarySource::of_name);
@@ -95,7 +115,9 @@ pub fn explain(directory: &Path, subject: String, grouping: Grouping, view: &Vie
         return Err(anyhow::anyhow!("{what}"))
             .with_context(|| format!("nothing to explain in {}", directory.display()));
     }
-    Ok(explanation)
+    let Reading { spans, folds, .. } = reading;
+    let sample = folds.chooser.map(|chooser| chooser.finish(spans, view.is_server_side(&reader)));
+    Ok(WithSpans { explanation, sample, beside: folds.laying.map(Laying::finish) })
 }
 
 /// A run while it is read.
@@ -107,6 +129,8 @@ struct Reading {
     wakeups: WakeupCount,
     remarks: Remarks,
     records: u64,
+    /// What the recording's times are by the real clock.
+    spans: RealTime,
     /// Events at the server for all requests.
     events: u64,
 }
@@ -117,15 +141,18 @@ impl Reading {
         if rung.is_some_and(BoundarySource::misses_arrivals) {
             joiner.supply_arrivals();
         }
+        let chooser = view.sampled.then(Chooser::default);
+        let laying = view.beside.clone().map(Laying::new);
         let moves = MoveFold::new(reader, &view.cluster, view.is_server_side(reader));
         Self {
             joiner,
-            folds: Folds::new(grouping, Objectives::new(view), moves),
+            folds: Folds { chooser, laying, ..Folds::new(grouping, Objectives::new(view), moves) },
             watched: Watched::default(),
             server_side: ServerSide::new(),
             wakeups: WakeupCount::new(),
             remarks: Remarks::default(),
             records: 0,
+            spans: RealTime::default(),
             events: 0,
         }
     }
@@ -133,6 +160,8 @@ impl Reading {
     fn push(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>, source: Source) {
         let Self { joiner, folds, .. } = self;
         self.remarks.push(record, name.map(|name| &**name));
+        self.spans.push(record);
+        folds.clock = self.spans;
         joiner.push(record, payload, name, &mut |joiner, response| folds.push(joiner, response));
         folds.work.settle(joiner, false);
         self.server_side.push(joiner, source, record, payload);
@@ -163,6 +192,8 @@ impl Reading {
     ) -> Explanation {
         let mut explanation = self.folds.explanation(reader, subject, statistics, damage);
         (explanation.phases, explanation.queries) = self.folds.work.report(&self.joiner, statistics.joined);
+        let mean_ns = explanation.parts_ns.iter().sum();
+        explanation.asked = self.folds.work.questions.report(&self.joiner, statistics.requests, mean_ns);
         let during = statistics.client_ns.unwrap_or_default();
         (explanation.server_cpu, self.events) = self.server_side.within(during, statistics.requests);
         explanation
@@ -199,6 +230,7 @@ impl Reading {
         explanation.warnings.extend(folds.moves.warnings());
         crate::watched::add(explanation, statistics, folds.stacks.modes(), recorded_s(reader));
         explanation.warnings.extend(folds.work.warning());
+        explanation.warnings.extend(folds.work.questions.warning());
         explanation.warnings.extend(folds.stacks.notes().iter().cloned());
         explanation.observer_cost.events_per_request = self.events as f64 / statistics.requests.max(1) as f64;
     }
@@ -224,6 +256,9 @@ struct Folds {
     pieces: Vec<Piece>,
     work: WorkFolds,
     stacks: StackSection,
+    chooser: Option<Chooser>,
+    laying: Option<Laying>,
+    clock: RealTime,
 }
 
 /// Sums over joined responses, by where they were.
@@ -271,6 +306,9 @@ impl Folds {
             pieces: Vec::new(),
             work: WorkFolds::default(),
             stacks: StackSection::new(),
+            chooser: None,
+            laying: None,
+            clock: RealTime::default(),
         }
     }
 
@@ -321,7 +359,16 @@ impl Folds {
         let first_ns = self.first_ns;
         let request = response.request;
         let id = [request.done_ns, request.connection, request.request_offset];
-        self.examples.push(time_ns, id, || example(joiner, response, first_ns));
+        self.examples.push(time_ns, id, || {
+            let cpus = lanes::on_cpus(joiner, request.intended_ns, request.done_ns);
+            Example { cpus, ..example(joiner, response, first_ns) }
+        });
+        if let Some(chooser) = &mut self.chooser {
+            chooser.push(time_ns, request.intended_ns, id, || example(joiner, response, first_ns));
+        }
+        if let Some(laying) = &mut self.laying {
+            laying.push(response, self.clock);
+        }
         self.pieces = pieces;
     }
 
@@ -390,6 +437,7 @@ impl Folds {
             processes,
             waiting,
             queries: Vec::new(),
+            asked: Vec::new(),
             decisions: Vec::new(),
             moves: None,
             hosts: Vec::new(),
@@ -428,7 +476,7 @@ fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
         response_ns: response.time_ns(),
         at_ns: begin_ns.saturating_sub(first_ns),
         steps,
-        cpus: lanes::on_cpus(joiner, begin_ns, response.request.done_ns),
+        cpus: Vec::new(),
     }
 }
 

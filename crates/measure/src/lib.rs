@@ -21,6 +21,7 @@ pub mod part;
 pub mod participants;
 pub mod phase;
 pub mod power;
+pub mod question;
 pub mod queueing;
 pub mod response;
 pub mod shift;

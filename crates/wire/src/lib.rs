@@ -18,6 +18,7 @@
 //! ```
 
 pub mod arm;
+pub mod asked;
 pub mod client;
 mod kinds;
 pub mod probe;
