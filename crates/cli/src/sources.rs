@@ -26,8 +26,8 @@ pub(crate) struct SourceArgs {
     #[arg(long)]
     arm: bool,
 
-    /// Do not read what the server asks databases, caches, name servers and other web servers: by default the first 512
-    /// bytes of each question and 256 of each answer are looked at, and its shape is kept without values
+    /// Do not read what the server asks databases, caches, name servers and other web servers: by default the first 504
+    /// bytes of each question and 280 of each answer are looked at, and its shape is kept without values
     #[arg(long)]
     no_questions: bool,
 }

@@ -8,10 +8,12 @@ use rustc_hash::FxHashMap;
 use weir_wire::asked::{AskedCall, Question};
 use weir_wire::{Kind, Record, Slot};
 
-/// Bytes that the kernel's program copies of what is given in a call, and of what is taken: enough for most statements,
+/// Chunks of bytes that the kernel's program copies of what is given in a call, and of what is taken: enough for most statements,
 /// and for an error's code. They cost the asking task some 0.3 us a call.
-const QUESTION_BYTES: u32 = 512;
-const ANSWER_BYTES: u32 = 256;
+const QUESTION_CHUNKS: u32 = 9;
+const ANSWER_CHUNKS: u32 = 5;
+/// Bytes of a chunk, as in http2.h.
+const CHUNK_BYTES: u32 = 56;
 /// Connections that are read; beyond, those are forgotten that were silent longest.
 const MOST_CONNECTIONS: usize = 1 << 14;
 /// Calls that are kept until all CPUs have told of their time.
@@ -54,7 +56,7 @@ impl Questions {
     /// Has the probes copy the first bytes of questions and answers; `whole` keeps statements with their values.
     #[must_use]
     pub fn load(probes: &mut Probes, whole: bool) -> Self {
-        probes.tell_questions(QUESTION_BYTES, ANSWER_BYTES);
+        probes.tell_questions(QUESTION_CHUNKS, ANSWER_CHUNKS);
         Self::new(whole)
     }
 
@@ -83,7 +85,7 @@ impl Questions {
         let bytes = &words[..usize::from(record.flags).min(words.len())];
         // The pieces of a call stand in a row on their CPU, but for an interrupt's events.
         let ours = |kept: &&mut Kept| kept.lane == record.lane && kept.at_ns == record.time_ns;
-        let most = QUESTION_BYTES.max(ANSWER_BYTES) as usize;
+        let most = (QUESTION_CHUNKS.max(ANSWER_CHUNKS) * CHUNK_BYTES) as usize;
         if let Some(kept) = self.calls.iter_mut().rev().take(64).find(ours)
             && kept.bytes.len() < most
         {

@@ -3,8 +3,12 @@
 use crate::support;
 
 use serde_json::Value;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 use support::planted::{Beside, explained, first, said, share, undisturbed, wait_for};
 use support::{number, output};
 use weir_testkit::{MariaDb, Nginx, PhpFpm, Postgres, Site, require};
@@ -168,7 +172,7 @@ server.serve_forever()
 ";
 
 /// What a service in front of a port says of what it asks.
-fn in_front(kind: &str, behind: u16) -> Value {
+fn in_front(kind: &str, behind: u16, more: &[&str]) -> Value {
     let files = Site::empty().expect("a directory");
     files.write_program("shop-service", SERVICE.as_bytes()).expect("the service");
     let said_port = files.path().join("port");
@@ -176,7 +180,8 @@ fn in_front(kind: &str, behind: u16) -> Value {
     let service = Beside::start(&files.path().join("shop-service"), &arguments);
     let port = wait_for(|| std::fs::read_to_string(&said_port).ok()?.trim().parse::<u16>().ok()).to_string();
     let pid = service.pid().to_string();
-    explained(&format!("http://127.0.0.1:{port}/"), &["--port", &port, "--pid", &pid, "-c", "1", "-d", "1500ms"])
+    let options = ["--port", &port, "--pid", &pid, "-c", "1", "-d", "1500ms"];
+    explained(&format!("http://127.0.0.1:{port}/"), &[&options, more].concat())
 }
 
 fn listens(port: u16) -> Option<()> {
@@ -198,7 +203,7 @@ fn commands_of_redis_in_a_pipeline() {
     redis.stdout(std::process::Stdio::null());
     let _redis = Beside::spawn(redis);
     wait_for(|| listens(port));
-    let report = in_front("redis", port);
+    let report = in_front("redis", port, &[]);
     for command in ["SET", "GET"] {
         once(&report, "redis", command);
     }
@@ -224,12 +229,75 @@ fn commands_of_memcached() {
     memcached.args(["-l", "127.0.0.1", "-U", "0", "-u", "nobody", "-p", &port.to_string()]);
     let _memcached = Beside::spawn(memcached);
     wait_for(|| listens(port));
-    let report = in_front("memcached", port);
+    let report = in_front("memcached", port, &[]);
     for command in ["SET", "GET"] {
         once(&report, "memcached", command);
     }
     let (_, status) = once(&report, "memcached", "INCR");
     assert!(status["CLIENT_ERROR"].as_u64() > Some(10), "{:#}", report["asked"]);
+}
+
+/// A receiver of spans: OTLP over HTTP, in JSON.
+struct Receiver {
+    url: String,
+    bodies: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Receiver {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("its address"));
+        let bodies: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let taken = Arc::clone(&bodies);
+        std::thread::spawn(move || {
+            for mut client in listener.incoming().flatten() {
+                let mut reader = BufReader::new(client.try_clone().expect("a second handle"));
+                let (mut line, mut length) = (String::new(), 0);
+                assert!(reader.read_line(&mut line).is_ok() && line.starts_with("POST /v1/traces "), "{line}");
+                while line.trim() != "" {
+                    line.clear();
+                    if reader.read_line(&mut line).is_err() {
+                        break;
+                    }
+                    let value =
+                        line.to_ascii_lowercase().strip_prefix("content-length:").map(|text| text.trim().parse());
+                    length = value.and_then(Result::ok).unwrap_or(length);
+                }
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body).expect("the body");
+                taken.lock().expect("not poisoned").push(serde_json::from_slice(&body).expect("JSON"));
+                let _ = client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+            }
+        });
+        Self { url, bodies }
+    }
+
+    /// Each request came as a span, with its parts as children that add up to it; one of these has a culprit.
+    fn holds(&self, report: &Value, culprit: &str) {
+        let bodies = self.bodies.lock().expect("not poisoned");
+        let spans: Vec<&Value> = bodies
+            .iter()
+            .flat_map(|body| body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().expect("spans"))
+            .collect();
+        let time = |span: &Value| {
+            let at = |key: &str| span[key].as_str().and_then(|text| text.parse::<u64>().ok()).expect("a time");
+            at("endTimeUnixNano") - at("startTimeUnixNano")
+        };
+        let mut sums: HashMap<&str, u64> = HashMap::new();
+        for child in &spans {
+            if let Some(parent) = child["parentSpanId"].as_str() {
+                *sums.entry(parent).or_default() += time(child);
+            }
+        }
+        let roots: Vec<_> = spans.iter().filter(|span| span["parentSpanId"].is_null()).collect();
+        assert_eq!(roots.len() as f64, number(report, "/requests").min(2000.0));
+        for root in roots {
+            assert_eq!(sums.get(root["spanId"].as_str().expect("a number")), Some(&time(root)), "{root:#}");
+        }
+        let wanted = serde_json::json!({ "key": "weir.culprit", "value": { "stringValue": culprit } });
+        let has = |span: &&Value| span["attributes"].as_array().is_some_and(|all| all.contains(&wanted));
+        assert!(spans.iter().any(has), "no span of {} names {culprit}", spans.len());
+    }
 }
 
 /// Another web server that takes its time and fails, and a name server that knows nothing: both of the test's own.
@@ -239,8 +307,7 @@ fn another_web_server_and_a_name_server() {
     if require::root_and_bpf().is_none() || require::program("python3").is_none() {
         return;
     }
-    use std::io::{Read, Write};
-    let web = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let web = TcpListener::bind("127.0.0.1:0").expect("a port");
     let behind = web.local_addr().expect("its address").port();
     std::thread::spawn(move || {
         for mut client in web.incoming().flatten() {
@@ -252,7 +319,9 @@ fn another_web_server_and_a_name_server() {
             });
         }
     });
-    let report = in_front("http", behind);
+    let receiver = Receiver::start();
+    let report = in_front("http", behind, &["--otlp", &receiver.url]);
+    receiver.holds(&report, &format!("127.0.0.1:{behind}: GET /orders/:id"));
     let (waits, status) = once(&report, "http", "GET /orders/:id");
     assert!((0.7..1.01).contains(&waits) && status["503"].as_u64() > Some(10), "{:#}", report["asked"]);
     let (part, who) = first(&report);
@@ -268,7 +337,7 @@ fn another_web_server_and_a_name_server() {
             let _ = names.send_to(&message[..length], client);
         }
     });
-    let report = in_front("dns", behind);
+    let report = in_front("dns", behind, &[]);
     let (_, status) = once(&report, "dns", "A shop.example");
     assert!(status["NXDOMAIN"].as_u64() > Some(10), "{:#}", report["asked"]);
 }
