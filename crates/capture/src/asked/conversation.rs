@@ -113,9 +113,13 @@ impl Conversation {
                 None => {}
             }
         }
-        let Speech::Known(mut protocol) = std::mem::replace(&mut self.speech, Speech::Foreign) else {
-            self.note(call);
-            return;
+        let mut protocol = match std::mem::replace(&mut self.speech, Speech::Foreign) {
+            Speech::Known(protocol) => protocol,
+            other => {
+                self.speech = other;
+                self.note(call);
+                return;
+            }
         };
         if call.given && protocol.is_lost() && self.last_taken_ns >= self.last_given.0 {
             self.finish(protocol.name(), tell);

@@ -113,6 +113,13 @@ fn an_answer_that_was_not_copied_to_its_end_has_no_status_and_the_next_has() {
 }
 
 #[test]
+fn a_recording_may_begin_within_an_answer() {
+    let mut talk = Talk::new();
+    talk.take("rows and rows").give("GET / HTTP/1.1\r\n\r\n").take("HTTP/1.1 200 OK\r\n\r\n");
+    assert_eq!(talk.told(), [("GET /", "200", false, 1)]);
+}
+
+#[test]
 fn what_is_encrypted_is_not_read() {
     let mut talk = Talk::new();
     talk.give([0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f]).take("S").give(pg(b'Q', b"SELECT a\0"));

@@ -199,7 +199,7 @@ fn commands_of_redis_in_a_pipeline() {
     }
     let port = weir_testkit::free_port();
     let mut redis = Command::new("redis-server");
-    redis.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    redis.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--hz", "100"]);
     redis.stdout(std::process::Stdio::null());
     let _redis = Beside::spawn(redis);
     wait_for(|| listens(port));
