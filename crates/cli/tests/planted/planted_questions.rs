@@ -266,7 +266,7 @@ impl Receiver {
                 let mut body = vec![0; length];
                 reader.read_exact(&mut body).expect("the body");
                 taken.lock().expect("not poisoned").push(serde_json::from_slice(&body).expect("JSON"));
-                let _ = client.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+                let _ = client.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}");
             }
         });
         Self { url, bodies }
@@ -274,22 +274,29 @@ impl Receiver {
 
     /// Each request came as a span, with its parts as children that add up to it; one of these has a culprit.
     fn holds(&self, report: &Value, culprit: &str) {
+        // A collector hands on what it has taken a moment later.
+        let count = || self.bodies.lock().expect("not poisoned").len();
+        let wanted = (number(report, "/requests").min(2000.0) / 50.0).ceil();
+        wait_for(|| (count() as f64 >= wanted).then_some(()));
         let bodies = self.bodies.lock().expect("not poisoned");
         let spans: Vec<&Value> = bodies
             .iter()
-            .flat_map(|body| body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().expect("spans"))
+            .flat_map(|body| body["resourceSpans"].as_array().expect("resources"))
+            .flat_map(|resource| resource["scopeSpans"].as_array().expect("scopes"))
+            .flat_map(|scope| scope["spans"].as_array().expect("spans"))
             .collect();
+        let parent = |span: &'_ Value| span["parentSpanId"].as_str().filter(|id| !id.is_empty()).map(str::to_owned);
         let time = |span: &Value| {
             let at = |key: &str| span[key].as_str().and_then(|text| text.parse::<u64>().ok()).expect("a time");
             at("endTimeUnixNano") - at("startTimeUnixNano")
         };
-        let mut sums: HashMap<&str, u64> = HashMap::new();
+        let mut sums: HashMap<String, u64> = HashMap::new();
         for child in &spans {
-            if let Some(parent) = child["parentSpanId"].as_str() {
+            if let Some(parent) = parent(child) {
                 *sums.entry(parent).or_default() += time(child);
             }
         }
-        let roots: Vec<_> = spans.iter().filter(|span| span["parentSpanId"].is_null()).collect();
+        let roots: Vec<_> = spans.iter().filter(|span| parent(span).is_none()).collect();
         assert_eq!(roots.len() as f64, number(report, "/requests").min(2000.0));
         for root in roots {
             assert_eq!(sums.get(root["spanId"].as_str().expect("a number")), Some(&time(root)), "{root:#}");
@@ -297,6 +304,40 @@ impl Receiver {
         let wanted = serde_json::json!({ "key": "weir.culprit", "value": { "stringValue": culprit } });
         let has = |span: &&Value| span["attributes"].as_array().is_some_and(|all| all.contains(&wanted));
         assert!(spans.iter().any(has), "no span of {} names {culprit}", spans.len());
+    }
+}
+
+/// A real collector that passes on what it understands to a receiver, in JSON; the one that scripts/otelcol has built, or
+/// one on the search path. Without one the receiver takes the spans itself.
+struct Collector {
+    url: String,
+    _running: Beside,
+    _recipe: tempfile::TempDir,
+}
+
+impl Collector {
+    fn start(to: &Receiver) -> Option<Self> {
+        let test = std::env::current_exe().ok()?;
+        let built = test.ancestors().nth(3)?.join("otelcol/otelcol");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = std::iter::once(built)
+            .chain(std::env::split_paths(&path).map(|folder| folder.join("otelcol")))
+            .find(|file| file.is_file())?;
+        let port = weir_testkit::free_port();
+        let folder = tempfile::tempdir().expect("a folder");
+        let recipe = format!(
+            "receivers: {{ otlp: {{ protocols: {{ http: {{ endpoint: '127.0.0.1:{port}' }} }} }} }}\n\
+             exporters: {{ otlphttp: {{ endpoint: '{}', encoding: json, compression: none }} }}\n\
+             service:\n  telemetry: {{ metrics: {{ level: none }} }}\n  pipelines: {{ traces: {{ receivers: [otlp], exporters: [otlphttp] }} }}\n",
+            to.url
+        );
+        let file = folder.path().join("recipe.yaml");
+        std::fs::write(&file, recipe).expect("the recipe");
+        let mut command = Command::new(program);
+        command.arg("--config").arg(&file).stderr(std::process::Stdio::null());
+        let running = Beside::spawn(command);
+        wait_for(|| listens(port));
+        Some(Self { url: format!("http://127.0.0.1:{port}"), _running: running, _recipe: folder })
     }
 }
 
@@ -320,7 +361,9 @@ fn another_web_server_and_a_name_server() {
         }
     });
     let receiver = Receiver::start();
-    let report = in_front("http", behind, &["--otlp", &receiver.url]);
+    let collector = Collector::start(&receiver);
+    let to = collector.as_ref().map_or(&receiver.url, |collector| &collector.url);
+    let report = in_front("http", behind, &["--otlp", to]);
     receiver.holds(&report, &format!("127.0.0.1:{behind}: GET /orders/:id"));
     let (waits, status) = once(&report, "http", "GET /orders/:id");
     assert!((0.7..1.01).contains(&waits) && status["503"].as_u64() > Some(10), "{:#}", report["asked"]);

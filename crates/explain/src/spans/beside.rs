@@ -46,16 +46,14 @@ pub struct Beside {
 pub(crate) struct Laying {
     spans: Vec<ForeignSpan>,
     taken: Vec<bool>,
-    longest_ns: u64,
     told: Beside,
 }
 
 impl Laying {
     /// For spans in the order of their begin.
     pub(crate) fn new(spans: Vec<ForeignSpan>) -> Self {
-        let longest_ns = spans.iter().map(|span| span.end_unix_ns - span.start_unix_ns).max().unwrap_or(0);
         let told = Beside { spans: spans.len() as u64, ..Beside::default() };
-        Self { taken: vec![false; spans.len()], spans, longest_ns, told }
+        Self { taken: vec![false; spans.len()], spans, told }
     }
 
     /// Takes a response.
@@ -89,26 +87,30 @@ impl Laying {
     fn find(&mut self, time: (u64, u64), path: Option<&str>) -> Option<usize> {
         let (from_ns, to_ns) = time;
         let first = self.spans.partition_point(|span| span.start_unix_ns < from_ns.saturating_sub(SLACK_NS));
-        // An instrumentation may end its span some time after the last byte was sent.
-        let end_ns = to_ns.saturating_add(SLACK_NS.max(to_ns.saturating_sub(from_ns)).min(self.longest_ns));
-        let within = self.spans[first..].iter().enumerate().take_while(|(_, span)| span.start_unix_ns <= to_ns);
-        let fits = |span: &ForeignSpan| {
-            let same_path = match (path, span.path.as_deref()) {
+        let within: Vec<usize> = (first..self.spans.len())
+            .take_while(|index| self.spans[*index].start_unix_ns <= to_ns)
+            .filter(|index| !self.taken[*index])
+            .filter(|index| match (path, self.spans[*index].path.as_deref()) {
                 (Some(path), Some(told)) => path == told,
                 _ => true,
-            };
-            span.end_unix_ns <= end_ns && same_path
+            })
+            .collect();
+        let ended_by = |end_ns: u64| -> Vec<usize> {
+            within.iter().copied().filter(|index| self.spans[*index].end_unix_ns <= end_ns).take(2).collect()
         };
-        let mut fitting =
-            within.map(|(at, span)| (first + at, span)).filter(|(at, span)| !self.taken[*at] && fits(span));
-        match (fitting.next(), fitting.next()) {
-            (Some((index, _)), None) => Some(index),
-            (Some(_), Some(_)) => {
-                self.told.ambiguous += 1;
+        let mut fitting = ended_by(to_ns.saturating_add(SLACK_NS));
+        if fitting.is_empty() {
+            // Some end their span a while after the last byte was sent.
+            fitting = ended_by(to_ns.saturating_add(to_ns.saturating_sub(from_ns)));
+        }
+        match fitting.as_slice() {
+            [index] => Some(*index),
+            [] => {
+                self.told.requests_without_span += 1;
                 None
             }
-            (None, _) => {
-                self.told.requests_without_span += 1;
+            _ => {
+                self.told.ambiguous += 1;
                 None
             }
         }
