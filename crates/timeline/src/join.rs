@@ -238,7 +238,6 @@ impl Joiner {
             }
             Kind::SocketOpen => {
                 if let Some(open) = SocketOpen::read(record, payload) {
-                    self.questions.open(&open);
                     self.tasks.attempts.end(now_ns, open.socket, true);
                     if let Some(peer) = self.sockets.open(open, now_ns) {
                         // Data that arrives tells which end was accepted.
@@ -293,10 +292,7 @@ impl Joiner {
                     self.phases.push_hit(record, told, &self.tasks);
                 }
             }
-            Kind::Asked => {
-                let name = name.map_or("", |name| name);
-                self.questions.push(record, payload, name, &self.tasks, &mut self.texts);
-            }
+            Kind::Asked => self.questions.push(record, payload, name, &self.tasks, &mut self.texts),
             Kind::StreamFrame | Kind::StreamHead => self.of_stream(record, payload),
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
             // The notes take it below, or it is of no use here.

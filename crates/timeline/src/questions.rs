@@ -6,6 +6,7 @@ use crate::texts::Texts;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::asked::Question;
 use weir_wire::socket::SocketOpen;
@@ -82,8 +83,15 @@ impl Questions {
     }
 
     /// Takes a question that is over; `name` has its protocol, shape and status.
-    pub(crate) fn push(&mut self, record: &Record, slots: &[Slot], name: &str, tasks: &Tasks, texts: &mut Texts) {
-        let Some(question) = Question::read(record, slots) else { return };
+    pub(crate) fn push(
+        &mut self,
+        record: &Record,
+        slots: &[Slot],
+        name: Option<&Arc<str>>,
+        tasks: &Tasks,
+        texts: &mut Texts,
+    ) {
+        let (Some(question), Some(name)) = (Question::read(record, slots), name.map(|name| &**name)) else { return };
         self.active = true;
         let (protocol, rest) = name.split_once('\t').unwrap_or(("", name));
         let shape = rest.split_once('\t').map_or(rest, |(shape, _)| shape);
@@ -211,7 +219,7 @@ mod tests {
         let (asked_ns, answered_ns) = times;
         let question = Question { socket, name: 0, failed: false, answered: true, asked_ns, answered_ns, pid };
         let (record, slots) = question.write(answered_ns + 40_000_000);
-        questions.push(&record, &slots, name, &Tasks::default(), texts);
+        questions.push(&record, &slots, Some(&Arc::from(name)), &Tasks::default(), texts);
     }
 
     fn wait(from_ns: u64, to_ns: u64, pid: u32, detail: Detail) -> Step {
