@@ -256,6 +256,10 @@ impl Protocol for PostgreSql {
                 if let Some(key) = self.steps.front().and_then(|step| step.question()).filter(|_| begun) {
                     tell(Fact::Begun(key));
                 }
+                // What follows an error was not copied: that the server is ready again will not be seen.
+                if taken.is_lost() && self.error.is_some() {
+                    self.ready(tell);
+                }
                 self.taken = taken;
             }
         }
