@@ -12,6 +12,7 @@ use crate::participants::Participants;
 use crate::phases::{self, WorkFolds};
 use crate::proc_side;
 use crate::server_side::ServerSide;
+use crate::spans::{Beside, Chooser, Laying, RealTime, Sample};
 use crate::stacks::StackSection;
 use crate::wakeups::WakeupCount;
 use crate::words;
@@ -48,6 +49,25 @@ const SLOW: f64 = 0.01;
 /// # Errors
 /// The run cannot be read, or nothing in it can be explained.
 pub fn explain(directory: &Path, subject: String, grouping: Grouping, view: &View) -> anyhow::Result<Explanation> {
+    with_spans(directory, subject, grouping, view).map(|told| told.explanation)
+}
+
+/// An explanation, with what its view asked for of spans.
+#[derive(Debug)]
+pub struct WithSpans {
+    /// The explanation.
+    pub explanation: Explanation,
+    /// Requests that were chosen to be handed on.
+    pub sample: Option<Sample>,
+    /// Spans that were given, beside the requests.
+    pub beside: Option<Beside>,
+}
+
+/// Explains a run, and does what the view asks for of spans.
+///
+/// # Errors
+/// As [`explain`].
+pub fn with_spans(directory: &Path, subject: String, grouping: Grouping, view: &View) -> anyhow::Result<WithSpans> {
     let mut hosts = hosts::of(directory, &view.others)?;
     let reader = hosts.as_ref().map_or_else(|| Ok(RunReader::open(directory)?), Hosts::reader)?;
     let rung = reader.rung().and_then(BoundarySource::of_name);
@@ -97,7 +117,9 @@ pub fn explain(directory: &Path, subject: String, grouping: Grouping, view: &Vie
         return Err(anyhow::anyhow!("{what}"))
             .with_context(|| format!("nothing to explain in {}", directory.display()));
     }
-    Ok(explanation)
+    let Reading { spans, folds, .. } = reading;
+    let sample = folds.chooser.map(|chooser| chooser.finish(spans, view.is_server_side(&reader)));
+    Ok(WithSpans { explanation, sample, beside: folds.laying.map(Laying::finish) })
 }
 
 /// A run while it is read.
@@ -109,6 +131,8 @@ struct Reading {
     wakeups: WakeupCount,
     remarks: Remarks,
     records: u64,
+    /// What the recording's times are by the real clock.
+    spans: RealTime,
     /// Events at the server for all requests.
     events: u64,
     /// Whether requests are those that the server's sockets tell: what a client says beside is not looked at.
@@ -121,15 +145,18 @@ impl Reading {
         if rung.is_some_and(BoundarySource::misses_arrivals) {
             joiner.supply_arrivals();
         }
+        let chooser = view.sampled.then(Chooser::default);
+        let laying = view.beside.clone().map(Laying::new);
         let moves = MoveFold::new(reader, &view.cluster, view.is_server_side(reader));
         Self {
             joiner,
-            folds: Folds::new(grouping, Objectives::new(view), moves),
+            folds: Folds { chooser, laying, ..Folds::new(grouping, Objectives::new(view), moves) },
             watched: Watched::default(),
             server_side: ServerSide::new(),
             wakeups: WakeupCount::new(),
             remarks: Remarks::default(),
             records: 0,
+            spans: RealTime::default(),
             events: 0,
             is_server_side: view.is_server_side(reader),
         }
@@ -141,6 +168,8 @@ impl Reading {
             folds.course.record(record, payload);
         }
         self.remarks.push(record, name.map(|name| &**name));
+        self.spans.push(record);
+        folds.clock = self.spans;
         joiner.push(record, payload, name, &mut |joiner, response| folds.push(joiner, response));
         folds.work.settle(joiner, false);
         self.server_side.push(joiner, source, record, payload);
@@ -171,6 +200,8 @@ impl Reading {
     ) -> Explanation {
         let mut explanation = self.folds.explanation(reader, subject, statistics, damage);
         (explanation.phases, explanation.queries) = self.folds.work.report(&self.joiner, statistics.joined);
+        let mean_ns = explanation.parts_ns.iter().sum();
+        explanation.asked = self.folds.work.questions.report(&self.joiner, statistics.requests, mean_ns);
         let during = statistics.client_ns.unwrap_or_default();
         (explanation.server_cpu, self.events) = self.server_side.within(during, statistics.requests);
         explanation
@@ -207,6 +238,7 @@ impl Reading {
         explanation.warnings.extend(folds.moves.warnings());
         crate::watched::add(explanation, statistics, folds.stacks.modes(), recorded_s(reader));
         explanation.warnings.extend(folds.work.warning());
+        explanation.warnings.extend(folds.work.questions.warning());
         explanation.warnings.extend(folds.stacks.notes().iter().cloned());
         explanation.observer_cost.events_per_request = self.events as f64 / statistics.requests.max(1) as f64;
     }
@@ -234,6 +266,9 @@ struct Folds {
     pieces: Vec<Piece>,
     work: WorkFolds,
     stacks: StackSection,
+    chooser: Option<Chooser>,
+    laying: Option<Laying>,
+    clock: RealTime,
 }
 
 /// Sums over joined responses, by where they were.
@@ -283,6 +318,9 @@ impl Folds {
             pieces: Vec::new(),
             work: WorkFolds::default(),
             stacks: StackSection::new(),
+            chooser: None,
+            laying: None,
+            clock: RealTime::default(),
         }
     }
 
@@ -336,7 +374,17 @@ impl Folds {
         let first_ns = self.first_ns;
         let request = response.request;
         let id = [request.done_ns, request.connection, request.request_offset];
-        self.examples.push(time_ns, id, || example(joiner, response, first_ns));
+        self.examples.push(time_ns, id, || {
+            let cpus = lanes::on_cpus(joiner, request.intended_ns, request.done_ns);
+            let holders = lanes::of_holders(joiner, response.steps, request.intended_ns);
+            Example { cpus, holders, ..example(joiner, response, first_ns) }
+        });
+        if let Some(chooser) = &mut self.chooser {
+            chooser.push(time_ns, request.intended_ns, id, || example(joiner, response, first_ns));
+        }
+        if let Some(laying) = &mut self.laying {
+            laying.push(response, self.clock);
+        }
         self.pieces = pieces;
     }
 
@@ -408,6 +456,7 @@ impl Folds {
             holders,
             course: self.course.report(self.first_ns),
             queries: Vec::new(),
+            asked: Vec::new(),
             decisions: Vec::new(),
             moves: None,
             hosts: Vec::new(),
@@ -446,8 +495,8 @@ fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
         response_ns: response.time_ns(),
         at_ns: begin_ns.saturating_sub(first_ns),
         steps,
-        cpus: lanes::on_cpus(joiner, begin_ns, response.request.done_ns),
-        holders: lanes::of_holders(joiner, response.steps, begin_ns),
+        cpus: Vec::new(),
+        holders: Vec::new(),
     }
 }
 

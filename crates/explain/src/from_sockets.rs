@@ -3,6 +3,7 @@
 
 use crate::moves::EventsOf;
 use crate::slo::Slo;
+use crate::spans::ForeignSpan;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_measure::objective::{Objective, ObjectiveFold};
@@ -29,6 +30,10 @@ pub struct View {
     pub cluster: Vec<EventsOf>,
     /// Runs of other hosts that were recorded at the same time, to be explained together with it.
     pub others: Vec<PathBuf>,
+    /// Requests are chosen to be handed on as spans.
+    pub sampled: bool,
+    /// Spans of existing instrumentation, to be laid beside the requests.
+    pub beside: Option<Vec<ForeignSpan>>,
 }
 
 /// Why an objective of errors cannot be judged from the server's sockets alone, with the remedy; `None` without such an

@@ -22,6 +22,7 @@ pub mod part;
 pub mod participants;
 pub mod phase;
 pub mod power;
+pub mod question;
 pub mod queueing;
 pub mod response;
 pub mod shift;

@@ -106,6 +106,9 @@ pub struct Explanation {
     pub course: Option<Course>,
     /// Queries that responses waited for, largest share of the mean response first.
     pub queries: Vec<Query>,
+    /// What the servers asked behind, as the wire told it, longest waits in all first; absent where nothing was told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<Asked>,
     /// What the rules of `weir serve --policy` decided, in the order of time; absent where nothing was told.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decided>,
@@ -430,6 +433,46 @@ pub struct Query {
     pub mean_ns: f64,
     /// Its longest time, nanoseconds.
     pub max_ns: u64,
+}
+
+/// A kind of question that the servers asked over sockets.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Asked {
+    /// Who was asked: an address, or a Unix socket.
+    pub peer: String,
+    /// The protocol, such as `postgresql`.
+    pub protocol: String,
+    /// What was asked, without values.
+    pub question: String,
+    /// How often.
+    pub count: u64,
+    /// How often for each response.
+    pub per_response: f64,
+    /// Its waits, added up, as a share of the responses' time; questions that were open at the same time count each, so
+    /// that shares may add up to more than 1.
+    pub share: f64,
+    /// Its mean wait, from the question to the first bytes of its answer, nanoseconds.
+    pub mean_ns: f64,
+    /// Its longest wait, nanoseconds.
+    pub max_ns: u64,
+    /// Answers by the status or error that the protocol gives, where it gives one.
+    pub status: BTreeMap<String, u64>,
+    /// How many answers were errors.
+    pub failed: u64,
+    /// For how many no answer was seen.
+    pub unanswered: u64,
+}
+
+impl Asked {
+    /// How it ended, in a line: `200 × 31, 503 × 2`; what failed without a status is counted, too.
+    #[must_use]
+    pub fn outcomes(&self) -> String {
+        let mut all: Vec<String> = self.status.iter().map(|(status, times)| format!("{status} × {times}")).collect();
+        if self.unanswered > 0 {
+            all.push(format!("not answered × {}", self.unanswered));
+        }
+        all.join(", ")
+    }
 }
 
 /// A sampled stack.

@@ -18,6 +18,7 @@
 //! ```
 
 pub mod arm;
+pub mod asked;
 pub mod client;
 pub mod header_tables;
 mod kinds;

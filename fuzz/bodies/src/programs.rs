@@ -2,6 +2,7 @@
 //! probe finds.
 
 use std::path::PathBuf;
+use weir_capture::asked::{Call, Conversation, Told};
 use weir_capture::http2::Heads;
 use weir_capture::user_probes::usdt::{argument, note};
 use weir_capture::user_probes::{
@@ -111,4 +112,26 @@ pub fn stream_heads(input: &[u8]) {
         (rest, at_ns) = (after, at_ns + 1);
     }
     heads.read(u64::MAX, &mut |head| assert!(!head.name.contains('?'), "{head:?}"));
+}
+
+/// Calls on a connection to something that a server asks, of any bytes, of which any number is copied: what is held is
+/// bounded, times do not run backwards, and texts are on one line.
+pub fn questions(input: &[u8]) {
+    let mut conversation = Conversation::new(false);
+    let mut rest = input;
+    let mut at_ns = 1;
+    let check = |told: Told| {
+        assert!(told.answered_ns >= told.asked_ns, "{told:?}");
+        assert!(!told.shape.contains(['\t', '\n']) && !told.status.contains(['\t', '\n']), "{told:?}");
+    };
+    while let Some((&[what, length], more)) = rest.split_first_chunk::<2>() {
+        let (bytes, after) = more.split_at(usize::from(length).min(more.len()));
+        // Some calls have more bytes than were copied.
+        let call =
+            Call { at_ns, pid: 1, given: what & 1 != 0, length: bytes.len() + usize::from(what >> 1) * 4, bytes };
+        conversation.push(&call, &mut { check });
+        assert!(conversation.held() <= 1024);
+        (rest, at_ns) = (after, at_ns + 1);
+    }
+    conversation.close(&mut { check });
 }

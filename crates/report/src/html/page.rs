@@ -38,6 +38,7 @@ pub(super) fn page(explanation: &Explanation) -> String {
         section("Processes", 3, work::processes(explanation)),
         section("The waiting graph", 3, graph::section(explanation)),
         section("Queries", 3, work::queries(explanation)),
+        section("Asked behind", 3, work::asked(explanation)),
         section("Decisions", 3, work::decisions(explanation)),
         section("Moves between nodes", 3, work::moves(explanation)),
         section("Hosts", 3, work::hosts(explanation)),

@@ -5,7 +5,7 @@ use super::escape::{escaped, extent, short, time};
 use super::evidence::key_figure;
 use super::tables::framed;
 use crate::Explanation;
-use crate::units::{count, decimal, figure, share};
+use crate::units::{count, decimal, figure, percent, share};
 
 /// Rows that are shown at once of each table, and at all.
 const SHOWN: usize = 15;
@@ -95,6 +95,37 @@ pub(super) fn queries(explanation: &Explanation) -> String {
          <th scope=\"col\" class=\"n\">Mean</th><th scope=\"col\" class=\"n\">Longest</th><th scope=\"col\">Database</th>",
         &rows.collect::<Vec<_>>(),
         "A question mark stands for a literal.",
+    )
+}
+
+/// What the servers asked behind.
+pub(super) fn asked(explanation: &Explanation) -> String {
+    let rows = explanation.asked.iter().map(|asked| {
+        format!(
+            "<tr><th scope=\"row\" class=\"name query\"><code>{}</code></th><td>{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"name\">{}</td></tr>\n",
+            short(&asked.question, MOST_TEXT),
+            escaped(&format!("{} {}", asked.protocol, asked.peer)),
+            count(asked.count),
+            percent(asked.share),
+            time(asked.mean_ns),
+            time(asked.max_ns as f64),
+            escaped(&asked.outcomes()),
+        )
+    });
+    let rows: Vec<String> = rows.collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    table(
+        "asked",
+        "Asked behind",
+        "<th scope=\"col\">Question</th><th scope=\"col\">Of</th><th scope=\"col\" class=\"n\">Count</th>\
+         <th scope=\"col\" class=\"n\">Share</th><th scope=\"col\" class=\"n\">Mean wait</th>\
+         <th scope=\"col\" class=\"n\">Longest</th><th scope=\"col\">Status</th>",
+        &rows,
+        "As the wire told it, without values. A wait ends with the first bytes of the answer; shares are of the responses' time, \
+         and questions that were open at the same time count each.",
     )
 }
 
