@@ -67,7 +67,7 @@ Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage, 3 if
 an objective (--slo) was missed.";
 
 /// Options that say how a run is made: where the run exists already, they would be ignored.
-const OF_MAKING_A_RUN: [&str; 29] = [
+const OF_MAKING_A_RUN: [&str; 30] = [
     "url",
     "stacks",
     "arm",
