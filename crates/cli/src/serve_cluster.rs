@@ -21,6 +21,7 @@ mod ruled;
 mod ruling;
 mod seen;
 mod shown;
+mod signal;
 mod sites;
 mod tickets;
 
@@ -99,7 +100,8 @@ impl ClusterNode {
         let (elsewhere, tickets) = (Arc::clone(&self.elsewhere), self.tickets.clone());
         let body = move || {
             // One node process after the other: the next one is started where one ends.
-            while let Some((node, content)) = next_node(&link) {
+            while let Some((node, content, signal)) = next_node(&link) {
+                control.tell_of_copies_by(signal);
                 if let Err(error) = elsewhere.open(content) {
                     notice(&format!("content of other nodes is not passed on: there is no thread for it: {error}"));
                 }
@@ -116,13 +118,13 @@ impl ClusterNode {
     }
 }
 
-/// The sockets of the next node process, the second for content; none once no more come.
-fn next_node(link: &UnixStream) -> Option<(UnixStream, UnixStream)> {
+/// The sockets of the next node process, the second for content, and what signals to it; none once no more come.
+fn next_node(link: &UnixStream) -> Option<(UnixStream, UnixStream, OwnedFd)> {
     loop {
         if let Frame { header: Ask::Node, fds, .. } = gate::receive::<Ask>(link).ok()??
-            && let Ok([asks, content]) = <[OwnedFd; 2]>::try_from(fds)
+            && let Ok([asks, content, signal]) = <[OwnedFd; 3]>::try_from(fds)
         {
-            return Some((asks.into(), content.into()));
+            return Some((asks.into(), content.into(), signal));
         }
     }
 }

@@ -56,7 +56,8 @@ pub(crate) enum Ask {
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.
     Figures,
-    /// Serve the node process whose sockets come with this: for what it asks, and for content. Nothing is answered.
+    /// Serve the node process whose sockets come with this: for what it asks, and for content. With them comes an
+    /// eventfd(2), by which it is told that there are copies to be asked for. Nothing is answered.
     Node,
 }
 

@@ -90,6 +90,11 @@ impl Guarding {
         (orphans.is_asked && orphans.flows.is_empty()) || self.begun.elapsed() >= ORPHANS_FIRST_MAX
     }
 
+    /// Whether there is something to be asked for that the server does not tell of.
+    pub(super) fn has_to_ask(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed) || !self.is_settled()
+    }
+
     /// Whether all sockets are to be asked for, as the keeper has none; it counts as done then.
     pub(super) fn take_lost(&self) -> bool {
         self.is_lost.swap(false, Ordering::Relaxed)
@@ -205,9 +210,9 @@ impl Guarding {
     }
 }
 
-/// The descriptor of the server's process among those of the first frame: behind that for content.
+/// The descriptor of the server's process among those of the first frame: behind those for content and for signals.
 pub(super) fn process_of(fds: &mut Vec<OwnedFd>, part: gate::Part) -> Option<OwnedFd> {
-    let at = usize::from(part == gate::Part::Node);
+    let at = if part == gate::Part::Node { 2 } else { 0 };
     (fds.len() > at).then(|| fds.remove(at))
 }
 

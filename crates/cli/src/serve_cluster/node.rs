@@ -11,6 +11,7 @@ use super::readings;
 use super::replicating::{Parts, Replicating, Server};
 use super::ruled::{Arrivals, Ruling};
 use super::seen::{Seen, Told as Figures, relayed};
+use super::signal::Signal;
 use super::sites::{self, Sites, Telling};
 use super::tickets;
 use crate::cluster::control_socket::{self, Asked, Told};
@@ -34,10 +35,10 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Answering, Carrier, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity, LinkClient,
-    LinkCounts, LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry,
-    RelaySettings, RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, TakenRelay,
-    TicketKey, Trust,
+    Answering, BeatIntake, Carrier, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity,
+    LinkClient, LinkCounts, LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome,
+    Registry, RelaySettings, RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken,
+    TakenRelay, TicketKey, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
 use weir_server::SessionSummary;
@@ -66,7 +67,8 @@ pub(crate) fn node() -> anyhow::Result<ExitCode> {
     }
     let ends = link.try_clone().context("the socket to the server")?;
     let gate = Arc::new(Gate(Mutex::new(link)));
-    let running = Running::start(&begin, process, &gate);
+    let [content, signal] = <[OwnedFd; 2]>::try_from(fds).ok().context("a descriptor of the server is missing")?;
+    let running = Running::start(&begin, process, (&gate, signal.into()));
     let running = match running {
         Ok(running) => running,
         Err(error) => {
@@ -84,9 +86,7 @@ pub(crate) fn node() -> anyhow::Result<ExitCode> {
             std::process::exit(0);
         })
         .context("a thread that waits for the server's end")?;
-    if let Some(content) = fds.into_iter().next() {
-        Bringing::start(content.into(), running.sites.clone()).context("the threads that bring content")?;
-    }
+    Bringing::start(content.into(), running.sites.clone()).context("the threads that bring content")?;
     gate.tell(&format!("this is node {} of the cluster; sessions move", running.name));
     running.serve()?;
     Ok(ExitCode::SUCCESS)
@@ -126,7 +126,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(begin: &Begin, process: Option<OwnedFd>, gate: &Arc<Gate>) -> anyhow::Result<Self> {
+    fn start(begin: &Begin, process: Option<OwnedFd>, (gate, signal): (&Arc<Gate>, Signal)) -> anyhow::Result<Self> {
         let identity = Identity::load(&begin.folder).with_context(|| {
             format!("{} belongs to another user than the server's: chown -R USER it", begin.folder.display())
         })?;
@@ -178,7 +178,7 @@ impl Running {
         tell_moves(Arc::clone(gate), (Arc::clone(&seen), ruling.arrivals()), events)?;
         let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
         let guarded = (begin.server, process);
-        let replicating = replicate((gate, &seen), (number, &members), guarded, outliving)?;
+        let replicating = replicate((gate, &seen, signal), (number, &members), guarded, outliving)?;
         Ok(Self {
             name: identity.member.name.to_string(),
             number,
@@ -297,7 +297,9 @@ fn start_heartbeats(
     let socket = UdpSocket::bind(members.nodes[&number].0.address).map_err(failed)?;
     let mut peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
     peers.extend(members.standby.iter().map(|second| (STANDBY, second.address)));
-    let (heard, settings) = (Arc::clone(seen), DetectorSettings::default());
+    // What a node does about a director that is down is to say so.
+    let settings = DetectorSettings { intake: BeatIntake::WithOwn, ..DetectorSettings::default() };
+    let heard = Arc::clone(seen);
     Ok(Heartbeats::start(socket, number, &identity.secret, peers, settings, move |change| heard.changed(change))?)
 }
 
@@ -326,7 +328,7 @@ type Members = (Arc<RemoteDirector>, Arc<RemoteNodes>);
 
 /// Has sessions outlive their node.
 fn replicate(
-    (gate, seen): (&Arc<Gate>, &Arc<Seen>),
+    (gate, seen, signal): (&Arc<Gate>, &Arc<Seen>, Signal),
     (number, members): (NodeNumber, &MembersFile),
     guarded: (u64, Option<OwnedFd>),
     ((keeper, store), (mover, start), (director, nodes)): (Kept, Moving, Members),
@@ -346,6 +348,7 @@ fn replicate(
         nodes,
         store,
         seen: Arc::clone(seen),
+        signal,
         start,
     })
 }

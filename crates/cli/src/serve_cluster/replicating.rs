@@ -5,12 +5,13 @@ use super::copying::CopiedSession;
 use super::gate::{Copied, Copies};
 use super::guarding::Guarding;
 use super::seen::Seen;
+use super::signal::Signal;
 use crate::cluster::control_socket::Replicated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_cluster::{
     Batch, Births, Directing, GivenReplicas, Keeper, Kept, Looked, MoveId, Mover, NodeNumber, Position, RemoteDirector,
@@ -20,8 +21,12 @@ use weir_cluster::{
 use weir_keeper::{Flow, KeeperClient};
 use zeroize::Zeroizing;
 
-/// How often the server is asked for copies, and the director for nodes that are down.
+/// How often the server is asked for copies at most, and the director for nodes that are down while it matters to replicas.
 const PAUSE: Duration = Duration::from_millis(10);
+/// How often the director is asked where it does not matter, and another node that does not take replicas.
+const CALM: Duration = Duration::from_millis(100);
+/// How often the server is asked for copies without a signal: for what comes of time alone.
+const UNSIGNALLED: Duration = Duration::from_secs(1);
 /// Bytes of the sessions of one batch.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Ended responses of one batch.
@@ -60,6 +65,8 @@ pub(super) struct Parts {
     pub(super) nodes: Arc<RemoteNodes>,
     pub(super) store: Arc<ReplicaStore>,
     pub(super) seen: Arc<Seen>,
+    /// The server gives it when there is something to be asked for.
+    pub(super) signal: Signal,
     /// Names this start of the node: it grows from start to start.
     pub(super) start: u64,
 }
@@ -80,6 +87,8 @@ pub(super) struct Replicating {
     counts: Mutex<Replicated>,
     down: Mutex<BTreeSet<NodeNumber>>,
     unsettled: Mutex<Vec<Unsettled>>,
+    /// With the lock before: there are some.
+    taken_over: Condvar,
     given: Mutex<GivenReplicas>,
     number: AtomicU64,
 }
@@ -95,8 +104,8 @@ impl Replicating {
             Arc::clone(&births),
         );
         let (counts, down, number) = (Mutex::default(), Mutex::default(), AtomicU64::new(1));
-        let (unsettled, given) = (Mutex::default(), Mutex::default());
-        let this = Arc::new(Self { parts, births, successor, counts, down, unsettled, given, number });
+        let (unsettled, taken_over, given) = (Mutex::default(), Condvar::new(), Mutex::default());
+        let this = Arc::new(Self { parts, births, successor, counts, down, unsettled, taken_over, given, number });
         let [giving, watching, preparing, looking, guarding] = [(); 5].map(|()| Arc::clone(&this));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         thread("weir-node-copies").spawn(move || giving.give())?;
@@ -141,6 +150,9 @@ impl Replicating {
         let (mut to, mut anew) = (None, true);
         loop {
             std::thread::sleep(PAUSE);
+            // What did not arrive is given again sooner.
+            let has_to_ask = anew || self.parts.guarding.has_to_ask();
+            self.parts.signal.wait(if has_to_ask { CALM } else { UNSIGNALLED });
             let next = self.keeper_of_replicas();
             anew |= next != to;
             to = next;
@@ -253,6 +265,10 @@ impl Replicating {
         let mut tries = BTreeMap::new();
         loop {
             std::thread::sleep(PAUSE);
+            // A node that has no replica, of others or at others, and has lost no session, has nothing to do at once.
+            if discarded.is_empty() && tries.is_empty() && self.given().is_empty() {
+                self.parts.store.wait_for_replicas(CALM);
+            }
             let Ok(Watched { down, taken, orphans }) = self.parts.director.watch(&discarded) else { continue };
             discarded = self.discard_all(&taken, &mut tries);
             let down: BTreeSet<NodeNumber> = down.into_iter().collect();
@@ -261,19 +277,23 @@ impl Replicating {
                 self.take_over_all((node, "is down"), &all);
             }
             self.take_over_orphans(&orphans);
-            *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
+            let before =
+                std::mem::replace(&mut *self.down.lock().unwrap_or_else(PoisonError::into_inner), down.clone());
+            if before != down {
+                // Another node may have to have this one's replicas.
+                self.parts.signal.give();
+            }
         }
     }
 
     /// Finds the content of replicas before it is needed: its digests may take long.
     fn prepare(&self) {
         loop {
-            std::thread::sleep(PAUSE);
-            let fresh = self.parts.store.next_fresh();
-            let prepared = fresh.map(|replica| (replica.flow, self.successor.prepare(&replica.session)));
-            if let Some((flow, Err(error))) = prepared {
+            let Replica { flow, session, .. } = self.parts.store.wait_for_fresh();
+            if let Err(error) = self.successor.prepare(&session) {
                 tracing::debug!(%flow, %error, "a replica is of no use here");
             }
+            std::thread::sleep(PAUSE);
         }
     }
 
@@ -303,6 +323,7 @@ impl Replicating {
         let taken = taken.into_iter().take(room);
         unsettled.extend(taken.map(|(kept, succession)| Unsettled { node, kept: kept.clone(), succession }));
         drop(unsettled);
+        self.taken_over.notify_one();
         self.counted().not_looked_at += beyond;
     }
 
@@ -310,7 +331,9 @@ impl Replicating {
     fn look(&self) {
         loop {
             std::thread::sleep(PAUSE);
-            let all = std::mem::take(&mut *self.unsettled.lock().unwrap_or_else(PoisonError::into_inner));
+            let unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+            let some = self.taken_over.wait_while(unsettled, |unsettled| unsettled.is_empty());
+            let all = std::mem::take(&mut *some.unwrap_or_else(PoisonError::into_inner));
             let mut left: Vec<Unsettled> = all.into_iter().filter_map(|one| self.look_at(one)).collect();
             self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).append(&mut left);
         }
@@ -329,6 +352,7 @@ impl Replicating {
             Ok(Looked::Settled) => self.given().is_adopted(&one.kept.replica.flow).then_some(one),
             Ok(Looked::Quiet) => {
                 self.given().end_adopted(&one.kept.replica.flow);
+                self.parts.signal.give();
                 None
             }
             Err(error) => {
@@ -344,6 +368,7 @@ impl Replicating {
     fn hold(&self, kept: &Kept, succession: &Succession) {
         let replica = succession.replica(kept, self.parts.mover.next_id());
         self.given().adopt(replica);
+        self.parts.signal.give();
     }
 
     fn count_loss(&self, error: &TakeOverError, node: NodeNumber, flow: &Flow) {

@@ -297,6 +297,7 @@ impl Client {
     }
 
     /// Whether a response is being sent.
+    #[inline]
     pub(crate) fn is_sending(&self) -> bool {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_sending(),

@@ -9,6 +9,7 @@ use super::session_answer::Answer;
 use crate::files::held::{ContentKey, Held, KnownContents, Opened};
 use crate::http::response::{Digest, Piece, Response, Variant};
 use crate::io::ends::Ends;
+use crate::io::epoll::Waker;
 use crate::policy::codec_swap::StreamPlace;
 use crate::policy::control::Controls;
 use crate::policy::popularity::{AskedPath, merged};
@@ -36,6 +37,8 @@ pub(crate) struct Sessions {
     known: Mutex<KnownContents>,
     /// The loop that takes the next one in.
     next: AtomicUsize,
+    /// By this a thread is told that there are copies to be asked for.
+    copies: Mutex<Option<Waker>>,
 }
 
 /// What a loop is asked for.
@@ -137,7 +140,7 @@ pub(super) struct Refused {
 impl Sessions {
     pub(super) fn new(loops: usize, controls: Arc<Controls>) -> Self {
         let mailboxes = (0..loops).map(|_| Mailbox::default()).collect();
-        Self { mailboxes, controls, known: Mutex::default(), next: AtomicUsize::new(0) }
+        Self { mailboxes, controls, known: Mutex::default(), next: AtomicUsize::new(0), copies: Mutex::default() }
     }
 
     /// The orders that wait for a loop.
@@ -159,6 +162,16 @@ impl Sessions {
         mailbox.has_orders.store(true, Ordering::Release);
         self.controls.wake(index);
         None
+    }
+
+    /// There are copies to be asked for, or ends of responses to be told.
+    pub(super) fn tell_of_copies(&self) {
+        self.copies().iter().for_each(Waker::wake);
+    }
+
+    fn copies(&self) -> MutexGuard<'_, Option<Waker>> {
+        // A thread that panicked with the lock held left a whole value.
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A loop has ended, and does nothing more.
@@ -399,6 +412,13 @@ impl SessionAccess for Sessions {
             }
         }
         all
+    }
+
+    fn tell_of_copies_by(&self, eventfd: OwnedFd) {
+        let waker = Waker::from(eventfd);
+        // What was found before it came is told as well.
+        waker.wake();
+        *self.copies() = Some(waker);
     }
 
     fn give_back(&self, taken: TakenSession) {

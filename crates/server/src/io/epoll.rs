@@ -162,6 +162,13 @@ impl Waker {
     }
 }
 
+/// Of an eventfd(2) that does not block.
+impl From<OwnedFd> for Waker {
+    fn from(eventfd: OwnedFd) -> Self {
+        Self(eventfd)
+    }
+}
+
 impl AsRawFd for Waker {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()

@@ -97,6 +97,11 @@ pub(crate) enum NotCopied {
 }
 
 impl NotCopied {
+    /// Whether it stays so as long as the response lasts.
+    pub(crate) const fn is_lasting(self) -> bool {
+        matches!(self, Self::Http2 | Self::Tls | Self::TlsByChoice | Self::Made)
+    }
+
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Http2 => "HTTP/2",

@@ -241,6 +241,8 @@ pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
 
     fn copy(&self, keys: TlsKeys, round: CopyRound) -> SessionCopies;
 
+    fn tell_of_copies_by(&self, eventfd: OwnedFd);
+
     fn give_back(&self, taken: TakenSession);
 
     fn bytes(&self, session: &[u8], from: u64, len: u64) -> Result<Vec<u8>, AdoptError>;

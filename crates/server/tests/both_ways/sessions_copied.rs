@@ -8,6 +8,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -110,6 +111,57 @@ fn a_copied_connection_is_ended_while_another_process_has_its_socket() {
     let mut held = TcpStream::from(held);
     held.set_read_timeout(Some(PATIENCE)).expect("sets");
     assert_eq!(held.read(&mut [0]).expect("it was shut down"), 0);
+}
+
+/// An eventfd(2), by which the loops tell that there are copies to be asked for.
+fn eventfd() -> OwnedFd {
+    // SAFETY: the call takes numbers only.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: the descriptor is new and has no other owner.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Whether it is told within this time; that is taken then.
+fn is_told(eventfd: &OwnedFd, within: Duration) -> bool {
+    let mut polled = libc::pollfd { fd: eventfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut count = [0; 8];
+    // SAFETY: the structure and the buffer live over the calls.
+    unsafe {
+        libc::poll(&raw mut polled, 1, within.as_millis() as i32);
+        libc::read(eventfd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) == 8
+    }
+}
+
+#[test]
+fn loops_tell_of_copies_and_of_nothing_else() {
+    const QUIET: Duration = Duration::from_millis(60);
+    let content = noise(24 << 20);
+    let site = Site::start(&[("x.bin", &content), ("short.txt", b"hello")], |options| options.moves_sessions = true);
+    let told = eventfd();
+    site.control.tell_of_copies_by(told.try_clone().expect("a descriptor"));
+    assert!(is_told(&told, PATIENCE), "of what was before");
+    let mut short = connect(site.addr);
+    for _ in 0..200 {
+        short.write_all(b"GET /short.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"hello") {
+            let mut byte = [0];
+            short.read_exact(&mut byte).expect("answers");
+            answer.extend_from_slice(&byte);
+        }
+    }
+    assert!(!is_told(&told, QUIET), "none of these takes long");
+    let mut client = begun(&site);
+    assert!(is_told(&told, PATIENCE), "one takes long");
+    let copy = copy_of(&site, &client);
+    is_told(&told, Duration::ZERO);
+    assert!(!is_told(&told, QUIET), "it is copied, and goes on");
+    ends_whole(&mut client, &content);
+    assert!(is_told(&told, PATIENCE), "it has ended");
+    assert_eq!(look(&site, |found| !found.ended.is_empty()).ended, [(copy.peer, copy.local)]);
+    is_told(&told, Duration::ZERO);
+    assert!(!is_told(&told, QUIET), "nothing is under way");
 }
 
 #[test]
