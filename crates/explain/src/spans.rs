@@ -187,6 +187,7 @@ mod tests {
                 step("wait_process", time_ns / 4, time_ns - time_ns / 4, "db: q"),
             ],
             cpus: Vec::new(),
+            holders: Vec::new(),
         }
     }
 

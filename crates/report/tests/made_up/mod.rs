@@ -178,6 +178,7 @@ pub(crate) fn hog() -> Explanation {
         waiting: vec![],
         holders: vec![],
         course: None,
+        asked: Vec::new(),
         queries: vec![],
         decisions: vec![],
         moves: None,
