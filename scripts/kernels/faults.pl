@@ -18,7 +18,7 @@ for (1 .. 4) {
             flock $file, LOCK_EX or die $!;
         } elsif ($path eq '/compute') {
             my $sum = 0;
-            $sum += $_ * $_ % 7 for 1 .. 300_000;
+            $sum += $_ * $_ % 7 for 1 .. 100_000;
         }
         print $client "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\ndone\n";
         close $client;
