@@ -56,6 +56,10 @@ test-acme: build-deps ## Tests certificates by ACME against Pebble, Let's Encryp
 test-cluster: deps ## Repeats the faults of etcd under publications ROUNDS (20) times each, as root: nothing that was acknowledged is lost.
 	@scripts/test-cluster
 
+test-kernels: build ## Boots Debian's 5.10, 6.1 and 6.12 without KVM, as root, and explains nginx, Apache and planted faults in each; KERNELS="5.10" chooses.
+	@scripts/deps kernels
+	@scripts/test-kernels $(KERNELS)
+
 check-directory: deps ## Has porcupine judge the directory's operations under faults of etcd for DIRECTORY_SECONDS (60), as root; needs Go.
 	@scripts/check-directory
 

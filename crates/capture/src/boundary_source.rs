@@ -5,9 +5,9 @@
 pub enum BoundarySource {
     /// Tracepoints at sockets (Linux 6.3 and later).
     SocketTracepoints,
-    /// Probes at TCP's own functions (fentry and fexit: Linux 5.19 and later, not in lockdown).
+    /// Probes at TCP's own functions (fentry and fexit: Linux 5.10 and later, not in lockdown).
     Functions,
-    /// The server's system calls, filtered in the kernel (Linux 5.18 and later).
+    /// The server's system calls, filtered in the kernel (Linux 5.10 and later).
     SystemCalls,
     /// Probes in the functions of known servers.
     UserProbes,

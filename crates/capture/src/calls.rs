@@ -1,7 +1,7 @@
 //! The server's system calls on sockets.
 
 use crate::error::CaptureError;
-use crate::spine::{RING_MASK, Spine, refusal};
+use crate::spine::{Spine, refusal, ring_mask};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject};
 use skeleton::{CallsSkel, CallsSkelBuilder};
@@ -25,9 +25,10 @@ impl Calls {
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = CallsSkelBuilder::default().open(object).map_err(refused)?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.ring_mask = RING_MASK;
+            constants.ring_mask = ring_mask();
         }
         spine.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
+        spine.share_numbers(open.open_object_mut())?;
         Ok(Self { skel: open.load().map_err(refused)? })
     }
 

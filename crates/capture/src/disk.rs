@@ -1,9 +1,10 @@
 //! Disk, by option: the file that a task of the server waits for, and requests to block devices (`bpf/disk.bpf.c`).
 
 use crate::error::CaptureError;
+use crate::kernel_types::{has_tracepoint, switch_tells_state, tracepoint_arguments};
 use crate::probes::Probes;
-use crate::programs::{Programs, has_tracepoint};
-use crate::spine::{RING_MASK, refusal, set_calls};
+use crate::programs::Programs;
+use crate::spine::{refusal, ring_mask, set_calls};
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::mem::MaybeUninit;
@@ -49,8 +50,14 @@ pub(crate) fn load(probes: &Probes) -> Result<Programs, CaptureError> {
     let mut open = skeleton::DiskSkelBuilder::default().open(object).map_err(refused)?;
     probes.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
     open.progs.on_fault.set_autoload(has_tracepoint("mm_filemap_fault"));
+    open.progs.on_switch.set_autoload(switch_tells_state());
+    open.progs.on_switch_without_state.set_autoload(!switch_tells_state());
+    // Before Linux 5.11 the queue comes first.
+    let of_queue = tracepoint_arguments("block_rq_issue") == Some(2);
+    open.progs.on_issue.set_autoload(!of_queue);
+    open.progs.on_issue_of_queue.set_autoload(of_queue);
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-        constants.ring_mask = RING_MASK;
+        constants.ring_mask = ring_mask();
         constants.sendfile_call = libc::SYS_sendfile as u32;
         set_calls(&mut constants.by_descriptor, BY_DESCRIPTOR);
     }

@@ -1,10 +1,11 @@
 //! Interrupts, by option: what hard and soft interrupts took of the server's time on the CPU (`bpf/interrupts.bpf.c`).
 
 use crate::error::CaptureError;
+use crate::kernel_types::has_tracepoint;
 use crate::per_cpu;
 use crate::probes::Probes;
-use crate::programs::{Programs, has_tracepoint};
-use crate::spine::{RING_MASK, refusal};
+use crate::programs::Programs;
+use crate::spine::{refusal, ring_mask};
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::mem::MaybeUninit;
@@ -28,7 +29,7 @@ pub(crate) fn load(probes: &Probes) -> Result<Programs, CaptureError> {
     let stolen = per_cpu::to_steal_time();
     open.progs.on_stolen.set_autoload(stolen.is_some());
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-        constants.ring_mask = RING_MASK;
+        constants.ring_mask = ring_mask();
         constants.stolen_from_run_queue = stolen.unwrap_or(0);
     }
     Ok(Programs::new(open.load().map_err(refused)?))

@@ -58,7 +58,7 @@ fn what_is_missing(source: BoundarySource) -> Option<String> {
         "from /proc only: no request is followed through the server; run and wait_cpu are its tasks' use of the CPUs \
          over the load's time, divided by the requests, so that they hold for the mean alone, and leave out tasks that \
          lived for less than 100 ms; queues, other waits and the way back stay unattributed. As root, or with CAP_BPF and \
-         CAP_PERFMON, on Linux 5.18 or later, requests are followed"
+         CAP_PERFMON, on Linux 5.10 or later, requests are followed"
             .to_owned()
     })
 }

@@ -6,7 +6,7 @@ use crate::error::CaptureError;
 use crate::namespaces::Listed;
 use crate::ring::Rings;
 use crate::spine::{Scope, Spine, refusal};
-use libbpf_rs::{Iter, Link, OpenMapMut};
+use libbpf_rs::{Iter, Link, OpenMapMut, OpenObject};
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -77,6 +77,14 @@ impl Probes {
     /// [`CaptureError::Refused`] if the kernel does not let maps be shared.
     pub fn share(&self, rings: &mut OpenMapMut<'_>, targets: Option<&mut OpenMapMut<'_>>) -> Result<(), CaptureError> {
         self.spine.share(rings, targets)
+    }
+
+    /// Gives another object the numbers of sockets, where those are our own.
+    ///
+    /// # Errors
+    /// [`CaptureError::Refused`] if the kernel does not let maps be shared.
+    pub(crate) fn share_numbers(&self, object: &mut OpenObject) -> Result<(), CaptureError> {
+        self.spine.share_numbers(object)
     }
 
     /// Gives another object these targets alone: one that tells by other ways than the rings.
@@ -155,6 +163,7 @@ impl Probes {
     /// # Errors
     /// [`CaptureError::Refused`].
     pub fn attach(&self) -> Result<Attached, CaptureError> {
+        self.spine.forget_numbers();
         let progs = &self.spine.skel.progs;
         // Scheduler first: a socket's event is worth little while the running task is not known.
         let order = [
@@ -163,6 +172,7 @@ impl Probes {
             &progs.on_rename,
             &progs.on_exit,
             &progs.on_switch,
+            &progs.on_switch_without_state,
             &progs.on_waking,
             &progs.on_state,
             &progs.on_ready,
@@ -190,7 +200,8 @@ impl Probes {
         self.listed.clear();
         let refused = |reason: String| CaptureError::Refused { doing: "listing open sockets and tasks", reason };
         let progs = &self.spine.skel.progs;
-        for program in [&progs.census, &progs.census_unix, &progs.census_tasks] {
+        let all = [&progs.census, &progs.census_unix, &progs.census_tasks];
+        for program in all.into_iter().filter(|program| program.autoload()) {
             let link = program.attach().map_err(|error| refused(format!("{error:#}")))?;
             list(&link).map_err(|error| refused(error.to_string()))?;
         }
@@ -202,7 +213,8 @@ impl Probes {
         let mut unseen = Vec::new();
         let progs = &self.spine.skel.progs;
         for namespace in self.listed.fresh(pids) {
-            let links = [&progs.census, &progs.census_unix].map(|program| program.attach().map_err(io::Error::other));
+            let of_sockets = [&progs.census, &progs.census_unix].into_iter().filter(|program| program.autoload());
+            let links: Vec<_> = of_sockets.map(|program| program.attach().map_err(io::Error::other)).collect();
             // The iterator lists the namespace of the task that makes it.
             let listed = namespace.within(|| links.into_iter().try_for_each(|link| list(&link?)));
             if let Err(error) = listed {

@@ -2,7 +2,6 @@
 
 use crate::error::CaptureError;
 use crate::spine::refusal;
-use libbpf_rs::btf::{Btf, types::Typedef};
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, libbpf_sys};
 use std::os::fd::{AsFd, AsRawFd};
@@ -64,10 +63,4 @@ impl std::fmt::Debug for Programs {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Programs").field("links", &self.links.len()).finish_non_exhaustive()
     }
-}
-
-/// Whether this kernel has a tracepoint; an optional program is left out without.
-pub(crate) fn has_tracepoint(name: &str) -> bool {
-    let typedef = format!("btf_trace_{name}");
-    Btf::from_vmlinux().is_ok_and(|btf| btf.type_by_name::<Typedef<'_>>(&typedef).is_some())
 }

@@ -2,7 +2,7 @@
 //! of sockets nor of system calls.
 
 use crate::error::CaptureError;
-use crate::spine::{RING_MASK, Spine, refusal};
+use crate::spine::{Spine, refusal, ring_mask};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, ProgramMut, UprobeOpts};
 use skeleton::{ServersSkel, ServersSkelBuilder};
@@ -48,9 +48,10 @@ impl Servers {
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = ServersSkelBuilder::default().open(object).map_err(refused)?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.ring_mask = RING_MASK;
+            constants.ring_mask = ring_mask();
         }
         spine.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
+        spine.share_numbers(open.open_object_mut())?;
         Ok(Self { skel: open.load().map_err(refused)? })
     }
 

@@ -3,10 +3,12 @@
 use crate::bound;
 use crate::boundary_source::BoundarySource;
 use crate::error::CaptureError;
+use crate::form::Form;
+use crate::kernel_types::{has_structure, switch_tells_state};
 use crate::per_cpu;
 use crate::ring::Rings;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, OpenMapMut, OpenObject};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Map, MapCore, OpenMapMut, OpenObject};
 use skeleton::{SpineSkel, SpineSkelBuilder};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -18,14 +20,21 @@ mod skeleton {
 }
 
 /// Words (of 8 bytes) of a CPU's ring: 4 MiB, which hold 0.4 s of the busiest server seen, so that a collector that has
-/// to wait for a CPU loses nothing.
-const RING_WORDS: u64 = 1 << 19;
+/// to wait for a CPU loses nothing. Half of that on kernels whose arrays have values of at most 4 MiB.
+fn ring_words() -> u64 {
+    match Form::here() {
+        Form::Whole => 1 << 19,
+        Form::WithoutFetch => 1 << 18,
+    }
+}
 
 /// The same where only the events of some processes' own tasks are told: 1 MiB.
 const TASK_RING_WORDS: u64 = 1 << 17;
 
 /// What each object that shares the rings must have as its `ring_mask`.
-pub(crate) const RING_MASK: u64 = RING_WORDS - 1;
+pub(crate) fn ring_mask() -> u64 {
+    ring_words() - 1
+}
 
 /// System calls that may send something: data, the end of a connection, or that there is room again for data.
 const SENDING: &[libc::c_long] = &[
@@ -48,6 +57,9 @@ const SENDING: &[libc::c_long] = &[
     libc::SYS_io_uring_enter,
     libc::SYS_exit_group,
 ];
+
+/// The map of sockets' numbers, which only one of the objects' forms has.
+pub(crate) const NUMBERS: &str = "numbers";
 
 /// What is being done when a tracepoint turns out to be missing.
 const LOADING: &str = "loading them";
@@ -80,7 +92,7 @@ impl Spine {
         libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Debug, |level, text| tell_of_libbpf(level, &text))));
         let refused = |doing| move |error: libbpf_rs::Error| refusal(doing, &error);
         let (source, words) = match scope {
-            Scope::Host(source) => (Some(source), RING_WORDS),
+            Scope::Host(source) => (Some(source), ring_words()),
             Scope::Tasks => (None, TASK_RING_WORDS),
         };
         // The skeleton borrows its object for as long as it lives, which is until the process ends: once a run.
@@ -89,9 +101,10 @@ impl Spine {
         let cpus = libbpf_rs::num_possible_cpus().map_err(refused("counting CPUs"))?;
         let rings = &mut open.maps.rings;
         rings.set_max_entries(cpus as u32).map_err(refused("sizing the rings"))?;
-        rings.set_value_size(Rings::stride(words) as u32).map_err(refused("sizing the rings"))?;
+        rings.set_value_size(Rings::stride(words, Form::here()) as u32).map_err(refused("sizing the rings"))?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.ring_mask = words - 1;
+            constants.possible_cpus = cpus as u32;
             constants.by_descriptor = source.is_some_and(BoundarySource::finds_by_descriptor);
             constants.targets_only = source.is_none();
             set_calls(&mut constants.sending, SENDING);
@@ -102,6 +115,10 @@ impl Spine {
         for program in [&mut progs.on_ready, &mut progs.on_recv, &mut progs.on_send] {
             program.set_autoload(source == Some(BoundarySource::SocketTracepoints));
         }
+        progs.on_switch.set_autoload(switch_tells_state());
+        progs.on_switch_without_state.set_autoload(!switch_tells_state());
+        // Unix sockets are listed since Linux 5.15; before, a connection is told when it is first used.
+        progs.census_unix.set_autoload(has_structure("bpf_iter__unix"));
         if source.is_none() {
             for program in [&mut progs.on_state, &mut progs.census, &mut progs.census_unix, &mut progs.census_tasks] {
                 program.set_autoload(false);
@@ -116,11 +133,11 @@ impl Spine {
     /// [`CaptureError::Refused`] if the map cannot be mapped.
     pub(crate) fn rings(&self) -> Result<Rings, CaptureError> {
         let cpus = self.skel.maps.rings.info().map_err(|error| refusal("sizing the rings", &error))?.info.max_entries;
-        Rings::map(self.skel.maps.rings.as_fd(), cpus as usize, self.ring_words)
+        Rings::map(self.skel.maps.rings.as_fd(), cpus as usize, self.ring_words, Form::here())
             .map_err(|error| CaptureError::Refused { doing: "mapping the rings", reason: error.to_string() })
     }
 
-    /// Gives another object these rings and targets in place of its own; its `ring_mask` must be [`RING_MASK`].
+    /// Gives another object these rings and targets in place of its own; its `ring_mask` must be [`ring_mask`].
     ///
     /// # Errors
     /// [`CaptureError::Refused`] if the kernel does not let maps be shared.
@@ -132,6 +149,31 @@ impl Spine {
         let refused = |error: libbpf_rs::Error| refusal("sharing the rings", &error);
         rings.reuse_fd(self.skel.maps.rings.as_fd()).map_err(refused)?;
         targets.map_or(Ok(()), |targets| self.share_targets(targets))
+    }
+
+    /// The map of sockets' numbers, where those are our own.
+    fn numbers(&self) -> Option<Map<'_>> {
+        self.skel.object().maps().find(|map| map.name() == NUMBERS)
+    }
+
+    /// Gives another object the numbers of sockets, where those are our own.
+    ///
+    /// # Errors
+    /// [`CaptureError::Refused`] if the kernel does not let maps be shared.
+    pub(crate) fn share_numbers(&self, object: &mut OpenObject) -> Result<(), CaptureError> {
+        let Some(numbers) = self.numbers() else { return Ok(()) };
+        let Some(mut theirs) = object.maps_mut().find(|map| map.name() == NUMBERS) else { return Ok(()) };
+        theirs.reuse_fd(numbers.as_fd()).map_err(|error| refusal("sharing the numbers of sockets", &error))
+    }
+
+    /// Forgets the numbers of sockets, where those are our own; for while no probe is attached: sockets that close then
+    /// are not seen to.
+    pub(crate) fn forget_numbers(&self) {
+        let Some(numbers) = self.numbers() else { return };
+        for socket in numbers.keys().collect::<Vec<_>>() {
+            // One that is gone already needs no forgetting.
+            let _ = numbers.delete(&socket);
+        }
     }
 
     /// Gives another object these targets alone: one that tells by other ways than the rings.

@@ -3,9 +3,10 @@
 
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
+use crate::kernel_types::has_tracepoint;
 use crate::probes::Probes;
-use crate::programs::{Programs, has_tracepoint};
-use crate::spine::{RING_MASK, refusal};
+use crate::programs::Programs;
+use crate::spine::{refusal, ring_mask, streams};
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::mem::MaybeUninit;
@@ -57,8 +58,10 @@ impl Splices {
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = skeleton::SplicesSkelBuilder::default().open(object).map_err(refused)?;
         probes.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
+        probes.share_numbers(open.open_object_mut())?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.ring_mask = RING_MASK;
+            constants.ring_mask = ring_mask();
+            constants.possible_cpus = streams() as u32;
         }
         Ok(Some(Self { programs: Programs::new(open.load().map_err(refused)?), sight: Sight::Off }))
     }

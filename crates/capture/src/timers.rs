@@ -3,7 +3,7 @@
 use crate::error::CaptureError;
 use crate::probes::Probes;
 use crate::programs::Programs;
-use crate::spine::{RING_MASK, refusal};
+use crate::spine::{refusal, ring_mask};
 use libbpf_rs::OpenObject;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use std::mem::MaybeUninit;
@@ -22,7 +22,7 @@ pub(crate) fn load(probes: &Probes) -> Result<Programs, CaptureError> {
     let mut open = skeleton::TimersSkelBuilder::default().open(object).map_err(refused)?;
     probes.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-        constants.ring_mask = RING_MASK;
+        constants.ring_mask = ring_mask();
     }
     Ok(Programs::new(open.load().map_err(refused)?))
 }

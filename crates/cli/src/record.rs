@@ -34,7 +34,7 @@ The run is read by `weir explain RUN`. To join requests with a client's view,
 let the load write to the same run:
   weir load --run runs/a http://127.0.0.1/
 
-Needs Linux 5.18 or later, and root or CAP_BPF and CAP_PERFMON (else it reads
+Needs Linux 5.10 or later, and root or CAP_BPF and CAP_PERFMON (else it reads
 /proc alone: see --rung); to find another user's server by its port also
 CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
 

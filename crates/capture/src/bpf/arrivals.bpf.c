@@ -1,6 +1,7 @@
 /* Data's arrival at the server's sockets, where the kernel has no tracepoint for a socket's readiness: the segment as
  * TCP gets it, before it is queued (tcp:tcp_probe, Linux 4.16 and later). */
 #include "kernel.h"
+#include "numbers.h"
 #include "ring.h"
 #include "spine.h"
 #include "targets.h"
@@ -37,6 +38,6 @@ int BPF_PROG(on_segment, struct sock *sk, struct sk_buff *segment)
 	if ((__s32)(to - next) <= 0 || (__s32)(from - next) > 0)
 		return 0;
 	emit(WEIR_BPF_SOCKET_READY, sk->sk_socket ? 0 : WEIR_NOT_ACCEPTED,
-	     (u32)sk->__sk_common.skc_cookie.counter | (u64)to << 32);
+	     socket_id(sk) | (u64)to << 32);
 	return 0;
 }

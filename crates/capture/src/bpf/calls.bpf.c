@@ -44,10 +44,8 @@ static __always_inline bool is_foreign_abi(void)
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_call, struct pt_regs *regs, long result)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-
 	/* Tried in vain: nothing was taken or given. */
-	if (!is_traced(task->tgid) || result == -EAGAIN)
+	if (!is_traced(current_tgid()) || result == -EAGAIN)
 		return 0;
 	u32 sub = 0;
 

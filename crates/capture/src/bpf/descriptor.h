@@ -4,6 +4,7 @@
  * is read here is read as memory. */
 #pragma once
 #include "kernel.h"
+#include "numbers.h"
 #include "open_files.h"
 #include "ring.h"
 #include "spine.h"
@@ -90,7 +91,7 @@ static __always_inline void dealt_with(u32 descriptor, __s64 result, u32 kind, u
 		emit(kind, sub | WEIR_NO_POSITION, number_of(sk) | (u64)(u32)result << 32);
 		return;
 	}
-	u32 id = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+	u32 id = number_read(sk);
 
 	/* A socket that was told has a cookie. */
 	if (!id)

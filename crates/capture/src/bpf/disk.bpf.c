@@ -19,6 +19,10 @@ struct address_space {
 struct folio {
 	struct address_space *mapping;
 };
+/* Before Linux 5.16. */
+struct page {
+	struct address_space *mapping;
+};
 struct block_device {
 	u32 bd_dev;
 };
@@ -26,6 +30,18 @@ struct request {
 	u32 cmd_flags;
 	u32 __data_len;
 	struct block_device *part;
+};
+/* Before Linux 5.11. */
+struct hd_struct {
+	int partno;
+};
+struct gendisk {
+	int major;
+	int first_minor;
+};
+struct request___before {
+	struct gendisk *rq_disk;
+	struct hd_struct *part;
 };
 struct task_struct___io {
 	unsigned in_iowait : 1;
@@ -71,12 +87,11 @@ struct {
 
 static __always_inline void note_fault(struct address_space *mapping)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	u32 zero = 0;
 
-	if (!is_traced(task->tgid))
+	if (!is_traced(current_tgid()))
 		return;
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = registers_of(current_task());
 
 	/* Within a system call its descriptor says what is read. */
 	if (CALL(regs) < NO_CALL)
@@ -87,7 +102,7 @@ static __always_inline void note_fault(struct address_space *mapping)
 	if (!slot || !inode)
 		return;
 	slot->key = file_key(inode, 0);
-	slot->pid = task->pid;
+	slot->pid = current_pid();
 }
 
 /* Newer kernels only; without it a fault is known by the pages that the task itself adds. */
@@ -101,7 +116,8 @@ int BPF_PROG(on_fault, struct address_space *mapping)
 SEC("tp_btf/mm_filemap_add_to_page_cache")
 int BPF_PROG(on_page, struct folio *folio)
 {
-	note_fault(BPF_CORE_READ(folio, mapping));
+	note_fault(bpf_core_type_exists(struct folio) ? BPF_CORE_READ(folio, mapping)
+						       : BPF_CORE_READ((struct page *)folio, mapping));
 	return 0;
 }
 
@@ -129,12 +145,11 @@ static __always_inline u64 served_file_key(struct task_struct *task, struct pt_r
 	return file_key(inode, BPF_CORE_READ(file, f_path.dentry));
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_struct *next, unsigned int state)
+static __always_inline int switched(bool preempted, struct task_struct *prev, u32 state)
 {
 	if (preempted || !(state & (TASK_INTERRUPTIBLE | TASK_UNINTERRUPTIBLE)) || !is_traced(prev->tgid))
 		return 0;
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(prev);
+	struct pt_regs *regs = registers_of(prev);
 	u64 call = CALL(regs), key = 0;
 	u32 zero = 0, flags = BPF_CORE_READ_BITFIELD((struct task_struct___io *)prev, in_iowait) ? WEIR_IO_WAIT : 0;
 
@@ -161,15 +176,49 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_st
 	return 0;
 }
 
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(on_issue, struct request *request)
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_struct *next, unsigned int state)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	return switched(preempted, prev, state);
+}
+
+/* In place of the one above, before Linux 5.18. */
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(on_switch_without_state, bool preempted, struct task_struct *prev)
+{
+	return switched(preempted, prev, preempted ? 0 : state_of_leaving(prev));
+}
+
+static __always_inline int issue(struct request *request)
+{
 	u64 key = (u64)request;
-	struct issued issued = { .time = bpf_ktime_get_ns(), .pid = task->pid, .bytes = request->__data_len };
+	struct issued issued = { .time = bpf_ktime_get_ns(), .pid = current_pid(), .bytes = request->__data_len };
 
 	bpf_map_update_elem(&under_way, &key, &issued, 0);
 	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_issue, struct request *request)
+{
+	return issue(request);
+}
+
+/* In place of the one above, before Linux 5.11. */
+SEC("?tp_btf/block_rq_issue")
+int BPF_PROG(on_issue_of_queue, void *queue, struct request *request)
+{
+	return issue(request);
+}
+
+static __always_inline u32 device_of(struct request *request)
+{
+	if (!bpf_core_type_exists(struct hd_struct))
+		return BPF_CORE_READ(request, part, bd_dev);
+	struct request___before *before = (void *)request;
+
+	return BPF_CORE_READ(before, rq_disk, major) << 20 |
+	       (BPF_CORE_READ(before, rq_disk, first_minor) + BPF_CORE_READ(before, part, partno));
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -182,7 +231,7 @@ int BPF_PROG(on_complete, struct request *request)
 		return 0;
 	u64 duration = bpf_ktime_get_ns() - issued->time;
 	u32 operation = request->cmd_flags & 0xff;
-	u32 device = BPF_CORE_READ(request, part, bd_dev);
+	u32 device = device_of(request);
 
 	if (duration >> 40)
 		duration = (1ull << 40) - 1;

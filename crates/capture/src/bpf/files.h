@@ -76,7 +76,7 @@ static __always_inline void tell_path(struct dentry *dentry, u64 time, struct la
 		for (int word = 0; word < WEIR_NAMED_WORDS; word++) {
 			if (!text[word])
 				break;
-			u64 at = __sync_fetch_and_add(&ring->position, 2);
+			u64 at = reserve(ring, 2);
 
 			put(ring, at,
 			    head_of(time, WEIR_BPF_NAMED, WEIR_NAMED_TEXT + depth * WEIR_NAMED_WORDS + word),
@@ -84,7 +84,7 @@ static __always_inline void tell_path(struct dentry *dentry, u64 time, struct la
 		}
 		dentry = parent;
 	}
-	u64 at = __sync_fetch_and_add(&ring->position, 2);
+	u64 at = reserve(ring, 2);
 
 	put(ring, at, head_of(time, WEIR_BPF_NAMED, WEIR_NAMED_END), whole);
 }
@@ -113,7 +113,7 @@ static __always_inline u64 file_key(struct inode *inode, struct dentry *dentry)
 
 	if (!ring)
 		return key;
-	u64 at = __sync_fetch_and_add(&ring->position, 4);
+	u64 at = reserve(ring, 4);
 
 	put(ring, at, head_of(now, WEIR_BPF_NAMED, WEIR_NAMED_KEY), key);
 	put(ring, at + 2, head_of(now, WEIR_BPF_NAMED, WEIR_NAMED_DEVICE), device);

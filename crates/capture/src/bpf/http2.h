@@ -71,7 +71,7 @@ static __always_inline void tell_frame(struct flow *flow, struct way *way, u32 f
 
 	if (!ring)
 		return;
-	u64 at = __sync_fetch_and_add(&ring->position, 4);
+	u64 at = reserve(ring, 4);
 	u32 sub = (way->type & 15) | flags | flow->flags;
 
 	way->time = bpf_ktime_get_ns();
@@ -97,7 +97,7 @@ static __always_inline bool tell_words(u32 kind, u64 time, u64 place, u32 length
 	barrier_var(length); /* so that the compiler leaves the comparison that the verifier needs */
 	if (!ring || length > CHUNK_BYTES || bpf_probe_read_user(words, length, (void *)place))
 		return 0;
-	u64 at = __sync_fetch_and_add(&ring->position, 2 * ((length + 7) / 8));
+	u64 at = reserve(ring, 2 * ((length + 7) / 8));
 
 	for (u32 index = 0; index < CHUNK_BYTES / 8; index++) {
 		if (8 * index >= length)
@@ -255,18 +255,23 @@ static __attribute__((noinline, unused)) long one_step(u64 index, struct walk *w
 }
 
 /* Follows a connection over the bytes of a call. A loop of the kernel's (bpf_loop, Linux 5.17), for its steps are checked
- * once, while those of a loop in C are checked each by itself: seconds at each start. */
+ * once, while those of a loop in C are checked each by itself: seconds at each start. A kernel without loses the
+ * connection with its first bytes. */
 static __attribute__((noinline, unused)) int follow(struct flow *flow, u32 sent, struct bytes *bytes)
 {
 	struct way *way = sent ? &flow->ways[1] : &flow->ways[0];
-	struct walk walk = { flow, bytes, sent };
 	u32 flags = sent ? FRAME_SENT : 0;
 
 	if (way->lost || (way->unsure && !find_frame(way, sent, bytes)))
 		return 0;
 	if (way->left && carries_head(way->type))
 		tell_frame(flow, way, flags | FRAME_MORE, way->left);
-	bpf_loop(MOST_STEPS, one_step, &walk, 0);
+#ifndef WEIR_WITHOUT_FETCH
+	struct walk walk = { flow, bytes, sent };
+
+	if (KNOWS(loop))
+		bpf_loop(MOST_STEPS, one_step, &walk, 0);
+#endif
 	if (bytes->total)
 		lose(flow, way, flags);
 	return 0;

@@ -26,14 +26,13 @@ struct {
 
 static __always_inline void begin(u32 sort)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	u32 zero = 0;
 	struct begun *begun = bpf_map_lookup_elem(&now_at, &zero);
 
 	/* Of a stranger's it is noted that nothing begins: the probes of begin and end are attached one after the other, so
 	 * that the end of the one noted before may not have been told. */
 	if (begun)
-		begun->at[sort] = is_traced(task->tgid) ? bpf_ktime_get_ns() : 0;
+		begun->at[sort] = is_traced(current_tgid()) ? bpf_ktime_get_ns() : 0;
 }
 
 static __always_inline void end(u32 sort, u64 number)
@@ -50,7 +49,7 @@ static __always_inline void end(u32 sort, u64 number)
 	/* Longer than seconds is no interrupt: its begin is of the window before. */
 	if (duration >> 32)
 		return;
-	u64 at = __sync_fetch_and_add(&ring->position, 2);
+	u64 at = reserve(ring, 2);
 
 	put(ring, at, head_of(time, WEIR_BPF_INTERRUPT, sort), duration | number << 48);
 }
@@ -124,7 +123,7 @@ int BPF_PROG(on_stolen, bool preempted, struct task_struct *prev)
 	begun->stolen += duration;
 	if (!duration || duration > since || since > LONGEST_NS || !is_traced(prev->tgid))
 		return 0;
-	u64 at = __sync_fetch_and_add(&ring->position, 2);
+	u64 at = reserve(ring, 2);
 
 	put(ring, at, head_of(time, WEIR_BPF_INTERRUPT, WEIR_STOLEN), duration);
 	return 0;

@@ -60,6 +60,11 @@ struct task_struct {
 	int on_cpu;
 	unsigned long jobctl;
 	char comm[16];
+	void *stack;
+};
+/* Before Linux 5.14. */
+struct task_struct___before {
+	long state;
 };
 struct in6_addr {
 	union {
@@ -129,7 +134,81 @@ struct bpf_iter__unix {
 	struct unix_sock *unix_sk;
 };
 #pragma clang attribute pop
+/* Helpers that not every kernel knows. Its own types tell which it does, when the programs are loaded: where one is
+ * known, what would be done without is no part of the loaded program. */
+enum bpf_func_id___known {
+	BPF_FUNC_skc_to_unix_sock___known = 178, /* Linux 5.16 */
+	BPF_FUNC_loop___known = 181,             /* 5.17 */
+	BPF_FUNC_get_func_ret___known = 184,     /* 5.17 */
+};
+#define KNOWS(helper) bpf_core_enum_value_exists(enum bpf_func_id___known, BPF_FUNC_##helper##___known)
+
 struct tcp6_sock;
 struct udp6_sock;
 struct tcp_timewait_sock;
 struct tcp_request_sock;
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+
+#ifndef WEIR_WITHOUT_FETCH
+/* The task that runs: the verifier knows it as one, unless the programs are those for older kernels. */
+static __always_inline struct task_struct *current_task(void)
+{
+	return bpf_get_current_task_btf();
+}
+
+#define OF_CURRENT(task, field) ((task)->field)
+
+static __always_inline u32 current_tgid(void)
+{
+	return bpf_get_current_task_btf()->tgid;
+}
+
+static __always_inline u32 current_pid(void)
+{
+	return bpf_get_current_task_btf()->pid;
+}
+
+/* The state of a task that the verifier knows as one. */
+static __always_inline u32 state_of(struct task_struct *task)
+{
+	return task->__state;
+}
+#else
+static __always_inline struct task_struct *current_task(void)
+{
+	return (void *)bpf_get_current_task();
+}
+
+#define OF_CURRENT(task, field) BPF_CORE_READ(task, field)
+
+static __always_inline u32 current_tgid(void)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+
+	barrier_var(tgid); /* the verifier does not follow a bound from the half to the whole */
+	return tgid;
+}
+
+static __always_inline u32 current_pid(void)
+{
+	return bpf_get_current_pid_tgid();
+}
+
+static __always_inline u32 state_of(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->__state) ? task->__state : (u32)((struct task_struct___before *)task)->state;
+}
+#endif
+
+/* A task that is woken while it still is on its way from the CPU has this in place of what it waits in. */
+#define TASK_WAKING 0x200
+
+/* In which state a task leaves its CPU, where the kernel's event does not tell (before Linux 5.18). */
+static __always_inline u32 state_of_leaving(struct task_struct *task)
+{
+	u32 state = state_of(task);
+
+	return state & TASK_WAKING ? 1 : state;
+}

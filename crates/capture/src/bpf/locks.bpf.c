@@ -83,17 +83,29 @@ static __always_inline u32 futex_holder(u64 address, u64 operation)
 	return words[0] == 2 ? words[2] : 0;
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_struct *next, unsigned int state)
+static __always_inline int switched(bool preempted, struct task_struct *prev, u32 state)
 {
 	if (preempted || !state || !is_traced(prev->tgid))
 		return 0;
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(prev);
+	struct pt_regs *regs = registers_of(prev);
 
 	if (CALL(regs) != futex_call)
 		return 0;
 	tell(WEIR_LOCK_FUTEX, prev->pid, futex_holder(FIRST(regs), SECOND(regs)), FIRST(regs));
 	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_struct *next, unsigned int state)
+{
+	return switched(preempted, prev, state);
+}
+
+/* In place of the one above, before Linux 5.18. */
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(on_switch_without_state, bool preempted, struct task_struct *prev)
+{
+	return switched(preempted, prev, preempted ? 0 : state_of_leaving(prev));
 }
 
 /* Waiters in front of a waiter that are passed by on the way to the lock's holder. */
@@ -126,11 +138,10 @@ static __always_inline struct file_lock___old *root_before_6_9(struct file_lock_
 
 static __always_inline void file_lock_wait(u32 sort, struct inode *inode, struct file_lock *lock, int result)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct file *file;
 	u32 holder = 0;
 
-	if (result != FILE_LOCK_DEFERRED || !lock || !is_traced(task->tgid))
+	if (result != FILE_LOCK_DEFERRED || !lock || !is_traced(current_tgid()))
 		return;
 	if (bpf_core_field_exists(lock->c)) {
 		struct file_lock_core *blocker = root(BPF_CORE_READ(lock, c.flc_blocker));
@@ -146,7 +157,7 @@ static __always_inline void file_lock_wait(u32 sort, struct inode *inode, struct
 	/* A lock of an open file description belongs to no process. */
 	if (holder > MOST_PIDS)
 		holder = 0;
-	tell(sort, task->pid, holder, file_key(inode, file ? BPF_CORE_READ(file, f_path.dentry) : 0));
+	tell(sort, current_pid(), holder, file_key(inode, file ? BPF_CORE_READ(file, f_path.dentry) : 0));
 }
 
 SEC("tp_btf/flock_lock_inode")

@@ -41,9 +41,7 @@ static __always_inline u32 number_at(u64 address)
 static __always_inline bool is_servers(void)
 {
 	/* The file is probed for everybody who runs it. */
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	return is_traced(task->tgid);
+	return is_traced(current_tgid());
 }
 
 static __always_inline u32 apache_descriptor(u64 connection)

@@ -7,14 +7,11 @@
 #include "ring.h"
 #include "spine.h"
 #include "targets.h"
+#include "numbers.h"
 #include "http2.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-static __always_inline u64 socket_id(const struct sock *sk)
-{
-	return (u32)sk->__sk_common.skc_cookie.counter;
-}
 
 static __always_inline bool is_server_side(const struct sock *sk)
 {
@@ -28,12 +25,12 @@ static __always_inline void emit_open(struct sock *sk, struct tcp_sock *tcp, u64
 {
 	struct largest_ring *ring = own_ring();
 
-	if (!ring)
+	if (!ring || !IS_NUMBERED(cookie))
 		return;
 	struct sock_common *common = &sk->__sk_common;
 	bool v6 = common->skc_family == AF_INET6;
 	u64 time = bpf_ktime_get_ns();
-	u64 at = __sync_fetch_and_add(&ring->position, v6 ? 14 : 8);
+	u64 at = reserve(ring, v6 ? 14 : 8);
 	u32 receive_base = 0, send_base = 0; /* of no meaning without TCP */
 
 	if (tcp) {
@@ -68,16 +65,75 @@ static __always_inline void tell_peer(struct unix_sock *own, u64 cookie)
 
 	if (peer)
 		emit(WEIR_BPF_SOCKET_PEER, own->addr ? WEIR_ACCEPTED : 0,
-		     (u32)cookie | (u64)(u32)bpf_get_socket_cookie(peer) << 32);
+		     (u32)cookie | (u64)(u32)number_of_other(peer) << 32);
 }
 
+#ifndef WEIR_WITHOUT_FETCH
 static __always_inline void tell_peer_of(struct sock *sk, u64 cookie)
 {
-	struct unix_sock *own = bpf_skc_to_unix_sock(sk);
+	if (KNOWS(skc_to_unix_sock)) {
+		struct unix_sock *own = bpf_skc_to_unix_sock(sk);
 
-	if (own)
-		tell_peer(own, cookie);
+		if (own)
+			tell_peer(own, cookie);
+		return;
+	}
+	/* The other end cannot be given a number: it gets one when it is met itself. */
+	struct sock *peer = BPF_CORE_READ((struct unix_sock *)sk, peer);
+	u64 number = peer ? BPF_CORE_READ(peer, __sk_common.skc_cookie.counter) : 0;
+
+	if (number)
+		emit(WEIR_BPF_SOCKET_PEER, BPF_CORE_READ((struct unix_sock *)sk, addr) ? WEIR_ACCEPTED : 0,
+		     (u32)cookie | (u64)(u32)number << 32);
 }
+
+/* Tells who a socket is that has no number yet. */
+static __always_inline void meet(struct sock *sk)
+{
+	if (sk->__sk_common.skc_cookie.counter)
+		return;
+	u64 cookie = bpf_get_socket_cookie(sk);
+	struct tcp_sock *fresh = bpf_skc_to_tcp_sock(sk);
+
+	if (sk->__sk_common.skc_family == AF_UNIX)
+		tell_peer_of(sk, cookie);
+	else if (fresh || sk->__sk_common.skc_dport) /* UDP with a peer: a resolver, as a rule */
+		emit_open(sk, fresh, cookie);
+}
+#else
+/* To whom sockets without TCP led when they were met last. */
+struct {
+	__uint(type, 9 /* BPF_MAP_TYPE_LRU_HASH */);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, u64);
+} met SEC(".maps");
+
+/* Tells who a socket is that was not met yet. */
+static __always_inline void meet(struct sock *sk)
+{
+	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+
+	if (tcp) {
+		if (!socket_id(sk))
+			emit_open(sk, tcp, number_anew(sk));
+		return;
+	}
+	bool local = sk->__sk_common.skc_family == AF_UNIX;
+	struct sock *other = local ? BPF_CORE_READ((struct unix_sock *)sk, peer) : 0;
+	u64 own = (u64)sk, peer = local ? (u64)other : sk->__sk_common.skc_dport | (u64)sk->__sk_common.skc_daddr << 32;
+	u64 *known = bpf_map_lookup_elem(&met, &own);
+
+	if (!peer || (known && *known == peer))
+		return;
+	bpf_map_update_elem(&met, &own, &peer, 0);
+	if (local)
+		emit(WEIR_BPF_SOCKET_PEER, BPF_CORE_READ((struct unix_sock *)sk, addr) ? WEIR_ACCEPTED : 0,
+		     (u32)number_of_other(sk) | (u64)(u32)number_of_other(other) << 32);
+	else
+		emit_open(sk, 0, number_of_other(sk));
+}
+#endif
 
 /* Data can be read, or a connection accepted. */
 static __always_inline int ready(struct sock *sk)
@@ -110,7 +166,7 @@ enum { CALL_READ = 63, CALL_WRITE = 64, CALL_READV = 65, CALL_WRITEV = 66, CALL_
  * sendfile's, none can be seen. */
 static __always_inline void find_bytes(struct bytes *bytes, u32 sent, u32 length)
 {
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	struct pt_regs *regs = registers_of(current_task());
 	u64 call = CALL(regs), place = SECOND(regs), vectors[2] = {};
 	bool plain = sent ? call == CALL_WRITE || call == CALL_SENDTO : call == CALL_READ || call == CALL_RECVFROM;
 	bool several = sent ? call == CALL_WRITEV : call == CALL_READV;
@@ -251,7 +307,7 @@ static __attribute__((noinline, unused)) int tell_asked(u32 socket, u32 flags, u
 		return 0;
 	find_bytes(&copying.bytes, flags & ASKED_SENT, length);
 	copying.time = bpf_ktime_get_ns();
-	u64 at = __sync_fetch_and_add(&ring->position, 4);
+	u64 at = reserve(ring, 4);
 
 	put(ring, at, head_of(copying.time, WEIR_BPF_ASKED_CALL, flags), socket | (u64)length << 32);
 	put(ring, at + 2, head_of(copying.time, WEIR_BPF_ASKED_CALL, flags | WEIR_SECOND), task);
@@ -293,21 +349,11 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 	bool asks = !is_server_side(sk);
 
 	if (asks) {
-		struct task_struct *task = bpf_get_current_task_btf();
-
-		if (!is_traced(task->tgid))
+		if (!is_traced(current_tgid()))
 			return 0;
 		/* A socket towards something that the server asks, without TCP: it gets its number when it is first met. Those
 		 * that have one were told by the census, or when they began to connect. */
-		if (!sk->__sk_common.skc_cookie.counter) {
-			u64 cookie = bpf_get_socket_cookie(sk);
-			struct tcp_sock *fresh = bpf_skc_to_tcp_sock(sk);
-
-			if (sk->__sk_common.skc_family == AF_UNIX)
-				tell_peer_of(sk, cookie);
-			else if (fresh || sk->__sk_common.skc_dport) /* UDP with a peer: a resolver, as a rule */
-				emit_open(sk, fresh, cookie);
-		}
+		meet(sk);
 	}
 	sub |= result > 0 ? 0 : result ? WEIR_ERROR : WEIR_END_OF_STREAM;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
@@ -327,7 +373,7 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 	if (tcp && kind == WEIR_BPF_SOCKET_SEND && result > 0)
 		sub |= held_back(tcp);
 	if (!tcp) {
-		emit(kind, sub | WEIR_NO_POSITION, socket_id(sk) | (u64)(u32)result << 32);
+		emit(kind, sub | WEIR_NO_POSITION, (u32)number_of_other(sk) | (u64)(u32)result << 32);
 		return 0;
 	}
 	u32 position = kind == WEIR_BPF_SOCKET_RECV ? tcp->copied_seq : tcp->write_seq;

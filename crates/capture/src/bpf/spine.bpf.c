@@ -27,7 +27,7 @@ struct blocked {
 /* The system call that a task is blocked in, and its first argument: the descriptor, where the call has one. */
 static __always_inline struct blocked blocked_in(struct task_struct *task)
 {
-	struct pt_regs *regs = (void *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = registers_of(task);
 	u64 number = CALL(regs);
 
 	return (struct blocked){ number < WEIR_NO_SYSCALL ? number : WEIR_NO_SYSCALL, FIRST(regs) & 0xffff };
@@ -43,8 +43,7 @@ static __always_inline u32 told_state(struct task_struct *task, u32 state)
 	return (state & WEIR_STATE_BITS) | (frozen ? WEIR_STATE_FROZEN : 0);
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_struct *next, unsigned int state)
+static __always_inline int switched(bool preempted, struct task_struct *prev, struct task_struct *next, u32 state)
 {
 	struct blocked in = { WEIR_NO_SYSCALL, 0 };
 	u32 left = prev->pid, came = next->pid;
@@ -67,6 +66,19 @@ int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_st
 	return 0;
 }
 
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempted, struct task_struct *prev, struct task_struct *next, unsigned int state)
+{
+	return switched(preempted, prev, next, state);
+}
+
+/* In place of the one above, before Linux 5.18. */
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(on_switch_without_state, bool preempted, struct task_struct *prev, struct task_struct *next)
+{
+	return switched(preempted, prev, next, state_of_leaving(prev));
+}
+
 #define PF_KTHREAD 0x00200000
 
 /* Calls that may send something over a socket, a bit each; the numbers are the architecture's. */
@@ -86,8 +98,13 @@ static __always_inline u32 woken_in(struct task_struct *running)
 		return WEIR_CONTEXT_TOLD | WEIR_BY_INTERRUPT;
 	if (!(count & SERVING_SOFT_INTERRUPT))
 		return WEIR_CONTEXT_TOLD;
-	u64 call = running->flags & PF_KTHREAD ? WEIR_NO_SYSCALL : /* the registers of none */
-		CALL((struct pt_regs *)bpf_task_pt_regs(running));
+	u64 call = WEIR_NO_SYSCALL; /* the registers of a thread of the kernel's are none */
+
+	if (!(OF_CURRENT(running, flags) & PF_KTHREAD)) {
+		struct pt_regs *regs = registers_of(running);
+
+		call = CALL(regs);
+	}
 	bool sends = call < WEIR_NO_SYSCALL && sending[call >> 3 & 63] >> (call & 7) & 1;
 
 	return WEIR_CONTEXT_TOLD | WEIR_IN_SOFT_INTERRUPT | (sends ? 0 : WEIR_BY_INTERRUPT);
@@ -104,12 +121,12 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 	 * half as much again. */
 	if (!ours && (tgid >= MOST_PIDS || !bit(woken_too, tgid & (MOST_PIDS - 1))))
 		return 0;
-	struct task_struct *waker = bpf_get_current_task_btf();
+	struct task_struct *waker = current_task();
 
 	/* Where a sleeping task is frozen it is not woken for that, so that no switch tells of it: its thawing does. */
-	u32 thawed = ours && woken->__state & TASK_FROZEN ? WEIR_WAS_FROZEN : 0;
+	u32 thawed = ours && state_of(woken) & TASK_FROZEN ? WEIR_WAS_FROZEN : 0;
 
-	emit(WEIR_BPF_SCHED_WAKING, ours ? woken_in(waker) | thawed : 0, (u32)waker->pid | (u64)(u32)woken->pid << 32);
+	emit(WEIR_BPF_SCHED_WAKING, ours ? woken_in(waker) | thawed : 0, current_pid() | (u64)(u32)woken->pid << 32);
 	return 0;
 }
 
@@ -119,7 +136,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	u32 from = parent->tgid, to = child->tgid;
 
 	if (from != to && is_traced(from) && to < MOST_PIDS)
-		__sync_fetch_and_or((u32 *)&traced[(to >> 3 & ~3u) & (MOST_PIDS / 8 - 4)], 1u << (to & 31));
+		mark((u32 *)&traced[(to >> 3 & ~3u) & (MOST_PIDS / 8 - 4)], 1u << (to & 31), to);
 	if (targets_only && !is_traced(from))
 		return 0;
 	emit(WEIR_BPF_FORK, from != to, (u32)parent->pid | (u64)(u32)child->pid << 32);
@@ -129,7 +146,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 /* The process is a target no more. */
 static __always_inline void untrace(u32 tgid)
 {
-	__sync_fetch_and_and((u32 *)&traced[(tgid >> 3 & ~3u) & (MOST_PIDS / 8 - 4)], ~(1u << (tgid & 31)));
+	unmark((u32 *)&traced[(tgid >> 3 & ~3u) & (MOST_PIDS / 8 - 4)], 1u << (tgid & 31), tgid);
 }
 
 /* A task takes another name: by prctl, by /proc, or by running another program. */
@@ -143,7 +160,7 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *name)
 		return 0;
 	bpf_probe_read_kernel_str(text, sizeof(text), name);
 	u64 time = bpf_ktime_get_ns();
-	u64 at = __sync_fetch_and_add(&ring->position, 6);
+	u64 at = reserve(ring, 6);
 
 	put(ring, at, head_of(time, WEIR_BPF_TASK_NAME, WEIR_NAME_TASK), (u32)task->pid | (u64)(u32)task->tgid << 32);
 	put(ring, at + 2, head_of(time, WEIR_BPF_TASK_NAME, WEIR_NAME_BEGIN), text[0]);
@@ -199,11 +216,11 @@ int BPF_PROG(on_send, struct sock *sk, int result, int flags)
 
 /* A client's connection, told with the place where its data begins: where arrivals come from another source than the
  * readiness of sockets, some are not told, and it must be known whose side this is before the first one. */
-static __always_inline void open_served(struct sock *sk, struct tcp_sock *tcp)
+static __always_inline void open_served(struct sock *sk, struct tcp_sock *tcp, u64 number)
 {
 	u32 begin = tcp->rcv_nxt - (u32)tcp->bytes_received;
 
-	emit_open(sk, tcp, bpf_get_socket_cookie(sk));
+	emit_open(sk, tcp, number);
 	if (by_descriptor)
 		emit(WEIR_BPF_SOCKET_READY, 0, socket_id(sk) | (u64)begin << 32);
 }
@@ -212,21 +229,18 @@ SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_state, struct sock *sk, int old, int new)
 {
 	if (new == TCP_LISTEN) {
-		struct task_struct *task = bpf_get_current_task_btf();
 		u16 port = sk->__sk_common.skc_num;
 
 		/* The server opens another port: watch it from its first connection on. */
 		/* At once with other CPUs' and with the collector's: a port that gets lost is a server that is not seen. */
-		if (is_traced(task->tgid))
-			__sync_fetch_and_or((u32 *)&ports[(port >> 3 & ~3u) & (sizeof(ports) - 4)], 1u << (port & 31));
+		if (is_traced(current_tgid()))
+			mark((u32 *)&ports[(port >> 3 & ~3u) & (sizeof(ports) - 4)], 1u << (port & 31), port | 1ull << 32);
 		return 0;
 	}
 	/* For whom an event loop asks something is known when it begins to connect; when it sends it may be at others. */
 	if (new == TCP_SYN_SENT) {
-		struct task_struct *task = bpf_get_current_task_btf();
-
-		if (is_traced(task->tgid))
-			emit(WEIR_BPF_SOCKET_STATE, old | new << 4, (u32)bpf_get_socket_cookie(sk));
+		if (is_traced(current_tgid()))
+			emit(WEIR_BPF_SOCKET_STATE, old | new << 4, (u32)number_anew(sk));
 		return 0;
 	}
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
@@ -234,17 +248,18 @@ int BPF_PROG(on_state, struct sock *sk, int old, int new)
 	if (!tcp)
 		return 0;
 	if (new == TCP_ESTABLISHED && is_server_side(sk))
-		open_served(sk, tcp);
+		open_served(sk, tcp, number_anew(sk));
 	/* One that was told when it began to connect has a number, and now it has addresses. */
 	else if (new == TCP_ESTABLISHED && old == TCP_SYN_SENT && socket_id(sk))
-		emit_open(sk, tcp, bpf_get_socket_cookie(sk));
+		emit_open(sk, tcp, number_of_tcp(sk));
 	/* By now a closing socket has given its local port back, so that skc_num is 0: one that was told has a number. */
 	else if (new == TCP_CLOSE && socket_id(sk)) {
 		/* A connection that was not made: whom it was to lead to is told now, for its addresses are never told else. */
 		if (old == TCP_SYN_SENT)
-			emit_open(sk, tcp, bpf_get_socket_cookie(sk));
+			emit_open(sk, tcp, number_of_tcp(sk));
 		emit(WEIR_BPF_SOCKET_STATE, old | new << 4, socket_id(sk) | (u64)tcp->copied_seq << 32);
 		end_flow(socket_id(sk));
+		end_number(sk);
 	}
 	return 0;
 }
@@ -268,10 +283,10 @@ int census(struct bpf_iter__tcp *ctx)
 	if (!tcp)
 		return 0;
 	if (is_server_side((struct sock *)tcp)) {
-		open_served((struct sock *)tcp, tcp);
+		open_served((struct sock *)tcp, tcp, number_of_tcp((struct sock *)tcp));
 		expect_flow(socket_id((struct sock *)tcp));
 	} else if (strangers++ < MOST_STRANGERS)
-		emit_open((struct sock *)tcp, tcp, bpf_get_socket_cookie(tcp));
+		emit_open((struct sock *)tcp, tcp, number_of_tcp((struct sock *)tcp));
 	return 0;
 }
 
@@ -283,7 +298,7 @@ int census_unix(struct bpf_iter__unix *ctx)
 
 	if (!own || !own->addr || !own->peer || strangers++ >= MOST_STRANGERS)
 		return 0;
-	tell_peer(own, bpf_get_socket_cookie(own));
+	tell_peer(own, number_of_other((struct sock *)own));
 	return 0;
 }
 
@@ -299,14 +314,14 @@ int census_tasks(struct bpf_iter__task *ctx)
 		return 0;
 	/* Taken first, so that all that happens to the task after it was looked at is told with a later time. */
 	u64 time = bpf_ktime_get_ns();
-	u32 state = task->on_cpu ? 0 : task->__state;
+	u32 state = task->on_cpu ? 0 : state_of(task);
 	struct blocked in = { WEIR_NO_SYSCALL, 0 };
 
 	if (state) {
 		in = blocked_in(task);
 		state = told_state(task, state);
 	}
-	u64 at = __sync_fetch_and_add(&ring->position, 2);
+	u64 at = reserve(ring, 2);
 
 	put(ring, at, head_of(time, WEIR_BPF_TASK_STATE, state | in.call << 5),
 	    (u64)(u32)(task->pid & 0xffffff) | in.argument << 24 | (u64)(u32)(task->tgid & 0xffffff) << 40);

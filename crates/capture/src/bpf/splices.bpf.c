@@ -26,15 +26,17 @@ struct {
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(on_taken, struct sock *sk)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	if (!is_traced(current_tgid()))
+		return 0;
+	struct pt_regs *regs = registers_of(current_task());
 
-	if (!is_traced(task->tgid) || CALL((struct pt_regs *)bpf_task_pt_regs(task)) != CALL_SPLICE)
+	if (CALL(regs) != CALL_SPLICE)
 		return 0;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 
 	if (!tcp)
 		return 0;
-	u64 cookie = bpf_get_socket_cookie(sk);
+	u64 cookie = number_of_tcp(sk);
 	u32 *known = bpf_map_lookup_elem(&spliced, &cookie), position = tcp->copied_seq;
 	u32 before = known ? *known : tcp->rcv_nxt - (u32)tcp->bytes_received;
 

@@ -48,7 +48,7 @@ static __always_inline void emit_text(u32 point, u64 address)
 	if (!ring)
 		return;
 	u64 time = bpf_ktime_get_ns();
-	u64 first = __sync_fetch_and_add(&ring->position, 2);
+	u64 first = reserve(ring, 2);
 
 	put(ring, first, head_of(time, WEIR_BPF_PROBE_TEXT, 0), point);
 	for (u32 chunk = 0; chunk < WEIR_TEXT_CHUNKS; chunk++) {
@@ -56,7 +56,7 @@ static __always_inline void emit_text(u32 point, u64 address)
 		long length = bpf_probe_read_user_str(words, WEIR_TEXT_CHUNK + 1, (void *)address);
 		bool more = length == WEIR_TEXT_CHUNK + 1 && chunk + 1 < WEIR_TEXT_CHUNKS;
 		u32 pieces = length == WEIR_TEXT_CHUNK + 1 ? 7 : length > 1 ? ((u32)length + 6) / 8 : 1;
-		u64 at = __sync_fetch_and_add(&ring->position, 2 * pieces);
+		u64 at = reserve(ring, 2 * pieces);
 
 		for (u32 index = 0; index < 7; index++) {
 			if (index >= pieces)

@@ -4,7 +4,7 @@ use super::heads::Heads;
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
 use crate::probes::Probes;
-use crate::spine::{RING_MASK, refusal};
+use crate::spine::{refusal, ring_mask};
 use crate::user_probes::{Binary, NoTlsEdge, Programs, Release, TlsSite, tls_edge, without_query};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, UprobeMultiOpts, UprobeOpts};
@@ -165,7 +165,7 @@ impl Tls {
         let mut open = StreamsSkelBuilder::default().open(object).map_err(refused("opening the probes of TLS"))?;
         probes.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.ring_mask = RING_MASK;
+            constants.ring_mask = ring_mask();
         }
         let one_by_one = Release::running() < MULTI_SINCE;
         open.progs.on_records.set_autoload(!one_by_one);

@@ -7,7 +7,7 @@ use super::usdt::{Argument, From};
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
 use crate::probes::Probes;
-use crate::spine::{RING_MASK, refusal};
+use crate::spine::{refusal, ring_mask};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, UprobeMultiOpts, UprobeOpts};
 use skeleton::{UserProbesSkel, UserProbesSkelBuilder};
@@ -62,7 +62,7 @@ impl UserProbes {
         let mut open = UserProbesSkelBuilder::default().open(object).map_err(refused("opening the user probes"))?;
         probes.share(&mut open.maps.rings, Some(&mut open.maps.bss_targets))?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.ring_mask = RING_MASK;
+            constants.ring_mask = ring_mask();
         }
         open.progs.on_hits.set_autoload(!one_by_one);
         open.progs.on_hit.set_autoload(one_by_one);

@@ -152,7 +152,7 @@ pub(super) struct Options {
     #[arg(long, requires = "a")]
     no_cgroup: bool,
     /// After the blocks, observe N short slices of each subject for the parts of its responses, which show why one is
-    /// slower. Default: up to 3 where that is permitted (Linux 5.18, root) and takes little time beside the blocks.
+    /// slower. Default: up to 3 where that is permitted (Linux 5.10, root) and takes little time beside the blocks.
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "3", require_equals = true, conflicts_with_all = ["no_parts", "generators"])]
     parts: Option<u32>,
     /// Observe no slices.
