@@ -13,7 +13,7 @@ use weir_testkit::{Nginx, PhpFpm, Site, require};
 /// Has the lock while it sleeps for 20 ms.
 const SLOW: &str =
     "<?php $f = fopen(getenv('LOCK'), 'c'); flock($f, LOCK_EX); usleep(20000); flock($f, LOCK_UN); echo 'slow';";
-const PROCESSES: u64 = 4;
+const PROCESSES: u32 = 4;
 
 fn ready() -> Option<()> {
     require::root_and_bpf()?;
@@ -48,7 +48,7 @@ fn a_lock_is_put_down_to_the_request_that_sleeps_with_it() {
     site.write("slow.php", SLOW.as_bytes()).expect("a page");
     site.write("<b>x&.lock", b"").expect("a lock file");
     open_to_all(&lock);
-    let php = PhpFpm::new().processes(PROCESSES as u32).env("LOCK", lock.to_str().expect("a readable path"));
+    let php = PhpFpm::new().processes(PROCESSES).env("LOCK", lock.to_str().expect("a readable path"));
     let php = php.start().expect("php-fpm starts");
     let server = Nginx::new().root(site.path()).php_fpm(&php).start().expect("nginx starts");
     let run = tempfile::tempdir().expect("a temporary directory");

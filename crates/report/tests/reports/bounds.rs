@@ -251,8 +251,11 @@ fn nothing_shown_is_not_a_number() {
     }
 }
 
-/// A lock that requests wait for, held by php-fpm for a page that sleeps.
-fn locked(holders: &[(&str, &str, Option<&str>, f64, &[(Part, f64)])]) -> Explanation {
+/// A lock, who has it, for which request, the share of the wait, and what that request does, as shares of it.
+type Held<'a> = (&'a str, &'a str, Option<&'a str>, f64, &'a [(Part, f64)]);
+
+/// Requests that wait for locks.
+fn locked(holders: &[Held<'_>]) -> Explanation {
     let mut explanation = hog();
     explanation.causes[0].part = Part::WaitLock.name().to_owned();
     explanation.slow_causes.clear();
