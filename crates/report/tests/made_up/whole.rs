@@ -110,6 +110,7 @@ pub(crate) fn whole() -> Explanation {
             edge("postgres", "postgres", Part::WaitLock, 12, 1.0e3),
         ],
         decisions: vec![],
+        asked: vec![],
         queries: vec![
             query(
                 "SELECT id, title, body FROM articles WHERE slug = ? ORDER BY published DESC LIMIT ?",
