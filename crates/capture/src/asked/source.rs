@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 use weir_wire::asked::{AskedCall, Question};
 use weir_wire::{Kind, Record, Slot};
 
-/// Chunks of bytes that the kernel's program copies of what is given in a call, and of what is taken: enough for most statements,
-/// and for an error's code. They cost the asking task some 0.3 us a call.
+/// Chunks of bytes that the kernel's program copies of what is given in a call, and of what is taken: enough for most
+/// statements, and for an error's code.
 const QUESTION_CHUNKS: u32 = 9;
 const ANSWER_CHUNKS: u32 = 5;
 /// Bytes of a chunk, as in http2.h.

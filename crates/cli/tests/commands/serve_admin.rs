@@ -348,3 +348,33 @@ fn the_page_shows_the_figures_and_asks_for_the_token() {
         fs::write(Path::new(&folder).join("serve-status.png"), browser.picture(true)).expect("writes");
     }
 }
+
+/// Each figure of the dashboard for Grafana is one that a server tells, with the labels by which the dashboard divides it.
+#[test]
+fn the_dashboard_shows_figures_that_exist() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let socket = folder.path().join("admin.sock");
+    let server = start(&["--admin", &format!("unix:{}", socket.display())]);
+    let mut connection = Connection::open(server.port).expect("connects");
+    drop(connection.get("/1k.txt").expect("an answer"));
+    let (_, told) = ask(unix(&socket), "/metrics", "Connection: close\r\n");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../native/grafana/weir-serve.json");
+    let dashboard: Value = serde_json::from_str(&fs::read_to_string(path).expect("the dashboard")).expect("JSON");
+    let mut figures = 0;
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        for target in panel["targets"].as_array().expect("what it shows") {
+            let query = target["expr"].as_str().expect("a query");
+            let begin = query.find("weir_").unwrap_or_else(|| panic!("{query}"));
+            let rest = &query[begin..];
+            let name = &rest[..rest.find('{').expect("its labels")];
+            let by = query.split_once("by (").and_then(|(_, rest)| rest.split_once(')')).map_or("", |(label, _)| label);
+            let is_it = |line: &str| {
+                let after = line.strip_prefix(name);
+                after.is_some_and(|after| after.starts_with(['{', ' ']) && after.contains(by))
+            };
+            assert!(told.lines().any(is_it), "{query}: no {name} by {by:?} in\n{told}");
+            figures += 1;
+        }
+    }
+    assert!(figures > 10, "{figures}");
+}

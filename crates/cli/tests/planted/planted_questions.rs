@@ -226,7 +226,7 @@ fn commands_of_memcached() {
     }
     let port = weir_testkit::free_port();
     let mut memcached = Command::new("memcached");
-    memcached.args(["-l", "127.0.0.1", "-U", "0", "-u", "nobody", "-p", &port.to_string()]);
+    memcached.args(["-l", "127.0.0.1", "-U", "0", "-u", "root", "-p", &port.to_string()]);
     let _memcached = Beside::spawn(memcached);
     wait_for(|| listens(port));
     let report = in_front("memcached", port, &[]);

@@ -83,7 +83,8 @@ impl Laying {
         }
     }
 
-    /// The one span that may be of a request: it begins within the request's time, ends not much later, and has its path.
+    /// The one span that may be of a request: it begins within the request's time, ends not much later, and
+    /// has its path.
     fn find(&mut self, time: (u64, u64), path: Option<&str>) -> Option<usize> {
         let (from_ns, to_ns) = time;
         let first = self.spans.partition_point(|span| span.start_unix_ns < from_ns.saturating_sub(SLACK_NS));

@@ -1,4 +1,5 @@
-//! Spans of existing instrumentation, from a file of OTLP in JSON: what a collector's file exporter writes, a request a line.
+//! Spans of existing instrumentation, from a file of OTLP in JSON: what a collector's file exporter writes, a
+//! request a line.
 
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};

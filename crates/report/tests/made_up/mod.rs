@@ -176,9 +176,7 @@ pub(crate) fn hog() -> Explanation {
         phases: vec![],
         processes: vec![],
         waiting: vec![],
-        holders: vec![],
-        course: None,
-        asked: Vec::new(),
+        asked: vec![],
         queries: vec![],
         decisions: vec![],
         moves: None,
@@ -293,8 +291,7 @@ pub(crate) fn worker_queue() -> Explanation {
         phases: vec![],
         processes: vec![],
         waiting: vec![],
-        holders: vec![],
-        course: None,
+        asked: vec![],
         queries: vec![],
         decisions: vec![],
         moves: None,
@@ -380,7 +377,6 @@ pub(crate) fn hostile() -> Explanation {
         at_ns: 0,
         steps: vec![ExampleStep { part: evil("step"), from_ns: 0, ns: 1_000, task: evil("task"), who: evil("who") }],
         cpus: vec![weir_report::CpuSpell { cpu: 0, from_ns: 0, ns: 10, task: evil("cpu task") }],
-        holders: vec![],
     }];
     let full = whole::whole();
     explanation.boundary = evil("boundary");
@@ -389,14 +385,6 @@ pub(crate) fn hostile() -> Explanation {
     explanation.processes = vec![weir_report::ProcessShare { name: evil("process"), ..full.processes[0].clone() }];
     explanation.waiting =
         vec![weir_report::WaitingEdge { from: evil("from"), to: evil("to"), ..full.waiting[0].clone() }];
-    explanation.causes[0].part = Part::WaitLock.name().to_owned();
-    explanation.holders = vec![weir_report::Holding {
-        lock: evil("lock"),
-        holder: evil("holder"),
-        request: Some(evil("held request")),
-        mean_ns: explanation.causes[0].mean_ns,
-        parts_ns: times(&[]),
-    }];
     explanation.decisions = vec![weir_report::Decided { at_s: -1.5, text: evil("decision") }];
     let moved = weir_report::Moved {
         at_s: 0.5,

@@ -149,6 +149,7 @@ pub(crate) fn whole() -> Explanation {
         }],
         course: Some(course()),
         decisions: vec![],
+        asked: vec![],
         queries: vec![
             query(
                 "SELECT id, title, body FROM articles WHERE slug = ? ORDER BY published DESC LIMIT ?",
