@@ -8,9 +8,10 @@ mod servers;
 mod support;
 
 use serde_json::Value;
+use servers::{REQUESTS, h2load, whole};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use support::{alone, explain, number, output, recording_begins, weir};
+use support::{alone, explain, number, output, weir};
 use weir_testkit::{Certificate, Nginx, RunningServer, require};
 
 /// The least share of streams that must be told apart.
@@ -81,13 +82,6 @@ fn streams_over_tls_are_told_apart() {
     with_a_client(&server, &["--ca", certificate.certificate().to_str().expect("a readable path")]);
 }
 
-fn h2load(server: &RunningServer, requests: u32) -> Command {
-    let mut command = Command::new("h2load");
-    command.args(["-c", "4", "-m", "16", "-n", &requests.to_string(), &server.url("/1k.txt?token=secret")]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    command
-}
-
 fn explained(port: u16, run: &Path, seconds: &str) -> Child {
     explained_with(port, run, seconds, &[])
 }
@@ -116,13 +110,9 @@ fn a_strange_clients_streams_have_names_and_no_queries() {
     for server in [Nginx::new().http2(), Nginx::new().tls(&certificate).http2()] {
         let server = server.start().expect("nginx starts");
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let run = folder.path().join("run");
-        let child = explained(server.port, &run, "3s");
-        recording_begins(&run);
-        assert!(h2load(&server, 5000).status().expect("h2load runs").success());
-        let report = report_of(child);
-        check(&report, 5000.0, &["GET /1k.txt"], "h2load");
-        let kept = Command::new("grep").args(["-raq", "secret"]).arg(&run).status().expect("grep runs");
+        let report = whole(folder.path(), server.port, || h2load(&["-m", "16"], &server.url("/1k.txt?token=secret")));
+        check(&report, f64::from(REQUESTS), &["GET /1k.txt"], "h2load");
+        let kept = Command::new("grep").args(["-raq", "secret"]).arg(folder.path()).status().expect("grep runs");
         assert!(!kept.success(), "the run holds a query");
     }
 }
@@ -158,21 +148,15 @@ fn an_older_connections_streams_are_told_without_names() {
 #[test]
 fn requests_of_https_have_names() {
     let _turn = alone();
-    if !may_run() {
+    if !may_run() || require::program("h2load").is_none() {
         return;
     }
     let certificate = Certificate::self_signed().expect("openssl makes a certificate");
     let server = Nginx::new().tls(&certificate).start().expect("nginx starts");
     let folder = tempfile::tempdir().expect("a temporary directory");
-    let run = folder.path().join("run");
-    let child = explained(server.port, &run, "3s");
-    recording_begins(&run);
-    let (file, url) = (certificate.certificate(), server.url("/1k.txt?token=secret"));
-    let load = ["load", &url, "-n", "2000", "-c", "4", "-q", "--ca", file.to_str().expect("a readable path")];
-    assert!(output(&load).status.success());
-    let report = report_of(child);
+    let report = whole(folder.path(), server.port, || h2load(&["--h1"], &server.url("/1k.txt?token=secret")));
     let classes = report["transactions"].as_array().expect("classes");
     let named =
         classes.iter().find(|class| class["name"] == "GET /1k.txt").map_or(0.0, |class| number(class, "/count"));
-    assert!(named >= 0.998 * 2000.0, "{named}: {classes:#?} {:#}", report["exchanges"]);
+    assert!(named >= 0.998 * f64::from(REQUESTS), "{named}: {classes:#?} {:#}", report["exchanges"]);
 }

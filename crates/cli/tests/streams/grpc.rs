@@ -2,7 +2,7 @@
 //! beside the tests (google.golang.org/grpc with its own health service).
 
 use crate::check;
-use crate::servers::{certificate, watched};
+use crate::servers::{certificate, watched_whole};
 use crate::support::{alone, number};
 use std::path::PathBuf;
 use std::process::Command;
@@ -35,10 +35,13 @@ fn methods_and_statuses_of_grpc_are_told() {
             Ok(command)
         });
         let server = server.start().expect("the server starts");
-        let mut load = Command::new(&built);
-        load.arg("ask").arg(server.port.to_string()).arg(CALLS.to_string());
-        load.args(tls.iter().map(Certificate::certificate));
-        let report = watched(server.port, &mut load);
+        let ask = || {
+            let mut load = Command::new(&built);
+            load.arg("ask").arg(server.port.to_string()).arg(CALLS.to_string());
+            load.args(tls.iter().map(Certificate::certificate));
+            load
+        };
+        let report = watched_whole(server.port, ask);
         check(&report, f64::from(CALLS), &[METHOD], what);
         // Half of the calls are about a service that it does not know.
         let [calls, failed] = ["grpc", "grpc_failed"].map(|name| number(&report, &format!("/exchanges/{name}")));
