@@ -83,8 +83,8 @@ pub use pair::{
 };
 pub use record::{MoveId, Record, Span};
 pub use relays::{
-    Carrier, Carrying, Credit, PieceOf, RelayCountsNow, RelayId, RelaySettings, RelayState, RelayWord, SameRelay,
-    Turning, WINDOW_BYTES,
+    Carrier, Carrying, Credit, PieceOf, RelayCountsNow, RelayId, RelaySettings, RelayState, RelayWord, STAYS_MAX,
+    SameRelay, Turning, WINDOW_BYTES,
 };
 pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes, Watched};
 pub use replicas::{

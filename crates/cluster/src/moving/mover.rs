@@ -51,6 +51,12 @@ pub enum MoveError {
     /// The record is too large.
     #[error("the session needs {0} bytes to move, and {MESSAGE_BYTES_MAX} are allowed; move it when less is under way")]
     TooLarge(usize),
+    /// A response that another node makes would go through too many nodes.
+    #[error(
+        "a response that another node makes goes through this node {0} times already: move the session when nodes in \
+         between are out of the way, or let the response end here"
+    )]
+    Hops(usize),
     /// The server does not give it.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -77,6 +83,7 @@ impl MoveError {
             Self::TooMany(_) => "too_many",
             Self::Itself(_) => "itself",
             Self::TooLarge(_) => "too_large",
+            Self::Hops(_) => "hops",
             Self::Session(error) => reasons::of_session(error),
             Self::Keeper(error) => reasons::of_keeper(error),
             Self::Transport(error) => reasons::of_transport(error),
@@ -197,7 +204,8 @@ impl Mover {
         let is_under_way = self.have_expected(flow, to).inspect_err(not_begun)?;
         let taken = self.sessions.take(flow).map_err(MoveError::from).inspect_err(not_begun)?;
         let (frozen_at, relays) = (Instant::now(), taken.relays.len() as u64);
-        let record = match self.record(id, &taken) {
+        let too_often = self.relaying.as_ref().and_then(|relaying| relaying.too_often(&taken.relays));
+        let record = match too_often.map_or_else(|| self.record(id, &taken), |times| Err(MoveError::Hops(times))) {
             Ok(record) => record,
             Err(error) => {
                 not_begun(&error);

@@ -210,6 +210,9 @@ pub trait Relaying: Send + Sync {
     /// The session of this move is at another node: what comes by these sockets goes there.
     fn give(&self, id: MoveId, to: NodeNumber, relays: Vec<TakenRelay>);
 
+    /// How often what comes by one of these sockets goes through this node already, if that is as often as it may.
+    fn too_often(&self, relays: &[TakenRelay]) -> Option<usize>;
+
     /// The session of this move comes: sockets by which so many responses come. One that is closed is not waited for.
     ///
     /// # Errors

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Bytes of a response that a node holds for the other one, at most.
 pub const WINDOW_BYTES: usize = 128 << 10;
 
+/// How often a response goes through a node at most, in stays of its session from which that node is not out of the way.
+pub const STAYS_MAX: usize = 4;
+
 /// How long nodes wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RelaySettings {

@@ -1,6 +1,6 @@
 //! Drives both sides of relayed responses: threads of a node.
 
-use super::bounds::RelaySettings;
+use super::bounds::{RelaySettings, STAYS_MAX};
 use super::counts::{RelayCounts, RelayCountsNow};
 use super::incoming::Incoming;
 use super::outgoing::{Credited, Outgoing};
@@ -122,6 +122,12 @@ impl Relaying for Carrier {
         }
         self.0.gives.ring();
         self.0.passes.ring();
+    }
+
+    fn too_often(&self, relays: &[TakenRelay]) -> Option<usize> {
+        let incoming = lock(&self.0.incoming);
+        let stays = relays.iter().map(|relay| incoming.stays(ready::number(relay.socket.as_raw_fd())));
+        stays.max().filter(|stays| *stays >= STAYS_MAX)
     }
 
     fn take_in(&self, id: MoveId, count: u16) -> io::Result<Vec<OwnedFd>> {

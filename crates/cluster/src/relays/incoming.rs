@@ -207,6 +207,18 @@ impl Incoming {
         Some((*name, ahead))
     }
 
+    /// How often the response that comes by the socket with this other end comes here, as far as its names are known; 0 for
+    /// one that is made here.
+    pub(super) fn stays(&self, other_end: u64) -> usize {
+        let own = self.sinks.iter().find(|(_, sink)| sink.other_end == other_end && other_end != 0);
+        let Some((name, sink)) = own else { return 0 };
+        let names: Vec<RelayId> = [*name].into_iter().chain(sink.also.iter().map(|(also, _)| *also)).collect();
+        let is_same = |name: &RelayId, sink: &Sink| {
+            names.contains(name) || sink.also.iter().any(|(also, _)| names.contains(also))
+        };
+        self.sinks.iter().filter(|(name, sink)| is_same(name, sink)).count()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.sinks.len()
     }

@@ -21,7 +21,7 @@ mod passing;
 mod ready;
 mod word;
 
-pub use bounds::{RelaySettings, WINDOW_BYTES};
+pub use bounds::{RelaySettings, STAYS_MAX, WINDOW_BYTES};
 pub use carrier::{Carrier, Carrying};
 pub use counts::RelayCountsNow;
 pub use word::{Credit, PieceOf, RelayId, RelayState, RelayWord, SameRelay, Turning};

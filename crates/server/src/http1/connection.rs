@@ -653,16 +653,17 @@ impl Connection {
             _ if bytes > 0 => self.enter(Phase::Stall, state),
             _ => self.block_on_room(state),
         }
-        if self.queue.is_empty() {
+        let is_blocked = matches!(outcome, Ok(Sent::Blocked));
+        if self.queue.is_empty() && !is_blocked {
             self.update_phase(true, state);
         }
-        self.socket.set(Readiness::ROOM, !matches!(outcome, Ok(Sent::Blocked)));
+        self.socket.set(Readiness::ROOM, !is_blocked);
         outcome.map(|sent| (sent, bytes))
     }
 
     /// Finds out what the connection waits for now. `is_new` says that something was finished since.
     fn update_phase(&mut self, is_new: bool, state: &LoopState) {
-        let phase = if self.is_sending() {
+        let phase = if !self.queue.is_empty() {
             Phase::Stall
         } else if self.saved_for.is_parked() {
             Phase::Parked
