@@ -14,8 +14,9 @@ use weir_testkit::{free_port, require};
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// Requests of the shorter run, and how many more the longer one has.
-const MANY: (u64, u64) = (200, 4_000);
-/// A node's instructions beside those of the server alone: a comparison, and a look at what was asked for each two seconds.
+const MANY: (u64, u64) = (200, 2_000);
+/// A node's instructions beside those of the server alone: a comparison. What the loop is asked for from time to time is a
+/// part of it where the machine is slow, so its readings are seldom.
 const MOST: f64 = 1.02;
 
 #[test]
@@ -60,7 +61,7 @@ impl Cluster {
         assert!(admit.0.wait().expect("it is ours").success(), "both have joined");
         let [service, director, first, second] = [(); 4].map(|()| free_port());
         let members = format!(
-            "service = [\"127.0.0.1:{service}\"]\n\
+            "gossip_ms = 30000\nservice = [\"127.0.0.1:{service}\"]\n\
              [director]\nname = \"front\"\naddress = \"127.0.0.1:{director}\"\n\
              [[node]]\nname = \"n1\"\nnumber = 1\naddress = \"127.0.0.1:{first}\"\nmac = \"02:79:00:00:00:01\"\n\
              [[node]]\nname = \"n2\"\nnumber = 2\naddress = \"127.0.0.1:{second}\"\nmac = \"02:79:00:00:00:02\"\n"
@@ -118,10 +119,11 @@ fn counted(io: &str, cluster: Option<&Cluster>, requests: u64) -> u64 {
     // SAFETY: the call takes no pointers.
     assert_eq!(unsafe { libc::kill(server.0.id().cast_signed(), libc::SIGTERM) }, 0);
     assert!(server.0.wait().expect("it ends").success(), "it ended otherwise");
-    // Each thread has a file, and the loop has done most.
+    // Each thread has a file.
     let files = fs::read_dir(&threads).expect("callgrind's files").map(|file| file.expect("a file").path());
     let texts = files.map(|file| fs::read_to_string(file).expect("text"));
-    texts.filter(|text| text.contains("fn=(")).map(|text| total(&text)).max().expect("threads")
+    let of_loop = texts.filter(|text| text.contains("event_loop::driver::")).map(|text| total(&text));
+    of_loop.max().expect("the loop's file")
 }
 
 /// Runs weir to its end with this input; what it printed.
