@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// How often the director is asked where it does not matter, and another node that does not take replicas.
 const CALM: Duration = Duration::from_millis(100);
 /// How often the server is asked for copies without a signal: for what comes of time alone.
-const UNSIGNALLED: Duration = Duration::from_secs(1);
+const UNSIGNALLED: Duration = Duration::from_secs(5);
 /// Bytes of the sessions of one batch.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Ended responses of one batch.

@@ -201,9 +201,6 @@ impl EventLoop {
             if self.state.clock.now_ms >= self.next_sweep_ms {
                 self.sweep();
             }
-            if self.followed.next_look_ms().is_some_and(|at_ms| at_ms <= self.state.clock.now_ms) {
-                self.look_at_responses();
-            }
             self.finish_role_change();
             if stop.is_asked() {
                 self.go_on_stopping(stop.keeps_tunnels());
@@ -295,9 +292,12 @@ impl EventLoop {
         }
     }
 
-    /// Lets requests go on that have waited for something else than their clients.
+    /// Lets requests go on that have waited for something else than their clients, and looks at those that take long.
     #[inline]
     fn resume_requests(&mut self) {
+        if self.followed.next_look_ms().is_some_and(|at_ms| at_ms <= self.state.clock.now_ms) {
+            self.look_at_responses();
+        }
         if std::mem::take(&mut self.is_waked) {
             self.resume_applications();
         }
