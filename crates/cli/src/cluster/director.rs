@@ -111,15 +111,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let heard = choice::overview_of(&choice, (pair::number_of(seat), &gossip));
     let metrics = |at| answer_metrics(at, Arc::clone(&seen), figured.clone(), heard.clone());
     let _metrics = args.metrics.map(metrics).transpose()?;
-    let ruled = director_rules::Parts {
-        members: members.clone(),
-        gossip: Arc::clone(&gossip),
-        seen: Arc::clone(&seen),
-        epoch: epoch_of(epoch, pair.clone()),
-        connections: Arc::<Mutex<Choice>>::clone(&choice),
-        standing_by: StandingBy::HasWeights,
-    };
-    director_rules::start(&args.folder, ruled)?;
+    let active = epoch_of(epoch, pair.clone());
+    director_rules::start(&args.folder, ruled_by(&members, (&gossip, &seen), active, &choice))?;
     control_socket::serve_director(told, Arc::clone(&director), pair.clone(), own.member.name.to_string(), heard)?;
     keys.follow((&heartbeats, &gossip), tell, None)?;
     match &pair {
@@ -136,6 +129,23 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
     tell_end(&director, &args.interface, is_handed_over);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the rules over nodes work with.
+fn ruled_by(
+    members: &MembersFile,
+    (gossip, seen): (&Arc<Gossip>, &Arc<DirectorSeen>),
+    epoch: Box<dyn Fn() -> Option<u64> + Send>,
+    choice: &Arc<Mutex<Choice>>,
+) -> director_rules::Parts {
+    director_rules::Parts {
+        members: members.clone(),
+        gossip: Arc::clone(gossip),
+        seen: Arc::clone(seen),
+        epoch,
+        connections: Arc::<Mutex<Choice>>::clone(choice),
+        standing_by: StandingBy::HasWeights,
+    }
 }
 
 /// The epoch that a director begins: above the one that it began before, also where the clock was set back. Of two
