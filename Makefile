@@ -172,6 +172,9 @@ soak-drain: deps ## Drains a node with DOWNLOADS (5000) slow downloads: none bre
 soak-upgrade: deps ## Exchanges the program of all nodes ROUNDS (10) times under load over HTTP/1.1 and 2: no request fails. As root.
 	@WEIR_SOAK_UPGRADE=$(or $(ROUNDS),10) $(CARGO) test --release --workspace --test cluster -- --nocapture upgrades
 
+check-parents: deps ## For whose requests gunicorn, php-fpm, Node and Go ask another server, 1, 8 and 64 in flight: what weir says against what that server knows. As root, some three minutes.
+	@$(CARGO) test --release --workspace --test planted -- --nocapture --ignored parents
+
 measure-moves: deps ## Moves sessions of clients that read 25 MB/s MOVES (200) times each: how long they stand still, and what their clients see. As root, some six minutes; on an idle machine.
 	@WEIR_MEASURE_MOVES=$(or $(MOVES),200) $(CARGO) test --release --workspace --test cluster -- --nocapture --ignored gaps
 

@@ -1,6 +1,7 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
 use crate::from_sockets::{self, Objectives, View, Watched};
+use crate::holders::Holders;
 use crate::hosts::{self, Hosts};
 use crate::labels::{Labels, label};
 use crate::lanes;
@@ -151,6 +152,7 @@ impl Reading {
         folds.objectives.edge(joiner.end_ns());
         folds.work.settle(joiner, true);
         folds.stacks.finish(joiner);
+        folds.holders.finish();
     }
 
     /// The figures of all responses, their phases, and the server's CPU time.
@@ -224,6 +226,7 @@ struct Folds {
     pieces: Vec<Piece>,
     work: WorkFolds,
     stacks: StackSection,
+    holders: Holders,
 }
 
 /// Sums over joined responses, by where they were.
@@ -271,6 +274,7 @@ impl Folds {
             pieces: Vec::new(),
             work: WorkFolds::default(),
             stacks: StackSection::new(),
+            holders: Holders::default(),
         }
     }
 
@@ -314,6 +318,7 @@ impl Folds {
         self.by_class[class].push(time_ns, &pieces);
         self.all.push(time_ns, &pieces);
         self.stacks.response(class as u32, response);
+        self.holders.push(class as u32, response);
         self.trend.push(response.request.done_ns, time_ns as f64);
         if self.first_ns == 0 {
             self.first_ns = response.request.intended_ns;
@@ -346,6 +351,8 @@ impl Folds {
         let count = self.all.count();
         let (processes, waiting) = self.participants.report(self.labels.texts(), count, all.response_ns);
         let (least, total, most) = self.sums.unwrap_or((1.0, 1.0, 1.0));
+        let mut causes = words::causes(&all, self.labels.texts());
+        self.holders.name(&mut causes, count, self.classes.names());
         let typical_ns = self.all.times().value_at_quantile(0.5);
         let examples = examples(&mut self.examples, typical_ns);
         Explanation {
@@ -381,7 +388,7 @@ impl Folds {
             run_parts_ns: BTreeMap::new(),
             not_observed_why: BTreeMap::new(),
             not_observed: Part::NOT_OBSERVED.iter().map(|&name| name.to_owned()).collect(),
-            causes: words::causes(&all, self.labels.texts()),
+            causes,
             slow_causes: words::slow_causes(&slow, &rest, self.labels.texts()),
             transactions: transactions(self.classes.names(), &self.by_class),
             exchanges: BTreeMap::new(),

@@ -7,6 +7,7 @@
 mod analysis;
 pub mod decisions;
 mod from_sockets;
+mod holders;
 mod hosts;
 mod labels;
 mod lanes;

@@ -31,9 +31,9 @@ mod units;
 
 pub use compared::{Compared, ComparedCase, ComparedPoint, ComparedResult, ComparedSeries, ComparedSubject};
 pub use explanation::{
-    Cause, CpuSpell, Decided, Example, ExampleStep, Explanation, HostRun, Moved, Moves, ObjectiveResult, Observer,
-    Phase, ProcessShare, Query, Ratio, ServerCpu, SlowCause, SourceCost, Stack, Stages, Transaction, WaitingEdge,
-    Wakeups,
+    Cause, CpuSpell, Decided, Example, ExampleStep, Explanation, HeldBy, HostRun, Moved, Moves, ObjectiveResult,
+    Observer, Phase, ProcessShare, Query, Ratio, ServerCpu, SlowCause, SourceCost, Stack, Stages, Transaction,
+    WaitingEdge, Wakeups,
 };
 pub use html::{colour, compared_html, html, load_html, planned_html};
 pub use loaded::{Loaded, LoadedPoint, LoadedRate};

@@ -9,6 +9,7 @@ mod planted_hosts;
 mod planted_locks;
 mod planted_neighbour;
 mod planted_network;
+mod planted_parents;
 mod planted_quota;
 mod planted_reads;
 mod planted_storage;
