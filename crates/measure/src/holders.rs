@@ -105,6 +105,13 @@ pub struct HoldersFold {
     told: BTreeMap<HeldBy, u64>,
 }
 
+impl Stretch {
+    /// Whether the request was with its task then, and not in front of it.
+    fn is_with_its_task(&self) -> bool {
+        !matches!(self.part, Part::AcceptQueue | Part::WorkerQueue)
+    }
+}
+
 impl HoldersFold {
     /// An empty fold.
     #[must_use]
@@ -156,7 +163,7 @@ impl HoldersFold {
 
     fn keep(&mut self, number: u64, class: u32, stretches: &[Stretch]) {
         let mut tasks: Vec<u32> = Vec::new();
-        for stretch in stretches {
+        for stretch in stretches.iter().filter(|stretch| stretch.is_with_its_task()) {
             for task in [stretch.task, stretch.waiter] {
                 if task == 0 {
                     continue;
@@ -225,7 +232,7 @@ fn fits<'a>(kept: &'a Kept, places: &VecDeque<Place>, hold: Hold) -> impl Iterat
     let (from_ns, to_ns) = place.map_or((0, 0), |place| (place.from_ns.max(hold.from_ns), place.to_ns.min(hold.to_ns)));
     let first = kept.stretches.partition_point(|stretch| stretch.to_ns <= from_ns);
     let within = kept.stretches[first..].iter().take_while(move |stretch| stretch.from_ns < to_ns);
-    within.map(move |stretch| {
+    within.filter(|stretch| stretch.is_with_its_task()).map(move |stretch| {
         let nearness = match () {
             () if stretch.task == hold.holder && stretch.part == Part::Run => Nearness::Runs,
             () if stretch.task == hold.holder || stretch.waiter == hold.holder => Nearness::Works,
@@ -303,6 +310,19 @@ mod tests {
         fold.push(2, &[stretch(5, 80, Part::WaitLock, 6, 8)], [hold(5, 80, Part::WaitLock, 9)]);
         fold.finish();
         assert_eq!(told(&fold), [(Part::WaitLock, 1, Part::Run, 10), (Part::WaitLock, 1, Part::WaitTimer, 40)]);
+    }
+
+    /// Two requests wait for task 7, which is at a third: none of the two keeps the other.
+    #[test]
+    fn what_waits_for_a_task_keeps_no_other() {
+        let mut fold = HoldersFold::new();
+        fold.push(1, &[stretch(0, 50, Part::WaitTimer, 7, 0)], []);
+        for class in [2, 3] {
+            let queue = [stretch(10, 50, Part::AcceptQueue, 7, 0), stretch(50, 60, Part::Run, 7, 0)];
+            fold.push(class, &queue, [hold(10, 50, Part::AcceptQueue, 7)]);
+        }
+        fold.finish();
+        assert_eq!(told(&fold), [(Part::AcceptQueue, 1, Part::WaitTimer, 80)]);
     }
 
     /// Two requests that a loop has under way sleep at once: only of the one that it runs for is it told.

@@ -30,6 +30,8 @@ pub(crate) struct InHand {
     open: Vec<u32>,
     /// Brought since the task last waited for readiness, by their client or by an answer, and not gone on with.
     fresh: Vec<u32>,
+    /// Brought by their client, and neither answered nor asked for.
+    untouched: Vec<u32>,
     /// To this one the task gave last, and nothing was brought since.
     given: u32,
 }
@@ -39,6 +41,7 @@ impl InHand {
     pub(crate) fn takes(&mut self, request: u32) {
         self.hears(request);
         add(&mut self.open, request);
+        add(&mut self.untouched, request);
     }
 
     /// An answer for a request is taken, or another thread brings it back.
@@ -49,8 +52,9 @@ impl InHand {
         }
     }
 
-    /// A piece of a response is given.
-    pub(crate) fn gives(&mut self, request: u32) {
+    /// A piece of a response is given. Whether the task is a loop where another request waits of which nothing was asked yet:
+    /// then what it asked just before may have been for that one, which got a connection from this one.
+    pub(crate) fn gives(&mut self, request: u32) -> bool {
         if let Some(place) = self.open.iter().position(|one| *one == request) {
             self.open.remove(place);
             if place < self.open.len() && self.way == Way::InTurn {
@@ -59,6 +63,7 @@ impl InHand {
         }
         self.remove(request);
         self.given = request;
+        self.way != Way::InTurn && !self.untouched.is_empty()
     }
 
     /// The task waits until anything is ready: it has gone on with all that it could.
@@ -101,6 +106,7 @@ impl InHand {
 
     fn remove(&mut self, request: u32) {
         self.fresh.retain(|one| *one != request);
+        self.untouched.retain(|one| *one != request);
     }
 }
 
@@ -183,6 +189,20 @@ mod tests {
         assert_eq!(hand.asks(7), 7);
     }
 
+    /// 7 waits for a connection, which 6 gives to it before it is answered.
+    #[test]
+    fn a_loop_where_others_wait_may_have_asked_for_them() {
+        let mut hand = a_loop();
+        hand.gives(2);
+        hand.takes(6);
+        assert_eq!(hand.asks(6), 6);
+        hand.takes(7);
+        hand.rests();
+        hand.hears(6);
+        assert!(hand.gives(6));
+        assert!(!hand.gives(7));
+    }
+
     proptest! {
         /// It is told of no request but those that were brought, or that the task was at; and no more is kept than the bound.
         #[test]
@@ -193,7 +213,7 @@ mod tests {
                 match sort {
                     0 => hand.takes(request),
                     1 => hand.hears(request),
-                    2 => hand.gives(request),
+                    2 => drop(hand.gives(request)),
                     3 => hand.rests(),
                     _ => {
                         let owner = if request % 2 == 0 { hand.asks(request) } else { hand.hands_out(request) };
@@ -203,7 +223,7 @@ mod tests {
                 if sort < 2 {
                     brought.insert(request);
                 }
-                let lists = [&hand.fresh, &hand.open];
+                let lists = [&hand.fresh, &hand.untouched, &hand.open];
                 prop_assert!(lists.into_iter().all(|list| list.len() <= MOST));
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::attempts::Attempts;
 use crate::blocked::{Wait, amounts_to, wait_of, waits_for_any};
-use crate::in_hand::InHand;
+use crate::in_hand::{InHand, SEVERAL};
 use crate::task_names::{TaskName, TaskNames};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -392,7 +392,7 @@ impl Tasks {
         task.completed = task.completed.saturating_add(u32::from(!place.is_futex()));
         task.gives_at.note(place);
         // Who gives a lock back, or work, hands no request on.
-        let hands_on = is_sibling && gives_work && works && !task.given_by.is_some_and(|(by, _)| by == woken);
+        let hands_on = is_sibling && gives_work && works && task.given_by.is_none_or(|(by, _)| by != woken);
         let owner = if hands_on { task.in_hand.hands_out(task.at) } else { task.at };
         if is_sibling && gives_work && !works && place.is_futex() {
             // It may have given a request away.
@@ -552,8 +552,33 @@ impl Tasks {
         match verb {
             Verb::Receive if server_side => task.in_hand.takes(task.at),
             Verb::Receive => task.in_hand.hears(task.at),
-            Verb::Send if server_side => task.in_hand.gives(task.at),
+            Verb::Send if server_side => {
+                let at = task.at;
+                if task.in_hand.gives(at) {
+                    self.retract(pid, at);
+                }
+            }
             Verb::Send => {}
+        }
+    }
+
+    /// What a task has asked for a request and not heard of before it gave the response need not have been for it.
+    fn retract(&mut self, pid: u32, request: u32) {
+        /// Dealings that are looked through.
+        const MOST_BACK: usize = 64;
+        let Some(task) = self.tasks.get_mut(&pid) else { return };
+        let mut heard = Vec::new();
+        for touch in task.touches.iter_mut().rev().take(MOST_BACK).filter(|touch| !touch.server_side) {
+            match touch.verb {
+                Verb::Receive => heard.push(touch.socket),
+                Verb::Send if touch.owner == request && !heard.contains(&touch.socket) => {
+                    touch.owner = SEVERAL;
+                    if let Some(asked) = self.asked_for.get_mut(&touch.socket) {
+                        asked.owner = SEVERAL;
+                    }
+                }
+                Verb::Send => {}
+            }
         }
     }
 
