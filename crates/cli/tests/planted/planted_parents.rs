@@ -110,9 +110,10 @@ const server = http.createServer((request, response) => {
 server.listen(0, '127.0.0.1', () => fs.writeFileSync(process.argv[2], String(server.address().port)));
 ";
 
+/// A page for each number, as the name of a request has no query.
 const PHP: &str = "<?php
 $store = pfsockopen('127.0.0.1', (int) getenv('STORE'));
-for ($i = 0; $i < 2; $i++) { fwrite($store, $_GET['number'] . \"\\n\"); fgets($store); }
+for ($i = 0; $i < 2; $i++) { fwrite($store, basename(__FILE__, '.php') . \"\\n\"); fgets($store); }
 header('Content-Type: text/plain'); echo 'ok';";
 
 /// A question as the back end saw it.
@@ -189,7 +190,7 @@ impl Shares {
 fn shares(store: &Store, url: &str, record: &[&str], in_flight: usize, requests: usize) -> Shares {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (run, list) = (directory.path().join("run"), directory.path().join("urls"));
-    let paths: String = (0..requests).map(|number| format!("{url}{number}\n")).collect();
+    let paths: String = (0..requests).map(|number| url.replace("{number}", &number.to_string()) + "\n").collect();
     std::fs::write(&list, paths).expect("a list");
     let [run, list] = [&run, &list].map(|path| path.to_str().expect("a readable path"));
     let (in_flight, requests) = (in_flight.to_string(), requests.to_string());
@@ -206,7 +207,7 @@ fn told(run: &Path) -> Vec<(Question, usize)> {
     let run = RunReader::open(run).expect("a run");
     let mut all = Vec::new();
     let mut take = |joiner: &Joiner, response: &Response<'_>| {
-        let digits = response.name.rsplit(|letter: char| !letter.is_ascii_digit()).next();
+        let digits = response.name.rsplit(|letter: char| !letter.is_ascii_digit()).find(|digits| !digits.is_empty());
         if let Some(number) = digits.and_then(|digits| digits.parse().ok()) {
             all.extend(joiner.questions(response).into_iter().map(|question| (question, number)));
         }
@@ -332,7 +333,7 @@ fn of_gunicorn(loads: &[(usize, usize)], threads: u32) {
     let _turn = undisturbed();
     let Some((site, store)) = ready() else { return };
     let Some((_server, port)) = gunicorn(&site, &store, threads) else { return };
-    let (url, port) = (format!("http://127.0.0.1:{port}/ask/"), port.to_string());
+    let (url, port) = (format!("http://127.0.0.1:{port}/ask/{{number}}"), port.to_string());
     let what = if threads == 1 { "gunicorn, processes" } else { "gunicorn, threads" };
     let wanted = if threads == 1 { GOAL } else { INTERPRETED };
     held(what, loads, wanted, |in_flight, requests| {
@@ -346,7 +347,7 @@ fn of_go(loads: &[(usize, usize)]) {
     let _turn = undisturbed();
     let Some((site, store)) = ready() else { return };
     let Some((_server, port)) = go(&site, &store) else { return };
-    let (url, port) = (format!("http://127.0.0.1:{port}/ask/"), port.to_string());
+    let (url, port) = (format!("http://127.0.0.1:{port}/ask/{{number}}"), port.to_string());
     held("Go", loads, GOROUTINES, |in_flight, requests| shares(&store, &url, &["--port", &port], in_flight, requests));
 }
 
@@ -354,7 +355,7 @@ fn of_node(loads: &[(usize, usize)]) {
     let _turn = undisturbed();
     let Some((site, store)) = ready() else { return };
     let Some((_server, port)) = node(&site, &store) else { return };
-    let (url, port) = (format!("http://127.0.0.1:{port}/ask/"), port.to_string());
+    let (url, port) = (format!("http://127.0.0.1:{port}/ask/{{number}}"), port.to_string());
     held("Node", loads, LOOP, |in_flight, requests| shares(&store, &url, &["--port", &port], in_flight, requests));
 }
 
@@ -364,10 +365,12 @@ fn of_php(loads: &[(usize, usize)]) {
     if require::nginx().and_then(|()| require::php_fpm()).is_none() {
         return;
     }
-    site.write("ask.php", PHP.as_bytes()).expect("a page");
+    for number in 0..loads.iter().map(|(_, requests)| *requests).max().unwrap_or(0) {
+        site.write(&format!("{number}.php"), PHP.as_bytes()).expect("a page");
+    }
     let php = PhpFpm::new().processes(16).env("STORE", &store.port.to_string()).start().expect("php-fpm starts");
     let web = Nginx::new().root(site.path()).php_fpm(&php).start().expect("nginx starts");
-    let (url, port, pid) = (web.url("/ask.php?number="), web.port.to_string(), php.pid().to_string());
+    let (url, port, pid) = (web.url("/{number}.php"), web.port.to_string(), php.pid().to_string());
     held("nginx and php-fpm", loads, GOAL, |in_flight, requests| {
         shares(&store, &url, &["--port", &port, "--pid", &pid], in_flight, requests)
     });
