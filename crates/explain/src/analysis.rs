@@ -4,6 +4,7 @@ use crate::course::RunCourse;
 use crate::from_sockets::{self, Objectives, View, Watched};
 use crate::holders::Holders;
 use crate::hosts::{self, Hosts};
+use crate::kept_waiting::KeptWaiting;
 use crate::labels::{Labels, label};
 use crate::lanes;
 use crate::moves::MoveFold;
@@ -188,6 +189,7 @@ impl Reading {
         folds.objectives.edge(joiner.end_ns());
         folds.work.settle(joiner, true);
         folds.stacks.finish(joiner);
+        folds.kept_waiting.finish();
     }
 
     /// The figures of all responses, their phases, and the server's CPU time.
@@ -269,6 +271,7 @@ struct Folds {
     chooser: Option<Chooser>,
     laying: Option<Laying>,
     clock: RealTime,
+    kept_waiting: KeptWaiting,
 }
 
 /// Sums over joined responses, by where they were.
@@ -321,6 +324,7 @@ impl Folds {
             chooser: None,
             laying: None,
             clock: RealTime::default(),
+            kept_waiting: KeptWaiting::default(),
         }
     }
 
@@ -364,9 +368,10 @@ impl Folds {
         }
         self.by_class[class].push(time_ns, &pieces);
         let labels = &mut self.labels;
-        self.holders.push(joiner, response, class as u32, |detail, at_ns| labels.of(joiner, detail, at_ns));
+        self.holders.push(response, class as u32, |detail, at_ns| labels.of(joiner, detail, at_ns));
         self.all.push(time_ns, &pieces);
         self.stacks.response(class as u32, response);
+        self.kept_waiting.push(class as u32, response);
         self.trend.push(response.request.done_ns, time_ns as f64);
         if self.first_ns == 0 {
             self.first_ns = response.request.intended_ns;
@@ -410,6 +415,8 @@ impl Folds {
         let (processes, waiting) = self.participants.report(self.labels.texts(), count, all.response_ns);
         let holders = self.holders.report(self.labels.texts(), self.classes.names(), count, all.response_ns);
         let (least, total, most) = self.sums.unwrap_or((1.0, 1.0, 1.0));
+        let mut causes = words::causes(&all, self.labels.texts());
+        self.kept_waiting.name(&mut causes, count, self.classes.names());
         let typical_ns = self.all.times().value_at_quantile(0.5);
         let examples = examples(&mut self.examples, typical_ns);
         Explanation {
@@ -445,7 +452,7 @@ impl Folds {
             run_parts_ns: BTreeMap::new(),
             not_observed_why: BTreeMap::new(),
             not_observed: Part::NOT_OBSERVED.iter().map(|&name| name.to_owned()).collect(),
-            causes: words::causes(&all, self.labels.texts()),
+            causes,
             slow_causes: words::slow_causes(&slow, &rest, self.labels.texts()),
             transactions: transactions(self.classes.names(), &self.by_class),
             exchanges: BTreeMap::new(),

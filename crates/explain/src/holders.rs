@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use weir_measure::part::PartTimes;
 use weir_report::Holding;
-use weir_timeline::{Detail, Joiner, Response, Step};
+use weir_timeline::{Detail, Response, Step};
 
 /// Responses that are kept for waits that are told later, and steps of one.
 const MOST_RESPONSES: usize = 256;
@@ -89,13 +89,7 @@ impl Wait {
 
 impl Holders {
     /// Takes a response of a class; `label` gives the number of a culprit's label at a time.
-    pub(super) fn push(
-        &mut self,
-        joiner: &Joiner,
-        response: &Response<'_>,
-        class: u32,
-        mut label: impl FnMut(Detail, u64) -> u32,
-    ) {
+    pub(super) fn push(&mut self, response: &Response<'_>, class: u32, mut label: impl FnMut(Detail, u64) -> u32) {
         let (from_ns, to_ns) = (response.request.intended_ns, response.request.done_ns);
         // The room of the oldest is used again.
         let mut served = match self.served.len() < MOST_RESPONSES {
@@ -107,8 +101,10 @@ impl Holders {
         let served = Served { class, from_ns, to_ns, ..served };
         self.waits.iter_mut().for_each(|wait| wait.claim(&served));
         for step in response.steps {
-            let Detail::Named(number) = step.detail else { continue };
-            let Some(holder) = joiner.holder(number).filter(|holder| *holder != step.pid) else { continue };
+            let Detail::Lock(_, holder) = step.detail else { continue };
+            if holder == step.pid {
+                continue;
+            }
             let label = label(step.detail, step.from_ns);
             let mut wait = Wait { label, holder, from_ns: step.from_ns, to_ns: step.to_ns, claims: Vec::new() };
             self.served.iter().for_each(|one| wait.claim(one));

@@ -81,7 +81,7 @@ pub(super) fn label(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
         Detail::Way(address) => weir_timeline::way_words(address),
         Detail::Unconnected(address) => weir_timeline::unconnected_words(address),
         Detail::Behind(part) => weir_timeline::behind_words(part),
-        Detail::Named(number) => joiner.text(number).to_owned(),
+        Detail::Named(number) | Detail::Lock(number, _) => joiner.text(number).to_owned(),
         Detail::Reader(client, 0) => format!("a client that reads slowly: {}", client_words(client)),
         Detail::Reader(_, task) => format!("a client that reads slowly: {}", label(joiner, Detail::Task(task), at_ns)),
         Detail::HeldBack => weir_timeline::HELD_BACK.to_owned(),

@@ -16,8 +16,10 @@ const MOST_OF_HOLDERS: usize = 400;
 pub(super) fn of_holders(joiner: &Joiner, steps: &[Step], begin_ns: u64) -> Vec<HolderSpell> {
     let mut told: Vec<HolderSpell> = Vec::new();
     for step in steps {
-        let Detail::Named(number) = step.detail else { continue };
-        let Some(holder) = joiner.holder(number).filter(|holder| *holder != step.pid) else { continue };
+        let Detail::Lock(number, holder) = step.detail else { continue };
+        if holder == step.pid {
+            continue;
+        }
         let mut states: Vec<_> = joiner.states_back(holder, step.from_ns, step.to_ns).take(MOST_OF_HOLDERS).collect();
         states.reverse();
         let (task, lock) = (label(joiner, Detail::Task(holder), step.from_ns), joiner.text(number).to_owned());

@@ -10,6 +10,7 @@ pub mod decisions;
 mod from_sockets;
 mod holders;
 mod hosts;
+mod kept_waiting;
 mod labels;
 mod lanes;
 pub mod moves;

@@ -27,7 +27,7 @@ pub(super) fn causes(all: &Profile, labels: &[String]) -> Vec<Cause> {
                 part.name(),
                 named(*part, &who)
             );
-            Cause { part: part.name().to_owned(), mean_ns, share, who, text }
+            Cause { part: part.name().to_owned(), mean_ns, share, who, held_by: Vec::new(), text }
         })
         .filter(|cause| cause.share >= WORTH_SAYING)
         .collect();

@@ -16,6 +16,7 @@ pub mod duration_text;
 pub mod durations;
 pub mod examples;
 pub mod family;
+pub mod holders;
 pub mod mann_whitney;
 pub mod objective;
 pub mod part;

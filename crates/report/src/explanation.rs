@@ -275,8 +275,22 @@ pub struct Cause {
     pub share: f64,
     /// Who or what, with the share of the part, largest first.
     pub who: Vec<(String, f64)>,
+    /// Whose requests held these up, largest first: they had the lock, or kept the process. Empty where that is not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held_by: Vec<HeldBy>,
     /// The whole in words with figures.
     pub text: String,
+}
+
+/// A class of requests that held others up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HeldBy {
+    /// The class's name.
+    pub class: String,
+    /// The part in which its requests were most of that time.
+    pub did: String,
+    /// The share of the part that others waited in, 0 to 1.
+    pub share: f64,
 }
 
 /// What the slowest 1 % wait for beyond the others.

@@ -121,7 +121,7 @@ fn slow_step(joiner: &Joiner, step: &weir_timeline::Step, origin_ns: u64) -> Slo
         Detail::Way(address) => (0, weir_timeline::way_words(address)),
         Detail::Unconnected(address) => (0, weir_timeline::unconnected_words(address)),
         Detail::Behind(part) => (0, weir_timeline::behind_words(part)),
-        Detail::Named(number) => (0, cut(joiner.text(number))),
+        Detail::Named(number) | Detail::Lock(number, _) => (0, cut(joiner.text(number))),
         Detail::EndedConnection => (0, cut(weir_timeline::ENDED_CONNECTION)),
         Detail::HeldBack => (0, cut(weir_timeline::HELD_BACK)),
     };

@@ -108,7 +108,8 @@ pub(crate) fn read_for_another(known: Known<'_>, ours: Ours, pid: u32, window: (
 pub(crate) fn handed_out(known: Known<'_>, ours: Ours, pid: u32, window: (u64, u64)) -> Option<Answer> {
     let (from_ns, to_ns) = window;
     let wakes = known.tasks.wakes(pid, from_ns, to_ns).rev().take(MOST_WAKES);
-    let questions = wakes.filter(|wake| ours.has(wake.owner) && is_question(known, pid, wake));
+    let is_loop = was_at_others(known, ours, pid, to_ns);
+    let questions = wakes.filter(|wake| hands_ours(ours, wake, is_loop) && is_question(known, pid, wake));
     let answers = questions.filter_map(|wake| {
         let answered_ns = handed_back(known, ours, pid, wake, to_ns)?;
         Some(Answer {
@@ -120,6 +121,17 @@ pub(crate) fn handed_out(known: Known<'_>, ours: Ours, pid: u32, window: (u64, u
         })
     });
     answers.max_by_key(|answer| answer.answered_ns)
+}
+
+/// Whether a task went to others' requests since it had ours.
+fn was_at_others(known: Known<'_>, ours: Ours, pid: u32, to_ns: u64) -> bool {
+    known.tasks.touches(pid, ours.since_ns, to_ns).any(|touch| !ours.has(touch.owner))
+}
+
+/// Whether a wake-up was for our request, as far as is known. What a loop hands out that has been at others, such as the
+/// collection of its garbage, need not be of ours.
+fn hands_ours(ours: Ours, wake: &Wake, is_loop: bool) -> bool {
+    ours.has(wake.owner) && (wake.owner != 0 || !is_loop)
 }
 
 /// Whether a wake-up gave a waiting thread something to do, and was not the release of a lock.
@@ -231,6 +243,7 @@ fn read_since_its_wait<'a>(known: Known<'a>, ours: Ours, pid: u32, thread: (u32,
 /// read what was asked over a socket.
 fn on_its_way(known: Known<'_>, ours: Ours, pid: u32, spell: &Spell) -> Option<Answer> {
     let (mut thread, mut until_ns) = (spell.woken_by, spell.to_ns);
+    let is_loop = was_at_others(known, ours, pid, until_ns);
     let answered = |source, asker, asked_ns| {
         Some(Answer { source, asker, asked_ns, answered_ns: spell.to_ns, read_ns: spell.to_ns })
     };
@@ -242,7 +255,7 @@ fn on_its_way(known: Known<'_>, ours: Ours, pid: u32, spell: &Spell) -> Option<A
             return answered(Source::Socket(touch.socket), touch.asker, touch.asked_ns);
         }
         let asked = known.tasks.wakes(pid, ours.since_ns, until_ns).rev().take(MOST_WAKES);
-        let mut asked = asked.filter(|wake| wake.woken == thread && ours.has(wake.owner));
+        let mut asked = asked.filter(|wake| wake.woken == thread && hands_ours(ours, wake, is_loop));
         // Where it is not known for whom anything was done, a question that was answered before this wait is over.
         let is_open = |wake: &Wake| {
             let mut told = known.tasks.wakes(thread, wake.at_ns.saturating_add(1), spell.from_ns);
@@ -267,9 +280,9 @@ pub(crate) fn is_idle_worker(known: Known<'_>, asker: u32, pid: u32, spell: &Spe
 /// Whether a task did nothing for our request that is known of within a window.
 pub(crate) fn does_nothing(known: Known<'_>, ours: Ours, pid: u32, window: (u64, u64)) -> bool {
     let (from_ns, to_ns) = window;
-    let mut wakes = known.tasks.wakes(pid, from_ns, to_ns);
+    let (is_loop, mut wakes) = (was_at_others(known, ours, pid, to_ns), known.tasks.wakes(pid, from_ns, to_ns));
     !known.tasks.touches(pid, from_ns, to_ns).any(|touch| ours.has(touch.owner))
-        && !wakes.any(|wake| ours.has(wake.owner) && is_question(known, pid, wake))
+        && !wakes.any(|wake| hands_ours(ours, wake, is_loop) && is_question(known, pid, wake))
 }
 
 /// What a task waits for that asked something over a socket, went to sleep for lack of work, and reads the answer next.

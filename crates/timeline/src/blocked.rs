@@ -129,6 +129,24 @@ pub(crate) fn amounts_to(syscall: u16, first_argument: u16) -> u16 {
     syscall
 }
 
+/// Whether a call waits until any of several descriptors is ready.
+pub(crate) fn waits_for_any(syscall: u16) -> bool {
+    let calls = [
+        libc::SYS_ppoll,
+        libc::SYS_pselect6,
+        libc::SYS_epoll_pwait,
+        libc::SYS_epoll_pwait2,
+        libc::SYS_io_uring_enter,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_poll,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_select,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_epoll_wait,
+    ];
+    calls.contains(&i64::from(syscall))
+}
+
 /// What a task in this state waits for.
 #[must_use]
 pub fn wait_of(state: u8, syscall: u16) -> Wait {

@@ -1,5 +1,6 @@
 //! Joins the client's requests with what happened at the server's sockets, by connection and byte offset.
 
+use crate::answers;
 use crate::conversations::{Conversations, Dealing};
 use crate::counts::{Statistics, Unjoinable};
 use crate::known::Known;
@@ -366,12 +367,6 @@ impl Joiner {
         self.texts.text(number)
     }
 
-    /// The task that has the lock of which a text tells, where that is known.
-    #[must_use]
-    pub fn holder(&self, number: u32) -> Option<u32> {
-        self.texts.task(number)
-    }
-
     /// The number by which steps refer to a text.
     pub fn number_of(&mut self, text: &str) -> u32 {
         self.texts.number(text)
@@ -423,18 +418,29 @@ impl Joiner {
         }
     }
 
+    /// Whether a pair of sockets joins threads of one process, as where they wake each other's event loop.
+    fn is_within_a_process(&self, id: u32, record: &Record) -> bool {
+        let peer = self.conversations.peer(id);
+        let asked = peer.and_then(|peer| self.conversations.asked(peer, record.time_ns));
+        let own = self.tasks.current(record.lane).unwrap_or(0);
+        asked.is_some_and(|asked| asked.pid == own || answers::are_siblings(self.known(), asked.pid, own))
+    }
+
     fn touch(&mut self, record: &Record, verb: Verb) {
         let (id, position) = record.a_halves();
-        let socket = self.sockets.get_mut(id);
-        let server_side = match &socket {
+        let server_side = match self.sockets.get(id) {
             Some(socket) => socket.server_side,
-            None => self.conversations.is_accepted(id),
+            None => self.conversations.is_accepted(id) && !self.is_within_a_process(id, record),
         };
+        let socket = self.sockets.get_mut(id);
         let pid = self.tasks.touch(record.lane, record.time_ns, id, verb, server_side);
         if record.flags & (ERROR | PEEK) == 0 {
             self.conversations.touch(id, Dealing { at_ns: record.time_ns, verb, pid });
         }
         let whole = record.flags & (END_OF_STREAM | ERROR | PEEK) == 0;
+        if whole {
+            self.tasks.exchanged(pid, verb, server_side);
+        }
         let seen = &mut self.statistics.seen;
         let Some(socket) = socket else {
             let unknown = whole && verb == Verb::Receive && self.conversations.peer(id).is_none();

@@ -20,9 +20,8 @@ pub(crate) fn divide(refine: &mut Refine<'_>, step: Step, steps: &mut Vec<Step>)
     let Some(wait) = lock_of(refine, &step, since_ns, i64::from(syscall)) else { return false };
     let which = which(refine, &step, &wait);
     for turn in turns(refine, &step, &wait) {
-        let holder = turn.holder.and_then(|holder| refine.task_label(holder, turn.from_ns));
-        let held_by = turn.holder.filter(|_| holder.is_some());
-        let by = match (holder, step.detail) {
+        let name = turn.holder.and_then(|holder| refine.task_label(holder, turn.from_ns));
+        let by = match (name, step.detail) {
             (Some(holder), _) => format!(" held by {holder}"),
             // The task that ended the wait had the lock last.
             (None, Detail::Task(waker)) => {
@@ -32,7 +31,7 @@ pub(crate) fn divide(refine: &mut Refine<'_>, step: Step, steps: &mut Vec<Step>)
         };
         let text = format!("{} {which}{by}", wait.sort.words());
         let (from_ns, to_ns) = (turn.from_ns, turn.to_ns);
-        steps.push(refine.held(Step { from_ns, to_ns, part: Part::WaitLock, ..step }, &text, held_by));
+        steps.push(refine.locked(Step { from_ns, to_ns, part: Part::WaitLock, ..step }, &text, turn.holder));
     }
     true
 }

@@ -92,7 +92,7 @@ mod tests {
             let Self { notes, tasks, phases, texts, division } = self;
             Refine { notes, tasks, phases, texts, division }.steps(&mut steps, 0);
             let text = |detail| match detail {
-                Detail::Named(number) => self.texts.text(number).to_owned(),
+                Detail::Named(number) | Detail::Lock(number, _) => self.texts.text(number).to_owned(),
                 Detail::Task(pid) => format!("task {pid}"),
                 _ => String::new(),
             };

@@ -46,17 +46,14 @@ impl Refine<'_> {
         self.tasks.named(pid).map_or(pid, |known| known.tgid)
     }
 
+    /// The step as a wait for a lock, with a text for its detail and the task that had it, where that is known.
+    pub(crate) fn locked(&mut self, step: Step, text: &str, holder: Option<u32>) -> Step {
+        let number = self.texts.number(text);
+        Step { detail: holder.map_or(Detail::Named(number), |holder| Detail::Lock(number, holder)), ..step }
+    }
+
     /// The step with a text for its detail.
     pub(crate) fn named(&mut self, step: Step, text: &str) -> Step {
         Step { detail: Detail::Named(self.texts.number(text)), ..step }
-    }
-
-    /// The step with a text for its detail that tells of a holder, where one is known.
-    pub(crate) fn held(&mut self, step: Step, text: &str, holder: Option<u32>) -> Step {
-        let number = match holder {
-            Some(holder) => self.texts.number_about(text, holder),
-            None => self.texts.number(text),
-        };
-        Step { detail: Detail::Named(number), ..step }
     }
 }

@@ -23,6 +23,8 @@ pub enum Detail {
     Reader(IpAddr, u32),
     /// A file, a lock, a query: the text is the joiner's of this number ([`crate::Joiner::text`]).
     Named(u32),
+    /// A lock: the text is the joiner's of the first number, and this task had it.
+    Lock(u32, u32),
     /// This task was held from outside.
     Held(u32, Hold),
     /// The way to this peer, whose host is recorded too, or back from it.

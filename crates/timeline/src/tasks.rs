@@ -1,7 +1,8 @@
 //! Who ran, who could have, and who was blocked in what: histories of tasks and CPUs, from the scheduler's events.
 
 use crate::attempts::Attempts;
-use crate::blocked::{Wait, amounts_to, wait_of};
+use crate::blocked::{Wait, amounts_to, wait_of, waits_for_any};
+use crate::in_hand::{InHand, SEVERAL};
 use crate::task_names::{TaskName, TaskNames};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -213,6 +214,7 @@ struct Task {
     given_back: u32,
     /// The client's connection that it was last at: what it does at other sockets is done for that one's request.
     at: u32,
+    in_hand: InHand,
     woken_while_running: Option<(u64, State)>,
     /// It belongs to the server: it was seen to serve, or a wake-up of a traced task told so.
     serves: bool,
@@ -290,6 +292,9 @@ impl Tasks {
                 (state, None) => {
                     let syscall = amounts_to(switch.syscall, switch.descriptor);
                     task.futexes.note(Place { syscall, argument: switch.descriptor });
+                    if waits_for_any(syscall) {
+                        task.in_hand.rests();
+                    }
                     State::Blocked { state, syscall, argument: switch.descriptor }
                 }
             };
@@ -350,20 +355,30 @@ impl Tasks {
                 // By a futex threads also hand requests to each other: what it does next may be for another one.
                 if wait_of(*state, *syscall) == Wait::Lock {
                     task.at = 0;
+                    task.in_hand.forget();
                 }
                 task.at = comes_to.unwrap_or(task.at);
+                comes_to.into_iter().for_each(|request| task.in_hand.hears(request));
                 task.push(time_ns, runnable);
             }
             _ => task.push(time_ns, runnable),
         }
     }
 
+    /// Where a task waits now.
+    fn waits_in(&self, pid: u32) -> Option<Place> {
+        match self.tasks.get(&pid).and_then(|task| task.changes.back()) {
+            Some((_, State::Blocked { syscall, argument, .. })) => {
+                Some(Place { syscall: *syscall, argument: *argument })
+            }
+            _ => None,
+        }
+    }
+
     /// Notes that a task of the server woke another one that waited. Work goes from thread to thread with the request that
     /// it is for: the client's connection at which the woken one is now, where that is known.
     fn note_wake(&mut self, at_ns: u64, waker: u32, woken: u32) -> Option<u32> {
-        let last = self.tasks.get(&woken).and_then(|task| task.changes.back());
-        let Some((_, State::Blocked { syscall, argument, .. })) = last else { return None };
-        let place = Place { syscall: *syscall, argument: *argument };
+        let place = self.waits_in(woken)?;
         if waker == 0 || waker == woken || !self.serves(waker) || !self.serves(woken) {
             return None;
         }
@@ -376,7 +391,13 @@ impl Tasks {
         task.given_back += u32::from(task.given_by.is_some_and(|(by, at)| by == woken && served_ns < at));
         task.completed = task.completed.saturating_add(u32::from(!place.is_futex()));
         task.gives_at.note(place);
-        let owner = task.at;
+        // Who gives a lock back, or work, hands no request on.
+        let hands_on = is_sibling && gives_work && works && task.given_by.is_none_or(|(by, _)| by != woken);
+        let owner = if hands_on { task.in_hand.hands_out(task.at) } else { task.at };
+        if is_sibling && gives_work && !works && place.is_futex() {
+            // It may have given a request away.
+            task.in_hand.forget();
+        }
         task.wakes.push_back(Wake { at_ns, woken, owner, place });
         if task.wakes.len() > MOST_CHANGES {
             task.wakes.pop_front();
@@ -500,7 +521,8 @@ impl Tasks {
                     self.asked_for.clear();
                 }
                 // A connection may be long in the making, and an event loop goes to others meanwhile.
-                let owner = self.attempts.take_owner(socket).unwrap_or(task.at);
+                let connected = self.attempts.take_owner(socket);
+                let owner = connected.unwrap_or_else(|| task.in_hand.asks(task.at));
                 self.asked_for.insert(socket, Asked { owner, asker: pid, at_ns });
                 owner
             }
@@ -524,6 +546,42 @@ impl Tasks {
         pid
     }
 
+    /// Notes that a task took data from a socket or gave some, after it has dealt with the socket.
+    pub(crate) fn exchanged(&mut self, pid: u32, verb: Verb, server_side: bool) {
+        let Some(task) = self.tasks.get_mut(&pid) else { return };
+        match verb {
+            Verb::Receive if server_side => task.in_hand.takes(task.at),
+            Verb::Receive => task.in_hand.hears(task.at),
+            Verb::Send if server_side => {
+                let at = task.at;
+                if task.in_hand.gives(at) {
+                    self.retract(pid, at);
+                }
+            }
+            Verb::Send => {}
+        }
+    }
+
+    /// What a task has asked for a request and not heard of before it gave the response need not have been for it.
+    fn retract(&mut self, pid: u32, request: u32) {
+        /// Dealings that are looked through.
+        const MOST_BACK: usize = 64;
+        let Some(task) = self.tasks.get_mut(&pid) else { return };
+        let mut heard = Vec::new();
+        for touch in task.touches.iter_mut().rev().take(MOST_BACK).filter(|touch| !touch.server_side) {
+            match touch.verb {
+                Verb::Receive => heard.push(touch.socket),
+                Verb::Send if touch.owner == request && !heard.contains(&touch.socket) => {
+                    touch.owner = SEVERAL;
+                    if let Some(asked) = self.asked_for.get_mut(&touch.socket) {
+                        asked.owner = SEVERAL;
+                    }
+                }
+                Verb::Send => {}
+            }
+        }
+    }
+
     /// Counts what the wake-up by a task brought: a client's request, or something else.
     fn brought_by(&mut self, waker: u32, request: bool) {
         if self.serves(waker) {
@@ -545,7 +603,9 @@ impl Tasks {
     /// Notes that the running task of a CPU began to connect a socket.
     pub(crate) fn connects(&mut self, cpu: u32, at_ns: u64, socket: u32) {
         let Some(pid) = self.current(cpu) else { return };
-        self.attempts.begin(pid, at_ns, socket, self.at(pid));
+        let task = self.tasks.entry(pid).or_default();
+        let owner = task.in_hand.asks(task.at);
+        self.attempts.begin(pid, at_ns, socket, owner);
     }
 
     /// The task that has a CPU, if known and not the idle one.
@@ -581,6 +641,11 @@ impl Tasks {
     /// Whether a task belongs to the server.
     pub(crate) fn serves(&self, pid: u32) -> bool {
         self.tasks.get(&pid).is_some_and(|task| task.serves) || self.names.now(pid).is_some_and(|name| name.traced)
+    }
+
+    /// The tasks that belong to the server and have dealt with a socket.
+    pub(crate) fn serving(&self) -> impl Iterator<Item = u32> {
+        self.tasks.iter().filter(|(pid, task)| !task.touches.is_empty() && self.serves(**pid)).map(|(pid, _)| *pid)
     }
 
     /// Switches that must be missing.
@@ -777,6 +842,7 @@ impl Task {
         let Some((_, last)) = tail.back().copied().filter(|_| doubtful) else { return };
         // Whose request it was at may have changed with what is lost.
         self.at = 0;
+        self.in_hand.forget();
         // Should it turn out to be woken next, it was blocked since; in what it may have blocked meanwhile is lost.
         if let State::Blocked { state, .. } = last {
             self.push(to_ns, State::Blocked { state, syscall: NO_SYSCALL, argument: 0 });

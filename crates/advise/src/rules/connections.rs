@@ -1,4 +1,4 @@
-//! Connections: made anew for each request, TLS without resumption, clients that read slowly.
+//! Connections: made anew for each request, TLS without resumption, clients that read slowly, pieces that are held back.
 
 use super::case::{Case, Draft, WORTH_IT};
 use crate::configuration::{Found, ini};
@@ -9,6 +9,8 @@ use weir_measure::queueing::Saving;
 
 /// From this share of the mean response a wait is looked into.
 const WORTH_LOOKING: f64 = 0.05;
+/// So begins the name of what held a piece back, in an explanation.
+const HELD_BACK: &str = "Nagle's algorithm";
 
 /// `KeepAlive Off` and `keepalive_timeout 0`.
 pub(super) fn keep_alive_off(case: &Case<'_>) -> Vec<Finding> {
@@ -210,6 +212,46 @@ pub(super) fn slow_client(case: &Case<'_>) -> Vec<Finding> {
         findings.push(finding);
     }
     findings
+}
+
+/// The last piece of a response waits until the client has acknowledged the one before: TCP_NODELAY is off.
+pub(super) fn held_back(case: &Case<'_>) -> Vec<Finding> {
+    let observed = case.observed;
+    let held_ns = observed.of_whom(Part::ResponseTransit.name(), |who| who.starts_with(HELD_BACK));
+    if observed.share(held_ns) < WORTH_LOOKING {
+        return Vec::new();
+    }
+    let effect = case.effect(
+        Saving::shares(held_ns, 0.8, 0.95, 1.0),
+        "the piece goes out at once in place of waiting for the client's delayed acknowledgement (40 ms on Linux)",
+    );
+    let evidence = vec![case.evidence(Part::ResponseTransit, held_ns)];
+    let draft =
+        Draft::new("tcp_nodelay", "TCP_NODELAY is off: the last piece of responses is held back", evidence, effect);
+    let reasoning = "Nagle's algorithm sends a small piece only when none is on its way; a response that is written in \
+                     several pieces meets the client's delayed acknowledgement";
+    let against = ["a program that writes many tiny pieces sends more packets then: better one write, or writev"];
+    let off = case.servers.of(Kind::Nginx).find_map(|(number, server)| {
+        let found = server.configuration.last("tcp_nodelay").filter(|found| !ini::is_on(found.word()))?;
+        Some((server, Setting::of(number, &server.configuration, &found, "on")))
+    });
+    if let Some((server, setting)) = off {
+        let facts = vec![format!("{} leaves Nagle's algorithm on", server.label())];
+        return vec![draft.set(vec![setting], facts, reasoning.to_owned(), &against)];
+    }
+    let commands = vec![
+        "in the program: setsockopt(TCP_NODELAY) on each accepted connection".to_owned(),
+        "or in the program: write head and body in one call (writev, a buffered writer), or set TCP_CORK around them"
+            .to_owned(),
+    ];
+    let facts = vec!["the kernel held the piece back although the connection had room for it".to_owned()];
+    vec![draft.told(
+        commands,
+        facts,
+        reasoning.to_owned(),
+        &against,
+        "it is the program's own option, no server's setting",
+    )]
 }
 
 /// Bytes that a program may set as a socket's buffer; the kernel takes twice as many for its own accounts.

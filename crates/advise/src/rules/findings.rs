@@ -10,13 +10,14 @@ const LARGE: f64 = 0.10;
 
 /// Every finding, numbered by expected effect.
 pub(crate) fn findings(case: &Case<'_>) -> Vec<Finding> {
-    let rules: [fn(&Case<'_>) -> Vec<Finding>; 14] = [
+    let rules: [fn(&Case<'_>) -> Vec<Finding>; 15] = [
         php::pool_too_small,
         php::opcache_off,
         workers::too_few,
         connections::keep_alive_off,
         connections::no_resumption,
         connections::slow_client,
+        connections::held_back,
         accept_mutex::contended,
         logs::unbuffered,
         logs::synchronous_commit,

@@ -114,6 +114,20 @@ fn a_slow_client() {
     assert_eq!(found.settings[0].text, "listen 80 sndbuf=128k;");
 }
 
+/// Only what Nagle's algorithm held back is the option's doing, not the way to the client.
+#[test]
+fn a_piece_that_is_held_back() {
+    let held = observed(&[("response_transit", 8.0, "Nagle's algorithm until the client acknowledged")], json!({}));
+    let found = advised(&held, "http://h/", vec![server(Kind::Nginx, "tcp_nodelay off;")]);
+    assert_eq!((found[0].rule, found[0].settings[0].text.as_str()), ("tcp_nodelay", "tcp_nodelay on;"));
+    assert_eq!((found[0].settings[0].line, found[0].can_try), (Some(1), true));
+    let found = advised(&held, "http://h/", vec![server(Kind::Nginx, "listen 80;")]);
+    assert_eq!((found[0].rule, found[0].can_try), ("tcp_nodelay", false));
+    assert!(found[0].commands[0].contains("TCP_NODELAY"), "{:?}", found[0].commands);
+    let way = observed(&[("response_transit", 8.0, "")], json!({}));
+    assert!(advised(&way, "http://h/", vec![server(Kind::Nginx, "tcp_nodelay off;")]).is_empty());
+}
+
 #[test]
 fn the_accept_mutex() {
     let observed = observed(&[("wait_lock", 3.0, "apache2 (12 processes)")], json!({}));

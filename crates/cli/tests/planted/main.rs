@@ -10,6 +10,7 @@ mod planted_hosts;
 mod planted_locks;
 mod planted_neighbour;
 mod planted_network;
+mod planted_parents;
 mod planted_questions;
 mod planted_quota;
 mod planted_reads;

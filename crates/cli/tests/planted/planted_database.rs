@@ -5,7 +5,7 @@ use crate::support;
 
 use serde_json::Value;
 use support::number;
-use support::planted::{Beside, explained, first, names_first, said, share, undisturbed};
+use support::planted::{Beside, explained, first, held_by, names_first, said, share, undisturbed};
 use weir_testkit::{Apache, PhpFpm, Postgres, RunningBackend, RunningDatabase, RunningServer, Site, require};
 
 /// A site's servers, in the order in which they end: those in front first.
@@ -120,6 +120,32 @@ fn a_row_that_another_client_has_locked() {
     assert!(who.contains("held by postgres: ") && who.contains("FOR UPDATE"), "{}", said(&report));
     // The row is locked for 95 of each 100 ms: nearly every page finds it so.
     assert!(share(&report, "wait_lock") > 0.5, "{}", said(&report));
+}
+
+/// A page keeps a row locked while it sleeps between two statements: the database's process that has the lock is at none
+/// then, and whose request it is at is told all the same.
+#[test]
+fn a_row_that_a_page_has_locked() {
+    let _turn = undisturbed();
+    let Some(stack) = Stack::start(PhpFpm::new()) else { return };
+    stack
+        .database
+        .sql("CREATE TABLE stock (id integer PRIMARY KEY, n integer); INSERT INTO stock VALUES (1, 0)")
+        .unwrap();
+    let page = |rest: &str| {
+        format!(
+            "<?php $db = pg_pconnect(getenv('WEIR_POSTGRES')); pg_query($db, 'BEGIN');\n\
+             pg_query($db, 'UPDATE stock SET n = n + 1 WHERE id = 1'); {rest} pg_query($db, 'COMMIT'); echo 'done';"
+        )
+    };
+    stack.web_page("audit.php", &page("usleep(30000);"));
+    stack.web_page("buy.php", &page(""));
+    let list = stack.web.root.join("urls");
+    std::fs::write(&list, "/audit.php\n/buy.php\n").expect("a list");
+    let list = list.to_str().expect("a readable path");
+    let report = stack.explained("/", &["--packs", "auto", "--urls", list, "-c", "3", "-d", "3s"]);
+    assert_eq!(first(&report).0, "wait_lock", "{}", said(&report));
+    assert_eq!(held_by(&report, "wait_lock"), ("GET /audit.php", "wait_timer"), "{}", said(&report));
 }
 
 /// PHP locks the file of a session while a page runs: two pages of one user wait for each other.

@@ -4,7 +4,7 @@
 use crate::support;
 
 use std::path::Path;
-use support::planted::{Beside, explained, first, names_first, said, share, undisturbed, wait_for};
+use support::planted::{Beside, explained, first, held_by, names_first, said, share, undisturbed, wait_for};
 use weir_testkit::{Site, require};
 
 /// A server whose loop hands each request to a pool of threads, while it takes others in: the pool sleeps for 30 ms.
@@ -111,6 +111,27 @@ while True:
     client.close()
 ";
 
+/// Processes that share a file lock: the page that exports has it for 20 ms, the others for as long as they take.
+const LOCKED: &str = "#!/usr/bin/python3
+import ctypes, fcntl, os, signal, socket, sys, time
+server = socket.create_server(('127.0.0.1', 0), backlog=64)
+for _ in range(4):
+    if os.fork() == 0:
+        # PR_SET_PDEATHSIG: it ends with the one that made it.
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+        while True:
+            client, _ = server.accept()
+            request = client.recv(4096)
+            with open(sys.argv[1] + '.lock', 'a') as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if b'/export' in request:
+                    time.sleep(0.020)
+            client.sendall(b'HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\nConnection: close\\r\\n\\r\\nok')
+            client.close()
+print(server.getsockname()[1], file=open(sys.argv[1], 'w'), flush=True)
+os.wait()
+";
+
 /// A server of a script, and the port that it says.
 fn started(site: &Site, name: &str, script: &str, more: &[&str]) -> (Beside, String) {
     site.write_program(name, script.as_bytes()).expect("a script");
@@ -189,4 +210,32 @@ fn a_queue_in_front_of_one_process_names_it() {
     let url = format!("http://127.0.0.1:{port}/slow");
     let report = explained(&url, &["--port", &port, "-c", "4", "-d", "2s", "--no-keepalive"]);
     names_first(&report, "accept_queue", "shop-alone");
+}
+
+/// Half of the requests are for a page and half for another one: whose it is that keeps the others is told.
+fn of_two_pages(site: &Site, port: &str, pages: [&str; 2], more: &[&str]) -> serde_json::Value {
+    let (list, url) = (site.path().join("urls"), format!("http://127.0.0.1:{port}/"));
+    std::fs::write(&list, pages.join("\n")).expect("a list");
+    let options = ["--port", port, "--urls", path(&list), "-c", "4", "-d", "2s", "--no-keepalive"];
+    explained(&url, &[&options, more].concat())
+}
+
+#[test]
+fn a_queue_says_whose_request_keeps_the_process() {
+    let _turn = undisturbed();
+    let Some(site) = ready() else { return };
+    let (_server, port) = started(&site, "shop-alone", ALONE, &[]);
+    let report = of_two_pages(&site, &port, ["/slow", "/fast"], &[]);
+    names_first(&report, "accept_queue", "shop-alone");
+    assert_eq!(held_by(&report, "accept_queue"), ("GET /slow", "wait_timer"), "{}", said(&report));
+}
+
+#[test]
+fn a_lock_says_whose_request_has_it() {
+    let _turn = undisturbed();
+    let Some(site) = ready() else { return };
+    let (_server, port) = started(&site, "shop-locked", LOCKED, &[]);
+    let report = of_two_pages(&site, &port, ["/export", "/view"], &["--watch", "locks"]);
+    names_first(&report, "wait_lock", "shop-locked");
+    assert_eq!(held_by(&report, "wait_lock"), ("GET /export", "wait_timer"), "{}", said(&report));
 }

@@ -76,6 +76,14 @@ pub(crate) fn share(report: &Value, part: &str) -> f64 {
     number(report, &format!("/parts_ns/{part}")) / number(report, "/response_ns/mean")
 }
 
+/// The class of requests that held those of a part up first, and the part in which they were themselves.
+pub(crate) fn held_by<'a>(report: &'a Value, part: &str) -> (&'a str, &'a str) {
+    let causes = report["causes"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let first = causes.iter().find(|cause| cause["part"] == part).and_then(|cause| cause.pointer("/held_by/0"));
+    let text = |name: &str| first.and_then(|first| first[name].as_str()).unwrap_or_default();
+    (text("class"), text("did"))
+}
+
 /// A process that runs beside, under a name of its own, ended with the test.
 pub(crate) struct Beside(Child);
 

@@ -40,7 +40,7 @@ pub(crate) fn cause(part: Part, mean_ns: f64, whole_ns: f64, who: &[(&str, f64)]
         part.name(),
         named(who)
     );
-    Cause { part: part.name().to_owned(), mean_ns, share, who: owned(who), text }
+    Cause { part: part.name().to_owned(), mean_ns, share, who: owned(who), held_by: vec![], text }
 }
 
 /// A cause of the slowest with its sentence.
@@ -381,6 +381,7 @@ pub(crate) fn hostile() -> Explanation {
         at_ns: 0,
         steps: vec![ExampleStep { part: evil("step"), from_ns: 0, ns: 1_000, task: evil("task"), who: evil("who") }],
         cpus: vec![weir_report::CpuSpell { cpu: 0, from_ns: 0, ns: 10, task: evil("cpu task") }],
+        holders: vec![],
     }];
     let full = whole::whole();
     explanation.boundary = evil("boundary");
@@ -389,6 +390,14 @@ pub(crate) fn hostile() -> Explanation {
     explanation.processes = vec![weir_report::ProcessShare { name: evil("process"), ..full.processes[0].clone() }];
     explanation.waiting =
         vec![weir_report::WaitingEdge { from: evil("from"), to: evil("to"), ..full.waiting[0].clone() }];
+    explanation.causes[0].part = Part::WaitLock.name().to_owned();
+    explanation.holders = vec![weir_report::Holding {
+        lock: evil("lock"),
+        holder: evil("holder"),
+        request: Some(evil("held request")),
+        mean_ns: explanation.causes[0].mean_ns,
+        parts_ns: times(&[]),
+    }];
     explanation.decisions = vec![weir_report::Decided { at_s: -1.5, text: evil("decision") }];
     let moved = weir_report::Moved {
         at_s: 0.5,

@@ -200,7 +200,7 @@ fn a_query_is_named_from_its_begin_to_its_end() {
         .iter()
         .map(|step| {
             let text = match step.detail {
-                Detail::Named(number) => Some(texts.text(number)),
+                Detail::Named(number) | Detail::Lock(number, _) => Some(texts.text(number)),
                 _ => None,
             };
             (step.from_ns, step.to_ns, text)

@@ -35,7 +35,7 @@ fn pieces(told: &Told) -> Vec<Piece> {
         Detail::Task(pid) | Detail::Held(pid, _) => 1 + pid % 40,
         Detail::Peer(_) | Detail::Way(_) | Detail::Unconnected(_) | Detail::Reader(..) => 45,
         Detail::Behind(_) => 44,
-        Detail::Named(number) => 46 + number % 2,
+        Detail::Named(number) | Detail::Lock(number, _) => 46 + number % 2,
         Detail::EndedConnection => 48,
         Detail::HeldBack => 49,
     };

@@ -12,6 +12,8 @@ use weir_wire::{Kind, Record, Slot, text_slots};
 const STRANGER: u32 = 500;
 /// Another client's connection.
 const ANOTHER: u32 = 6;
+/// And two that came before.
+const EARLIER: u32 = 30;
 /// A connection to something that the server asks.
 const BACK_END: u32 = 9;
 /// Where a thread waits for work, and where the one that handed it out waits.
@@ -66,6 +68,23 @@ impl Told<'_> {
 
     fn gives(&mut self, time_ns: u64, task: u32, socket: u32) {
         self.at(time_ns, lane(task), Kind::SocketSend, 0, socket, 70);
+    }
+
+    /// Two clients' requests come, and the worker answers the first before it goes on with the second.
+    fn is_a_loop(&mut self) {
+        let clients = [EARLIER, EARLIER + 1];
+        for client in clients {
+            self.opens(client, 80, 40_000 + client as u16);
+            self.at(1_216, 0, Kind::SocketReady, 0, client, 50);
+        }
+        clients.into_iter().for_each(|client| self.takes(1_217, WORKER, client));
+        self.gives(1_218, WORKER, clients[0]);
+        // By the work that it hands to a thread it tells that it defers.
+        self.wakes(1_218, BY_TASK, WORKER, OTHER);
+        self.waits(1_218, OTHER, libc::SYS_futex, WORK);
+        self.gives(1_218, WORKER, clients[1]);
+        self.waits(1_219, WORKER, libc::SYS_epoll_wait, 0);
+        self.wakes(1_225, BY_TIMER, STRANGER, WORKER);
     }
 
     /// Another client's request comes.
@@ -257,4 +276,75 @@ fn a_response_that_nagles_algorithm_holds_back_says_so() {
         let detail = if flags == 0 { Detail::None } else { Detail::HeldBack };
         assert_eq!(at(&steps, 3_000), (Part::ResponseTransit, detail));
     }
+}
+
+/// A loop takes our request, answers another client's, and only then asks for ours.
+#[test]
+fn a_loop_asks_for_what_it_took_and_not_for_what_it_answered() {
+    let steps = told(|told| {
+        told.opens(ANOTHER, 80, 40_001);
+        told.opens(BACK_END, 40_002, 7_000);
+        told.threads();
+        told.waits(1_215, OTHER, libc::SYS_futex, WORK);
+        told.is_a_loop();
+        told.arrives(1_226);
+        told.takes(1_227, WORKER, ANOTHER);
+        told.takes(1_400, WORKER, SOCKET);
+        told.gives(1_450, WORKER, ANOTHER);
+        told.gives(1_500, WORKER, BACK_END);
+        told.waits(1_600, WORKER, libc::SYS_epoll_wait, 0);
+        told.wakes(4_900, BY_TASK, STRANGER, WORKER);
+        told.takes(5_000, WORKER, BACK_END);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    let peer = SocketAddr::from(([127, 0, 0, 1], 7_000));
+    assert_eq!(at(&steps, 3_000), (Part::WaitProcess, Detail::Peer(peer)));
+}
+
+/// A loop takes two requests before it goes on with any: what it then asks is for one of them, and not told of ours.
+#[test]
+fn what_a_loop_asks_for_one_of_two_requests_is_told_of_none() {
+    let steps = told(|told| {
+        told.opens(ANOTHER, 80, 40_001);
+        told.opens(BACK_END, 40_002, 7_000);
+        told.threads();
+        told.waits(1_215, OTHER, libc::SYS_futex, WORK);
+        told.is_a_loop();
+        told.arrives(1_226);
+        told.takes(1_380, WORKER, ANOTHER);
+        told.takes(1_400, WORKER, SOCKET);
+        told.gives(1_500, WORKER, BACK_END);
+        told.waits(1_600, WORKER, libc::SYS_epoll_wait, 0);
+        told.wakes(4_900, BY_TIMER, STRANGER, WORKER);
+        told.takes(5_000, WORKER, BACK_END);
+        told.gives(5_100, WORKER, ANOTHER);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    assert!(steps.iter().all(|step| !matches!(step.detail, Detail::Peer(_))), "{steps:?}");
+}
+
+/// A loop that was at another client's request wakes a thread for what is neither's, as to collect garbage.
+#[test]
+fn what_a_loop_hands_out_for_none_is_not_waited_for() {
+    let steps = told(|told| {
+        told.opens(ANOTHER, 80, 40_001);
+        told.threads();
+        told.waits(1_215, OTHER, libc::SYS_futex, WORK);
+        told.is_a_loop();
+        told.arrives(1_226);
+        told.takes(1_400, WORKER, SOCKET);
+        told.takes(1_410, WORKER, ANOTHER);
+        told.waits(1_420, WORKER, libc::SYS_futex, DONE);
+        told.wakes(1_430, BY_TASK, OTHER, WORKER);
+        told.waits(1_440, OTHER, libc::SYS_futex, WORK);
+        told.wakes(1_500, BY_TASK, WORKER, OTHER);
+        told.waits(1_600, WORKER, libc::SYS_epoll_wait, 0);
+        work(told);
+        told.wakes(4_900, BY_TASK, OTHER, WORKER);
+        told.gives(4_950, WORKER, ANOTHER);
+        told.waits(5_000, WORKER, libc::SYS_epoll_wait, 0);
+        told.wakes(5_400, BY_TIMER, OTHER, WORKER);
+        told.gives(5_500, WORKER, SOCKET);
+    });
+    assert_ne!(at(&steps, 3_000).1, Detail::Task(OTHER), "{steps:?}");
 }
