@@ -64,6 +64,10 @@ sim-cluster: ## Simulates rules over nodes with NODES (1000) nodes that are aske
 
 test-upstreams: deps ## Sends published smuggling vectors through weir to Apache, nginx, gunicorn, Node and Go.
 	@scripts/test-upstreams
+
+test-grpc: build ## Has gRPC's own server and client explained, in the clear and over TLS, as root; Go fetches gRPC from its module proxy.
+	@scripts/test-grpc
+
 test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the server in Chromium; SITES="flask chat" chooses.
 	@scripts/deps test sites
 	@scripts/test-sites --pictures $(TARGET)/sites $(SITES)
@@ -171,6 +175,9 @@ soak-drain: deps ## Drains a node with DOWNLOADS (5000) slow downloads: none bre
 
 soak-upgrade: deps ## Exchanges the program of all nodes ROUNDS (10) times under load over HTTP/1.1 and 2: no request fails. As root.
 	@WEIR_SOAK_UPGRADE=$(or $(ROUNDS),10) $(CARGO) test --release --workspace --test cluster -- --nocapture upgrades
+
+soak-relays: deps ## Moves RUNS (300) responses among four nodes while a third of the messages between these is lost: each comes whole. A minute, no root.
+	@WEIR_RELAY_RUNS=$(or $(RUNS),300) $(CARGO) test --release --workspace --test cluster -- --nocapture --ignored responses_move_about
 
 measure-moves: deps ## Moves sessions of clients that read 25 MB/s MOVES (200) times each: how long they stand still, and what their clients see. As root, some six minutes; on an idle machine.
 	@WEIR_MEASURE_MOVES=$(or $(MOVES),200) $(CARGO) test --release --workspace --test cluster -- --nocapture --ignored gaps

@@ -45,6 +45,11 @@ pub trait EventSource: Send + std::fmt::Debug {
         let _ = (now_ns, tell);
     }
 
+    /// The same for records that name a text of the dictionary: its id, and the text.
+    fn look_named(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot], (u32, &str))) {
+        let _ = (now_ns, tell);
+    }
+
     /// CPU time that it has spent in threads of its own, nanoseconds: part of what observing costs.
     fn cpu_ns(&self) -> u64 {
         0

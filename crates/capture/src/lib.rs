@@ -19,6 +19,7 @@
 //! ```
 
 mod arrivals;
+pub mod asked;
 mod bound;
 mod boundaries;
 mod boundary_source;

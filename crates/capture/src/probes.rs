@@ -142,6 +142,14 @@ impl Probes {
         }
     }
 
+    /// Has the first bytes of questions and answers told, of each call at most so many chunks of 56: of connections to what the server
+    /// asks. A source must take them, for the recorder keeps none.
+    pub(crate) fn tell_questions(&mut self, question_chunks: u32, answer_chunks: u32) {
+        if let Some(state) = self.spine.skel.maps.bss_data.as_deref_mut() {
+            (state.question_chunks, state.answer_chunks) = (question_chunks, answer_chunks);
+        }
+    }
+
     /// Attaches all probes: from here on the server pays for them.
     ///
     /// # Errors

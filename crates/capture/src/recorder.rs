@@ -406,6 +406,12 @@ impl Collector {
                     outcome = stream.push(Record { time_ns: now_ns, slots: slots.len() as u8, ..record }, slots, None);
                 }
             });
+            source.look_named(now_ns, &mut |record, slots, (id, text)| {
+                if outcome.is_ok() {
+                    stream.define(id, text);
+                    outcome = stream.push(Record { time_ns: now_ns, ..record }, slots, Some(id));
+                }
+            });
         }
         outcome
     }
@@ -546,7 +552,9 @@ fn rewritten(
             *outcome = stream.push(record, &[], Some(id));
         }
     };
-    sources.iter_mut().any(|source| source.rewrite(record, &mut tell))
+    // Bytes of questions are never kept, whether or not a source reads them.
+    let raw = [Kind::AskedCall as u16, Kind::AskedBytes as u16].contains(&record.kind);
+    sources.iter_mut().any(|source| source.rewrite(record, &mut tell)) || raw
 }
 
 /// Stolen time of each CPU since boot, from /proc/stat (proc(5): the eighth number, in clock ticks).

@@ -85,7 +85,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     let (directory, explanation) = match explain::explained(&explain)? {
-        Explained::Run(directory, explanation) => (directory, explanation),
+        Explained::Run(directory, told) => (directory, told.explanation),
         Explained::Not(code) => return Ok(code),
     };
     let named = if explain.target.is_empty() {

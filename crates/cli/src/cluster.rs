@@ -17,6 +17,7 @@ mod front_web;
 pub(crate) mod gossiping;
 pub(crate) mod keyring;
 mod keys;
+mod last_word;
 pub(crate) mod members;
 mod nodes;
 pub(crate) mod overview;
@@ -480,7 +481,9 @@ fn show_replicas(replicas: &control_socket::Replicated) {
         (replicas.kept, "replicas kept for other nodes now"),
         (replicas.dropped, "replicas dropped: their sessions end with their node"),
         (replicas.not_held, "replicas given once only, as this node holds too many"),
-        (replicas.taken_over, "sessions of nodes that were down taken over"),
+        (replicas.guarded, "sessions guarded by the keeper now, which outlive their server"),
+        (replicas.not_guarded, "replicated sessions that end where their server alone is killed"),
+        (replicas.taken_over, "sessions of nodes or servers that had ended taken over"),
         (replicas.begun_anew, "times that one of these began anew, as its client had more"),
         (replicas.not_looked_at, "of these that nothing looks at, as they are too many"),
         (replicas.lost, "sessions of nodes that were down lost"),

@@ -11,6 +11,7 @@ mod fetching;
 mod figures;
 mod from_elsewhere;
 mod gate;
+mod guarding;
 mod keeping;
 mod letting_go;
 mod node;
@@ -20,6 +21,7 @@ mod ruled;
 mod ruling;
 mod seen;
 mod shown;
+mod signal;
 mod sites;
 mod tickets;
 
@@ -35,7 +37,7 @@ pub(crate) use ruling::{readings_of, rule_of};
 pub(crate) use shown::NodeFigures;
 pub(crate) use sites::FACT;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,7 +83,10 @@ impl ClusterNode {
         let link = side_process::start("serve-node", ids).context("starting the node process")?;
         // A session may have megabytes that no frame's time-out may cut.
         link.set_write_timeout(None).context("the socket to the node process")?;
-        gate::send(&link, &Begin { folder, keeper, part: Part::Attendant }, &[], &[])
+        // Where the kernel names no process (before Linux 5.3), connections end with it as before.
+        let process = own_process().ok();
+        let named: Vec<_> = process.iter().map(AsFd::as_fd).collect();
+        gate::send(&link, &Begin { folder, keeper, part: Part::Attendant, server: guarding::number() }, &[], &named)
             .context("the settings of the node process")?;
         let (counting, tickets) = (readings::Counting::new(counters), options.tickets.clone());
         Ok(Self { link: Some(link), control, reloader, counting, notice: options.notice, figures, tickets, elsewhere })
@@ -95,7 +100,8 @@ impl ClusterNode {
         let (elsewhere, tickets) = (Arc::clone(&self.elsewhere), self.tickets.clone());
         let body = move || {
             // One node process after the other: the next one is started where one ends.
-            while let Some((node, content)) = next_node(&link) {
+            while let Some((node, content, signal)) = next_node(&link) {
+                control.tell_of_copies_by(signal);
                 if let Err(error) = elsewhere.open(content) {
                     notice(&format!("content of other nodes is not passed on: there is no thread for it: {error}"));
                 }
@@ -112,13 +118,13 @@ impl ClusterNode {
     }
 }
 
-/// The sockets of the next node process, the second for content; none once no more come.
-fn next_node(link: &UnixStream) -> Option<(UnixStream, UnixStream)> {
+/// The sockets of the next node process, the second for content, and what signals to it; none once no more come.
+fn next_node(link: &UnixStream) -> Option<(UnixStream, UnixStream, OwnedFd)> {
     loop {
         if let Frame { header: Ask::Node, fds, .. } = gate::receive::<Ask>(link).ok()??
-            && let Ok([asks, content]) = <[OwnedFd; 2]>::try_from(fds)
+            && let Ok([asks, content, signal]) = <[OwnedFd; 3]>::try_from(fds)
         {
-            return Some((asks.into(), content.into()));
+            return Some((asks.into(), content.into(), signal));
         }
     }
 }
@@ -137,6 +143,15 @@ fn keep_keys_out_of_core_dumps() -> io::Result<()> {
     // SAFETY: the call reads the structure, which lives over it.
     let set = unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
     if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A descriptor that tells when this process has ended (pidfd_open(2)).
+fn own_process() -> io::Result<OwnedFd> {
+    // SAFETY: the call takes numbers only.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0) };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: the descriptor is new and has no other owner.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// The sessions that are open, in JSON.
@@ -197,10 +212,10 @@ fn serve(
                 let paths = if with_paths { readings::paths(control)? } else { Vec::new() };
                 gate::send(link, &Answer::Reading(counting.now()), &paths, &[])?;
             }
-            Ask::Copy { with_tls } => {
+            Ask::Copy { with_tls, all } => {
                 let keys = if with_tls { TlsKeys::Copied } else { TlsKeys::StayHere };
-                let (json_bytes, bytes) = copying::framed(control.copy_sessions(keys))?;
-                gate::send(link, &Answer::Copies { json_bytes }, &bytes, &[])?;
+                let found = if all { control.copy_all_sessions(keys) } else { control.copy_sessions(keys) };
+                copying::send(link, found)?;
             }
             Ask::LeaveHttp3(leaves) => {
                 control.leave_http3(leaves);

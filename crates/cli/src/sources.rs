@@ -25,6 +25,11 @@ pub(crate) struct SourceArgs {
     /// Record the transactions that applications report to the agent (ARM): classes of requests, and phases within them
     #[arg(long)]
     arm: bool,
+
+    /// Do not read what the server asks databases, caches, name servers and other web servers: by default the first 504
+    /// bytes of each question and 280 of each answer are looked at, and its shape is kept without values
+    #[arg(long)]
+    no_questions: bool,
 }
 
 impl SourceArgs {
@@ -33,6 +38,7 @@ impl SourceArgs {
         let (watched, windows) = self.watch.watched();
         Sources {
             stacks_hz: self.stacks,
+            questions: !self.no_questions,
             transactions: self.arm,
             programs: self.probes.probes(),
             watched,

@@ -129,20 +129,28 @@ fn delivered(caller: &Caller, body: &[u8], counts: &Counts) -> bool {
 }
 
 impl Caller {
-    /// One try: any status of success is an answer.
+    /// One try.
     fn post(&self, body: &[u8]) -> anyhow::Result<()> {
-        let mut options = Options::new(self.url.clone());
-        "POST".clone_into(&mut options.request.method);
-        options.request.headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
-        options.request.body = body.to_vec();
-        (options.connections, options.keep_alive, options.timeout) = (1, false, self.patience);
-        options.stop = StopRule::Requests(1);
-        let report = weir_load::run(options, &Control::default())?;
-        match report.status.first() {
-            Some((200..300, _)) => Ok(()),
-            Some((status, _)) => bail!("it answered with status {status}"),
-            None => bail!("it did not answer ({})", report.errors.first().map_or("no reason", |(kind, _)| kind.name())),
-        }
+        post_json(&self.url, body, self.patience)
+    }
+}
+
+/// Posts JSON, once: any status of success is an answer.
+///
+/// # Errors
+/// Another status, or no answer within the time.
+pub(crate) fn post_json(url: &Url, body: &[u8], patience: Duration) -> anyhow::Result<()> {
+    let mut options = Options::new(url.clone());
+    "POST".clone_into(&mut options.request.method);
+    options.request.headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
+    options.request.body = body.to_vec();
+    (options.connections, options.keep_alive, options.timeout) = (1, false, patience);
+    options.stop = StopRule::Requests(1);
+    let report = weir_load::run(options, &Control::default())?;
+    match report.status.first() {
+        Some((200..300, _)) => Ok(()),
+        Some((status, _)) => bail!("it answered with status {status}"),
+        None => bail!("it did not answer ({})", report.errors.first().map_or("no reason", |(kind, _)| kind.name())),
     }
 }
 

@@ -1,6 +1,10 @@
 //! Streams of HTTP/2 are told apart at real servers, in the clear and through TLS: with a client that is joined by stream,
 //! and from the server's side alone, with methods, paths and statuses.
 
+#[path = "streams/grpc.rs"]
+mod grpc;
+#[path = "streams/servers.rs"]
+mod servers;
 mod support;
 
 use serde_json::Value;
@@ -85,9 +89,13 @@ fn h2load(server: &RunningServer, requests: u32) -> Command {
 }
 
 fn explained(port: u16, run: &Path, seconds: &str) -> Child {
+    explained_with(port, run, seconds, &[])
+}
+
+fn explained_with(port: u16, run: &Path, seconds: &str, more: &[&str]) -> Child {
     let (port, run) = (port.to_string(), run.to_str().expect("a readable path"));
     let mut command = weir();
-    command.args(["explain", "--json", "--port", &port, "--tls-port", &port, "-d", seconds, "--run", run]);
+    command.args(["explain", "--json", "--port", &port, "--tls-port", &port, "-d", seconds, "--run", run]).args(more);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("weir starts")
 }
 

@@ -354,6 +354,10 @@ impl Director {
                     }
                 }
                 Word::Watch { discarded } => Message::replica(control.watch(asker, discarded, table)),
+                Word::Orphaned { flows } => {
+                    control.orphaned(asker, flows, table);
+                    Message::Noted
+                }
                 _ => Message::Failed { why: "the director keeps no replicas; ask a node".to_owned() },
             },
             Message::Draining { is_draining } => {

@@ -55,8 +55,8 @@ pub use gossip::{
     Introduction, PATH_BYTES_MAX, POPULAR_MAX, RULES_BYTES_MAX, Reading, Sites, Strain,
 };
 pub use heartbeat::{
-    Beat, BeatCounts, BeatRefusal, Change, Detector, DetectorSettings, Health, HeartbeatError, Heartbeats, Opened,
-    Opener, Sealer, StartId,
+    Beat, BeatCounts, BeatIntake, BeatRefusal, Change, Detector, DetectorSettings, Health, HeartbeatError, Heartbeats,
+    Opened, Opener, Sealer, StartId,
 };
 pub use identity::{
     Admission, Authority, ClusterSecret, ETCD_COMMON_NAME, EtcdKeys, EtcdSeat, Identity, IdentityError, JoinError,
@@ -86,7 +86,7 @@ pub use relays::{
     Carrier, Carrying, Credit, PieceOf, RelayCountsNow, RelayId, RelaySettings, RelayState, RelayWord, SameRelay,
     Turning, WINDOW_BYTES,
 };
-pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes};
+pub use remote::{DirectorAnswers, NodeAnswers, Numbers, RemoteDirector, RemoteNodes, Watched};
 pub use replicas::{
     Batch, Births, GivenReplicas, Kept, Place, Position, REPLICA_BYTES_MAX, Replica, ReplicaStore, SocketOptions,
     StoreCounts, Unfit, Word,

@@ -76,8 +76,16 @@ impl RemoteDirector {
     }
 }
 
-/// Nodes that are down, and flows that others have.
-type Watched = (Vec<NodeNumber>, Vec<(MoveId, Flow)>);
+/// What a director tells of nodes and flows that are lost.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// Nodes that are down.
+    pub down: Vec<NodeNumber>,
+    /// Flows of this node that others have.
+    pub taken: Vec<(MoveId, Flow)>,
+    /// Flows of other nodes whose server has ended.
+    pub orphans: Vec<(NodeNumber, Flow)>,
+}
 
 impl RemoteDirector {
     /// Asks which nodes are down, and which flows of this node others have; `discarded` are those of an earlier answer
@@ -89,9 +97,20 @@ impl RemoteDirector {
         let answer = self.ask(&Message::replica(Word::Watch { discarded: discarded.to_vec() }))?;
         match answer {
             Message::Replica(word) => match Arc::unwrap_or_clone(word) {
-                Word::Watched { down, taken } => Ok((down, taken)),
+                Word::Watched { down, taken, orphans } => Ok(Watched { down, taken, orphans }),
                 other => other_answer(Message::replica(other)),
             },
+            other => other_answer(other),
+        }
+    }
+
+    /// Says which connections of this node have lost their server, in place of those that were told before.
+    ///
+    /// # Errors
+    /// [`DirectingError`], if the director does not say that it knows.
+    pub fn orphaned(&self, flows: &[Flow]) -> Result<(), DirectingError> {
+        match self.ask(&Message::replica(Word::Orphaned { flows: flows.to_vec() }))? {
+            Message::Noted => Ok(()),
             other => other_answer(other),
         }
     }

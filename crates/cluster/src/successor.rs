@@ -181,9 +181,17 @@ impl Successor {
         let (replica, epoch) = (&kept.replica, self.directing.epoch());
         let session = self.sessions.place(&replica.session, place.offset).ok_or(Loss::NotPlaced)?;
         let tcp = replica.tcp_state(place, seen, since);
-        let socket = self.keeper.restore(&tcp, &[], &[], epoch)?;
+        let mut socket = self.keeper.restore(&tcp, &[], &[], epoch)?;
+        match self.keeper.activate(socket.as_fd()) {
+            // Started anew since: in repair mode the old socket says nothing to the client.
+            Err(KeeperFault::HoldIsOver(_)) => {
+                drop(socket);
+                socket = self.keeper.restore(&tcp, &[], &[], epoch)?;
+                self.keeper.activate(socket.as_fd())?;
+            }
+            activated => activated?,
+        }
         self.births.note(socket.as_fd(), &tcp);
-        self.keeper.activate(socket.as_fd())?;
         let own = socket.try_clone().map_err(KeeperFault::from)?;
         self.sessions.adopt(session, socket, Vec::new(), replica.flow.client)?;
         Ok((own, tcp))

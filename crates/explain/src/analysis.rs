@@ -1,6 +1,8 @@
 //! From a run directory to an explanation: merge, join, fold, put into words.
 
+use crate::course::RunCourse;
 use crate::from_sockets::{self, Objectives, View, Watched};
+use crate::holders::Holders;
 use crate::hosts::{self, Hosts};
 use crate::labels::{Labels, label};
 use crate::lanes;
@@ -10,6 +12,7 @@ use crate::participants::Participants;
 use crate::phases::{self, WorkFolds};
 use crate::proc_side;
 use crate::server_side::ServerSide;
+use crate::spans::{Beside, Chooser, Laying, RealTime, Sample};
 use crate::stacks::StackSection;
 use crate::wakeups::WakeupCount;
 use crate::words;
@@ -46,6 +49,25 @@ const SLOW: f64 = 0.01;
 /// # Errors
 /// The run cannot be read, or nothing in it can be explained.
 pub fn explain(directory: &Path, subject: String, grouping: Grouping, view: &View) -> anyhow::Result<Explanation> {
+    with_spans(directory, subject, grouping, view).map(|told| told.explanation)
+}
+
+/// An explanation, with what its view asked for of spans.
+#[derive(Debug)]
+pub struct WithSpans {
+    /// The explanation.
+    pub explanation: Explanation,
+    /// Requests that were chosen to be handed on.
+    pub sample: Option<Sample>,
+    /// Spans that were given, beside the requests.
+    pub beside: Option<Beside>,
+}
+
+/// Explains a run, and does what the view asks for of spans.
+///
+/// # Errors
+/// As [`explain`].
+pub fn with_spans(directory: &Path, subject: String, grouping: Grouping, view: &View) -> anyhow::Result<WithSpans> {
     let mut hosts = hosts::of(directory, &view.others)?;
     let reader = hosts.as_ref().map_or_else(|| Ok(RunReader::open(directory)?), Hosts::reader)?;
     let rung = reader.rung().and_then(BoundarySource::of_name);
@@ -95,7 +117,9 @@ pub fn explain(directory: &Path, subject: String, grouping: Grouping, view: &Vie
         return Err(anyhow::anyhow!("{what}"))
             .with_context(|| format!("nothing to explain in {}", directory.display()));
     }
-    Ok(explanation)
+    let Reading { spans, folds, .. } = reading;
+    let sample = folds.chooser.map(|chooser| chooser.finish(spans, view.is_server_side(&reader)));
+    Ok(WithSpans { explanation, sample, beside: folds.laying.map(Laying::finish) })
 }
 
 /// A run while it is read.
@@ -107,8 +131,12 @@ struct Reading {
     wakeups: WakeupCount,
     remarks: Remarks,
     records: u64,
+    /// What the recording's times are by the real clock.
+    spans: RealTime,
     /// Events at the server for all requests.
     events: u64,
+    /// Whether requests are those that the server's sockets tell: what a client says beside is not looked at.
+    is_server_side: bool,
 }
 
 impl Reading {
@@ -117,22 +145,31 @@ impl Reading {
         if rung.is_some_and(BoundarySource::misses_arrivals) {
             joiner.supply_arrivals();
         }
+        let chooser = view.sampled.then(Chooser::default);
+        let laying = view.beside.clone().map(Laying::new);
         let moves = MoveFold::new(reader, &view.cluster, view.is_server_side(reader));
         Self {
             joiner,
-            folds: Folds::new(grouping, Objectives::new(view), moves),
+            folds: Folds { chooser, laying, ..Folds::new(grouping, Objectives::new(view), moves) },
             watched: Watched::default(),
             server_side: ServerSide::new(),
             wakeups: WakeupCount::new(),
             remarks: Remarks::default(),
             records: 0,
+            spans: RealTime::default(),
             events: 0,
+            is_server_side: view.is_server_side(reader),
         }
     }
 
     fn push(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>, source: Source) {
         let Self { joiner, folds, .. } = self;
+        if !self.is_server_side {
+            folds.course.record(record, payload);
+        }
         self.remarks.push(record, name.map(|name| &**name));
+        self.spans.push(record);
+        folds.clock = self.spans;
         joiner.push(record, payload, name, &mut |joiner, response| folds.push(joiner, response));
         folds.work.settle(joiner, false);
         self.server_side.push(joiner, source, record, payload);
@@ -163,6 +200,8 @@ impl Reading {
     ) -> Explanation {
         let mut explanation = self.folds.explanation(reader, subject, statistics, damage);
         (explanation.phases, explanation.queries) = self.folds.work.report(&self.joiner, statistics.joined);
+        let mean_ns = explanation.parts_ns.iter().sum();
+        explanation.asked = self.folds.work.questions.report(&self.joiner, statistics.requests, mean_ns);
         let during = statistics.client_ns.unwrap_or_default();
         (explanation.server_cpu, self.events) = self.server_side.within(during, statistics.requests);
         explanation
@@ -199,6 +238,7 @@ impl Reading {
         explanation.warnings.extend(folds.moves.warnings());
         crate::watched::add(explanation, statistics, folds.stacks.modes(), recorded_s(reader));
         explanation.warnings.extend(folds.work.warning());
+        explanation.warnings.extend(folds.work.questions.warning());
         explanation.warnings.extend(folds.stacks.notes().iter().cloned());
         explanation.observer_cost.events_per_request = self.events as f64 / statistics.requests.max(1) as f64;
     }
@@ -215,6 +255,8 @@ struct Folds {
     moves: MoveFold,
     labels: Labels,
     participants: Participants,
+    holders: Holders,
+    course: RunCourse,
     status: BTreeMap<u16, u64>,
     /// Response times of those with a status below 400.
     succeeded: ResponseFold,
@@ -224,6 +266,9 @@ struct Folds {
     pieces: Vec<Piece>,
     work: WorkFolds,
     stacks: StackSection,
+    chooser: Option<Chooser>,
+    laying: Option<Laying>,
+    clock: RealTime,
 }
 
 /// Sums over joined responses, by where they were.
@@ -263,6 +308,8 @@ impl Folds {
             moves,
             labels: Labels::new(),
             participants: Participants::new(),
+            holders: Holders::default(),
+            course: RunCourse::default(),
             status: BTreeMap::new(),
             succeeded: ResponseFold::new(),
             sums: None,
@@ -271,6 +318,9 @@ impl Folds {
             pieces: Vec::new(),
             work: WorkFolds::default(),
             stacks: StackSection::new(),
+            chooser: None,
+            laying: None,
+            clock: RealTime::default(),
         }
     }
 
@@ -291,6 +341,7 @@ impl Folds {
         self.participants.push(response.steps, |detail, at_ns| labels.of(joiner, detail, at_ns));
         self.work.push(response);
         self.stages.push(response);
+        self.course.push(response);
         let sum: u64 = pieces.iter().map(|piece| piece.ns).sum();
         let ratio = if time_ns == 0 { 1.0 } else { sum as f64 / time_ns as f64 };
         let (least, total, most) = self.sums.unwrap_or((ratio, 0.0, ratio));
@@ -312,6 +363,8 @@ impl Folds {
             self.by_class.resize_with(class + 1, ResponseFold::new);
         }
         self.by_class[class].push(time_ns, &pieces);
+        let labels = &mut self.labels;
+        self.holders.push(joiner, response, class as u32, |detail, at_ns| labels.of(joiner, detail, at_ns));
         self.all.push(time_ns, &pieces);
         self.stacks.response(class as u32, response);
         self.trend.push(response.request.done_ns, time_ns as f64);
@@ -321,7 +374,17 @@ impl Folds {
         let first_ns = self.first_ns;
         let request = response.request;
         let id = [request.done_ns, request.connection, request.request_offset];
-        self.examples.push(time_ns, id, || example(joiner, response, first_ns));
+        self.examples.push(time_ns, id, || {
+            let cpus = lanes::on_cpus(joiner, request.intended_ns, request.done_ns);
+            let holders = lanes::of_holders(joiner, response.steps, request.intended_ns);
+            Example { cpus, holders, ..example(joiner, response, first_ns) }
+        });
+        if let Some(chooser) = &mut self.chooser {
+            chooser.push(time_ns, request.intended_ns, id, || example(joiner, response, first_ns));
+        }
+        if let Some(laying) = &mut self.laying {
+            laying.push(response, self.clock);
+        }
         self.pieces = pieces;
     }
 
@@ -345,6 +408,7 @@ impl Folds {
         let duration_s = statistics.client_ns.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9);
         let count = self.all.count();
         let (processes, waiting) = self.participants.report(self.labels.texts(), count, all.response_ns);
+        let holders = self.holders.report(self.labels.texts(), self.classes.names(), count, all.response_ns);
         let (least, total, most) = self.sums.unwrap_or((1.0, 1.0, 1.0));
         let typical_ns = self.all.times().value_at_quantile(0.5);
         let examples = examples(&mut self.examples, typical_ns);
@@ -389,7 +453,10 @@ impl Folds {
             phases: Vec::new(),
             processes,
             waiting,
+            holders,
+            course: self.course.report(self.first_ns),
             queries: Vec::new(),
+            asked: Vec::new(),
             decisions: Vec::new(),
             moves: None,
             hosts: Vec::new(),
@@ -428,7 +495,8 @@ fn example(joiner: &Joiner, response: &Response<'_>, first_ns: u64) -> Example {
         response_ns: response.time_ns(),
         at_ns: begin_ns.saturating_sub(first_ns),
         steps,
-        cpus: lanes::on_cpus(joiner, begin_ns, response.request.done_ns),
+        cpus: Vec::new(),
+        holders: Vec::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::moves::EventsOf;
 use crate::slo::Slo;
+use crate::spans::ForeignSpan;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_measure::objective::{Objective, ObjectiveFold};
@@ -29,6 +30,10 @@ pub struct View {
     pub cluster: Vec<EventsOf>,
     /// Runs of other hosts that were recorded at the same time, to be explained together with it.
     pub others: Vec<PathBuf>,
+    /// Requests are chosen to be handed on as spans.
+    pub sampled: bool,
+    /// Spans of existing instrumentation, to be laid beside the requests.
+    pub beside: Option<Vec<ForeignSpan>>,
 }
 
 /// Why an objective of errors cannot be judged from the server's sockets alone, with the remedy; `None` without such an
@@ -240,7 +245,7 @@ fn warnings(statistics: &Statistics) -> Vec<String> {
     let whole = exchanges.encrypted.saturating_sub(exchanges.encrypted_streams);
     if whole > 0 {
         warnings.push(format!(
-            "{whole} of {} responses came over TLS as whole exchanges, where no socket shows whether HTTP/2 is spoken; OpenSSL 3.0 tells streams apart (see what weir said of TLS at its start), other libraries do not yet: there, with HTTP/2, streams that overlap are not told apart, and what counts as one response may be several",
+            "{whole} of {} responses came over TLS as whole exchanges, where no socket shows whether HTTP/2 is spoken; OpenSSL 3.0, crypto/tls of Go and weir's own server tell streams apart (see what weir said of TLS at its start), other libraries do not yet, nor do these with --no-tls-probes: there, with HTTP/2, streams that overlap are not told apart, and what counts as one response may be several",
             statistics.requests
         ));
     }

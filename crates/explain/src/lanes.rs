@@ -1,13 +1,37 @@
-//! Lanes of CPUs beside an example.
+//! Lanes of CPUs and of those who held its locks beside an example.
 
 use super::labels::label;
-use weir_report::CpuSpell;
-use weir_timeline::{Detail, Joiner};
+use weir_report::{CpuSpell, HolderSpell};
+use weir_timeline::{Detail, Joiner, Step};
 
 /// Stretches of a CPU that are drawn; where there are more, the shortest are left out.
 const MOST_OF_CPU: usize = 250;
 /// CPUs that are drawn.
 const MOST_CPUS: u32 = 16;
+
+/// Stretches of holders that are drawn; what is left out is told by the steps, which name the holder.
+const MOST_OF_HOLDERS: usize = 400;
+
+/// What those did who held locks while a response waited for them, the times from its begin.
+pub(super) fn of_holders(joiner: &Joiner, steps: &[Step], begin_ns: u64) -> Vec<HolderSpell> {
+    let mut told: Vec<HolderSpell> = Vec::new();
+    for step in steps {
+        let Detail::Named(number) = step.detail else { continue };
+        let Some(holder) = joiner.holder(number).filter(|holder| *holder != step.pid) else { continue };
+        let mut states: Vec<_> = joiner.states_back(holder, step.from_ns, step.to_ns).take(MOST_OF_HOLDERS).collect();
+        states.reverse();
+        let (task, lock) = (label(joiner, Detail::Task(holder), step.from_ns), joiner.text(number).to_owned());
+        told.extend(states.into_iter().map(|(part, from_ns, to_ns)| HolderSpell {
+            lock: lock.clone(),
+            task: task.clone(),
+            part: part.name().to_owned(),
+            from_ns: from_ns.saturating_sub(begin_ns),
+            ns: to_ns - from_ns,
+        }));
+        told.truncate(MOST_OF_HOLDERS);
+    }
+    told
+}
 
 /// Who had the CPUs within a window, the times from its begin.
 pub(super) fn on_cpus(joiner: &Joiner, from_ns: u64, to_ns: u64) -> Vec<CpuSpell> {

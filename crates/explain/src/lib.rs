@@ -5,8 +5,10 @@
 //! section of the report.
 
 mod analysis;
+mod course;
 pub mod decisions;
 mod from_sockets;
+mod holders;
 mod hosts;
 mod labels;
 mod lanes;
@@ -15,15 +17,17 @@ mod nothing;
 mod participants;
 mod phases;
 mod proc_side;
+mod questions;
 pub mod readings;
 mod server_side;
 mod slo;
+pub mod spans;
 mod stacks;
 mod wakeups;
 mod watched;
 mod words;
 
-pub use analysis::explain;
+pub use analysis::{WithSpans, explain, with_spans};
 pub use from_sockets::{Objectives, View, refusal};
 pub use slo::{Slo, slo};
 pub use stacks::folded;

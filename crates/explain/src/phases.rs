@@ -1,5 +1,6 @@
 //! What the probes in the servers' programs say of a run: phases, queries, and what its rules decided.
 
+use crate::questions::Questions;
 use std::sync::Arc;
 use weir_measure::part::{Part, PartTimes};
 use weir_measure::phase::{PhaseFold, QueryFold};
@@ -19,6 +20,7 @@ const BETWEEN: u32 = 1024;
 pub(super) struct WorkFolds {
     phases: PhaseFold,
     queries: QueryFold,
+    pub(super) questions: Questions,
     waited: u32,
     /// What there was no room for: hits of probes, and ends of phases and queries.
     forgotten: u64,
@@ -29,7 +31,7 @@ pub(super) fn name_of<'a>(sourced: &'a Sourced<'_>) -> Option<&'a Arc<str>> {
     if let Some(request) = ClientRequest::read(&sourced.record, sourced.payload) {
         return sourced.name(request.name);
     }
-    let named = [Kind::ProbeHit as u16, Kind::ProbeText as u16].contains(&sourced.record.kind);
+    let named = [Kind::ProbeHit as u16, Kind::ProbeText as u16, Kind::Asked as u16].contains(&sourced.record.kind);
     named.then(|| sourced.name(sourced.record.b as u32)).flatten()
 }
 
@@ -68,6 +70,7 @@ impl WorkFolds {
         for passage in &ended.passages {
             self.phases.pass(passage.phase, &passage.parts_ns);
         }
+        self.questions.settle(joiner);
         for query in &ended.queries {
             self.queries.push(query.phase, query.text, query.ns);
         }

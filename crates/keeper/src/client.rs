@@ -4,7 +4,7 @@ use crate::counts::KeeperCounts;
 use crate::encoding::DecodeError;
 use crate::flow::Flow;
 use crate::packets::{self, Message};
-use crate::protocol::{Refusal, Reply, Request};
+use crate::protocol::{FLOWS_MAX, Orphans, Refusal, Reply, Request};
 use crate::tcp_state::{Frozen, TcpState};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
@@ -150,6 +150,49 @@ impl KeeperClient {
     /// [`KeeperError`]; the descriptor is to be closed then, which tells the client nothing.
     pub fn activate(&self, fd: BorrowedFd<'_>) -> Result<(), KeeperError> {
         self.done(&Request::Activate, Some(fd))
+    }
+
+    /// Has it guard sockets of a server, whose process the descriptor names (pidfd_open(2)).
+    ///
+    /// # Errors
+    /// [`KeeperError`].
+    pub fn guard(&self, process: BorrowedFd<'_>, server: u64) -> Result<(), KeeperError> {
+        self.done(&Request::Guard { server }, Some(process))
+    }
+
+    /// Has it keep a socket of that server: the connection is not ended by the server's end.
+    ///
+    /// # Errors
+    /// [`KeeperError`]; the connection ends with its server.
+    pub fn keep(&self, fd: BorrowedFd<'_>, server: u64) -> Result<(), KeeperError> {
+        self.done(&Request::Keep { server }, Some(fd))
+    }
+
+    /// Has it let go of connections, of which some may not be kept.
+    ///
+    /// # Errors
+    /// [`KeeperError`].
+    pub fn let_go(&self, flows: &[Flow]) -> Result<(), KeeperError> {
+        flows.chunks(FLOWS_MAX).try_for_each(|flows| self.done(&Request::LetGo { flows: flows.to_vec() }, None))
+    }
+
+    /// Which servers live of those that it guards sockets of, and which connections have lost theirs.
+    ///
+    /// # Errors
+    /// [`KeeperError`].
+    pub fn orphans(&self) -> Result<Orphans, KeeperError> {
+        match self.call(&Request::Orphans.encode(), None)? {
+            (Reply::Orphans(orphans), _) => Ok(orphans),
+            _ => Err(KeeperError::Unexpected),
+        }
+    }
+
+    /// Tells it that another node goes on with a connection that had lost its server.
+    ///
+    /// # Errors
+    /// [`KeeperError`].
+    pub fn adopted(&self, flow: &Flow) -> Result<(), KeeperError> {
+        self.done(&Request::Adopted { flow: *flow }, None)
     }
 
     /// What the keeper has counted.

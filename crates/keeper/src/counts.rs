@@ -27,10 +27,16 @@ pub struct KeeperCounts {
     pub turned_away: u64,
     /// Packets that came in on held connections, as far as their hold is over.
     pub dropped_packets: u64,
+    /// Sockets of servers that are guarded now.
+    pub guarded: u64,
+    /// Sockets that were not guarded, as there was no room; their connections end with their server.
+    pub not_guarded: u64,
+    /// Connections whose server ended, and that were ended here without a word to their clients.
+    pub orphaned: u64,
 }
 
 impl KeeperCounts {
-    fn numbers(&self) -> [u64; 11] {
+    fn numbers(&self) -> [u64; 14] {
         [
             self.holds,
             self.tombstones,
@@ -43,6 +49,9 @@ impl KeeperCounts {
             self.refused,
             self.turned_away,
             self.dropped_packets,
+            self.guarded,
+            self.not_guarded,
+            self.orphaned,
         ]
     }
 
@@ -68,6 +77,9 @@ impl KeeperCounts {
             refused: take_u64(bytes)?,
             turned_away: take_u64(bytes)?,
             dropped_packets: take_u64(bytes)?,
+            guarded: take_u64(bytes)?,
+            not_guarded: take_u64(bytes)?,
+            orphaned: take_u64(bytes)?,
         })
     }
 }

@@ -82,7 +82,7 @@ pub(crate) fn take_address(bytes: &mut &[u8]) -> Result<SocketAddr, DecodeError>
 }
 
 /// What an error may be about, so that it can be sent itself.
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 10] = [
     "address family",
     "step",
     "error of a repair",
@@ -92,6 +92,7 @@ const FIELDS: [&str; 9] = [
     "words of the filter",
     "version",
     "error of a message",
+    "count",
 ];
 
 impl DecodeError {

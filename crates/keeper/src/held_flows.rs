@@ -6,7 +6,7 @@ use crate::protocol::Refusal;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Tombstones at most; the oldest makes room. With the holds they fit in the filter's table.
 const TOMBSTONES_MAX: usize = 20_000;
@@ -34,6 +34,10 @@ pub(crate) enum Held {
         /// What is to be written when it goes on.
         unsent: Vec<u8>,
     },
+    /// A keeper that was here before has held it, for a reason that ended with it.
+    Inherited,
+    /// Its server has ended, and no socket of it is left here: another node may go on with it.
+    Orphaned,
     /// It has left: late packets would be answered with a reset.
     Tombstone,
 }
@@ -62,20 +66,26 @@ impl HeldFlows {
         }
     }
 
-    /// Refuses an order of an older director than the newest one seen.
-    pub(crate) fn check_epoch(&mut self, asked: u64) -> Result<(), Refusal> {
+    /// Refuses an order of an older director than the newest one seen; whether it is the first one of a newer epoch.
+    pub(crate) fn check_epoch(&mut self, asked: u64) -> Result<bool, Refusal> {
         if asked < self.newest_epoch {
             return Err(Refusal::OldEpoch { asked, newest: self.newest_epoch });
         }
+        let is_newer = asked > self.newest_epoch;
         self.newest_epoch = asked;
-        Ok(())
+        Ok(is_newer)
+    }
+
+    /// Goes on with what a keeper before has held.
+    pub(crate) fn inherit(&mut self, flow: Flow, until: Instant) {
+        self.put(flow, Held::Inherited, until);
     }
 
     /// Begins a hold, or goes on with one from which nothing was made yet.
     pub(crate) fn begin(&mut self, flow: Flow, held: Held, until: Instant) -> Result<(), Refusal> {
         let is_counted = match self.flows.get(&flow) {
             Some((Held::Frozen { .. } | Held::Restored { .. }, _)) => return Err(Refusal::Busy(flow)),
-            Some((Held::Expected, _)) => true,
+            Some((Held::Expected | Held::Inherited | Held::Orphaned, _)) => true,
             Some((Held::Tombstone, _)) | None => false,
         };
         if !is_counted && self.flows.len() - self.tombstones >= self.holds_max {
@@ -88,12 +98,19 @@ impl HeldFlows {
     /// Has a hold last longer.
     pub(crate) fn renew(&mut self, flow: &Flow, until: Instant) -> Result<(), Refusal> {
         match self.flows.get_mut(flow) {
-            Some((Held::Expected | Held::Frozen { .. } | Held::Restored { .. }, ends)) => {
+            Some((Held::Expected | Held::Inherited | Held::Frozen { .. } | Held::Restored { .. }, ends)) => {
                 *ends = (*ends).max(until);
                 Ok(())
             }
-            Some((Held::Tombstone, _)) | None => Err(Refusal::HoldIsOver(*flow)),
+            Some((Held::Orphaned | Held::Tombstone, _)) | None => Err(Refusal::HoldIsOver(*flow)),
         }
+    }
+
+    /// Connections that have lost their server, and are held for `rest` at least from now on.
+    pub(crate) fn orphans(&self, now: Instant, rest: Duration) -> Vec<Flow> {
+        let is_told = |held: &Held, until: Instant| matches!(held, Held::Orphaned) && until > now + rest;
+        let orphans = self.flows.iter().filter(|(_, (held, until))| is_told(held, *until));
+        orphans.map(|(flow, _)| *flow).collect()
     }
 
     /// Notes the window of a connection that stands still.
@@ -140,7 +157,7 @@ impl HeldFlows {
         match &held {
             Held::Tombstone => self.tombstones -= 1,
             Held::Restored { unsent, .. } => self.unsent_bytes -= unsent.len() as u64,
-            Held::Expected | Held::Frozen { .. } => {}
+            Held::Expected | Held::Inherited | Held::Frozen { .. } | Held::Orphaned => {}
         }
         Some(held)
     }
@@ -178,7 +195,7 @@ impl HeldFlows {
         match &held {
             Held::Tombstone => self.tombstones += 1,
             Held::Restored { unsent, .. } => self.unsent_bytes += unsent.len() as u64,
-            Held::Expected | Held::Frozen { .. } => {}
+            Held::Expected | Held::Inherited | Held::Frozen { .. } | Held::Orphaned => {}
         }
         self.flows.insert(flow, (held, until));
     }
@@ -192,7 +209,6 @@ impl HeldFlows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn flow(port: u16) -> Flow {
         Flow {
@@ -245,6 +261,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_held_before_goes_on_and_gives_way_to_what_is_asked_anew() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let mut held = HeldFlows::new(3, 0);
+        (1..=3).for_each(|port| held.inherit(flow(port), now + second));
+        held.renew(&flow(1), now + 3 * second).expect("it is held");
+        held.begin(flow(2), Held::Expected, now + second).expect("it has its place");
+        held.restored(flow(2), descriptor(), Vec::new(), now + second).expect("expected");
+        assert_eq!(held.begin(flow(4), Held::Expected, now + second), Err(Refusal::HoldsFull(3)));
+        assert_eq!(held.restored(flow(3), descriptor(), Vec::new(), now), Err(Refusal::HoldIsOver(flow(3))));
+        assert_eq!(held.expire(now + second).len(), 2);
+        assert!(matches!(held.get(&flow(1)), Some(Held::Inherited)));
+    }
+
+    #[test]
     fn only_what_is_expected_can_be_restored() {
         let later = Instant::now() + Duration::from_secs(1);
         let mut held = HeldFlows::new(2, 0);
@@ -271,7 +301,7 @@ mod tests {
     fn an_older_epoch_is_refused() {
         let mut held = HeldFlows::new(2, 5);
         assert_eq!(held.check_epoch(4), Err(Refusal::OldEpoch { asked: 4, newest: 5 }));
-        assert_eq!((held.check_epoch(5), held.check_epoch(9)), (Ok(()), Ok(())));
+        assert_eq!((held.check_epoch(5), held.check_epoch(9), held.check_epoch(9)), (Ok(false), Ok(true), Ok(false)));
         assert_eq!(held.check_epoch(8), Err(Refusal::OldEpoch { asked: 8, newest: 9 }));
     }
 }

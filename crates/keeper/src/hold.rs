@@ -33,6 +33,8 @@ pub struct Dropped {
 
 /// `struct hold` of `bpf/hold.bpf.c`.
 const HOLD_BYTES: usize = 32;
+/// In the map of renewals: the key of no connection, under which the newest epoch stands.
+const EPOCH_KEY: [u8; flow_key::KEY_BYTES] = [0; flow_key::KEY_BYTES];
 
 /// The filter at a node's interfaces, with the connections that it holds.
 #[derive(Debug)]
@@ -102,6 +104,36 @@ impl HoldFilter {
             .lookup_and_delete(&flow_key::key(flow))
             .map_err(|error| refusal("releasing a connection", &error))?;
         Ok(value.as_deref().map(Dropped::read).unwrap_or_default())
+    }
+
+    /// What is held, and for how long yet: also what a predecessor has held.
+    pub(crate) fn held(&self) -> Vec<(Flow, Duration)> {
+        let now_ns = now_ns();
+        let number = |map: &MapHandle, key: &[u8]| {
+            let value = map.lookup(key, MapFlags::ANY).ok().flatten()?;
+            value.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
+        };
+        let until_ns = |key: &[u8]| number(&self.holds, key).max(number(&self.renewals, key));
+        let held = |key: Vec<u8>| {
+            let left_ns = until_ns(&key)?.checked_sub(now_ns)?;
+            Some((flow_key::flow_of(&key)?, Duration::from_nanos(left_ns)))
+        };
+        self.holds.keys().filter_map(held).collect()
+    }
+
+    /// The newest epoch that was noted here, also by a predecessor; 0 without one.
+    pub(crate) fn epoch(&self) -> u64 {
+        let noted = self.renewals.lookup(&EPOCH_KEY, MapFlags::ANY).ok().flatten();
+        noted.and_then(|bytes| bytes.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))).unwrap_or(0)
+    }
+
+    /// Notes an epoch for a successor.
+    ///
+    /// # Errors
+    /// [`FilterError`]; the table is full, or may not be changed.
+    pub(crate) fn note_epoch(&self, epoch: u64) -> Result<(), FilterError> {
+        let done = self.renewals.update(&EPOCH_KEY, &epoch.to_ne_bytes(), MapFlags::ANY);
+        done.map_err(|error| refusal("noting the epoch", &error))
     }
 
     /// Checks that this process may still use the table, after it has dropped privileges.

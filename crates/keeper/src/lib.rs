@@ -10,6 +10,9 @@
 //! 4. `restore` at another node makes a socket with that state, and `activate` has it go on there.
 //! 5. `discard` at the first node closes its socket without a word to the client.
 //!
+//! 6. `guard` and `keep`: the keeper has a second descriptor of a socket. When its server ends, the keeper ends the
+//!    connection without a word to the client, drops what comes in for it, and tells it as orphaned: another node may go on.
+//!
 //! On the director [`FlowTable`] sends each packet for the service's address to the node that has its connection, spreads
 //! new ones by [`maglev`], and notes what each client acknowledged last ([`Seen`]). [`ServiceAddress`] is at the director
 //! that is active.
@@ -21,6 +24,7 @@ mod filter;
 mod flow;
 mod flow_key;
 mod flow_table;
+mod guarded;
 mod held_flows;
 mod hold;
 pub mod maglev;

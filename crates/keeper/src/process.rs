@@ -3,12 +3,14 @@
 //! It attaches the filter of held connections, opens its socket for one user, and then drops all other privileges. A
 //! thread serves each client, and one ends holds whose time is over.
 
+use crate::counts::KeeperCounts;
 use crate::filter::FilterError;
 use crate::flow::{Flow, canonical};
+use crate::guarded::{Guarded, NotGuarded};
 use crate::held_flows::{Held, HeldFlows};
 use crate::hold::HoldFilter;
 use crate::packets::{self, Message};
-use crate::protocol::{Refusal, Reply, Request};
+use crate::protocol::{Orphans, Refusal, Reply, Request};
 use crate::repair::Heard;
 use crate::tcp_state::TcpState;
 use crate::{privileges, repair, socket_calls};
@@ -31,6 +33,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SWEEP: Duration = Duration::from_millis(250);
 /// After a failed accept, such as for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long packets of a connection are dropped whose server has ended, unless another node goes on with it.
+const ORPHAN_TIME: Duration = Duration::from_secs(8);
+/// It is told as orphaned only while it is held for longer than this: no new connection of these ends may begin here while
+/// another node still asks for it.
+const ORPHAN_REST: Duration = Duration::from_secs(2);
 
 /// How a keeper is started.
 #[derive(Debug, Clone)]
@@ -134,6 +141,7 @@ struct Shared {
     options: KeeperOptions,
     filter: HoldFilter,
     held: Mutex<HeldFlows>,
+    guarded: Mutex<Guarded>,
     /// Something is held.
     begun: Condvar,
     clients: AtomicUsize,
@@ -166,8 +174,13 @@ impl KeeperProcess {
             .map_err(|(doing, source)| KeeperStartError::Privileges { doing, source })?;
         filter.check().map_err(|_| KeeperStartError::TableNeedsPrivilege)?;
         tracing::info!(socket = %options.socket.display(), "the keeper is ready");
-        let held = Mutex::new(HeldFlows::new(options.holds_max, options.oldest_epoch));
-        let shared = Shared { options, filter, held, begun: Condvar::new(), clients: AtomicUsize::new(0) };
+        let mut held = HeldFlows::new(options.holds_max, options.oldest_epoch.max(filter.epoch()));
+        for (flow, left) in filter.held() {
+            held.inherit(flow, Instant::now() + left);
+        }
+        let held = Mutex::new(held);
+        let guarded = Mutex::new(Guarded::new());
+        let shared = Shared { options, filter, held, guarded, begun: Condvar::new(), clients: AtomicUsize::new(0) };
         Ok(Self { listener, shared: Arc::new(shared) })
     }
 
@@ -236,7 +249,7 @@ impl Shared {
         admits && client.set_write_timeout(Some(PATIENCE)).is_ok()
     }
 
-    fn serve(&self, client: &Socket) {
+    fn serve(self: &Arc<Self>, client: &Socket) {
         while let Ok(Some(Message { bytes, descriptor })) = packets::receive(client.as_fd()) {
             let request = Request::decode(&bytes);
             drop(bytes);
@@ -252,7 +265,7 @@ impl Shared {
         }
     }
 
-    fn answer(&self, request: Request, fd: Option<OwnedFd>) -> Result<(Reply, Option<OwnedFd>), Refusal> {
+    fn answer(self: &Arc<Self>, request: Request, fd: Option<OwnedFd>) -> Result<(Reply, Option<OwnedFd>), Refusal> {
         let fd = || fd.ok_or(Refusal::NoDescriptor);
         let reply = match request {
             Request::Freeze { epoch } => self.freeze(fd()?, epoch)?,
@@ -270,9 +283,102 @@ impl Shared {
                 return self.restore(&tcp, &unread, &sent, epoch).map(|socket| (Reply::Restored, Some(socket)));
             }
             Request::Activate => self.activate(fd()?.as_fd())?,
-            Request::Counts => Reply::Counts(self.held().counted()),
+            Request::Counts => Reply::Counts(KeeperCounts { guarded: self.guarded().count(), ..self.held().counted() }),
+            Request::Guard { server } => self.guard(fd()?, server)?,
+            Request::Keep { server } => self.keep(fd()?, server)?,
+            Request::LetGo { flows } => {
+                let flows: Vec<Flow> = flows.into_iter().map(Flow::canonical).collect();
+                self.guarded().let_go(&flows);
+                Reply::Done
+            }
+            Request::Orphans => {
+                // The servers first: of one that is not there any more all connections are in the list.
+                let servers = self.guarded().servers();
+                Reply::Orphans(Orphans { servers, flows: self.held().orphans(Instant::now(), ORPHAN_REST) })
+            }
+            Request::Adopted { flow } => self.adopted(flow.canonical()),
         };
         Ok((reply, None))
+    }
+
+    /// Guards a server's sockets from now on: a thread waits for the end of its process.
+    fn guard(self: &Arc<Self>, process: OwnedFd, server: u64) -> Result<Reply, Refusal> {
+        if self.guarded().begin(server).map_err(|why| not_guarded(why, server))? {
+            let shared = Arc::clone(self);
+            let watch = move || {
+                wait_for_end(process.as_fd());
+                shared.orphan_all(server);
+            };
+            if let Err(error) = std::thread::Builder::new().name("keeper-guard".to_owned()).spawn(watch) {
+                tracing::warn!("no thread that waits for a server's end: {error}");
+                self.guarded().take(server);
+                return Err(Refusal::GuardedFull(0));
+            }
+        }
+        Ok(Reply::Done)
+    }
+
+    fn keep(&self, fd: OwnedFd, server: u64) -> Result<Reply, Refusal> {
+        let flow = self.flow_of(fd.as_fd())?;
+        let put = repair::check_established(fd.as_fd())
+            .map_err(Refusal::from)
+            .and_then(|()| self.guarded().put(server, flow, fd).map_err(|why| not_guarded(why, server)));
+        if put.is_err() {
+            self.held().counts.not_guarded += 1;
+        }
+        put.map(|()| Reply::Done)
+    }
+
+    /// A server has ended: its connections are ended here without a word to their clients, as others may go on with them.
+    fn orphan_all(&self, server: u64) {
+        loop {
+            let sockets = self.guarded().take(server);
+            if sockets.is_empty() {
+                return;
+            }
+            tracing::info!(server, connections = sockets.len(), "a server has ended");
+            for (flow, socket) in sockets {
+                // Closed as it is, it ends as the connections of a server that is not guarded.
+                if let Err(why) = self.orphan(flow, socket.as_fd()) {
+                    tracing::debug!(%flow, %why, "a connection ends with its server");
+                }
+            }
+        }
+    }
+
+    fn orphan(&self, flow: Flow, socket: BorrowedFd<'_>) -> Result<(), Refusal> {
+        repair::check_established(socket)?;
+        {
+            let mut held = self.held();
+            held.begin(flow, Held::Orphaned, Instant::now() + ORPHAN_TIME)?;
+            if let Err(error) = self.filter.hold(&flow, ORPHAN_TIME) {
+                held.remove(&flow);
+                return Err(filter_refusal(&error));
+            }
+        }
+        self.begun.notify_one();
+        let abandoned = repair::abandon(socket);
+        let mut held = self.held();
+        match abandoned {
+            Ok(()) => held.counts.orphaned += 1,
+            Err(_) => drop(self.end(&mut held, &flow)),
+        }
+        Ok(abandoned?)
+    }
+
+    /// Another node goes on with what had lost its server: late packets are dropped for a while.
+    fn adopted(&self, flow: Flow) -> Reply {
+        let mut held = self.held();
+        if matches!(held.get(&flow), Some(Held::Orphaned)) {
+            let time = self.options.tombstone_time;
+            if let Some(oldest) = held.bury(flow, Instant::now() + time) {
+                self.let_pass(&mut held, &oldest);
+            }
+            if let Err(error) = self.filter.hold(&flow, time) {
+                tracing::warn!(%flow, "a hold of a connection that has left is not shortened: {error}");
+            }
+        }
+        Reply::Done
     }
 
     fn freeze(&self, fd: OwnedFd, epoch: u64) -> Result<Reply, Refusal> {
@@ -282,7 +388,7 @@ impl Shared {
         let flow = self.flow_of(fd.as_fd())?;
         {
             let mut held = self.held();
-            held.check_epoch(epoch)?;
+            self.check_epoch(&mut held, epoch)?;
             self.begin(&mut held, flow, Held::Frozen { socket: Arc::clone(&fd), window: None })?;
         }
         let frozen = repair::freeze(fd.as_fd());
@@ -297,6 +403,16 @@ impl Shared {
                 Err(error.into())
             }
         }
+    }
+
+    /// Refuses an order of an older director than the newest one seen, also by a keeper before this one.
+    fn check_epoch(&self, held: &mut HeldFlows, epoch: u64) -> Result<(), Refusal> {
+        if held.check_epoch(epoch)?
+            && let Err(error) = self.filter.note_epoch(epoch)
+        {
+            tracing::warn!("a keeper after this one will not know the epoch: {error}");
+        }
+        Ok(())
     }
 
     fn thaw(&self, fd: BorrowedFd<'_>) -> Result<Reply, Refusal> {
@@ -324,6 +440,7 @@ impl Shared {
             self.filter.hold(&flow, self.options.tombstone_time).map_err(|error| filter_refusal(&error))?;
             held.counts.discarded += 1;
         }
+        self.guarded().let_go(&[flow]);
         self.begun.notify_one();
         repair::discard(fd)?;
         Ok(Reply::Done)
@@ -333,7 +450,7 @@ impl Shared {
         let flow = flow.canonical();
         self.check_service(flow.service)?;
         let mut held = self.held();
-        held.check_epoch(epoch)?;
+        self.check_epoch(&mut held, epoch)?;
         self.begin(&mut held, flow, Held::Expected)?;
         Ok(Reply::Done)
     }
@@ -352,8 +469,8 @@ impl Shared {
         match held.get(flow) {
             // Its server asks for it to be thawed or discarded; a tombstone ends by itself.
             Some(Held::Frozen { .. }) => return Err(Refusal::Busy(*flow)),
-            Some(Held::Tombstone) | None => {}
-            Some(Held::Expected | Held::Restored { .. }) => {
+            Some(Held::Orphaned | Held::Tombstone) | None => {}
+            Some(Held::Expected | Held::Inherited | Held::Restored { .. }) => {
                 self.end(&mut held, flow);
             }
         }
@@ -365,7 +482,7 @@ impl Shared {
         self.check_service(flow.service)?;
         {
             let mut held = self.held();
-            held.check_epoch(epoch)?;
+            self.check_epoch(&mut held, epoch)?;
             self.begin(&mut held, flow, Held::Expected)?;
         }
         let tcp = TcpState { local: flow.service, peer: flow.client, ..tcp.clone() };
@@ -445,6 +562,11 @@ impl Shared {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn guarded(&self) -> MutexGuard<'_, Guarded> {
+        // As above.
+        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The connection of a descriptor, if it is one of a service.
     fn flow_of(&self, fd: BorrowedFd<'_>) -> Result<Flow, Refusal> {
         let (local, peer) = socket_calls::ends(fd).map_err(|error| {
@@ -458,6 +580,26 @@ impl Shared {
     /// The keeper makes no sockets for other addresses than its services'.
     fn check_service(&self, service: SocketAddr) -> Result<(), Refusal> {
         if self.options.services.contains(&service) { Ok(()) } else { Err(Refusal::NotAService(service)) }
+    }
+}
+
+fn not_guarded(why: NotGuarded, server: u64) -> Refusal {
+    match why {
+        NotGuarded::UnknownServer => Refusal::UnknownServer(server),
+        NotGuarded::Full(bound) => Refusal::GuardedFull(bound),
+    }
+}
+
+/// Waits until the process of a descriptor has ended, with all of its threads (pidfd_open(2)).
+fn wait_for_end(process: BorrowedFd<'_>) {
+    let mut polled = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    loop {
+        // SAFETY: the structure lives over the call, which fills it.
+        let ready = unsafe { libc::poll(&raw mut polled, 1, -1) };
+        // An interrupted call is the only other answer: the arguments are right.
+        if ready > 0 {
+            return;
+        }
     }
 }
 

@@ -16,6 +16,8 @@ use std::net::SocketAddr;
 pub const VERSION: u8 = 1;
 /// Bytes of a message at most: a send queue as large as `net.ipv4.tcp_wmem` allows by default, four times.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// Connections or servers of a message at most.
+pub const FLOWS_MAX: usize = 8_192;
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +69,29 @@ pub enum Request {
         /// Of which connection.
         flow: Flow,
     },
+    /// Guard sockets of the server whose process the descriptor names (pidfd_open(2)). What was guarded of it before is let
+    /// go.
+    Guard {
+        /// A number of the server, which no other one of this machine has.
+        server: u64,
+    },
+    /// Keep the descriptor's socket until its response is over or the server ends.
+    Keep {
+        /// Of which server.
+        server: u64,
+    },
+    /// Let go of the sockets of these connections, whose server ends them itself from now on.
+    LetGo {
+        /// Which; at most [`FLOWS_MAX`].
+        flows: Vec<Flow>,
+    },
+    /// Which servers live, and which connections have lost theirs?
+    Orphans,
+    /// Another node goes on with this connection, which had lost its server.
+    Adopted {
+        /// Which.
+        flow: Flow,
+    },
 }
 
 /// What is answered.
@@ -84,6 +109,17 @@ pub enum Reply {
     Counts(KeeperCounts),
     /// It is not done.
     Refused(Refusal),
+    /// Servers and connections.
+    Orphans(Orphans),
+}
+
+/// The servers of which sockets are guarded, and the connections whose server has ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Orphans {
+    /// Servers that live.
+    pub servers: Vec<u64>,
+    /// Connections of servers that have ended. No socket of them is left here, and what comes in for them is dropped.
+    pub flows: Vec<Flow>,
 }
 
 /// Why the keeper does not do what is asked.
@@ -124,6 +160,12 @@ pub enum Refusal {
     /// The filter's table may not be changed.
     #[error("the filter of held connections refuses: {0}")]
     Filter(String),
+    /// The server has ended, or this keeper was started since it was named.
+    #[error("the keeper guards no server {0}; name its process first")]
+    UnknownServer(u64),
+    /// It guards as many as it may.
+    #[error("the keeper guards {0} sockets or servers, which is its bound; this one ends with its server")]
+    GuardedFull(u32),
 }
 
 impl Request {
@@ -161,6 +203,23 @@ impl Request {
                 out.push(10);
                 flow.encode(&mut out);
             }
+            Self::Guard { server } => {
+                out.push(11);
+                put_u64(*server, &mut out);
+            }
+            Self::Keep { server } => {
+                out.push(12);
+                put_u64(*server, &mut out);
+            }
+            Self::LetGo { flows } => {
+                out.push(13);
+                put_flows(flows, &mut out);
+            }
+            Self::Orphans => out.push(14),
+            Self::Adopted { flow } => {
+                out.push(15);
+                flow.encode(&mut out);
+            }
         }
         out
     }
@@ -195,6 +254,11 @@ impl Request {
             8 => Self::Activate,
             9 => Self::Counts,
             10 => Self::Renew { flow: Flow::decode(bytes)? },
+            11 => Self::Guard { server: take_u64(bytes)? },
+            12 => Self::Keep { server: take_u64(bytes)? },
+            13 => Self::LetGo { flows: take_each(bytes, Flow::decode)? },
+            14 => Self::Orphans,
+            15 => Self::Adopted { flow: Flow::decode(bytes)? },
             _ => return Err(DecodeError::Unknown("request")),
         };
         end(bytes).map(|()| request)
@@ -225,6 +289,12 @@ impl Reply {
                 out.push(6);
                 refusal.encode(&mut out);
             }
+            Self::Orphans(Orphans { servers, flows }) => {
+                out.push(7);
+                put_u32(servers.len() as u32, &mut out);
+                servers.iter().for_each(|server| put_u64(*server, &mut out));
+                put_flows(flows, &mut out);
+            }
         }
         out
     }
@@ -242,6 +312,9 @@ impl Reply {
             4 => Self::Restored,
             5 => Self::Counts(KeeperCounts::decode(bytes)?),
             6 => Self::Refused(Refusal::decode(bytes)?),
+            7 => {
+                Self::Orphans(Orphans { servers: take_each(bytes, take_u64)?, flows: take_each(bytes, Flow::decode)? })
+            }
             _ => return Err(DecodeError::Unknown("reply")),
         };
         end(bytes).map(|()| reply)
@@ -286,6 +359,14 @@ impl Refusal {
                 out.push(10);
                 put_bytes(words.as_bytes(), out);
             }
+            Self::UnknownServer(server) => {
+                out.push(11);
+                put_u64(*server, out);
+            }
+            Self::GuardedFull(sockets) => {
+                out.push(12);
+                put_u32(*sockets, out);
+            }
         }
     }
 
@@ -304,6 +385,8 @@ impl Refusal {
                 let words = String::from_utf8(take_bytes(bytes)?);
                 Self::Filter(words.map_err(|_| DecodeError::Unknown("words of the filter"))?)
             }
+            11 => Self::UnknownServer(take_u64(bytes)?),
+            12 => Self::GuardedFull(take_u32(bytes)?),
             _ => return Err(DecodeError::Unknown("refusal")),
         })
     }
@@ -314,6 +397,21 @@ fn put_restore(tcp: &TcpState, unread: &[u8], sent: &[u8], epoch: u64, out: &mut
     put_bytes(unread, out);
     put_bytes(sent, out);
     put_u64(epoch, out);
+}
+
+/// Their number in four bytes goes before.
+fn put_flows(flows: &[Flow], out: &mut Vec<u8>) {
+    put_u32(flows.len() as u32, out);
+    flows.iter().for_each(|flow| flow.encode(out));
+}
+
+/// What stands behind its number; nothing is reserved for what is not there.
+fn take_each<T>(bytes: &mut &[u8], take: impl Fn(&mut &[u8]) -> Result<T, DecodeError>) -> Result<Vec<T>, DecodeError> {
+    let count = take_u32(bytes)? as usize;
+    if count > FLOWS_MAX {
+        return Err(DecodeError::Unknown("count"));
+    }
+    (0..count).map(|_| take(bytes)).collect()
 }
 
 fn kind(bytes: &mut &[u8]) -> Result<u8, DecodeError> {

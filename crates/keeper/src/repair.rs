@@ -236,6 +236,20 @@ pub fn discard(socket: BorrowedFd<'_>) -> Result<(), RepairError> {
     disconnect(socket).map_err(|error| Step::End.failed(&error))
 }
 
+/// Ends an established connection without a word to the client, without reading its state; its descriptors are to be
+/// closed. What comes in for it is to be held before.
+///
+/// # Errors
+/// [`RepairError`]: it is not established, or stands still as another move has it; nothing was done then.
+pub fn abandon(socket: BorrowedFd<'_>) -> Result<(), RepairError> {
+    check_established(socket)?;
+    if is_frozen(socket)? {
+        return Err(RepairError::AlreadyFrozen);
+    }
+    set(socket, IPPROTO_TCP, libc::TCP_REPAIR, REPAIR_ON).map_err(|error| Step::Repair.failed(&error))?;
+    disconnect(socket).map_err(|error| Step::End.failed(&error))
+}
+
 /// Makes a socket with the state of a connection. It stands still until [`activate`].
 ///
 /// `sent` holds the bytes from the first unacknowledged one to `send_next`, `mark` is the socket's mark (`SO_MARK`,

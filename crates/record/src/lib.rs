@@ -23,4 +23,4 @@ pub use setup::Setup;
 pub use sources::Sources;
 pub use target::Named;
 pub use under_load::under_load;
-pub use user_probes::ProbesOfPrograms;
+pub use user_probes::{ProbesOfPrograms, TlsProbes};

@@ -52,7 +52,7 @@ pub fn until_end(
         must_listen(&target)?;
     }
     footing.settle(&target)?;
-    let sources = setup.sources.load(footing.probes.as_ref(), &target, child.is_some())?;
+    let sources = setup.sources.load(footing.probes.as_mut(), &target, child.is_some())?;
     let transactions = setup.sources.subscribe()?;
     // Not before: what is refused leaves no run behind.
     let run = Run::create(&setup.directory())?;
@@ -75,7 +75,7 @@ pub fn while_clients_come(setup: &Setup, time: Duration, stop: &Stop) -> anyhow:
     let mut footing = kernel::with_probes(&setup.ladder)?;
     let target = setup.named.find()?;
     must_listen(&target)?;
-    let sources = setup.sources.load(footing.probes.as_ref(), &target, false)?;
+    let sources = setup.sources.load(footing.probes.as_mut(), &target, false)?;
     let transactions = setup.sources.subscribe()?;
     let run = Run::create(&setup.directory())?;
     let recorder = kernel::start(&run, &mut footing, sources, &target, DISK_MIB)?;

@@ -3,6 +3,7 @@
 use crate::transactions::Subscription;
 use crate::user_probes::ProbesOfPrograms;
 use anyhow::bail;
+use weir_capture::asked::Questions;
 use weir_capture::{EventSource, Probes, Samples, Target, Watch, Watched, Windows};
 
 /// What else is recorded.
@@ -10,6 +11,8 @@ use weir_capture::{EventSource, Probes, Samples, Target, Watch, Watched, Windows
 pub struct Sources {
     /// Samples of stacks each second, on each CPU.
     pub stacks_hz: Option<u32>,
+    /// What the server asks behind is told on the wire.
+    pub questions: bool,
     /// Transactions that applications report to the agent.
     pub transactions: bool,
     /// Probes in the server's own programs.
@@ -29,7 +32,7 @@ impl Sources {
     /// server may not yet have mapped all of its files.
     pub(crate) fn load(
         &self,
-        probes: Option<&Probes>,
+        probes: Option<&mut Probes>,
         target: &Target,
         just_started: bool,
     ) -> anyhow::Result<Vec<Box<dyn EventSource>>> {
@@ -49,6 +52,9 @@ impl Sources {
         }
         sources.extend(self.programs.load(loaded, target, just_started)?);
         sources.push(self.programs.streams(loaded, target));
+        if self.questions {
+            sources.push(Box::new(Questions::load(loaded, self.programs.keep_queries)));
+        }
         sources.extend(Watch::load(loaded, &self.watched, self.windows)?);
         Ok(sources)
     }

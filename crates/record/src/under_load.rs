@@ -90,7 +90,7 @@ fn recorder(
     // The port that is loaded belongs to the server whether or not it was named.
     target.ports.insert(port);
     footing.settle(&target)?;
-    let sources = setup.sources.load(footing.probes.as_ref(), &target, false)?;
+    let sources = setup.sources.load(footing.probes.as_mut(), &target, false)?;
     let run = Run::create(directory)?;
     let recorder = kernel::start(&run, footing, sources, &target, DISK_MIB)?;
     Ok(Some((recorder, target)))

@@ -8,6 +8,16 @@ use weir_capture::{EventSource, Probes, Target, tree};
 /// A server that was just started maps its modules within this time.
 const MAPPED: Duration = Duration::from_secs(3);
 
+/// Whether probes are set at the edge of the server's TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsProbes {
+    /// At all that are known.
+    #[default]
+    Set,
+    /// At none: what goes over TLS has no names, and its streams are not told apart.
+    Left,
+}
+
 /// Probes in the server's own programs.
 #[derive(Debug, Clone, Default)]
 pub struct ProbesOfPrograms {
@@ -15,11 +25,16 @@ pub struct ProbesOfPrograms {
     pub wanted: Wanted,
     /// Queries and names of requests are kept whole.
     pub keep_queries: bool,
+    /// Those at the edge of TLS.
+    pub tls: TlsProbes,
 }
 
 impl ProbesOfPrograms {
     /// The source of streams of HTTP/2, and of the names of requests over TLS; says where it sets probes.
     pub(crate) fn streams(&self, probes: &Probes, target: &Target) -> Box<dyn EventSource> {
+        if self.tls == TlsProbes::Left {
+            return Box::new(Streams::in_the_clear(self.keep_queries));
+        }
         let programs = Programs::of(target.pids.iter().flat_map(|pid| tree(*pid)));
         let streams = Streams::load(probes, &programs, self.keep_queries).unwrap_or_else(|error| {
             eprintln!("weir: streams of HTTP/2 over TLS are not told apart: {error}");

@@ -98,8 +98,17 @@ pub struct Explanation {
     pub processes: Vec<ProcessShare>,
     /// Who waited for whom: the edges of the waiting graph, largest first.
     pub waiting: Vec<WaitingEdge>,
+    /// Whose requests held the locks that responses waited for, largest first; absent where no holder is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<Holding>,
+    /// Response times, their parts and errors in the course of the run; absent where no response was told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub course: Option<Course>,
     /// Queries that responses waited for, largest share of the mean response first.
     pub queries: Vec<Query>,
+    /// What the servers asked behind, as the wire told it, longest waits in all first; absent where nothing was told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<Asked>,
     /// What the rules of `weir serve --policy` decided, in the order of time; absent where nothing was told.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decided>,
@@ -368,6 +377,49 @@ pub struct WaitingEdge {
     pub mean_ns: f64,
 }
 
+/// A lock that responses waited for while a task of one name had it, working on requests of one class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Holding {
+    /// The lock, such as `flock of /var/lib/x.lock`.
+    pub lock: String,
+    /// The holder's name, one for all workers of a server; a database's with its statement.
+    pub holder: String,
+    /// The class of the request that the holder worked on; null where none is known: it may have had none.
+    pub request: Option<String>,
+    /// How long it was waited for, nanoseconds of each response.
+    pub mean_ns: f64,
+    /// What became of the holder's own request meanwhile, nanoseconds of each response that waited; all 0 without one.
+    #[serde(serialize_with = "parts")]
+    pub parts_ns: [f64; Part::COUNT],
+}
+
+/// The course of a run, in slices of equal width without gaps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Course {
+    /// The width of a slice, seconds.
+    pub slice_s: f64,
+    /// The slices, in the order of time.
+    pub slices: Vec<CourseSlice>,
+}
+
+/// What ended within a slice of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CourseSlice {
+    /// Its begin, seconds since the first response's intended time; the first slice may begin before it.
+    pub at_s: f64,
+    /// Requests that were answered, errors among them.
+    pub answered: u64,
+    /// Requests that failed, and answers with a status of 400 or more.
+    pub errors: u64,
+    /// The median response time, nanoseconds; null where none was answered.
+    pub p50_ns: Option<u64>,
+    /// What 99 % of the response times are no longer than, nanoseconds; null where none was answered.
+    pub p99_ns: Option<u64>,
+    /// Mean parts of the responses.
+    #[serde(serialize_with = "parts")]
+    pub parts_ns: [f64; Part::COUNT],
+}
+
 /// A query that responses waited for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Query {
@@ -381,6 +433,46 @@ pub struct Query {
     pub mean_ns: f64,
     /// Its longest time, nanoseconds.
     pub max_ns: u64,
+}
+
+/// A kind of question that the servers asked over sockets.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Asked {
+    /// Who was asked: an address, or a Unix socket.
+    pub peer: String,
+    /// The protocol, such as `postgresql`.
+    pub protocol: String,
+    /// What was asked, without values.
+    pub question: String,
+    /// How often.
+    pub count: u64,
+    /// How often for each response.
+    pub per_response: f64,
+    /// Its waits, added up, as a share of the responses' time; questions that were open at the same time count each, so
+    /// that shares may add up to more than 1.
+    pub share: f64,
+    /// Its mean wait, from the question to the first bytes of its answer, nanoseconds.
+    pub mean_ns: f64,
+    /// Its longest wait, nanoseconds.
+    pub max_ns: u64,
+    /// Answers by the status or error that the protocol gives, where it gives one.
+    pub status: BTreeMap<String, u64>,
+    /// How many answers were errors.
+    pub failed: u64,
+    /// For how many no answer was seen.
+    pub unanswered: u64,
+}
+
+impl Asked {
+    /// How it ended, in a line: `200 × 31, 503 × 2`; what failed without a status is counted, too.
+    #[must_use]
+    pub fn outcomes(&self) -> String {
+        let mut all: Vec<String> = self.status.iter().map(|(status, times)| format!("{status} × {times}")).collect();
+        if self.unanswered > 0 {
+            all.push(format!("not answered × {}", self.unanswered));
+        }
+        all.join(", ")
+    }
 }
 
 /// A sampled stack.
@@ -446,6 +538,24 @@ pub struct Example {
     pub steps: Vec<ExampleStep>,
     /// Who had the CPUs meanwhile, by CPU and time; idle times are left out.
     pub cpus: Vec<CpuSpell>,
+    /// What those did who held locks while it waited for them; absent where no holder is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<HolderSpell>,
+}
+
+/// A stretch in which a task had a lock that a response waited for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HolderSpell {
+    /// What the response waited for, as its steps name it.
+    pub lock: String,
+    /// The task that had it.
+    pub task: String,
+    /// What that task did: a part's name.
+    pub part: String,
+    /// Its begin, since the response's intended time.
+    pub from_ns: u64,
+    /// Its length.
+    pub ns: u64,
 }
 
 /// A stretch in which a task had a CPU.

@@ -8,6 +8,7 @@ mod compare_history;
 mod compare_page;
 mod compare_pieces;
 mod compare_ratios;
+mod course;
 mod distribution;
 mod escape;
 mod evidence;

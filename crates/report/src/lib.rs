@@ -22,6 +22,7 @@
 //! ```
 
 mod compared;
+mod culprit;
 mod explanation;
 mod html;
 mod loaded;
@@ -31,9 +32,9 @@ mod units;
 
 pub use compared::{Compared, ComparedCase, ComparedPoint, ComparedResult, ComparedSeries, ComparedSubject};
 pub use explanation::{
-    Cause, CpuSpell, Decided, Example, ExampleStep, Explanation, HostRun, Moved, Moves, ObjectiveResult, Observer,
-    Phase, ProcessShare, Query, Ratio, ServerCpu, SlowCause, SourceCost, Stack, Stages, Transaction, WaitingEdge,
-    Wakeups,
+    Asked, Cause, Course, CourseSlice, CpuSpell, Decided, Example, ExampleStep, Explanation, HolderSpell, Holding,
+    HostRun, Moved, Moves, ObjectiveResult, Observer, Phase, ProcessShare, Query, Ratio, ServerCpu, SlowCause,
+    SourceCost, Stack, Stages, Transaction, WaitingEdge, Wakeups,
 };
 pub use html::{colour, compared_html, html, load_html, planned_html};
 pub use loaded::{Loaded, LoadedPoint, LoadedRate};

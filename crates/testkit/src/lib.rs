@@ -41,6 +41,7 @@ pub use server::nginx::Nginx;
 pub use server::php_fpm::PhpFpm;
 pub use server::port::free_port;
 pub use server::postgres::Postgres;
+pub use server::program::{Place, Program};
 pub use server::running::RunningServer;
 pub use server::slow_fs::SlowFs;
 pub use server::start::StartError;

@@ -12,6 +12,7 @@ pub(crate) mod php_fpm;
 pub(crate) mod port;
 pub(crate) mod postgres;
 mod process;
+pub(crate) mod program;
 pub(crate) mod running;
 pub(crate) mod slow_fs;
 pub(crate) mod start;

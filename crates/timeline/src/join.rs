@@ -5,6 +5,7 @@ use crate::counts::{Statistics, Unjoinable};
 use crate::known::Known;
 use crate::notes::Notes;
 use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
+use crate::questions::{QuestionRun, Questions};
 use crate::served::{Arrival, Served};
 use crate::sockets::{Socket, Sockets};
 use crate::step::{Step, push_step};
@@ -118,6 +119,7 @@ pub struct Joiner {
     pub(crate) texts: Texts,
     pub(crate) notes: Notes,
     pub(crate) phases: Phases,
+    pub(crate) questions: Questions,
     stretches: Vec<PhaseStretch>,
     pub(crate) statistics: Statistics,
     since_sweep: u32,
@@ -151,6 +153,7 @@ impl Joiner {
             texts: Texts::default(),
             notes: Notes::default(),
             phases: Phases::default(),
+            questions: Questions::default(),
             stretches: Vec::new(),
             statistics: Statistics::default(),
             since_sweep: 0,
@@ -284,11 +287,8 @@ impl Joiner {
                 self.lanes.insert(record.lane, low);
             }
             Kind::SocketPeer => self.peers(record),
-            Kind::ProbeHit => {
-                if let Some(told) = name {
-                    self.phases.push_hit(record, told, &self.tasks);
-                }
-            }
+            Kind::ProbeHit => name.iter().for_each(|told| self.phases.push_hit(record, told, &self.tasks)),
+            Kind::Asked => self.questions.push(record, payload, name, &self.tasks, &mut self.texts),
             Kind::StreamFrame | Kind::StreamHead => self.of_stream(record, payload),
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
             // The notes take it below, or it is of no use here.
@@ -339,6 +339,7 @@ impl Joiner {
             + self.texts.held()
             + self.notes.held()
             + self.phases.held()
+            + self.questions.held()
     }
 
     /// A task's name, if the recording tells it.
@@ -365,6 +366,12 @@ impl Joiner {
         self.texts.text(number)
     }
 
+    /// The task that has the lock of which a text tells, where that is known.
+    #[must_use]
+    pub fn holder(&self, number: u32) -> Option<u32> {
+        self.texts.task(number)
+    }
+
     /// The number by which steps refer to a text.
     pub fn number_of(&mut self, text: &str) -> u32 {
         self.texts.number(text)
@@ -379,6 +386,11 @@ impl Joiner {
     /// What has ended since this was last asked: passages of tasks through phases, and queries.
     pub fn take_ended(&mut self) -> Ended {
         self.phases.take_ended()
+    }
+
+    /// The questions that are over since this was last asked, and how many there was no room for.
+    pub fn take_questions(&mut self) -> (Vec<QuestionRun>, u64) {
+        self.questions.take_ended()
     }
 
     /// The name of the request that a task took up within a window, if a probe told it; without its query.
@@ -522,12 +534,13 @@ impl Joiner {
         }
         let mut stretches = std::mem::take(&mut self.stretches);
         stretches.clear();
+        let connection = self.connections.get(&(waiting.lane, waiting.request.connection));
+        let socket = connection.and_then(|connection| connection.socket).unwrap_or(0);
         if let Some(server) = joined.ok().filter(|_| !self.phases.is_empty()) {
-            let connection = self.connections.get(&(waiting.lane, waiting.request.connection));
-            let socket = connection.and_then(|connection| connection.socket).unwrap_or(0);
             self.phases.name_queries(&mut steps);
             self.phases.stretches(&steps, socket, server.arrived_ns, &mut stretches);
         }
+        self.questions.name(&mut steps, socket, &self.tasks, &mut self.texts);
         let (server, phases) = (joined.ok(), stretches.as_slice());
         let transaction = server.and_then(|at| self.phases.transaction(&steps, at.picked_ns, at.sent_ns));
         let name = transaction.map_or(&*waiting.name, |number| self.texts.text(number));
@@ -553,6 +566,7 @@ impl Joiner {
         self.conversations.trim(keep_ns);
         self.notes.trim(keep_ns);
         self.phases.trim(keep_ns);
+        self.questions.trim(keep_ns);
         while self.tasks.held() > self.bounds.changes && keep_ns < now_ns {
             keep_ns += (now_ns - keep_ns).div_ceil(2);
             self.tasks.trim(keep_ns);

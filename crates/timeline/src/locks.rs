@@ -21,6 +21,7 @@ pub(crate) fn divide(refine: &mut Refine<'_>, step: Step, steps: &mut Vec<Step>)
     let which = which(refine, &step, &wait);
     for turn in turns(refine, &step, &wait) {
         let holder = turn.holder.and_then(|holder| refine.task_label(holder, turn.from_ns));
+        let held_by = turn.holder.filter(|_| holder.is_some());
         let by = match (holder, step.detail) {
             (Some(holder), _) => format!(" held by {holder}"),
             // The task that ended the wait had the lock last.
@@ -31,7 +32,7 @@ pub(crate) fn divide(refine: &mut Refine<'_>, step: Step, steps: &mut Vec<Step>)
         };
         let text = format!("{} {which}{by}", wait.sort.words());
         let (from_ns, to_ns) = (turn.from_ns, turn.to_ns);
-        steps.push(refine.named(Step { from_ns, to_ns, part: Part::WaitLock, ..step }, &text));
+        steps.push(refine.held(Step { from_ns, to_ns, part: Part::WaitLock, ..step }, &text, held_by));
     }
     true
 }

@@ -32,7 +32,7 @@ pub(crate) fn divide(refine: &mut Refine<'_>, step: Step, steps: &mut Vec<Step>)
                 || format!("a lock of {server}"),
                 |holder| format!("a lock of {server} held by {}", in_words(refine, holder, turn.from_ns)),
             );
-            steps.push(refine.named(Step { from_ns, to_ns, ..step }, &text));
+            steps.push(refine.held(Step { from_ns, to_ns, ..step }, &text, turn.holder));
         }
     }
     true

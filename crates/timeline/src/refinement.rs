@@ -50,4 +50,13 @@ impl Refine<'_> {
     pub(crate) fn named(&mut self, step: Step, text: &str) -> Step {
         Step { detail: Detail::Named(self.texts.number(text)), ..step }
     }
+
+    /// The step with a text for its detail that tells of a holder, where one is known.
+    pub(crate) fn held(&mut self, step: Step, text: &str, holder: Option<u32>) -> Step {
+        let number = match holder {
+            Some(holder) => self.texts.number_about(text, holder),
+            None => self.texts.number(text),
+        };
+        Step { detail: Detail::Named(number), ..step }
+    }
 }

@@ -391,9 +391,11 @@ impl Served {
         }
     }
 
-    /// The next exchange that is over.
-    pub(crate) fn next_over(&mut self) -> Option<(Exchange, End)> {
-        self.over.pop_front()
+    /// The next exchange that is over, if its last send was by this time.
+    pub(crate) fn next_over(&mut self, until_ns: u64) -> Option<(Exchange, End)> {
+        let (first, _) = self.over.front()?;
+        let last_ns = first.sent.map_or(first.picked_ns, |sent| sent.last_ns);
+        if last_ns > until_ns { None } else { self.over.pop_front() }
     }
 
     /// Gives up requests that no task answers, and puts aside, by `steps`, what is known of responses that have been
@@ -424,6 +426,7 @@ impl Served {
         }
         let waiting =
             connections.values().filter_map(|connection| connection.arrivals.front()).map(|first| first.at_ns);
+        let waiting = waiting.chain(over.iter().map(|(exchange, _)| exchange.begun_ns()));
         if connections.len() > MOST_CONNECTIONS / 2 {
             let idle = |one: &Connection| one.open.is_none() && one.arrivals.is_empty();
             let waiting = waiting.min();

@@ -5,7 +5,7 @@ use crate::join::{AtServer, Joiner, Response};
 use crate::known::Known;
 use crate::path::{Span, Walk};
 use crate::phases::PhaseStretch;
-use crate::served::{Arrival, End, Exchange, Parked, Served, Sort};
+use crate::served::{Arrival, End, Exchange, Parked, Sort};
 use crate::step::Step;
 use std::sync::Arc;
 use weir_wire::Record;
@@ -30,6 +30,7 @@ type Take<'a> = dyn FnMut(&Joiner, &Response<'_>) + 'a;
 
 impl Joiner {
     pub(crate) fn serve_open(&mut self, open: &SocketOpen, record: &Record) {
+        self.questions.open(open);
         let port = open.local.port();
         let server_side = self.sockets.get(open.socket).is_some_and(|socket| socket.server_side);
         // Whether it is a client's connection, an older one shows by its first arrival.
@@ -63,15 +64,20 @@ impl Joiner {
         let Some(served) = &mut self.served else { return };
         served.edge(at_ns);
         self.edge_ns = at_ns;
-        self.tell_served(take);
+        self.tell_over(u64::MAX, take);
         for (stream, end) in self.streams.edge() {
             self.tell(stream, end, take);
         }
     }
 
-    /// Tells the exchanges that are over.
+    /// Tells the exchanges that are over; where the recording tells what is asked behind, those whose questions have come.
     pub(crate) fn tell_served(&mut self, take: &mut Take<'_>) {
-        while let Some((exchange, end)) = self.served.as_mut().and_then(Served::next_over) {
+        let come_ns = self.last_ns.saturating_sub(self.bounds.grace_ns);
+        self.tell_over(if self.questions.is_active() { come_ns } else { u64::MAX }, take);
+    }
+
+    fn tell_over(&mut self, until_ns: u64, take: &mut Take<'_>) {
+        while let Some((exchange, end)) = self.served.as_mut().and_then(|served| served.next_over(until_ns)) {
             self.tell(exchange, end, take);
         }
         if self.served.is_none() {
@@ -139,6 +145,7 @@ impl Joiner {
                 let parked = exchange.parked.take().unwrap_or_default();
                 let mut steps = steps_of(self.known(), &exchange, parked).steps;
                 self.refine(&mut steps, 0);
+                self.questions.name(&mut steps, exchange.socket, &self.tasks, &mut self.texts);
                 let Some(span) = span_of(&exchange) else { return };
                 let mut phases = Vec::new();
                 if !self.phases.is_empty() {

@@ -50,6 +50,9 @@ enum weir_kind {
 	WEIR_STREAM_FRAME = 0x0208, /* A frame of HTTP/2 on a connection of the server's, as it was taken or just before it is given; a flow is the socket's number, or, over TLS, one of the library's connections, that of the socket from which the running task has taken last; flags: its type in the lowest four (11 = another than those of the standard, 12 = the last one of a stream is given to its last byte, 15 = the connection is followed no further), 16 = given, 32 = over TLS (and without a position), 64 = more of the frame told before, 128 = the connection is older than the recording. */
 	WEIR_STREAM_BYTES = 0x0209, /* Bytes of the head in the frame just told on this lane; flags: how many. No run keeps them: the collector makes stream_head of them. */
 	WEIR_STREAM_HEAD = 0x020a, /* What the head of a stream of HTTP/2 says; flags: 1 = of the request, 2 = of the response, 4 = of its trailers, 8 = it speaks gRPC, 16 = its status (grpc_status) is told, 32 = over TLS. */
+	WEIR_ASKED_CALL = 0x020b, /* A task of the server gave bytes to a connection to something that it asks, or took bytes from it; the first of these follow in asked_bytes; flags: 16 = given, 8 = not TCP. No run keeps it: the collector makes asked of it. */
+	WEIR_ASKED_BYTES = 0x020c, /* The next bytes of the call just told on this lane; flags: how many. No run keeps them: the collector makes asked of them. */
+	WEIR_ASKED = 0x020d, /* A question that the server asked over a socket, told once it is answered or given up; flags: 1 = no answer was seen, 2 = it failed. */
 	WEIR_CLIENT_CONNECTION = 0x0301, /* The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed. */
 	WEIR_CLIENT_REQUEST = 0x0302, /* A request of the load generator is over (time = the last byte of its response). */
 	WEIR_CLIENT_DROPPED = 0x0303, /* Arrivals that the generator's queue had no room for. */

@@ -125,6 +125,13 @@ kinds! {
     StreamHead = 0x020a, bpf 0, "stream_head", since (1, 0), a "flow | stream << 32", b "status | grpc_status << 16", payload "method and path: text",
         "What the head of a stream of HTTP/2 says; flags: 1 = of the request, 2 = of the response, 4 = of its trailers, 8 = it speaks gRPC, 16 = its status (grpc_status) is told, 32 = over TLS.";
 
+    AskedCall = 0x020b, bpf 36, "asked_call", since (1, 0), a "socket | length << 32", b "pid | tgid << 32", payload "",
+        "A task of the server gave bytes to a connection to something that it asks, or took bytes from it; the first of these follow in asked_bytes; flags: 16 = given, 8 = not TCP. No run keeps it: the collector makes asked of it.";
+    AskedBytes = 0x020c, bpf 37, "asked_bytes", since (1, 0), a "bytes", b "", payload "",
+        "The next bytes of the call just told on this lane; flags: how many. No run keeps them: the collector makes asked of them.";
+    Asked = 0x020d, bpf 0, "asked", since (1, 0), a "asked_ns", b "dictionary id of the question: protocol, shape, status | socket << 32", payload "answered_ns, pid",
+        "A question that the server asked over a socket, told once it is answered or given up; flags: 1 = no answer was seen, 2 = it failed.";
+
     ClientConnection = 0x0301, bpf 0, "client_connection", since (1, 0), a "connection", b "connect_start_ns", payload "addresses and ports",
         "The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed.";
     ClientRequest = 0x0302, bpf 0, "client_request", since (1, 0), a "connection", b "request_offset", payload "times, lengths, status, version, name",

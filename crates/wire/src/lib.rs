@@ -18,7 +18,9 @@
 //! ```
 
 pub mod arm;
+pub mod asked;
 pub mod client;
+pub mod header_tables;
 mod kinds;
 pub mod probe;
 mod record;

@@ -6,7 +6,8 @@
 
 /// A static probe of the provider `weir`: `read`, `route`, `cache`, `file`, `send` and `done` (of the server),
 /// `script_activation`, `script_run`, `script_output` and `script_end` (of the processes that run scripts) without an
-/// argument, `decision` (of the policy runtime) with a pointer to a text that a zero ends.
+/// argument, `decision` (of the policy runtime) with a pointer to a text that a zero ends, `tls_opened` (of the server:
+/// session, bytes, their number) and `tls_sealed` (session, pieces of bytes, how many, how many bytes of them).
 #[macro_export]
 macro_rules! static_probe {
     ($name:literal) => {
@@ -14,6 +15,12 @@ macro_rules! static_probe {
     };
     ($name:literal, $pointer:expr) => {
         $crate::static_probe!(@ $name, "8@%rdi", readonly, in("rdi") $pointer)
+    };
+    ($name:literal, $first:expr, $second:expr, $third:expr, $fourth:expr) => {
+        $crate::static_probe!(
+            @ $name, "8@%rdi 8@%rsi 8@%rdx 8@%rcx", readonly,
+            in("rdi") $first, in("rsi") $second, in("rdx") $third, in("rcx") $fourth
+        )
     };
     (@ $name:literal, $arguments:literal, $memory:ident $(, $($operand:tt)+)?) => {
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -52,7 +52,7 @@ pub use keeper::keeper_messages;
 pub use load::{access_log, flash_crowd, nul_list, rate_profile, session_list, set_cookie, url_list};
 pub use moved_sessions::moved_session;
 pub use plan::{plan_policy, planned_log};
-pub use programs::{containers, probe_notes, program, query_text, stream_heads};
+pub use programs::{containers, go_table, probe_notes, program, query_text, questions, stream_heads};
 pub use proxies::{client_address, proxy_protocol};
 pub use proxy::{pins_and_objectives, places, proxy_answer};
 pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};

@@ -2,10 +2,11 @@
 //! probe finds.
 
 use std::path::PathBuf;
+use weir_capture::asked::{Call, Conversation, Told};
 use weir_capture::http2::Heads;
 use weir_capture::user_probes::usdt::{argument, note};
 use weir_capture::user_probes::{
-    Binary, Dialect, Release, cost_of, next_note, normalised, place, tls_edge, without_query,
+    Binary, Dialect, Release, cost_of, go_functions, next_note, normalised, place, tls_edge, without_query,
 };
 use weir_wire::stream::{Flow, StreamFrame};
 
@@ -14,7 +15,7 @@ pub fn program(input: &[u8]) {
     let Ok(binary) = Binary::of(PathBuf::from("program"), input.to_vec()) else { return };
     let release = Release(6, 18);
     if let Ok(edge) = tls_edge(&binary, release) {
-        assert!(edge.opened < input.len() as u64 && edge.sealed < input.len() as u64);
+        assert!(edge.iter().all(|site| site.offset < input.len() as u64));
     }
     for name in ["cheap", "moved", "main", "usleep", ""] {
         for function in binary.functions(name).unwrap_or_default() {
@@ -47,6 +48,14 @@ pub fn probe_notes(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Some(argument) = argument(&text) {
         assert!([1, 2, 4, 8].contains(&argument.bytes));
+    }
+}
+
+/// Reads any bytes as the table of functions of a program of Go.
+pub fn go_table(input: &[u8]) {
+    let found = go_functions(input, 0x1000, ["crypto/tls.(*Conn).Read", "main.main", ""]);
+    if input.len() < 72 {
+        assert_eq!(found, [None; 3]);
     }
 }
 
@@ -103,4 +112,26 @@ pub fn stream_heads(input: &[u8]) {
         (rest, at_ns) = (after, at_ns + 1);
     }
     heads.read(u64::MAX, &mut |head| assert!(!head.name.contains('?'), "{head:?}"));
+}
+
+/// Calls on a connection to something that a server asks, of any bytes, of which any number is copied: what is held is
+/// bounded, times do not run backwards, and texts are on one line.
+pub fn questions(input: &[u8]) {
+    let mut conversation = Conversation::new(false);
+    let mut rest = input;
+    let mut at_ns = 1;
+    let check = |told: Told| {
+        assert!(told.answered_ns >= told.asked_ns, "{told:?}");
+        assert!(!told.shape.contains(['\t', '\n']) && !told.status.contains(['\t', '\n']), "{told:?}");
+    };
+    while let Some((&[what, length], more)) = rest.split_first_chunk::<2>() {
+        let (bytes, after) = more.split_at(usize::from(length).min(more.len()));
+        // Some calls have more bytes than were copied.
+        let call =
+            Call { at_ns, pid: 1, given: what & 1 != 0, length: bytes.len() + usize::from(what >> 1) * 4, bytes };
+        conversation.push(&call, &mut { check });
+        assert!(conversation.held() <= 1024);
+        (rest, at_ns) = (after, at_ns + 1);
+    }
+    conversation.close(&mut { check });
 }

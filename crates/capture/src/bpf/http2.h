@@ -88,8 +88,8 @@ static __always_inline void lose(struct flow *flow, struct way *way, u32 flags)
 	tell_frame(flow, way, flags, 0);
 }
 
-/* Bytes of a head, at most CHUNK_BYTES of them. */
-static __always_inline bool tell_bytes(struct way *way, u64 place, u32 length)
+/* Bytes that follow an event of this time, at most CHUNK_BYTES of them. */
+static __always_inline bool tell_words(u32 kind, u64 time, u64 place, u32 length)
 {
 	struct largest_ring *ring = own_ring();
 	u64 words[8] = {};
@@ -104,9 +104,15 @@ static __always_inline bool tell_bytes(struct way *way, u64 place, u32 length)
 			break;
 		u32 bytes = length - 8 * index;
 
-		put(ring, at + 2 * index, head_of(way->time, WEIR_BPF_STREAM_BYTES, bytes < 8 ? bytes : 8), words[index]);
+		put(ring, at + 2 * index, head_of(time, kind, bytes < 8 ? bytes : 8), words[index]);
 	}
 	return 1;
+}
+
+/* Bytes of a head, at most CHUNK_BYTES of them. */
+static __always_inline bool tell_bytes(struct way *way, u64 place, u32 length)
+{
+	return tell_words(WEIR_BPF_STREAM_BYTES, way->time, place, length);
 }
 
 /* A frame has been given to its last byte: if it is its stream's last one, that is told. */

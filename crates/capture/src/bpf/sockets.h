@@ -210,6 +210,64 @@ static __always_inline void follow_socket(u32 socket, u32 sent, u32 length, u32 
 }
 #endif
 
+#ifdef FOLLOWS_STREAMS
+/* How many chunks of CHUNK_BYTES of a question and of an answer are told; 0 = none. The collector sets them while it reads
+ * questions. */
+u32 question_chunks;
+u32 answer_chunks;
+#define ASKED_SENT 16
+#define ASKED_NO_TCP 8
+
+/* What the steps over a call's bytes share. */
+struct copying {
+	struct bytes bytes;
+	u64 time;
+};
+
+/* A step over the bytes of a call, as the kernel's loop calls it: 1 where there is no more to do. */
+static __attribute__((noinline, unused)) long copy_step(u64 index, struct copying *copying)
+{
+	struct bytes *bytes = &copying->bytes;
+
+	if (!bytes->total || (!bytes->here && !next_piece(bytes)) || !bytes->place)
+		return 1;
+	u32 take = bytes->here < CHUNK_BYTES ? bytes->here : CHUNK_BYTES;
+
+	if (!tell_words(WEIR_BPF_ASKED_BYTES, copying->time, bytes->place, take))
+		return 1;
+	pass(bytes, take);
+	return 0;
+}
+
+/* The first bytes that a task gave to what the server asks, or took from it, in so many chunks of CHUNK_BYTES at most, or
+ * of a piece of the call's. Of a call whose bytes cannot be seen its length alone is told. */
+static __attribute__((noinline, unused)) int tell_asked(u32 socket, u32 flags, u32 length, u32 chunks)
+{
+	u64 task = bpf_get_current_pid_tgid();
+	struct largest_ring *ring = own_ring();
+	struct copying copying = {};
+
+	if (!ring)
+		return 0;
+	find_bytes(&copying.bytes, flags & ASKED_SENT, length);
+	copying.time = bpf_ktime_get_ns();
+	u64 at = __sync_fetch_and_add(&ring->position, 4);
+
+	put(ring, at, head_of(copying.time, WEIR_BPF_ASKED_CALL, flags), socket | (u64)length << 32);
+	put(ring, at + 2, head_of(copying.time, WEIR_BPF_ASKED_CALL, flags | WEIR_SECOND), task);
+	bpf_loop(chunks, copy_step, &copying, 0);
+	return 0;
+}
+
+/* Whether a socket is the end of a Unix socket's connection that was accepted: it is asked, and asks nothing. */
+static __always_inline bool is_accepted_end(struct sock *sk)
+{
+	struct unix_sock *own = sk->__sk_common.skc_family == AF_UNIX ? bpf_skc_to_unix_sock(sk) : 0;
+
+	return own && own->addr;
+}
+#endif
+
 #define NAGLE_IS_OFF 1
 #define IS_CORKED 2
 
@@ -232,7 +290,9 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 {
 	if (result == -EAGAIN)
 		return 0;
-	if (!is_server_side(sk)) {
+	bool asks = !is_server_side(sk);
+
+	if (asks) {
 		struct task_struct *task = bpf_get_current_task_btf();
 
 		if (!is_traced(task->tgid))
@@ -251,6 +311,15 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 	}
 	sub |= result > 0 ? 0 : result ? WEIR_ERROR : WEIR_END_OF_STREAM;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
+
+#ifdef FOLLOWS_STREAMS
+	if (asks && question_chunks && result > 0 && !(sub & WEIR_PEEK) && !is_accepted_end(sk)) {
+		bool sent = kind == WEIR_BPF_SOCKET_SEND;
+
+		tell_asked(socket_id(sk), (sent ? ASKED_SENT : 0) | (tcp ? 0 : ASKED_NO_TCP), result,
+			   sent ? question_chunks : answer_chunks);
+	}
+#endif
 
 	if (tcp && kind == WEIR_BPF_SOCKET_RECV && result >= RECORD_HEAD_BYTES &&
 	    tcp->copied_seq - (tcp->rcv_nxt - (u32)tcp->bytes_received) == (u32)result && is_server_side(sk))

@@ -103,45 +103,128 @@ static __always_inline void opened(const struct place *place, struct bytes *byte
 		follow(flow, 0, bytes);
 }
 
+/* The register that a site names. */
+static __always_inline u64 named_register(struct pt_regs *ctx, u64 cookie)
+{
+	u64 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), (void *)ctx + (cookie >> WEIR_SITE_REGISTER & 31) * 8);
+	return value;
+}
+
+/* Where OpenSSL hands over what it has opened: the connection, and the bytes. */
+static __always_inline bool openssl_opens(struct pt_regs *ctx, u64 cookie, struct place *place, struct bytes *bytes)
+{
+	u64 record = named_register(ctx, cookie);
+	u32 type = 0;
+
+	/* Handshakes are handed over here, too; a record's type stands behind its version. */
+	if (bpf_probe_read_user(&type, sizeof(type), (void *)(record + 4)) || type != APPLICATION_DATA)
+		return 0;
+	place->connection = record - (cookie >> WEIR_SITE_OFFSET);
+	bytes->place = PT_REGS_PARM2(ctx);
+	bytes->total = bytes->here = PT_REGS_PARM3(ctx);
+	return 1;
+}
+
+/* Where Go has read a record: what it holds stands in a reader of the connection's, if it was no handshake's. */
+static __always_inline bool go_opens(struct pt_regs *ctx, u64 cookie, struct place *place, struct bytes *bytes)
+{
+	u64 reader[4] = {}; /* bytes, how many, room, how many were taken */
+
+	place->connection = named_register(ctx, cookie);
+	if (bpf_probe_read_user(reader, sizeof(reader), (void *)(place->connection + (cookie >> WEIR_SITE_OFFSET))))
+		return 0;
+	if (!reader[1] || reader[3])
+		return 0;
+	bytes->place = reader[0];
+	bytes->total = bytes->here = reader[1];
+	return 1;
+}
+
+/* Where our own server has opened bytes: its session, the bytes, their number. */
+static __always_inline bool mark_opens(struct pt_regs *ctx, struct place *place, struct bytes *bytes)
+{
+	place->connection = PT_REGS_PARM1(ctx);
+	bytes->place = PT_REGS_PARM2(ctx);
+	bytes->total = bytes->here = PT_REGS_PARM3(ctx);
+	return 1;
+}
+
+/* Where OpenSSL is given bytes: connection, type of the record, bytes, their lengths, how many lengths there are. */
+static __always_inline bool openssl_seals(struct pt_regs *ctx, struct place *place, struct bytes *bytes)
+{
+	u64 length = 0;
+
+	if ((u32)PT_REGS_PARM2(ctx) != APPLICATION_DATA ||
+	    bpf_probe_read_user(&length, sizeof(length), (void *)PT_REGS_PARM4(ctx)))
+		return 0;
+	place->connection = PT_REGS_PARM1(ctx);
+	/* Several records at once, as some processors offer: their lengths stand in a row, and only the first is read. */
+	bytes->place = PT_REGS_PARM5(ctx) == 1 ? PT_REGS_PARM3(ctx) : 0;
+	bytes->total = bytes->here = length;
+	return 1;
+}
+
+/* Where Go is given bytes, by its own order of registers. */
+static __always_inline bool go_seals(struct pt_regs *ctx, struct place *place, struct bytes *bytes)
+{
+#if defined(__TARGET_ARCH_x86)
+	if ((u8)ctx->bx != APPLICATION_DATA)
+		return 0;
+	place->connection = ctx->ax;
+	bytes->place = ctx->cx;
+	bytes->total = bytes->here = ctx->di;
+	return 1;
+#else
+	return 0; /* no site is of this kind */
+#endif
+}
+
+/* Where our own server is given bytes: its session, pieces of bytes, how many pieces, how many bytes were taken. */
+static __always_inline bool mark_seals(struct pt_regs *ctx, struct place *place, struct bytes *bytes)
+{
+	place->connection = PT_REGS_PARM1(ctx);
+	bytes->vectors = PT_REGS_PARM2(ctx);
+	bytes->pieces = PT_REGS_PARM3(ctx);
+	bytes->total = PT_REGS_PARM4(ctx);
+	return 1;
+}
+
 static __always_inline int passed(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct bytes bytes = {};
-	u64 length = 0;
-	u32 type = 0;
+	bool found = 0;
 
 	/* The library is probed for everybody; others than the server's pay for the trap, and are not told. */
 	if (!is_traced(task->tgid))
 		return 0;
 	u64 cookie = bpf_get_attach_cookie(ctx);
+	u32 kind = cookie & WEIR_SITE_KIND;
 	struct place place = { .tgid = task->tgid };
 
-	if (cookie & WEIR_SITE_SEALS) {
-		struct flow *flow;
+	if (kind == WEIR_OPENSSL_OPENS)
+		found = openssl_opens(ctx, cookie, &place, &bytes);
+	else if (kind == WEIR_OPENSSL_SEALS)
+		found = openssl_seals(ctx, &place, &bytes);
+	else if (kind == WEIR_GO_OPENS)
+		found = go_opens(ctx, cookie, &place, &bytes);
+	else if (kind == WEIR_GO_SEALS)
+		found = go_seals(ctx, &place, &bytes);
+	else if (kind == WEIR_MARK_OPENS)
+		found = mark_opens(ctx, &place, &bytes);
+	else
+		found = mark_seals(ctx, &place, &bytes);
+	if (!found)
+		return 0;
+	if (kind & 1) {
+		struct flow *flow = bpf_map_lookup_elem(&flows, &place);
 
-		/* connection, type of the record, bytes, their lengths, how many lengths there are */
-		if ((u32)PT_REGS_PARM2(ctx) != APPLICATION_DATA)
-			return 0;
-		place.connection = PT_REGS_PARM1(ctx);
-		flow = bpf_map_lookup_elem(&flows, &place);
-		if (!flow || bpf_probe_read_user(&length, sizeof(length), (void *)PT_REGS_PARM4(ctx)))
-			return 0;
-		bytes.place = PT_REGS_PARM3(ctx);
-		/* Several records at once, as some processors offer: their lengths stand in a row, and only the first is read. */
-		if (PT_REGS_PARM5(ctx) != 1)
-			bytes.place = 0;
-		bytes.total = bytes.here = length;
-		follow(flow, 1, &bytes);
+		if (flow)
+			follow(flow, 1, &bytes);
 		return 0;
 	}
-	if (bpf_probe_read_kernel(&place.connection, 8, (void *)ctx + (cookie >> WEIR_SITE_REGISTER & 31) * 8))
-		return 0;
-	/* Handshakes are handed over here, too; a record's type stands behind its version. */
-	if (bpf_probe_read_user(&type, sizeof(type), (void *)(place.connection + 4)) || type != APPLICATION_DATA)
-		return 0;
-	place.connection -= cookie >> WEIR_SITE_OFFSET;
-	bytes.place = PT_REGS_PARM2(ctx);
-	bytes.total = bytes.here = PT_REGS_PARM3(ctx);
 	opened(&place, &bytes);
 	return 0;
 }

@@ -1,9 +1,13 @@
 /* What the program at the TLS library's edge and the collector agree on: the cookie of a site. */
 #pragma once
 
-/* The site is where records are sealed; else where one that was opened is handed over. */
-#define WEIR_SITE_SEALS 1
-/* From this bit on: the register that leads to the connection, as its place in struct pt_regs in words. */
-#define WEIR_SITE_REGISTER 1
-/* From this bit on: how far behind the connection's beginning that register points, bytes. */
+/* What is found at a site, the lowest three bits; odd ones are given bytes to seal. */
+enum { WEIR_OPENSSL_OPENS = 0, WEIR_OPENSSL_SEALS = 1, WEIR_GO_OPENS = 2, WEIR_GO_SEALS = 3, WEIR_MARK_OPENS = 4,
+       WEIR_MARK_SEALS = 5 };
+#define WEIR_SITE_KIND 7
+/* From this bit on: a register, as its place in struct pt_regs in words: of OpenSSL the one that leads to the record, of
+ * Go the one that leads to the connection. */
+#define WEIR_SITE_REGISTER 3
+/* From this bit on: of OpenSSL how far behind the connection's beginning that register points, of Go how far behind it
+ * the reader of what was opened is, bytes. */
 #define WEIR_SITE_OFFSET 8

@@ -1,27 +1,6 @@
 //! The string code of HPACK (RFC 7541 appendix B): a canonical code, given by the length of each symbol's code.
 
-/// Symbols: the bytes, and the end.
-const SYMBOLS: usize = 257;
-/// Bits of the longest code.
-const BITS_MAX: usize = 30;
-
-/// Bits of each symbol's code: shorter codes come first, those of a length in the order of symbols.
-#[rustfmt::skip]
-const LENGTHS: [u8; SYMBOLS] = [
-    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28,
-    28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11,
-    10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8,
-    15, 6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
-    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, 15, 5, 6, 5,
-    6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7,
-    7, 7, 7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23,
-    23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24,
-    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21,
-    23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25,
-    26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26,
-    28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
-    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
-];
+use weir_wire::header_tables::{CODE_BITS as LENGTHS, CODE_BITS_MAX as BITS_MAX, SYMBOLS};
 
 /// By length: the first code, how many there are, and where their symbols begin in [`ORDER`].
 static BY_LENGTH: [(u32, u32, u32); BITS_MAX + 1] = by_length();

@@ -1,6 +1,7 @@
 //! A program or library as a file: its functions, its static probes, and where they are in the file.
 
 use super::error::ProbeError;
+use super::go_functions::go_functions;
 use super::instruction::{calls_to, stubs};
 use super::usdt::{self, Argument};
 use object::{
@@ -209,6 +210,18 @@ impl Binary {
         let mut symbols = file.dynamic_symbols().chain(file.symbols());
         let found = symbols.find(|symbol| symbol.name() == Ok(name) && symbol.is_definition())?;
         Some(found.address())
+    }
+
+    /// The addresses of functions of a program of Go: by its symbols, or where these were stripped by its runtime's table.
+    pub(super) fn addresses_of_go<const N: usize>(&self, names: [&str; N]) -> [Option<u64>; N] {
+        let by_symbols = names.map(|name| self.address_of(name));
+        if by_symbols[0].is_some() {
+            return by_symbols;
+        }
+        let Ok(file) = self.file() else { return [None; N] };
+        let table = [".gopclntab", ".data.rel.ro.gopclntab"].into_iter().find_map(|name| file.section_by_name(name));
+        let Some(table) = table.and_then(|section| section.data().ok()) else { return [None; N] };
+        go_functions(table, self.text().map_or(0, |text| text.start), names)
     }
 
     /// The instructions from an address on, at most `size` bytes of its section, and where in the file they are.

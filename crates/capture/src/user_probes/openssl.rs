@@ -15,6 +15,7 @@ use super::binary::Binary;
 use super::instruction::{HitCost, cost_of, place};
 use super::register::Register;
 use super::release::Release;
+use super::tls_place::{TlsPlace, TlsSite};
 use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind};
 use thiserror::Error;
 
@@ -29,23 +30,12 @@ const ALERT: usize = 0x80;
 const WAS_READ: i64 = 0x38;
 /// Instructions before a call that prepare its arguments.
 const BEFORE: usize = 16;
-
-/// The two places.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TlsEdge {
-    /// Where an opened record is handed over, from the file's beginning.
-    pub opened: u64,
-    /// The register that points to the record there.
-    pub record: Register,
-    /// How far the record is behind the connection's beginning, bytes.
-    pub record_offset: u64,
-    /// Where a record is given to be sealed, from the file's beginning.
-    pub sealed: u64,
-}
+/// Instructions between the address of a record and a look at its mark.
+const MARK_WITHIN: usize = 6;
 
 /// Why the places are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum NoTlsEdge {
+pub enum NoOpensslEdge {
     /// It does not define `TLS_method`.
     #[error("it is no OpenSSL")]
     NoOpenSsl,
@@ -68,36 +58,40 @@ pub enum NoTlsEdge {
 /// The places in a library, or in a program that holds it.
 ///
 /// # Errors
-/// [`NoTlsEdge`] where one is not found for certain.
-pub fn tls_edge(binary: &Binary, release: Release) -> Result<TlsEdge, NoTlsEdge> {
-    let method = binary.address_of("TLS_method").ok_or(NoTlsEdge::NoOpenSsl)?;
-    let table = table(binary, method).ok_or(NoTlsEdge::NoTable)?;
-    let functions = binary.pointers(table, DISPATCH_ALERT + 1).ok_or(NoTlsEdge::NoTable)?;
-    let (opened, record, record_offset) = opened(binary, functions[READ_BYTES]).ok_or(NoTlsEdge::NoRead)?;
-    let sealed = sealed(binary, functions[WRITE_BYTES], functions[DISPATCH_ALERT]).ok_or(NoTlsEdge::NoWrite)?;
-    let (sealed, code) = binary.code_at(sealed, FUNCTION).ok_or(NoTlsEdge::NoWrite)?;
+/// [`NoOpensslEdge`] where one is not found for certain.
+pub(super) fn edge(binary: &Binary, release: Release) -> Result<Vec<TlsSite>, NoOpensslEdge> {
+    let method = binary.address_of("TLS_method").ok_or(NoOpensslEdge::NoOpenSsl)?;
+    let table = table(binary, method).ok_or(NoOpensslEdge::NoTable)?;
+    let functions = binary.pointers(table, DISPATCH_ALERT + 1).ok_or(NoOpensslEdge::NoTable)?;
+    let (opened, record, record_offset) = opened(binary, functions[READ_BYTES]).ok_or(NoOpensslEdge::NoRead)?;
+    let sealed = sealed(binary, functions[WRITE_BYTES], functions[DISPATCH_ALERT]).ok_or(NoOpensslEdge::NoWrite)?;
+    let (sealed, code) = binary.code_at(sealed, FUNCTION).ok_or(NoOpensslEdge::NoWrite)?;
     let arguments: Vec<_> = (1..=5).filter_map(Register::argument).map(Register::decoded).collect();
     let placed = place(&code, &arguments, false, release);
     if placed.cost >= HitCost::Stepped || cost_of(&[0xe8], release) >= HitCost::Stepped {
-        return Err(NoTlsEdge::Slow);
+        return Err(NoOpensslEdge::Slow);
     }
-    Ok(TlsEdge { opened, record, record_offset, sealed: sealed + placed.shift })
+    Ok(vec![
+        TlsSite { offset: opened, place: TlsPlace::OpensslOpens { record, record_offset } },
+        TlsSite { offset: sealed + placed.shift, place: TlsPlace::OpensslSeals },
+    ])
 }
 
 fn instructions(code: &[u8], address: u64) -> impl Iterator<Item = Instruction> {
     Decoder::with_ip(64, code, address, DecoderOptions::NONE).into_iter().filter(|one| !one.is_invalid())
 }
 
-/// The table that `TLS_method` gives: `lea TABLE(%rip), %rax`.
+/// The table that `TLS_method` gives: `lea TABLE(%rip), %rax`, or in a program at a fixed place `mov $TABLE, %eax`.
 fn table(binary: &Binary, method: u64) -> Option<u64> {
     let (_, code) = binary.code_at(method, 32)?;
-    let mut leading = instructions(&code, method).take_while(|one| one.mnemonic() != Mnemonic::Ret);
-    let gives = |one: &Instruction| {
-        one.mnemonic() == Mnemonic::Lea
-            && one.op0_register() == iced_x86::Register::RAX
-            && one.is_ip_rel_memory_operand()
-    };
-    leading.find(gives).map(|one| one.ip_rel_memory_address())
+    let leading = instructions(&code, method).take_while(|one| one.mnemonic() != Mnemonic::Ret);
+    leading.filter(|one| one.op_count() == 2 && one.op0_register().full_register() == iced_x86::Register::RAX).find_map(
+        |one| match (one.mnemonic(), one.op1_kind()) {
+            (Mnemonic::Lea, _) if one.is_ip_rel_memory_operand() => Some(one.ip_rel_memory_address()),
+            (Mnemonic::Mov, OpKind::Immediate32) => Some(u64::from(one.immediate32())),
+            _ => None,
+        },
+    )
 }
 
 /// The call that hands an opened record over: its place in the file, the record's register, and the record's place.
@@ -145,7 +139,7 @@ fn record_of(before: &[Instruction]) -> Option<Register> {
 }
 
 /// How far the records are behind the connection's beginning: the function takes the address of the first, and that of
-/// its mark whether it was read.
+/// its mark whether it was read, or looks at this mark by the former.
 fn record_offset(function: &[Instruction]) -> Option<u64> {
     // The connection is the first argument, and is kept in another register at once.
     let kept = function.iter().take(BEFORE).find(|one| {
@@ -154,16 +148,27 @@ fn record_offset(function: &[Instruction]) -> Option<u64> {
             && one.op1_register() == iced_x86::Register::RDI
     })?;
     let connection = kept.op0_register();
-    let fields: Vec<i64> = function
+    let fields: Vec<(usize, i64)> = function
         .iter()
-        .filter(|one| {
+        .enumerate()
+        .filter(|(_, one)| {
             one.mnemonic() == Mnemonic::Lea
                 && one.memory_base() == connection
                 && one.memory_index() == iced_x86::Register::None
         })
-        .map(|one| one.memory_displacement64().cast_signed())
+        .map(|(index, one)| (index, one.memory_displacement64().cast_signed()))
         .collect();
-    let begins: Vec<i64> = fields.iter().copied().filter(|field| fields.contains(&(field + WAS_READ))).collect();
+    let looks_at_mark = |index: usize| {
+        let record = function[index].op0_register();
+        let near = function.iter().skip(index + 1).take(MARK_WITHIN);
+        let mut until_written = near.take_while(|one| one.op0_register() != record);
+        until_written.any(|one| one.memory_base() == record && one.memory_displacement64().cast_signed() == WAS_READ)
+    };
+    let begins: Vec<i64> = fields
+        .iter()
+        .filter(|(index, field)| fields.iter().any(|(_, other)| *other == field + WAS_READ) || looks_at_mark(*index))
+        .map(|(_, field)| *field)
+        .collect();
     match begins.as_slice() {
         [one, rest @ ..] if rest.iter().all(|other| other == one) => u64::try_from(*one).ok(),
         _ => None,
@@ -190,9 +195,29 @@ mod tests {
     #[test]
     fn debians_library_has_its_edge_and_other_files_have_none() {
         let Ok(binary) = Binary::open(Path::new("/usr/lib/x86_64-linux-gnu/libssl.so.3")) else { return };
-        let edge = tls_edge(&binary, Release(6, 18)).expect("OpenSSL 3.0 is known");
-        assert!(edge.opened != edge.sealed && (1..1 << 14).contains(&edge.record_offset), "{edge:?}");
+        let edge = edge(&binary, Release(6, 18)).expect("OpenSSL 3.0 is known");
+        let [opens, seals] = edge.as_slice() else { panic!("{edge:?}") };
+        let TlsPlace::OpensslOpens { record_offset, .. } = opens.place else { panic!("{edge:?}") };
+        assert!(opens.offset != seals.offset && (1..1 << 14).contains(&record_offset), "{edge:?}");
+        assert_eq!(seals.place, TlsPlace::OpensslSeals);
         let other = Binary::open(Path::new("/bin/true")).expect("a program");
-        assert_eq!(tls_edge(&other, Release(6, 18)), Err(NoTlsEdge::NoOpenSsl));
+        assert_eq!(super::edge(&other, Release(6, 18)), Err(NoOpensslEdge::NoOpenSsl));
+    }
+
+    /// Node holds the library within its program, which stands at a fixed place.
+    #[test]
+    fn a_program_that_holds_the_library_has_its_edge() {
+        let program = Path::new("/usr/bin/node");
+        let version = std::process::Command::new(program).args(["-p", "process.versions.openssl"]).output();
+        if !version.is_ok_and(|told| told.stdout.starts_with(b"3.0.")) {
+            return;
+        }
+        let binary = Binary::open(program).expect("a program");
+        let edge = edge(&binary, Release(6, 18)).expect("OpenSSL 3.0 is known");
+        assert_eq!(edge[1].place, TlsPlace::OpensslSeals);
+        // Node's program names the functions, so that what was found can be compared.
+        if let Some(seals) = binary.address_of("do_ssl3_write") {
+            assert_eq!(Some(edge[1].offset), binary.code_at(seals, 16).map(|(offset, _)| offset));
+        }
     }
 }

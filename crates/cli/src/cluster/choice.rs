@@ -147,6 +147,17 @@ impl Choice {
         self.apply();
     }
 
+    /// The nodes that say by gossip that they drain.
+    pub(super) fn draining_by(&self, heard: &[HeardMember]) -> Vec<NodeNumber> {
+        let drains = |number: &NodeNumber| {
+            let (reached, _) = self.members.nodes.get(number)?;
+            let of = heard.iter().find(|heard| heard.name == reached.member.name)?;
+            let is_fresh = of.age <= self.members.pace.stretched(FRESH);
+            (is_fresh && of.reading?.is_draining).then_some(*number)
+        };
+        self.nodes().iter().filter_map(drains).collect()
+    }
+
     /// Has a rule say which nodes get new connections, or none. Returns whether it is another one than before.
     pub(super) fn choose(&mut self, choosing: Option<Choosing>) -> bool {
         let is_same = match (&self.choosing, &choosing) {

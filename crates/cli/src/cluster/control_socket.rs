@@ -182,6 +182,12 @@ pub(crate) struct Replicated {
     /// Replicas that this node gave and does not hold, as it held too many: they are not given again to another node.
     #[serde(default)]
     pub(crate) not_held: u64,
+    /// Sessions of which the keeper has a second descriptor now, so that they outlive their server.
+    #[serde(default)]
+    pub(crate) guarded: u64,
+    /// Replicated sessions of which the keeper has no second descriptor: they end with their server, not with their node.
+    #[serde(default)]
+    pub(crate) not_guarded: u64,
     /// Sessions that could not go on here.
     pub(crate) lost: u64,
     /// Sessions of this node that others go on with, as it was taken for dead.

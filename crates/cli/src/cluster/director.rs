@@ -2,8 +2,10 @@
 //! moves.
 
 use super::choice::{Away, Choice};
+use super::director_rules::StandingBy;
 use super::director_seen::{DirectorSeen, Figures, SeenAnswers};
 use super::keyring::Keys;
+use super::last_word::LastWord;
 use super::members::{FILE, MembersFile, Reached};
 use super::overview::Overview;
 use super::pair::{self, Pair, lock};
@@ -73,7 +75,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (listener, socket, told) = listen(address, &args.folder)?;
     let tables = Arc::new(Tables::attach(&args.interface, &members)?);
     let (steered, flows) = sync_channel(STEERED_MAX);
-    let epoch = seat.by_hand(0, pair::now_unix_ms());
+    let epoch = first_epoch(&args.folder, &members, seat);
     let control = Control::new(epoch, members.nodes.keys().copied());
     let of_director = OfDirector { tables: Arc::clone(&tables), steered: members.standby.is_some().then_some(steered) };
     let director = Arc::new(Director::new(control, Box::new(of_director)));
@@ -115,6 +117,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         seen: Arc::clone(&seen),
         epoch: epoch_of(epoch, pair.clone()),
         connections: Arc::<Mutex<Choice>>::clone(&choice),
+        standing_by: StandingBy::HasWeights,
     };
     director_rules::start(&args.folder, ruled)?;
     control_socket::serve_director(told, Arc::clone(&director), pair.clone(), own.member.name.to_string(), heard)?;
@@ -133,6 +136,18 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let is_handed_over = pair.as_ref().is_some_and(|pair| pair.hand_over(&link_to(&pair.other)));
     tell_end(&director, &args.interface, is_handed_over);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The epoch that a director begins: above the one that it began before, also where the clock was set back. Of two
+/// directors it counts only until one of them is active.
+pub(super) fn first_epoch(folder: &Path, members: &MembersFile, seat: Seat) -> u64 {
+    let last = LastWord::of(folder);
+    let before = last.read().map_or(0, |remembered| remembered.epoch);
+    let epoch = seat.by_hand(if members.standby.is_none() { before } else { 0 }, pair::now_unix_ms());
+    if members.standby.is_none() {
+        last.begin(epoch);
+    }
+    epoch
 }
 
 /// The numbers of the nodes by their names.

@@ -2,12 +2,13 @@
 //! a redirect, or stands as a proxy before the nodes.
 
 use super::choice::{self, Away, Choice};
-use super::director::{MISSES, changes, link_settings, numbers_of};
+use super::director::{MISSES, changes, first_epoch, link_settings, numbers_of};
+use super::director_rules::{self, StandingBy};
 use super::director_seen::{DirectorSeen, NodeNow, SeenAnswers};
 use super::front_names::Names;
 use super::front_web::{Spread, Way, Web};
 use super::keyring::Keys;
-use super::members::{DIRECTOR, FILE, MembersFile};
+use super::members::{FILE, MembersFile};
 use super::pair::{self, lock};
 use super::tables::Tables;
 use super::{control_socket, gossiping, keys, removed};
@@ -46,7 +47,8 @@ Examples:
 
 It runs on the machine of [director] in members.toml in place of weir cluster
 director, as any user, and each node has a url there. No packets are steered:
-sessions do not move, and those of a node that dies end with it.
+sessions do not move, and those of a node that dies end with it. A second one
+runs on the machine of [standby]: both serve clients at the same time.
 
 Exit status: 0 if it was asked to end, 1 if it failed, 2 for wrong usage.";
 
@@ -104,17 +106,14 @@ fn tell(what: &str) {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let identity = keys::identity(&args.folder, Role::Director)?;
     let members = MembersFile::read(&args.folder)?;
-    ensure!(
-        members.director.member.name == identity.member.name && members.standby.is_none(),
-        "a front is the [director] of {FILE}, without a [standby]; name {} there",
-        identity.member.name
-    );
+    let (seat, own) = pair::seat_of(&members, &identity.member.name)?;
+    let number = pair::number_of(seat);
     let urls = urls(args, &members)?;
-    let address = members.director.address;
+    let address = own.address;
     let bound = || format!("{address} cannot be listened on; end the director that runs, or see its address in {FILE}");
     let listener = TcpListener::bind(address).with_context(bound)?;
     let socket = UdpSocket::bind(address).with_context(bound)?;
-    let epoch = Seat::First.by_hand(0, pair::now_unix_ms());
+    let epoch = first_epoch(&args.folder, &members, seat);
     let control = Control::new(epoch, members.nodes.keys().copied());
     let director = Arc::new(Director::new(control, Box::new(NoPackets)));
     let numbers = numbers_of(&members);
@@ -129,13 +128,26 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let _links = LinkServer::start(listener, trust, link_settings(), counts, keys.answers(answers))?;
     let choice = Arc::new(Mutex::new(Choice::new(Arc::new(Tables::none()), members.clone(), Arc::clone(&seen))));
     let peers = members.nodes.iter().map(|(number, (reached, _))| (*number, reached.address)).collect();
-    let changed = changes(&members, (Arc::clone(&choice), seen, Arc::clone(&director)), None);
+    let changed = changes(&members, (Arc::clone(&choice), Arc::clone(&seen), Arc::clone(&director)), None);
     let settings = DetectorSettings { misses: MISSES, ..DetectorSettings::default() };
-    let heartbeats = Arc::new(Heartbeats::start(socket, DIRECTOR, &identity.secret, peers, settings, changed)?);
-    heartbeats.set_epoch(epoch);
-    let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (DIRECTOR, &identity))?);
+    let heartbeats = Arc::new(Heartbeats::start(socket, number, &identity.secret, peers, settings, changed)?);
+    // Nodes tell one front that they drain, and follow the rules of one: the first.
+    let decides = seat == Seat::First;
+    if decides {
+        heartbeats.set_epoch(epoch);
+    }
+    let gossip = Arc::new(gossiping::beside(&heartbeats, &members, (number, &identity))?);
+    let ruled = director_rules::Parts {
+        members: members.clone(),
+        gossip: Arc::clone(&gossip),
+        seen,
+        epoch: Box::new(move || decides.then_some(epoch)),
+        connections: Arc::<Mutex<Choice>>::clone(&choice),
+        standing_by: StandingBy::Chooses,
+    };
+    director_rules::start(&args.folder, ruled)?;
     keys.follow((&heartbeats, &gossip), tell, None)?;
-    let heard = choice::overview_of(&choice, (DIRECTOR, &gossip));
+    let heard = choice::overview_of(&choice, (number, &gossip));
     let name = identity.member.name.to_string();
     let told = control_socket::Listening::at(&args.folder)?;
     control_socket::serve_director(told, Arc::clone(&director), None, name, heard)?;
@@ -171,13 +183,16 @@ fn run_until(stop: &Stop, (director, gossip): (&Director, &Gossip), choice: &Mut
     let nodes = lock(choice).nodes();
     let mut weighed_at = Instant::now();
     while !stop.flag().load(Ordering::Relaxed) {
-        let draining = director.with(|control, _| control.draining().clone());
+        let mut draining = director.with(|control, _| control.draining().clone());
+        let heard = gossip.heard();
         let mut choice = lock(choice);
+        // A node says it to one of two fronts, and the other hears it a second later.
+        draining.extend(choice.draining_by(&heard));
         nodes.iter().for_each(|node| choice.set(*node, Away::Draining, draining.contains(node)));
         if weighed_at.elapsed() >= WEIGH {
             weighed_at = Instant::now();
             choice.look_for_unheard();
-            choice.balance(&gossip.heard());
+            choice.balance(&heard);
         }
         let now = choice.now();
         drop(choice);

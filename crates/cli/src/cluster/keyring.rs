@@ -263,10 +263,12 @@ pub(super) fn warnings(folder: &Path, now: SystemTime) -> Vec<String> {
     } else {
         format!("the node of weir cluster init has to run for a renewal, which weir cluster renew {shown} tries now")
     };
-    let of_authority = "make the cluster anew before, as every member believes this one alone";
+    let of_authority = format!(
+        "on the node of weir cluster init run weir cluster renew {shown} --authority, and copy authority.crt to the others"
+    );
     let lines = [
         line(own, "the certificate of this member", &remedy),
-        line(authority_validity(folder), "the certificate of the cluster's authority", of_authority),
+        line(authority_validity(folder), "the certificate of the cluster's authority", &of_authority),
     ];
     lines.into_iter().flatten().collect()
 }

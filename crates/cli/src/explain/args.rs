@@ -33,6 +33,10 @@ Examples:
       with the sessions that moved to another node of a cluster
   weir explain --json runs/a | jq '.causes[0]'
       figures for a program
+  weir explain --otlp http://127.0.0.1:4318 runs/a
+      the slowest requests, and a sample of the others, as spans of OpenTelemetry
+  weir explain --spans spans.jsonl runs/a
+      spans of existing instrumentation beside the parts: what they do not see
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a
       put paths together into transaction classes
 
@@ -63,16 +67,18 @@ Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage, 3 if
 an objective (--slo) was missed.";
 
 /// Options that say how a run is made: where the run exists already, they would be ignored.
-const OF_MAKING_A_RUN: [&str; 28] = [
+const OF_MAKING_A_RUN: [&str; 30] = [
     "url",
     "stacks",
     "arm",
+    "no_questions",
     "watch",
     "watch_windows",
     "probe",
     "packs",
     "allow_slow_probes",
     "keep_queries",
+    "no_tls_probes",
     "rung",
     "without_rung",
     "connections",
@@ -144,6 +150,16 @@ pub(crate) struct Args {
     /// Write the HTML report to this file [default: report.html in the run directory]
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
+
+    /// Hand requests on as spans of OpenTelemetry, each with its parts as children: to a receiver (http://HOST:4318) or
+    /// into a file, a line of JSON. The 1,000 slowest are handed on, and of the others 1,000 drawn evenly
+    #[arg(long, value_name = "FILE|URL")]
+    pub(super) otlp: Option<String>,
+
+    /// Lay the spans of existing instrumentation beside the requests: a file of OTLP in JSON, as a collector's file
+    /// exporter writes it
+    #[arg(long, value_name = "FILE")]
+    pub(super) spans: Option<PathBuf>,
 
     /// Write sampled stacks to this file as folded lines, which flamegraph.pl, inferno and speedscope read
     #[arg(long, value_name = "FILE")]

@@ -3,20 +3,22 @@
 mod args;
 mod cluster_events;
 mod live;
+mod spans;
 
 pub(crate) use args::Args;
 
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_explain::{View, decisions};
+use weir_explain::spans::Beside;
+use weir_explain::{View, WithSpans, decisions};
 use weir_measure::class::Grouping;
 use weir_report::{Explanation, Style};
 
 /// What the arguments come to.
 pub(crate) enum Explained {
     /// A run directory and what it says.
-    Run(PathBuf, Box<Explanation>),
+    Run(PathBuf, Box<WithSpans>),
     /// Nothing: the arguments do not fit, and the user has been told.
     Not(ExitCode),
 }
@@ -27,7 +29,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Explained::Run(directory, explanation) => (directory, explanation),
         Explained::Not(code) => return Ok(code),
     };
-    show(&explanation, args.html.as_deref(), &directory, args.json)?;
+    let WithSpans { explanation, sample, beside } = *explanation;
+    show(&explanation, beside.as_ref(), args.html.as_deref(), &directory, args.json)?;
+    if let (Some(to), Some(sample)) = (&args.otlp, &sample) {
+        spans::hand_on(to, &explanation, sample)?;
+    }
     let missed = explanation.objectives.iter().any(|objective| objective.met == Some(false));
     Ok(match explanation.requests {
         0 => ExitCode::FAILURE,
@@ -64,6 +70,8 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         eprintln!("weir explain: {refusal}");
         return Ok(Explained::Not(ExitCode::from(2)));
     }
+    // Before anything is recorded: what cannot be read is told at once.
+    let beside = args.spans.as_deref().map(weir_explain::spans::read).transpose()?;
     if let Some(log) = args.decisions.as_ref().filter(|_| args.command.is_empty()) {
         decisions::check(log)?;
     }
@@ -105,10 +113,12 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         objectives: args.slo.iter().map(|slo| (slo.text.clone(), slo.objective)).collect(),
         cluster: cluster_events::read(&args.cluster_events)?,
         others: args.recorded.iter().skip(1).cloned().collect(),
+        sampled: args.otlp.is_some(),
+        beside,
     };
-    let explanation = weir_explain::explain(&directory, subject, Grouping::new(args.group.clone()), &view)?;
+    let explanation = weir_explain::with_spans(&directory, subject, Grouping::new(args.group.clone()), &view)?;
     if let Some(path) = &args.folded {
-        fold(&explanation, path)?;
+        fold(&explanation.explanation, path)?;
     }
     Ok(Explained::Run(directory, Box::new(explanation)))
 }
@@ -131,12 +141,25 @@ fn fold(explanation: &Explanation, path: &Path) -> anyhow::Result<()> {
 }
 
 /// Prints the report and writes the HTML, beside the run where no option says otherwise.
-fn show(explanation: &Explanation, html: Option<&Path>, run: &Path, json: bool) -> anyhow::Result<()> {
+fn show(
+    explanation: &Explanation,
+    beside: Option<&Beside>,
+    html: Option<&Path>,
+    run: &Path,
+    json: bool,
+) -> anyhow::Result<()> {
     if json {
-        weir_terminal::output::print(&format!("{}\n", serde_json::to_string_pretty(explanation)?))?;
+        let mut told = serde_json::to_value(explanation)?;
+        if let Some(beside) = beside {
+            told["spans"] = serde_json::to_value(beside)?;
+        }
+        weir_terminal::output::print(&format!("{}\n", serde_json::to_string_pretty(&told)?))?;
     } else {
         let style = Style { colours: weir_terminal::output::colours(), width: weir_terminal::output::columns() };
         weir_terminal::output::print(&weir_report::terminal(explanation, style))?;
+        if let Some(beside) = beside {
+            weir_terminal::output::print(&spans::words(beside))?;
+        }
     }
     let path = html.map_or_else(|| run.join("report.html"), Path::to_owned);
     match std::fs::write(&path, weir_report::html(explanation)) {

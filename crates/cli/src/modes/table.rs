@@ -44,16 +44,29 @@ const RECORDING: &[&str] = &[
     "packs",
     "allow_slow_probes",
     "keep_queries",
+    "no_tls_probes",
     "watch",
     "watch_windows",
     "stacks",
     "arm",
+    "no_questions",
     "rung",
     "without_rung",
 ];
 /// How a run is explained.
-const EXPLAINING: &[&str] =
-    &["group", "server_side", "tls_port", "slo", "decisions", "cluster_events", "json", "html", "folded"];
+const EXPLAINING: &[&str] = &[
+    "group",
+    "server_side",
+    "tls_port",
+    "slo",
+    "decisions",
+    "cluster_events",
+    "json",
+    "html",
+    "folded",
+    "otlp",
+    "spans",
+];
 
 const NOTHING_IS_LOADED: &str =
     "how to load, but nothing is loaded; add --load URL, or leave it out to take what comes anyway";
@@ -301,7 +314,8 @@ pub(super) const COMMANDS: &[Usage] = &[
             is_on: |matches| given(matches, "always"),
             idle: &[
                 &["duration", "command", "decisions", "disk"],
-                &["probe", "packs", "allow_slow_probes", "keep_queries", "watch", "watch_windows", "stacks", "arm"],
+                &["probe", "packs", "allow_slow_probes", "keep_queries", "no_tls_probes"],
+                &["watch", "watch_windows", "stacks", "arm", "no_questions"],
             ],
             words: "it is for recordings with an end; --always records scheduler and sockets alone, within \
                     --disk-per-hour",

@@ -70,9 +70,14 @@ pub(super) fn text(registry: &Registry, own: &Own<'_>) -> String {
 
 /// Sessions that outlive their node.
 fn replicas(out: &mut Families, counts: &Replicated) {
-    let help = "Replicas of this node's sessions: given to another node, dropped on the way or for want of room, and not \
-                held for the next node that keeps them.";
-    let results = [("sent", counts.sent), ("dropped", counts.dropped), ("not_held", counts.not_held)];
+    let help = "Replicas of this node's sessions: given to another node, dropped on the way or for want of room, not held for \
+                the next node that keeps them, and of sessions that end where their server alone is killed.";
+    let results = [
+        ("sent", counts.sent),
+        ("dropped", counts.dropped),
+        ("not_held", counts.not_held),
+        ("not_guarded", counts.not_guarded),
+    ];
     out.by("weir_cluster_replicas_total", Kind::Counter, help, "result", &results);
     let help = "Replicas that this node keeps for others now.";
     out.one("weir_cluster_replicas_kept", Kind::Gauge, help, counts.kept);

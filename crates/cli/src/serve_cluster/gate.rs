@@ -19,7 +19,7 @@ const HEADER_BYTES_MAX: u32 = 16 << 10;
 const BYTES_MAX: u32 = 64 << 20;
 const LENGTHS: usize = 8;
 /// Descriptors of a frame: the connection's, and one for each response that another node goes on making.
-const FDS_MAX: usize = 65;
+pub(crate) const FDS_MAX: usize = 65;
 /// Room for the control message of so many descriptors, aligned as `cmsghdr` is.
 const CONTROL_WORDS: usize = 36;
 
@@ -42,8 +42,8 @@ pub(crate) enum Ask {
     /// What have you counted? And which files are you asked for most?
     Reading { with_paths: bool },
     /// Copy the sessions whose response takes long and that were not copied; with those over TLS, of which the copies have
-    /// the keys, or without.
-    Copy { with_tls: bool },
+    /// the keys, or without. Or `all`, as what was copied before is lost.
+    Copy { with_tls: bool, all: bool },
     /// Serve what the paths of the roots lead to now; all loops do once this is answered.
     FollowRoots,
     /// Have clients of HTTP/3 go elsewhere, or not any more.
@@ -56,7 +56,8 @@ pub(crate) enum Ask {
     Tell(String),
     /// Show these figures at the admin address, which come as bytes. Nothing is answered.
     Figures,
-    /// Serve the node process whose sockets come with this: for what it asks, and for content. Nothing is answered.
+    /// Serve the node process whose sockets come with this: for what it asks, and for content. With them comes an
+    /// eventfd(2), by which it is told that there are copies to be asked for. Nothing is answered.
     Node,
 }
 
@@ -78,6 +79,9 @@ pub(crate) struct Begin {
     /// The socket of the keeper.
     pub(crate) keeper: PathBuf,
     pub(crate) part: Part,
+    /// A number of the server, which no other one of this machine has; a descriptor of its process (pidfd_open(2)) comes
+    /// with this, where the kernel gives one.
+    pub(crate) server: u64,
 }
 
 /// What the server answers.
@@ -102,6 +106,8 @@ pub(crate) enum Answer {
     Copies {
         json_bytes: u32,
     },
+    /// With sockets of the [`Copies`] that went before, in their order.
+    Sockets,
     Done,
     /// Nothing was changed; why, and in words.
     Refused(Refusal, String),
@@ -162,6 +168,8 @@ pub(crate) struct Copies {
     pub(crate) left_out: BTreeMap<String, u64>,
     /// Copies that did not fit into the frame.
     pub(crate) too_large: u64,
+    /// Frames of sockets that follow, [`Answer::Sockets`].
+    pub(crate) socket_frames: u32,
 }
 
 /// A session that was copied; its own bytes stand behind those of the others.
@@ -170,6 +178,8 @@ pub(crate) struct Copied {
     pub(crate) client: SocketAddr,
     pub(crate) service: SocketAddr,
     pub(crate) session_bytes: u32,
+    /// Whether another descriptor of its socket follows.
+    pub(crate) has_socket: bool,
     pub(crate) offset: u64,
     pub(crate) response_bytes: u64,
     pub(crate) cookie: u64,

@@ -2,14 +2,16 @@
 
 use super::attending;
 use super::bringing::Bringing;
-use super::copying;
+use super::copying::{self, CopiedSession};
 use super::fetching::{ContentAnswers, Peer};
 use super::gate::{self, Answer, Ask, Begin, Copies, Counted, Frame, Open, Part, Refusal};
+use super::guarding::{self, Guarding};
 use super::keeping::Keeping;
 use super::readings;
 use super::replicating::{Parts, Replicating, Server};
 use super::ruled::{Arrivals, Ruling};
 use super::seen::{Seen, Told as Figures, relayed};
+use super::signal::Signal;
 use super::sites::{self, Sites, Telling};
 use super::tickets;
 use crate::cluster::control_socket::{self, Asked, Told};
@@ -33,10 +35,10 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weir_cluster::{
-    Answering, Carrier, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity, LinkClient,
-    LinkCounts, LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome, Registry,
-    RelaySettings, RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken, TakenRelay,
-    TicketKey, Trust,
+    Answering, BeatIntake, Carrier, Counts, DetectorSettings, Directing, Event, Gossip, Heartbeats, Identity,
+    LinkClient, LinkCounts, LinkServer, LinkSettings, Mover, MoverSettings, NodeAnswers, NodeNumber, Numbers, Outcome,
+    Registry, RelaySettings, RemoteDirector, RemoteNodes, ReplicaStore, SessionError, Sessions, Span, Taken,
+    TakenRelay, TicketKey, Trust,
 };
 use weir_keeper::{Flow, KeeperClient};
 use weir_server::SessionSummary;
@@ -54,16 +56,19 @@ const EVENTS_MAX: usize = 1024;
 /// Runs beside a server until that ends, as the node process or as the one that keeps it running.
 pub(crate) fn node() -> anyhow::Result<ExitCode> {
     let link = side_process::link().context("the socket to the server")?;
-    let Some(Frame { header: begin, fds, .. }) = gate::receive::<Begin>(&link).context("the socket to the server")?
+    let Some(Frame { header: begin, mut fds, .. }) =
+        gate::receive::<Begin>(&link).context("the socket to the server")?
     else {
         bail!("weir serve starts this command for itself");
     };
+    let process = guarding::process_of(&mut fds, begin.part);
     if begin.part == Part::Attendant {
-        return attending::attend(&begin, &link);
+        return attending::attend(&begin, &link, process.as_ref());
     }
     let ends = link.try_clone().context("the socket to the server")?;
     let gate = Arc::new(Gate(Mutex::new(link)));
-    let running = Running::start(&begin, &gate);
+    let [content, signal] = <[OwnedFd; 2]>::try_from(fds).ok().context("a descriptor of the server is missing")?;
+    let running = Running::start(&begin, process, (&gate, signal.into()));
     let running = match running {
         Ok(running) => running,
         Err(error) => {
@@ -71,17 +76,17 @@ pub(crate) fn node() -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
+    let replicating = Arc::clone(&running.replicating);
     std::thread::Builder::new()
         .name("weir-node-ends".to_owned())
         .spawn(move || {
             wait_for_end(&ends);
             tracing::info!("the server has ended");
+            replicating.end();
             std::process::exit(0);
         })
         .context("a thread that waits for the server's end")?;
-    if let Some(content) = fds.into_iter().next() {
-        Bringing::start(content.into(), running.sites.clone()).context("the threads that bring content")?;
-    }
+    Bringing::start(content.into(), running.sites.clone()).context("the threads that bring content")?;
     gate.tell(&format!("this is node {} of the cluster; sessions move", running.name));
     running.serve()?;
     Ok(ExitCode::SUCCESS)
@@ -121,7 +126,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(begin: &Begin, gate: &Arc<Gate>) -> anyhow::Result<Self> {
+    fn start(begin: &Begin, process: Option<OwnedFd>, (gate, signal): (&Arc<Gate>, Signal)) -> anyhow::Result<Self> {
         let identity = Identity::load(&begin.folder).with_context(|| {
             format!("{} belongs to another user than the server's: chown -R USER it", begin.folder.display())
         })?;
@@ -172,7 +177,8 @@ impl Running {
         let control = control_socket::Listening::at(&begin.folder)?;
         tell_moves(Arc::clone(gate), (Arc::clone(&seen), ruling.arrivals()), events)?;
         let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
-        let replicating = replicate((gate, &seen), (number, &members), outliving)?;
+        let guarded = (begin.server, process);
+        let replicating = replicate((gate, &seen, signal), (number, &members), guarded, outliving)?;
         Ok(Self {
             name: identity.member.name.to_string(),
             number,
@@ -291,7 +297,9 @@ fn start_heartbeats(
     let socket = UdpSocket::bind(members.nodes[&number].0.address).map_err(failed)?;
     let mut peers = BTreeMap::from([(DIRECTOR, members.director.address)]);
     peers.extend(members.standby.iter().map(|second| (STANDBY, second.address)));
-    let (heard, settings) = (Arc::clone(seen), DetectorSettings::default());
+    // What a node does about a director that is down is to say so.
+    let settings = DetectorSettings { intake: BeatIntake::WithOwn, ..DetectorSettings::default() };
+    let heard = Arc::clone(seen);
     Ok(Heartbeats::start(socket, number, &identity.secret, peers, settings, move |change| heard.changed(change))?)
 }
 
@@ -320,10 +328,12 @@ type Members = (Arc<RemoteDirector>, Arc<RemoteNodes>);
 
 /// Has sessions outlive their node.
 fn replicate(
-    (gate, seen): (&Arc<Gate>, &Arc<Seen>),
+    (gate, seen, signal): (&Arc<Gate>, &Arc<Seen>, Signal),
     (number, members): (NodeNumber, &MembersFile),
+    guarded: (u64, Option<OwnedFd>),
     ((keeper, store), (mover, start), (director, nodes)): (Kept, Moving, Members),
 ) -> io::Result<Arc<Replicating>> {
+    let guarding = Guarding::new(Arc::clone(&keeper), Arc::clone(&director), guarded);
     Replicating::start(Parts {
         number,
         members: members.nodes.keys().copied().collect(),
@@ -332,11 +342,13 @@ fn replicate(
         server: Arc::<Gate>::clone(gate),
         sessions: Arc::<Gate>::clone(gate),
         keeper,
+        guarding,
         mover,
         director,
         nodes,
         store,
         seen: Arc::clone(seen),
+        signal,
         start,
     })
 }
@@ -580,9 +592,11 @@ impl Gate {
 }
 
 impl Server for Gate {
-    fn copies(&self, with_tls: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)> {
-        let frame = self.ask(&Ask::Copy { with_tls }, &[], &[]).ok()?;
-        copying::unframed(&frame).ok()
+    fn copies(&self, with_tls: bool, all: bool) -> Option<(Copies, Vec<CopiedSession>)> {
+        let link = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        gate::send(&link, &Ask::Copy { with_tls, all }, &[], &[]).ok()?;
+        let first = gate::receive::<Answer>(&link).ok()??;
+        copying::receive(&link, &first).ok()
     }
 
     fn say(&self, what: &str) {
@@ -636,7 +650,9 @@ impl Sessions for Gate {
 
     fn prepare(&self, session: &[u8], spans: &[Span]) -> Result<Vec<u8>, SessionError> {
         // Also where nothing is to be made again: the server says whether it has the same files.
-        self.ask(&Ask::Sent { from: 0, length: 0 }, session, &[])?;
+        if !spans.iter().any(|span| matches!(span, Span::Session { .. })) {
+            self.ask(&Ask::Sent { from: 0, length: 0 }, session, &[])?;
+        }
         let mut sent = Vec::new();
         for span in spans {
             match span {

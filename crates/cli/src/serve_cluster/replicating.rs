@@ -1,24 +1,32 @@
 //! What a node does for sessions to outlive their node: it gives replicas of its own to another node, keeps those of
 //! others, goes on with them where the director says that their node is down, and discards what others go on with.
 
+use super::copying::CopiedSession;
 use super::gate::{Copied, Copies};
+use super::guarding::Guarding;
 use super::seen::Seen;
+use super::signal::Signal;
 use crate::cluster::control_socket::Replicated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_cluster::{
     Batch, Births, Directing, GivenReplicas, Keeper, Kept, Looked, MoveId, Mover, NodeNumber, Position, RemoteDirector,
     RemoteNodes, Replica, ReplicaStore, SessionError, Sessions, SocketOptions, Succession, Successor, TakeOverError,
+    Watched,
 };
 use weir_keeper::{Flow, KeeperClient};
 use zeroize::Zeroizing;
 
-/// How often the server is asked for copies, and the director for nodes that are down.
+/// How often the server is asked for copies at most, and the director for nodes that are down while it matters to replicas.
 const PAUSE: Duration = Duration::from_millis(10);
+/// How often the director is asked where it does not matter, and another node that does not take replicas.
+const CALM: Duration = Duration::from_millis(100);
+/// How often the server is asked for copies without a signal: for what comes of time alone.
+const UNSIGNALLED: Duration = Duration::from_secs(1);
 /// Bytes of the sessions of one batch.
 const BATCH_BYTES_MAX: usize = 4 << 20;
 /// Ended responses of one batch.
@@ -34,7 +42,8 @@ const DISCARDS_MAX: u32 = 200;
 pub(super) trait Server: Send + Sync {
     /// What has changed of the sessions whose response takes long, with the sessions that were copied, also those over TLS
     /// or not; nothing from a server that is about to end.
-    fn copies(&self, with_tls: bool) -> Option<(Copies, Vec<Zeroizing<Vec<u8>>>)>;
+    /// `all` has it copy those that were copied before as well.
+    fn copies(&self, with_tls: bool, all: bool) -> Option<(Copies, Vec<CopiedSession>)>;
 
     /// Has the server say something to its operator.
     fn say(&self, what: &str);
@@ -50,11 +59,14 @@ pub(super) struct Parts {
     pub(super) server: Arc<dyn Server>,
     pub(super) sessions: Arc<dyn Sessions>,
     pub(super) keeper: Arc<KeeperClient>,
+    pub(super) guarding: Guarding,
     pub(super) mover: Arc<Mover>,
     pub(super) director: Arc<RemoteDirector>,
     pub(super) nodes: Arc<RemoteNodes>,
     pub(super) store: Arc<ReplicaStore>,
     pub(super) seen: Arc<Seen>,
+    /// The server gives it when there is something to be asked for.
+    pub(super) signal: Signal,
     /// Names this start of the node: it grows from start to start.
     pub(super) start: u64,
 }
@@ -75,6 +87,8 @@ pub(super) struct Replicating {
     counts: Mutex<Replicated>,
     down: Mutex<BTreeSet<NodeNumber>>,
     unsettled: Mutex<Vec<Unsettled>>,
+    /// With the lock before: there are some.
+    taken_over: Condvar,
     given: Mutex<GivenReplicas>,
     number: AtomicU64,
 }
@@ -90,14 +104,15 @@ impl Replicating {
             Arc::clone(&births),
         );
         let (counts, down, number) = (Mutex::default(), Mutex::default(), AtomicU64::new(1));
-        let (unsettled, given) = (Mutex::default(), Mutex::default());
-        let this = Arc::new(Self { parts, births, successor, counts, down, unsettled, given, number });
-        let [giving, watching, preparing, looking] = [(); 4].map(|()| Arc::clone(&this));
+        let (unsettled, taken_over, given) = (Mutex::default(), Condvar::new(), Mutex::default());
+        let this = Arc::new(Self { parts, births, successor, counts, down, unsettled, taken_over, given, number });
+        let [giving, watching, preparing, looking, guarding] = [(); 5].map(|()| Arc::clone(&this));
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
         thread("weir-node-copies").spawn(move || giving.give())?;
         thread("weir-node-watch").spawn(move || watching.watch())?;
         thread("weir-node-ready").spawn(move || preparing.prepare())?;
         thread("weir-node-look").spawn(move || looking.look())?;
+        thread("weir-node-guard").spawn(move || guarding.parts.guarding.follow())?;
         Ok(this)
     }
 
@@ -105,7 +120,13 @@ impl Replicating {
     pub(super) fn counts(&self) -> Replicated {
         let store = self.parts.store.counts();
         let counts = self.counted().clone();
-        Replicated { kept: store.kept, dropped: counts.dropped + store.dropped, ..counts }
+        let (guarded, not_guarded) = (self.parts.guarding.guarded(), self.parts.guarding.not_guarded());
+        Replicated { kept: store.kept, dropped: counts.dropped + store.dropped, guarded, not_guarded, ..counts }
+    }
+
+    /// The server has ended: others are to go on with its sessions.
+    pub(super) fn end(&self) {
+        self.parts.guarding.end();
     }
 
     fn counted(&self) -> MutexGuard<'_, Replicated> {
@@ -129,11 +150,20 @@ impl Replicating {
         let (mut to, mut anew) = (None, true);
         loop {
             std::thread::sleep(PAUSE);
+            // What did not arrive is given again sooner.
+            let has_to_ask = anew || self.parts.guarding.has_to_ask();
+            self.parts.signal.wait(if has_to_ask { CALM } else { UNSIGNALLED });
             let next = self.keeper_of_replicas();
             anew |= next != to;
             to = next;
-            let Some(node) = next else { continue };
-            let Some((copies, sessions)) = self.parts.server.copies(self.parts.with_tls) else { continue };
+            let Some(node) = next.filter(|_| self.parts.guarding.is_settled()) else { continue };
+            let all = self.parts.guarding.take_lost();
+            let Some((copies, sessions)) = self.parts.server.copies(self.parts.with_tls, all) else {
+                if all {
+                    self.parts.guarding.lose();
+                }
+                continue;
+            };
             {
                 let mut counts = self.counted();
                 counts.left_out = copies.left_out;
@@ -144,14 +174,20 @@ impl Replicating {
             let ended = ended.map(|&(client, service)| Flow { client, service }.canonical());
             // One that is not told does no harm: no flow is given for a response that is over.
             let mut ended: Vec<Flow> = ended.take(ENDED_MAX).collect();
-            let both = copies.copies.iter().zip(sessions).filter(|(copied, _)| is_of_service(&copied.service));
-            let copied: Vec<Replica> = both.map(|(copied, session)| self.replica(copied, session)).collect();
+            self.parts.guarding.let_go(&ended);
+            let (mut copied, mut sockets) = (Vec::new(), Vec::new());
+            for one in sessions.into_iter().filter(|one| is_of_service(&one.copied.service)) {
+                copied.push(self.replica(&one.copied, one.session));
+                sockets.push(one.socket);
+            }
             let replicas = self.to_give(anew, &mut ended, copied);
             if ended.is_empty() && replicas.is_empty() && !anew {
                 continue;
             }
             let (was_anew, count) = (anew, replicas.len());
             anew = !self.send(node, anew, ended, replicas);
+            // Only what another node can go on with outlives its server.
+            sockets.iter().for_each(|socket| self.parts.guarding.keep(socket.as_ref()));
             if was_anew && !anew {
                 self.parts.seen.replicated(node, count);
             }
@@ -229,37 +265,57 @@ impl Replicating {
         let mut tries = BTreeMap::new();
         loop {
             std::thread::sleep(PAUSE);
-            let Ok((down, taken)) = self.parts.director.watch(&discarded) else { continue };
+            // A node that has no replica, of others or at others, and has lost no session, has nothing to do at once.
+            if discarded.is_empty() && tries.is_empty() && self.given().is_empty() {
+                self.parts.store.wait_for_replicas(CALM);
+            }
+            let Ok(Watched { down, taken, orphans }) = self.parts.director.watch(&discarded) else { continue };
             discarded = self.discard_all(&taken, &mut tries);
             let down: BTreeSet<NodeNumber> = down.into_iter().collect();
             for node in self.parts.store.nodes_kept().into_iter().filter(|node| down.contains(node)) {
-                self.take_over_all(node);
+                let all = self.parts.store.take_of(node);
+                self.take_over_all((node, "is down"), &all);
             }
-            *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
+            self.take_over_orphans(&orphans);
+            let before =
+                std::mem::replace(&mut *self.down.lock().unwrap_or_else(PoisonError::into_inner), down.clone());
+            if before != down {
+                // Another node may have to have this one's replicas.
+                self.parts.signal.give();
+            }
         }
     }
 
     /// Finds the content of replicas before it is needed: its digests may take long.
     fn prepare(&self) {
         loop {
-            std::thread::sleep(PAUSE);
-            let fresh = self.parts.store.next_fresh();
-            let prepared = fresh.map(|replica| (replica.flow, self.successor.prepare(&replica.session)));
-            if let Some((flow, Err(error))) = prepared {
+            let Replica { flow, session, .. } = self.parts.store.wait_for_fresh();
+            if let Err(error) = self.successor.prepare(&session) {
                 tracing::debug!(%flow, %error, "a replica is of no use here");
             }
+            std::thread::sleep(PAUSE);
         }
     }
 
-    fn take_over_all(&self, node: NodeNumber) {
+    /// Goes on with sessions whose server has ended while their node lives.
+    fn take_over_orphans(&self, orphans: &[(NodeNumber, Flow)]) {
+        let mut by_node = BTreeMap::<NodeNumber, Vec<Kept>>::new();
+        for (node, flow) in orphans {
+            // Of others another node has the replica, or none has.
+            let kept = self.parts.store.take_one(*node, flow);
+            kept.into_iter().for_each(|kept| by_node.entry(*node).or_default().push(kept));
+        }
+        for (node, all) in by_node {
+            self.take_over_all((node, "has lost its server"), &all);
+        }
+    }
+
+    fn take_over_all(&self, (node, why): (NodeNumber, &str), all: &[Kept]) {
         let begun = Instant::now();
-        let all = self.parts.store.take_of(node);
-        let taken = at_once(&all, |kept| self.take_over(node, kept, begun).map(|succession| (kept, succession)));
+        let taken = at_once(all, |kept| self.take_over(node, kept, begun).map(|succession| (kept, succession)));
         if !taken.is_empty() {
             let (count, of, took) = (taken.len(), all.len(), begun.elapsed());
-            self.parts
-                .server
-                .say(&format!("node {node} is down: {count} of {of} sessions go on here after {took:.1?}"));
+            self.parts.server.say(&format!("node {node} {why}: {count} of {of} sessions go on here after {took:.1?}"));
         }
         let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
         let room = UNSETTLED_MAX.saturating_sub(unsettled.len());
@@ -267,6 +323,7 @@ impl Replicating {
         let taken = taken.into_iter().take(room);
         unsettled.extend(taken.map(|(kept, succession)| Unsettled { node, kept: kept.clone(), succession }));
         drop(unsettled);
+        self.taken_over.notify_one();
         self.counted().not_looked_at += beyond;
     }
 
@@ -274,7 +331,9 @@ impl Replicating {
     fn look(&self) {
         loop {
             std::thread::sleep(PAUSE);
-            let all = std::mem::take(&mut *self.unsettled.lock().unwrap_or_else(PoisonError::into_inner));
+            let unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+            let some = self.taken_over.wait_while(unsettled, |unsettled| unsettled.is_empty());
+            let all = std::mem::take(&mut *some.unwrap_or_else(PoisonError::into_inner));
             let mut left: Vec<Unsettled> = all.into_iter().filter_map(|one| self.look_at(one)).collect();
             self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).append(&mut left);
         }
@@ -293,6 +352,7 @@ impl Replicating {
             Ok(Looked::Settled) => self.given().is_adopted(&one.kept.replica.flow).then_some(one),
             Ok(Looked::Quiet) => {
                 self.given().end_adopted(&one.kept.replica.flow);
+                self.parts.signal.give();
                 None
             }
             Err(error) => {
@@ -308,6 +368,7 @@ impl Replicating {
     fn hold(&self, kept: &Kept, succession: &Succession) {
         let replica = succession.replica(kept, self.parts.mover.next_id());
         self.given().adopt(replica);
+        self.parts.signal.give();
     }
 
     fn count_loss(&self, error: &TakeOverError, node: NodeNumber, flow: &Flow) {
@@ -358,6 +419,7 @@ impl Replicating {
 
     /// Takes a session out of the server and ends its socket without a word to the client; whether none is left.
     fn discard(&self, flow: &Flow) -> bool {
+        self.parts.guarding.adopted(flow);
         let session = match self.parts.sessions.take(flow) {
             Ok(session) => session,
             Err(SessionError::NoSession) => return true,

@@ -14,7 +14,12 @@ const WORDS = [
   "waits for a socket, a pipe or another descriptor", "waits for a disk", "waits, for what is not told",
 ];
 export const AXIS = 22;
-const REQUESTS = 54;
+const REQUESTS = 78;
+// A request's bar with its name, and from one to the next.
+const BAR = 12;
+const BARS = 13;
+// The least that a time mark needs, where there is little room and where there is more.
+const [NARROW, WIDE] = [72, 110];
 const CPU = 22;
 const TASK = 18;
 const GAP = 10;
@@ -114,6 +119,7 @@ export class Drawing {
     context.fillStyle = this.colours.card;
     context.fillRect(0, 0, width, height);
     this.boxes = [];
+    this.request_names = 0;
     this.view = view;
     this.left = view.gutter;
     this.width = width;
@@ -149,7 +155,7 @@ export class Drawing {
   }
 
   grid(height) {
-    const step = step_for(this.view.to - this.view.from, Math.max(2, (this.width - this.left) / 110));
+    const step = step_for(this.view.to - this.view.from, Math.max(3, (this.width - this.left) / (this.width < 640 ? NARROW : WIDE)));
     this.step = step;
     this.context.fillStyle = this.colours.rule;
     for (let at = Math.ceil(this.view.from / step) * step; at <= this.view.to; at += step) {
@@ -162,11 +168,18 @@ export class Drawing {
     context.fillStyle = this.colours.card;
     context.fillRect(0, 0, width, AXIS);
     context.fillStyle = this.colours.soft;
-    context.textAlign = "center";
+    context.textAlign = "left";
+    this.marked = [];
+    let free = 0;
     for (let at = Math.ceil(this.view.from / this.step) * this.step; at <= this.view.to; at += this.step) {
       const text = tick(at, this.step);
-      const half = context.measureText(text).width / 2;
-      if (this.x(at) - half > this.left && this.x(at) + half < width) context.fillText(text, this.x(at), AXIS / 2);
+      const wide = context.measureText(text).width;
+      // At either edge it moves inwards, over the lanes' names as well.
+      const x = Math.max(2, Math.min(this.x(at) - wide / 2, width - wide - 2));
+      if (x < free) continue;
+      context.fillText(text, x, AXIS / 2);
+      this.marked.push([x, x + wide]);
+      free = x + wide + 8;
     }
     context.fillStyle = this.colours.edge;
     context.fillRect(0, AXIS - 1, width, 1);
@@ -312,7 +325,7 @@ export class Drawing {
   }
 
   single_requests(row, tile, begin, end) {
-    const rows = Math.floor(row.height / 9);
+    const rows = Math.floor(row.height / BARS);
     const ends = new Array(rows).fill(-Infinity);
     const all = [];
     for (let place = 0; place < tile.requests.length; place += 6) all.push(tile.requests.slice(place, place + 6));
@@ -325,11 +338,29 @@ export class Drawing {
       if (b <= a) continue;
       const good = status >= 200 && status < 400;
       const width = Math.max(1, (b - a) * this.scale);
-      const y = this.y(row) + at * 9 + 1;
+      const y = this.y(row) + at * BARS + 1;
       this.context.fillStyle = good ? this.colours.accent : this.part("wait_cpu");
-      this.context.fillRect(this.x(a), y, width, 7);
-      this.boxes.push({ row, y, high: 8, from: tile.from + from, to: tile.from + to, request: { name: tile.names[name], status } });
+      this.context.fillRect(this.x(a), y, width, BAR);
+      this.named(tile.names[name], this.x(a), y + BAR / 2 + 0.5, width);
+      this.boxes.push({ row, y, high: BARS, from: tile.from + from, to: tile.from + to, request: { name: tile.names[name], status } });
     }
+  }
+
+  // A request's name in its bar, as far as there is room for a part of it that tells something.
+  named(name, x, middle, width) {
+    const { context } = this;
+    if (width < 40) return;
+    const font = context.font;
+    context.font = '10px system-ui, "DejaVu Sans", sans-serif';
+    context.fillStyle = this.dark ? "#000" : "#fff";
+    context.textAlign = "left";
+    let text = name;
+    while (text.length > 4 && context.measureText(text).width + 8 > width) text = `${text.slice(0, Math.max(3, Math.floor(text.length * 0.85) - 1))}\u2026`;
+    if (context.measureText(text).width + 8 <= width) {
+      context.fillText(text, x + 4, middle);
+      this.request_names = (this.request_names ?? 0) + 1;
+    }
+    context.font = font;
   }
 
   // Who woke whom, where both lanes are in sight and single events are.

@@ -54,6 +54,8 @@ function tell() {
   const locks = whole.locks.length > 0 ? ` ${whole.locks.length} locks,` : "";
   const more = whole.tasks.length > tasks ? ` of ${whole.tasks.length}` : "";
   status.textContent = view.tiles.failed || `${time(view.to - view.from)} from ${time(view.from)}; ${whole.requests} requests, ${tasks}${more} tasks,${locks} ${whole.events} events; ${whole.host}`;
+  document.body.dataset.marks = JSON.stringify(drawing.marked);
+  document.body.dataset.named = String(drawing.request_names);
   document.body.dataset.ready = String(view.tiles.under_way === 0 && view.tiles.wanted.length === 0);
 }
 

@@ -10,30 +10,32 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+const FRONTS: [&str; 2] = ["front", "front2"];
 
-/// Two nodes and a front, ended with the value.
+/// Where a front serves.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    redirects: u16,
+    proxy: u16,
+    dns: u16,
+}
+
+/// Two nodes and a front or two, ended with the value.
 struct Fronted {
     folder: TempDir,
     /// Where node 1 and node 2 serve.
     nodes: [u16; 2],
-    redirects: u16,
-    proxy: u16,
-    dns: u16,
+    fronts: Vec<Ports>,
     processes: Vec<(String, Child)>,
 }
 
 impl Fronted {
-    fn new() -> Self {
+    fn new(fronts: usize) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let port = weir_testkit::free_port;
-        let mut this = Self {
-            folder,
-            nodes: [port(), port()],
-            redirects: port(),
-            proxy: port(),
-            dns: port(),
-            processes: Vec::new(),
-        };
+        let ports = |_| Ports { redirects: port(), proxy: port(), dns: port() };
+        let fronts = (0..fronts).map(ports).collect();
+        let mut this = Self { folder, nodes: [port(), port()], fronts, processes: Vec::new() };
         this.make_keys();
         for number in [1, 2] {
             fs::create_dir_all(this.path(&format!("site{number}"))).expect("makes");
@@ -41,20 +43,21 @@ impl Fronted {
             fs::write(this.path(&format!("site{number}/same.txt")), "same").expect("writes");
             this.start_node(number);
         }
-        this.start_front();
+        (0..this.fronts.len()).for_each(|front| this.start_front(front));
         this
     }
 
-    fn start_front(&mut self) {
-        let this = self;
-        let (front, redirects, proxy) = (this.at("front"), local(this.redirects), local(this.proxy));
+    fn start_front(&mut self, number: usize) {
+        let (Ports { redirects, proxy, dns }, this) = (self.fronts[number], self);
+        let (front, redirects, proxy) = (this.at(FRONTS[number]), local(redirects), local(proxy));
         let options =
-            ["--redirect", &redirects, "--proxy", &proxy, "--dns", &local(this.dns), "--dns-name", "www.example.org"]
+            ["--redirect", &redirects, "--proxy", &proxy, "--dns", &local(dns), "--dns-name", "www.example.org"]
                 .map(str::to_owned);
         let options: Vec<&str> =
             ["cluster", "front", &front].into_iter().chain(options.iter().map(String::as_str)).collect();
-        this.start("front-process", &options);
-        wait_for(&this.path("front-process.log"), "members ask at");
+        let name = format!("{}-process", FRONTS[number]);
+        this.start(&name, &options);
+        wait_for(&this.path(&format!("{name}.log")), "members ask at");
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -70,13 +73,14 @@ impl Fronted {
         weir(&["cluster", "init", &n1, "--name", "n1"], None);
         let at = local(weir_testkit::free_port());
         let mut admit = Command::new(WEIR)
-            .args(["cluster", "admit", &n1, "--listen", &at, "--count", "2"])
+            .args(["cluster", "admit", &n1, "--listen", &at, "--count", &(1 + self.fronts.len()).to_string()])
             .stdout(Stdio::null())
             .stderr(File::create(self.path("admit.log")).expect("a file"))
             .spawn()
             .expect("weir starts");
         wait_for(&self.path("admit.log"), "can join at");
-        for (name, more) in [("n2", &[][..]), ("front", &["--director"][..])] {
+        let fronts = FRONTS.iter().take(self.fronts.len()).map(|name| (*name, &["--director"][..]));
+        for (name, more) in [("n2", &[][..])].into_iter().chain(fronts) {
             let token = weir(&[&["cluster", "token", &n1], more].concat(), None);
             weir(&["cluster", "join", &self.at(name), "--name", name, "--at", &at], Some(&token));
         }
@@ -91,9 +95,25 @@ impl Fronted {
                 local(self.nodes[number - 1])
             );
         }
-        ["n1", "n2", "front"]
-            .iter()
-            .for_each(|name| fs::write(self.path(name).join("members.toml"), &members).expect("writes"));
+        if self.fronts.len() > 1 {
+            members += &format!("[standby]\nname = \"front2\"\naddress = \"{}\"\n", member());
+        }
+        self.members().for_each(|name| fs::write(self.path(name).join("members.toml"), &members).expect("writes"));
+    }
+
+    fn members(&self) -> impl Iterator<Item = &'static str> {
+        ["n1", "n2"].into_iter().chain(FRONTS.into_iter().take(self.fronts.len()))
+    }
+
+    /// Gives all members the same rules, or none.
+    fn give_rules(&self, rules: Option<&str>) {
+        for member in self.members() {
+            let path = self.path(member).join("cluster.policy");
+            match rules {
+                Some(rules) => fs::write(path, rules).expect("writes"),
+                None => fs::remove_file(path).expect("is there"),
+            }
+        }
     }
 
     fn start_node(&mut self, number: usize) {
@@ -193,8 +213,8 @@ fn wait_until(what: &str, fronted: &Fronted, is_so: impl Fn() -> bool) {
 
 #[test]
 fn clients_reach_living_nodes_without_privileges() {
-    let mut fronted = Fronted::new();
-    let (redirects, proxy, dns) = (fronted.redirects, fronted.proxy, fronted.dns);
+    let mut fronted = Fronted::new(1);
+    let Ports { redirects, proxy, dns } = fronted.fronts[0];
     let urls = fronted.nodes.map(|port| format!("Location: http://{}", local(port)));
     let said = fronted.said("front-process");
     assert!(said.contains("sessions do not move"), "what is lost is said: {said}");
@@ -237,8 +257,56 @@ fn clients_reach_living_nodes_without_privileges() {
     assert_eq!(resolve(dns, "www.example.org", 1).1, 0);
     // A front that has heard of none since its start knows as much.
     fronted.end("front-process");
-    fronted.start_front();
+    fronted.start_front(0);
     wait_until("no node is heard", &fronted, || ask(redirects, "GET", "/x").starts_with("HTTP/1.1 503 "));
+}
+
+/// To which of the nodes a front leads, in each of its ways: by redirects, as a proxy, and by DNS, which says how many.
+fn leads_to(fronted: &Fronted, front: usize) -> ([bool; 2], [bool; 2], u16) {
+    let Ports { redirects, proxy, dns } = fronted.fronts[front];
+    let (mut redirected, mut passed_on) = ([false; 2], [false; 2]);
+    for number in 0..16 {
+        let told = ask(redirects, "GET", &format!("/{number}"));
+        let body = ask(proxy, "GET", "/who.txt").rsplit("\r\n\r\n").next().unwrap_or_default().to_owned();
+        for (at, port) in fronted.nodes.iter().enumerate() {
+            redirected[at] |= told.contains(&format!("Location: http://{}/", local(*port)));
+            passed_on[at] |= body == (at + 1).to_string();
+        }
+    }
+    (redirected, passed_on, resolve(dns, "www.example.org", 1).1)
+}
+
+#[test]
+fn two_fronts_follow_rules_and_either_serves_alone() {
+    let mut fronted = Fronted::new(2);
+    let (both, first) = (([true; 2], [true; 2], 2), ([true, false], [true, false], 1));
+    let second = ([false, true], [false, true], 1);
+    let all_lead_to = |fronted: &Fronted, what: &str, wanted| {
+        for front in [0, 1] {
+            wait_until(&format!("{what}, front {front}"), fronted, || leads_to(fronted, front) == wanted);
+        }
+    };
+    all_lead_to(&fronted, "all nodes are there", both);
+    // What a rule names gets new requests, and no other node.
+    fronted.give_rules(Some("pool main = { n1 };\natom \"/**\" { rule pick: select best by active (any of main); }"));
+    all_lead_to(&fronted, "only node 1 is named", first);
+    // A node of the reserve sleeps until a rule wakes it.
+    let reserve = "pool main = { n1 }; pool reserve = { n2 };\n\
+                   atom \"/**\" { rule more: every 1s if active@main > 9999jobs then grow reserve by 1 cooldown 2s; }";
+    fronted.give_rules(Some(reserve));
+    wait_for(&fronted.path("front-process.log"), "node n2 sleeps");
+    all_lead_to(&fronted, "node 2 sleeps", first);
+    fronted.give_rules(None);
+    all_lead_to(&fronted, "there are no rules any more", both);
+    weir(&["cluster", "drain", &fronted.at("n1"), "--within", "1s"], None);
+    all_lead_to(&fronted, "node 1 drains", second);
+    weir(&["cluster", "drain", &fronted.at("n1"), "--undo"], None);
+    all_lead_to(&fronted, "node 1 is back", both);
+    // The second front goes on without the first one, and sees a node that dies.
+    fronted.end("front-process");
+    assert_eq!(leads_to(&fronted, 1), both);
+    fronted.end("serve2");
+    wait_until("node 2 is left out", &fronted, || leads_to(&fronted, 1) == first);
 }
 
 #[test]

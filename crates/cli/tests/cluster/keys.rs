@@ -175,6 +175,24 @@ fn status_warns_of_a_certificate_that_ends() {
     let told = weir(&["cluster", "renew", text(&n1)], None);
     assert!(told.contains("the certificate of n1 is renewed; it ends in 36"), "{told}");
     assert!(!status().contains("the certificate of"), "{}", status());
+    // That of the authority, too: what was signed before is believed by it, and what is signed now by the one of before.
+    let before = Authority::load(&n1).expect("is there").certificate().clone();
+    let old = Identity::load(&n1).expect("is there");
+    let told = weir(&["cluster", "renew", text(&n1), "--authority"], None);
+    assert!(told.contains("the certificate of the cluster's authority is renewed; it ends in 10"), "{told}");
+    let after = Identity::load(&n1).expect("is there").authority;
+    assert!(after != before && old.authority == before);
+    weir(&["cluster", "renew", text(&n1)], None);
+    let new = Identity::load(&n1).expect("is there").certificate;
+    for authority in [&before, &after] {
+        for certificate in [&old.certificate, &new] {
+            assert!(is_signed(&folder.path().join("check"), certificate, authority));
+        }
+    }
+    let other = folder.path().join("n0");
+    weir(&["cluster", "init", text(&other), "--name", "n0"], None);
+    let stranger = Identity::load(&other).expect("is there").authority;
+    assert!(!is_signed(&folder.path().join("check"), &new, &stranger), "openssl tells them apart");
     // Certificates of a shorter life, where that is wanted.
     let n2 = folder.path().join("n2");
     weir(&["cluster", "init", text(&n2), "--name", "n2", "--certificates-for", "1h"], None);
@@ -185,4 +203,21 @@ fn status_warns_of_a_certificate_that_ends() {
         .output()
         .expect("weir starts");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("give 1 minute to 10 years"));
+}
+
+/// Whether openssl takes a certificate for one that this authority has signed.
+fn is_signed(folder: &Path, certificate: &[u8], authority: &[u8]) -> bool {
+    fs::create_dir_all(folder).expect("makes");
+    let [of, by] = [("of", certificate), ("by", authority)].map(|(name, der)| {
+        let (from, to) = (folder.join(name), folder.join(format!("{name}.pem")));
+        fs::write(&from, der).expect("writes");
+        let converted = Command::new("openssl")
+            .args(["x509", "-inform", "DER", "-in", text(&from), "-out", text(&to)])
+            .status()
+            .expect("openssl is there");
+        assert!(converted.success());
+        to
+    });
+    let verified = Command::new("openssl").args(["verify", "-CAfile", text(&by), text(&of)]).output();
+    verified.expect("openssl is there").status.success()
 }

@@ -8,6 +8,7 @@ mod etcd;
 mod fronts;
 mod gaps;
 mod gossiping;
+mod idle;
 mod keys;
 mod kills;
 mod pair;

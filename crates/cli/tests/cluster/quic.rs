@@ -173,3 +173,63 @@ fn a_drain_waits_for_requests_over_http3_and_counts_what_is_left() {
         output.stdout.len()
     );
 }
+
+/// Asks over one connection, with the ticket of a file if it is there, and keeps the one that it gets.
+const RESUMING: &str = r#"
+import asyncio, os, pickle, ssl, sys
+from aioquic.asyncio.client import connect
+from aioquic.asyncio.protocol import QuicConnectionProtocol
+from aioquic.h3.connection import H3Connection
+from aioquic.quic.configuration import QuicConfiguration
+
+async def main(host, kept):
+    tickets, configuration = [], QuicConfiguration(is_client=True, alpn_protocols=["h3"], verify_mode=ssl.CERT_NONE)
+    if os.path.exists(kept):
+        with open(kept, "rb") as file:
+            configuration.session_ticket = pickle.load(file)
+    async with connect(host, 443, configuration=configuration, session_ticket_handler=tickets.append) as client:
+        await client.ping()
+        for _ in range(100):
+            if tickets:
+                break
+            await asyncio.sleep(0.02)
+        print("resumed" if client._quic.tls.session_resumed else "new")
+    with open(kept, "wb") as file:
+        pickle.dump(tickets[-1], file)
+
+asyncio.run(main(*sys.argv[1:]))
+"#;
+
+/// How a connection of a node's own machine began: `new` or `resumed`, by the ticket of a file.
+fn begins(stand: &Stand, python: &Path, node: usize, kept: &Path) -> String {
+    let mut command = Command::new(python);
+    command.args(["-c", RESUMING, SERVICE]).arg(kept);
+    let output = stand.nodes[node - 1].within(move || command.output().expect("python starts"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn a_session_over_quic_is_resumed_at_another_node_that_shares_its_keys() {
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let Some(python) = require::aioquic() else { return };
+    let stand = Stand::keyed_quic(&[("a.txt", b"hello")]);
+    let deadline = std::time::Instant::now() + PATIENCE;
+    // Until the nodes have told each other their keys.
+    for round in 0.. {
+        let kept = stand.path(&format!("ticket{round}"));
+        assert_eq!(begins(&stand, &python, 1, &kept), "new");
+        if begins(&stand, &python, 2, &kept) == "resumed" {
+            break;
+        }
+        assert!(std::time::Instant::now() < deadline, "no ticket of node 1 is read by node 2");
+    }
+    // Without the option it is resumed at its own node alone: what is above is not by chance.
+    let stand = Stand::quic(&[("a.txt", b"hello")]);
+    let kept = stand.path("ticket");
+    assert_eq!(begins(&stand, &python, 1, &kept), "new");
+    assert_eq!(begins(&stand, &python, 1, &kept), "resumed");
+    assert_eq!(begins(&stand, &python, 2, &kept), "new");
+}

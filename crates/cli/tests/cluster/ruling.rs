@@ -203,3 +203,50 @@ fn published_rules_outlive_their_director() {
     let said = fs::read_to_string(stand.path("director2.log")).unwrap_or_default();
     assert!(said.matches("n2 sleeps").count() <= 1, "{said}");
 }
+
+/// A director without a second one that is killed and started again has its last word on its disk.
+#[test]
+fn a_single_director_goes_on_with_its_last_word() {
+    if weir_testkit::require::root_and_bpf().is_none() {
+        return;
+    }
+    let mut stand = Stand::new(2, &[("a.txt", b"hello")]);
+    // Both would fire at once at a director that knows nothing of before.
+    give_rules(
+        &stand,
+        "pool main = { n1 }; pool reserve = { n2 };\n\
+         atom \"/**\" {\n\
+         rule more: every 1s if mem@main > 1% and errors@main < 9rps and wait@main < 9s and queue@main < 99jobs\n\
+         then grow reserve by 1 cooldown 10min;\n\
+         rule tell: every 1s if mem@main > 1MB then alert \"there\" limit 2 per 10min;\n\
+         }",
+    );
+    let count =
+        |stand: &Stand, done: &str| decisions(stand, "front").iter().filter(|line| line["done"] == done).count();
+    let now = |stand: &Stand| (count(stand, "n2 woken"), count(stand, "alert: there"));
+    until(&stand, "the director decides", || now(&stand) == (1, 2) && status(&stand, 2)["state"] == "awake");
+    // The nodes forget what they have heard of it as well: what it goes on with is on its disk alone.
+    stand.end("director");
+    ["serve1", "serve2"].iter().for_each(|name| stand.end(name));
+    stand.start_director(1, "director");
+    wait_for(&stand.path("director.log"), "members ask at");
+    for node in [1, 2] {
+        stand.start_server(node);
+        wait_for(&stand.path(&format!("serve{node}.log")), "sessions move");
+    }
+    let epoch = |stand: &Stand| status(stand, 2)["follows"][0].as_u64().unwrap_or(0);
+    until(&stand, "node 2 follows it again", || epoch(&stand) > 0 && status(&stand, 2)["state"] == "awake");
+    // Ticks come each half second, and the rules would have fired at the first one.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(now(&stand), (1, 2), "the cooldown and the limit hold");
+    assert!(!stand.said("director").contains("n2 sleeps"), "{}", stand.said("director"));
+    // The clock of its machine is of no use: the next epoch is above the last one all the same.
+    let word = stand.path("front").join("director.word");
+    let told = fs::read_to_string(&word).expect("is there");
+    let far = 1_u64 << 60;
+    let last = told.split(' ').nth(2).expect("an epoch").to_owned();
+    stand.end("director");
+    fs::write(&word, told.replacen(&last, &far.to_string(), 1)).expect("writes");
+    stand.start_director(1, "director");
+    until(&stand, "the nodes follow a newer epoch", || epoch(&stand) > far);
+}

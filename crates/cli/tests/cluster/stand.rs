@@ -105,11 +105,7 @@ impl Stand {
     /// One of two nodes that share keys of tickets. The certificate of the second one was issued so many days ago.
     pub(crate) fn keyed(files: &[(&str, &[u8])], days: u64) -> Self {
         let mut stand = Self::prepared(2, files, (false, None), (None, None));
-        for member in ["n1", "n2", "front"] {
-            let path = stand.path(member).join("members.toml");
-            let members = fs::read_to_string(&path).expect("is there");
-            fs::write(path, format!("{members}[tickets]\nshared = true\n")).expect("writes");
-        }
+        stand.share_tickets();
         let authority = Authority::load(&stand.path("n1")).expect("it is there");
         let mut aged = Identity::load(&stand.path("n2")).expect("it is there");
         let then = SystemTime::now() - Duration::from_secs(days * 86_400);
@@ -117,6 +113,23 @@ impl Stand {
         aged.save(&stand.path("n2")).expect("is kept");
         stand.start_all();
         stand
+    }
+
+    /// One of two nodes that share keys of tickets and speak HTTP/3.
+    pub(crate) fn keyed_quic(files: &[(&str, &[u8])]) -> Self {
+        let mut stand = Self::prepared(2, files, (false, None), (None, None));
+        stand.share_tickets();
+        stand.has_http3 = true;
+        stand.start_all();
+        stand
+    }
+
+    fn share_tickets(&self) {
+        for member in ["n1", "n2", "front"] {
+            let path = self.path(member).join("members.toml");
+            let members = fs::read_to_string(&path).expect("is there");
+            fs::write(path, format!("{members}[tickets]\nshared = true\n")).expect("writes");
+        }
     }
 
     /// One whose nodes have this configuration; the stand's files are in `site` beside it.
@@ -378,7 +391,7 @@ impl Stand {
         }
     }
 
-    fn start_keeper(&mut self, number: usize) {
+    pub(crate) fn start_keeper(&mut self, number: usize) {
         let (folder, socket) = (self.path(&format!("n{number}")), self.path(&format!("keeper{number}.sock")));
         let options = ["keeper", "--cluster", text(&folder), "--interface", "e0", "--socket", text(&socket)];
         self.start(Some(number), &format!("keeper{number}"), &options);

@@ -132,6 +132,45 @@ fn the_viewer_zooms_from_the_whole_run_to_single_events() {
     assert_eq!(browser.errors(), &[] as &[String]);
 }
 
+/// The canvas tells where it has drawn marks of time, and how many names of requests.
+#[test]
+fn the_viewer_has_marks_of_time_and_a_whole_legend_at_every_width_and_names_requests() {
+    let (Some(run), Some(())) = (recorded(), require::browser()) else { return };
+    let viewing = Viewing::of(run);
+    let mut browser = Browser::start();
+    for width in [400, 500, 1280, 2560] {
+        browser.screen(width, 800, false);
+        browser.open(&viewing.address);
+        browser.wait_for("document.body.dataset.ready === 'true'");
+        let told = browser.value("document.body.dataset.marks");
+        let marks: Vec<[f64; 2]> = serde_json::from_str(told.as_str().expect("a list")).expect("JSON");
+        assert!(marks.len() >= 3, "{marks:?} on a screen of {width}");
+        assert!(marks.windows(2).all(|pair| pair[0][1] < pair[1][0]), "{marks:?} on a screen of {width}");
+        assert!(marks.iter().all(|mark| mark[0] >= 0.0 && mark[1] <= f64::from(width)), "{marks:?} of {width}");
+        let cut = "(({scrollHeight, clientHeight}) => scrollHeight > clientHeight)(document.querySelector('#legend'))";
+        assert_eq!(browser.value(cut), false, "the legend is cut on a screen of {width}");
+        // One of the slowest requests takes most of the width; of a very slow one the middle is close enough for single
+        // requests and their names.
+        browser.press("n");
+        // On a small screen the lane of requests may be above what is in sight, for the request's task is.
+        browser.press("PageUp");
+        browser.press("PageUp");
+        let named = |browser: &mut Browser| {
+            browser.wait_for("document.body.dataset.ready === 'true'");
+            browser.value("Number(document.body.dataset.named)").as_f64().is_some_and(|names| names > 0.0)
+        };
+        let found = (0..12).any(|_| {
+            named(&mut browser) || {
+                browser.press("+");
+                false
+            }
+        });
+        assert!(found, "no request has its name on a screen of {width}");
+        shoot(&mut browser, &format!("view-named-{width}"), false);
+    }
+    assert_eq!(browser.errors(), &[] as &[String]);
+}
+
 #[test]
 fn the_report_of_a_real_run_is_without_errors() {
     let (Some(run), Some(())) = (recorded(), require::browser()) else { return };

@@ -3,6 +3,7 @@
 
 mod load_cost;
 mod proxy_cost;
+mod serve_cluster_cost;
 mod serve_cost;
 mod serve_extras_cost;
 mod serve_policy_cost;

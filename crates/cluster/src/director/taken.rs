@@ -14,6 +14,8 @@ pub(super) const TOLD_MAX: usize = 4_096;
 #[derive(Debug, Default)]
 pub(super) struct Takeovers {
     pub(super) down: BTreeSet<NodeNumber>,
+    /// Connections that have lost their server, by the nodes that had them: no socket is left there.
+    pub(super) orphans: BTreeMap<NodeNumber, BTreeSet<Flow>>,
     /// By the node that had them; a flow may be taken of a node again, before it has said that it has discarded it.
     pub(super) taken: BTreeMap<NodeNumber, BTreeMap<Flow, MoveId>>,
     /// What a granted takeover was given besides the place in the table.
@@ -24,6 +26,11 @@ impl Takeovers {
     /// Whether another node has taken a flow over from this one, which has not yet said that it has discarded it.
     pub(super) fn has_lost(&self, node: NodeNumber, flow: &Flow) -> bool {
         self.taken.get(&node).is_some_and(|taken| taken.contains_key(flow))
+    }
+
+    /// Whether no server of a node goes on with a flow, as far as its director knows.
+    pub(super) fn is_lost(&self, node: NodeNumber, flow: &Flow) -> bool {
+        self.down.contains(&node) || self.orphans.get(&node).is_some_and(|orphans| orphans.contains(flow))
     }
 
     /// Whether one more can be remembered. One that is not would be given back to its node.

@@ -1,4 +1,5 @@
-//! Flows of nodes that are down: another node gets each of them once, and the node that had it hears so.
+//! Flows of nodes that are down, or whose server has ended there: another node gets each of them once, and the node that
+//! had it hears so.
 
 use super::taken::{TAKEN_MAX, TOLD_MAX};
 use super::{Control, Decided, Steering};
@@ -6,6 +7,7 @@ use crate::message::Decline;
 use crate::name::NodeNumber;
 use crate::record::MoveId;
 use crate::replicas::{Position, Word};
+use std::collections::BTreeSet;
 use weir_keeper::{Birth, Flow, Seen};
 
 impl Control {
@@ -64,7 +66,7 @@ impl Control {
         if self.moves.contains_key(&id) {
             return Err(Decline::Closed);
         }
-        if !self.takeovers.down.contains(&id.giver) {
+        if !self.takeovers.is_lost(id.giver, flow) {
             return Err(Decline::NotDown(id.giver));
         }
         match table.owner(flow) {
@@ -86,7 +88,23 @@ impl Control {
             self.takeovers.births.pop_first();
         }
         self.takeovers.taken.entry(id.giver).or_default().insert(*flow, id);
+        if let Some(orphans) = self.takeovers.orphans.get_mut(&id.giver) {
+            orphans.remove(flow);
+        }
         Ok((seen.or(known.seen).ok_or(Decline::Unknown)?, known.birth))
+    }
+
+    /// A node says which of its connections have lost their server; how many of them it had by the table.
+    pub fn orphaned(&mut self, node: NodeNumber, flows: &[Flow], table: &dyn Steering) -> usize {
+        let own = flows.iter().filter(|flow| table.owner(flow) == Some(node)).copied();
+        let own: BTreeSet<Flow> = own.take(TAKEN_MAX).collect();
+        let count = own.len();
+        if own.is_empty() {
+            self.takeovers.orphans.remove(&node);
+        } else {
+            self.takeovers.orphans.insert(node, own);
+        }
+        count
     }
 
     /// A node asks which nodes are down, and which of its flows others have.
@@ -98,6 +116,9 @@ impl Control {
             taken.retain(|flow, id| !is_discarded(flow, *id) && table.owner(flow) != Some(asker));
             told.extend(taken.iter().take(TOLD_MAX).map(|(flow, id)| (*id, *flow)));
         }
-        Word::Watched { down: self.takeovers.down.iter().copied().collect(), taken: told }
+        let orphans = self.takeovers.orphans.iter().filter(|(node, _)| **node != asker);
+        let orphans = orphans.flat_map(|(node, flows)| flows.iter().map(|flow| (*node, *flow)));
+        let orphans = orphans.filter(|(node, flow)| table.owner(flow) == Some(*node)).take(TOLD_MAX).collect();
+        Word::Watched { down: self.takeovers.down.iter().copied().collect(), taken: told, orphans }
     }
 }

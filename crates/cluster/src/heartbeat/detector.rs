@@ -13,11 +13,22 @@ pub struct DetectorSettings {
     pub misses: u32,
     /// So many that come one after the other mean up.
     pub returns: u32,
+    /// When they are taken in.
+    pub intake: BeatIntake,
+}
+
+/// When the thread of heartbeats takes in what has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BeatIntake {
+    /// As it comes: a member counts as down as early as can be.
+    AtOnce,
+    /// When this side sends its own, so that it wakes once an interval: up to an interval later.
+    WithOwn,
 }
 
 impl Default for DetectorSettings {
     fn default() -> Self {
-        Self { interval: Duration::from_millis(10), misses: 3, returns: 3 }
+        Self { interval: Duration::from_millis(10), misses: 3, returns: 3, intake: BeatIntake::AtOnce }
     }
 }
 
@@ -135,7 +146,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn up(returns: u32) -> Detector {
-        let mut detector = Detector::new(DetectorSettings { interval: 10 * MS, misses: 3, returns });
+        let mut detector = Detector::new(DetectorSettings { returns, ..DetectorSettings::default() });
         detector.set_nodes(&[1, 2]);
         for beat in 1..=returns {
             let change = detector.heard(1, 10 * MS * beat);

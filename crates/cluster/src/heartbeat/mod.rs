@@ -4,6 +4,6 @@ mod detector;
 mod pulse;
 mod sealed;
 
-pub use detector::{Change, Detector, DetectorSettings, Health};
+pub use detector::{BeatIntake, Change, Detector, DetectorSettings, Health};
 pub use pulse::{BeatCounts, HeartbeatError, Heartbeats};
 pub use sealed::{Beat, BeatRefusal, Opened, Opener, Sealer, StartId};

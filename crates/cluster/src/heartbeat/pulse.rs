@@ -1,6 +1,6 @@
 //! Sends a member's heartbeats and takes those of its peers: one thread over a UDP socket.
 
-use super::detector::{Change, Detector, DetectorSettings};
+use super::detector::{BeatIntake, Change, Detector, DetectorSettings};
 use super::sealed::{Beat, BeatRefusal, DATAGRAM_BYTES, Opened, StartId};
 use crate::identity::{ClusterSecret, KeyError};
 use crate::name::NodeNumber;
@@ -111,6 +111,7 @@ impl Heartbeats {
             peers: BTreeMap::new(),
             detector: Detector::new(settings),
             interval: settings.interval.max(Duration::from_millis(1)),
+            intake: settings.intake,
             begun: Instant::now(),
             stops: Arc::clone(&this.stops),
             shown: Arc::clone(&this.counts),
@@ -186,6 +187,7 @@ struct Pulse {
     peers: BTreeMap<NodeNumber, Peer>,
     detector: Detector,
     interval: Duration,
+    intake: BeatIntake,
     begun: Instant,
     stops: Arc<AtomicBool>,
     shown: Arc<Mutex<BeatCounts>>,
@@ -212,6 +214,10 @@ impl Pulse {
                 }
                 self.beat();
                 next = (next + self.interval).max(Instant::now());
+                continue;
+            }
+            if self.intake == BeatIntake::WithOwn {
+                std::thread::sleep(wait);
                 continue;
             }
             let mut datagram = [0; TAKEN_BYTES];

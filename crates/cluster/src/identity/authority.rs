@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The common name in the certificate of each member of etcd, which the others ask for.
 pub const ETCD_COMMON_NAME: &str = "weir-etcd";
-/// How long the authority's certificate is valid. It is not renewed: every member would have to believe the new one.
+/// How long the authority's certificate is valid. It is renewed by hand, as each member has a copy of it.
 const AUTHORITY_VALID: Duration = Duration::from_secs(30 * 365 * 86_400);
 /// How long those of members are valid unless the cluster was made otherwise. A member that must go is removed by its
 /// name, not by time.
@@ -84,6 +84,21 @@ impl Authority {
         let key = files::load_authority(directory)?;
         let life = files::load_life(directory)?.unwrap_or(MEMBER_VALID);
         Ok(Self { certificate: files::load_authority_certificate(directory)?, key, life })
+    }
+
+    /// Signs the authority's own certificate anew, for the same key and the same name, and keeps it in the directory of the
+    /// node that has the authority. Members that have the one of before believe what is signed from now on, and those that
+    /// have the new one believe what was signed before: both certificates are of one key.
+    ///
+    /// # Errors
+    /// [`IdentityError`], if this node has no authority, or a file cannot be read or written.
+    pub fn renew_itself(directory: &Path, now: SystemTime) -> Result<Self, IdentityError> {
+        let authority = Self::load(directory)?;
+        let mut params = params_of(&authority.key);
+        set_validity(&mut params, AUTHORITY_VALID, now);
+        let certificate = params.self_signed(&authority.key)?.der().clone();
+        files::save_authority_certificate(directory, &certificate)?;
+        Ok(Self { certificate, ..authority })
     }
 
     /// Signs a certificate for a member's key.

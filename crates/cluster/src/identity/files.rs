@@ -242,6 +242,13 @@ pub(super) fn load_authority_certificate(directory: &Path) -> Result<Certificate
     load_certificate(&directory.join(AUTHORITY_CERTIFICATE))
 }
 
+pub(super) fn save_authority_certificate(
+    directory: &Path,
+    certificate: &CertificateDer<'_>,
+) -> Result<(), IdentityError> {
+    write_file(&directory.join(AUTHORITY_CERTIFICATE), pem("CERTIFICATE", certificate).as_bytes())
+}
+
 /// Whether a name is given to a member already.
 pub(super) fn is_issued(directory: &Path, name: &NodeName) -> bool {
     directory.join(ISSUED).join(name.as_str()).exists()

@@ -646,11 +646,26 @@ impl Intake<'_> {
     /// The socket leaves repair mode first: the server could not write to it before.
     fn activate(&mut self) -> Result<(), IntakeError> {
         let socket = self.socket.take().ok_or(IntakeError::NoSocket)?;
-        self.mover.keeper.activate(socket.as_fd())?;
+        let socket = match self.mover.keeper.activate(socket.as_fd()) {
+            Ok(()) => socket,
+            Err(KeeperFault::HoldIsOver(_)) => self.activate_anew(socket)?,
+            Err(error) => return Err(error.into()),
+        };
         self.mover.births.note(socket.as_fd(), &self.record.tcp);
         let session = std::mem::take(&mut self.record.session);
         let relays = std::mem::take(&mut self.relays);
         Ok(self.mover.sessions.adopt(session, socket, relays, self.record.tcp.peer)?)
+    }
+
+    /// The keeper was started anew since it has restored the socket, and what was to be written ended with it: nothing has
+    /// gone out by the old socket, so that another one is made.
+    fn activate_anew(&mut self, old: OwnedFd) -> Result<OwnedFd, IntakeError> {
+        // In repair mode it says nothing to the client.
+        drop(old);
+        self.restore(None)?;
+        let socket = self.socket.take().ok_or(IntakeError::NoSocket)?;
+        self.mover.keeper.activate(socket.as_fd())?;
+        Ok(socket)
     }
 
     fn end(self, answer: Answer, holds: bool) -> Message {

@@ -3,6 +3,7 @@
 use super::parts::{Keeper, KeeperFault};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use weir_keeper::protocol::Refusal;
 use weir_keeper::{Flow, Frozen, KeeperClient, KeeperError, TcpState};
 
 impl From<KeeperError> for KeeperFault {
@@ -10,6 +11,7 @@ impl From<KeeperError> for KeeperFault {
         match error {
             KeeperError::Connect { source, .. } => Self::Gone(source),
             KeeperError::Lost(ref source) => Self::Gone(io::Error::new(source.kind(), error.to_string())),
+            KeeperError::Refused(Refusal::HoldIsOver(_)) => Self::HoldIsOver(error.to_string()),
             refused => Self::Refused(refused.to_string()),
         }
     }

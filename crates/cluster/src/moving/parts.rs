@@ -18,6 +18,9 @@ pub enum KeeperFault {
     /// It refuses, in its own words.
     #[error("the keeper refuses: {0}")]
     Refused(String),
+    /// It does not know of what was begun: its time is over, or another keeper has begun it.
+    #[error("the keeper refuses: {0}")]
+    HoldIsOver(String),
     /// It cannot be reached.
     #[error("the keeper does not answer: {0}; see that `weir keeper` runs")]
     Gone(#[from] io::Error),

@@ -21,7 +21,7 @@ pub(super) fn of_session(error: &SessionError) -> &'static str {
 
 pub(super) fn of_keeper(error: &KeeperFault) -> &'static str {
     match error {
-        KeeperFault::Refused(_) => "keeper_refused",
+        KeeperFault::Refused(_) | KeeperFault::HoldIsOver(_) => "keeper_refused",
         KeeperFault::Gone(_) => "keeper_gone",
     }
 }

@@ -3,10 +3,10 @@
 use super::bounds::RelaySettings;
 use super::counts::{RelayCounts, RelayCountsNow};
 use super::incoming::Incoming;
-use super::outgoing::Outgoing;
+use super::outgoing::{Credited, Outgoing};
 use super::passing::Step;
 use super::ready::{self, Bell, Ready, Wanted};
-use super::word::{COUNT_MAX, Credit, RelayId, RelayWord};
+use super::word::{COUNT_MAX, Credit, RelayId, RelayWord, Turning};
 use crate::message::Message;
 use crate::moving::{Relaying, TakenRelay, TransportError};
 use crate::name::NodeNumber;
@@ -150,7 +150,7 @@ impl Shared {
                 Message::relay(RelayWord::Credits(credits))
             }
             RelayWord::Credits(credits) => {
-                lock(&self.outgoing).credit(node, credits, now, &self.counts);
+                lock(&self.outgoing).credit((node, Credited::Told), credits, now, &self.counts);
                 self.gives.ring();
                 Message::Noted
             }
@@ -183,15 +183,23 @@ impl Shared {
             wait(&self.passes, Vec::new(), Vec::new(), most);
             let names = lock(&self.outgoing).first_names();
             let names = lock(&self.incoming).nearest(names);
-            let steps = {
+            let asking = {
                 let mut outgoing = lock(&self.outgoing);
                 outgoing.rename(&names, Instant::now());
+                outgoing.asking()
+            };
+            let superseded = lock(&self.incoming).superseded(asking);
+            let steps = {
+                let mut outgoing = lock(&self.outgoing);
+                outgoing.stay(&superseded);
                 outgoing.steps(Instant::now())
             };
-            for Step { of, node, word } in steps {
+            for Step { of, came, node, word } in steps {
                 let answer = self.carry(of.id.giver, node, word);
+                let turned = turned_by(&answer);
+                let come = turned.and_then(|by| lock(&self.incoming).leave(came, by));
                 let mut outgoing = lock(&self.outgoing);
-                outgoing.hear_step(of, answer);
+                outgoing.hear_step(of, answer, come);
                 outgoing.leave_passed(&self.counts);
             }
         }
@@ -248,6 +256,12 @@ impl Shared {
             std::thread::sleep(AGAIN);
         }
     }
+}
+
+/// The name of a response that its node has turned elsewhere.
+fn turned_by(answer: &Result<Message, TransportError>) -> Option<RelayId> {
+    let Ok(Message::Relay(word)) = answer else { return None };
+    if let RelayWord::Turning { of, now: Turning::Turned(_) } = **word { Some(of) } else { None }
 }
 
 /// The credits that a node has answered with.

@@ -38,6 +38,7 @@ struct Sink {
     other_end: u64,
     /// The node that is to be heard of now and then.
     feeder: NodeNumber,
+    /// When anything was said of it last.
     since: Instant,
     /// Its names at other nodes, from which it may come as well, and the place of byte 0 there; the last one is the nearest
     /// to where it is made.
@@ -48,6 +49,8 @@ struct Sink {
     /// Of which the node that it comes from knows so much.
     told: u64,
     stage: Stage,
+    /// What came to it goes on, and it is given nothing more: where it came from it goes elsewhere.
+    is_left: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +119,11 @@ impl Sink {
         Credit { of, come: there(self.come), taken: there(self.taken), state }
     }
 
+    /// How far it has come, as all places are by this name.
+    fn come_by(&self, name: RelayId) -> i128 {
+        i128::from(self.come) + i128::from(self.ahead(name))
+    }
+
     /// How far all places are ahead by this name.
     fn ahead(&self, name: RelayId) -> i64 {
         self.also.iter().find(|(also, _)| *also == name).map_or(0, |(_, ahead)| *ahead)
@@ -133,7 +141,10 @@ impl Incoming {
     pub(super) fn insert(&mut self, of: RelayId, (socket, other_end): (UnixStream, u64), now: Instant) {
         let (held, stage, feeder) = (VecDeque::new(), Stage::Open, of.id.giver);
         let (come, taken, told, also) = (0, 0, 0, Vec::new());
-        self.sinks.insert(of, Sink { socket, other_end, feeder, since: now, also, held, come, taken, told, stage });
+        self.sinks.insert(
+            of,
+            Sink { socket, other_end, feeder, since: now, also, held, come, taken, told, stage, is_left: false },
+        );
     }
 
     /// It may come from the node that makes it as well, by its name there. Whether it is known here, and comes from this node.
@@ -156,6 +167,37 @@ impl Incoming {
         names.into_iter().filter_map(|(of, name)| Some((of, nearest(&name)?))).collect()
     }
 
+    /// The response that takes in what comes by a name from this place on: that of the newest stay here, if all before is
+    /// there, else an older one, through which that comes to the newest.
+    fn taker(&self, of: RelayId, from: u64) -> RelayId {
+        // A session that has come back has its response by the newer name.
+        let newest = self.aliases.get(&of).copied().unwrap_or(of);
+        let follows = |name: RelayId, sink: &Sink| {
+            let is_known = name == of || sink.also.iter().any(|(also, _)| *also == of);
+            is_known && sink.come_by(of) >= i128::from(from)
+        };
+        if from == OFFERED || newest == of || self.sinks.get(&newest).is_some_and(|sink| follows(newest, sink)) {
+            return newest;
+        }
+        let older = self.sinks.iter().filter(|(name, sink)| !sink.is_left && follows(**name, sink));
+        older.max_by_key(|(_, sink)| sink.come_by(of)).map_or(newest, |(name, _)| *name)
+    }
+
+    /// The response that comes by this name goes elsewhere: it is given nothing more in place of a newer stay. How far it
+    /// has come, by another name.
+    pub(super) fn leave(&mut self, came: RelayId, by: RelayId) -> Option<u64> {
+        let sink = self.sinks.get_mut(&came)?;
+        sink.is_left = true;
+        u64::try_from(sink.come_by(by)).ok()
+    }
+
+    /// Those that are passed on and are to be asked for elsewhere, but that are here again: what comes by the name goes to
+    /// the newer stay. Each with its name there, and the name by which it came.
+    pub(super) fn superseded(&self, asking: Vec<(RelayId, RelayId, RelayId)>) -> Vec<RelayId> {
+        let newest = |name: RelayId| self.aliases.get(&name).copied().unwrap_or(name);
+        asking.into_iter().filter(|(_, is, came)| newest(*is) != *came).map(|(of, ..)| of).collect()
+    }
+
     /// The response that comes by the socket with this other end, and the byte of it with which it is passed on: before what
     /// is in the socket, `unread` bytes, that is `before` bytes.
     pub(super) fn passed_on(&self, other_end: u64, (before, unread): (usize, u64)) -> Option<(RelayId, i64)> {
@@ -175,14 +217,15 @@ impl Incoming {
         let mut credits = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let of = piece.of;
-            // A session that has come back has its response by the newer name.
-            let name = self.aliases.get(&of).copied().unwrap_or(of);
+            let name = self.taker(of, piece.from);
             let sink = self.sinks.get_mut(&name).filter(|_| of.id.giver == node);
             let Some(sink) = sink else {
                 let over = self.over.iter().find(|(over, _)| *over == of).map(|(_, state)| *state);
                 credits.push(Credit { of, come: 0, taken: 0, state: over.unwrap_or(RelayState::Unknown) });
                 continue;
             };
+            // Of several nodes that give it the others go on where one has nothing to do with it any more.
+            sink.since = now;
             let ahead = sink.ahead(of);
             if name != of && piece.from != OFFERED {
                 // From now on it comes from the node which makes it, and the one in between may end.
@@ -281,6 +324,11 @@ impl Incoming {
                 self.over.pop_front();
             }
             self.over.push_back((name, state));
+            // Also the nodes that it does not come from now: they have it still, and may have nothing to ask about.
+            // Where there is too much to be said they ask.
+            if self.to_tell.len() < OVER_MAX {
+                self.to_tell.push(Credit { of: name, come: 0, taken: 0, state });
+            }
         }
     }
 }

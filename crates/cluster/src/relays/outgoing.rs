@@ -5,7 +5,6 @@ use super::counts::RelayCounts;
 use super::passing::{Passing, Step};
 use super::ready::{Ready, Wanted};
 use super::word::{BYTES_MAX, COUNT_MAX, Credit, OFFERED, PieceOf, RelayId, RelayState, Turning};
-
 use crate::message::Message;
 use crate::moving::TransportError;
 use crate::name::NodeNumber;
@@ -14,12 +13,26 @@ use std::io::Read;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Turns of a response that are remembered, for questions whose answers were lost.
 const TURNED_MAX: usize = 64;
 /// Another node has this part of the silence to say that it takes a response in.
 const OFFER_PART: u32 = 5;
+/// A node that has a whole window of a response is asked again after this: what it told of that may have been lost.
+const ASKED_AFTER: Duration = Duration::from_millis(100);
+/// In this part of the silence a node is asked about each response, also where there is nothing for it: it may be over
+/// there, and the word of that lost.
+const ASKED_PART: u32 = 5;
+
+/// How a credit came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Credited {
+    /// As the answer to pieces: the node says it now.
+    Answered,
+    /// By a message of its own, which may be late: the response may have gone from that node and come back since.
+    Told,
+}
 
 /// The responses by their names.
 #[derive(Debug, Default)]
@@ -49,6 +62,10 @@ struct Source {
     taken: u64,
     /// What follows these.
     held: Vec<u8>,
+    /// When a piece was sent last, if it may be of none.
+    asked: Instant,
+    /// The other node has told an end, which its next answer is to say again.
+    is_doubted: bool,
     input: Input,
     /// Where another node makes it, and this one passes it on.
     passing: Option<Passing>,
@@ -112,7 +129,13 @@ impl Source {
     fn is_due(&self) -> bool {
         let is_new = matches!(self.turn, Turn::Turned { is_known: false });
         let is_asked = self.passing.as_ref().is_some_and(Passing::is_turned);
-        !self.held.is_empty() || self.input == Input::Over || is_new || is_asked
+        !self.held.is_empty() || self.input == Input::Over || is_new || is_asked || self.is_doubted
+    }
+
+    /// Whether the other node is to be asked how far it came, though there is nothing for it.
+    fn asks(&self, now: Instant, silence: Duration) -> bool {
+        let after = if self.room() == 0 { ASKED_AFTER } else { silence / ASKED_PART };
+        now.duration_since(self.asked) >= after
     }
 }
 
@@ -132,9 +155,10 @@ impl Outgoing {
     ) {
         self.own = Some(of.id.giver);
         let (input, passing, turn) = (Input::Open, first.map(|first| Passing::new(of, first, now)), Turn::None);
-        let turned = VecDeque::new();
-        self.sources
-            .insert(of, Source { socket, to, since: now, come: 0, taken: 0, held, input, passing, turn, turned });
+        let (turned, is_doubted) = (VecDeque::new(), false);
+        let (since, asked, come, taken) = (now, now, 0, 0);
+        let source = Source { socket, to, since, come, taken, held, asked, is_doubted, input, passing, turn, turned };
+        self.sources.insert(of, source);
     }
 
     /// What is to be said to other nodes, so that this one gets out of their way.
@@ -142,10 +166,10 @@ impl Outgoing {
         self.passing().filter_map(|(to, passing)| passing.step(to, now)).collect()
     }
 
-    /// A node has answered what was said of a response.
-    pub(super) fn hear_step(&mut self, of: RelayId, answer: Result<Message, TransportError>) {
+    /// A node has answered what was said of a response, which has come so far here.
+    pub(super) fn hear_step(&mut self, of: RelayId, answer: Result<Message, TransportError>, come: Option<u64>) {
         if let Some((_, passing)) = self.passing().find(|(_, passing)| passing.same.of == of) {
-            passing.hear(answer);
+            passing.hear(answer, come);
         }
     }
 
@@ -167,6 +191,17 @@ impl Outgoing {
                 passing.rename(*is, *further, now);
             }
         }
+    }
+
+    /// Those for which another node is to be asked: their names here, there, and that by which they came.
+    pub(super) fn asking(&mut self) -> Vec<(RelayId, RelayId, RelayId)> {
+        let asking = self.passing().filter(|(_, passing)| passing.is_asking());
+        asking.map(|(_, passing)| (passing.same.of, passing.same.is, passing.came_as())).collect()
+    }
+
+    /// They go through this node until their end.
+    pub(super) fn stay(&mut self, names: &[RelayId]) {
+        self.passing().filter(|(_, passing)| names.contains(&passing.same.of)).for_each(|(_, passing)| passing.stay());
     }
 
     /// Whether there is something to be said, now or later.
@@ -191,6 +226,11 @@ impl Outgoing {
         let Some(source) = self.sources.get_mut(&of) else { return Turning::Stays };
         if let Some((_, from)) = source.turned.iter().find(|(known, _)| *known == by) {
             return Turning::Turned(*from);
+        }
+        // That node has had it again since, and given it away again: the older wish is of no stay that is.
+        let is_older = |known: &RelayId| known.id.giver == by.id.giver && known.id.number > by.id.number;
+        if source.turned.iter().any(|(known, _)| is_older(known)) {
+            return Turning::Stays;
         }
         match source.turn {
             Turn::Offered { until, .. } if now < until => return Turning::Waits,
@@ -243,7 +283,10 @@ impl Outgoing {
     pub(super) fn batches(&mut self, now: Instant) -> Vec<(NodeNumber, Vec<PieceOf>)> {
         let mut batches: Vec<(NodeNumber, Vec<PieceOf>)> = Vec::new();
         let mut open: BTreeMap<NodeNumber, (usize, usize)> = BTreeMap::new();
-        for (of, source) in self.sources.iter().filter(|(_, source)| source.is_due()) {
+        let silence = self.settings.silence;
+        let is_due = |source: &Source| source.is_due() || source.asks(now, silence);
+        for (of, source) in self.sources.iter_mut().filter(|(_, source)| is_due(source)) {
+            source.asked = now;
             let bytes = source.held.len().min(WINDOW_BYTES);
             let place = open.get(&source.to).copied().filter(|(place, sum)| {
                 sum + bytes <= BYTES_MAX && batches.get(*place).is_some_and(|(_, pieces)| pieces.len() < COUNT_MAX)
@@ -277,7 +320,7 @@ impl Outgoing {
     /// A node has answered.
     pub(super) fn hear(&mut self, node: NodeNumber, credits: &[Credit], now: Instant, counts: &RelayCounts) {
         self.told.insert(node, Told { at: now, silent_since: None });
-        self.credit(node, credits, now, counts);
+        self.credit((node, Credited::Answered), credits, now, counts);
     }
 
     /// A node has not answered; after a while its responses are broken off.
@@ -293,9 +336,20 @@ impl Outgoing {
     }
 
     /// Takes in how far a node has come; what it says of responses that are not for it is not heard.
-    pub(super) fn credit(&mut self, node: NodeNumber, credits: &[Credit], now: Instant, counts: &RelayCounts) {
+    pub(super) fn credit(
+        &mut self,
+        (node, credited): (NodeNumber, Credited),
+        credits: &[Credit],
+        now: Instant,
+        counts: &RelayCounts,
+    ) {
         for credit in credits {
             let Some(source) = self.sources.get_mut(&credit.of) else { continue };
+            if credited == Credited::Told && (source.to != node || credit.state != RelayState::Open) {
+                // It may be of an earlier stay of the response there.
+                source.is_doubted |= source.to == node;
+                continue;
+            }
             match source.turn {
                 // An end that it knows is that of an earlier stay of the response there.
                 Turn::Offered { to, .. } if to == node && to != source.to && credit.state != RelayState::Open => {
@@ -314,6 +368,7 @@ impl Outgoing {
                 Turn::Turned { .. } => source.turn = Turn::Turned { is_known: true },
                 Turn::None | Turn::Offered { .. } => {}
             }
+            source.is_doubted &= credited == Credited::Told;
             let is_over = match credit.state {
                 RelayState::Open => false,
                 RelayState::Ended | RelayState::Closed => true,

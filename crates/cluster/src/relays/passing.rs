@@ -49,6 +49,8 @@ pub(super) struct Passing {
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) of: RelayId,
+    /// The name by which the response came here.
+    pub(super) came: RelayId,
     pub(super) node: NodeNumber,
     pub(super) word: RelayWord,
 }
@@ -103,16 +105,23 @@ impl Passing {
             return None;
         }
         self.next = now + PAUSE * (1 << self.failures.min(FAILURES_MAX));
-        let SameRelay { of, is, .. } = self.same;
+        let (SameRelay { of, is, .. }, came) = (self.same, self.first.0);
         if now >= self.until {
             self.stage = Stage::Stays;
             return None;
         }
         Some(if self.stage == Stage::Naming {
-            Step { of, node: to, word: RelayWord::Same(self.same) }
+            Step { of, came, node: to, word: RelayWord::Same(self.same) }
         } else {
-            Step { of, node: is.id.giver, word: RelayWord::Turn { of: is, to, by: of } }
+            Step { of, came, node: is.id.giver, word: RelayWord::Turn { of: is, to, by: of } }
         })
+    }
+
+    /// The response goes through this node until its end.
+    pub(super) fn stay(&mut self) {
+        if !self.is_turned() {
+            self.stage = Stage::Stays;
+        }
     }
 
     /// Whether there is something to be said, now or later.
@@ -120,13 +129,15 @@ impl Passing {
         matches!(self.stage, Stage::Naming | Stage::Asking)
     }
 
-    /// What a node has answered.
-    pub(super) fn hear(&mut self, answer: Result<Message, TransportError>) {
+    /// What a node has answered; where it has turned, the response has come so far here.
+    pub(super) fn hear(&mut self, answer: Result<Message, TransportError>, come: Option<u64>) {
         let failures = std::mem::take(&mut self.failures);
         self.stage = match (self.stage, answer) {
             (Stage::Naming, Ok(Message::Noted)) => Stage::Asking,
             (Stage::Asking, Ok(Message::Relay(word))) => match *word {
-                RelayWord::Turning { of, now: Turning::Turned(from) } if of == self.same.is => Stage::Turned(from),
+                RelayWord::Turning { of, now: Turning::Turned(from) } if of == self.same.is => {
+                    Stage::Turned(come.map_or(from, |come| come.max(from)))
+                }
                 RelayWord::Turning { now: Turning::Stays, .. } => Stage::Stays,
                 _ => Stage::Asking,
             },
@@ -134,7 +145,8 @@ impl Passing {
             // An older program does not know the question: its links are not to be broken by it again and again.
             (stage, Err(TransportError::NoAnswer { .. })) => {
                 self.failures = failures + 1;
-                if self.failures < FAILURES_MAX { stage } else { Stage::Stays }
+                // Once it may have turned it is asked until it says so, or this node has no more patience.
+                if self.failures < FAILURES_MAX || stage == Stage::Asking { stage } else { Stage::Stays }
             }
             (stage, _) => stage,
         };

@@ -75,6 +75,11 @@ impl GivenReplicas {
         [std::mem::take(&mut self.over), old].concat()
     }
 
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// Whether this very replica is held.
     pub fn holds(&self, replica: &Replica) -> bool {
         self.held.get(&replica.flow).is_some_and(|held| held.replica.id == replica.id)

@@ -3,8 +3,8 @@
 use super::replica::{Batch, Replica};
 use crate::name::NodeNumber;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use weir_keeper::Flow;
 
 /// Replicas that a node keeps.
@@ -36,7 +36,11 @@ pub struct StoreCounts {
 
 /// The replicas of other nodes.
 #[derive(Debug, Default)]
-pub struct ReplicaStore(Mutex<Nodes>);
+pub struct ReplicaStore {
+    nodes: Mutex<Nodes>,
+    /// With the lock before: some have come.
+    came: Condvar,
+}
 
 #[derive(Debug, Default)]
 struct Nodes {
@@ -76,6 +80,26 @@ impl ReplicaStore {
             }
             all.put(from, Kept { replica, since: Instant::now() });
         }
+        drop(all);
+        self.came.notify_all();
+    }
+
+    /// Waits until a replica is kept, at most so long.
+    pub fn wait_for_replicas(&self, most: Duration) {
+        let waited = self.came.wait_timeout_while(self.nodes(), most, |all| all.counts.kept == 0);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits for the next one that was not given by this or [`ReplicaStore::next_fresh`] yet.
+    pub fn wait_for_fresh(&self) -> Replica {
+        loop {
+            let waited = self.came.wait_while(self.nodes(), |all| all.fresh.is_empty());
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            // Those that are over by now are passed over.
+            if let Some(replica) = self.next_fresh() {
+                return replica;
+            }
+        }
     }
 
     /// The nodes of which there are replicas.
@@ -86,6 +110,14 @@ impl ReplicaStore {
     /// Takes the replicas of a node out.
     pub fn take_of(&self, node: NodeNumber) -> Vec<Kept> {
         self.nodes().forget_all(node)
+    }
+
+    /// Takes the replica of a flow of a node out, if it is kept.
+    pub fn take_one(&self, node: NodeNumber, flow: &Flow) -> Option<Kept> {
+        let mut all = self.nodes();
+        let kept = all.nodes.get_mut(&node)?.replicas.remove(flow)?;
+        all.counted_out(&kept);
+        Some(kept)
     }
 
     /// The next one that has come and was not asked for by this yet.
@@ -116,7 +148,7 @@ impl ReplicaStore {
 
     /// Each change is whole before the lock is given back.
     fn nodes(&self) -> MutexGuard<'_, Nodes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,5 +179,54 @@ impl Nodes {
         self.counts.kept += 1;
         self.bytes += bytes;
         self.nodes.entry(node).or_default().replicas.insert(kept.replica.flow, kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::MoveId;
+    use crate::replicas::{Position, SocketOptions};
+    use std::sync::Arc;
+    use zeroize::Zeroizing;
+
+    fn batch(number: u64, port: u16) -> Batch {
+        let replica = Replica {
+            id: MoveId { giver: 1, number },
+            flow: Flow { client: ([10, 0, 0, 2], port).into(), service: ([10, 0, 0, 80], 80).into() },
+            position: Position { birth: None, written: 1, acknowledged: 1, received: 1, offset: 1, response_bytes: 9 },
+            options: SocketOptions {
+                options: 0,
+                send_scale: 7,
+                receive_scale: 7,
+                mss: 1_448,
+                timestamp: 1_000,
+                round_trip_us: 1,
+            },
+            session: Zeroizing::new(vec![0]),
+        };
+        Batch { start: 1, number, is_anew: false, ended: Vec::new(), replicas: vec![replica] }
+    }
+
+    #[test]
+    fn threads_sleep_until_replicas_come() {
+        let store = Arc::<ReplicaStore>::default();
+        let begun = Instant::now();
+        store.wait_for_replicas(Duration::from_millis(20));
+        assert!(begun.elapsed() >= Duration::from_millis(20), "none is kept");
+        let of_fresh = Arc::clone(&store);
+        let fresh = std::thread::spawn(move || of_fresh.wait_for_fresh().flow.client.port());
+        let of_kept = Arc::clone(&store);
+        let kept = std::thread::spawn(move || of_kept.wait_for_replicas(Duration::from_secs(600)));
+        store.take_in(2, batch(1, 7));
+        assert_eq!(fresh.join().expect("no panic"), 7);
+        kept.join().expect("it is woken long before its time is over");
+        // One that is over by then is passed over.
+        store.take_in(2, batch(2, 8));
+        store.take_of(2);
+        let of_fresh = Arc::clone(&store);
+        let fresh = std::thread::spawn(move || of_fresh.wait_for_fresh().flow.client.port());
+        store.take_in(2, batch(3, 9));
+        assert_eq!(fresh.join().expect("no panic"), 9);
     }
 }

@@ -49,6 +49,14 @@ pub enum Word {
         /// Flows of the asking node that others go on with, and by which replica: it is to discard them without a word to
         /// the clients.
         taken: Vec<(MoveId, Flow)>,
+        /// Connections of other nodes that have lost their server: a node that keeps their replicas may take them over.
+        orphans: Vec<(NodeNumber, Flow)>,
+    },
+    /// A node to the director: these connections of mine have lost their server, and no socket of them is left here. In
+    /// place of those of an earlier word.
+    Orphaned {
+        /// Which.
+        flows: Vec<Flow>,
     },
 }
 
@@ -61,7 +69,10 @@ impl Word {
                 Self::TakeOver { .. } => 1,
                 Self::TakenOver { .. } => 2,
                 Self::Watch { .. } => 3,
-                Self::Watched { .. } => 4,
+                // Members of before orphans were told know this one only.
+                Self::Watched { orphans, .. } if orphans.is_empty() => 4,
+                Self::Orphaned { .. } => 5,
+                Self::Watched { .. } => 6,
             }
     }
 
@@ -81,10 +92,21 @@ impl Word {
                 birth.iter().for_each(|birth| birth.encode(out));
             }
             Self::Watch { discarded } => put_taken(discarded, out),
-            Self::Watched { down, taken } => {
+            Self::Watched { down, taken, orphans } => {
                 out.extend((down.len() as u32).to_be_bytes());
                 down.iter().for_each(|node| out.extend(node.to_be_bytes()));
                 put_taken(taken, out);
+                if !orphans.is_empty() {
+                    out.extend((orphans.len() as u32).to_be_bytes());
+                    for (node, flow) in orphans {
+                        out.extend(node.to_be_bytes());
+                        flow.encode(out);
+                    }
+                }
+            }
+            Self::Orphaned { flows } => {
+                out.extend((flows.len() as u32).to_be_bytes());
+                flows.iter().for_each(|flow| flow.encode(out));
             }
         }
     }
@@ -104,13 +126,19 @@ impl Word {
                 Self::TakenOver { id, seen, birth }
             }
             3 => Self::Watch { discarded: take_taken(reader)? },
-            4 => {
+            5 => {
+                let count = take_count(reader)?;
+                Self::Orphaned { flows: (0..count).map(|_| reader.flow()).collect::<Result<_, _>>()? }
+            }
+            4 | 6 => {
                 let count = reader.u32()?;
                 if count > NODES_MAX {
                     return Err(FieldError::Unknown("number of nodes"));
                 }
                 let down = (0..count).map(|_| reader.u16()).collect::<Result<_, _>>()?;
-                Self::Watched { down, taken: take_taken(reader)? }
+                let taken = take_taken(reader)?;
+                let orphans = if kind - FIRST_KIND == 6 { take_orphans(reader)? } else { Vec::new() };
+                Self::Watched { down, taken, orphans }
             }
             _ => return Err(FieldError::Unknown("kind of the message")),
         })
@@ -128,4 +156,12 @@ fn put_taken(taken: &[(MoveId, Flow)], out: &mut Vec<u8>) {
 fn take_taken(reader: &mut Reader<'_>) -> Result<Vec<(MoveId, Flow)>, FieldError> {
     let count = take_count(reader)?;
     (0..count).map(|_| Ok((MoveId::take(reader)?, reader.flow()?))).collect()
+}
+
+/// One of these at least: a word without any has another kind.
+fn take_orphans(reader: &mut Reader<'_>) -> Result<Vec<(NodeNumber, Flow)>, FieldError> {
+    match take_count(reader)? {
+        0 => Err(FieldError::Unknown("number of orphans")),
+        count => (0..count).map(|_| Ok((reader.u16()?, reader.flow()?))).collect(),
+    }
 }

@@ -217,7 +217,9 @@ fn word() -> impl Strategy<Value = Word> {
             birth: birth.map(|[send, receive]| Birth { send, receive }),
         }),
         vec((id(), flow()), 0..4).prop_map(|discarded| Word::Watch { discarded }),
-        (vec(any::<u16>(), 0..4), vec((id(), flow()), 0..4)).prop_map(|(down, taken)| Word::Watched { down, taken }),
+        (vec(any::<u16>(), 0..4), vec((id(), flow()), 0..4), vec((any::<u16>(), flow()), 0..4))
+            .prop_map(|(down, taken, orphans)| Word::Watched { down, taken, orphans }),
+        vec(flow(), 0..4).prop_map(|flows| Word::Orphaned { flows }),
     ]
 }
 

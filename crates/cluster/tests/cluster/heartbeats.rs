@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
-use weir_cluster::{ClusterSecret, DetectorSettings, Health, Heartbeats, NodeNumber};
+use weir_cluster::{BeatIntake, ClusterSecret, DetectorSettings, Health, Heartbeats, NodeNumber};
 
 fn secret() -> ClusterSecret {
     ClusterSecret::from_bytes(&[3; 32]).expect("32 bytes")
@@ -13,7 +13,7 @@ fn secret() -> ClusterSecret {
 
 /// Slow enough for a machine under load.
 fn settings() -> DetectorSettings {
-    DetectorSettings { interval: Duration::from_millis(20), misses: 25, returns: 2 }
+    DetectorSettings { interval: Duration::from_millis(20), misses: 25, returns: 2, ..DetectorSettings::default() }
 }
 
 fn start(
@@ -21,20 +21,40 @@ fn start(
     own: NodeNumber,
     peer: (NodeNumber, SocketAddr),
 ) -> (Heartbeats, Receiver<(NodeNumber, Health)>) {
+    start_with(socket, own, peer, settings())
+}
+
+fn start_with(
+    socket: UdpSocket,
+    own: NodeNumber,
+    peer: (NodeNumber, SocketAddr),
+    settings: DetectorSettings,
+) -> (Heartbeats, Receiver<(NodeNumber, Health)>) {
     let (sender, receiver) = channel();
     let changed = move |change: weir_cluster::Change| {
         // The test may be over.
         let _ = sender.send((change.node, change.health));
     };
     let peers = BTreeMap::from([peer]);
-    (Heartbeats::start(socket, own, &secret(), peers, settings(), changed).expect("heartbeats"), receiver)
+    (Heartbeats::start(socket, own, &secret(), peers, settings, changed).expect("heartbeats"), receiver)
 }
 
 #[test]
 fn members_find_each_other_and_miss_one_that_ends() {
     let (one, two) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
     let (at_one, at_two) = (one.local_addr().unwrap(), two.local_addr().unwrap());
-    let (first, seen) = start(one, 1, (2, at_two));
+    find_and_miss((one, at_one), (two, at_two), BeatIntake::AtOnce);
+}
+
+#[test]
+fn a_member_that_wakes_once_an_interval_does_so_too() {
+    let (one, two) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    let (at_one, at_two) = (one.local_addr().unwrap(), two.local_addr().unwrap());
+    find_and_miss((one, at_one), (two, at_two), BeatIntake::WithOwn);
+}
+
+fn find_and_miss((one, at_one): (UdpSocket, SocketAddr), (two, at_two): (UdpSocket, SocketAddr), intake: BeatIntake) {
+    let (first, seen) = start_with(one, 1, (2, at_two), DetectorSettings { intake, ..settings() });
     let patience = crate::PATIENCE;
     for round in 0..2 {
         // At the second round the peer has another start.

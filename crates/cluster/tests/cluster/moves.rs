@@ -36,6 +36,8 @@ struct Hands {
     restored: Mutex<Option<(TcpState, Vec<u8>)>>,
     states: Mutex<HashMap<i32, TcpState>>,
     restore_fails: Mutex<bool>,
+    /// The keeper is another one than that which has restored the socket.
+    is_new_keeper: Mutex<bool>,
 }
 
 impl Hands {
@@ -117,6 +119,9 @@ impl Keeper for Hands {
 
     fn activate(&self, _: BorrowedFd<'_>) -> Result<(), KeeperFault> {
         self.did("activate");
+        if std::mem::take(&mut *self.is_new_keeper.lock().unwrap()) {
+            return Err(KeeperFault::HoldIsOver("the hold is over".to_owned()));
+        }
         Ok(())
     }
 }
@@ -331,6 +336,19 @@ fn a_session_moves_there_and_back() {
         give(&two, 1).expect("moved");
     }
     assert!(one.mover.registry().counts().events_dropped >= 4);
+}
+
+/// A keeper that is started again between the two steps has forgotten what is to be written: the socket is made once more.
+#[test]
+fn a_session_goes_on_where_the_keeper_was_started_anew() {
+    let cluster = Cluster::new();
+    let (one, two) = cluster.pair();
+    *two.hands.is_new_keeper.lock().unwrap() = true;
+    give(&one, 2).expect("moved");
+    assert_eq!((one.server.has_session(), two.server.has_session(), cluster.owner()), (false, true, Some(2)));
+    assert_eq!(two.hands.calls(), ["hold", "restore", "activate", "restore", "activate"]);
+    let (tcp, sent) = two.hands.restored.lock().unwrap().take().expect("restored");
+    assert_eq!((sent, tcp.unacknowledged_bytes), (content(100, 700), 700));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use weir_cluster::{
     Carrier, Carrying, Message, MoveId, NodeNumber, RelayId, RelaySettings, RelayState, RelayWord, Relaying, SameRelay,
     TakenRelay, TransportError, Turning, WINDOW_BYTES,
 };
+use weir_testkit::seeded::Choice;
 
 /// The way from a node to the others, which loses and doubles as a seed says.
 #[derive(Default)]
@@ -66,6 +67,9 @@ fn some_nodes<const N: usize>(seed: u64) -> ([Arc<Carrier>; N], [Arc<Way>; N]) {
     }
     (nodes, ways)
 }
+
+/// A response that stands still for so long has stopped: longer than nodes wait for each other.
+const STANDING: Duration = Duration::from_secs(20);
 
 const MOVE: MoveId = MoveId { giver: 1, number: 9 };
 
@@ -173,38 +177,96 @@ fn pass_on(
     next
 }
 
+/// A response that goes on while its session moves: to which node each time, by steps from one to the next, and how much
+/// its server has read by then, and has read and not sent. What is wrong with what comes, or with the end.
+fn moved_about(seed: u64, moves: &[(usize, usize, usize)]) -> Result<(), String> {
+    let (nodes, _ways) = some_nodes::<4>(seed);
+    let (mut server, mut sends) = relay(&[Arc::clone(&nodes[0]), Arc::clone(&nodes[1])], MOVE);
+    let content: Vec<u8> = (0..600_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let given = content.clone();
+    server.set_write_timeout(Some(STANDING)).expect("sets");
+    let gives = std::thread::spawn(move || -> Result<(), String> {
+        for piece in given.chunks(5_000) {
+            server.write_all(piece).map_err(|error| format!("it takes nothing more: {error}"))?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    });
+    let (mut come, mut at) = (Vec::new(), 1);
+    let read = |sends: &mut UnixStream, bytes: &mut [u8], come: usize| {
+        sends.set_read_timeout(Some(STANDING)).expect("sets");
+        sends.read_exact(bytes).map_err(|error| format!("nothing comes behind {come} bytes: {error}"))
+    };
+    for (number, &(step, sent, held)) in (100..).zip(moves) {
+        let mut some = vec![0; sent + held];
+        read(&mut sends, &mut some, come.len())?;
+        let before = some.split_off(sent);
+        come.extend(some);
+        let to = (at + step) % 4;
+        sends = pass_on(&nodes, (at, to, number), (sends, before));
+        at = to;
+    }
+    let mut rest = vec![0; content.len() - come.len()];
+    read(&mut sends, &mut rest, come.len())?;
+    come.extend(rest);
+    let more = sends.read(&mut [0]).map_err(|error| format!("no end comes: {error}"))?;
+    gives.join().map_err(|_| "it panics".to_owned())??;
+    if come != content || more > 0 {
+        let same = come.iter().zip(&content).take_while(|(one, other)| one == other).count();
+        return Err(format!("other bytes behind {same}, and {more} more"));
+    }
+    let deadline = std::time::Instant::now() + STANDING;
+    while !nodes.iter().all(|node| node.under_way() == (0, 0)) {
+        if std::time::Instant::now() > deadline {
+            return Err(format!("the end is not known to all: {nodes:?}"));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn nodes_in_between_get_out_of_the_way_and_no_byte_is_lost(
-        // To another node each time, 1 included; and how much its server has read by then, and not sent.
+        // Without faults as well.
+        seed in prop_oneof![Just(0), 1_u64..],
         moves in proptest::collection::vec((1_usize..4, 0_usize..40_000, 0_usize..3_000), 1..5),
     ) {
-        let (nodes, _ways) = some_nodes::<4>(0);
-        let (mut server, mut sends) = relay(&[Arc::clone(&nodes[0]), Arc::clone(&nodes[1])], MOVE);
-        let content: Vec<u8> = (0..600_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-        let given = content.clone();
-        let gives = std::thread::spawn(move || {
-            for piece in given.chunks(5_000) {
-                server.write_all(piece).expect("takes");
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        });
-        let (mut come, mut at) = (Vec::new(), 1);
-        for (number, (step, read, held)) in (100..).zip(moves) {
-            let mut some = vec![0; read + held];
-            sends.read_exact(&mut some).expect("comes");
-            let before = some.split_off(read);
-            come.extend(some);
-            let to = (at + step) % 4;
-            sends = pass_on(&nodes, (at, to, number), (sends, before));
-            at = to;
-        }
-        sends.read_to_end(&mut come).expect("comes");
-        gives.join().expect("gives");
-        prop_assert!(come == content, "{} of {} bytes", come.len(), content.len());
-        wait_for("the end is known to all", || nodes.iter().all(|node| node.under_way() == (0, 0)));
+        prop_assert_eq!(moved_about(seed, &moves), Ok(()));
     }
+}
+
+/// The runs that [`nodes_in_between_get_out_of_the_way_and_no_byte_is_lost`] does by the dozen, by the hundred.
+#[test]
+#[ignore = "make soak-relays runs it"]
+fn responses_move_about_while_a_third_of_the_messages_is_lost() {
+    let asked = |name, usual| std::env::var(name).map_or(usual, |value| value.parse().expect("a number"));
+    let (first, runs) = (asked("WEIR_RELAY_SEED", 1), asked("WEIR_RELAY_RUNS", 300));
+    let (next, wrong) = (AtomicU64::new(first), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + runs {
+                        return;
+                    }
+                    let mut choice = Choice::from_seed(seed);
+                    let count = choice.below(5) as usize;
+                    let mut drawn = |most: u64| choice.below(most) as usize;
+                    let moves: Vec<_> = (0..=count).map(|_| (1 + drawn(3), drawn(40_000), drawn(3_000))).collect();
+                    if let Err(error) = moved_about(seed, &moves) {
+                        wrong.fetch_add(1, Ordering::Relaxed);
+                        eprintln!("WEIR_RELAY_SEED={seed}: {error}; {moves:?}");
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner();
+    eprintln!("{runs} responses that moved, {wrong} of them wrong");
+    assert_eq!(wrong, 0);
 }
 
 #[test]

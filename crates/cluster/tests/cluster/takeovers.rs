@@ -277,7 +277,7 @@ impl World {
         let Message::Replica(word) = self.director.answer(number, &Message::replica(Word::Watch { discarded })) else {
             panic!("the director answers something else");
         };
-        let Word::Watched { down, taken } = &*word else { panic!("{word:?}") };
+        let Word::Watched { down, taken, orphans } = &*word else { panic!("{word:?}") };
         if taken.iter().any(|(_, taken)| *taken == flow()) {
             let node = self.node(number);
             (node.has, node.replicated) = (None, None);
@@ -287,6 +287,11 @@ impl World {
             self.node(number).store.nodes_kept().into_iter().filter(|kept| down.contains(kept)).collect();
         for dead in down {
             let kept = self.node(number).store.take_of(dead).pop();
+            let node = self.node(number);
+            node.wants = node.wants.take().or(kept);
+        }
+        for (of, flow) in orphans {
+            let kept = self.node(number).store.take_one(*of, flow);
             let node = self.node(number);
             node.wants = node.wants.take().or(kept);
         }
@@ -407,12 +412,16 @@ impl World {
     /// A member freezes, dies, is cut off, or comes back; and the director notices.
     fn fate(&mut self) {
         let number = 1 + self.choice.below(u64::from(NODES)) as NodeNumber;
-        let what = self.choice.below(5);
+        let what = self.choice.below(6);
         let others_live = (1..=NODES).any(|other| other != number && self.is_heard(other));
         let life = self.node(number).life;
         let next = match (life, what) {
             (Life::Up, _) if !others_live => Life::Up,
             (Life::Up, 0) => Life::Dead,
+            (Life::Up, 5) => {
+                self.server_dies(number);
+                Life::Up
+            }
             (Life::Up, 1) => Life::CutOff,
             (Life::Up, _) => Life::Frozen,
             // It starts anew, and knows nothing.
@@ -431,6 +440,17 @@ impl World {
             let is_down = next != Life::Up;
             self.director.with(|control, _| control.set_down(number, is_down));
         }
+    }
+
+    /// The server of a node dies alone, and is started again: nothing of its connection is left there, and the director
+    /// hears so, also where it has given the connection to another node meanwhile.
+    fn server_dies(&mut self, number: NodeNumber) {
+        let node = self.node(number);
+        let flows: Vec<Flow> = node.has.take().map(|_| flow()).into_iter().collect();
+        (node.replicated, node.wants) = (None, None);
+        (node.store, node.start, node.batches) = (ReplicaStore::default(), node.start + 1, 0);
+        let told = self.director.answer(number, &Message::replica(Word::Orphaned { flows }));
+        assert!(matches!(told, Message::Noted), "{told:?}");
     }
 
     fn step(&mut self, has_fate: bool) {
@@ -486,8 +506,8 @@ fn without_faults_the_client_gets_all_of_it() {
 /// A node that dies in the middle of a response of which there is a replica loses nothing.
 #[test]
 fn a_replicated_response_outlives_its_node() {
-    let mut lives = [0; 3];
-    for seed in 0..300 {
+    let mut lives = [0; 4];
+    for seed in 0..400 {
         let mut world = World::new(seed, Faults { lost: 100, doubled: 100, fate: 0 });
         let is_ready = |world: &World| {
             let has = world.nodes[0].has.as_ref();
@@ -498,9 +518,14 @@ fn a_replicated_response_outlives_its_node() {
         if waited == STEPS {
             continue;
         }
-        let which = (seed % 3) as usize;
-        world.node(1).life = [Life::Dead, Life::Frozen, Life::CutOff][which];
-        world.director.with(|control, _| control.set_down(1, true));
+        let which = (seed % 4) as usize;
+        match [Some(Life::Dead), Some(Life::Frozen), Some(Life::CutOff), None][which] {
+            Some(life) => {
+                world.node(1).life = life;
+                world.director.with(|control, _| control.set_down(1, true));
+            }
+            None => world.server_dies(1),
+        }
         let steps = world.run(400_000, false, World::is_done);
         // The client may have had all of the response before the other node asked.
         if world.takeovers == 0 {

@@ -4,6 +4,7 @@
 use super::clock::HostClock;
 use std::collections::HashMap;
 use std::rc::Rc;
+use weir_wire::asked::Question;
 use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::socket::{SocketOpen, namespace_on_host};
 use weir_wire::task::task_on_host;
@@ -76,6 +77,14 @@ impl Numbers {
                     SocketOpen { socket: self.socket(open.socket), netns, ..open }.write(record.time_ns, 0);
                 self.slots[..slots.len()].copy_from_slice(&slots);
                 Record { flags: record.flags, lane: self.cpu(record.lane), ..told }
+            }
+            Kind::Asked => {
+                let asked = Question::read(record, payload)?;
+                let (socket, pid) = (self.socket(asked.socket), task_on_host(asked.pid, self.host));
+                let (asked_ns, answered_ns) = (self.clock.at(asked.asked_ns), self.clock.at(asked.answered_ns));
+                let (told, slots) = Question { socket, pid, asked_ns, answered_ns, ..asked }.write(record.time_ns);
+                self.slots[..slots.len()].copy_from_slice(&slots);
+                Record { lane: self.cpu(record.lane), ..told }
             }
             _ => self.kernel(kind, record)?,
         };

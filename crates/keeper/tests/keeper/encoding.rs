@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
-use weir_keeper::protocol::{Refusal, Reply, Request};
+use weir_keeper::protocol::{Orphans, Refusal, Reply, Request};
 use weir_keeper::repair::Step;
 use weir_keeper::{DecodeError, Flow, Frozen, KeeperCounts, RepairError, Seen, TcpState};
 
@@ -58,6 +58,11 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Activate),
         Just(Request::Counts),
         flow().prop_map(|flow| Request::Renew { flow }),
+        any::<u64>().prop_map(|server| Request::Guard { server }),
+        any::<u64>().prop_map(|server| Request::Keep { server }),
+        prop::collection::vec(flow(), 0..9).prop_map(|flows| Request::LetGo { flows }),
+        Just(Request::Orphans),
+        flow().prop_map(|flow| Request::Adopted { flow }),
     ]
 }
 
@@ -86,6 +91,8 @@ fn refusal() -> impl Strategy<Value = Refusal> {
         Just(Refusal::Malformed(DecodeError::Short)),
         Just(Refusal::Malformed(DecodeError::Unknown("step"))),
         "[a-z ]{0,40}".prop_map(Refusal::Filter),
+        any::<u64>().prop_map(Refusal::UnknownServer),
+        any::<u32>().prop_map(Refusal::GuardedFull),
     ]
 }
 
@@ -101,6 +108,8 @@ fn reply() -> impl Strategy<Value = Reply> {
             ..KeeperCounts::default()
         })),
         refusal().prop_map(Reply::Refused),
+        (prop::collection::vec(any::<u64>(), 0..5), prop::collection::vec(flow(), 0..9))
+            .prop_map(|(servers, flows)| Reply::Orphans(Orphans { servers, flows })),
     ]
 }
 

@@ -162,6 +162,51 @@ fn a_successor_thaws_what_a_killed_keeper_froze() {
     assert!(asked.counts().expect("it answers").dropped_packets >= 1);
 }
 
+/// What a keeper has begun, another one goes on with: holds, the newest epoch, and what had left.
+#[test]
+fn a_successor_renews_the_holds_of_a_killed_keeper_and_knows_its_epoch() {
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    const HOLD_MS: u64 = 1_500;
+    let network = Network::new("kheir", Family::V4);
+    let _table = network.table(&Network::places()[..1]);
+    let times = KeeperTimes { hold_ms: HOLD_MS, tombstone_ms: 60_000, ..KeeperTimes::default() };
+    let mut keeper = network.keeper(1, times);
+    let asked = keeper.client();
+    let listener = network.listener(1);
+    let ((mut frozen, mut of_frozen), (mut gone, of_gone)) = (network.connect(&listener), network.connect(&listener));
+    let expected = Flow { client: "10.77.0.9:9".parse().expect("valid"), ..flow(&frozen) };
+    asked.freeze(of_frozen.as_fd(), 7).expect("it is established");
+    asked.hold(&expected, 7).expect("room");
+    asked.freeze(of_gone.as_fd(), 7).expect("it is established");
+    asked.discard(of_gone.as_fd()).expect("it is frozen");
+    drop(of_gone);
+    frozen.write_all(b"meanwhile").expect("it is open");
+    keeper.kill();
+    let _successor = network.keeper(1, times);
+    let begun = Instant::now();
+    let counts = asked.counts().or_else(|_| asked.counts()).expect("the successor answers");
+    assert_eq!(counts.holds, 3, "{counts:?}");
+    while begun.elapsed() < Duration::from_millis(2 * HOLD_MS) {
+        [flow(&frozen), expected].iter().for_each(|held| asked.renew(held).expect("it is held"));
+        std::thread::sleep(Duration::from_millis(HOLD_MS / 5));
+    }
+    let refused = asked.hold(&expected, 6).expect_err("epoch 7 has begun");
+    assert!(refused.to_string().contains("epoch 7 has begun"), "{refused}");
+    asked.release(&expected).expect("it is held");
+    gone.write_all(b"is there someone?").expect("it is open");
+    gone.set_read_timeout(Some(Duration::from_millis(200))).expect("a socket");
+    let quiet = gone.read(&mut [0; 1]).map_err(|error| error.kind());
+    assert_eq!(quiet, Err(std::io::ErrorKind::WouldBlock), "what has left says nothing");
+    // It was held to the end: nothing came in before.
+    of_frozen.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    asked.thaw(of_frozen.as_fd()).expect("it stands still");
+    let mut got = [0; 9];
+    of_frozen.read_exact(&mut got).expect("it goes on");
+    assert_eq!(&got, b"meanwhile");
+}
+
 #[test]
 fn a_connection_stands_still_for_as_long_as_it_is_renewed_at_both_nodes() {
     if require::root_and_bpf().is_none() {

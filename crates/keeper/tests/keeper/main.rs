@@ -5,6 +5,7 @@ mod address;
 mod datagrams;
 mod downloads;
 mod encoding;
+mod guarding;
 mod holding;
 mod network;
 mod refusals;

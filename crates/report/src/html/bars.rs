@@ -25,6 +25,8 @@ pub(super) struct Segment {
     pub(super) figure: String,
     /// What hovering tells, not escaped.
     pub(super) hint: String,
+    /// It is the largest of its bar, and stands out.
+    pub(super) leads: bool,
 }
 
 /// The section with both bars, the lens between them, and the legend.
@@ -63,8 +65,12 @@ pub(super) fn stacked(name: &str, parts: &[f64; Part::COUNT], time_ns: f64, heig
             label: part.name().to_owned(),
             figure: percent(length),
             hint,
+            leads: false,
         });
         from += length;
+    }
+    if let Some(largest) = segments.iter_mut().max_by(|a, b| a.length.total_cmp(&b.length)) {
+        largest.leads = largest.length > 0.0;
     }
     let mut named: Vec<&Segment> = segments.iter().filter(|segment| segment.length >= 0.01).collect();
     named.sort_by(|a, b| b.length.total_cmp(&a.length));
@@ -75,7 +81,9 @@ pub(super) fn stacked(name: &str, parts: &[f64; Part::COUNT], time_ns: f64, heig
 
 /// Segments as SVG whose lengths follow the page's width, while heights and letters keep theirs.
 pub(super) fn drawing(summary: &str, segments: &[Segment], height: u32) -> String {
-    let drawn: String = segments.iter().filter(|one| one.length >= VISIBLE).map(|one| segment(one, height)).collect();
+    // The one that leads comes last, so that its frame lies over its neighbours.
+    let visible = |leads: bool| segments.iter().filter(move |one| one.length >= VISIBLE && one.leads == leads);
+    let drawn: String = visible(false).chain(visible(true)).map(|one| segment(one, height)).collect();
     format!(
         "<svg class=\"bar\" role=\"img\" aria-label=\"{}\" width=\"100%\" height=\"{height}\">{drawn}</svg>",
         escaped(summary)
@@ -85,7 +93,11 @@ pub(super) fn drawing(summary: &str, segments: &[Segment], height: u32) -> Strin
 fn segment(one: &Segment, height: u32) -> String {
     let (x, width) = (extent(one.from), extent(one.length));
     let class = one.part.map_or("rest", Part::name);
-    let gap = if one.length >= WIDE { " gap" } else { "" };
+    let gap = match one {
+        one if one.leads => " lead",
+        one if one.length >= WIDE => " gap",
+        _ => "",
+    };
     let hint = escaped(&one.hint);
     let label = match fits(one) {
         Some(class) if height >= 20 => label(one, class, height >= 40 && !one.figure.is_empty()),

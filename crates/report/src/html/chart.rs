@@ -4,8 +4,9 @@ use super::escape::{escaped, fraction, time};
 use super::palette::part_named;
 use super::rows;
 use super::ticks::{round_ticks, tick};
+use crate::culprit::lock_and_holder;
 use crate::units::{nanoseconds, share};
-use crate::{Example, ExampleStep};
+use crate::{Example, ExampleStep, HolderSpell};
 use rows::{Row, RowSort};
 use weir_measure::part::Part;
 
@@ -68,13 +69,16 @@ fn row_marks(example: &Example, row: &Row, index: usize, scale_ns: f64) -> Strin
                 hint.push_str(&format!("; {label} {text}"));
             }
         }
-        let text = if row.sort == RowSort::Lock { escaped(&step.task) } else { escaped(&step.part) };
         format!(
-            "<span class=\"s p-{class}\" data-part=\"{class}\" {} title=\"{}\">{text}</span>",
+            "<span class=\"s p-{class}\" data-part=\"{class}\" {} title=\"{}\">{}</span>",
             place(step.from_ns, step.ns),
-            escaped(&hint)
+            escaped(&hint),
+            escaped(&step.part)
         )
     };
+    if row.sort == RowSort::Lock {
+        return example.steps.iter().filter(|step| row.has(step)).map(|step| held(example, step, place)).collect();
+    }
     let steps = example.steps.iter().filter(|step| row.has(step)).map(of_step).collect::<String>();
     let own = |task: &str| example.steps.iter().any(|step| step.task == task);
     let spells = example.cpus.iter().filter(|spell| row.shows(spell)).map(|spell| {
@@ -94,6 +98,50 @@ fn row_marks(example: &Example, row: &Row, index: usize, scale_ns: f64) -> Strin
         )
     });
     steps + &spells.collect::<String>()
+}
+
+/// Who had a lock during a wait for it, and what that task did: the waiter's own state stands in its own row.
+fn held(example: &Example, step: &ExampleStep, place: impl Fn(u64, u64) -> String) -> String {
+    let end_ns = step.from_ns.saturating_add(step.ns);
+    let within = |spell: &&HolderSpell| {
+        spell.lock == step.who && spell.from_ns >= step.from_ns && spell.from_ns.saturating_add(spell.ns) <= end_ns
+    };
+    let spells: Vec<String> = example
+        .holders
+        .iter()
+        .filter(within)
+        .map(|spell| {
+            let class = part_named(&spell.part).unwrap_or(Part::Unattributed).name();
+            let hint = format!(
+                "{} has it: {} for {} from {}; {} waits",
+                spell.task,
+                class,
+                nanoseconds(spell.ns as f64),
+                nanoseconds(spell.from_ns as f64),
+                step.task
+            );
+            let (place, hint) = (place(spell.from_ns, spell.ns), escaped(&hint));
+            let text = escaped(&format!("{}: {class}", spell.task));
+            format!("<span class=\"s p-{class}\" data-part=\"{class}\" {place} title=\"{hint}\">{text}</span>")
+        })
+        .collect();
+    if !spells.is_empty() {
+        return spells.concat();
+    }
+    let (lock, holder) = lock_and_holder(&step.who);
+    let text = holder.map_or("holder not known".to_owned(), |holder| format!("held by {holder}"));
+    let hint = format!(
+        "{lock}: {text}, for {} from {}; {} waits",
+        nanoseconds(step.ns as f64),
+        nanoseconds(step.from_ns as f64),
+        step.task
+    );
+    format!(
+        "<span class=\"s other\" {} title=\"{}\">{}</span>",
+        place(step.from_ns, step.ns),
+        escaped(&hint),
+        escaped(&text)
+    )
 }
 
 /// Who handed the response on to whom, or woke whom, as far as the steps tell.
@@ -160,6 +208,7 @@ mod tests {
                 step(Part::Run, 900, 100, "apache2 (1)", ""),
             ],
             cpus: vec![CpuSpell { cpu: 1, from_ns: 300, ns: 300, task: "php-fpm (2)".to_owned() }],
+            holders: Vec::new(),
         };
         let chart = chart(&example, "slow-1");
         for expected in ["apache2 (1)", "php-fpm (2)", "lock /tmp/lock", "CPU 1", "left:30%;width:30%"] {
@@ -167,5 +216,39 @@ mod tests {
         }
         assert_eq!(chart.matches("<line ").count(), 2, "{chart}");
         assert_eq!(chart.matches("class=\"s mine\"").count(), 1);
+    }
+
+    #[test]
+    fn the_row_of_a_lock_shows_who_has_it_and_what_that_does_not_who_waits() {
+        let who = "flock of /tmp/x held by cron (9)";
+        let holder = |part: Part, from_ns, ns| HolderSpell {
+            lock: who.to_owned(),
+            task: "cron (9)".to_owned(),
+            part: part.name().to_owned(),
+            from_ns,
+            ns,
+        };
+        let mut example = Example {
+            sort: "slow".to_owned(),
+            name: "GET /".to_owned(),
+            status: 200,
+            response_ns: 1_000,
+            at_ns: 0,
+            steps: vec![
+                step(Part::Run, 0, 100, "php-fpm (2)", ""),
+                step(Part::WaitLock, 100, 800, "php-fpm (2)", who),
+                step(Part::WaitLock, 900, 100, "php-fpm (2)", "flock of /tmp/x"),
+            ],
+            cpus: vec![],
+            holders: vec![holder(Part::Run, 100, 300), holder(Part::WaitTimer, 400, 500)],
+        };
+        let drawn = chart(&example, "slow-1");
+        assert_eq!(drawn.matches("class=\"of-lock\"").count(), 1, "one lock, with both of its holders");
+        for expected in [">cron (9): run<", ">cron (9): wait_timer<", ">holder not known<", "p-wait_timer"] {
+            assert!(drawn.contains(expected), "{expected} is missing in {drawn}");
+        }
+        assert!(!drawn.contains(">php-fpm (2)</span></div>") && drawn.matches("p-wait_lock").count() == 4, "{drawn}");
+        example.holders.clear();
+        assert!(chart(&example, "slow-1").contains(">held by cron (9)<"));
     }
 }

@@ -101,6 +101,7 @@ fn segments(example: &Example, scale_ns: f64) -> Vec<Segment> {
             label: "left out".to_owned(),
             figure: String::new(),
             hint: format!("left out: {} whose steps were too many", nanoseconds(rest_ns as f64)),
+            leads: false,
         });
     }
     segments
@@ -133,6 +134,7 @@ fn segment(steps: &[ExampleStep], scale_ns: f64) -> Segment {
         label: first.part.clone(),
         figure: String::new(),
         hint,
+        leads: false,
     }
 }
 
@@ -224,6 +226,7 @@ mod tests {
                 step(Part::Run, 400, 200, ""),
             ],
             cpus: vec![],
+            holders: vec![],
         };
         let drawn = segments(&example, 1_000.0);
         let lengths: Vec<f64> = drawn.iter().map(|one| one.length).collect();

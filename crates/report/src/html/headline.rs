@@ -1,8 +1,8 @@
 //! The answer in a sentence.
 
 use super::palette::part_named;
-use crate::Explanation;
 use crate::units::{count, figure, percent, share};
+use crate::{Explanation, culprit};
 
 /// Below this share of successes what is told is told of failures.
 const MOST: f64 = 0.5;
@@ -19,7 +19,12 @@ pub(crate) fn headline(explanation: &Explanation) -> String {
     let Some(cause) = explanation.causes.first() else {
         return "No part of the response time stands out".to_owned();
     };
-    let mean = format!("{} of the mean response is {}", percent(cause.share), words_of(&cause.part));
+    let mean = format!(
+        "{} of the mean response is {}{}",
+        percent(cause.share),
+        words_of(&cause.part),
+        culprit::of_cause(explanation, cause)
+    );
     let mean = match explanation.success_fraction {
         Some(fraction) if fraction < MOST => {
             format!(
@@ -49,7 +54,12 @@ fn slow_in_words(explanation: &Explanation) -> Option<String> {
         Some(cause) if same(&cause.part) => {
             format!("{slow}, {} of the difference for the same reason", percent(cause.share))
         }
-        Some(cause) => format!("{slow}, and {} of the difference is {}", percent(cause.share), words_of(&cause.part)),
+        Some(cause) => format!(
+            "{slow}, and {} of the difference is {}{}",
+            percent(cause.share),
+            words_of(&cause.part),
+            culprit::of_most(&cause.part, &cause.who)
+        ),
         None => slow,
     })
 }

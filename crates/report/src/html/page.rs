@@ -6,13 +6,19 @@ use super::escape::escaped;
 use super::evidence::{self, failures, key_figure, of_all};
 use super::headline::headline;
 use super::palette::{colour, part_named};
-use super::{bars, distribution, examples, flame, graph, tables, work};
+use super::{bars, course, distribution, examples, flame, graph, tables, work};
 use crate::Explanation;
 use crate::units::{bytes, count, decimal, figure, nanoseconds};
 use weir_measure::part::Part;
 
-const STYLE: &str = concat!(include_str!("style.css"), include_str!("charts.css"));
-const SCRIPT: &str = concat!(include_str!("script.js"), include_str!("zoom.js"), include_str!("search.js"));
+const STYLE: &str = concat!(include_str!("style.css"), include_str!("charts.css"), include_str!("plot.css"));
+const SCRIPT: &str = concat!(
+    include_str!("script.js"),
+    include_str!("zoom.js"),
+    include_str!("flame.js"),
+    include_str!("search.js"),
+    include_str!("plot.js"),
+);
 /// Causes that are told at once; more are in the table of parts.
 const CAUSES: usize = 5;
 
@@ -26,17 +32,19 @@ pub(super) fn page(explanation: &Explanation) -> String {
         section("Bars", 0, bars::section(explanation)),
         section("Causes", 0, causes(explanation)),
         section("Parts", 0, tables::parts(explanation)),
+        section("Classes", 2, tables::classes(explanation)),
+        section("The course of the run", 2, course::section(explanation)),
         section("Phases", 3, work::phases(explanation)),
         section("Processes", 3, work::processes(explanation)),
         section("The waiting graph", 3, graph::section(explanation)),
         section("Queries", 3, work::queries(explanation)),
+        section("Asked behind", 3, work::asked(explanation)),
         section("Decisions", 3, work::decisions(explanation)),
         section("Moves between nodes", 3, work::moves(explanation)),
         section("Hosts", 3, work::hosts(explanation)),
         section("Stacks", 5, flame::section(explanation)),
         section("Wake-ups", 2, work::wakeups(explanation)),
         section("Examples", 4, examples::section(explanation)),
-        section("Classes", 2, tables::classes(explanation)),
         section("Percentiles", 0, distribution::section(explanation)),
         section("The evidence", 0, evidence::section(explanation)),
     ];

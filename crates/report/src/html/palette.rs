@@ -2,8 +2,10 @@
 //!
 //! Colours were searched so that every two of them stay at least 0.1 apart in OKLab for full colour vision and for
 //! full protanopia, deuteranopia and tritanopia (matrices of Machado, Oliveira and Fernandes 2009), from seeds that
-//! keep a meaning: running is green, waiting for a CPU is red, queues are violet, ways over the network are blue.
-//! A colour never stands alone: names are beside it, and `unattributed` is hatched.
+//! keep a meaning: running is green, waiting for a CPU is red, queues are dark violet, ways over the network are blue.
+//! What most often takes most of the time, running and the server's waits, has the strong ones; the ways, the client and
+//! what is rare the pale ones. The largest part of a bar is framed besides, for making the others paler would make them
+//! look alike (decision 0168). A colour never stands alone: names are beside it, and `unattributed` is hatched.
 
 use weir_measure::part::Part;
 
@@ -29,11 +31,11 @@ pub(crate) fn of_256(part: Part) -> u8 {
         Part::Run => 28,
         Part::WaitCpu => 196,
         Part::WaitDisk => 52,
-        Part::WaitLock => 217,
+        Part::WaitLock => 57,
         Part::WaitProcess => 148,
         Part::WaitNetwork => 32,
         Part::WaitTimer => 227,
-        Part::Stopped => 57,
+        Part::Stopped => 217,
         Part::ResponseTransit => 75,
         Part::ClientWakeup => 239,
         Part::Unattributed => 246,
@@ -51,11 +53,11 @@ pub(crate) fn colour(part: Part) -> Colour {
         Part::Run => 0x00_974d,
         Part::WaitCpu => 0xf5_4400,
         Part::WaitDisk => 0x6f_1043,
-        Part::WaitLock => 0xf5_aba3,
+        Part::WaitLock => 0x85_0ef5,
         Part::WaitProcess => 0xb7_c032,
         Part::WaitNetwork => 0x00_5eb2,
         Part::WaitTimer => 0xf1_de37,
-        Part::Stopped => 0x85_0ef5,
+        Part::Stopped => 0xf5_aba3,
         Part::ResponseTransit => 0x46_9df5,
         Part::ClientWakeup => 0x5a_541e,
         Part::Unattributed => 0x96_99b2,

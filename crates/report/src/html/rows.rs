@@ -1,5 +1,6 @@
 //! Which rows a response's chart has.
 
+use crate::culprit::lock_and_holder;
 use crate::{CpuSpell, Example, ExampleStep};
 use weir_measure::part::Part;
 
@@ -16,7 +17,7 @@ pub(super) enum RowSort {
     Response,
     /// Steps of one task, or when it ran if it only had a hand in them.
     Task,
-    /// Waits for one lock.
+    /// Who had one lock while it was waited for.
     Lock,
     /// Who had a CPU.
     Cpu(u32),
@@ -43,7 +44,7 @@ impl Row {
         match self.sort {
             RowSort::Response => true,
             RowSort::Task => !self.aside && step.task == self.key,
-            RowSort::Lock => step.part == Part::WaitLock.name() && step.who == self.key,
+            RowSort::Lock => step.part == Part::WaitLock.name() && lock_and_holder(&step.who).0 == self.key,
             RowSort::Cpu(_) => false,
         }
     }
@@ -85,8 +86,13 @@ pub(super) fn of(example: &Example) -> Vec<Row> {
     let others = others.into_iter().map(|(name, _)| name).take(MOST_OTHERS).collect::<Vec<_>>();
     rows.extend(others.iter().map(|task| Row { aside: true, ..Row::new(RowSort::Task, task.clone(), task) }));
     let is_lock = |step: &&ExampleStep| step.part == Part::WaitLock.name();
-    let locks = distinct(&mut example.steps.iter().filter(is_lock).map(|step| &step.who), MOST_LOCKS);
-    rows.extend(locks.iter().map(|lock| Row::new(RowSort::Lock, format!("lock {lock}"), lock)));
+    let waited: Vec<String> =
+        example.steps.iter().filter(is_lock).map(|step| lock_and_holder(&step.who).0.to_owned()).collect();
+    let locks = distinct(&mut waited.iter(), MOST_LOCKS);
+    rows.extend(locks.iter().map(|lock| {
+        let label = if lock.starts_with('/') { format!("lock {lock}") } else { lock.clone() };
+        Row::new(RowSort::Lock, label, lock)
+    }));
     let mut cpus: Vec<u32> = example.cpus.iter().map(|spell| spell.cpu).collect();
     cpus.sort_unstable();
     cpus.dedup();

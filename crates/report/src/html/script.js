@@ -12,7 +12,7 @@
     segment.dataset.hint = title.textContent;
     title.remove();
   }
-  for (const box of document.querySelectorAll(".inner > span[title]")) {
+  for (const box of document.querySelectorAll(".inner > [title]")) {
     box.dataset.hint = box.title;
     box.removeAttribute("title");
   }

@@ -42,6 +42,8 @@
     at = (at + step + hits.length) % hits.length;
     const hit = hits[at];
     for (let above = hit.closest("details"); above; above = above.parentElement.closest("details")) above.open = true;
+    const opener = hit.matches(".f-in") && hit.closest(".figure").querySelector(".opener input");
+    if (opener) opener.checked = true;
     hit.classList.add("at");
     hit.scrollIntoView({ block: "center", inline: "center" });
     count.textContent = `${at + 1} of ${hits.length}`;

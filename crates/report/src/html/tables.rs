@@ -77,7 +77,7 @@ fn class_table(classes: &[Transaction]) -> String {
     format!(
         "{}<thead><tr><th scope=\"col\">Class</th><th scope=\"col\" class=\"n\">Requests</th><th scope=\"col\" class=\"n\">p50</th>\
          <th scope=\"col\" class=\"n\">p99</th><th scope=\"col\" class=\"n\">Mean</th><th scope=\"col\" class=\"inline\">Mean: parts</th>\
-         <th scope=\"col\" class=\"inline\">Slowest 1&nbsp;%: parts</th></tr></thead>\n<tbody>{rows}</tbody></table></div>",
+         <th scope=\"col\" class=\"inline spare\">Slowest 1&nbsp;%: parts</th></tr></thead>\n<tbody>{rows}</tbody></table></div>",
         framed("Transaction classes")
     )
 }
@@ -91,7 +91,7 @@ fn class_row(class: &Transaction) -> String {
     };
     format!(
         "<tr><th scope=\"row\" class=\"name\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-         <td class=\"n\">{}</td><td class=\"inline\">{}</td><td class=\"inline\">{}</td></tr>\n",
+         <td class=\"n\">{}</td><td class=\"inline\">{}</td><td class=\"inline spare\">{}</td></tr>\n",
         escaped(&class.name),
         count(class.count),
         figure(times.map(|times| times.p50 as f64)),

@@ -5,7 +5,7 @@ use super::escape::{escaped, extent, short, time};
 use super::evidence::key_figure;
 use super::tables::framed;
 use crate::Explanation;
-use crate::units::{count, decimal, figure, share};
+use crate::units::{count, decimal, figure, percent, share};
 
 /// Rows that are shown at once of each table, and at all.
 const SHOWN: usize = 15;
@@ -24,8 +24,8 @@ pub(super) fn phases(explanation: &Explanation) -> String {
             String::new()
         };
         format!(
-            "<tr><td class=\"name\">{}</td><th scope=\"row\" class=\"name\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-             <td class=\"share\"><div>{}<span>{}</span></div></td><td class=\"inline\">{bar}</td><td class=\"n\">{}</td></tr>\n",
+            "<tr><td class=\"name\">{}</td><th scope=\"row\" class=\"name\">{}</th><td class=\"n spare\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"share\"><div>{}<span>{}</span></div></td><td class=\"inline\">{bar}</td><td class=\"n spare\">{}</td></tr>\n",
             escaped(&phase.server),
             escaped(&phase.name),
             count(phase.count),
@@ -38,9 +38,9 @@ pub(super) fn phases(explanation: &Explanation) -> String {
     table(
         "phases",
         "Phases",
-        "<th scope=\"col\">Server</th><th scope=\"col\">Phase</th><th scope=\"col\" class=\"n\">Times</th><th scope=\"col\" class=\"n\">Of each response</th>\
+        "<th scope=\"col\">Server</th><th scope=\"col\">Phase</th><th scope=\"col\" class=\"n spare\">Times</th><th scope=\"col\" class=\"n\">Of each response</th>\
          <th scope=\"col\" class=\"n\">Share</th><th scope=\"col\" class=\"inline\">Parts</th>\
-         <th scope=\"col\" class=\"n\">At the server</th>",
+         <th scope=\"col\" class=\"n spare\">At the server</th>",
         &rows.collect::<Vec<_>>(),
         "In the order in which a response passes them, as the probes in the servers' programs mark them; a phase may hold others. Of each response: while it was under way. At the server: all that its tasks spent in the phase, whether or not a response waited for it.",
     )
@@ -95,6 +95,37 @@ pub(super) fn queries(explanation: &Explanation) -> String {
          <th scope=\"col\" class=\"n\">Mean</th><th scope=\"col\" class=\"n\">Longest</th><th scope=\"col\">Database</th>",
         &rows.collect::<Vec<_>>(),
         "A question mark stands for a literal.",
+    )
+}
+
+/// What the servers asked behind.
+pub(super) fn asked(explanation: &Explanation) -> String {
+    let rows = explanation.asked.iter().map(|asked| {
+        format!(
+            "<tr><th scope=\"row\" class=\"name query\"><code>{}</code></th><td>{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"name\">{}</td></tr>\n",
+            short(&asked.question, MOST_TEXT),
+            escaped(&format!("{} {}", asked.protocol, asked.peer)),
+            count(asked.count),
+            percent(asked.share),
+            time(asked.mean_ns),
+            time(asked.max_ns as f64),
+            escaped(&asked.outcomes()),
+        )
+    });
+    let rows: Vec<String> = rows.collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    table(
+        "asked",
+        "Asked behind",
+        "<th scope=\"col\">Question</th><th scope=\"col\">Of</th><th scope=\"col\" class=\"n\">Count</th>\
+         <th scope=\"col\" class=\"n\">Share</th><th scope=\"col\" class=\"n\">Mean wait</th>\
+         <th scope=\"col\" class=\"n\">Longest</th><th scope=\"col\">Status</th>",
+        &rows,
+        "As the wire told it, without values. A wait ends with the first bytes of the answer; shares are of the responses' time, \
+         and questions that were open at the same time count each.",
     )
 }
 

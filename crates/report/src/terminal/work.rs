@@ -13,8 +13,13 @@ const LABEL: usize = 12;
 pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
     let wakeups = &explanation.wakeups;
     let futile = wakeups.futile > 0;
-    let lists =
-        [explanation.processes.len(), explanation.phases.len(), explanation.queries.len(), explanation.decisions.len()];
+    let lists = [
+        explanation.processes.len(),
+        explanation.phases.len(),
+        explanation.queries.len(),
+        explanation.asked.len(),
+        explanation.decisions.len(),
+    ];
     if lists.iter().all(|length| *length == 0) && !futile {
         return;
     }
@@ -38,6 +43,17 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
         let figure = format!("{} a response: ", nanoseconds(of_response));
         let room = screen.width.saturating_sub(LABEL + figure.len());
         screen.labelled("query", &format!("{figure}{}", fit(&query.text, room)), str::to_owned);
+    }
+    for (label, asked) in ["asked", ""].into_iter().zip(&explanation.asked) {
+        let outcomes = asked.outcomes();
+        let outcomes = if asked.failed + asked.unanswered > 0 { format!(" ({outcomes})") } else { String::new() };
+        let figure = format!("{} {}, {} each: ", asked.protocol, percent(asked.share), nanoseconds(asked.mean_ns));
+        let room = screen.width.saturating_sub(LABEL + figure.len());
+        screen.labelled(
+            label,
+            &format!("{figure}{}", fit(&format!("{}{outcomes}", asked.question), room)),
+            str::to_owned,
+        );
     }
     let decisions = &explanation.decisions;
     for (label, decided) in ["decided", ""].into_iter().zip(decisions) {

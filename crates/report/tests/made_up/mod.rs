@@ -176,6 +176,9 @@ pub(crate) fn hog() -> Explanation {
         phases: vec![],
         processes: vec![],
         waiting: vec![],
+        holders: vec![],
+        course: None,
+        asked: Vec::new(),
         queries: vec![],
         decisions: vec![],
         moves: None,
@@ -290,6 +293,8 @@ pub(crate) fn worker_queue() -> Explanation {
         phases: vec![],
         processes: vec![],
         waiting: vec![],
+        holders: vec![],
+        course: None,
         queries: vec![],
         decisions: vec![],
         moves: None,
@@ -375,6 +380,7 @@ pub(crate) fn hostile() -> Explanation {
         at_ns: 0,
         steps: vec![ExampleStep { part: evil("step"), from_ns: 0, ns: 1_000, task: evil("task"), who: evil("who") }],
         cpus: vec![weir_report::CpuSpell { cpu: 0, from_ns: 0, ns: 10, task: evil("cpu task") }],
+        holders: vec![],
     }];
     let full = whole::whole();
     explanation.boundary = evil("boundary");
@@ -383,6 +389,14 @@ pub(crate) fn hostile() -> Explanation {
     explanation.processes = vec![weir_report::ProcessShare { name: evil("process"), ..full.processes[0].clone() }];
     explanation.waiting =
         vec![weir_report::WaitingEdge { from: evil("from"), to: evil("to"), ..full.waiting[0].clone() }];
+    explanation.causes[0].part = Part::WaitLock.name().to_owned();
+    explanation.holders = vec![weir_report::Holding {
+        lock: evil("lock"),
+        holder: evil("holder"),
+        request: Some(evil("held request")),
+        mean_ns: explanation.causes[0].mean_ns,
+        parts_ns: times(&[]),
+    }];
     explanation.decisions = vec![weir_report::Decided { at_s: -1.5, text: evil("decision") }];
     let moved = weir_report::Moved {
         at_s: 0.5,

@@ -26,6 +26,7 @@ fn response(sort: &str, name: &str, at_ms: u64, steps: &[(Part, f64, &str, &str)
         at_ns: at_ms * 1_000_000,
         steps: made,
         cpus: vec![],
+        holders: vec![],
     }
 }
 

@@ -3,11 +3,13 @@
 use super::{hog, times};
 use weir_measure::part::Part;
 use weir_report::{
-    CpuSpell, Example, ExampleStep, Explanation, Phase, ProcessShare, Query, Stack, WaitingEdge, Wakeups,
+    Course, CourseSlice, CpuSpell, Example, ExampleStep, Explanation, HolderSpell, Holding, Phase, ProcessShare, Query,
+    Stack, WaitingEdge, Wakeups,
 };
 
 const APACHE: &str = "apache2 (1311)";
 const PHP: &str = "php-fpm8.2 (1402)";
+const LOCK: &str = "flock of /srv/app/cache.lock held by backup (977)";
 const POSTGRES: &str = "postgres (1500)";
 
 /// A PHP page through Apache, php-fpm and PostgreSQL, with a lock on the way.
@@ -18,7 +20,7 @@ fn page(sort: &str, at_ms: u64, lock_us: u64) -> Example {
         (Part::Run, 60, APACHE, ""),
         (Part::WaitCpu, 35, PHP, APACHE),
         (Part::Run, 850, PHP, ""),
-        (Part::WaitLock, lock_us, PHP, "/srv/app/cache.lock (held by backup (977))"),
+        (Part::WaitLock, lock_us, PHP, LOCK),
         (Part::Run, 120, PHP, ""),
         (Part::WaitCpu, 18, POSTGRES, ""),
         (Part::Run, 640, POSTGRES, ""),
@@ -30,7 +32,7 @@ fn page(sort: &str, at_ms: u64, lock_us: u64) -> Example {
         (Part::ClientWakeup, 22, "weir (1402)", ""),
     ];
     let mut from_ns = 0;
-    let (mut made, mut cpus) = (Vec::new(), Vec::new());
+    let (mut made, mut cpus, mut holders) = (Vec::new(), Vec::new(), Vec::new());
     for (part, length_us, task, who) in steps {
         let (ns, task, who) = (us(length_us), task.to_owned(), who.to_owned());
         if part == Part::Run {
@@ -38,6 +40,15 @@ fn page(sort: &str, at_ms: u64, lock_us: u64) -> Example {
         }
         if part == Part::WaitLock {
             cpus.push(CpuSpell { cpu: 1, from_ns, ns: ns / 2, task: "backup (977)".to_owned() });
+            holders.extend([(Part::Run, from_ns), (Part::WaitDisk, from_ns + ns / 2)].map(|(part, from_ns)| {
+                HolderSpell {
+                    lock: who.clone(),
+                    task: "backup (977)".to_owned(),
+                    part: part.name().to_owned(),
+                    from_ns,
+                    ns: ns / 2,
+                }
+            }));
         }
         made.push(ExampleStep { part: part.name().to_owned(), from_ns, ns, task, who });
         from_ns += ns;
@@ -52,12 +63,32 @@ fn page(sort: &str, at_ms: u64, lock_us: u64) -> Example {
         at_ns: at_ms * 1_000_000,
         steps: made,
         cpus,
+        holders,
     }
 }
 
 fn stack(class: &str, part: Part, frames: &str, samples: u64) -> Stack {
     let frames = frames.split(';').map(str::to_owned).collect();
     Stack { class: class.to_owned(), part: part.name().to_owned(), frames, samples, ns: samples * 1_000_000 }
+}
+
+/// Ten seconds in which it gets slow and fails for a while.
+fn course() -> Course {
+    let slice = |number: u64| {
+        let slow = if (40..60).contains(&number) { 9.0 } else { 1.0 };
+        CourseSlice {
+            at_s: number as f64 / 10.0,
+            answered: if number == 70 { 0 } else { 350 },
+            errors: u64::from((45..50).contains(&number)) * 12,
+            p50_ns: (number != 70).then_some((800e3 * slow) as u64),
+            p99_ns: (number != 70).then_some((4_100e3 * slow) as u64 + number * 7_000),
+            parts_ns: match number {
+                70 => times(&[]),
+                _ => times(&[(Part::Run, 300.0e3), (Part::WaitCpu, 450.0e3 * slow), (Part::WaitLock, 40.0e3)]),
+            },
+        }
+    };
+    Course { slice_s: 0.1, slices: (0..100).map(slice).collect() }
 }
 
 /// Every section has something to show.
@@ -105,10 +136,18 @@ pub(crate) fn whole() -> Explanation {
         waiting: vec![
             edge("apache2", "php-fpm8.2", Part::WaitProcess, 35_127, 2_300.0e3),
             edge("php-fpm8.2", "postgres", Part::WaitProcess, 70_254, 960.0e3),
-            edge("php-fpm8.2", "backup (977)", Part::WaitLock, 401, 410.0e3),
+            edge("php-fpm8.2", LOCK, Part::WaitLock, 401, 410.0e3),
             edge("postgres", "/dev/sda", Part::WaitDisk, 9_120, 210.0e3),
             edge("postgres", "postgres", Part::WaitLock, 12, 1.0e3),
         ],
+        holders: vec![Holding {
+            lock: "flock of /srv/app/cache.lock".to_owned(),
+            holder: "backup".to_owned(),
+            request: None,
+            mean_ns: 410.0e3,
+            parts_ns: times(&[]),
+        }],
+        course: Some(course()),
         decisions: vec![],
         queries: vec![
             query(

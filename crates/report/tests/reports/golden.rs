@@ -7,11 +7,14 @@ use std::path::Path;
 use weir_report::{Explanation, Style, html, terminal};
 
 /// What a page has of files, as it stands there.
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 9] = [
     include_str!("../../src/html/style.css"),
     include_str!("../../src/html/charts.css"),
+    include_str!("../../src/html/plot.css"),
     include_str!("../../src/html/script.js"),
     include_str!("../../src/html/zoom.js"),
+    include_str!("../../src/html/flame.js"),
+    include_str!("../../src/html/plot.js"),
     include_str!("../../src/html/search.js"),
     include_str!("../../src/html/keys.html"),
 ];

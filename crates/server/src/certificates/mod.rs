@@ -14,7 +14,7 @@ mod validity;
 use crate::certificates::challenges::{ACME_TLS, Challenges};
 use crate::certificates::client_asking::{AskedHosts, Asking};
 use crate::certificates::settings::CertificateFiles;
-use crate::certificates::tickets::SharedTickets;
+use crate::certificates::tickets::{Carrier, SharedTickets};
 use crate::error::TlsError;
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring;
@@ -141,7 +141,7 @@ impl Certificates {
         }
         // Tickets that any loop can read, under keys that change every six hours unless servers share them; nothing is
         // kept for a client.
-        config.ticketer = tickets.ticketer()?;
+        config.ticketer = tickets.ticketer(Carrier::Tcp)?;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(config)
     }
@@ -151,14 +151,14 @@ impl Certificates {
     /// # Errors
     ///
     /// Those of rustls where it has no randomness.
-    pub(crate) fn quic_config(&self) -> Result<rustls::ServerConfig, rustls::Error> {
+    pub(crate) fn quic_config(&self, tickets: &SharedTickets) -> Result<rustls::ServerConfig, rustls::Error> {
         let builder = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_protocol_versions(&[&rustls::version::TLS13])?;
         let builder = builder.with_client_cert_verifier(Arc::new(Asking::new()));
         let mut config = builder.with_cert_resolver(Arc::<Keys>::clone(&self.keys));
         config.alpn_protocols = vec![b"h3".to_vec()];
         // Other keys than those of TCP: no ticket of one is one of the other.
-        config.ticketer = ring::Ticketer::new()?;
+        config.ticketer = tickets.ticketer(Carrier::Quic)?;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(config)
     }

@@ -5,6 +5,7 @@
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::digest::{SHA256, digest};
+use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::server::ProducesTickets;
 use std::fmt;
@@ -26,7 +27,23 @@ const SPREAD_S: u64 = 30;
 
 /// Keys of tickets that come from without; a server without any makes its own ones, which no other knows.
 #[derive(Clone, Default)]
-pub struct SharedTickets(Arc<RwLock<Option<Arc<[Key]>>>>);
+pub struct SharedTickets(Arc<RwLock<Option<OfCarriers>>>);
+
+/// What carries TLS. No ticket of one is one of the other: each has keys of its own, which follow from the same secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// TCP, or a Unix socket.
+    Tcp,
+    /// QUIC (RFC 9001).
+    Quic,
+}
+
+/// The keys of both carriers, the oldest first.
+#[derive(Clone)]
+struct OfCarriers {
+    tcp: Arc<[Key]>,
+    quic: Arc<[Key]>,
+}
 
 /// A key of tickets, as servers share it. It is zeroed when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
@@ -52,33 +69,50 @@ struct Key {
 
 impl fmt::Debug for SharedTickets {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SharedTickets").field("keys", &self.keys().map(|keys| keys.len())).finish()
+        formatter.debug_struct("SharedTickets").field("keys", &self.keys(Carrier::Tcp).map(|keys| keys.len())).finish()
     }
 }
 
 impl SharedTickets {
     /// Uses these keys from now on; with none the server's own ones.
     pub fn set(&self, secrets: &[TicketSecret]) {
-        let mut keys: Vec<Key> = secrets.iter().filter_map(Key::of).collect();
-        keys.sort_by_key(|key| (key.made_unix_s, key.name));
-        let keys = (!keys.is_empty()).then(|| Arc::from(keys));
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        let of = |carrier| -> Arc<[Key]> {
+            let mut keys: Vec<Key> = secrets.iter().filter_map(|secret| Key::of(secret, carrier)).collect();
+            keys.sort_by_key(|key| (key.made_unix_s, key.name));
+            Arc::from(keys)
+        };
+        let keys = OfCarriers { tcp: of(Carrier::Tcp), quic: of(Carrier::Quic) };
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = (!keys.tcp.is_empty()).then_some(keys);
     }
 
-    fn keys(&self) -> Option<Arc<[Key]>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn keys(&self, carrier: Carrier) -> Option<Arc<[Key]>> {
+        let keys = self.0.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(if carrier == Carrier::Tcp { keys.tcp } else { keys.quic })
     }
 
     /// What makes tickets by them, or else by keys of its own.
-    pub(crate) fn ticketer(&self) -> Result<Arc<dyn ProducesTickets>, rustls::Error> {
+    pub(crate) fn ticketer(&self, carrier: Carrier) -> Result<Arc<dyn ProducesTickets>, rustls::Error> {
         let own = rustls::crypto::ring::Ticketer::new()?;
-        Ok(Arc::new(Ticketer { shared: self.clone(), own }))
+        Ok(Arc::new(Ticketer { shared: self.clone(), carrier, own }))
     }
 }
 
 impl Key {
-    fn of(secret: &TicketSecret) -> Option<Self> {
-        let bytes: &[u8] = &*secret.bytes;
+    fn of(secret: &TicketSecret, carrier: Carrier) -> Option<Self> {
+        match carrier {
+            Carrier::Tcp => Self::of_bytes(secret.made_unix_s, &secret.bytes),
+            Carrier::Quic => {
+                // One way only: who has this key does not have that of TCP (RFC 5869, section 3.3, takes as much).
+                let key = hmac::Key::new(hmac::HMAC_SHA256, &*secret.bytes);
+                let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+                bytes.copy_from_slice(hmac::sign(&key, b"weir ticket quic 1").as_ref());
+                Self::of_bytes(secret.made_unix_s, &bytes)
+            }
+        }
+    }
+
+    fn of_bytes(made_unix_s: u64, bytes: &Zeroizing<[u8; KEY_BYTES]>) -> Option<Self> {
+        let bytes: &[u8] = &**bytes;
         let mut named = Zeroizing::new(b"weir ticket 1".to_vec());
         // As much room as is needed, so that no copy is left behind by growing.
         named.reserve_exact(KEY_BYTES);
@@ -86,7 +120,7 @@ impl Key {
         let mut name = [0; NAME_BYTES];
         name.copy_from_slice(&digest(&SHA256, &named).as_ref()[..NAME_BYTES]);
         let aead = LessSafeKey::new(UnboundKey::new(&CHACHA20_POLY1305, bytes).ok()?);
-        Some(Self { made_unix_s: secret.made_unix_s, name, aead })
+        Some(Self { made_unix_s, name, aead })
     }
 
     fn seal(&self, plain: &[u8]) -> Option<Vec<u8>> {
@@ -116,6 +150,7 @@ impl Key {
 #[derive(Debug)]
 struct Ticketer {
     shared: SharedTickets,
+    carrier: Carrier,
     own: Arc<dyn ProducesTickets>,
 }
 
@@ -129,14 +164,14 @@ impl ProducesTickets for Ticketer {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        let Some(keys) = self.shared.keys() else { return self.own.encrypt(plain) };
+        let Some(keys) = self.shared.keys(self.carrier) else { return self.own.encrypt(plain) };
         let known_to_all = now_unix_s().saturating_sub(SPREAD_S);
         let key = keys.iter().rev().find(|key| key.made_unix_s <= known_to_all).or(keys.last())?;
         key.seal(plain)
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        let shared = self.shared.keys();
+        let shared = self.shared.keys(self.carrier);
         let name = ticket.get(..NAME_BYTES).filter(|_| ticket.len() <= TICKET_BYTES_MAX)?;
         let key = shared.as_ref().and_then(|keys| keys.iter().find(|key| key.name == name));
         match key {
@@ -164,8 +199,21 @@ mod tests {
     fn server(secrets: &[TicketSecret]) -> (SharedTickets, Arc<dyn ProducesTickets>) {
         let shared = SharedTickets::default();
         shared.set(secrets);
-        let ticketer = shared.ticketer().expect("random bytes");
+        let ticketer = shared.ticketer(Carrier::Tcp).expect("random bytes");
         (shared, ticketer)
+    }
+
+    #[test]
+    fn tickets_of_quic_are_shared_as_well_and_are_none_of_tcp() {
+        let (one, over_tcp) = server(&[secret(1, 60)]);
+        let (two, _) = server(&[secret(1, 60)]);
+        let (stranger, _) = server(&[secret(3, 60)]);
+        let quic = |shared: &SharedTickets| shared.ticketer(Carrier::Quic).expect("random bytes");
+        let ticket = quic(&one).encrypt(b"a session").expect("is sealed");
+        assert_eq!(quic(&two).decrypt(&ticket).as_deref(), Some(&b"a session"[..]));
+        assert_eq!((quic(&stranger).decrypt(&ticket), over_tcp.decrypt(&ticket)), (None, None));
+        let of_tcp = over_tcp.encrypt(b"a session").expect("is sealed");
+        assert!(quic(&one).decrypt(&of_tcp).is_none());
     }
 
     #[test]

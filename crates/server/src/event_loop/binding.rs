@@ -167,7 +167,7 @@ pub(super) fn quic_config(
 ) -> Result<Option<Arc<quinn_proto::ServerConfig>>, BindError> {
     let speaks_quic = locals.iter().any(|local| local.is_quic);
     let Some(certificates) = certificates.filter(|_| speaks_quic) else { return Ok(None) };
-    let config = certificates.quic_config().map_err(|source| TlsError::Setup { source })?;
+    let config = certificates.quic_config(&options.tickets).map_err(|source| TlsError::Setup { source })?;
     // It fails only without the cipher suite that every handshake begins with, which the provider has.
     let unsupported = |_| TlsError::Setup { source: rustls::Error::General("no AES-128-GCM".into()) };
     Ok(Some(quic::config(config, options).map_err(unsupported)?))

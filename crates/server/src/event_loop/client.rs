@@ -31,6 +31,8 @@ pub(crate) struct Client {
     pub(crate) registered: Option<Interest>,
     /// Turns that do not wait for room before it joins the ring.
     pub(crate) before_joining: u8,
+    /// Whether another process may have a descriptor of the socket: to close it here does not end the connection.
+    pub(crate) is_held_elsewhere: bool,
 }
 
 #[derive(Debug)]
@@ -56,6 +58,7 @@ impl Client {
             proxy: None,
             registered: None,
             before_joining: 0,
+            is_held_elsewhere: false,
         }
     }
 
@@ -95,6 +98,7 @@ impl Client {
             proxy: Some(Box::new(peer)),
             registered: None,
             before_joining: 0,
+            is_held_elsewhere: false,
         }
     }
 
@@ -293,6 +297,7 @@ impl Client {
     }
 
     /// Whether a response is being sent.
+    #[inline]
     pub(crate) fn is_sending(&self) -> bool {
         match &self.protocol {
             Protocol::Http1(connection) => connection.is_sending(),

@@ -133,6 +133,11 @@ impl EventLoop {
         }
     }
 
+    /// The same for connections that move, whose long responses are followed.
+    pub(crate) fn moving(self) -> Self {
+        Self { followed: Followed::moving(), ..self }
+    }
+
     /// Serves until `stop` is set and the responses in flight are sent.
     pub(crate) fn run(mut self, waker: &Waker, stop: &Stopping) -> io::Result<()> {
         self.epoll.add(waker.as_raw_fd(), WAKER, Interest::Input)?;
@@ -195,6 +200,9 @@ impl EventLoop {
             self.resume_requests();
             if self.state.clock.now_ms >= self.next_sweep_ms {
                 self.sweep();
+            }
+            if self.followed.next_look_ms().is_some_and(|at_ms| at_ms <= self.state.clock.now_ms) {
+                self.look_at_responses();
             }
             self.finish_role_change();
             if stop.is_asked() {
@@ -355,11 +363,12 @@ impl EventLoop {
         }
         let log_is_empty = self.state.log.as_ref().is_none_or(crate::telemetry::access_log::LogBuffer::is_empty);
         let has_own = self.state.router.has_probes() || self.state.router.has_background();
-        let is_idle = self.is_empty() && self.links.is_empty() && !has_own;
+        let look_ms = self.followed.next_look_ms();
+        let is_idle = self.is_empty() && self.links.is_empty() && !has_own && look_ms.is_none();
         if is_idle && self.paused_until_ms.is_none() && log_is_empty && self.is_counted {
             return -1;
         }
-        let next_ms = self.next_sweep_ms.min(self.links.due_ms());
+        let next_ms = self.next_sweep_ms.min(self.links.due_ms()).min(look_ms.unwrap_or(u64::MAX));
         let sweep_ms = next_ms.saturating_sub(self.state.clock.now_ms).clamp(1, SWEEP_MS);
         let quic_ms = self.quic.iter().filter_map(quic::Endpoint::next_due).min().map_or(SWEEP_MS, |at| {
             // Rounded up, so that a timer is not looked at again and again before its time.
@@ -421,6 +430,9 @@ impl EventLoop {
         if turn == Turn::Close {
             return self.close(token);
         }
+        if self.followed.is_resting() && connection.is_sending() {
+            self.followed.begin(self.state.clock.now_ms);
+        }
         if self.state.throttles.is_some()
             && let Some(number) = connection.waits_as()
         {
@@ -465,6 +477,10 @@ impl EventLoop {
         }
         connection.abort(&mut self.state);
         self.open.leave(connection.socket_peer());
+        if connection.is_held_elsewhere {
+            self.end_held_elsewhere(token);
+        }
+        let Some(connection) = self.connections.get(token) else { return };
         if connection.lane() == Lane::Socket && !connection.is_staged(&self.state.ring) {
             // Where it is: to move it out first would cost more than all else here.
             self.connections.discard(token);

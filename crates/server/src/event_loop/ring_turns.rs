@@ -7,7 +7,7 @@
 use crate::event_loop::client::Client;
 use crate::event_loop::driver::{EventLoop, REQUESTS_BEFORE_JOINING};
 use crate::http1::connection::Turn;
-use crate::io::epoll::Readiness;
+use crate::io::epoll::{self, Readiness};
 use crate::transport::Lane;
 use crate::transport::ring::upstreams::UPSTREAM;
 use crate::transport::ring::{Arrival, Ring, Unsent};
@@ -39,6 +39,8 @@ impl EventLoop {
             }
         }
         // What was staged for them has gone, and their receptions have ended.
+        let held = self.closing.iter().filter(|client| client.is_held_elsewhere);
+        held.for_each(|client| epoll::end_both(client.fd()));
         self.closing.clear();
         if has_links && self.links.has_closing() {
             self.links.close_left();

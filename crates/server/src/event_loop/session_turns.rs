@@ -105,8 +105,8 @@ impl EventLoop {
                     None => return self.begin_adopted(token, Instant::now() + REPAIR_MAX),
                 },
             },
-            Order::Copy(_, answer) if answer.is_left() => {}
-            Order::Copy(keys, answer) => drop(answer.give(self.copy_sessions(keys))),
+            Order::Copy(.., answer) if answer.is_left() => {}
+            Order::Copy(keys, round, answer) => drop(answer.give(self.copy_sessions(keys, round))),
             Order::Begin { token, until } => return self.begin_adopted(token, until),
         }
         Done::Yes
@@ -216,7 +216,9 @@ impl EventLoop {
         let client =
             resources.and_then(|resources| Client::of_session(socket, session, resources, handlers?, &self.state));
         match client {
-            Ok(client) => {
+            Ok(mut client) => {
+                // Another process may still have a descriptor of it.
+                client.is_held_elsewhere = comes_back;
                 let counts = self.state.counts();
                 if comes_back { &counts.sessions_given_back } else { &counts.sessions_adopted }.add(1);
                 if let Some(place) = self.connections.get(token) {

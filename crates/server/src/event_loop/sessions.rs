@@ -7,12 +7,13 @@
 use super::followed::{LoopCopies, LoopCopy};
 use super::session_answer::Answer;
 use crate::files::held::{ContentKey, Held, KnownContents, Opened};
-use crate::http::response::{Digest, Piece, Variant};
+use crate::http::response::{Digest, Piece, Response, Variant};
 use crate::io::ends::Ends;
+use crate::io::epoll::Waker;
 use crate::policy::codec_swap::StreamPlace;
 use crate::policy::control::Controls;
 use crate::policy::popularity::{AskedPath, merged};
-use crate::policy::session_copies::{SessionCopies, SessionCopy, TlsKeys};
+use crate::policy::session_copies::{CopyRound, SessionCopies, SessionCopy, TlsKeys};
 use crate::policy::sessions::{
     AdoptError, OpenSession, SESSION_BYTES_MAX, SessionAccess, TakeError, TakenRelay, TakenSession,
 };
@@ -36,6 +37,8 @@ pub(crate) struct Sessions {
     known: Mutex<KnownContents>,
     /// The loop that takes the next one in.
     next: AtomicUsize,
+    /// By this a thread is told that there are copies to be asked for.
+    copies: Mutex<Option<Waker>>,
 }
 
 /// What a loop is asked for.
@@ -85,7 +88,7 @@ pub(super) enum Order {
     Adopt(Box<Adopted>, Answer<Result<(), Refused>>),
     /// Copies connections whose responses take long, with their keys or not; also those that were copied already, if it is
     /// said.
-    Copy(TlsKeys, Answer<LoopCopies>),
+    Copy(TlsKeys, CopyRound, Answer<LoopCopies>),
     /// Lets a connection begin whose socket was in repair mode; not after this time.
     Begin { token: u64, until: Instant },
 }
@@ -137,7 +140,7 @@ pub(super) struct Refused {
 impl Sessions {
     pub(super) fn new(loops: usize, controls: Arc<Controls>) -> Self {
         let mailboxes = (0..loops).map(|_| Mailbox::default()).collect();
-        Self { mailboxes, controls, known: Mutex::default(), next: AtomicUsize::new(0) }
+        Self { mailboxes, controls, known: Mutex::default(), next: AtomicUsize::new(0), copies: Mutex::default() }
     }
 
     /// The orders that wait for a loop.
@@ -159,6 +162,16 @@ impl Sessions {
         mailbox.has_orders.store(true, Ordering::Release);
         self.controls.wake(index);
         None
+    }
+
+    /// There are copies to be asked for, or ends of responses to be told.
+    pub(super) fn tell_of_copies(&self) {
+        self.copies().iter().for_each(Waker::wake);
+    }
+
+    fn copies(&self) -> MutexGuard<'_, Option<Waker>> {
+        // A thread that panicked with the lock held left a whole value.
+        self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A loop has ended, and does nothing more.
@@ -263,7 +276,7 @@ impl Sessions {
 
     /// A loop's copy as bytes; none if its file is another one by now, or there is too much of it.
     fn finish_copy(&self, copy: LoopCopy) -> Option<SessionCopy> {
-        let LoopCopy { mut session, content, peer, local, progress, facts } = copy;
+        let LoopCopy { mut session, content, peer, local, progress, facts, socket } = copy;
         if let Some(held) = content {
             let digest = self.digest(&held)?;
             let names = session.responses.iter_mut().filter_map(|pending| pending.content.as_mut());
@@ -272,7 +285,7 @@ impl Sessions {
         let session = session.write();
         let is_small = session.len() <= SESSION_BYTES_MAX;
         let (offset, response_bytes) = (progress.offset, progress.bytes);
-        is_small.then_some(SessionCopy { peer, local, session, offset, response_bytes, facts })
+        is_small.then_some(SessionCopy { peer, local, session, offset, response_bytes, facts, socket })
     }
 
     /// Has a loop go on with a connection, one that takes it.
@@ -337,7 +350,7 @@ impl Order {
             Self::Adopt(adopted, answer) => {
                 answer.pass(Err(Refused { error: AdoptError::NoAnswer, adopted: Some(adopted) }));
             }
-            Self::Copy(_, answer) => answer.pass(LoopCopies::default()),
+            Self::Copy(.., answer) => answer.pass(LoopCopies::default()),
             Self::Begin { .. } => {}
         }
     }
@@ -386,11 +399,11 @@ impl SessionAccess for Sessions {
         Ok(TakenSession { fd: stopped.socket, session, known_bytes, relays: stopped.relays })
     }
 
-    fn copy(&self, keys: TlsKeys) -> SessionCopies {
+    fn copy(&self, keys: TlsKeys, round: CopyRound) -> SessionCopies {
         let mut all = SessionCopies::default();
         for index in 0..self.mailboxes.len() {
             let answer = Answer::of(1);
-            let posted = self.post(index, Order::Copy(keys, answer.clone())).is_none();
+            let posted = self.post(index, Order::Copy(keys, round, answer.clone())).is_none();
             let Some(found) = posted.then(|| answer.wait(PATIENCE)).flatten() else { continue };
             all.copies.extend(found.copies.into_iter().filter_map(|copy| self.finish_copy(copy)));
             all.ended.extend(found.ended);
@@ -399,6 +412,13 @@ impl SessionAccess for Sessions {
             }
         }
         all
+    }
+
+    fn tell_of_copies_by(&self, eventfd: OwnedFd) {
+        let waker = Waker::from(eventfd);
+        // What was found before it came is told as well.
+        waker.wake();
+        *self.copies() = Some(waker);
     }
 
     fn give_back(&self, taken: TakenSession) {
@@ -419,28 +439,18 @@ impl SessionAccess for Sessions {
         if len > BYTES_MAX || from.checked_add(len).is_none_or(|end| end > known_bytes) {
             return Err(AdoptError::Range { known_bytes, from, len });
         }
-        let Some(first) = session.responses.into_iter().next().filter(|_| len > 0) else { return Ok(Vec::new()) };
-        let held = first.content.as_ref().and_then(|_| contents.first());
+        let Session { tls, responses, .. } = session;
+        let Some(first) = responses.into_iter().next().filter(|_| len > 0) else { return Ok(Vec::new()) };
+        let held = first.content.as_ref().and_then(|_| contents.first()).map(|(held, _)| held);
         let mut response = first.response;
-        response.offset = from;
         let mut out = Vec::new();
-        for piece in response.rest() {
-            // The bound is far below this type's.
-            let wanted = len as usize - out.len();
-            match (piece, held) {
-                _ if wanted == 0 => break,
-                (Piece::Head(bytes), _) => out.extend_from_slice(&bytes[..bytes.len().min(wanted)]),
-                (Piece::Content { start, len }, Some((held, _))) => {
-                    let now = usize::try_from(len).unwrap_or(usize::MAX).min(wanted);
-                    if !held.append(start, now, &mut out) {
-                        let path = String::from_utf8_lossy(&held.key.path).into_owned();
-                        return Err(AdoptError::OtherContent { path, site: held.key.site });
-                    }
-                }
-                (Piece::Content { .. }, None) => break,
-            }
-        }
-        Ok(out)
+        let Some(tls) = tls else { return append_response(&mut response, held, (from, len), &mut out).map(|()| out) };
+        let mut failed = None;
+        let place = (response.offset, response.len());
+        let sealed = tls.seal_again(place, (from, len), |from, len, out| {
+            append_response(&mut response, held, (from, len), out).map_err(|error| failed = Some(error)).ok()
+        });
+        sealed.ok_or_else(|| failed.unwrap_or(AdoptError::Malformed { part: "its TLS" }))
     }
 
     fn adopt(&self, session: &[u8], fd: OwnedFd, relays: Vec<TakenRelay>, peer: SocketAddr) -> Result<(), AdoptError> {
@@ -454,6 +464,34 @@ impl SessionAccess for Sessions {
         }
         self.hand_over(Adopted { socket: fd, session, contents, relays, comes_back: false })
     }
+}
+
+/// Appends bytes of a response, from the byte `from` on; less where it has no such content.
+fn append_response(
+    response: &mut Response,
+    held: Option<&Held>,
+    (from, len): (u64, u64),
+    out: &mut Vec<u8>,
+) -> Result<(), AdoptError> {
+    response.offset = from;
+    // The bound is far below this type's.
+    let end = out.len() + len as usize;
+    for piece in response.rest() {
+        let wanted = end - out.len();
+        match (piece, held) {
+            _ if wanted == 0 => break,
+            (Piece::Head(bytes), _) => out.extend_from_slice(&bytes[..bytes.len().min(wanted)]),
+            (Piece::Content { start, len }, Some(held)) => {
+                let now = usize::try_from(len).unwrap_or(usize::MAX).min(wanted);
+                if !held.append(start, now, out) {
+                    let path = String::from_utf8_lossy(&held.key.path).into_owned();
+                    return Err(AdoptError::OtherContent { path, site: held.key.site });
+                }
+            }
+            (Piece::Content { .. }, None) => break,
+        }
+    }
+    Ok(())
 }
 
 /// A loop must not wait for a socket (fcntl(2)); one that comes from elsewhere may be of another kind.

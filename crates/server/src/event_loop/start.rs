@@ -117,6 +117,7 @@ impl Start {
         let role = (self.role, options.counts_waits().then(Rounds::default));
         let (open, sessions) = (Arc::clone(open), Arc::clone(&self.sessions));
         let event_loop = EventLoop::new((epoll, links), self.listeners, quic, self.tls, (state, open), role, sessions);
+        let event_loop = if options.moves_sessions { event_loop.moving() } else { event_loop };
         let outcome = event_loop.run(&self.waker, stopping);
         self.sessions.end(index);
         outcome

@@ -640,6 +640,11 @@ impl Connection {
             state.take_memory(&mut self.queue[place]);
         }
         self.queue.drain(..finished);
+        // Records of its end that the socket did not take go out before the connection may end.
+        let outcome = match outcome {
+            Ok(Sent::All) if self.transport.holds_output() => Ok(Sent::Blocked),
+            outcome => outcome,
+        };
         if bytes > 0 {
             self.queue.first_mut().into_iter().for_each(Exchange::sent_some);
         }
@@ -657,7 +662,7 @@ impl Connection {
 
     /// Finds out what the connection waits for now. `is_new` says that something was finished since.
     fn update_phase(&mut self, is_new: bool, state: &LoopState) {
-        let phase = if !self.queue.is_empty() {
+        let phase = if self.is_sending() {
             Phase::Stall
         } else if self.saved_for.is_parked() {
             Phase::Parked

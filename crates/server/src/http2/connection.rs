@@ -20,7 +20,7 @@ use crate::http::frames::hpack::Decoder;
 use crate::http::limits::Timeouts;
 use crate::http::preface::PREFACE;
 use crate::http1::connection::Turn;
-use crate::io::epoll::Readiness;
+use crate::io::epoll::{self, Readiness};
 use crate::loop_state::LoopState;
 use crate::policy::client_peer::ClientPeer;
 use crate::process::session::ABANDONED_MAX;
@@ -42,6 +42,9 @@ const TURN_BYTES_MAX: usize = 512 << 10;
 const CONTROL_BYTES_MAX: usize = 16 << 10;
 /// Bytes that are read for nothing from a client that does not notice the close.
 const LINGER_BYTES_MAX: usize = 1 << 20;
+/// Bytes that the kernel takes beyond those that are on their way, of a connection that may move: of frames nothing is known
+/// there but the bytes, which are carried along while the connection stands still.
+const UNSENT_BYTES: i32 = 64 << 10;
 /// The size of the table of header fields without a setting (section 6.5.2).
 const TABLE_BYTES: u32 = 4096;
 /// The last stream of a connection whose end is announced but not said (section 6.8).
@@ -144,6 +147,10 @@ impl Connection {
 
     /// One of which nothing was received or sent.
     fn bare(transport: Transport, peer: SocketAddr, state: &LoopState) -> Self {
+        if state.moves_sessions {
+            // Without it more is carried along where the connection moves.
+            let _ = epoll::bound_unsent(transport.fd(), UNSENT_BYTES);
+        }
         Self {
             owes_alt_svc: transport.is_secure() && !state.alt_svc.is_empty(),
             transport,

@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// What a descriptor became ready for, or what is known of it without asking: a set of [`Self::INPUT`], [`Self::END`]
 /// and [`Self::ROOM`] in one byte, so that an event is added to what is known by one instruction.
@@ -162,6 +162,13 @@ impl Waker {
     }
 }
 
+/// Of an eventfd(2) that does not block.
+impl From<OwnedFd> for Waker {
+    fn from(eventfd: OwnedFd) -> Self {
+        Self(eventfd)
+    }
+}
+
 impl AsRawFd for Waker {
     fn as_raw_fd(&self) -> RawFd {
         self.0.as_raw_fd()
@@ -277,6 +284,24 @@ pub(crate) fn end_side(socket: RawFd) {
     unsafe { libc::shutdown(socket, libc::SHUT_WR) };
 }
 
+/// Ends both sides of a connection, of which other processes may have descriptors.
+#[cold]
+pub(crate) fn end_both(socket: RawFd) {
+    // SAFETY: the call takes no pointers. It fails where the connection has ended already.
+    unsafe { libc::shutdown(socket, libc::SHUT_RDWR) };
+}
+
+/// Another descriptor of a socket.
+///
+/// # Errors
+/// The kernel's, where the process may have no more.
+#[cold]
+pub(crate) fn duplicate(socket: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the descriptor is that of an open socket, and is not used beyond the call.
+    let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+    socket.try_clone_to_owned()
+}
+
 /// Has the kernel reset the connection when its socket is closed (SO_LINGER of no time, socket(7)).
 #[cold]
 pub(crate) fn reset_on_close(socket: RawFd) {
@@ -298,6 +323,16 @@ pub(crate) fn set_int_option(socket: &impl AsRawFd, level: i32, name: i32, value
     let len = size_of::<i32>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes of `value`, which lives over the call.
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const value).cast(), len) }).map(drop)
+}
+
+/// Has the kernel take at most so many bytes of a TCP connection beyond those that are on their way, or little more
+/// (`TCP_NOTSENT_LOWAT`, tcp(7)).
+///
+/// # Errors
+///
+/// The kernel's, as for what is no TCP socket.
+pub(crate) fn bound_unsent(socket: RawFd, bytes: i32) -> io::Result<()> {
+    set_int_option(&socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
 /// The same for calls that answer with a number of bytes or of other things.

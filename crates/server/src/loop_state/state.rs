@@ -46,6 +46,8 @@ pub(crate) struct LoopState {
     pub(crate) alt_svc: Fields,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
+    /// Whether connections may go on at another server.
+    pub(crate) moves_sessions: bool,
     pub(crate) counters: Counters,
     /// Which of the counters are this loop's.
     pub(crate) index: usize,
@@ -101,6 +103,7 @@ impl LoopState {
             alt_svc: Fields::default(),
             limits,
             timeouts,
+            moves_sessions: options.moves_sessions,
             counters,
             index,
             stopping: false,

@@ -38,7 +38,7 @@ const UNSENT_BYTES: i32 = 4096;
 /// Has the kernel take little of a stream beyond what is on its way.
 pub(crate) fn keep_unsent_low(socket: RawFd) {
     // It makes a swap sooner, so that a refusal is no harm.
-    let _ = epoll::set_int_option(&socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES);
+    let _ = epoll::bound_unsent(socket, UNSENT_BYTES);
 }
 
 /// One file of a stream.

@@ -7,7 +7,7 @@ use crate::http::pattern::Pattern;
 use crate::io::epoll::Waker;
 use crate::policy::insight::UpstreamAccess;
 use crate::policy::popularity::AskedPath;
-use crate::policy::session_copies::{SessionCopies, TlsKeys};
+use crate::policy::session_copies::{CopyRound, SessionCopies, TlsKeys};
 use crate::policy::sessions::{AdoptError, OpenSession, SessionAccess, TakeError, TakenRelay, TakenSession};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -152,10 +152,22 @@ impl Control {
     }
 
     /// Copies connections whose response takes more than 20 ms, each once, while they go on: what another node needs to go
-    /// on with them should this one die. It is to be called each 10 ms or so, by one thread that is not a loop's, which
-    /// keeps what it gets until it hears that the response is over.
+    /// on with them should this one die. It is to be called by one thread that is not a loop's, which keeps what it gets
+    /// until it hears that the response is over: each 10 ms or so, or when it is told by [`Self::tell_of_copies_by`].
     pub fn copy_sessions(&self, keys: TlsKeys) -> SessionCopies {
-        self.2.copy(keys)
+        self.2.copy(keys, CopyRound::Changed)
+    }
+
+    /// As [`Control::copy_sessions`], with connections that were copied before as well: for a caller that has lost what it
+    /// had.
+    pub fn copy_all_sessions(&self, keys: TlsKeys) -> SessionCopies {
+        self.2.copy(keys, CopyRound::All)
+    }
+
+    /// Has the loops write to an eventfd(2), in place of the one before, whenever [`Self::copy_sessions`] has something to
+    /// say, each at most once in 10 ms. It must not block. Only loops of a server with `Options::moves_sessions` do so.
+    pub fn tell_of_copies_by(&self, eventfd: OwnedFd) {
+        self.2.tell_of_copies_by(eventfd);
     }
 
     /// Goes on with a connection that was taken from this server and has not moved. It does so also where all places
@@ -295,9 +307,11 @@ mod tests {
             Err(TakeError::NoAnswer)
         }
 
-        fn copy(&self, _: TlsKeys) -> SessionCopies {
+        fn copy(&self, _: TlsKeys, _: CopyRound) -> SessionCopies {
             SessionCopies::default()
         }
+
+        fn tell_of_copies_by(&self, _: OwnedFd) {}
 
         fn give_back(&self, _: TakenSession) {}
 

@@ -4,6 +4,7 @@ use crate::io::connection_facts::ConnectionFacts;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
@@ -27,6 +28,9 @@ pub struct SessionCopy {
     pub response_bytes: u64,
     /// What the kernel said of the socket.
     pub facts: ConnectionFacts,
+    /// Another descriptor of the socket, for a process that outlives this one; none where no more can be made. The server
+    /// ends the connection itself, also while this is open elsewhere.
+    pub socket: Option<OwnedFd>,
 }
 
 impl fmt::Debug for SessionCopy {
@@ -49,6 +53,15 @@ pub struct SessionCopies {
     pub ended: Vec<(SocketAddr, SocketAddr)>,
     /// Connections that send now and cannot be copied: how many, by the reason.
     pub left_out: BTreeMap<&'static str, u64>,
+}
+
+/// Of which sessions copies are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CopyRound {
+    /// Those that have not been copied yet, or came far since.
+    Changed,
+    /// All whose response takes long: what was copied before is lost.
+    All,
 }
 
 /// Whether the keys of TLS go with the copies: another node that has them can read and write what the connection says.
@@ -84,6 +97,11 @@ pub(crate) enum NotCopied {
 }
 
 impl NotCopied {
+    /// Whether it stays so as long as the response lasts.
+    pub(crate) const fn is_lasting(self) -> bool {
+        matches!(self, Self::Http2 | Self::Tls | Self::TlsByChoice | Self::Made)
+    }
+
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Http2 => "HTTP/2",

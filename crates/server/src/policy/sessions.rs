@@ -1,7 +1,7 @@
 //! A live connection given to another server, or taken in from one: what the caller gets, and why it is refused.
 
 use crate::policy::popularity::AskedPath;
-use crate::policy::session_copies::{SessionCopies, TlsKeys};
+use crate::policy::session_copies::{CopyRound, SessionCopies, TlsKeys};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -239,7 +239,9 @@ pub(crate) trait SessionAccess: fmt::Debug + Send + Sync {
 
     fn take(&self, peer: SocketAddr, local: SocketAddr) -> Result<TakenSession, TakeError>;
 
-    fn copy(&self, keys: TlsKeys) -> SessionCopies;
+    fn copy(&self, keys: TlsKeys, round: CopyRound) -> SessionCopies;
+
+    fn tell_of_copies_by(&self, eventfd: OwnedFd);
 
     fn give_back(&self, taken: TakenSession);
 

@@ -5,8 +5,8 @@
 use super::layout::Cuts;
 use super::moving::{Stays, TlsSession};
 use super::own_records::{OwnRecords, RECORDS_OF_KEY_MAX};
-use super::promise::{Fixed, Promise};
-use super::records::Direction;
+use super::promise::{Fixed, Promise, Then};
+use super::records::{APPLICATION_DATA, Direction};
 
 /// A response of which the records are fixed.
 #[derive(Debug)]
@@ -72,14 +72,100 @@ pub(super) fn fix(
     };
     let first = Promise::Response(Box::new(Fixed::new(layout, layout.known_from)));
     let copy = OwnRecords::new(suite, again(transmit, sequence)?, again(receive, receive.sequence())?).promised(first);
-    if matches!(own.promise(), Promise::Free) {
-        own.promise_rest(fixed);
-    }
+    own.promise_rest(fixed.then(Then::Nothing));
     let bytes = layout.sealed_bytes(end, expansion);
     Ok(FixedRecords { session: TlsSession(copy.write_down()), sent, bytes })
 }
 
+/// Keeps where the records of the response under way are, of which so many bytes of all were sealed, for the process that
+/// goes on with the session: it makes those again that the client has not got. Nothing where it is not known.
+pub(super) fn keep(own: &mut OwnRecords, cuts: &Cuts, (taken, end): (u64, u64)) {
+    let layout = cuts.layout(taken, end).filter(|layout| layout.is_sound(taken));
+    let Some(layout) = layout.filter(|_| matches!(own.promise(), Promise::Free)) else { return };
+    let (_, transmit, _) = own.directions();
+    // Else the records are not of one key.
+    let first = transmit.sequence().checked_sub(layout.records(taken));
+    if first.is_some_and(|first| first + layout.records(end) < RECORDS_OF_KEY_MAX) {
+        own.promise_rest(Fixed::new(layout, taken).then(Then::Anything));
+    }
+}
+
+/// A session that was written down in the middle of a response of which it knows the records.
+struct Known {
+    own: OwnRecords,
+    fixed: Fixed,
+    /// Bytes of these records that were given to the kernel.
+    given: u64,
+    /// The number of the first one.
+    first: u64,
+}
+
+impl Known {
+    /// Of a response of which so many bytes of all were taken; none for a session that knows the records of another one.
+    fn of(TlsSession(bytes): &TlsSession, response: (u64, u64)) -> Option<Self> {
+        let own = OwnRecords::read_back(bytes)?;
+        let Promise::Response(fixed) = own.promise() else { return None };
+        let (fixed, (suite, transmit, _)) = (Fixed::clone(fixed), own.directions());
+        if (fixed.taken(), fixed.layout().end) != response {
+            return None;
+        }
+        let sealed = fixed.layout().sealed_bytes(fixed.at(), suite.expansion() as u64) + fixed.skip() as u64;
+        let given = sealed.checked_sub(own.held_bytes() as u64)?;
+        let first = transmit.sequence().checked_sub(fixed.layout().records(fixed.at()))?;
+        let last = first.checked_add(fixed.layout().records(fixed.layout().end))?;
+        (last < RECORDS_OF_KEY_MAX).then_some(Self { own, fixed, given, first })
+    }
+}
+
 impl TlsSession {
+    /// How many bytes of the records that were given to the kernel last can be made again: those of the response under
+    /// way, of which so many bytes of all were taken. 0 where nothing is known of them.
+    pub(crate) fn known_bytes(&self, response: (u64, u64)) -> u64 {
+        Known::of(self, response).map_or(0, |known| known.given)
+    }
+
+    /// The session as it was before the last `bytes` of these were given to the kernel, and the first byte of the response
+    /// that it is to be given then; none if it does not know as many.
+    pub(crate) fn rewound(&self, bytes: u64, response: (u64, u64)) -> Option<(Self, u64)> {
+        let Known { mut own, fixed, given, first } = Known::of(self, response)?;
+        let expansion = own.directions().0.expansion() as u64;
+        let found = fixed.layout().find(given.checked_sub(bytes)?, expansion)?;
+        let went = own.go_back(first + found.record, fixed.placed(found));
+        went.then(|| (Self(own.write_down()), found.at))
+    }
+
+    /// Makes bytes of these records again, from byte `from` on; `read` appends so many bytes of the response from a place
+    /// on. None if they are not all known, or `read` gives less.
+    pub(crate) fn seal_again(
+        &self,
+        response: (u64, u64),
+        (from, len): (u64, u64),
+        mut read: impl FnMut(u64, u64, &mut Vec<u8>) -> Option<()>,
+    ) -> Option<Vec<u8>> {
+        let Known { own, fixed, given, first } = Known::of(self, response)?;
+        let (layout, (suite, transmit, _)) = (fixed.layout(), own.directions());
+        if from.checked_add(len).is_none_or(|end| end > given) {
+            return None;
+        }
+        let found = layout.find(from, suite.expansion() as u64)?;
+        let sequence = first + found.record;
+        let mut sealing = Direction::new(suite, transmit.secret(), transmit.generation(), sequence)?;
+        let (mut out, mut at) = (Vec::new(), found.at);
+        // Both are below the bound of what is asked for, and some.
+        let (skip, wanted) = (found.skip as usize, (found.skip + len) as usize);
+        let mut plain = Vec::new();
+        while out.len() < wanted {
+            let bytes = layout.record_bytes(at);
+            plain.clear();
+            read(at, bytes, &mut plain).filter(|()| plain.len() as u64 == bytes && bytes > 0)?;
+            sealing.seal(APPLICATION_DATA, plain.len(), &mut out, |out| out.extend_from_slice(&plain));
+            at += bytes;
+        }
+        out.truncate(wanted);
+        out.drain(..skip);
+        Some(out)
+    }
+
     /// One of [`FixedRecords`] as it goes on from a byte of its records on, and the first byte of the response that it is
     /// to be given then. None for another session, or where the response of so many bytes has no such byte.
     pub(crate) fn placed(&self, offset: u64, response_bytes: u64) -> Option<(Self, u64)> {

@@ -30,6 +30,7 @@ use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use weir_wire::static_probe;
 
 /// Bytes that are made into records at once; what the socket does not take of them stays in memory.
 const SEALED_BYTES_MAX: usize = 64 << 10;
@@ -175,6 +176,13 @@ impl Session {
         }
     }
 
+    /// Has a session that has left rustls, and is to be written down, know the records of the response under way.
+    pub(crate) fn keep_records(&mut self, taken: u64, end: u64) {
+        if let Engine::Own(own) = &mut self.engine {
+            copying::keep(own, &self.cuts, (taken, end));
+        }
+    }
+
     /// Whether it may seal the rest of this response: its bytes that were taken, and all of them; none without one.
     pub(crate) fn may_seal(&self, response: Option<(u64, u64)>) -> bool {
         match &self.engine {
@@ -231,6 +239,9 @@ impl Session {
         if let Engine::Own(own) = &mut self.engine {
             let received = own.receive(fd, buffer);
             self.is_read_out = own.is_read_out();
+            if let Ok(count @ 1..) = received {
+                tell_opened(&self.cuts, &buffer[..count]);
+            }
             return received;
         }
         let mut filled = 0;
@@ -245,6 +256,7 @@ impl Session {
                         return Ok(filled);
                     }
                     Ok(read) => {
+                        tell_opened(&self.cuts, &buffer[filled..filled + read]);
                         self.opened_bytes = self.opened_bytes.saturating_sub(read);
                         filled += read;
                         if filled == buffer.len() {
@@ -367,6 +379,12 @@ impl Session {
     }
 }
 
+/// Marks for a tracer that a session, known by the place of what it has, has opened bytes.
+#[inline]
+fn tell_opened(session: &Cuts, bytes: &[u8]) {
+    static_probe!("tls_opened", session as *const Cuts, bytes.as_ptr(), bytes.len(), 0_usize);
+}
+
 /// rustls is asked, and the session has left it.
 #[cold]
 fn has_left() -> io::Error {
@@ -392,6 +410,8 @@ impl Sealing<'_> {
             Engine::Own(own) => own.seal(pieces, &mut self.session.cuts)?,
             Engine::Lost => return Err(io::ErrorKind::BrokenPipe.into()),
         };
+        // Told before the records go out: what a tracer sees next of this socket carries them.
+        static_probe!("tls_sealed", &raw const self.session.cuts, pieces.as_ptr(), pieces.len(), taken);
         match self.session.push(self.fd) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             _ => Ok(taken),

@@ -112,6 +112,15 @@ impl OwnRecords {
         self
     }
 
+    /// Goes back to an earlier record; what the socket has not taken is left out. False if the number cannot be.
+    pub(super) fn go_back(&mut self, sequence: u64, fixed: Fixed) -> bool {
+        let (secret, generation) = (self.transmit.secret(), self.transmit.generation());
+        let Some(transmit) = Direction::new(self.suite, secret, generation, sequence) else { return false };
+        (self.transmit, self.output, self.output_at) = (transmit, Vec::new(), 0);
+        self.promise_rest(fixed);
+        true
+    }
+
     /// Seals the rest of a response in these records from now on.
     pub(super) fn promise_rest(&mut self, fixed: Fixed) {
         self.promise = Promise::Response(Box::new(fixed));
@@ -353,9 +362,7 @@ impl OwnRecords {
                 }
             }
         }
-        if fixed.left() > 0 {
-            self.promise = Promise::Response(Box::new(fixed));
-        }
+        self.promise = fixed.promise();
         Ok(all)
     }
 

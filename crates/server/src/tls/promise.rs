@@ -9,6 +9,7 @@ use std::borrow::Cow;
 /// Written in place of a promise.
 const SPENT: u8 = 0;
 const RESPONSE: u8 = 1;
+const REPEATED: u8 = 2;
 /// Bytes of a record at most, with what it has beside its plaintext.
 const RECORD_BYTES_MAX: u32 = (PLAINTEXT_BYTES_MAX + 64) as u32;
 
@@ -34,6 +35,16 @@ pub(super) struct Fixed {
     pending: Vec<u8>,
     /// Bytes of the next record that the client has.
     skip: usize,
+    then: Then,
+}
+
+/// What the session may seal behind such a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// Nothing, as another process may have gone on there.
+    Nothing,
+    /// Anything: no other process goes on with it, and its records are fixed as some of them are made again.
+    Anything,
 }
 
 impl Promise {
@@ -55,8 +66,8 @@ impl Promise {
             Self::Free => {}
             Self::Spent => out.push(SPENT),
             Self::Response(fixed) => {
-                let Fixed { layout: Layout { known_from, joint, end }, at, pending, skip } = &**fixed;
-                out.push(RESPONSE);
+                let Fixed { layout: Layout { known_from, joint, end }, at, pending, skip, then } = &**fixed;
+                out.push(if *then == Then::Nothing { RESPONSE } else { REPEATED });
                 [known_from, joint, end, at].into_iter().for_each(|place| out.extend_from_slice(&place.to_be_bytes()));
                 // At most a record.
                 out.extend_from_slice(&(*skip as u32).to_be_bytes());
@@ -68,15 +79,18 @@ impl Promise {
     /// Reads one that was written; none if it cannot be.
     pub(super) fn read(rest: &mut &[u8]) -> Option<Self> {
         let [kind] = take(rest)?;
-        if kind != RESPONSE {
-            return (kind == SPENT).then_some(Self::Spent);
-        }
+        let then = match kind {
+            SPENT => return Some(Self::Spent),
+            RESPONSE => Then::Nothing,
+            REPEATED => Then::Anything,
+            _ => return None,
+        };
         let mut place = || Some(u64::from_be_bytes(take(rest)?));
         let (layout, at) = (Layout { known_from: place()?, joint: place()?, end: place()? }, place()?);
         let skip = u32::from_be_bytes(take(rest)?);
         let pending = get(rest, PLAINTEXT_BYTES_MAX)?.to_vec();
         let is_sound = layout.is_sound(at) && skip < RECORD_BYTES_MAX;
-        let fixed = Fixed { layout, at, pending, skip: skip as usize };
+        let fixed = Fixed { layout, at, pending, skip: skip as usize, then };
         (is_sound && fixed.missing() > 0).then(|| Self::Response(Box::new(fixed)))
     }
 }
@@ -84,13 +98,18 @@ impl Promise {
 impl Fixed {
     /// From the record on that begins at this place.
     pub(super) fn new(layout: Layout, at: u64) -> Self {
-        Self { layout, at, pending: Vec::new(), skip: 0 }
+        Self { layout, at, pending: Vec::new(), skip: 0, then: Then::Nothing }
+    }
+
+    /// With what the session may seal behind it.
+    pub(super) fn then(self, then: Then) -> Self {
+        Self { then, ..self }
     }
 
     /// From a byte of the records on.
     pub(super) fn placed(&self, found: Found) -> Self {
         // It is below the bytes of a record.
-        Self { layout: self.layout, at: found.at, pending: Vec::new(), skip: found.skip as usize }
+        Self { at: found.at, skip: found.skip as usize, pending: Vec::new(), ..*self }
     }
 
     pub(super) fn layout(&self) -> &Layout {
@@ -110,6 +129,15 @@ impl Fixed {
     /// Bytes of the response that were taken: those that are sealed, and those that are pending.
     pub(super) fn taken(&self) -> u64 {
         self.at + self.pending.len() as u64
+    }
+
+    /// The promise behind what was taken of the response.
+    pub(super) fn promise(self) -> Promise {
+        match self.then {
+            _ if self.left() > 0 => Promise::Response(Box::new(self)),
+            Then::Nothing => Promise::Spent,
+            Then::Anything => Promise::Free,
+        }
     }
 
     /// Bytes of the response that were not taken.
@@ -162,7 +190,7 @@ mod tests {
         assert!(written(&|fixed| fixed.at = 600).is_none(), "no record begins there");
         assert!(written(&|fixed| fixed.pending.push(1)).is_none(), "a full record does not wait");
         assert!(written(&|fixed| fixed.skip = 1 << 20).is_none(), "more than a record");
-        assert!(Promise::read(&mut &b"\x02"[..]).is_none() && Promise::read(&mut &b""[..]).is_none());
+        assert!(Promise::read(&mut &b"\x03"[..]).is_none() && Promise::read(&mut &b""[..]).is_none());
     }
 
     proptest! {
@@ -193,7 +221,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_bring_down_the_reader(bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0_u8..2) {
+        fn no_bytes_bring_down_the_reader(bytes in proptest::collection::vec(any::<u8>(), 0..80), kind in 0_u8..3) {
             let all = [&[kind][..], &bytes].concat();
             let mut rest = all.as_slice();
             if let Some(read) = Promise::read(&mut rest) {

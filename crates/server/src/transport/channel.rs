@@ -64,6 +64,13 @@ impl Transport {
         self.session.as_mut().map_or(Ok(()), |session| session.leave_rustls())
     }
 
+    /// As [`Session::keep_records`]; nothing in the clear.
+    pub(crate) fn keep_records(&mut self, (taken, end): (u64, u64)) {
+        if let Some(session) = &mut self.session {
+            session.keep_records(taken, end);
+        }
+    }
+
     /// As [`Session::fix_records`]; none in the clear.
     ///
     /// # Errors

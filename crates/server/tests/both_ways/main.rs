@@ -12,6 +12,7 @@ mod sessions_copied;
 mod sessions_http2;
 mod sessions_refused;
 mod sessions_relayed;
+mod sessions_resealed;
 mod sessions_secure;
 mod sessions_swapped;
 mod slow_clients;

@@ -8,6 +8,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,6 +50,10 @@ fn a_long_response_is_copied_once_and_goes_on_elsewhere_at_any_byte() {
     assert!(copy.facts.received > 30, "the request's bytes: {}", copy.facts.received);
     let again = sites[0].control.copy_sessions(TlsKeys::Copied);
     assert!(again.copies.is_empty() && again.ended.is_empty(), "{again:?}");
+    // What is lost is copied once more, from where the response has come to.
+    let anew = sites[0].control.copy_all_sessions(TlsKeys::Copied);
+    assert_eq!((anew.copies.len(), anew.copies[0].facts.cookie), (1, copy.facts.cookie));
+    assert!(anew.copies[0].offset >= copy.offset && sites[0].control.copy_sessions(TlsKeys::Copied).copies.is_empty());
     // Another server makes the same bytes, from before the place of the copy and behind it.
     for offset in [0, 7, head_bytes + 5, copy.offset, copy.response_bytes - 3] {
         let placed = place_session(&copy.session, offset).expect("lies in the response");
@@ -89,6 +94,76 @@ fn a_next_response_over_the_same_connection_is_copied_anew() {
     ends_whole(&mut client, &other);
 }
 
+/// Another process has a descriptor of each copied connection, and a client is told of its end all the same.
+#[test]
+fn a_copied_connection_is_ended_while_another_process_has_its_socket() {
+    let content = noise(24 << 20);
+    let site = Site::start(&[("x.bin", &content)], |options| options.moves_sessions = true);
+    let mut client = narrow(site.addr);
+    client.write_all(b"GET /x.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sends");
+    client.read_exact(&mut [0]).expect("it has begun");
+    let copy = copy_of(&site, &client);
+    let held = copy.socket.expect("another descriptor");
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).expect("the end is not held back");
+    assert!(rest.ends_with(&content) && !rest.is_empty());
+    // Nor does the other descriptor keep it open.
+    let mut held = TcpStream::from(held);
+    held.set_read_timeout(Some(PATIENCE)).expect("sets");
+    assert_eq!(held.read(&mut [0]).expect("it was shut down"), 0);
+}
+
+/// An eventfd(2), by which the loops tell that there are copies to be asked for.
+fn eventfd() -> OwnedFd {
+    // SAFETY: the call takes numbers only.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    assert!(fd >= 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: the descriptor is new and has no other owner.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+/// Whether it is told within this time; that is taken then.
+fn is_told(eventfd: &OwnedFd, within: Duration) -> bool {
+    let mut polled = libc::pollfd { fd: eventfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let mut count = [0; 8];
+    // SAFETY: the structure and the buffer live over the calls.
+    unsafe {
+        libc::poll(&raw mut polled, 1, within.as_millis() as i32);
+        libc::read(eventfd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) == 8
+    }
+}
+
+#[test]
+fn loops_tell_of_copies_and_of_nothing_else() {
+    const QUIET: Duration = Duration::from_millis(60);
+    let content = noise(24 << 20);
+    let site = Site::start(&[("x.bin", &content), ("short.txt", b"hello")], |options| options.moves_sessions = true);
+    let told = eventfd();
+    site.control.tell_of_copies_by(told.try_clone().expect("a descriptor"));
+    assert!(is_told(&told, PATIENCE), "of what was before");
+    let mut short = connect(site.addr);
+    for _ in 0..200 {
+        short.write_all(b"GET /short.txt HTTP/1.1\r\nHost: a\r\n\r\n").expect("sends");
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"hello") {
+            let mut byte = [0];
+            short.read_exact(&mut byte).expect("answers");
+            answer.extend_from_slice(&byte);
+        }
+    }
+    assert!(!is_told(&told, QUIET), "none of these takes long");
+    let mut client = begun(&site);
+    assert!(is_told(&told, PATIENCE), "one takes long");
+    let copy = copy_of(&site, &client);
+    is_told(&told, Duration::ZERO);
+    assert!(!is_told(&told, QUIET), "it is copied, and goes on");
+    ends_whole(&mut client, &content);
+    assert!(is_told(&told, PATIENCE), "it has ended");
+    assert_eq!(look(&site, |found| !found.ended.is_empty()).ended, [(copy.peer, copy.local)]);
+    is_told(&told, Duration::ZERO);
+    assert!(!is_told(&told, QUIET), "nothing is under way");
+}
+
 #[test]
 fn what_cannot_be_copied_is_counted_by_its_reason() {
     let content = noise(24 << 20);
@@ -113,12 +188,12 @@ fn what_cannot_be_copied_is_counted_by_its_reason() {
     look(&site, |found| found.left_out.contains_key("HTTP/2"));
 }
 
-const VERSIONS: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS13, &rustls::version::TLS12];
+pub(crate) const VERSIONS: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS13, &rustls::version::TLS12];
 
 /// A socket that keeps what has come.
-struct Tapped {
-    socket: TcpStream,
-    received: Vec<u8>,
+pub(crate) struct Tapped {
+    pub(crate) socket: TcpStream,
+    pub(crate) received: Vec<u8>,
 }
 
 impl Read for Tapped {
@@ -140,7 +215,7 @@ impl Write for Tapped {
 }
 
 /// A client with little room, which asks for a file.
-fn begun_secure(
+pub(crate) fn begun_secure(
     site: &Site,
     certificate: &Path,
     version: &'static SupportedProtocolVersion,
@@ -158,7 +233,7 @@ fn begun_secure(
 }
 
 /// The rest of the response is whole; the head's first byte was read already.
-fn ends_whole_secure(client: &mut impl Read, content: &[u8]) {
+pub(crate) fn ends_whole_secure(client: &mut impl Read, content: &[u8]) {
     let mut head = vec![0];
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];

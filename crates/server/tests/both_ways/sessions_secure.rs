@@ -98,7 +98,8 @@ fn a_download_over_tls_moves_twenty_times_and_the_connection_stays() {
                 client.flush().expect("sends");
             }
             let taken = take(&sites[number % 2], &client.sock).expect("is given away");
-            assert_eq!(taken.known_bytes, 0, "of records nothing is known");
+            // Later all of the response may lie in the kernel.
+            assert!(taken.known_bytes > 0 || number > MOVES / 2, "the records of the response are known");
             adopt(&sites[(number + 1) % 2], taken, &client.sock);
         }
         let head = all.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
@@ -130,4 +131,43 @@ fn sessions_of_tls_stay_where_the_server_was_not_started_to_move_them() {
     let refused = take(&sites[0], &client.sock).expect_err("stays");
     assert!(matches!(refused, TakeError::Tls { .. }) && refused.to_string().contains("moves_sessions"), "{refused}");
     assert_eq!(fetch(&mut client, "/a.txt", 5).text(), "hello");
+}
+
+/// A server whose sockets take little at once, with a response that is longer than that.
+fn with_small_sockets(
+    content: &[u8],
+    certificate: Option<&weir_server::CertificateFiles>,
+    in_memory: bool,
+) -> harness::Site {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket.set_send_buffer_size(8 << 10).expect("sets");
+    socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("binds");
+    socket.listen(16).expect("listens");
+    let fd = std::os::fd::IntoRawFd::into_raw_fd(socket);
+    harness::Site::start(&[("x.bin", content)], |options| {
+        options.listen = vec![format!("fd:{fd}").parse().expect("a descriptor")];
+        options.certificates = certificate.cloned().into_iter().collect();
+        options.moves_sessions = true;
+        options.cached_file_bytes_max = if in_memory { 32 << 20 } else { 0 };
+    })
+}
+
+#[test]
+fn a_connection_that_closes_ends_behind_all_records_also_where_the_socket_is_full() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let files = certificate::make(folder.path(), "a", &["a"]);
+    // More than one turn of the loop has, so that the end is sent when the socket has room again: of that end, nearly as much
+    // as is sealed at once, the socket takes a part.
+    let content = noise((1 << 20) + 60_000);
+    for in_memory in [true, false] {
+        let site = with_small_sockets(&content, Some(&files), in_memory);
+        for version in VERSIONS {
+            let mut client = connect(site.addr, &files.certificate, version);
+            write!(client, "GET /x.bin HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sends");
+            let mut all = Vec::new();
+            client.read_to_end(&mut all).expect("the end is said behind the response");
+            let reply = Reply::parse(&all).0;
+            assert!(reply.body == content, "{} of {} bytes, {version:?}", reply.body.len(), content.len());
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use super::certificate::Certificate;
 use super::launch::Launch;
 use super::running::RunningServer;
 use super::start::StartError;
@@ -30,6 +31,12 @@ impl WeirServe {
     /// The directory to serve instead of the sample.
     pub fn root(mut self, root: impl Into<PathBuf>) -> Self {
         self.launch.root = Some(root.into());
+        self
+    }
+
+    /// Answers HTTPS, with this certificate, which `args` name.
+    pub fn tls(mut self, certificate: &Certificate) -> Self {
+        self.launch.certificate = Some(certificate.clone());
         self
     }
 

@@ -131,12 +131,20 @@ impl Client {
             }
             None => Protocol::Http1(Connection::of_session(socket, peer, session, contents, handlers, state)?),
         };
-        Ok(Self { protocol, fd, peer, proxy, registered: None, before_joining: 0 })
+        Ok(Self { protocol, fd, peer, proxy, registered: None, before_joining: 0, is_held_elsewhere: false })
     }
 
     /// What stands in the place of one until that is made.
     pub(crate) fn to_come(peer: SocketAddr) -> Self {
-        Self { protocol: Protocol::Changing, fd: -1, peer, proxy: None, registered: None, before_joining: 0 }
+        Self {
+            protocol: Protocol::Changing,
+            fd: -1,
+            peer,
+            proxy: None,
+            registered: None,
+            before_joining: 0,
+            is_held_elsewhere: false,
+        }
     }
 
     /// What goes on making responses of a connection that has moved; it is counted as that was.
@@ -144,6 +152,6 @@ impl Client {
         // Its sockets have tokens of their own.
         let registered = Some(Interest::Input);
         let (protocol, peer) = (Protocol::Relaying(Box::new(relaying)), SocketAddr::new(peer, 0));
-        Self { protocol, fd: -1, peer, proxy: None, registered, before_joining: 0 }
+        Self { protocol, fd: -1, peer, proxy: None, registered, before_joining: 0, is_held_elsewhere: false }
     }
 }

@@ -59,7 +59,14 @@ impl Connection {
     ///
     /// [`TakeError::Tls`]; it goes on as before, or ends if its keys are lost.
     pub(crate) fn make_movable(&mut self) -> Result<(), TakeError> {
-        Ok(self.transport.leave_rustls()?)
+        self.transport.leave_rustls()?;
+        if let [only] = self.queue.as_slice()
+            && only.resource().is_some()
+            && only.stream_place().is_none()
+        {
+            self.transport.keep_records((only.response.offset, only.response.len()));
+        }
+        Ok(())
     }
 
     /// How many of its responses this server would go on making.

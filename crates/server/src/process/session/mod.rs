@@ -121,14 +121,17 @@ pub(crate) struct ContentName {
 }
 
 /// The session as it was before the last `bytes` bytes were given to the kernel, so that the server which goes on with it
-/// gives them to the kernel again; none if that cannot be told of it, as for what is sealed by TLS.
+/// gives them to the kernel again; none if that cannot be told of it, as for frames of HTTP/2.
 pub fn rewind_session(session: &[u8], bytes: u64) -> Option<Vec<u8>> {
     let mut session = Session::read(session).ok()?;
     if bytes > session.known_bytes() {
         return None;
     }
     let first = &mut session.responses.first_mut()?.response;
-    first.offset -= bytes;
+    match &mut session.tls {
+        None => first.offset -= bytes,
+        Some(tls) => (*tls, first.offset) = tls.rewound(bytes, (first.offset, first.len()))?,
+    }
     Some(session.write().to_vec())
 }
 
@@ -199,11 +202,15 @@ impl Session {
 
     /// How many of the bytes that were given to the kernel last it can make again.
     pub(crate) fn known_bytes(&self) -> u64 {
-        // Behind what the responses know something else is still to be sent; of records and frames nothing is known.
-        if !self.output.is_empty() || self.tls.is_some() || self.http2.is_some() {
+        // Behind what the responses know something else is still to be sent; of frames nothing is known.
+        if !self.output.is_empty() || self.http2.is_some() {
             return 0;
         }
-        self.responses.first().map_or(0, |first| first.response.offset)
+        match (&self.tls, self.responses.as_slice()) {
+            (None, responses) => responses.first().map_or(0, |first| first.response.offset),
+            (Some(tls), [only]) => tls.known_bytes((only.response.offset, only.response.len())),
+            (Some(_), _) => 0,
+        }
     }
 
     /// Bytes that are still to be sent.

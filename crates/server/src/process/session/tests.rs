@@ -33,6 +33,14 @@ fn copied_tls() -> TlsSession {
     TlsSession(all.concat().into())
 }
 
+/// The same where the first record was sealed here, and the others are to follow.
+fn resealed_tls() -> TlsSession {
+    let key = |number: u64| [&[0; 4][..], &number.to_be_bytes(), &32_u32.to_be_bytes(), &[7; 32]].concat();
+    let places: Vec<u8> = [0_u64, 19, 1014, 19].iter().flat_map(|place| place.to_be_bytes()).collect();
+    let all = [&[2, 0x13, 1][..], &key(1), &key(0), &[0], &[0; 16], &[2], &places, &[0; 8]];
+    TlsSession(all.concat().into())
+}
+
 fn session() -> Session {
     Session {
         peer: "[2001:db8::1]:5000".parse().expect("an address"),
@@ -165,6 +173,25 @@ fn a_session_goes_on_at_any_byte_of_its_one_response() {
     assert!(place_session(b"", 0).is_none());
 }
 
+#[test]
+fn a_session_over_tls_goes_back_to_a_record_that_was_not_sent() {
+    let one = Session { responses: vec![pending(19)], input: Vec::new(), ..session() };
+    let sealed = Session { tls: Some(resealed_tls()), ..one };
+    // One record, of 22 bytes beside its plaintext.
+    assert_eq!(sealed.known_bytes(), 41);
+    for bytes in [1, 40, 41] {
+        let rewound = rewind_session(&sealed.write(), bytes).expect("is known");
+        let rewound = Session::read(&rewound).expect("is read");
+        assert_eq!((rewound.known_bytes(), rewound.responses[0].response.offset), (41 - bytes, 0), "{bytes}");
+    }
+    assert!(rewind_session(&sealed.write(), 42).is_none(), "so much was not sealed");
+    let unlike = [vec![pending(20)], Vec::new(), vec![pending(19), pending(19)]];
+    for responses in unlike {
+        let other = Session { responses, ..sealed.clone() };
+        assert_eq!(other.known_bytes(), 0, "these are the records of another response");
+    }
+}
+
 /// The form does not change without another version: sessions move between two programs while one replaces the other.
 #[test]
 fn the_form_is_that_of_its_version() {
@@ -177,8 +204,9 @@ fn the_form_is_that_of_its_version() {
     let relayed = ("relayed", relayed_session());
     let copied = Session { input: Vec::new(), tls: Some(copied_tls()), responses: vec![pending(500)], ..session() };
     let swapped = ("swapped", swapped_session());
-    let all =
-        [("download", session()), ("idle", idle), ("secure", secure), http2, relayed, ("copied", copied), swapped];
+    let resealed = Session { tls: Some(resealed_tls()), responses: vec![pending(19)], ..copied.clone() };
+    let of_tls = [("secure", secure), ("copied", copied), ("resealed", resealed)];
+    let all = [("download", session()), ("idle", idle), http2, relayed, swapped].into_iter().chain(of_tls);
     for (name, session) in all {
         let path = folder.join(name);
         if std::env::var_os("WEIR_BLESS").is_some() {

@@ -1,0 +1,157 @@
+//! Spans as OTLP in JSON (the "JSON Protobuf encoding" of OpenTelemetry's protocol): one request to a receiver.
+
+use super::{Sample, Sampled, scatter};
+use serde_json::{Value, json};
+use weir_measure::part::Part;
+use weir_report::{Example, ExampleStep, Explanation};
+
+/// Kinds of spans.
+const INTERNAL: u8 = 1;
+const SERVER: u8 = 2;
+const CLIENT: u8 = 3;
+/// A span's status.
+const ERROR: u8 = 2;
+/// A span's flags: it was sampled.
+const FLAGS: u32 = 1;
+
+/// The sampled requests of an explanation, as the body of a request to `/v1/traces`, or a line of a file.
+#[must_use]
+pub fn otlp(explanation: &Explanation, sample: &Sample) -> Value {
+    let spans: Vec<Value> = sample.requests.iter().flat_map(|one| request(one, sample.server_side)).collect();
+    let host = explanation.host.split(',').next().unwrap_or_default();
+    // A process is called with its number of workers.
+    let process = explanation.processes.first().map(|process| process.name.split(" (").next().unwrap_or_default());
+    let service = if sample.server_side { process.unwrap_or("server") } else { "weir load" };
+    json!({
+        "resourceSpans": [{
+            "resource": { "attributes": [
+                text("service.name", service),
+                text("host.name", host),
+                text("weir.run", &explanation.run),
+                text("weir.sample", &format!(
+                    "the {} slowest of {} requests, and {} of the others",
+                    sample.requests.iter().filter(|one| one.slow).count(),
+                    sample.of,
+                    sample.requests.iter().filter(|one| !one.slow).count(),
+                )),
+            ] },
+            "scopeSpans": [{
+                "scope": { "name": "weir", "version": explanation.version },
+                "spans": spans,
+            }],
+        }]
+    })
+}
+
+/// A request's span, then those of its parts.
+fn request(one: &Sampled, server_side: bool) -> impl Iterator<Item = Value> {
+    let Example { name, status, response_ns, steps, .. } = &one.request;
+    let trace = format!("{:016x}{:016x}", scatter(one.key), one.key | 1);
+    let root = span_id(one.key, 0);
+    let mut attributes = vec![
+        text("weir.sampled_as", if one.slow { "slow" } else { "other" }),
+        json!({ "key": "weir.stands_for", "value": { "doubleValue": one.weight } }),
+    ];
+    if let Some((method, path)) = name.split_once(' ').filter(|(_, path)| path.starts_with('/')) {
+        attributes.push(text("http.request.method", method));
+        attributes.push(text("url.path", path.split(['?', '#']).next().unwrap_or_default()));
+    }
+    if *status != 0 {
+        attributes.push(integer("http.response.status_code", i64::from(*status)));
+    }
+    // By the conventions a client's error is none of the server's.
+    let failed = *status >= if server_side { 500 } else { 400 };
+    if failed {
+        attributes.push(text("error.type", &status.to_string()));
+    }
+    let first = json!({
+        "traceId": trace,
+        "spanId": root,
+        "name": name,
+        "kind": if server_side { SERVER } else { CLIENT },
+        "startTimeUnixNano": one.begin_unix_ns.to_string(),
+        "endTimeUnixNano": (one.begin_unix_ns + response_ns).to_string(),
+        "attributes": attributes,
+        "status": if failed { json!({ "code": ERROR }) } else { json!({}) },
+        "flags": FLAGS,
+    });
+    let (key, begin_unix_ns) = (one.key, one.begin_unix_ns);
+    let steps: Vec<Value> = steps
+        .iter()
+        .enumerate()
+        .map(|(index, step)| part(step, begin_unix_ns, [&trace, &root, &span_id(key, index as u64 + 1)]))
+        .collect();
+    std::iter::once(first).chain(steps)
+}
+
+/// A part's span; `ids` are those of the trace, of the parent and its own.
+fn part(step: &ExampleStep, begin_unix_ns: u64, ids: [&str; 3]) -> Value {
+    let [trace, parent, own] = ids;
+    let mut attributes = vec![text("weir.part", &step.part)];
+    for (key, value) in [("weir.task", &step.task), ("weir.culprit", &step.who)] {
+        if !value.is_empty() {
+            attributes.push(text(key, value));
+        }
+    }
+    let words = Part::ALL.iter().find(|part| part.name() == step.part).map_or("", |part| part.words());
+    let name = match step.who.as_str() {
+        "" => words.to_owned(),
+        who => format!("{words}: {who}"),
+    };
+    let start_ns = begin_unix_ns + step.from_ns;
+    json!({
+        "traceId": trace,
+        "spanId": own,
+        "parentSpanId": parent,
+        "name": name,
+        "kind": INTERNAL,
+        "startTimeUnixNano": start_ns.to_string(),
+        "endTimeUnixNano": (start_ns + step.ns).to_string(),
+        "attributes": attributes,
+        "flags": FLAGS,
+    })
+}
+
+/// A span's number within its trace: never zero, which means none.
+fn span_id(key: u64, index: u64) -> String {
+    format!("{:016x}", scatter(key.wrapping_add(index)).max(1))
+}
+
+fn text(key: &str, value: &str) -> Value {
+    json!({ "key": key, "value": { "stringValue": value } })
+}
+
+fn integer(key: &str, value: i64) -> Value {
+    json!({ "key": key, "value": { "intValue": value.to_string() } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::request as example;
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_request_are_its_children_and_add_up_to_it() {
+        let name = "GET /a.html?token=secret";
+        let one = Sampled { key: 17, slow: true, weight: 1.0, begin_unix_ns: 1_000_000, request: example(name, 4_000) };
+        let spans: Vec<Value> = request(&one, true).collect();
+        let (root, parts) = spans.split_first().expect("spans");
+        let ns =
+            |span: &Value, key: &str| span[key].as_str().and_then(|text| text.parse::<u64>().ok()).expect("a time");
+        let time = |span: &Value| ns(span, "endTimeUnixNano") - ns(span, "startTimeUnixNano");
+        assert_eq!((time(root), parts.iter().map(time).sum::<u64>()), (4_000, 4_000));
+        assert!(parts.iter().all(|part| part["parentSpanId"] == root["spanId"] && part["traceId"] == root["traceId"]));
+        let attribute = |span: &Value, key: &str| {
+            let all = span["attributes"].as_array().expect("attributes");
+            all.iter()
+                .find(|one| one["key"] == key)
+                .map(|one| one["value"]["stringValue"].as_str().unwrap_or_default().to_owned())
+        };
+        // A path is no URL: url.full would be absolute (semantic conventions), and what stands behind ? may be secret.
+        assert_eq!((attribute(root, "url.path").as_deref(), attribute(root, "url.full")), (Some("/a.html"), None));
+        assert_eq!(attribute(&parts[1], "weir.culprit").as_deref(), Some("db: q"));
+        let ids: std::collections::BTreeSet<_> = spans.iter().map(|span| span["spanId"].to_string()).collect();
+        assert_eq!(ids.len(), spans.len());
+        assert_eq!(root["traceId"].as_str().map(str::len), Some(32));
+    }
+}
