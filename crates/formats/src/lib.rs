@@ -4,7 +4,7 @@
 //! What a trace does not hold is `None`, never zero; what a reader cannot map is counted by its reason ([`Counts`]).
 //!
 //! The steps: `sniff.rs` says which format a file has, `perf_data.rs`, `trace_dat.rs` and `ftrace_text.rs` read it,
-//! `tracepoint.rs` decodes what the first two hold of a tracepoint.
+//! `tracepoint.rs` decodes what the first two hold of a tracepoint, and `run.rs` writes a run.
 
 mod counts;
 mod error;
@@ -12,6 +12,7 @@ mod event;
 mod ftrace_text;
 mod perf_data;
 mod ring_page;
+mod run;
 mod section;
 mod sniff;
 mod trace_dat;
@@ -22,5 +23,6 @@ pub use error::ReadError;
 pub use event::{Call, Disk, Event, Task, What};
 pub use ftrace_text::read_ftrace_text;
 pub use perf_data::read_perf_data;
+pub use run::{ImportError, Imported, import};
 pub use sniff::{Format, sniff};
 pub use trace_dat::read_trace_dat;
