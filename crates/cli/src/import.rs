@@ -1,5 +1,7 @@
-//! The `weir import` command: writes a configuration of weir from one of another web server.
+//! The `weir import` command: writes a configuration of weir from one of another web server, or a run from a trace of
+//! another tool.
 
+use crate::import_trace;
 use anyhow::Context;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,24 +22,27 @@ Examples:
       on standard output
   weir check weir.toml && weir serve weir.toml
       then
+  weir import perf.data --run imported && weir view imported
+      a trace of perf record, trace-cmd or ftrace, as a run
 
 Each loss is printed with FILE:LINE:COLUMN, what is lost and the remedy, and
 stands in the written file. What keeps clients away and cannot be carried over
 is written as a refusal (403).
 
 Exit status: 0 if all was carried over, 1 if the file is written with losses
-or weir check finds a mistake in it, 2 if nothing is written.";
+or weir check finds a mistake in it, 2 if nothing is written. Of a trace: 0 if
+it was read to its end, 1 if it is cut and the run has what came before.";
 
 /// Files that lie below a directory and are looked at.
 const ENTRIES_MAX: usize = 20_000;
 const DEPTH_MAX: usize = 16;
 const MATCHES_MAX: usize = 256;
 
-/// Write a configuration from one of nginx, Apache (.htaccess) or Caddy
+/// Write a configuration from one of nginx, Apache (.htaccess) or Caddy, or a run from a trace
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// nginx.conf or a site of it, .htaccess, or a Caddyfile
+    /// nginx.conf or a site of it, .htaccess, a Caddyfile; or perf.data, trace.dat, the text of ftrace
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -60,6 +65,14 @@ pub(crate) struct Args {
     /// Where PHP answers for .htaccess [default: unix:/run/php/php-fpm.sock]
     #[arg(long, value_name = "ADDRESS")]
     php: Option<String>,
+
+    /// Read a trace into this run directory, which weir view and weir explain take
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "out", "force", "root", "php"])]
+    run: Option<PathBuf>,
+
+    /// What the trace held, as JSON on standard output
+    #[arg(long, requires = "run")]
+    json: bool,
 }
 
 fn kind(text: &str) -> anyhow::Result<Kind> {
@@ -155,6 +168,9 @@ fn below(folder: &Path, name: &str, depth: usize, looked_at: &mut usize, found: 
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(run) = &args.run {
+        return import_trace::run(&args.file, run, args.json);
+    }
     let imported = match imported(args) {
         Ok(imported) => imported,
         Err(error) => {

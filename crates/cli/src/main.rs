@@ -15,6 +15,7 @@ mod explain;
 mod forecast_method;
 mod given_files;
 mod import;
+mod import_trace;
 mod keeper;
 mod load;
 mod manual;

@@ -1,0 +1,69 @@
+//! Traces of other tools as runs, for `weir import --run`.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use weir_formats::{ImportError, Imported, import};
+use weir_terminal::output;
+
+/// Names of events that the report shows.
+const SHOWN_EVENTS: usize = 8;
+
+pub(crate) fn run(file: &Path, directory: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
+    let command = std::env::args().collect();
+    let imported = match import(file, directory, env!("CARGO_PKG_VERSION"), command) {
+        Ok(imported) => imported,
+        Err(error) => {
+            eprintln!("weir import: {}: {error}", file.display());
+            return Ok(ExitCode::from(if matches!(error, ImportError::Read { .. }) { 1 } else { 2 }));
+        }
+    };
+    output::print(&if as_json { json(&imported) } else { text(&imported, directory) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn json(imported: &Imported) -> String {
+    let Imported { format, counts, records, not_kept } = imported;
+    let skipped: serde_json::Map<_, _> =
+        counts.skipped.iter().map(|(why, count)| (why.words().to_owned(), (*count).into())).collect();
+    let report = serde_json::json!({
+        "schema": "weir-import-trace/1",
+        "format": format.name(),
+        "events": counts.events,
+        "events_of_further_names": counts.of_further_names,
+        "lost": counts.lost,
+        "skipped": skipped,
+        "not_kept": not_kept,
+        "clock": counts.clock,
+        "hosts": counts.host.iter().collect::<Vec<_>>(),
+        "cpus": counts.cpus,
+        "records": records,
+    });
+    format!("{report:#}\n")
+}
+
+fn text(imported: &Imported, directory: &Path) -> String {
+    let Imported { format, counts, records, not_kept } = imported;
+    let mut text = String::new();
+    let all: u64 = counts.events.values().sum::<u64>() + counts.of_further_names;
+    let clock = counts.clock.as_deref().unwrap_or("not told");
+    let _ =
+        writeln!(text, "{}: {all} events on {} CPUs, {} lost; clock: {clock}", format.name(), counts.cpus, counts.lost);
+    let mut by_count: Vec<_> = counts.events.iter().collect();
+    by_count.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
+    for (name, count) in by_count.iter().take(SHOWN_EVENTS) {
+        let _ = writeln!(text, "  {count:>12}  {name}");
+    }
+    let further = by_count.len().saturating_sub(SHOWN_EVENTS);
+    if further > 0 {
+        let _ = writeln!(text, "  and {further} further names (--json)");
+    }
+    for (why, count) in &counts.skipped {
+        let _ = writeln!(text, "not mapped: {count}, {}", why.words());
+    }
+    for (what, count) in not_kept {
+        let _ = writeln!(text, "not kept: {count} {what}");
+    }
+    let _ = writeln!(text, "{records} records in {}: weir view {}", directory.display(), directory.display());
+    text
+}

@@ -1,0 +1,397 @@
+//! The text of ftrace (`trace`, `trace_pipe`), of `trace-cmd report` and of `perf script`, a line for each event.
+//!
+//! Linux, `Documentation/trace/ftrace.rst`, "Output format"; perf-script(1).
+
+use crate::event::state_of_letters;
+use crate::{Call, Counts, Disk, Event, ReadError, Skipped, Task, What};
+use std::io::BufRead;
+
+/// Bytes of a line; a longer one is no event.
+const LINE_MAX: usize = 64 << 10;
+
+/// Hands out the events of a text, in its order.
+///
+/// # Errors
+/// [`ReadError::Io`]; a line that is no event is counted and passed over.
+pub fn read_ftrace_text(mut input: impl BufRead, mut take: impl FnMut(Event<'_>)) -> Result<Counts, ReadError> {
+    let (mut counts, mut line, mut at) = (Counts::default(), Vec::new(), 0u64);
+    loop {
+        line.clear();
+        let read = read_line(&mut input, &mut line).map_err(|source| ReadError::Io { at, source })?;
+        if read == 0 {
+            return Ok(counts);
+        }
+        at += read as u64;
+        tell(&line, &mut counts, &mut take);
+    }
+}
+
+/// Reads up to the end of a line, and keeps [`LINE_MAX`] bytes of it; how many it had.
+fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
+    let mut read = 0;
+    loop {
+        let available = match input.fill_buf() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        let end = memchr::memchr(b'\n', available);
+        let some = end.map_or(available.len(), |end| end + 1);
+        let room = LINE_MAX.saturating_sub(line.len());
+        line.extend_from_slice(&available[..some.min(room)]);
+        input.consume(some);
+        read += some;
+        if end.is_some() || some == 0 {
+            return Ok(read);
+        }
+    }
+}
+
+fn tell(line: &[u8], counts: &mut Counts, take: &mut impl FnMut(Event<'_>)) {
+    let text = String::from_utf8_lossy(line);
+    let text = text.trim_end();
+    if let Some(lost) = lost(text) {
+        counts.lost += lost.events;
+        take(Event { at_ns: 0, cpu: lost.cpu, task: None, process: None, what: What::Lost(lost.events) });
+        return;
+    }
+    let Some(head) = Head::read(text) else {
+        if !text.is_empty() && !text.starts_with('#') && !text.starts_with("cpus=") {
+            counts.skip(Skipped::NoEvent);
+        }
+        return;
+    };
+    counts.event(head.name);
+    counts.on_cpu(head.cpu);
+    let what = match meaning(head.name, head.rest) {
+        Meaning::Is(what) => what,
+        Meaning::None => {
+            counts.skip(Skipped::NotMapped);
+            What::Other(head.name)
+        }
+        Meaning::Cut => {
+            counts.skip(Skipped::FieldMissing);
+            What::Other(head.name)
+        }
+    };
+    let (cpu, task) = (Some(head.cpu), head.task.map(|task| task.number));
+    // Tools that have the name at each event tell no events of names.
+    if let Some(named) = head.task
+        && named.number != 0
+        && !matches!(what, What::Switch { .. })
+    {
+        let named = What::Named { task: named, process: head.process };
+        take(Event { at_ns: head.at_ns, cpu, task, process: head.process, what: named });
+    }
+    take(Event { at_ns: head.at_ns, cpu, task, process: head.process, what });
+}
+
+struct Lost {
+    cpu: Option<u32>,
+    events: u64,
+}
+
+/// `CPU:1 [LOST 123 EVENTS]`, as ftrace and trace-cmd write it.
+fn lost(text: &str) -> Option<Lost> {
+    let rest = text.trim_start().strip_prefix("CPU:")?;
+    let (cpu, rest) = rest.split_once(" [")?;
+    let rest = rest.strip_prefix("LOST ")?.strip_suffix(']')?;
+    let events = rest.split(' ').next()?.parse().unwrap_or(1);
+    Some(Lost { cpu: cpu.trim().parse().ok(), events })
+}
+
+/// Whether a line is an event.
+pub(crate) fn is_event(line: &[u8]) -> bool {
+    line.len() <= LINE_MAX && std::str::from_utf8(line).is_ok_and(|line| Head::read(line.trim_end()).is_some())
+}
+
+/// What stands before an event's own fields.
+#[derive(Debug, PartialEq)]
+struct Head<'a> {
+    /// None of one that ends, of which perf knows the process alone.
+    task: Option<Task<'a>>,
+    process: Option<u32>,
+    cpu: u32,
+    at_ns: u64,
+    name: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Head<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        // A task's name may hold any of these characters, so the CPU's brackets are those that a time follows.
+        let mut from = 0;
+        while let Some(found) = line[from..].find('[') {
+            let open = from + found;
+            if let Some(head) = Self::at(line, open) {
+                return Some(head);
+            }
+            from = open + 1;
+        }
+        None
+    }
+
+    fn at(line: &'a str, open: usize) -> Option<Self> {
+        let (cpu, rest) = line[open + 1..].split_once(']')?;
+        let cpu = digits(cpu)? as u32;
+        let (task, process) = who(line[..open].trim())?;
+        // ftrace has flags between: interrupts off, a switch is needed, in an interrupt, how deep.
+        let mut words = rest.trim_start();
+        let mut at_ns = None;
+        for _ in 0..2 {
+            let (word, after) = words.split_once(' ')?;
+            words = after.trim_start();
+            if let Some(time) = word.strip_suffix(':') {
+                at_ns = time_ns(time);
+                break;
+            }
+        }
+        let (name, rest) = words.split_once(": ").or_else(|| Some((words.strip_suffix(':')?, "")))?;
+        // perf has the system before the name.
+        let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || byte == b'.';
+        (!name.is_empty() && name.bytes().all(is_word)).then_some(())?;
+        Some(Self { task, process, cpu, at_ns: at_ns?, name, rest: rest.trim_start() })
+    }
+}
+
+/// `name-12`, `name-12 (  10)`, `name 10/12` (`:-1 10/-1` of a task that ends) or `name 12`.
+fn who(text: &str) -> Option<(Option<Task<'_>>, Option<u32>)> {
+    if let Some((text, process)) = text.strip_suffix(')').and_then(|text| text.rsplit_once('(')) {
+        let (name, number) = text.trim_end().rsplit_once('-')?;
+        return Some((Some(task(name, digits(number)?)), digits(process.trim()).map(|process| process as u32)));
+    }
+    if let Some((name, numbers)) = text.rsplit_once(char::is_whitespace)
+        && let Some((process, number)) = numbers.split_once('/')
+        && let Some(process) = digits(process)
+    {
+        return Some((digits(number).map(|number| task(name, number)), Some(process as u32)));
+    }
+    if let Some((name, number)) = text.rsplit_once('-')
+        && let Some(number) = digits(number)
+    {
+        return Some((Some(task(name, number)), None));
+    }
+    let (name, number) = text.rsplit_once(char::is_whitespace)?;
+    Some((Some(task(name, digits(number)?)), None))
+}
+
+fn task(name: &str, number: u64) -> Task<'_> {
+    Task { number: number as u32, name: name.trim() }
+}
+
+/// A number of digits alone, as far as numbers of tasks and CPUs go.
+fn digits(text: &str) -> Option<u64> {
+    (!text.is_empty() && text.len() <= 10 && text.bytes().all(|byte| byte.is_ascii_digit()))
+        .then(|| text.parse().ok())?
+}
+
+/// Seconds with a fraction of up to nine digits, as nanoseconds.
+fn time_ns(text: &str) -> Option<u64> {
+    let (seconds, fraction) = text.split_once('.')?;
+    let seconds = digits(seconds)?;
+    let known = digits(fraction).filter(|_| fraction.len() <= 9)?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(known * 10u64.pow(9 - fraction.len() as u32))
+}
+
+enum Meaning<'a> {
+    Is(What<'a>),
+    /// No rule has its name.
+    None,
+    /// A field is missing.
+    Cut,
+}
+
+fn meaning<'a>(name: &'a str, fields: &'a str) -> Meaning<'a> {
+    let what = match name {
+        "sched_switch" => switch(fields),
+        "sched_waking" => woken(fields).map(What::Waking),
+        "sched_process_fork" => fork(fields),
+        "sched_process_exec" => Some(What::Exec),
+        "sched_process_exit" => Some(What::Exit),
+        "task_rename" => renamed(fields),
+        "block_rq_issue" => disk(fields).map(What::DiskBegins),
+        "block_rq_complete" => disk(fields).map(What::DiskEnds),
+        _ => match name.strip_prefix("sys_enter_").or_else(|| name.strip_prefix("sys_exit_")) {
+            Some(call) if name.starts_with("sys_enter_") => Some(What::CallBegins(called(call, fields))),
+            Some(call) => returned(fields).map(|result| What::CallEnds { name: call, result }),
+            None => return Meaning::None,
+        },
+    };
+    what.map_or(Meaning::Cut, Meaning::Is)
+}
+
+/// What stands between two words; names of tasks may hold spaces, so it is the last place of the second that counts.
+fn between<'a>(text: &'a str, first: &str, second: &str) -> Option<&'a str> {
+    let begin = text.find(first)? + first.len();
+    let end = text[begin..].rfind(second)? + begin;
+    Some(&text[begin..end])
+}
+
+/// The word behind a key.
+fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let begin = text.rfind(key)? + key.len();
+    text[begin..].split([' ', ',', ')']).next()
+}
+
+fn switch(text: &str) -> Option<What<'_>> {
+    let (from, to) = text.split_once(" ==> ")?;
+    if from.starts_with("prev_comm=") {
+        let state = state_of_letters(value(from, " prev_state=")?)?;
+        let name = between(from, "prev_comm=", " prev_pid=")?;
+        let from = task(name, digits(value(from, " prev_pid=")?)?);
+        let to = task(between(to, "next_comm=", " next_pid=")?, digits(value(to, " next_pid=")?)?);
+        return Some(What::Switch { from, state, to });
+    }
+    // trace-cmd: name:12 [120] S ==> name:13 [120]
+    let (from, letters) = from.rsplit_once(' ')?;
+    let state = state_of_letters(letters)?;
+    Some(What::Switch { from: with_priority(from)?, state, to: with_priority(to)? })
+}
+
+fn with_priority(text: &str) -> Option<Task<'_>> {
+    let (text, _) = text.rsplit_once(" [")?;
+    let (name, number) = text.rsplit_once(':')?;
+    Some(task(name, digits(number)?))
+}
+
+fn woken(text: &str) -> Option<Task<'_>> {
+    if text.starts_with("comm=") {
+        return Some(task(between(text, "comm=", " pid=")?, digits(value(text, " pid=")?)?));
+    }
+    with_priority(text)
+}
+
+fn fork(text: &str) -> Option<What<'_>> {
+    let parent = digits(value(&text[..text.find(" child_comm=")?], " pid=")?)? as u32;
+    let name = between(text, " child_comm=", " child_pid=")?;
+    let child = task(name, digits(value(text, " child_pid=")?)?);
+    Some(What::Fork { parent, child, process: None })
+}
+
+fn renamed(text: &str) -> Option<What<'_>> {
+    let number = digits(value(&text[..text.find(" oldcomm=")?], "pid=")?)?;
+    let name = between(text, " newcomm=", " oom_score_adj=")?;
+    Some(What::Named { task: task(name, number), process: None })
+}
+
+/// `8,0 W 4096 () 1234 + 8 [name]`
+fn disk(text: &str) -> Option<Disk> {
+    let mut words = text.split(' ');
+    let (major, minor) = words.next()?.split_once(',')?;
+    let operation = words.next()?;
+    let plus = text.rfind(" + ")?;
+    let sector = text[..plus].rsplit(' ').next()?.parse().ok()?;
+    let sectors = digits(text[plus + 3..].split(' ').next()?)? as u32;
+    let device = (digits(major)? as u32) << 20 | digits(minor)? as u32;
+    Some(Disk { device, sector, sectors, writes: writes(operation) })
+}
+
+/// Whether a request writes, by the letters of `rwbs`: `W` it does, `R` it does not; a flush or discard has neither.
+pub(crate) fn writes(operation: &str) -> Option<bool> {
+    let letter = operation.bytes().find(|letter| matches!(letter, b'R' | b'W'))?;
+    Some(letter == b'W')
+}
+
+fn called<'a>(name: &'a str, fields: &str) -> Call<'a> {
+    // ftrace: sys_read(fd: 3, …; perf: fd: 0x00000003, …; only the first argument, whatever its name.
+    let first =
+        fields.split(',').next().and_then(|argument| number(argument.rsplit(": ").next()?.trim_end_matches(')')));
+    Call { name, first }
+}
+
+/// ftrace: `sys_read -> 0x5`; the others: `0x5`, behind which perf may have where it was.
+fn returned(fields: &str) -> Option<i64> {
+    let word = fields.split_once("-> ").map_or(fields, |(_, result)| result).split(' ').next()?;
+    if let Some(hexadecimal) = word.strip_prefix("0x") {
+        return u64::from_str_radix(hexadecimal, 16).ok().map(u64::cast_signed);
+    }
+    word.parse().ok()
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.trim().strip_prefix("0x") {
+        Some(hexadecimal) => u64::from_str_radix(hexadecimal, 16).ok(),
+        None => text.trim().parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(line: &str) -> (Head<'_>, Option<What<'_>>) {
+        let head = Head::read(line).unwrap_or_else(|| panic!("no event: {line}"));
+        let what = match meaning(head.name, head.rest) {
+            Meaning::Is(what) => Some(what),
+            Meaning::None | Meaning::Cut => None,
+        };
+        (head, what)
+    }
+
+    #[test]
+    fn each_tools_lines_say_the_same() {
+        let expected = What::Switch {
+            from: Task { number: 12, name: "a b-1" },
+            state: 1,
+            to: Task { number: 0, name: "swapper/0" },
+        };
+        for (line, process) in [
+            (
+                "  a b-1-12    [001] d..2.  7.000000042: sched_switch: prev_comm=a b-1 prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120",
+                None,
+            ),
+            (
+                "  a b-1-12  (   10) [001] d..2.  7.000000042: sched_switch: prev_comm=a b-1 prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120",
+                Some(10),
+            ),
+            ("  a b-1-12    [001]  7.000000042: sched_switch:   a b-1:12 [120] S ==> swapper/0:0 [120]", None),
+            (
+                "  a b-1 10/12    [001]  7.000000042:   sched:sched_switch: prev_comm=a b-1 prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120",
+                Some(10),
+            ),
+        ] {
+            let (head, what) = event(line);
+            assert_eq!(
+                (head.task, head.process, head.cpu),
+                (Some(Task { number: 12, name: "a b-1" }), process, 1),
+                "{line}"
+            );
+            assert_eq!((head.at_ns, what), (7_000_000_042, Some(expected)), "{line}");
+        }
+    }
+
+    #[test]
+    fn microseconds_are_nanoseconds_too() {
+        assert_eq!(time_ns("7.000042"), Some(7_000_042_000));
+        assert_eq!((time_ns("7"), time_ns("7.0000000421"), time_ns("-7.1")), (None, None, None));
+    }
+
+    #[test]
+    fn requests_to_disks_and_calls_are_read() {
+        let at = |rest: &str| format!("x-1 [000] 1.000000: {rest}");
+        let disk = Disk { device: 254 << 20, sector: 1_234, sectors: 8, writes: Some(true) };
+        assert_eq!(
+            event(&at("block_rq_issue: 254,0 WS 4096 () 1234 + 8 [kworker/0:1]")).1,
+            Some(What::DiskBegins(disk))
+        );
+        let call = Call { name: "read", first: Some(3) };
+        assert_eq!(event(&at("sys_enter_read: fd: 0x00000003, buf: 0x7f")).1, Some(What::CallBegins(call)));
+        assert_eq!(
+            event(&at("sys_exit_read: 0xfffffffffffffff5")).1,
+            Some(What::CallEnds { name: "read", result: -11 })
+        );
+    }
+
+    #[test]
+    fn what_is_no_event_is_counted_and_what_was_lost_too() {
+        let text = "# tracer: nop\ncpus=2\nCPU:1 [LOST 12 EVENTS]\nnonsense\nx-1 [000] 1.000000: sched_switch: cut\n";
+        let mut events = Vec::new();
+        let counts =
+            read_ftrace_text(text.as_bytes(), |event| events.push(format!("{:?}", event.what))).expect("it is read");
+        assert_eq!(
+            (counts.lost, counts.skipped[&Skipped::NoEvent], counts.skipped[&Skipped::FieldMissing]),
+            (12, 1, 1)
+        );
+        assert_eq!(events.len(), 3, "{events:?}");
+    }
+}
