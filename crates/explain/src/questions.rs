@@ -15,6 +15,13 @@ pub(super) struct Questions {
     dropped: u64,
 }
 
+/// Questions of one shape to one peer, with how often each status answered them.
+#[derive(Debug, Default)]
+struct Kind {
+    sums: QuestionSums,
+    status: BTreeMap<String, u64>,
+}
+
 impl Questions {
     /// Takes what is over.
     pub(super) fn settle(&mut self, joiner: &mut Joiner) {
@@ -33,18 +40,18 @@ impl Questions {
 
     /// What the report shows of so many responses, whose mean time is given.
     pub(super) fn report(&self, joiner: &Joiner, responses: u64, mean_response_ns: f64) -> Vec<Asked> {
-        let mut kinds: BTreeMap<(u32, &str), (QuestionSums, BTreeMap<String, u64>)> = BTreeMap::new();
+        let mut kinds: BTreeMap<(u32, &str), Kind> = BTreeMap::new();
         for ((peer, question), sums) in self.fold.kinds() {
             let text = joiner.text(question);
             let (shape, status) = text.split_once('\t').unwrap_or((text, ""));
-            let (all, by_status) = kinds.entry((peer, shape)).or_default();
-            all.add(sums);
+            let kind = kinds.entry((peer, shape)).or_default();
+            kind.sums.add(sums);
             if !status.is_empty() {
-                *by_status.entry(status.to_owned()).or_default() += sums.count;
+                *kind.status.entry(status.to_owned()).or_default() += sums.count;
             }
         }
         let responses = responses.max(1) as f64;
-        let asked = kinds.into_iter().map(|((peer, shape), (sums, status))| {
+        let asked = kinds.into_iter().map(|((peer, shape), Kind { sums, status })| {
             let (peer, protocol) = joiner.text(peer).split_once('\t').unwrap_or((joiner.text(peer), ""));
             let of_all = sums.sum_ns as f64 / responses;
             Asked {

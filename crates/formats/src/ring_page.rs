@@ -110,7 +110,7 @@ mod tests {
 
     fn page(words: &[u32], flags: u64) -> RingPage {
         let mut bytes = 1_000u64.to_le_bytes().to_vec();
-        bytes.extend((words.len() as u64 * 4 | flags).to_le_bytes());
+        bytes.extend(((words.len() as u64 * 4) | flags).to_le_bytes());
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         bytes.extend(7u64.to_le_bytes());
         RingPage::new(bytes, 8, false).expect("a page")

@@ -224,7 +224,7 @@ fn description(text: &str) -> Option<(u16, Tracepoint)> {
     Some((number?, Tracepoint { name, task, rule }))
 }
 
-/// `field:char prev_comm[16];	offset:8;	size:16;	signed:0;`
+/// `field:char prev_comm[16]; offset:8; size:16; signed:0;`
 fn field(line: &str) -> Option<(String, Field)> {
     let mut parts = line.split(';').map(str::trim);
     let declared = parts.next()?.strip_prefix("field:")?;

@@ -343,7 +343,7 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["check"], options: &[&["files", "json", "format", "cluster"]], modes: &[] },
     Usage {
         path: &["import"],
-        options: &[&["file", "from", "out", "force", "root", "php"]],
+        options: &[&["file", "from", "out", "force", "root", "php", "run", "json"]],
         modes: &[Mode {
             example: "import nginx.conf --out -",
             is_on: |matches| matches.get_one::<PathBuf>("out").is_some_and(|out| out.as_os_str() == "-"),

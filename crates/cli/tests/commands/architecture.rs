@@ -10,6 +10,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("acme", &[]),
     ("trace", &["wire"]),
+    ("formats", &["trace", "wire"]),
     ("measure", &[]),
     ("timeline", &["measure", "wire"]),
     ("tiles", &["measure", "timeline", "trace", "wire"]),
@@ -67,6 +68,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "endpoint",
             "explain",
             "exposition",
+            "formats",
             "import",
             "isapi",
             "keeper",
@@ -122,6 +124,8 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     // The server knows the form of a request, the rules know the form of a condition.
     ("policy-runtime", &["httparse", "std::net::Tcp", "TcpListener", "check_policy"]),
     ("access-log", &["std::fs", "std::net", "std::time"]),
+    // It knows what a trace says, not what it means.
+    ("formats", &["std::net", "std::process::Command", "weir_timeline", "weir_measure", "clap"]),
     ("client", &["std::fs", "std::net"]),
     ("plan", &["std::fs", "std::net", "std::time::Instant", "SystemTime"]),
     // It runs within other people's threads and signals' handlers.
