@@ -4,6 +4,9 @@ use crate::error::CaptureError;
 use crate::target::Target;
 use weir_wire::{Record, Slot};
 
+/// Takes a record with its slots, and the text of the dictionary that it names, with its id.
+pub type TellNamed<'t> = dyn FnMut(Record, &[Slot], (u32, &str)) + 't;
+
 /// A further source, a triplet of files of one name: program, `bpf/NAME.bpf.c`, shared `bpf/NAME.h`.
 ///
 /// Its object shares the spine's rings and targets ([`crate::Probes::share`]), so that its events come in the order of
@@ -46,7 +49,7 @@ pub trait EventSource: Send + std::fmt::Debug {
     }
 
     /// The same for records that name a text of the dictionary: its id, and the text.
-    fn look_named(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot], (u32, &str))) {
+    fn look_named(&mut self, now_ns: u64, tell: &mut TellNamed<'_>) {
         let _ = (now_ns, tell);
     }
 

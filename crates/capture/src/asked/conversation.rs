@@ -128,9 +128,9 @@ impl Conversation {
         let mut facts = Vec::new();
         let mut take = |fact| facts.push(fact);
         if call.given {
-            protocol.given(seen, &mut take)
+            protocol.given(seen, &mut take);
         } else {
-            protocol.taken(seen, &mut take)
+            protocol.taken(seen, &mut take);
         }
         for fact in facts {
             self.fact(protocol.name(), fact, call, tell);

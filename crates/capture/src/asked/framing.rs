@@ -87,7 +87,8 @@ impl Framing {
             }
             if self.inside && self.left == 0 {
                 take(Message { head: &self.head, body: &self.body, length: self.length });
-                (self.head.clear(), self.body.clear());
+                self.head.clear();
+                self.body.clear();
                 self.inside = false;
             }
         }

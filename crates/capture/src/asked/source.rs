@@ -2,7 +2,7 @@
 
 use super::conversation::{Call, Conversation, Told};
 use crate::error::CaptureError;
-use crate::event_source::EventSource;
+use crate::event_source::{EventSource, TellNamed};
 use crate::probes::Probes;
 use rustc_hash::FxHashMap;
 use weir_wire::asked::{AskedCall, Question};
@@ -184,7 +184,7 @@ impl EventSource for Questions {
         true
     }
 
-    fn look_named(&mut self, now_ns: u64, tell: &mut dyn FnMut(Record, &[Slot], (u32, &str))) {
+    fn look_named(&mut self, now_ns: u64, tell: &mut TellNamed<'_>) {
         let mut over = Vec::new();
         self.read(self.looked_ns, &mut |socket, told| over.push((socket, told)));
         if self.looked_ns == u64::MAX {
