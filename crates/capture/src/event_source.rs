@@ -4,8 +4,8 @@ use crate::error::CaptureError;
 use crate::target::Target;
 use weir_wire::{Record, Slot};
 
-/// Takes a record with its slots, and the dictionary id and text that it names.
-pub(crate) type TellNamed<'a> = dyn FnMut(Record, &[Slot], (u32, &str)) + 'a;
+/// Takes a record with its slots, and the text of the dictionary that it names, with its id.
+pub type TellNamed<'t> = dyn FnMut(Record, &[Slot], (u32, &str)) + 't;
 
 /// A further source, a triplet of files of one name: program, `bpf/NAME.bpf.c`, shared `bpf/NAME.h`.
 ///

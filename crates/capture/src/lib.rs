@@ -67,7 +67,7 @@ mod watch;
 pub use bound::missing_privilege;
 pub use boundary_source::{BoundarySource, NoSuchSource};
 pub use error::{CaptureError, TargetError};
-pub use event_source::EventSource;
+pub use event_source::{EventSource, TellNamed};
 pub use expand::Expander;
 pub use ladder::{Footing, Ladder};
 pub use probes::{Attached, Probes};
