@@ -266,7 +266,16 @@ impl Connection {
             match self.after {
                 After::Continue => {}
                 _ if self.transport.is_staged(&state.ring) => return Ok(Turn::Again),
-                After::Close => return Ok(Turn::Close),
+                After::Close => {
+                    // That the end is meant is waited for as its records were.
+                    self.transport.say_goodbye();
+                    if self.transport.holds_output() {
+                        self.socket.remove(Readiness::ROOM);
+                        self.enter(Phase::Stall, state);
+                        return Ok(Turn::Wait);
+                    }
+                    return Ok(Turn::Close);
+                }
                 After::Linger => return self.linger(state),
                 After::Upgrade => return Ok(Turn::Upgrade),
             }
