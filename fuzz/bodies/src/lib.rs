@@ -12,6 +12,7 @@ mod configuration;
 mod directory;
 mod dropin;
 mod exporters;
+mod formats;
 mod gateways;
 mod handed_on;
 mod imports;
@@ -44,6 +45,7 @@ pub use configuration::{arm_directives, server_configuration, sql, weir_configur
 pub use directory::directory_manifest;
 pub use dropin::dropin_arguments;
 pub use exporters::exporter_answers;
+pub use formats::foreign_trace;
 pub use gateways::{cgi_response, fastcgi_response};
 pub use handed_on::handed_on;
 pub use imports::{caddyfile, htaccess, nginx_configuration};
