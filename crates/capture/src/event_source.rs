@@ -1,6 +1,7 @@
 //! The seam for sources of events beside the spine: disk, locks, interrupts, stacks, user probes.
 
 use crate::error::CaptureError;
+use crate::kind_set::KindSet;
 use crate::target::Target;
 use weir_wire::{Record, Slot};
 
@@ -30,7 +31,17 @@ pub trait EventSource: Send + std::fmt::Debug {
         let _ = target;
     }
 
-    /// Sees each record of the kernel's on its way to the run, in the order of time on each CPU.
+    /// The kinds that [`EventSource::see`] is called for; the same from the first call on.
+    fn sees(&self) -> KindSet {
+        KindSet::NONE
+    }
+
+    /// The kinds that [`EventSource::rewrite`] is called for; the same from the first call on.
+    fn rewrites(&self) -> KindSet {
+        KindSet::NONE
+    }
+
+    /// Sees each record of its kinds on its way to the run, in the order of time on each CPU.
     fn see(&mut self, record: &Record, slots: &[Slot]) {
         let _ = (record, slots);
     }

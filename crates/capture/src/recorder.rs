@@ -4,6 +4,7 @@ use crate::boundary_source::BoundarySource;
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
 use crate::expand::Expander;
+use crate::kind_set::KindSet;
 use crate::living::Living;
 use crate::probes::{Attached, Probes};
 use crate::quota::Quotas;
@@ -29,6 +30,9 @@ const POLL: Duration = Duration::from_millis(20);
 const PAUSED: Duration = Duration::from_millis(200);
 /// Process numbers whose names are looked up; above, tasks stay without a name.
 const MOST_PIDS: usize = 1 << 22;
+
+/// Bytes of questions are never kept, whether or not a source reads them.
+const RAW: [Kind; 2] = [Kind::AskedCall, Kind::AskedBytes];
 
 /// Counters of a recording, readable while it runs.
 #[derive(Debug, Default)]
@@ -147,6 +151,8 @@ impl Recorder {
             expanders: (0..rings.cpus()).map(|cpu| Expander::new(cpu as u32)).collect(),
             lost: vec![0; rings.cpus()],
             rings,
+            sees: sources.iter().map(|source| source.sees()).collect(),
+            rewrites: sources.iter().fold(KindSet::of(&RAW), |all, source| all.or(source.rewrites())),
             sources,
             named: vec![0; MOST_PIDS / 64],
             living: Living::default(),
@@ -224,6 +230,9 @@ struct Collector {
     window: u64,
     probes: Probes,
     sources: Vec<Box<dyn EventSource>>,
+    /// The kinds that each of them sees, and those that one of them rewrites.
+    sees: Vec<KindSet>,
+    rewrites: KindSet,
     rings: Rings,
     expanders: Vec<Expander>,
     streams: Vec<StreamWriter>,
@@ -352,7 +361,7 @@ impl Collector {
             b: edge_ns,
             ..Record::default()
         };
-        self.sources.iter_mut().for_each(|source| source.see(&record, &[]));
+        show(&mut self.sources, &self.sees, &record, &[]);
         self.streams.first_mut().map_or(Ok(()), |stream| stream.push(record, &[], None))
     }
 
@@ -429,7 +438,7 @@ impl Collector {
             stream.push(record, &[], None)?;
         }
         let (named, probes, living) = (&mut self.named, &self.probes, &mut self.living);
-        let sources = &mut self.sources;
+        let (sources, sees, rewrites) = (&mut self.sources, &self.sees, &self.rewrites);
         let (redaction, in_groups) = (&mut self.redaction, !self.groups.is_empty());
         let mut outcome = Ok(());
         for event in events {
@@ -437,7 +446,7 @@ impl Collector {
                 if outcome.is_err() {
                     return;
                 }
-                if rewritten(sources, &record, stream, &mut outcome) {
+                if rewrites.has(record.kind) && rewritten(sources, &record, stream, &mut outcome) {
                     return;
                 }
                 if record.kind == Kind::TaskName as u16 {
@@ -449,7 +458,7 @@ impl Collector {
                 }
                 let mut keep = |record: Record, slots: &[Slot]| {
                     living.see(&record, slots);
-                    sources.iter_mut().for_each(|source| source.see(&record, slots));
+                    show(sources, sees, &record, slots);
                     if outcome.is_ok() {
                         outcome = stream.push(record, slots, None);
                     }
@@ -539,6 +548,15 @@ impl Collector {
     }
 }
 
+/// Shows a record to the sources that see its kind.
+fn show(sources: &mut [Box<dyn EventSource>], sees: &[KindSet], record: &Record, slots: &[Slot]) {
+    for (source, sees) in sources.iter_mut().zip(sees) {
+        if sees.has(record.kind) {
+            source.see(record, slots);
+        }
+    }
+}
+
 /// Whether a record was one that a source puts in other words; those are written.
 fn rewritten(
     sources: &mut [Box<dyn EventSource>],
@@ -552,8 +570,7 @@ fn rewritten(
             *outcome = stream.push(record, &[], Some(id));
         }
     };
-    // Bytes of questions are never kept, whether or not a source reads them.
-    let raw = [Kind::AskedCall as u16, Kind::AskedBytes as u16].contains(&record.kind);
+    let raw = RAW.iter().any(|kind| *kind as u16 == record.kind);
     sources.iter_mut().any(|source| source.rewrite(record, &mut tell)) || raw
 }
 

@@ -20,6 +20,7 @@ mod workshop;
 
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
+use crate::kind_set::KindSet;
 use crate::probes::Probes;
 use channel::{Inbox, Told};
 use programs::Programs;
@@ -137,6 +138,10 @@ impl EventSource for Samples {
             // A panic of the sampler is a defect of ours; its message is on stderr already.
             Err(panic) => std::panic::resume_unwind(panic),
         }
+    }
+
+    fn sees(&self) -> KindSet {
+        KindSet::of(&[Kind::Exec, Kind::Exit])
     }
 
     fn see(&mut self, record: &Record, _: &[Slot]) {

@@ -4,6 +4,7 @@
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
 use crate::kernel_types::has_tracepoint;
+use crate::kind_set::KindSet;
 use crate::probes::Probes;
 use crate::programs::Programs;
 use crate::spine::{refusal, ring_mask, streams};
@@ -74,15 +75,11 @@ impl Sight {
 
     fn see(&mut self, record: &Record) {
         let Self::Watching { arrivals, receptions, blocked, .. } = self else { return };
-        match Kind::from_code(record.kind) {
-            Some(Kind::SocketReady) => *arrivals += 1,
-            Some(Kind::SocketRecv) => *receptions += 1,
-            Some(Kind::Switch) => {
-                let syscall = Switch::read(record).map(|switch| i64::from(switch.syscall));
-                *blocked |= syscall == Some(libc::SYS_splice);
-            }
-            _ => {}
+        if let Some(switch) = Switch::read(record) {
+            *blocked |= i64::from(switch.syscall) == libc::SYS_splice;
         }
+        *arrivals += u64::from(record.kind == Kind::SocketReady as u16);
+        *receptions += u64::from(record.kind == Kind::SocketRecv as u16);
     }
 
     /// Whether it splices, as far as is seen; begins to count anew after a while.
@@ -110,6 +107,10 @@ impl EventSource for Splices {
     fn detach(&mut self) {
         self.programs.detach();
         self.sight = Sight::Off;
+    }
+
+    fn sees(&self) -> KindSet {
+        KindSet::of(&[Kind::SocketReady, Kind::SocketRecv, Kind::Switch])
     }
 
     fn see(&mut self, record: &Record, _: &[Slot]) {

@@ -2,6 +2,7 @@
 
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
+use crate::kind_set::KindSet;
 use crate::names::Names;
 use crate::probes::Probes;
 use crate::programs::{Programs, RunTime};
@@ -266,6 +267,10 @@ impl EventSource for Watch {
     fn detach(&mut self) {
         self.wanted = false;
         self.detach_at(crate::recorder::monotonic_ns());
+    }
+
+    fn sees(&self) -> KindSet {
+        KindSet::of_those(|kind| kind == Kind::Named as u16 || Watched::of_kind(kind).is_some())
     }
 
     fn see(&mut self, record: &Record, _: &[Slot]) {

@@ -26,7 +26,7 @@ pub const CODE_BITS: [u8; SYMBOLS] = [
 ];
 
 /// The static table (appendix A): names and values; the first entry has the index 1.
-pub static STATIC_FIELDS: [(&[u8], &[u8]); 61] = [
+pub const STATIC_FIELDS: [(&[u8], &[u8]); 61] = [
     (b":authority", b""),
     (b":method", b"GET"),
     (b":method", b"POST"),

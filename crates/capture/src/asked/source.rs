@@ -3,6 +3,7 @@
 use super::conversation::{Call, Conversation, Told};
 use crate::error::CaptureError;
 use crate::event_source::{EventSource, TellNamed};
+use crate::kind_set::KindSet;
 use crate::probes::Probes;
 use rustc_hash::FxHashMap;
 use weir_wire::asked::{AskedCall, Question};
@@ -160,6 +161,14 @@ impl EventSource for Questions {
     fn detach(&mut self) {
         // The next look reads what is left, and forgets the connections: in a pause they come and go.
         self.looked_ns = u64::MAX;
+    }
+
+    fn sees(&self) -> KindSet {
+        KindSet::of(&[Kind::SocketState])
+    }
+
+    fn rewrites(&self) -> KindSet {
+        KindSet::of(&[Kind::AskedCall, Kind::AskedBytes])
     }
 
     fn see(&mut self, record: &Record, _slots: &[Slot]) {

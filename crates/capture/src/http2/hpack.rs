@@ -3,7 +3,8 @@
 
 use super::huffman;
 use std::collections::VecDeque;
-use weir_wire::header_tables::STATIC_FIELDS as STATIC;
+
+static STATIC: [(&[u8], &[u8]); 61] = weir_wire::header_tables::STATIC_FIELDS;
 
 /// Bytes of the dynamic table before it is resized.
 const TABLE_BYTES: usize = 4096;

@@ -3,6 +3,7 @@
 use super::heads::Heads;
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
+use crate::kind_set::KindSet;
 use crate::probes::Probes;
 use crate::spine::{refusal, ring_mask};
 use crate::user_probes::{Binary, NoTlsEdge, Programs, Release, TlsSite, tls_edge, without_query};
@@ -215,6 +216,14 @@ impl EventSource for Streams {
         if let Some(tls) = &mut self.tls {
             tls.links.clear();
         }
+    }
+
+    fn sees(&self) -> KindSet {
+        KindSet::of(&[Kind::SocketState])
+    }
+
+    fn rewrites(&self) -> KindSet {
+        KindSet::of(&[Kind::StreamFrame, Kind::StreamBytes])
     }
 
     fn see(&mut self, record: &Record, _slots: &[Slot]) {

@@ -6,6 +6,7 @@ use super::texts::Rewriter;
 use super::usdt::{Argument, From};
 use crate::error::CaptureError;
 use crate::event_source::EventSource;
+use crate::kind_set::KindSet;
 use crate::probes::Probes;
 use crate::spine::{refusal, ring_mask};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -133,6 +134,10 @@ impl EventSource for UserProbes {
 
     fn detach(&mut self) {
         self.links.clear();
+    }
+
+    fn rewrites(&self) -> KindSet {
+        KindSet::of(&[Kind::ProbeHit, Kind::ProbeText])
     }
 
     fn rewrite(&mut self, record: &Record, tell: &mut dyn FnMut(Record, (u32, &str))) -> bool {

@@ -10,6 +10,8 @@ use weir_adapt::nodes::Wished;
 /// The file in the cluster's directory.
 const FILE: &str = "director.word";
 const FORMAT: &str = "weir-last-word 1";
+/// What stands last: without it the file is cut.
+const END: &str = "end\n";
 /// Bytes that are read: a word is far shorter.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -65,8 +67,10 @@ impl LastWord {
     /// Writes it in one step. A disk that is full holds nothing up.
     fn write(&self, epoch: u64, word: Option<(&Wished, u64)>) {
         let at_unix_ms = word.map_or(0, |(_, at)| at);
-        let text =
-            format!("{FORMAT} {epoch} {at_unix_ms}\n{}", word.map_or_else(String::new, |(word, _)| word.to_text()));
+        let text = format!(
+            "{FORMAT} {epoch} {at_unix_ms}\n{}{END}",
+            word.map_or_else(String::new, |(word, _)| word.to_text())
+        );
         let beside = self.0.with_extension("new");
         let written = File::create(&beside).and_then(|mut file| {
             file.write_all(text.as_bytes())?;
@@ -82,7 +86,7 @@ impl LastWord {
 }
 
 fn parse(text: &str) -> Option<Remembered> {
-    let (head, word) = text.split_once('\n')?;
+    let (head, word) = text.strip_suffix(END)?.split_once('\n')?;
     let mut numbers = head.strip_prefix(FORMAT)?.strip_prefix(' ')?.split(' ').map(str::parse::<u64>);
     let (epoch, at_unix_ms) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     if numbers.next().is_some() {
@@ -123,13 +127,19 @@ mod tests {
 
     #[test]
     fn what_is_no_word_is_not_believed() {
-        let whole = format!("{FORMAT} 12 3000\n{}", word(10, 2).to_text());
+        let whole = format!("{FORMAT} 12 3000\n{}{END}", word(10, 2).to_text());
         assert!(parse(&whole).is_some());
         for end in 0..whole.len() {
-            // Cut behind the first line it has no word, which a file may have.
-            assert!(parse(&whole[..end]).is_none_or(|read| read.word.is_none()), "{:?}", &whole[..end]);
+            assert_eq!(parse(&whole[..end]), None, "{:?}", &whole[..end]);
         }
-        for text in ["", "\n", "weir-last-word 2 1 1\n", "weir-last-word 1 1\n", "weir-last-word 1 1 1 1\n", "x\ny"] {
+        for text in [
+            "",
+            "\n",
+            "weir-last-word 2 1 1\nend\n",
+            "weir-last-word 1 1\nend\n",
+            "weir-last-word 1 1 1 1\nend\n",
+            "x\nend\n",
+        ] {
             assert_eq!(parse(text), None, "{text:?}");
         }
         let folder = tempfile::tempdir().expect("a folder");

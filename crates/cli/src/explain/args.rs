@@ -34,7 +34,7 @@ Examples:
   weir explain --json runs/a | jq '.causes[0]'
       figures for a program
   weir explain --otlp http://127.0.0.1:4318 runs/a
-      the slowest requests, and a sample of the others, as spans of OpenTelemetry
+      the slowest requests and a sample of the others, as OpenTelemetry's spans
   weir explain --spans spans.jsonl runs/a
       spans of existing instrumentation beside the parts: what they do not see
   weir explain --group '/shop/*/buy' --group '/static/**' runs/a

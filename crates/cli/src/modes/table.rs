@@ -367,7 +367,7 @@ pub(super) const COMMANDS: &[Usage] = &[
         modes: &[],
     },
     Usage { path: &["cluster", "remove"], options: &[&["folder", "name"]], modes: &[] },
-    Usage { path: &["cluster", "renew"], options: &[&["folder"]], modes: &[] },
+    Usage { path: &["cluster", "renew"], options: &[&["folder", "authority"]], modes: &[] },
     Usage { path: &["cluster", "etcd"], options: &[&["folder", "user", "end"]], modes: &[] },
     Usage { path: &["cluster", "token"], options: &[&["folder", "director", "valid"]], modes: &[] },
     Usage { path: &["cluster", "admit"], options: &[&["folder", "listen", "count"]], modes: &[] },

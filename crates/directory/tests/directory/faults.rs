@@ -77,8 +77,18 @@ impl Publisher {
         for (version, manifest) in self.published.iter().filter(|(version, _)| *version >= oldest) {
             let found = kept.iter().find(|publication| publication.version == *version);
             assert_eq!(found.map(|found| found.manifest), Some(manifest.digest()), "version {version}");
-            assert_eq!(&insist(|| directory.manifest("shop", *version)).expect("it is there").into_value(), manifest);
-            checked += 1;
+            match insist(|| directory.manifest("shop", *version)) {
+                Ok(found) => {
+                    assert_eq!(&found.into_value(), manifest);
+                    checked += 1;
+                }
+                // A publication whose answer did not come may be carried out later, and displaces the oldest version.
+                Err(DirectoryError::Missing { what }) => {
+                    let kept = insist(|| directory.versions("shop")).expect("it answers").into_value();
+                    assert!(kept.first().is_some_and(|first| first.version > *version), "{what}");
+                }
+                Err(error) => panic!("{error}"),
+            }
         }
         println!("{checked} versions are there, the longest gap was {:?}", self.longest_gap);
         assert!(checked > 0);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use weir_capture::{CaptureError, EventSource};
+use weir_capture::{CaptureError, EventSource, KindSet};
 use weir_explain::{Objectives, View};
 use weir_measure::burn::{Alert, BurnFold, BurnRule};
 use weir_timeline::{Bounds, Joiner};
@@ -45,6 +45,10 @@ impl EventSource for Tap {
     }
 
     fn detach(&mut self) {}
+
+    fn sees(&self) -> KindSet {
+        KindSet::ALL
+    }
 
     fn see(&mut self, record: &Record, slots: &[Slot]) {
         if self.window.records.len() >= MOST_RECORDS {
