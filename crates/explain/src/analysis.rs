@@ -413,12 +413,10 @@ impl Folds {
         let duration_s = statistics.client_ns.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9);
         let count = self.all.count();
         let (processes, waiting) = self.participants.report(self.labels.texts(), count, all.response_ns);
-        let holders = self.holders.report(self.labels.texts(), self.classes.names(), count, all.response_ns);
         let (least, total, most) = self.sums.unwrap_or((1.0, 1.0, 1.0));
         let mut causes = words::causes(&all, self.labels.texts());
         self.kept_waiting.name(&mut causes, count, self.classes.names());
-        let typical_ns = self.all.times().value_at_quantile(0.5);
-        let examples = examples(&mut self.examples, typical_ns);
+        let examples = examples(&mut self.examples, self.all.times().value_at_quantile(0.5));
         Explanation {
             version: weir_terminal::VERSION.to_owned(),
             subject,
@@ -460,7 +458,7 @@ impl Folds {
             phases: Vec::new(),
             processes,
             waiting,
-            holders,
+            holders: self.holders.report(self.labels.texts(), self.classes.names(), count, all.response_ns),
             course: self.course.report(self.first_ns),
             queries: Vec::new(),
             asked: Vec::new(),

@@ -289,7 +289,7 @@ impl Joiner {
             }
             Kind::SocketPeer => self.peers(record),
             Kind::ProbeHit => name.iter().for_each(|told| self.phases.push_hit(record, told, &self.tasks)),
-            Kind::Asked => self.questions.push(record, payload, name, &self.tasks, &mut self.texts),
+            Kind::Asked => self.questions.push(record, payload, name, (&self.sockets, &self.tasks), &mut self.texts),
             Kind::StreamFrame | Kind::StreamHead => self.of_stream(record, payload),
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
             // The notes take it below, or it is of no use here.

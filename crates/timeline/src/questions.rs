@@ -1,19 +1,16 @@
 //! What servers asked behind, as the wire told it: kept for the steps in which a request waited for the answer.
 
+use crate::sockets::Sockets;
 use crate::step::{Detail, Step};
 use crate::tasks::{Tasks, Verb};
 use crate::texts::Texts;
-use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::asked::Question;
-use weir_wire::socket::SocketOpen;
 use weir_wire::{Record, Slot};
 
-/// Sockets whose peer is remembered.
-const MOST_PEERS: usize = 1 << 17;
 /// Questions that are remembered for requests that are not told yet.
 const MOST_KEPT: usize = 1 << 18;
 /// Questions that are kept until they are folded.
@@ -58,7 +55,6 @@ struct Kept {
 /// All questions that may still be asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
-    peers: FxHashMap<u32, SocketAddr>,
     /// In the order of the times at which they were asked.
     kept: VecDeque<Kept>,
     ended: Vec<QuestionRun>,
@@ -69,14 +65,6 @@ pub(crate) struct Questions {
 }
 
 impl Questions {
-    /// Takes note of whom a socket leads to.
-    pub(crate) fn open(&mut self, open: &SocketOpen) {
-        if self.peers.len() >= MOST_PEERS {
-            self.peers.clear();
-        }
-        self.peers.insert(open.socket, open.remote);
-    }
-
     /// Whether the recording tells questions.
     pub(crate) fn is_active(&self) -> bool {
         self.active
@@ -88,14 +76,14 @@ impl Questions {
         record: &Record,
         slots: &[Slot],
         name: Option<&Arc<str>>,
-        tasks: &Tasks,
+        (sockets, tasks): (&Sockets, &Tasks),
         texts: &mut Texts,
     ) {
         let (Some(question), Some(name)) = (Question::read(record, slots), name.map(|name| &**name)) else { return };
         self.active = true;
         let (protocol, rest) = name.split_once('\t').unwrap_or(("", name));
         let shape = rest.split_once('\t').map_or(rest, |(shape, _)| shape);
-        let peer = self.peers.get(&question.socket).copied();
+        let peer = sockets.get(question.socket).map(|socket| socket.open.remote);
         let peer_words = peer.map_or_else(|| UNIX.to_owned(), |peer| peer.to_string());
         let wait_ns = question.answered_ns.saturating_sub(question.asked_ns);
         if self.ended.len() < MOST_ENDED {
@@ -197,7 +185,7 @@ impl Questions {
 
     /// How many things are held.
     pub(crate) fn held(&self) -> usize {
-        self.peers.len() + self.kept.len() + self.ended.len()
+        self.kept.len() + self.ended.len()
     }
 }
 
@@ -205,6 +193,7 @@ impl Questions {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use weir_wire::socket::SocketOpen;
 
     fn peer(port: u16) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], port))
@@ -216,10 +205,14 @@ mod tests {
     }
 
     fn told(questions: &mut Questions, texts: &mut Texts, socket: u32, pid: u32, times: (u64, u64), name: &str) {
+        let mut sockets = Sockets::default();
+        for (socket, port) in [(7, 5432), (8, 6379)] {
+            sockets.open(open(socket, port), 0);
+        }
         let (asked_ns, answered_ns) = times;
         let question = Question { socket, name: 0, failed: false, answered: true, asked_ns, answered_ns, pid };
         let (record, slots) = question.write(answered_ns + 40_000_000);
-        questions.push(&record, &slots, Some(&Arc::from(name)), &Tasks::default(), texts);
+        questions.push(&record, &slots, Some(&Arc::from(name)), (&sockets, &Tasks::default()), texts);
     }
 
     fn wait(from_ns: u64, to_ns: u64, pid: u32, detail: Detail) -> Step {
@@ -238,8 +231,6 @@ mod tests {
     #[test]
     fn a_wait_has_the_name_of_its_question_and_two_at_a_time_have_none() {
         let (mut questions, mut texts) = (Questions::default(), Texts::default());
-        questions.open(&open(7, 5432));
-        questions.open(&open(8, 6379));
         told(&mut questions, &mut texts, 7, 40, (100, 200), "postgresql\tSELECT ?\t");
         told(&mut questions, &mut texts, 8, 40, (150, 260), "redis\tGET\t");
         told(&mut questions, &mut texts, 7, 41, (110, 190), "postgresql\tSELECT ?\t42P01");

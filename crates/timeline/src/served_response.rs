@@ -30,7 +30,6 @@ type Take<'a> = dyn FnMut(&Joiner, &Response<'_>) + 'a;
 
 impl Joiner {
     pub(crate) fn serve_open(&mut self, open: &SocketOpen, record: &Record) {
-        self.questions.open(open);
         let port = open.local.port();
         let server_side = self.sockets.get(open.socket).is_some_and(|socket| socket.server_side);
         // Whether it is a client's connection, an older one shows by its first arrival.

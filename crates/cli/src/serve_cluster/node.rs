@@ -177,8 +177,7 @@ impl Running {
         let control = control_socket::Listening::at(&begin.folder)?;
         tell_moves(Arc::clone(gate), (Arc::clone(&seen), ruling.arrivals()), events)?;
         let outliving = ((keeper, store), (Arc::clone(&mover), first_move), (Arc::clone(&director), nodes));
-        let guarded = (begin.server, process);
-        let replicating = replicate((gate, &seen, signal), (number, &members), guarded, outliving)?;
+        let replicating = replicate((gate, &seen, signal), (number, &members), (begin.server, process), outliving)?;
         Ok(Self {
             name: identity.member.name.to_string(),
             number,

@@ -1,6 +1,7 @@
 //! Spans of existing instrumentation beside our parts: what lies before and after them, and what they were spent on.
 
-use super::{ForeignSpan, RealTime};
+use super::read::ForeignSpan;
+use super::real_time::RealTime;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_measure::part::Part;

@@ -1,6 +1,6 @@
 //! Spans as OTLP in JSON (the "JSON Protobuf encoding" of OpenTelemetry's protocol): one request to a receiver.
 
-use super::{Sample, Sampled, scatter};
+use super::sample::{Sample, Sampled, scatter};
 use serde_json::{Value, json};
 use weir_measure::part::Part;
 use weir_report::{Example, ExampleStep, Explanation};
@@ -127,8 +127,8 @@ fn integer(key: &str, value: i64) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::request as example;
     use super::*;
+    use crate::spans::sample::tests::request as example;
 
     #[test]
     fn the_parts_of_a_request_are_its_children_and_add_up_to_it() {
