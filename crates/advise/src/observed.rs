@@ -150,13 +150,15 @@ impl Observed {
     /// Who is blamed for a part, with nanoseconds of each response.
     pub(crate) fn blamed(&self, part: &str) -> Vec<(String, f64)> {
         let causes = self.causes.iter().filter(|cause| cause.part == part);
-        causes.flat_map(|cause| cause.who.iter().map(|(who, share)| (who.clone(), share * cause.mean_ns))).collect()
+        causes
+            .flat_map(|cause| cause.who.iter().map(|(who, share)| (asked(who).to_owned(), share * cause.mean_ns)))
+            .collect()
     }
 
     /// How much of a part those have that fit, nanoseconds of each response: as the waiting graph tells, or as the
     /// causes do where there is no graph.
     pub(crate) fn of_whom(&self, part: &str, fits: impl Fn(&str) -> bool) -> f64 {
-        let edges = self.waiting.iter().filter(|edge| edge.part == part && fits(&edge.to));
+        let edges = self.waiting.iter().filter(|edge| edge.part == part && fits(asked(&edge.to)));
         let by_graph: f64 = edges.map(|edge| edge.mean_ns).sum();
         let by_causes: f64 = self.blamed(part).iter().filter(|(who, _)| fits(who)).map(|(_, ns)| ns).sum();
         by_graph.max(by_causes)
@@ -196,6 +198,14 @@ impl Observed {
 fn numbered(label: &str) -> Option<(String, u32)> {
     let (name, rest) = label.rsplit_once(" (")?;
     Some((name.to_owned(), rest.strip_suffix(')')?.parse().ok()?))
+}
+
+/// Who was asked, of a label that says what as well: `127.0.0.1:5432: SELECT ?`, `postgres (12): SELECT ?`.
+fn asked(label: &str) -> &str {
+    let Some((who, _)) = label.split_once(": ") else { return label };
+    let number = who.strip_suffix(')').and_then(|who| Some(who.rsplit_once(" (")?.1));
+    let is_task = number.is_some_and(|number| number.trim_end_matches(" processes").parse::<u32>().is_ok());
+    if is_task || who.parse::<std::net::SocketAddr>().is_ok() { who } else { label }
 }
 
 #[cfg(test)]

@@ -229,7 +229,7 @@ fn look_ups_of_names() {
 /// Without a server's own setting the resolver is what remains, which is the host's.
 #[test]
 fn look_ups_by_the_program() {
-    let observed = observed(&[("wait_process", 3.0, "127.0.0.53:53")], json!({}));
+    let observed = observed(&[("wait_process", 3.0, "127.0.0.53:53: PTR 1.0.0.127.in-addr.arpa")], json!({}));
     let found = advised(&observed, "http://h/", vec![server(Kind::Nginx, "")]);
     assert_eq!((found[0].rule, found[0].settings.len(), found[0].can_try), ("dns_look_up", 0, false));
 }
