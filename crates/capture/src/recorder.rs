@@ -342,6 +342,8 @@ impl Collector {
 
     /// Up to now everything is told; from now on the probes are detached one by one.
     fn end_window(&mut self) -> Result<(), WriteError> {
+        // Some sources tell at a look what the one before has brought: it belongs into this window.
+        self.drain()?;
         let edge_ns = self.drain()?;
         self.tell_window(edge_ns, 1)?;
         self.streams.iter_mut().try_for_each(StreamWriter::flush)?;
