@@ -15,7 +15,7 @@ use skeleton::{UserProbesSkel, UserProbesSkelBuilder};
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
-use weir_wire::Record;
+use weir_wire::{Kind, Record};
 
 #[allow(missing_docs, unused_qualifications, unreachable_pub, clippy::all)]
 #[allow(clippy::undocumented_unsafe_blocks, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned)]
