@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 const MOST_STEPS: usize = 1 << 16;
 /// Waits that are kept until the responses around them have come.
 const MOST_HOLDS: usize = 1 << 12;
-/// Responses of a task that a wait is laid beside.
+/// Responses of a task that a wait is laid beside, and that are looked through for these.
 const MOST_BESIDE: usize = 64;
+const MOST_LOOKED: usize = 4096;
 /// Tasks that one response is found by.
 const MOST_TASKS: usize = 32;
 
@@ -71,15 +72,32 @@ struct Kept {
     number: u64,
     class: u32,
     stretches: Vec<Stretch>,
-    tasks: Vec<u32>,
+    /// The tasks that it is found by, each with its first dealing.
+    tasks: Vec<(u32, u64)>,
 }
 
-/// A response by which a task is found, and the task's first and last dealing with it.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    number: u64,
-    from_ns: u64,
-    to_ns: u64,
+/// The responses by which a task is found: by the task's first dealing with each, and its number, the last dealing.
+#[derive(Debug, Default)]
+struct Places {
+    until_ns: BTreeMap<(u64, u64), u64>,
+    /// The longest that any of them took: none that began earlier than that before a time reaches it.
+    longest_ns: u64,
+}
+
+impl Places {
+    fn add(&mut self, from_ns: u64, number: u64, to_ns: u64) {
+        let until_ns = self.until_ns.entry((from_ns, number)).or_insert(to_ns);
+        *until_ns = to_ns.max(*until_ns);
+        self.longest_ns = self.longest_ns.max(until_ns.saturating_sub(from_ns));
+    }
+
+    /// The responses that a wait overlaps, but for its own: what of the wait, and their number, the newest first.
+    fn beside(&self, hold: Hold, of: u64) -> impl Iterator<Item = (u64, u64, u64)> {
+        let earliest_ns = hold.from_ns.saturating_sub(self.longest_ns);
+        let near = self.until_ns.range((earliest_ns, 0)..(hold.to_ns, 0)).rev().take(MOST_LOOKED);
+        let beside = near.filter(move |((_, number), to_ns)| *number != of && **to_ns > hold.from_ns);
+        beside.map(move |((from_ns, number), to_ns)| (hold.from_ns.max(*from_ns), hold.to_ns.min(*to_ns), *number))
+    }
 }
 
 /// A wait that is kept.
@@ -98,7 +116,7 @@ pub struct HoldersFold {
     kept: VecDeque<Kept>,
     steps: usize,
     next: u64,
-    places: HashMap<u32, VecDeque<Place>>,
+    places: HashMap<u32, Places>,
     holds: VecDeque<Held>,
     /// Steps of all responses so far.
     pushed: u64,
@@ -162,20 +180,18 @@ impl HoldersFold {
     }
 
     fn keep(&mut self, number: u64, class: u32, stretches: &[Stretch]) {
-        let mut tasks: Vec<u32> = Vec::new();
+        let mut tasks: Vec<(u32, u64)> = Vec::new();
         for stretch in stretches.iter().filter(|stretch| stretch.is_with_its_task()) {
             for task in [stretch.task, stretch.waiter] {
-                if task == 0 {
+                let known = tasks.iter().find(|(known, _)| *known == task).copied();
+                if task == 0 || known.is_none() && tasks.len() >= MOST_TASKS {
                     continue;
                 }
-                if tasks.contains(&task) {
-                    let place = self.places.get_mut(&task).and_then(VecDeque::back_mut);
-                    place.into_iter().for_each(|place| place.to_ns = place.to_ns.max(stretch.to_ns));
-                } else if tasks.len() < MOST_TASKS {
-                    tasks.push(task);
-                    let place = Place { number, from_ns: stretch.from_ns, to_ns: stretch.to_ns };
-                    self.places.entry(task).or_default().push_back(place);
+                let (_, from_ns) = known.unwrap_or((task, stretch.from_ns));
+                if known.is_none() {
+                    tasks.push((task, from_ns));
                 }
+                self.places.entry(task).or_default().add(from_ns, number, stretch.to_ns);
             }
         }
         self.steps += stretches.len().max(1);
@@ -186,10 +202,10 @@ impl HoldersFold {
     fn forget_first(&mut self) {
         let Some(first) = self.kept.pop_front() else { return };
         self.steps -= first.stretches.len().max(1);
-        for task in first.tasks {
+        for (task, from_ns) in first.tasks {
             if let Some(places) = self.places.get_mut(&task) {
-                places.pop_front();
-                if places.is_empty() {
+                places.until_ns.remove(&(from_ns, first.number));
+                if places.until_ns.is_empty() {
                     self.places.remove(&task);
                 }
             }
@@ -199,16 +215,12 @@ impl HoldersFold {
     fn settle_first(&mut self) {
         let Some(Held { of, hold, .. }) = self.holds.pop_front() else { return };
         let Some(places) = self.places.get(&hold.holder) else { return };
-        let overlaps = |place: &&Place| place.number != of && place.from_ns < hold.to_ns && place.to_ns > hold.from_ns;
         let first = self.kept.front().map_or(0, |first| first.number);
-        let beside: Vec<&Kept> = places
-            .iter()
-            .rev()
-            .filter(overlaps)
-            .take(MOST_BESIDE)
-            .filter_map(|place| self.kept.get(usize::try_from(place.number.checked_sub(first)?).ok()?))
-            .collect();
-        let fits: Vec<Fit> = beside.iter().flat_map(|kept| fits(kept, places, hold)).collect();
+        let beside = places.beside(hold, of).take(MOST_BESIDE).filter_map(|(from_ns, to_ns, number)| {
+            let kept = self.kept.get(usize::try_from(number.checked_sub(first)?).ok()?)?;
+            Some(fits(kept, (from_ns, to_ns), hold.holder))
+        });
+        let fits: Vec<Fit> = beside.flatten().collect();
         for (class, did, ns) in divided(&fits) {
             *self.told.entry(HeldBy { part: hold.part, class, did }).or_default() += ns;
         }
@@ -226,16 +238,14 @@ struct Fit {
     did: Part,
 }
 
-/// Where a response was with the holder during a wait.
-fn fits<'a>(kept: &'a Kept, places: &VecDeque<Place>, hold: Hold) -> impl Iterator<Item = Fit> + use<'a> {
-    let place = places.iter().find(|place| place.number == kept.number).copied();
-    let (from_ns, to_ns) = place.map_or((0, 0), |place| (place.from_ns.max(hold.from_ns), place.to_ns.min(hold.to_ns)));
+/// Where a response was with the holder within a time.
+fn fits(kept: &Kept, (from_ns, to_ns): (u64, u64), holder: u32) -> impl Iterator<Item = Fit> {
     let first = kept.stretches.partition_point(|stretch| stretch.to_ns <= from_ns);
     let within = kept.stretches[first..].iter().take_while(move |stretch| stretch.from_ns < to_ns);
     within.filter(|stretch| stretch.is_with_its_task()).map(move |stretch| {
         let nearness = match () {
-            () if stretch.task == hold.holder && stretch.part == Part::Run => Nearness::Runs,
-            () if stretch.task == hold.holder || stretch.waiter == hold.holder => Nearness::Works,
+            () if stretch.task == holder && stretch.part == Part::Run => Nearness::Runs,
+            () if stretch.task == holder || stretch.waiter == holder => Nearness::Works,
             () => Nearness::Between,
         };
         let (from_ns, to_ns) = (stretch.from_ns.max(from_ns), stretch.to_ns.min(to_ns));
@@ -345,7 +355,7 @@ mod tests {
         }
         assert!(fold.steps <= MOST_STEPS && fold.holds.len() <= MOST_HOLDS, "{} {}", fold.steps, fold.holds.len());
         assert_eq!(fold.told().values().sum::<u64>(), 0, "each ran alone");
-        let places: usize = fold.places.values().map(VecDeque::len).sum();
+        let places: usize = fold.places.values().map(|places| places.until_ns.len()).sum();
         assert_eq!(places, fold.kept.len());
     }
 
