@@ -184,7 +184,7 @@ fn an_interpreters_lock_names_its_holder() {
     let _turn = undisturbed();
     let Some(site) = ready() else { return };
     let (_server, port) = started(&site, "shop-loop", INTERPRETER, &[]);
-    let report = explained(&format!("http://127.0.0.1:{port}/"), &["--port", &port, "-c", "2", "-d", "2s"]);
+    let report = explained(&format!("http://127.0.0.1:{port}/"), &["--port", &port, "-c", "2", "-d", "3s"]);
     let causes = report["causes"].as_array().expect("causes");
     let lock = causes.iter().find(|cause| cause["part"] == "wait_lock").unwrap_or_else(|| panic!("{}", said(&report)));
     assert!(lock["who"][0][0].as_str().is_some_and(|who| who.contains("bookkeeper")), "{}", said(&report));
