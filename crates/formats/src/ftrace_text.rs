@@ -293,7 +293,7 @@ pub(crate) fn writes(operation: &str) -> Option<bool> {
 }
 
 fn called<'a>(name: &'a str, fields: &str) -> Call<'a> {
-    // ftrace: sys_read(fd: 3, …; perf: fd: 0x00000003, …; only the first argument, whatever its name.
+    // ftrace: sys_read(fd: 3, …; perf: fd: 0x00000003, …. Of the arguments the first is taken, which each call names otherwise.
     let first =
         fields.split(',').next().and_then(|argument| number(argument.rsplit(": ").next()?.trim_end_matches(')')));
     Call { name, first }

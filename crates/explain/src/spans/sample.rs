@@ -36,7 +36,7 @@ pub struct Sample {
     pub server_side: bool,
 }
 
-/// A request that is kept for now, by its time and key, or by its key alone.
+/// A request among the chosen ones: ranked by its time and key (the slowest), or by its key alone (the others).
 #[derive(Debug)]
 struct Kept<R> {
     rank: R,
