@@ -293,7 +293,8 @@ pub(crate) fn writes(operation: &str) -> Option<bool> {
 }
 
 fn called<'a>(name: &'a str, fields: &str) -> Call<'a> {
-    // ftrace: sys_read(fd: 3, …; perf: fd: 0x00000003, …. Of the arguments the first is taken, which each call names otherwise.
+    // ftrace: sys_read(fd: 3, …; perf: fd: 0x00000003, …
+    // The first argument is taken; each call has another name for it.
     let first =
         fields.split(',').next().and_then(|argument| number(argument.rsplit(": ").next()?.trim_end_matches(')')));
     Call { name, first }
