@@ -169,7 +169,7 @@ soak-tunnels: deps build ## RELOADS (1000) and TAKEOVERS (100) under requests ov
 	@scripts/soak-tunnels
 
 soak-moves: deps ## Moves downloads MOVES (10000) times between three nodes, with round trips of 0, 20 and 80 ms and losses of 0 and 1 %: as root, an hour.
-	@WEIR_SOAK_MOVES=$(or $(MOVES),10000) $(CARGO) test --release --workspace --test cluster -- --nocapture soak
+	@WEIR_SOAK_MOVES=$(or $(MOVES),10000) $(CARGO) test --release --workspace --test cluster -- --nocapture --include-ignored soak
 
 placement-scale: deps ## Places 1,000,000 contents on 1,000 nodes, and once more with a node more and one less; a minute, no root.
 	@$(CARGO) test --release --workspace --test cluster -- --nocapture --ignored placement::a_million

@@ -108,6 +108,11 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &features);
     }
 
+    /// Takes any certificate from now on, also one of an authority that it does not know.
+    pub fn take_any_certificate(&mut self) {
+        self.call("Security.setIgnoreCertificateErrors", &json!({"ignore": true}));
+    }
+
     /// Opens an address and waits until it is loaded.
     ///
     /// # Panics

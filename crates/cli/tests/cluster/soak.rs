@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use weir_testkit::browser::Browser;
 use weir_testkit::slow_link::Conditions;
 
 /// Moves over all conditions together, in place of a few.
@@ -35,6 +36,27 @@ with open(got, 'wb') as file:
         read += len(piece)
         time.sleep(max(0, read / rate - (time.monotonic() - begun)))
 ";
+/// What a page in a browser does: it reads at a rate, looks at each byte, and counts those that are wrong.
+const PAGE: &str = "<!doctype html><title>A download</title><script>
+window.read = 0;
+window.outcome = null;
+async function download(name, rate) {
+    const reader = (await fetch(name, {cache: 'no-store'})).body.getReader();
+    const begun = performance.now();
+    let at = 0, wrong = 0;
+    for (;;) {
+        const {done, value} = await reader.read();
+        if (done) break;
+        for (const byte of value) {
+            if (byte !== Math.imul(at, 2654435761) >>> 24) wrong++;
+            at++;
+        }
+        const early = at / rate * 1000 - (performance.now() - begun);
+        if (early > 0) await new Promise(go => setTimeout(go, early));
+    }
+    window.outcome = {at, wrong};
+}
+</script>";
 
 /// What came of all moves.
 #[derive(Default)]
@@ -167,5 +189,52 @@ fn downloads_move_while_their_clients_are_far_away_and_packets_are_lost() {
     let conditions = [(0, 0), (0, 100), (10, 0), (10, 100), (40, 0), (40, 100)];
     for (delay_ms, loses_one_in) in conditions {
         moves_under(delay_ms, loses_one_in, moves.div_ceil(conditions.len() as u64), 4 * CLIENTS.len());
+    }
+}
+
+/// Moves the connections of a browser with this service while it downloads once, and says how often.
+fn browser_moves(stand: &Stand, browser: &mut Browser, (scheme, service_port): (&str, u16), bytes: usize) -> u64 {
+    browser.open(&format!("{scheme}://{SERVICE}/page.html"));
+    browser.value(&format!("void download('/large.bin', {})", bytes / 6));
+    let (mut moves, deadline) = (0, Instant::now() + 4 * PATIENCE);
+    while browser.value("window.outcome").is_null() {
+        assert!(Instant::now() < deadline, "{scheme}: the download does not end");
+        // A browser keeps connections that it does not use; they move as well.
+        for (node, port) in stand.holders(service_port) {
+            let to = node % stand.nodes.len() + 1;
+            moves += u64::from(stand.shift(node, to, port, service_port).status.success());
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert_eq!(browser.value("window.outcome.at"), bytes, "{scheme}");
+    assert_eq!(browser.value("window.outcome.wrong"), 0, "{scheme}: wrong bytes");
+    moves
+}
+
+#[test]
+#[ignore = "make soak-moves runs it: it takes minutes"]
+fn a_browsers_downloads_move() {
+    if weir_testkit::require::root_and_bpf().is_none() || weir_testkit::require::browser().is_none() {
+        return;
+    }
+    let wanted: u64 = std::env::var(MOVES).map_or(40, |moves| moves.parse().expect("a number of moves")) / 20;
+    let content = content(6_000_000);
+    for (delay_ms, loses_one_in) in [(0, 0), (10, 0), (40, 0)] {
+        let conditions = Conditions { delay: Duration::from_millis(delay_ms), loses_one_in, seed: 7 };
+        let stand = Stand::far(3, &[("large.bin", &content), ("page.html", PAGE.as_bytes())], conditions);
+        for way in [("http", 80), ("https", 443)] {
+            let mut browser = stand.client.within(Browser::start);
+            browser.take_any_certificate();
+            let (mut moves, mut downloads) = (0, 0);
+            while moves < wanted.div_ceil(6) {
+                moves += browser_moves(&stand, &mut browser, way, content.len());
+                downloads += 1;
+            }
+            eprintln!(
+                "Chromium, {}, round trip {} ms: {moves} moves of {downloads} downloads, all bytes right",
+                way.0,
+                2 * delay_ms
+            );
+        }
     }
 }

@@ -689,6 +689,19 @@ impl Stand {
         }
     }
 
+    /// Which node has which of the client's ports, of all its connections with this port of the service.
+    pub(crate) fn holders(&self, service_port: u16) -> Vec<(usize, u16)> {
+        let service: SocketAddr = format!("{SERVICE}:{service_port}").parse().expect("an address");
+        let of_node = |number: usize| {
+            let found = self.nodes[number - 1].within(|| connections(service));
+            found.into_iter().filter_map(move |peer| {
+                let peer: SocketAddr = peer.parse().ok()?;
+                (peer.ip().to_string() == CLIENT).then_some((number, peer.port()))
+            })
+        };
+        (1..=self.nodes.len()).flat_map(of_node).collect()
+    }
+
     /// How many connections a node has.
     pub(crate) fn connected(&self, node: usize) -> usize {
         let folder = self.path(&format!("n{node}"));
