@@ -58,9 +58,11 @@ pub(crate) struct Transaction {
 pub(crate) enum Commit {
     /// It was carried out.
     Done,
-    /// A condition does not hold. An engine that sends a transaction a second time, because the answer to the first
-    /// was lost, may say so although the first was carried out: the caller looks for what it wrote.
+    /// A condition does not hold, and nothing was carried out.
     Refused,
+    /// A condition does not hold now, but the answer to an earlier try was lost, which may have been carried out: the
+    /// caller looks for what it wrote, and must not try again where others may have written over it.
+    Unclear,
     /// A key to be kept is not there.
     NotKept,
 }

@@ -62,6 +62,12 @@ impl<E: Engine> Agreed<E> {
         self.noted(|| self.engine.commit(transaction))
     }
 
+    /// What is told where a change may have been carried out before others changed the same.
+    pub(super) fn unsure(&self) -> DirectoryError {
+        let why = "the answer to a first try was lost, and others have changed the same since".to_owned();
+        DirectoryError::Unsure { engine: self.engine.name(), why }
+    }
+
     pub(super) fn grant(&self, ttl: Duration) -> Result<u64, DirectoryError> {
         check_ttl(ttl)?;
         self.noted(|| self.engine.grant(ttl))

@@ -44,15 +44,19 @@ impl<E: Engine> Agreed<E> {
     fn acquire_leased(&self, wanted: &Wanted<'_>, lease: u64) -> Result<Option<Epoch>, DirectoryError> {
         let (key, counter) = (keys::key(keys::LOCKS, wanted.lock)?, keys::key(keys::EPOCHS, wanted.lock)?);
         let nonce = nonce();
+        let mut is_unclear = false;
         for _ in 0..TRIES {
             let entry = self.fresh_one(&key)?;
-            if let Some(held) = record_of::<Holder>(entry.as_ref())? {
-                if held.nonce == nonce {
-                    return Ok(Some(held.epoch));
-                }
-                if Some(held.epoch) != wanted.from {
-                    return Ok(None);
-                }
+            let held = record_of::<Holder>(entry.as_ref())?;
+            if let Some(held) = held.as_ref().filter(|held| held.nonce == nonce) {
+                return Ok(Some(held.epoch));
+            }
+            // It may have been held under our epoch, and have gone to another holder since.
+            if is_unclear {
+                return Err(self.unsure());
+            }
+            if held.is_some_and(|held| Some(held.epoch) != wanted.from) {
+                return Ok(None);
             }
             let count = self.fresh_one(&counter)?;
             let newest: Option<Epoch> = record_of(count.as_ref())?;
@@ -63,11 +67,14 @@ impl<E: Engine> Agreed<E> {
                 .expect(&counter, revision(count.as_ref()))
                 .put_leased(&key, text(&held), lease)
                 .put(&counter, text(&epoch));
-            if self.commit(&change)? == Commit::Done {
-                if let Some(before) = entry {
-                    self.drop_lease(before.lease);
+            match self.commit(&change)? {
+                Commit::Done => {
+                    if let Some(before) = entry {
+                        self.drop_lease(before.lease);
+                    }
+                    return Ok(Some(epoch));
                 }
-                return Ok(Some(epoch));
+                commit => is_unclear = commit == Commit::Unclear,
             }
         }
         Err(DirectoryError::Contended { what: format!("the lock {}", wanted.lock), tries: TRIES })

@@ -82,16 +82,22 @@ impl<E: Engine> Agreed<E> {
 
     pub(super) fn remove_node(&self, name: &str) -> Result<(), DirectoryError> {
         let (key, present) = (keys::key(keys::NODES, name)?, keys::key(keys::PRESENT, name)?);
+        let mut is_unclear = false;
         for _ in 0..TRIES {
             let Some(entry) = self.fresh_one(&key)? else { return Ok(()) };
+            // It may have come back after it was removed.
+            if is_unclear {
+                return Err(self.unsure());
+            }
             let member: Member = record(&entry)?;
             let change = Transaction::default()
                 .expect(&key, entry.revision)
                 .delete(&key)
                 .delete(&present)
                 .delete(&number_key(member.number));
-            if self.commit(&change)? == Commit::Done {
-                return Ok(());
+            match self.commit(&change)? {
+                Commit::Done => return Ok(()),
+                commit => is_unclear = commit == Commit::Unclear,
             }
         }
         Err(DirectoryError::Contended { what: format!("the node {name}"), tries: TRIES })

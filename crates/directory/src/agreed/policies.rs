@@ -32,14 +32,18 @@ impl<E: Engine> Agreed<E> {
         let version = found + 1;
         let put = Policy { version, text: policy.to_owned(), put_unix_s: now_unix_s(), nonce: nonce() };
         let change = Transaction::default().expect(&key, revision(entry.as_ref())).put(&key, text(&put));
-        if self.commit(&change)? == Commit::Done {
+        let commit = self.commit(&change)?;
+        if commit == Commit::Done {
             return Ok(version);
         }
         let found: Option<Policy> = record_of(self.fresh_one(&key)?.as_ref())?;
-        if found.as_ref().is_some_and(|found| found.nonce == put.nonce) {
-            return Ok(version);
+        let is_ours = found.as_ref().is_some_and(|found| found.nonce == put.nonce);
+        match version_of(found.as_ref()) {
+            _ if is_ours => Ok(version),
+            // A later change may stand on ours.
+            found if commit == Commit::Unclear && found > version => Err(self.unsure()),
+            found => Err(DirectoryError::Conflict { what, expected, found }),
         }
-        Err(DirectoryError::Conflict { what, expected, found: version_of(found.as_ref()) })
     }
 
     pub(super) fn known_policy(&self, name: &str) -> Result<Known<Option<Policy>>, DirectoryError> {

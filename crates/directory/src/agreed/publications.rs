@@ -100,7 +100,7 @@ impl<E: Engine> Agreed<E> {
         match self.commit(&change)? {
             Commit::Done => Ok(*version),
             Commit::NotKept => Err(DirectoryError::TooSlow { site: draft.site.to_owned() }),
-            Commit::Refused => self.is_published(draft),
+            Commit::Refused | Commit::Unclear => self.is_published(draft),
         }
     }
 
@@ -186,6 +186,7 @@ impl<E: Engine> Agreed<E> {
     pub(super) fn roll_back_to(&self, site: &str, to: u64) -> Result<(), DirectoryError> {
         let pointer_key = keys::key(keys::SITES, site)?;
         let nonce = nonce();
+        let mut is_unclear = false;
         for _ in 0..TRIES {
             let entry = self.fresh_one(&pointer_key)?;
             let pointer: Option<Pointer> = record_of(entry.as_ref())?;
@@ -195,6 +196,9 @@ impl<E: Engine> Agreed<E> {
             if pointer.nonce == nonce {
                 return Ok(());
             }
+            if is_unclear {
+                return Err(self.unsure());
+            }
             if self.fresh_one(&version_key(site, to))?.is_none() {
                 return Err(DirectoryError::Missing { what: format!("version {to} of the site {site}") });
             }
@@ -202,8 +206,9 @@ impl<E: Engine> Agreed<E> {
             // A version is removed only with a change of the pointer.
             let change =
                 Transaction::default().expect(&pointer_key, revision(entry.as_ref())).put(&pointer_key, text(&pointer));
-            if self.commit(&change)? == Commit::Done {
-                return Ok(());
+            match self.commit(&change)? {
+                Commit::Done => return Ok(()),
+                commit => is_unclear = commit == Commit::Unclear,
             }
         }
         Err(DirectoryError::Contended { what: site_named(site), tries: TRIES })

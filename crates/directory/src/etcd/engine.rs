@@ -89,8 +89,11 @@ impl Engine for Etcd {
     }
 
     fn commit(&self, transaction: &Transaction) -> Result<Commit, DirectoryError> {
-        match self.gateway.ask("/v3/kv/txn", &self.names.transaction(transaction), Kind::Changes)? {
+        let body = self.names.transaction(transaction);
+        let (answer, may_be_second) = self.gateway.ask_counting("/v3/kv/txn", &body, Kind::Changes)?;
+        match answer {
             Ok(answer) if answer.get("succeeded").and_then(Value::as_bool) == Some(true) => Ok(Commit::Done),
+            Ok(_) if may_be_second => Ok(Commit::Unclear),
             Ok(_) => Ok(Commit::Refused),
             Err(Refusal::NotFound(_)) => Ok(Commit::NotKept),
             Err(refusal) => Err(self.gateway.refused(refusal)),

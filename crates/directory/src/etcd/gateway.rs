@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) enum Kind {
     /// It changes nothing.
     Reads,
-    /// It changes something, and does no harm a second time.
+    /// It changes something, and does no harm a second time, or finds out that it is the second.
     Changes,
 }
 
@@ -114,6 +114,16 @@ impl Gateway {
 
     /// Asks until a member answers or the time is out; `Ok(Err(_))` is a refusal that no other member would change.
     pub(super) fn ask(&self, path: &str, body: &Value, kind: Kind) -> Result<Result<Value, Refusal>, DirectoryError> {
+        self.ask_counting(path, body, kind).map(|(answer, _)| answer)
+    }
+
+    /// Likewise, and whether the answer to an earlier try was lost, which may have been carried out.
+    pub(super) fn ask_counting(
+        &self,
+        path: &str,
+        body: &Value,
+        kind: Kind,
+    ) -> Result<(Result<Value, Refusal>, bool), DirectoryError> {
         let until = Instant::now() + self.patience;
         let body = body.to_string();
         let mut is_unsure = false;
@@ -126,8 +136,8 @@ impl Gateway {
                 break;
             }
             match self.try_one(at, path, &body, left.min(self.attempt())) {
-                Ok(answer) => return Ok(Ok(answer)),
-                Err(Failure::Final(refusal)) => return Ok(Err(refusal)),
+                Ok(answer) => return Ok((Ok(answer), is_unsure)),
+                Err(Failure::Final(refusal)) => return Ok((Err(refusal), is_unsure)),
                 Err(Failure::Not(reason)) => {
                     refused += 1;
                     why = reason;

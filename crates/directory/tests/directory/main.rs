@@ -6,5 +6,6 @@ mod cases;
 mod engines;
 mod faults;
 mod history;
+mod lost;
 mod supervised;
 mod support;
