@@ -40,6 +40,9 @@ pub struct Bounds {
     /// After a request's end its socket's last events may still come: the client can be faster than the server's return
     /// from its send. Nanoseconds.
     pub grace_ns: u64,
+    /// The same where the server's last send is missing although the rest was seen: its CPU may be taken away before the
+    /// send returns, in a virtual machine above all. Nanoseconds.
+    pub late_ns: u64,
     /// A closed connection is kept so long for requests that were not yet told, nanoseconds.
     pub closed_ns: u64,
     /// Client connections that are remembered although they may be over.
@@ -55,6 +58,7 @@ impl Default for Bounds {
         Self {
             // Three beats of the collector: what it tells from user space comes after the events that it is about.
             grace_ns: 60_000_000,
+            late_ns: 500_000_000,
             closed_ns: 2_000_000_000,
             connections: 1 << 17,
             changes: 1 << 23,
@@ -63,6 +67,8 @@ impl Default for Bounds {
     }
 }
 
+/// How often it is looked for a send that is late, nanoseconds.
+const LOOK_AGAIN_NS: u64 = 1_000_000;
 /// Lanes of generators whose task is remembered; more are damage.
 const MOST_LANES: usize = 1 << 16;
 /// Kinds whose lane is a CPU.
@@ -116,6 +122,8 @@ pub struct Joiner {
     connections: FxHashMap<(u32, u64), Connection>,
     lanes: FxHashMap<u32, u32>,
     waiting: VecDeque<Waiting>,
+    /// When it is looked again for the send of the request that waits longest.
+    look_again_ns: u64,
     pub(crate) steps: Vec<Step>,
     pub(crate) texts: Texts,
     pub(crate) notes: Notes,
@@ -150,6 +158,7 @@ impl Joiner {
             connections: FxHashMap::default(),
             lanes: FxHashMap::default(),
             waiting: VecDeque::new(),
+            look_again_ns: 0,
             steps: Vec::new(),
             texts: Texts::default(),
             notes: Notes::default(),
@@ -191,11 +200,7 @@ impl Joiner {
     ) {
         let now_ns = record.time_ns;
         self.last_ns = now_ns;
-        while self
-            .waiting
-            .front()
-            .is_some_and(|first| first.request.done_ns.saturating_add(self.bounds.grace_ns) < now_ns)
-        {
+        while self.is_first_due(now_ns) {
             self.resolve_first(take);
         }
         self.since_sweep += 1;
@@ -516,6 +521,18 @@ impl Joiner {
                 self.statistics.unjoinable[Unjoinable::Http2 as usize] += under_way;
             }
         }
+    }
+
+    /// Whether the request that waits longest is to be resolved: all that belongs to it was seen, or would have come.
+    fn is_first_due(&mut self, now_ns: u64) -> bool {
+        let Some(first) = self.waiting.front() else { return false };
+        let since_ns = now_ns.saturating_sub(first.request.done_ns);
+        if since_ns <= self.bounds.grace_ns || now_ns < self.look_again_ns {
+            return false;
+        }
+        let waits = since_ns <= self.bounds.late_ns && self.lacks_send();
+        self.look_again_ns = if waits { now_ns.saturating_add(LOOK_AGAIN_NS) } else { 0 };
+        !waits
     }
 
     fn resolve_first(&mut self, take: &mut dyn FnMut(&Joiner, &Response<'_>)) {

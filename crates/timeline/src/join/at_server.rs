@@ -41,6 +41,23 @@ impl Joiner {
         connection.socket
     }
 
+    /// Whether the server took the request that waits longest, and has sent no end of its response.
+    pub(super) fn lacks_send(&mut self) -> bool {
+        let Some(waiting) = self.waiting.pop_front() else { return false };
+        let request = &waiting.request;
+        let last_byte = request.response_offset.saturating_add(request.response_bytes).saturating_sub(1);
+        let socket = match request.http_version {
+            0 | 1 => self.socket_of(&waiting).and_then(|id| self.sockets.get(id)),
+            _ => None,
+        };
+        let lacks = socket.is_some_and(|socket| {
+            let was_taken = socket.received.first_past(request.request_offset).is_some();
+            was_taken && !socket.http2 && socket.sent.first_past(last_byte).is_none()
+        });
+        self.waiting.push_front(waiting);
+        lacks
+    }
+
     pub(super) fn steps_of(&mut self, waiting: &Waiting, steps: &mut Vec<Step>) -> Result<AtServer, Unjoinable> {
         let request = &waiting.request;
         match request.http_version {

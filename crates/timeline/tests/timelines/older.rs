@@ -102,6 +102,26 @@ fn requests_under_way_when_the_recording_began_are_not_guessed() {
 }
 
 #[test]
+fn a_send_that_returns_long_after_the_client_has_the_response_is_found() {
+    for (late_ms, is_found) in [(1, true), (59, true), (300, true), (499, true), (501, false)] {
+        let mut events = vec![connected(1, 1_000), opened(1_050, 5), request(1, 0, 5_000)];
+        events.extend(served(5, 0, 5_000));
+        events.retain(|(record, _)| record.kind != Kind::SocketSend as u16);
+        let done_ns = 5_400;
+        let (mut send, slots) = served(5, 0, 5_000)[2].clone();
+        send.time_ns = done_ns + late_ms * 1_000_000;
+        events.push((send, slots));
+        // The machine goes on meanwhile.
+        events.extend((0..600).map(|at_ms| {
+            let switch = Switch { prev: 0, next: 100, prev_state: 0, syscall: NO_SYSCALL, descriptor: 0 };
+            (switch.write(10_000 + at_ms * 1_000_000, 1), Vec::new())
+        }));
+        let joined: Vec<bool> = reasons(events).iter().map(Option::is_none).collect();
+        assert_eq!(joined, [is_found], "{late_ms} ms");
+    }
+}
+
+#[test]
 fn lanes_and_connections_have_bounds() {
     let bounds = Bounds { connections: 100, sweep_records: 64, ..Bounds::default() };
     let mut joiner = Joiner::new(bounds);
