@@ -119,6 +119,9 @@ study-patia: ## Simulates the Patia paper's placement of a site's documents agai
 study-flood: deps build ## A flash crowd behind a narrow link, with a policy and without, three seeds, and writes its page: 13 minutes, as root; fails where something does not hold; QUICK=1: a minute, for trying.
 	@QUICK="$(QUICK)" studies/patia/flood
 
+study-horikawa: deps build ## Repeats the case study of the paper on event tracing with today's Apache, and writes its page: 18 minutes, as root; QUICK=1: three minutes, for trying.
+	@QUICK="$(QUICK)" studies/horikawa/run
+
 study-heartbeat: build-deps ## Counts false detections by heartbeats of 1 to 100 ms while all CPUs are busy, for HEARTBEAT_SECONDS (600).
 	@scripts/study-heartbeat
 
