@@ -107,6 +107,10 @@ study-arm: deps build ## Repeats the paper on ARM in Apache and PHP, under 30 mi
 	@$(MAKE) --no-print-directory -C native/php
 	@QUICK="$(QUICK)" studies/arm/run
 
+study-causes: deps build ## Plants more than 100 faults behind real servers and scores what tools say of the cause (TOOLS=weir), 25 minutes, as root, and writes its page; QUICK=1: five faults, for trying.
+	@scripts/deps causes
+	@studies/causes/run --tool $(or $(TOOLS),weir) $(if $(QUICK),--only $(CAUSES_QUICK) --results $(TARGET)/causes/results --page $(TARGET)/causes/RESULTS.md)
+
 study-monitors: deps build ## What watching itself costs a server, with readings told or gossiped every 0.5 to 30 s: writes its page, 24 minutes, as root; QUICK=1: a minute and a half, for trying.
 	@QUICK="$(QUICK)" studies/patia/monitors
 
