@@ -36,6 +36,8 @@ class Stage:
 
     def __enter__(self):
         try:
+            (self.folder / "www").mkdir()
+            (self.folder / "www").chmod(0o755)
             for name in self.fault.use:
                 self.write(name, (plan.HERE / "servers" / name).read_text())
             for name, text in self.fault.files.items():

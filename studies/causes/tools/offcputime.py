@@ -90,10 +90,12 @@ def main():
         used = (ticks - before.get(thread, (name, 0))[1]) * tick
         if used > 0:
             blocked[(("run",), name, "on the CPU")] += used
-    causes = [
-        {"parts": list(parts), "culprit": name, "text": f"{name}: {microseconds / 1e3:.0f} ms in {function}"}
-        for (parts, name, function), microseconds in blocked.most_common(5)
-    ]
+    causes = []
+    for (parts, name, function), microseconds in blocked.most_common(5):
+        # Who waits for another is not the culprit, and the other one is not told.
+        own = name if parts[0] in ("run", "wait_timer", "stopped") else ""
+        text = f"{own or 'a task'}: {microseconds / 1e3:.0f} ms {'' if function.startswith('on') else 'in '}{function}"
+        causes.append({"parts": list(parts), "culprit": own, "text": text})
     print(json.dumps({"causes": causes}))
 
 

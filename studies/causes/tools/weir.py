@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 task = json.loads(Path(sys.argv[1]).read_text())
-command = [task["weir"], "explain", "--json", "--load", task["url"], "--run", f"{task['folder']}/run"]
+command = [task["weir"], "explain", "--json", "--load", task["url"], "--run", f"{task['folder']}/weir-run"]
 for how, which, _ in task["told"]:
     command += [f"--{how}", str(which)]
 command += [*task["load"], "-d", f"{task['seconds']}s", "--watch", "disk,locks,timers"]
