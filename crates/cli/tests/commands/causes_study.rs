@@ -77,9 +77,7 @@ fn answers_are_scored_by_cause_culprit_and_share() {
     if require::program("python3").is_none() {
         return;
     }
-    let answer = |parts: &[&str], culprit: &str, share: f64| {
-        json!({"causes": [{"parts": parts, "culprit": culprit, "share": share, "text": "a sentence"}]})
-    };
+    let answer = |parts: &[&str], culprit: &str, share: f64| json!({"causes": [{"parts": parts, "culprit": culprit, "share": share, "text": "a sentence"}]});
     let expected = [
         (answer(&["wait_lock"], "lock-hoarder (12)", 0.8), "right"),
         (answer(&["wait_lock", "wait_timer"], "lock-hoarder (12)", 0.8), "coarse"),
