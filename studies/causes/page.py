@@ -1,7 +1,9 @@
 """RESULTS.md, from the results of all tools."""
 
 import json
+import tomllib
 
+import plan
 import score
 
 
@@ -16,7 +18,8 @@ def text(faults, folder):
     lines += ["`studies/causes/run` makes this page; [README.md](README.md) says how it scores, and how to add a fault or a tool.", ""]
     lines += ["## Tools", ""]
     for each in told:
-        lines += [f"- **{each['tool']}**: {each['words']} {made(each)}"]
+        words = tomllib.loads((plan.HERE / "tools" / f"{each['tool']}.toml").read_text())["words"]
+        lines += [f"- **{each['tool']}**: {words} {made(each)}"]
     lines += ["", "## Sums", "", "| verdict | " + " | ".join(each["tool"] for each in told) + " |"]
     lines += ["|---|" + "---:|" * len(told)]
     for verdict in score.VERDICTS:
