@@ -15,7 +15,7 @@ def text(faults, folder):
     by_name = {each["tool"]: {row["fault"]: row for row in each["rows"]} for each in told}
     lines = ["# A suite of causes", ""]
     lines += [f"{len(faults)} faults planted behind real servers, and what tools said of them.", ""]
-    lines += ["`studies/causes/run` makes this page; [README.md](README.md) says how it scores, and how to add a fault or a tool.", ""]
+    lines += ["`studies/causes/run` makes this page; [README.md](README.md) says how it scores, and how to add to it.", ""]
     lines += ["## Tools", ""]
     for each in told:
         words = tomllib.loads((plan.HERE / "tools" / f"{each['tool']}.toml").read_text())["words"]
@@ -26,12 +26,14 @@ def text(faults, folder):
         counts = [sum(row["verdict"] == verdict for row in by_name[each["tool"]].values()) for each in told]
         if any(counts):
             lines += [f"| {verdict} | " + " | ".join(map(str, counts)) + " |"]
-    lines += ["| right of those that were scored | " + " | ".join(share(by_name[each["tool"]]) for each in told) + " |"]
+    shares = [share(by_name[each["tool"]]) for each in told]
+    lines += ["| right of those that were scored | " + " | ".join(shares) + " |"]
     lines += ["", "## Side by side", "", "| fault | planted | " + " | ".join(each["tool"] for each in told) + " |"]
     lines += ["|---|---|" + "---|" * len(told)]
     for fault in sorted(faults, key=lambda fault: (fault.group, fault.name)):
         verdicts = [by_name[each["tool"]].get(fault.name, {}).get("verdict", "not run") for each in told]
-        lines += [f"| [{fault.name}](faults/{fault.name}.toml) | {cell(fault.planted)} | " + " | ".join(verdicts) + " |"]
+        link = f"[{fault.name}](faults/{fault.name}.toml)"
+        lines += [f"| {link} | {cell(fault.planted)} | " + " | ".join(verdicts) + " |"]
     for each in told:
         lines += ["", f"## What {each['tool']} said", ""]
         lines += ["| fault | wanted | first cause told | culprit told | share | verdict |", "|---|---|---|---|---:|---|"]
@@ -54,7 +56,8 @@ def said(fault, row):
 
 
 def share(rows):
-    scored = [row for row in rows.values() if row["verdict"] in ("right", "coarse", "wrong", "wrong blame", "nothing told")]
+    answers = ("right", "coarse", "wrong", "wrong blame", "nothing told")
+    scored = [row for row in rows.values() if row["verdict"] in answers]
     right = sum(row["verdict"] == "right" for row in scored)
     return f"{right} of {len(scored)} ({right / len(scored) * 100:.0f} %)" if scored else "-"
 

@@ -89,7 +89,8 @@ def read(path):
             if key not in known:
                 fail(f"`{key}` is no key of {where}; known are {', '.join(sorted(known))}")
 
-    only(table, {"planted", "group", "needs", "use", "values", "files", "start", "load", "expect", "undisturbed"}, "a plan")
+    keys = {"planted", "group", "needs", "use", "values", "files", "start", "load", "expect", "undisturbed"}
+    only(table, keys, "a plan")
     for key in ("planted", "group", "start", "load", "expect"):
         if key not in table:
             fail(f"`{key}` is missing")

@@ -3,9 +3,9 @@
 
 score.py FAULT.toml     reads the answer from standard input, as JSON, and prints the verdict, as JSON
 
-An answer is {"causes": [{"parts": [...], "culprit": "...", "share": 0.8, "text": "..."}]}, the first cause first. A tool
-whose words are coarser than the causes names all that its word may mean in `parts`; `culprit` is what it puts the time
-down to (a process, a file, a lock, a statement, an address), or empty.
+An answer is {"causes": [{"parts": [...], "culprit": "...", "share": 0.8, "text": "..."}]}, the first cause first.
+A tool whose words are coarser than the causes names all that its word may mean in `parts`; `culprit` is what it puts the
+time down to (a process, a file, a lock, a statement, an address), or empty.
 """
 
 import json
@@ -34,7 +34,8 @@ def verdict(expected, answer):
     if not set(parts) & set(expected.parts):
         faults.append(f"the cause is not {' or '.join(expected.parts)}")
     if not is_named:
-        faults.append(f"the culprit `{culprit}` does not match {expected.culprit}" if culprit else "no culprit is named")
+        mismatch = f"the culprit `{culprit}` does not match {expected.culprit}"
+        faults.append(mismatch if culprit else "no culprit is named")
     if share is not None and not expected.share[0] <= share <= expected.share[1]:
         faults.append(f"the share {share:.2f} is not within {expected.share[0]:g} to {expected.share[1]:g}")
     if faults:

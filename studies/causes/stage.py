@@ -146,7 +146,7 @@ class Stage:
 
 
 def first_on_the_cpu():
-    """Other programs on the machine would be a second fault: what is started goes before them, where that is allowed."""
+    """Other programs on the machine would be a second fault: what is started goes before them, where it may."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except PermissionError:
