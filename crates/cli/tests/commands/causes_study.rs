@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use weir_measure::Part;
+use weir_measure::part::Part;
 use weir_testkit::require;
 
 fn study() -> PathBuf {
