@@ -5,6 +5,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 WEIR := $(TARGET)/release/weir
+CAUSES_TOOLS := weir,offcputime,opentelemetry
+CAUSES_QUICK = --only 'flock-held*,php-page-sleeps,nginx-compresses,gunicorn-one-worker' --results $(TARGET)/causes/results \
+	--page $(TARGET)/causes/RESULTS.md
 ARM := $(TARGET)/release/libarm4.so $(TARGET)/release/libarm.so
 
 export CARGO PREFIX DESTDIR WEIR
@@ -106,6 +109,11 @@ study-arm: deps build ## Repeats the paper on ARM in Apache and PHP, under 30 mi
 	@$(MAKE) --no-print-directory -C native/apache
 	@$(MAKE) --no-print-directory -C native/php
 	@QUICK="$(QUICK)" studies/arm/run
+
+study-causes: deps build ## Plants 113 faults behind real servers and scores what TOOLS (weir,offcputime,opentelemetry) say of the cause, and writes its page: 27 minutes, as root; QUICK=1: five faults, for trying.
+	@scripts/deps causes
+	@$(CARGO) build --release --quiet --package weir-testkit --bin weir-faulty
+	@studies/causes/run --tool $(or $(TOOLS),$(CAUSES_TOOLS)) $(if $(QUICK),$(CAUSES_QUICK))
 
 study-monitors: deps build ## What watching itself costs a server, with readings told or gossiped every 0.5 to 30 s: writes its page, 24 minutes, as root; QUICK=1: a minute and a half, for trying.
 	@QUICK="$(QUICK)" studies/patia/monitors

@@ -57,7 +57,9 @@ impl Labels {
 /// The task that a detail names, if it names one.
 fn task_of(detail: Detail) -> Option<u32> {
     match detail {
-        Detail::Task(pid) | Detail::Reader(_, pid) | Detail::Held(pid, _) if pid != 0 => Some(pid),
+        Detail::Task(pid) | Detail::Reader(_, pid) | Detail::Sender(_, pid) | Detail::Held(pid, _) if pid != 0 => {
+            Some(pid)
+        }
         _ => None,
     }
 }
@@ -84,6 +86,8 @@ pub(super) fn label(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
         Detail::Named(number) | Detail::Lock(number, _) => joiner.text(number).to_owned(),
         Detail::Reader(client, 0) => format!("a client that reads slowly: {}", client_words(client)),
         Detail::Reader(_, task) => format!("a client that reads slowly: {}", label(joiner, Detail::Task(task), at_ns)),
+        Detail::Sender(client, 0) => format!("a client that sends slowly: {}", client_words(client)),
+        Detail::Sender(_, task) => format!("a client that sends slowly: {}", label(joiner, Detail::Task(task), at_ns)),
         Detail::HeldBack => weir_timeline::HELD_BACK.to_owned(),
         Detail::EndedConnection => weir_timeline::ENDED_CONNECTION.to_owned(),
         Detail::Held(task, by) => format!("{}, {}", label(joiner, Detail::Task(task), at_ns), by.words()),

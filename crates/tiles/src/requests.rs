@@ -115,8 +115,10 @@ fn slow_step(joiner: &Joiner, step: &weir_timeline::Step, origin_ns: u64) -> Slo
         Detail::None => (0, String::new()),
         Detail::Task(pid) => (pid, String::new()),
         Detail::Peer(address) => (0, address.to_string()),
-        Detail::Reader(_, task) if task != 0 => (task, String::new()),
-        Detail::Reader(client, _) => (0, format!("client {}", weir_wire::socket::client_words(client))),
+        Detail::Reader(_, task) | Detail::Sender(_, task) if task != 0 => (task, String::new()),
+        Detail::Reader(client, _) | Detail::Sender(client, _) => {
+            (0, format!("client {}", weir_wire::socket::client_words(client)))
+        }
         Detail::Held(pid, by) => (pid, by.words().to_owned()),
         Detail::Way(address) => (0, weir_timeline::way_words(address)),
         Detail::Unconnected(address) => (0, weir_timeline::unconnected_words(address)),

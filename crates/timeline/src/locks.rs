@@ -147,5 +147,10 @@ pub(crate) fn ended_by_timer(refine: &Refine<'_>, step: Step) -> Option<Step> {
     let from_ns = step.to_ns.saturating_sub(APART_NS).max(step.from_ns);
     let woken_ns = refine.notes.next(step.pid, from_ns, |note| note == Note::Timer)?;
     let ended = may_time_out && woken_ns <= step.to_ns.saturating_add(APART_NS);
-    ended.then_some(Step { part: Part::WaitTimer, detail: Detail::Task(step.pid), ..step })
+    // To whom no connection was made says more than who slept until it gave up.
+    let detail = match step.detail {
+        Detail::Unconnected(_) => step.detail,
+        _ => Detail::Task(step.pid),
+    };
+    ended.then_some(Step { part: Part::WaitTimer, detail, ..step })
 }

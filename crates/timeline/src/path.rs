@@ -7,6 +7,7 @@ use crate::known::Known;
 use crate::own_locks;
 use crate::step::{Detail, Step};
 use crate::tasks::{Spell, State, Touch, Verb, WokenIn};
+use std::net::IpAddr;
 use weir_measure::part::Part;
 use weir_wire::socket::SocketOpen;
 
@@ -684,7 +685,7 @@ impl Walk<'_> {
                 Awaited::Waker
             }
             Some(touch) if touch.socket == self.span.socket => match (touch.verb, self.asked(pid, spell.from_ns)) {
-                (Verb::Receive, _) => Awaited::Known(Part::RequestTransit, Detail::None),
+                (Verb::Receive, _) => Awaited::Known(Part::RequestTransit, self.sender(spell)),
                 // It answers now without having heard: what it waited for is no socket.
                 (Verb::Send, None) if self.is_sibling(spell.woken_by, pid) => Awaited::Waker,
                 (Verb::Send, None) if self.has_sent(pid, spell.from_ns) => {
@@ -711,17 +712,28 @@ impl Walk<'_> {
     fn reader(&self, pid: u32, spell: &Spell) -> Detail {
         /// A response of many waits has told by then.
         const MOST_WAITS: usize = 32;
-        let Some(open) = self.known.sockets.get(self.span.socket).map(|known| known.open) else {
-            return Detail::None;
-        };
-        let client = open.remote.ip();
-        if !self.known.sockets.is_own(client, open.netns) {
+        let Some((client, is_own)) = self.client() else { return Detail::None };
+        if !is_own {
             return Detail::Reader(client, 0);
         }
         let others = self.known.tasks.spells_back(pid, self.span.begun_ns, self.span.sent_ns).take(MOST_WAITS);
         let mut waits = std::iter::once(*spell).chain(others);
         let reader = waits.find(|wait| wait.woken_in == WokenIn::Task && wait.woken_by != 0);
         Detail::Reader(client, reader.map_or(0, |wait| wait.woken_by))
+    }
+
+    /// The client that sent more of its request.
+    fn sender(&self, spell: &Spell) -> Detail {
+        let Some((client, is_own)) = self.client() else { return Detail::None };
+        let is_told = is_own && spell.woken_in == WokenIn::Task;
+        Detail::Sender(client, if is_told { spell.woken_by } else { 0 })
+    }
+
+    /// The client's address, and whether it is of this host.
+    fn client(&self) -> Option<(IpAddr, bool)> {
+        let open = self.known.sockets.get(self.span.socket)?.open;
+        let client = open.remote.ip();
+        Some((client, self.known.sockets.is_own(client, open.netns)))
     }
 
     fn waker_of(&self, spell: &Spell) -> Detail {

@@ -94,6 +94,7 @@ mod tests {
             let text = |detail| match detail {
                 Detail::Named(number) | Detail::Lock(number, _) => self.texts.text(number).to_owned(),
                 Detail::Task(pid) => format!("task {pid}"),
+                Detail::Unconnected(peer) => format!("no connection to {peer}"),
                 _ => String::new(),
             };
             steps.iter().map(|step| (step.from_ns, step.to_ns, step.part, text(step.detail))).collect()
@@ -273,6 +274,13 @@ mod tests {
             known.refined(&[step(2_000_000, 3_000_000, Part::WaitProcess)]),
             [told(2_000_000, 3_000_000, Part::WaitTimer, "task 7")],
             "and it is the task itself that slept"
+        );
+        let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 5432));
+        let unconnected = Step { detail: Detail::Unconnected(peer), ..step(2_000_000, 3_000_000, Part::WaitProcess) };
+        assert_eq!(
+            known.refined(&[unconnected]),
+            [told(2_000_000, 3_000_000, Part::WaitTimer, "no connection to 127.0.0.1:5432")],
+            "but the peer to which no connection was made stays named"
         );
     }
 

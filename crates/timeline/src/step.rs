@@ -21,6 +21,8 @@ pub enum Detail {
     Peer(SocketAddr),
     /// The client that takes its response slowly: its address, and its task where that is of this host (else 0).
     Reader(IpAddr, u32),
+    /// The client that sends its request slowly: its address, and its task where that is of this host (else 0).
+    Sender(IpAddr, u32),
     /// A file, a lock, a query: the text is the joiner's of this number ([`crate::Joiner::text`]).
     Named(u32),
     /// A lock: the text is the joiner's of the first number, and this task had it.

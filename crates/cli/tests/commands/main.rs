@@ -3,6 +3,7 @@
 
 mod always_full_disk;
 mod architecture;
+mod causes_study;
 mod developer_log;
 mod examples;
 mod functions;

@@ -33,7 +33,7 @@ fn pieces(told: &Told) -> Vec<Piece> {
     let detail = |detail| match detail {
         Detail::None => 0,
         Detail::Task(pid) | Detail::Held(pid, _) => 1 + pid % 40,
-        Detail::Peer(_) | Detail::Way(_) | Detail::Unconnected(_) | Detail::Reader(..) => 45,
+        Detail::Peer(_) | Detail::Way(_) | Detail::Unconnected(_) | Detail::Reader(..) | Detail::Sender(..) => 45,
         Detail::Behind(_) => 44,
         Detail::Named(number) | Detail::Lock(number, _) => 46 + number % 2,
         Detail::EndedConnection => 48,
