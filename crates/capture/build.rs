@@ -20,6 +20,7 @@ const OBJECTS: &[&str] = &[
     "samples",
     "user_probes",
     "streams",
+    "pids",
 ];
 
 /// Those of them that every recording needs, or that explain a wait: they are built once more, for kernels before Linux

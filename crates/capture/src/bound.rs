@@ -37,19 +37,7 @@ pub(crate) fn check() -> Result<(), CaptureError> {
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Err(CaptureError::NoBtf);
     }
-    let namespace = std::fs::read_link("/proc/self/ns/pid").map(|name| name.display().to_string()).unwrap_or_default();
-    if is_not_the_hosts(&namespace) {
-        return Err(CaptureError::PidNamespace { namespace });
-    }
     Ok(())
-}
-
-/// Whether a pid namespace, as the kernel calls it, is another one than that of the system's first process, in whose
-/// numbers probes tell of tasks. Without a name (a kernel without namespaces) there is but one.
-fn is_not_the_hosts(namespace: &str) -> bool {
-    /// `PROC_PID_INIT_INO` of linux/proc_ns.h.
-    const FIRST: &str = "pid:[4026531836]";
-    !namespace.is_empty() && namespace != FIRST
 }
 
 /// The kernel's release, for messages.
@@ -62,9 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pid_namespace_of_ones_own_is_told_from_the_hosts() {
-        assert!(!is_not_the_hosts("pid:[4026531836]") && !is_not_the_hosts(""));
-        assert!(is_not_the_hosts("pid:[4026532280]"));
+    fn a_pid_namespace_is_refused_with_its_name_and_what_helps() {
         let words = CaptureError::PidNamespace { namespace: "pid:[4026532280]".to_owned() }.to_string();
         assert!(words.contains("pid:[4026532280]") && words.contains("--pid=host"), "{words}");
     }

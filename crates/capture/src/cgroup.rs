@@ -125,7 +125,7 @@ pub fn name_of_process(pid: u32) -> Option<String> {
     path.rsplit('/').find_map(|name| group_name(name, containers::name_of))
 }
 
-/// What a group's name says to people; `known` tells the name of a container by its id, where it can be known.
+/// What a group's name says to people; `known` tells how people call a container of an id, where it can be known.
 fn group_name(name: &str, known: impl Fn(&str) -> Option<String>) -> Option<String> {
     if name.ends_with(".service") {
         return Some(name.to_owned());
@@ -135,8 +135,7 @@ fn group_name(name: &str, known: impl Fn(&str) -> Option<String>) -> Option<Stri
         if !is_id(id) {
             return (!before.is_empty()).then(|| format!("container {id}"));
         }
-        let readable = known(id).or_else(|| id.get(..12).map(str::to_owned))?;
-        Some(format!("container {readable}"))
+        known(id).or_else(|| Some(format!("container {}", id.get(..12)?)))
     })
 }
 
@@ -207,7 +206,7 @@ mod tests {
         assert_eq!(none("machine-mail.scope").as_deref(), Some("container mail"));
         assert_eq!(none("system.slice"), None);
         assert_eq!(none("session-1.scope"), None);
-        let shop = |of: &str| (of == id).then(|| "shop".to_owned());
+        let shop = |of: &str| (of == id).then(|| "container shop".to_owned());
         for group in [format!("docker-{id}.scope"), format!("libpod-{id}.scope"), id.clone()] {
             assert_eq!(group_name(&group, shop).as_deref(), Some("container shop"));
         }

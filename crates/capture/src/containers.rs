@@ -1,7 +1,8 @@
 //! Names of containers, as their runtimes have written them down: Docker's `config.v2.json` of each, and the list of
 //! containers/storage, which Podman and CRI-O keep.
 //!
-//! No runtime is asked: its files are read, which takes no socket and no program of its own.
+//! No runtime is asked: its files are read, which takes no socket and no program of its own. Of pods, whose names no
+//! runtime writes, a list of Kubernetes' API tells ([`of_kubernetes`], [`tell`]); a caller has asked for it.
 
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -53,6 +54,78 @@ pub fn of_storage(text: &str) -> Vec<Container> {
     let entries: Vec<serde_json::Value> = serde_json::from_str(text).unwrap_or_default();
     let entries = entries.into_iter().filter_map(|entry| serde_json::from_value::<Entry>(entry).ok());
     entries.filter_map(|Entry { id, names }| container(id, names.unwrap_or_default())).collect()
+}
+
+/// Containers of pods, by a page of the list of pods of Kubernetes' API.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pods {
+    /// The containers; their names are `NAMESPACE/POD/CONTAINER`, `NAMESPACE/POD` and `POD`.
+    pub containers: Vec<Container>,
+    /// What the next page is asked with; `None` after the last one.
+    pub next: Option<String>,
+}
+
+/// Reads a `PodList` of the API's version v1 (`GET /api/v1/pods`, as the reference of Kubernetes' API describes it);
+/// `None` if it is none.
+#[must_use]
+pub fn of_kubernetes(text: &str) -> Option<Pods> {
+    #[derive(Deserialize)]
+    struct List {
+        kind: String,
+        #[serde(default)]
+        metadata: Page,
+        #[serde(default)]
+        items: Option<Vec<serde_json::Value>>,
+    }
+    #[derive(Deserialize, Default)]
+    struct Page {
+        #[serde(default, rename = "continue")]
+        next: String,
+    }
+    let List { kind, metadata, items } = serde_json::from_str(text).ok()?;
+    if kind != "PodList" {
+        return None;
+    }
+    // A pod that is not understood does not hide the others.
+    let containers = items.unwrap_or_default().into_iter().filter_map(of_pod).flatten().collect();
+    Some(Pods { containers, next: Some(metadata.next).filter(|next| !next.is_empty()) })
+}
+
+/// The containers of one pod, those that begin it and those that look into it included.
+fn of_pod(pod: serde_json::Value) -> Option<Vec<Container>> {
+    #[derive(Deserialize)]
+    struct Pod {
+        metadata: Named,
+        #[serde(default)]
+        status: Status,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+        namespace: String,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Status {
+        container_statuses: Option<Vec<One>>,
+        init_container_statuses: Option<Vec<One>>,
+        ephemeral_container_statuses: Option<Vec<One>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct One {
+        name: String,
+        /// `RUNTIME://ID`; it is missing until the container is made.
+        #[serde(default, rename = "containerID")]
+        container_id: Option<String>,
+    }
+    let Pod { metadata: Named { name: pod, namespace }, status } = serde_json::from_value(pod).ok()?;
+    let all = [status.container_statuses, status.init_container_statuses, status.ephemeral_container_statuses];
+    let one = |One { name, container_id }: One| {
+        let (_, id) = container_id.as_deref()?.split_once("://")?;
+        container(id.to_owned(), vec![format!("{namespace}/{pod}/{name}"), format!("{namespace}/{pod}"), pod.clone()])
+    };
+    Some(all.into_iter().flatten().flatten().filter_map(one).collect())
 }
 
 /// A container with a whole id; names that would not be one word are left out.
@@ -115,7 +188,7 @@ impl Runtimes {
     /// The containers of a name.
     #[must_use]
     pub fn search(&self, name: &str) -> Search {
-        let mut search = Search::default();
+        let mut search = Search { ids: told_ids(name), ..Search::default() };
         let mut take = |known: Container| {
             if known.names.iter().any(|one| one == name) && !search.ids.contains(&known.id) {
                 search.ids.push(known.id);
@@ -160,8 +233,43 @@ fn read(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The name of a container of this host, if it can be read; each is looked up once.
+/// Containers of pods that this process was told of.
+static TOLD: Mutex<Vec<Container>> = Mutex::new(Vec::new());
+/// Containers of pods that are kept; a node has some hundreds.
+const MOST_TOLD: usize = 1 << 16;
+
+/// Takes in containers of pods, whose names are then known as those that runtimes write; how many found no room.
+pub fn tell(containers: Vec<Container>) -> u64 {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let room = MOST_TOLD - told.len().min(MOST_TOLD);
+    let dropped = containers.len().saturating_sub(room) as u64;
+    told.extend(containers.into_iter().take(room));
+    dropped
+}
+
+/// Whether names of pods were told: then each process is told with its container's.
+pub(crate) fn are_told() -> bool {
+    !TOLD.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+}
+
+/// Ids of the containers of a name that were told.
+fn told_ids(name: &str) -> Vec<String> {
+    let told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    told.iter().filter(|one| one.names.iter().any(|own| own == name)).map(|one| one.id.clone()).collect()
+}
+
+/// A container as people call it, if its name was told or can be read; each is looked up once.
 pub(crate) fn name_of(id: &str) -> Option<String> {
+    let told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(name) = told.iter().find(|one| one.id == id).and_then(|one| one.names.first()) {
+        return Some(format!("pod {name}"));
+    }
+    drop(told);
+    written(id).map(|name| format!("container {name}"))
+}
+
+/// The name of a container of this host that its runtime has written; each is looked up once.
+fn written(id: &str) -> Option<String> {
     static KNOWN: Mutex<Option<HashMap<String, Option<String>>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
@@ -249,10 +357,51 @@ mod tests {
         assert!(closed.closed[0].contains("config.v2.json: "), "{closed:?}");
     }
 
+    /// As the API writes it (reference of Kubernetes' API v1.31, PodList v1 core), with a few of its many fields.
+    fn pods(pods: &[(&str, &str, &str)], next: &str) -> String {
+        let pod = |(namespace, name, id): &(&str, &str, &str)| {
+            format!(
+                r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}","uid":"8f1c"}},"spec":{{"nodeName":"n1"}},"status":{{"phase":"Running","containerStatuses":[{{"name":"nginx","state":{{}},"ready":true,"containerID":"containerd://{id}"}},{{"name":"waits","containerID":""}}],"initContainerStatuses":null}}}}"#
+            )
+        };
+        let items = pods.iter().map(pod).collect::<Vec<_>>().join(",");
+        format!(
+            r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"77","continue":"{next}"}},"items":[{items}]}}"#
+        )
+    }
+
+    #[test]
+    fn the_list_of_kubernetes() {
+        let read = of_kubernetes(&pods(&[("shop", "web-0", ID), ("mail", "mx", OTHER)], "abc")).expect("a list");
+        assert_eq!(read.next.as_deref(), Some("abc"));
+        assert_eq!(read.containers.len(), 2);
+        assert_eq!(read.containers[0].id, ID);
+        assert_eq!(read.containers[0].names, ["shop/web-0/nginx", "shop/web-0", "web-0"]);
+        assert_eq!(of_kubernetes(&pods(&[], "")), Some(Pods::default()));
+        let refusal = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":403,"message":"forbidden"}"#;
+        assert_eq!(of_kubernetes(refusal), None);
+        let odd = r#"{"kind":"PodList","metadata":{},"items":[7,{"metadata":{"name":"x","namespace":"y"}},null]}"#;
+        assert_eq!(of_kubernetes(odd), Some(Pods::default()));
+    }
+
+    /// What was told holds for the whole process: ids of this test alone.
+    #[test]
+    fn what_is_told_is_known_by_id_and_by_name() {
+        let id = "ab".repeat(32);
+        assert_eq!(name_of(&id), None);
+        let names = vec!["told/web-1/nginx".to_owned(), "told/web-1".to_owned()];
+        assert_eq!(tell(vec![Container { id: id.clone(), names }]), 0);
+        assert_eq!(name_of(&id).as_deref(), Some("pod told/web-1/nginx"));
+        assert!(are_told());
+        let nowhere = Runtimes::below(Path::new("/nowhere"));
+        assert_eq!(nowhere.search("told/web-1").ids, [id]);
+        assert!(nowhere.search("told/web").ids.is_empty());
+    }
+
     proptest! {
         #[test]
         fn any_text_is_read_or_nothing(text: String) {
-            let _ = (of_docker(&text), of_storage(&text));
+            let _ = (of_docker(&text), of_storage(&text), of_kubernetes(&text));
         }
 
         /// Whether or not a file says more, the id and the names come out as they went in.

@@ -20,7 +20,7 @@ pub enum CaptureError {
     NoBtf,
     /// The kernel tells of tasks by other numbers than this process's /proc.
     #[error(
-        "weir runs in a pid namespace of its own ({namespace}), where processes have other numbers than in the kernel's events: run it in the host's (docker run --pid=host, hostPID: true in a pod, or from the host), or take `--rung proc`, which needs no probes"
+        "weir runs in a pid namespace of its own ({namespace}), where processes have other numbers than in the kernel's events, and this kernel does not tell both: run it in the host's (docker run --pid=host, hostPID: true in a pod, or from the host), or take `--rung proc`, which needs no probes"
     )]
     PidNamespace {
         /// As the kernel calls it, such as `pid:[4026532280]`.

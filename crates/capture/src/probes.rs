@@ -4,11 +4,14 @@ use crate::boundaries::Boundaries;
 use crate::boundary_source::BoundarySource;
 use crate::error::CaptureError;
 use crate::namespaces::Listed;
+use crate::pids::Pids;
 use crate::ring::Rings;
 use crate::spine::{Scope, Spine, refusal};
 use libbpf_rs::{Iter, Link, OpenMapMut, OpenObject};
+use std::cell::RefCell;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU8, Ordering};
+use weir_wire::Record;
 
 /// The loaded probes, not yet attached.
 pub struct Probes {
@@ -18,6 +21,8 @@ pub struct Probes {
     named: Vec<u32>,
     keep_addresses: bool,
     listed: Listed,
+    /// The host's numbers, where this process has others.
+    pids: Option<RefCell<Pids>>,
 }
 
 /// Attached probes; dropping it detaches them.
@@ -41,7 +46,7 @@ impl Probes {
     pub fn load_source(source: BoundarySource) -> Result<Self, CaptureError> {
         let spine = Spine::load(Scope::Host(source))?;
         let boundaries = Boundaries::load(source, &spine)?;
-        Ok(Self::of(spine, boundaries))
+        Self::of(spine, boundaries)
     }
 
     /// Loads the scheduler's probes alone. They tell only of the tasks of traced processes: no sockets, no requests,
@@ -50,11 +55,29 @@ impl Probes {
     /// # Errors
     /// [`CaptureError`] says what is missing and the remedy.
     pub(crate) fn load_tasks() -> Result<Self, CaptureError> {
-        Ok(Self::of(Spine::load(Scope::Tasks)?, Boundaries::InTheSpine))
+        Self::of(Spine::load(Scope::Tasks)?, Boundaries::InTheSpine)
     }
 
-    fn of(spine: Spine, boundaries: Boundaries) -> Self {
-        Self { spine, boundaries, named: Vec::new(), keep_addresses: false, listed: Listed::default() }
+    fn of(spine: Spine, boundaries: Boundaries) -> Result<Self, CaptureError> {
+        let (named, listed) = (Vec::new(), Listed::default());
+        Ok(Self { spine, boundaries, named, keep_addresses: false, listed, pids: Pids::here()?.map(RefCell::new) })
+    }
+
+    /// The number by which the kernel knows a task.
+    fn hosts(&self, tgid: u32) -> u32 {
+        self.pids.as_ref().map_or(tgid, |pids| pids.borrow_mut().hosts(tgid))
+    }
+
+    /// A new look at the rings begins: numbers that are not known by now are looked for once more.
+    pub(crate) fn look(&self) {
+        if let Some(pids) = &self.pids {
+            pids.borrow_mut().look();
+        }
+    }
+
+    /// A record of the kernel's with the numbers that this process has for tasks.
+    pub(crate) fn translate(&self, record: Record) -> Record {
+        self.pids.as_ref().map_or(record, |pids| pids.borrow_mut().translate(&record))
     }
 
     /// The source that request boundaries come from.
@@ -100,6 +123,7 @@ impl Probes {
         if !self.named.contains(&tgid) {
             self.named.push(tgid);
         }
+        let tgid = self.hosts(tgid);
         if let Some(state) = self.spine.skel.maps.bss_targets_data.as_deref_mut() {
             set(&mut state.traced, tgid);
         }
@@ -107,6 +131,7 @@ impl Probes {
 
     /// Tells the wake-ups of a thread group that is not the server's: the load generator's.
     pub fn tell_wakeups_of(&mut self, tgid: u32) {
+        let tgid = self.hosts(tgid);
         if let Some(state) = self.spine.skel.maps.bss_targets_data.as_deref_mut() {
             set(&mut state.woken_too, tgid);
         }
@@ -115,6 +140,7 @@ impl Probes {
     /// Whether a thread group is the server's: given to [`Probes::trace`], or a descendant since.
     #[must_use]
     pub fn is_traced(&self, tgid: u32) -> bool {
+        let tgid = self.hosts(tgid);
         let state = self.spine.skel.maps.bss_targets_data.as_deref();
         state.and_then(|state| state.traced.get(tgid as usize / 8)).is_some_and(|byte| byte >> (tgid % 8) & 1 == 1)
     }
@@ -155,6 +181,14 @@ impl Probes {
     pub(crate) fn tell_questions(&mut self, question_chunks: u32, answer_chunks: u32) {
         if let Some(state) = self.spine.skel.maps.bss_data.as_deref_mut() {
             (state.question_chunks, state.answer_chunks) = (question_chunks, answer_chunks);
+        }
+    }
+
+    /// Has the first bytes told that the server takes from its clients, of each call at most so many chunks of 56. A source
+    /// must take them, for the recorder keeps none.
+    pub(crate) fn tell_heads(&mut self, chunks: u32) {
+        if let Some(state) = self.spine.skel.maps.bss_data.as_deref_mut() {
+            state.head_chunks = chunks;
         }
     }
 

@@ -383,6 +383,7 @@ impl Collector {
     /// Takes what all CPUs have written up to now; returns when that is.
     fn drain(&mut self) -> Result<u64, WriteError> {
         let now_ns = clock_ns(libc::CLOCK_MONOTONIC);
+        self.probes.look();
         for cpu in 0..self.rings.cpus() {
             let mut events = std::mem::take(&mut self.events);
             events.clear();
@@ -441,13 +442,14 @@ impl Collector {
         }
         let (named, probes, living) = (&mut self.named, &self.probes, &mut self.living);
         let (sources, sees, rewrites) = (&mut self.sources, &self.sees, &self.rewrites);
-        let (redaction, in_groups) = (&mut self.redaction, !self.groups.is_empty());
+        let (redaction, in_groups) = (&mut self.redaction, !self.groups.is_empty() || crate::containers::are_told());
         let mut outcome = Ok(());
         for event in events {
             self.expanders[cpu].expand(*event, &mut |record, slots| {
                 if outcome.is_err() {
                     return;
                 }
+                let record = probes.translate(record);
                 if rewrites.has(record.kind) && rewritten(sources, &record, stream, &mut outcome) {
                     return;
                 }

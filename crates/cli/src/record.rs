@@ -1,12 +1,14 @@
 //! The `weir record` command: kernel events of a server, into a run directory.
 
 use crate::always::{self, AlwaysArgs};
+use crate::kubernetes::KubernetesArgs;
+use crate::record_hosts::{self, HostArgs};
 use crate::rung::RungArgs;
 use crate::sources::SourceArgs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use weir_record::{DISK_MIB, Named, Recorded, Setup};
+use weir_record::{DISK_MIB, Named, Recorded, Setup, Wanted};
 use weir_terminal::stop::Stop;
 
 const EXAMPLES: &str = "\
@@ -29,6 +31,9 @@ Examples:
       start a server, and record it until it ends
   weir record --always --port 80 --slo 'p99<200ms' --webhook https://h/alert
       in short windows until stopped, within bounds of disk and CPU time
+  weir record --host web --host root@store --port 80 --port 5432 -d 30s
+      two hosts at once, by ssh: each records what it has of the named servers,
+      and `weir explain RUN` explains their runs together
 
 The run is read by `weir explain RUN`. To join requests with a client's view,
 let the load write to the same run:
@@ -81,6 +86,12 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) always: AlwaysArgs,
+
+    #[command(flatten)]
+    hosts: HostArgs,
+
+    #[command(flatten)]
+    kubernetes: KubernetesArgs,
 }
 
 /// Which server is meant.
@@ -127,6 +138,7 @@ impl TargetArgs {
             units: self.unit.clone(),
             containers: self.container.clone(),
             cgroups: self.cgroup.clone(),
+            wanted: Wanted::All,
         }
     }
 }
@@ -139,6 +151,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
         return Ok(ExitCode::from(2));
     }
+    if !args.hosts.host.is_empty() {
+        return record_hosts::run(&args.hosts, args.run.clone(), args.duration, args.disk);
+    }
+    args.kubernetes.tell("weir record")?;
     if args.always.always {
         if let Some(option) = args.sources.given() {
             eprintln!(
@@ -159,14 +175,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         weir_explain::decisions::check(log)?;
     }
     let stop = Stop::on_signals()?;
+    let wanted = if args.hosts.send_run { Wanted::Some } else { Wanted::All };
     let setup = Setup {
         who: "weir record",
         directory: args.run.clone(),
-        named: args.target.named(),
+        named: Named { wanted, ..args.target.named() },
         command: args.command.clone(),
         ladder: args.rung.ladder(),
         sources: args.sources.sources(),
     };
+    if args.hosts.send_run {
+        weir_record::hosts::send(setup, args.disk, args.keep_addresses, &stop)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let recorded = weir_record::until_end(&setup, args.duration, args.disk, args.keep_addresses, &stop)?;
     let Recorded { run, cost, notes, has_failed } = recorded;
     let decided = args.decisions.as_ref().map(|log| weir_explain::decisions::put(run.directory(), log)).transpose()?;

@@ -30,6 +30,11 @@ pub(crate) struct SourceArgs {
     /// bytes of each question and 280 of each answer are looked at, and its shape is kept without values
     #[arg(long)]
     no_questions: bool,
+
+    /// Read the field traceparent of requests of HTTP/1.1 in the clear, so that spans of `weir explain --otlp` stand below
+    /// their callers': the first 1,008 bytes of what the server takes are looked at, and that field alone is kept
+    #[arg(long)]
+    trace_headers: bool,
 }
 
 impl SourceArgs {
@@ -39,6 +44,7 @@ impl SourceArgs {
         Sources {
             stacks_hz: self.stacks,
             questions: !self.no_questions,
+            trace_headers: self.trace_headers,
             transactions: self.arm,
             programs: self.probes.probes(),
             watched,
@@ -50,6 +56,11 @@ impl SourceArgs {
     /// One of these options that was given, if any was.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let stacks = self.stacks.map(|_| "--stacks");
-        stacks.or(self.arm.then_some("--arm")).or_else(|| self.probes.given()).or_else(|| self.watch.given())
+        let trace_headers = self.trace_headers.then_some("--trace-headers");
+        stacks
+            .or(self.arm.then_some("--arm"))
+            .or(trace_headers)
+            .or_else(|| self.probes.given())
+            .or_else(|| self.watch.given())
     }
 }

@@ -10,6 +10,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::recording::attached;
 use support::{alone, number, output, weir};
 use weir_testkit::{Faulty, free_port, require};
 
@@ -271,6 +272,75 @@ fn a_unit_is_found_by_its_control_group() {
     let report: Value = serde_json::from_slice(&found.stdout).expect("a report");
     assert!(number(&report, "/joined_fraction") > 0.99, "{:#}", report["unjoinable"]);
     assert!(report.to_string().contains("in weir-test-shop.service"), "its processes are named with it");
+    drop(group);
+}
+
+/// Answers as Kubernetes' API does, in the form of its reference (PodList v1 core), by two pages; what was asked.
+fn api(listener: TcpListener, id: &str) -> Vec<String> {
+    let pod = |namespace: &str, name: &str, id: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"{namespace}"}},"spec":{{"nodeName":"n1"}},"status":{{"phase":"Running","containerStatuses":[{{"name":"nginx","ready":true,"containerID":"containerd://{id}"}}]}}}}"#
+        )
+    };
+    let page = |next: &str, pod: String| {
+        format!(r#"{{"kind":"PodList","apiVersion":"v1","metadata":{{"continue":"{next}"}},"items":[{pod}]}}"#)
+    };
+    let pages = [page("token+1", pod("mail", "mx-0", &"0".repeat(64))), page("", pod("shop", "web-7", id))];
+    let answered = pages.into_iter().map(|body| {
+        let (mut stream, _) = listener.accept().expect("it is asked");
+        let mut head = BufReader::new(stream.try_clone().expect("a second handle")).lines().map_while(Result::ok);
+        let asked = head.next().unwrap_or_default();
+        head.find(String::is_empty);
+        let length = body.len();
+        let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
+        write!(stream, "{answer}Content-Length: {length}\r\n\r\n{body}").expect("answered");
+        asked
+    });
+    answered.collect()
+}
+
+/// The server is in a control group as containerd makes one for a pod's container, whose name Kubernetes' API tells.
+#[test]
+fn a_container_has_its_pods_name() {
+    let _turn = alone();
+    if require::root_and_bpf().is_none() {
+        return;
+    }
+    let id = "c0ffee".repeat(11)[..64].to_owned();
+    let group = Group::new(&format!("cri-containerd-{id}.scope"));
+    if require::or_skip(group.is_some(), "needs control groups of version 2 that can be made").is_none() {
+        return;
+    }
+    let group = group.expect("looked at above");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let site = folder.path().join("site");
+    fs::create_dir(&site).and_then(|()| fs::write(site.join("index.html"), "hello")).expect("a site");
+    let port = free_port();
+    let mut server = serve(port, &site);
+    fs::write(group.path.join("cgroup.procs"), server.id().to_string()).expect("it is moved");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = format!("http://{}", listener.local_addr().expect("its address"));
+    let asked = std::thread::spawn(move || api(listener, &id));
+    let run = folder.path().join("run");
+    let run = run.to_str().expect("a readable path");
+    // The container is named as the API names it, which no runtime's file does here.
+    let recording = attached(&["--container", "shop/web-7", "--kubernetes", &address, "-d", "1500ms", "--run", run]);
+    let loaded = output(&["load", "-c", "2", "-d", "500ms", &format!("http://127.0.0.1:{port}/")]);
+    let (status, told) = recording.end();
+    let _ = server.kill();
+    let _ = server.wait();
+    assert!(loaded.status.success() && status.success(), "{told}");
+    let asked = asked.join().expect("it was asked");
+    assert_eq!(
+        asked,
+        ["GET /api/v1/pods?limit=500 HTTP/1.1", "GET /api/v1/pods?limit=500&continue=token%2B1 HTTP/1.1"]
+    );
+    let report = explained(Path::new(run));
+    assert!(report.to_string().contains("in pod shop/web-7/nginx"), "its processes are named with it: {report:#}");
+    // An API that is not there, or refuses, is told of before anything is recorded.
+    let refused = output(&["record", "--port", "1", "--kubernetes", &address]);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && told.contains("Kubernetes' API at http://127.0.0.1:"), "{told}");
     drop(group);
 }
 

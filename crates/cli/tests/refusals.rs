@@ -42,20 +42,21 @@ fn wrong_usage_is_2_and_says_how_it_is_meant() {
     refused(&output(&["explain", "--port", "80", "--slo", "p99=5ms"]), 2, &["'p99<200ms'"]);
 }
 
-/// The kernel tells of tasks by the host's numbers, and /proc of this namespace by its own.
+/// What is told by the host's numbers of tasks cannot be laid beside this namespace's.
 #[test]
-fn probes_are_refused_in_a_pid_namespace_of_ones_own() {
+fn stacks_are_refused_in_a_pid_namespace_of_ones_own() {
     let _turn = alone();
     if require::root_and_bpf().is_none() {
         return;
     }
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = listener.local_addr().expect("its address").port().to_string();
-    let within = ["--pid", "--fork", "--mount-proc", "--mount", env!("CARGO_BIN_EXE_weir"), "record", "--port", &port];
     let run = tempfile::tempdir().expect("a temporary directory");
     let path = run.path().join("run");
-    let output = Command::new("unshare").args(within).args(["-d", "1s", "--run"]).arg(&path).output();
-    refused(&output.expect("unshare starts"), 1, &["pid namespace", "pid:[", "--pid=host"]);
+    for option in [&["--stacks"][..], &["--watch", "locks"]] {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc", "--mount", env!("CARGO_BIN_EXE_weir"), "record"]);
+        command.args(["-d", "1s", "--run"]).arg(&path).args(option).args(["--", "sleep", "5"]);
+        refused(&command.output().expect("unshare starts"), 1, &["pid namespace", "--pid=host"]);
+    }
 }
 
 /// What an option asks for is done or refused, never passed over.

@@ -13,7 +13,7 @@ use crate::participants::Participants;
 use crate::phases::{self, WorkFolds};
 use crate::proc_side;
 use crate::server_side::ServerSide;
-use crate::spans::{Beside, Chooser, Laying, RealTime, Sample};
+use crate::spans::{Beside, Chooser, Contexts, Laying, RealTime, Sample};
 use crate::stacks::StackSection;
 use crate::wakeups::WakeupCount;
 use crate::words;
@@ -119,6 +119,12 @@ pub fn with_spans(directory: &Path, subject: String, grouping: Grouping, view: &
             .with_context(|| format!("nothing to explain in {}", directory.display()));
     }
     let Reading { spans, folds, .. } = reading;
+    if folds.contexts.dropped > 0 {
+        let dropped = folds.contexts.dropped;
+        explanation.warnings.push(format!(
+            "{dropped} calls that may name a trace were too many to be kept; their requests form traces of their own"
+        ));
+    }
     let sample = folds.chooser.map(|chooser| chooser.finish(spans, view.is_server_side(&reader)));
     Ok(WithSpans { explanation, sample, beside: folds.laying.map(Laying::finish) })
 }
@@ -171,6 +177,9 @@ impl Reading {
         self.remarks.push(record, name.map(|name| &**name));
         self.spans.push(record);
         folds.clock = self.spans;
+        if folds.chooser.is_some() {
+            folds.contexts.push(record);
+        }
         joiner.push(record, payload, name, &mut |joiner, response| folds.push(joiner, response));
         folds.work.settle(joiner, false);
         self.server_side.push(joiner, source, record, payload);
@@ -269,6 +278,7 @@ struct Folds {
     work: WorkFolds,
     stacks: StackSection,
     chooser: Option<Chooser>,
+    contexts: Contexts,
     laying: Option<Laying>,
     clock: RealTime,
     kept_waiting: KeptWaiting,
@@ -322,6 +332,7 @@ impl Folds {
             work: WorkFolds::default(),
             stacks: StackSection::new(),
             chooser: None,
+            contexts: Contexts::default(),
             laying: None,
             clock: RealTime::default(),
             kept_waiting: KeptWaiting::default(),
@@ -385,7 +396,9 @@ impl Folds {
             Example { cpus, holders, ..example(joiner, response, first_ns) }
         });
         if let Some(chooser) = &mut self.chooser {
-            chooser.push(time_ns, request.intended_ns, id, || example(joiner, response, first_ns));
+            let within = self.contexts.take(response.server);
+            let times = (time_ns, request.intended_ns);
+            chooser.push(times, id, within, || example(joiner, response, first_ns));
         }
         if let Some(laying) = &mut self.laying {
             laying.push(response, self.clock);

@@ -21,6 +21,7 @@ mod proc_side;
 mod questions;
 pub mod readings;
 mod server_side;
+mod several;
 mod slo;
 pub mod spans;
 mod stacks;
@@ -30,5 +31,7 @@ mod words;
 
 pub use analysis::{WithSpans, explain, with_spans};
 pub use from_sockets::{Objectives, View, refusal};
+pub use hosts::{Joined, joined};
+pub use several::{note_hosts, runs_of};
 pub use slo::{Slo, slo};
 pub use stacks::folded;

@@ -28,11 +28,16 @@ pub(super) struct WorkFolds {
 
 /// The text that a record names by its dictionary.
 pub(super) fn name_of<'a>(sourced: &'a Sourced<'_>) -> Option<&'a Arc<str>> {
+    sourced.name(name_id_of(sourced)?)
+}
+
+/// The number of that text in the dictionary of its stream.
+pub(super) fn name_id_of(sourced: &Sourced<'_>) -> Option<u32> {
     if let Some(request) = ClientRequest::read(&sourced.record, sourced.payload) {
-        return sourced.name(request.name);
+        return Some(request.name);
     }
     let named = [Kind::ProbeHit as u16, Kind::ProbeText as u16, Kind::Asked as u16].contains(&sourced.record.kind);
-    named.then(|| sourced.name(sourced.record.b as u32)).flatten()
+    named.then_some(sourced.record.b as u32)
 }
 
 /// What the server's rules decided, with times from the first request on.

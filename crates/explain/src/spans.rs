@@ -4,6 +4,7 @@
 //! that it stands for.
 
 mod beside;
+mod contexts;
 mod otlp;
 mod read;
 mod real_time;
@@ -11,6 +12,7 @@ mod sample;
 
 pub(crate) use beside::Laying;
 pub use beside::{Beside, BesideClass};
+pub(crate) use contexts::Contexts;
 pub use otlp::otlp;
 pub use read::{ForeignSpan, SpansError, read};
 pub(crate) use real_time::RealTime;

@@ -1,9 +1,11 @@
 //! Recordings: how a server's events, those of a load and the transactions of applications get into a run.
 //!
-//! `setup.rs` says what a recording takes; `once.rs`, `under_load.rs` and `always/` are the three ways to make one.
+//! `setup.rs` says what a recording takes; `once.rs`, `under_load.rs` and `always/` are the three ways to make one;
+//! `hosts/` has several made at once on other hosts.
 
 pub mod always;
 mod child;
+pub mod hosts;
 mod kernel;
 mod load;
 mod names;
@@ -21,6 +23,6 @@ pub use load::into_run;
 pub use once::{Recorded, until_end, while_clients_come};
 pub use setup::Setup;
 pub use sources::Sources;
-pub use target::Named;
+pub use target::{Named, Wanted};
 pub use under_load::under_load;
 pub use user_probes::{ProbesOfPrograms, TlsProbes};

@@ -37,6 +37,26 @@ pub fn until_end(
     keep_addresses: bool,
     stop: &Stop,
 ) -> anyhow::Result<Recorded> {
+    recorded(setup, limit, (disk_mib, keep_addresses), stop, &mut |_| Ok(()))
+}
+
+/// How far a recording is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The probes are loaded, and nothing is recorded yet.
+    Ready,
+    /// Events are recorded.
+    Recording,
+}
+
+/// Records as [`until_end`] does, and says how far it is; an error of `told` ends it.
+pub(crate) fn recorded(
+    setup: &Setup,
+    limit: Option<Duration>,
+    (disk_mib, keep_addresses): (u64, bool),
+    stop: &Stop,
+    told: &mut dyn FnMut(Step) -> anyhow::Result<()>,
+) -> anyhow::Result<Recorded> {
     // The probes load before the command starts: if they are refused, no server was started in vain.
     let mut footing = setup.ladder.climb()?;
     setup.say_notes(&footing);
@@ -54,10 +74,12 @@ pub fn until_end(
     footing.settle(&target)?;
     let sources = setup.sources.load(footing.probes.as_mut(), &target, child.is_some())?;
     let transactions = setup.sources.subscribe()?;
+    told(Step::Ready)?;
     // Not before: what is refused leaves no run behind.
     let run = Run::create(&setup.directory())?;
     let recorder = kernel::start(&run, &mut footing, sources, &target, disk_mib)?;
     let transactions = transactions.map(|told| told.record(&run)).transpose()?;
+    told(Step::Recording)?;
     let Ending { notes, failed } = wait(limit, stop, &recorder, &target, child.as_mut());
     let cost = recorder.finish([footing.notes, notes.clone()].concat())?;
     transactions.map(ArmRecording::finish).transpose()?;

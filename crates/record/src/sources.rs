@@ -4,7 +4,7 @@ use crate::transactions::Subscription;
 use crate::user_probes::ProbesOfPrograms;
 use anyhow::bail;
 use weir_capture::asked::Questions;
-use weir_capture::{EventSource, Probes, Samples, Target, Watch, Watched, Windows};
+use weir_capture::{EventSource, Probes, Samples, Target, TraceHeaders, Watch, Watched, Windows, in_pid_namespace};
 
 /// What else is recorded.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +13,8 @@ pub struct Sources {
     pub stacks_hz: Option<u32>,
     /// What the server asks behind is told on the wire.
     pub questions: bool,
+    /// The traces that requests name in their heads.
+    pub trace_headers: bool,
     /// Transactions that applications report to the agent.
     pub transactions: bool,
     /// Probes in the server's own programs.
@@ -42,6 +44,11 @@ impl Sources {
             }
             return Ok(Vec::new());
         };
+        if in_pid_namespace() && (self.stacks_hz.is_some() || !self.watched.is_empty()) {
+            bail!(
+                "in a pid namespace of its own weir tells neither stacks nor what --watch tells: their numbers of tasks are the host's; leave --stacks and --watch out, or run it in the host's namespace (docker run --pid=host)"
+            );
+        }
         let mut sources: Vec<Box<dyn EventSource>> = Vec::new();
         if let Some(hz) = self.stacks_hz {
             sources.push(Box::new(Samples::load(loaded, hz)?));
@@ -52,6 +59,10 @@ impl Sources {
         }
         sources.extend(self.programs.load(loaded, target, just_started)?);
         sources.push(self.programs.streams(loaded, target));
+        // Before the questions, whose events it takes those from that are its own.
+        if self.trace_headers {
+            sources.push(Box::new(TraceHeaders::load(loaded)));
+        }
         if self.questions {
             sources.push(Box::new(Questions::load(loaded, self.programs.keep_queries)));
         }

@@ -22,6 +22,18 @@ pub struct Named {
     pub containers: Vec<String>,
     /// Control groups, by their paths below /sys/fs/cgroup.
     pub cgroups: Vec<PathBuf>,
+    /// How much of it must be there.
+    pub wanted: Wanted,
+}
+
+/// How much of what is named must be there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of it.
+    #[default]
+    All,
+    /// Some of it: what is named is on one of several hosts. What is not there is told of.
+    Some,
 }
 
 impl Named {
@@ -45,26 +57,30 @@ impl Named {
     /// # Errors
     /// One of them is not there.
     pub fn find(&self) -> anyhow::Result<Target> {
-        let mut target = Target::default();
-        for port in &self.ports {
-            target = target.and(Target::of_port(*port)?);
+        let (mut found, mut missing) = (None::<Target>, Vec::new());
+        for one in self.each() {
+            match one {
+                Ok(target) => found = Some(found.take().unwrap_or_default().and(target)),
+                Err(error) if self.wanted == Wanted::Some => missing.push(format!("{error:#}")),
+                Err(error) => return Err(error),
+            }
         }
-        for pid in &self.pids {
-            target = target.and(Target::of_pid(*pid)?);
+        if found.is_none() && !missing.is_empty() {
+            bail!("{}", missing.join("; "));
         }
-        for comm in &self.comms {
-            target = target.and(Target::of_comm(comm)?);
-        }
-        for unit in &self.units {
-            target = target.and(Target::of_group(&cgroup::of_unit(unit)?)?);
-        }
-        for container in &self.containers {
-            target = target.and(Target::of_group(&cgroup::of_container(container)?)?);
-        }
-        for path in &self.cgroups {
-            target = target.and(Target::of_group(&cgroup::of_path(path)?)?);
-        }
-        Ok(target)
+        missing.iter().for_each(|missing| eprintln!("not on this host: {missing}"));
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Each thing that was named, found.
+    fn each(&self) -> impl Iterator<Item = anyhow::Result<Target>> + '_ {
+        let ports = self.ports.iter().map(|port| Ok(Target::of_port(*port)?));
+        let pids = self.pids.iter().map(|pid| Ok(Target::of_pid(*pid)?));
+        let comms = self.comms.iter().map(|comm| Ok(Target::of_comm(comm)?));
+        let units = self.units.iter().map(|unit| Ok(Target::of_group(&cgroup::of_unit(unit)?)?));
+        let containers = self.containers.iter().map(|name| Ok(Target::of_group(&cgroup::of_container(name)?)?));
+        let cgroups = self.cgroups.iter().map(|path| Ok(Target::of_group(&cgroup::of_path(path)?)?));
+        ports.chain(pids).chain(comms).chain(units).chain(containers).chain(cgroups)
     }
 }
 

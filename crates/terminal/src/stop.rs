@@ -45,6 +45,13 @@ impl Stop {
         Ok(Self { first_ns, asked })
     }
 
+    /// Asks for an end as the first signal does.
+    pub fn ask(&self) {
+        let _other_was_first =
+            self.first_ns.compare_exchange(NEVER, monotonic_ns(), Ordering::AcqRel, Ordering::Acquire);
+        self.asked.store(true, Ordering::Release);
+    }
+
     /// Set when an end is asked for.
     pub fn flag(&self) -> &AtomicBool {
         &self.asked

@@ -77,6 +77,8 @@ const KERNEL: std::ops::Range<u16> = Kind::Switch as u16..Kind::ClientConnection
 /// When a request was where at the server; the times ascend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtServer {
+    /// The number of the server's socket.
+    pub socket: u32,
     /// Its first byte arrived.
     pub arrived_ns: u64,
     /// A task took it.

@@ -157,7 +157,8 @@ impl Joiner {
                     exchange.name = told.map(|number| Arc::from(self.texts.text(number))).or(exchange.name);
                 }
                 let request = self.request_of(&exchange, span.arrived_ns, span.sent_ns);
-                let at = AtServer { arrived_ns: span.arrived_ns, picked_ns: span.picked_ns, sent_ns: span.sent_ns };
+                let Span { socket, arrived_ns, picked_ns, sent_ns, .. } = span;
+                let at = AtServer { socket, arrived_ns, picked_ns, sent_ns };
                 let (first_ns, last_ns) = self.statistics.client_ns.unwrap_or((at.arrived_ns, 0));
                 self.statistics.client_ns = Some((first_ns.min(at.arrived_ns), last_ns.max(at.sent_ns)));
                 self.statistics.requests += 1;

@@ -38,6 +38,7 @@ mod places;
 mod pump;
 mod run;
 mod segment;
+pub mod sent;
 mod writer;
 
 pub use block::{Block, BlockHeader, Clock, HEADER_BYTES, Source, encode};

@@ -53,6 +53,7 @@ enum weir_kind {
 	WEIR_ASKED_CALL = 0x020b, /* A task of the server gave bytes to a connection to something that it asks, or took bytes from it; the first of these follow in asked_bytes; flags: 16 = given, 8 = not TCP. No run keeps it: the collector makes asked of it. */
 	WEIR_ASKED_BYTES = 0x020c, /* The next bytes of the call just told on this lane; flags: how many. No run keeps them: the collector makes asked of them. */
 	WEIR_ASKED = 0x020d, /* A question that the server asked over a socket, told once it is answered or given up; flags: 1 = no answer was seen, 2 = it failed. */
+	WEIR_TRACE_CONTEXT = 0x020e, /* The trace that a request names in its field traceparent, of what a task took from a socket; two records of one time and lane, told only where reading heads was allowed; flags: 1 = the first, with the trace, 2 = the second, with the caller's span and the socket, 4 = the caller keeps its span; without flags: a task took bytes from the socket, and so far no such field was seen in them. */
 	WEIR_CLIENT_CONNECTION = 0x0301, /* The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed. */
 	WEIR_CLIENT_REQUEST = 0x0302, /* A request of the load generator is over (time = the last byte of its response). */
 	WEIR_CLIENT_DROPPED = 0x0303, /* Arrivals that the generator's queue had no room for. */

@@ -4,6 +4,8 @@ use crate::{Kind, Record, Slot};
 
 /// Flag of [`Kind::AskedCall`]: the server gave the bytes.
 pub const GIVEN: u8 = 16;
+/// Flag of [`Kind::AskedCall`]: it is no connection to something that the server asks, but one of its clients'.
+const SERVED: u8 = 32;
 /// Flag of [`Kind::Asked`]: no answer was seen.
 const UNANSWERED: u8 = 1;
 /// Flag of [`Kind::Asked`]: the answer is an error.
@@ -16,6 +18,8 @@ pub struct AskedCall {
     pub socket: u32,
     /// The server gave the bytes; else it took them.
     pub given: bool,
+    /// The connection is one of the server's clients', who ask it.
+    pub served: bool,
     /// How many there were.
     pub length: u32,
     /// The task.
@@ -29,7 +33,7 @@ impl AskedCall {
         Record {
             time_ns,
             kind: Kind::AskedCall as u16,
-            flags: if self.given { GIVEN } else { 0 },
+            flags: if self.given { GIVEN } else { 0 } | if self.served { SERVED } else { 0 },
             lane,
             a: u64::from(self.socket) | u64::from(self.length) << 32,
             b: u64::from(self.pid),
@@ -44,6 +48,7 @@ impl AskedCall {
         (record.kind == Kind::AskedCall as u16).then_some(Self {
             socket,
             given: record.flags & GIVEN != 0,
+            served: record.flags & SERVED != 0,
             length,
             pid: record.b as u32,
         })
@@ -113,10 +118,10 @@ mod tests {
     proptest! {
         #[test]
         fn calls_and_questions_come_back(
-            socket: u32, length: u32, pid: u32, name: u32, flags: [bool; 2], asked_ns: u64, answered_ns: u64,
+            socket: u32, length: u32, pid: u32, name: u32, flags: [bool; 3], asked_ns: u64, answered_ns: u64,
         ) {
-            let [given, answered] = flags;
-            let call = AskedCall { socket, given, length, pid };
+            let [given, answered, served] = flags;
+            let call = AskedCall { socket, given, served, length, pid };
             prop_assert_eq!(AskedCall::read(&call.write(7, 3)), Some(call));
             let question = Question { socket, name, failed: given, answered, asked_ns, answered_ns, pid };
             let (record, slots) = question.write(9);

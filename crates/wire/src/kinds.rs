@@ -131,6 +131,8 @@ kinds! {
         "The next bytes of the call just told on this lane; flags: how many. No run keeps them: the collector makes asked of them.";
     Asked = 0x020d, bpf 0, "asked", since (1, 0), a "asked_ns", b "dictionary id of the question: protocol, shape, status | socket << 32", payload "answered_ns, pid",
         "A question that the server asked over a socket, told once it is answered or given up; flags: 1 = no answer was seen, 2 = it failed.";
+    TraceContext = 0x020e, bpf 0, "trace_context", since (1, 0), a "trace's upper half, or span", b "trace's lower half, or socket", payload "",
+        "The trace that a request names in its field traceparent, of what a task took from a socket; two records of one time and lane, told only where reading heads was allowed; flags: 1 = the first, with the trace, 2 = the second, with the caller's span and the socket, 4 = the caller keeps its span; without flags: a task took bytes from the socket, and so far no such field was seen in them.";
 
     ClientConnection = 0x0301, bpf 0, "client_connection", since (1, 0), a "connection", b "connect_start_ns", payload "addresses and ports",
         "The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed.";

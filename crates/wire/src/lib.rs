@@ -31,6 +31,7 @@ pub mod stack;
 mod static_probe;
 pub mod stream;
 pub mod task;
+pub mod trace_context;
 pub mod watched;
 
 pub use kinds::{KINDS, Kind, KindSpec};

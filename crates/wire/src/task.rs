@@ -39,6 +39,28 @@ pub fn number_on_its_host(pid: u32) -> u32 {
     pid & ((1 << NUMBER_BITS) - 1)
 }
 
+/// The record with other numbers of tasks, as `number` gives them for those that it has; the idle task (0) stays.
+///
+/// Records that user space makes have no number of the kernel's and stay as they are.
+#[must_use]
+pub fn renumbered(record: &Record, number: &mut dyn FnMut(u32) -> u32) -> Record {
+    const LOW: u64 = 0xffff_ffff;
+    let mut task = |pid: u64| if pid == 0 { 0 } else { u64::from(number(pid as u32)) };
+    let mut halves = |both: u64| task(both & LOW) | task(both >> 32) << 32;
+    let (a, b) = (record.a, record.b);
+    let (a, b) = match Kind::from_code(record.kind) {
+        Some(Kind::Switch | Kind::Waking | Kind::TaskState | Kind::TaskName) => (halves(a), b),
+        Some(Kind::Fork) => (halves(a), halves(b)),
+        Some(Kind::Exec | Kind::Exit | Kind::LockEnd | Kind::TimerWakeup | Kind::FileWait | Kind::DiskRequest) => {
+            (halves(a & LOW) | a & !LOW, b)
+        }
+        Some(Kind::LockWait) => (halves(a), b),
+        Some(Kind::AskedCall) => (a, halves(b)),
+        _ => (a, b),
+    };
+    Record { a, b, ..*record }
+}
+
 /// A [`Kind::Switch`] taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switch {

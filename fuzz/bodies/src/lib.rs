@@ -57,7 +57,7 @@ pub use plan::{plan_policy, planned_log};
 pub use programs::{containers, go_table, probe_notes, program, query_text, questions, stream_heads};
 pub use proxies::{client_address, proxy_protocol};
 pub use proxy::{pins_and_objectives, places, proxy_answer};
-pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, stack_records};
+pub use recording::{bpf_expand, client_records, manifest, ring_consumer, segment_reader, sent_run, stack_records};
 pub use relayed::relayed_response;
 pub use requests::{
     accept_encoding, certificate_name, certificate_staple, certificate_validity, http_request, http_response,

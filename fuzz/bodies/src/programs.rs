@@ -79,7 +79,9 @@ pub fn query_text(input: &[u8]) {
 pub fn containers(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let of_docker = weir_capture::containers::of_docker(&text);
-    for known in of_docker.into_iter().chain(weir_capture::containers::of_storage(&text)) {
+    let pods = weir_capture::containers::of_kubernetes(&text).unwrap_or_default();
+    let known = of_docker.into_iter().chain(weir_capture::containers::of_storage(&text)).chain(pods.containers);
+    for known in known {
         assert!(known.id.len() == 64 && known.id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{known:?}");
         assert!(known.names.iter().all(|name| !name.is_empty() && !name.contains([' ', '\n'])), "{known:?}");
     }
@@ -117,6 +119,8 @@ pub fn stream_heads(input: &[u8]) {
 /// Calls on a connection to something that a server asks, of any bytes, of which any number is copied: what is held is
 /// bounded, times do not run backwards, and texts are on one line.
 pub fn questions(input: &[u8]) {
+    // A head that names a trace is looked at in the same bytes: what is read of it is a trace.
+    assert!(weir_capture::traceparent(input).is_none_or(|context| context.trace != 0 && context.span != 0));
     let mut conversation = Conversation::new(false);
     let mut rest = input;
     let mut at_ns = 1;

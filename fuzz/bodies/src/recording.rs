@@ -191,3 +191,23 @@ pub fn ring_consumer(input: &[u8]) {
     consumer.drain(usize::MAX, &mut take);
     assert_eq!((seen + refused, consumer.dropped()), (pushed, refused));
 }
+
+/// Reads any bytes as a run that another host sends: no file of it lies elsewhere, and each look takes some bytes.
+pub fn sent_run(input: &[u8]) {
+    let mut rest = input;
+    if weir_trace::sent::greet(&mut rest).is_err() {
+        return;
+    }
+    while !rest.is_empty() {
+        let before = rest.len();
+        match weir_trace::sent::next(&mut rest) {
+            Ok(weir_trace::sent::Frame::File { path, bytes }) => {
+                assert!(path.components().all(|one| matches!(one, std::path::Component::Normal(_))), "{path:?}");
+                rest = rest.get(usize::try_from(bytes).unwrap_or(usize::MAX)..).unwrap_or_default();
+            }
+            Ok(_) => {}
+            Err(_) => return,
+        }
+        assert!(rest.len() < before);
+    }
+}

@@ -102,7 +102,7 @@ impl Questions {
             if kept.at_ns < before_ns { due.push(kept) } else { self.calls.push(kept) }
         }
         due.sort_by_key(|kept| kept.at_ns);
-        for Kept { at_ns, call: AskedCall { socket, given, length, pid }, bytes, .. } in due {
+        for Kept { at_ns, call: AskedCall { socket, given, length, pid, .. }, bytes, .. } in due {
             if self.connections.len() >= MOST_CONNECTIONS && !self.connections.contains_key(&socket) {
                 self.make_room();
             }
@@ -179,6 +179,9 @@ impl EventSource for Questions {
 
     fn rewrite(&mut self, record: &Record, _tell: &mut dyn FnMut(Record, (u32, &str))) -> bool {
         if let Some(call) = AskedCall::read(record) {
+            if call.served {
+                return false;
+            }
             if self.calls.len() < MOST_CALLS {
                 self.calls.push(Kept { at_ns: record.time_ns, lane: record.lane, call, bytes: Vec::new() });
             } else {

@@ -271,8 +271,11 @@ static __always_inline void follow_socket(u32 socket, u32 sent, u32 length, u32 
  * questions. */
 u32 question_chunks;
 u32 answer_chunks;
+/* The same of what the server takes from its clients: set only where reading heads was allowed. */
+u32 head_chunks;
 #define ASKED_SENT 16
 #define ASKED_NO_TCP 8
+#define ASKED_SERVED 32
 
 /* What the steps over a call's bytes share. */
 struct copying {
@@ -365,6 +368,8 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 		tell_asked(socket_id(sk), (sent ? ASKED_SENT : 0) | (tcp ? 0 : ASKED_NO_TCP), result,
 			   sent ? question_chunks : answer_chunks);
 	}
+	if (!asks && head_chunks && result > 0 && kind == WEIR_BPF_SOCKET_RECV && !(sub & WEIR_PEEK))
+		tell_asked(socket_id(sk), ASKED_SERVED, result, head_chunks);
 #endif
 
 	if (tcp && kind == WEIR_BPF_SOCKET_RECV && result >= RECORD_HEAD_BYTES &&

@@ -67,11 +67,12 @@ Exit status: 0 if anything could be explained, 1 if not, 2 for wrong usage, 3 if
 an objective (--slo) was missed.";
 
 /// Options that say how a run is made: where the run exists already, they would be ignored.
-const OF_MAKING_A_RUN: [&str; 30] = [
+const OF_MAKING_A_RUN: [&str; 31] = [
     "url",
     "stacks",
     "arm",
     "no_questions",
+    "trace_headers",
     "watch",
     "watch_windows",
     "probe",

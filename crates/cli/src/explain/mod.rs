@@ -50,8 +50,12 @@ fn refusal(args: &Args) -> Option<String> {
         ([], Some(_)) => args.server_side,
         ([], None) => true,
         // A run that cannot be opened is refused for that, not for the objective.
-        (runs, _) => {
-            runs.iter().all(|run| weir_trace::RunReader::open(run).is_ok_and(|reader| view.is_server_side(&reader)))
+        (named, _) => {
+            let runs = weir_explain::runs_of(named).unwrap_or_default();
+            !runs.is_empty()
+                && runs
+                    .iter()
+                    .all(|run| weir_trace::RunReader::open(run).is_ok_and(|reader| view.is_server_side(&reader)))
         }
     };
     without_client.then_some(refusal)
@@ -75,7 +79,8 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
     if let Some(log) = args.decisions.as_ref().filter(|_| args.command.is_empty()) {
         decisions::check(log)?;
     }
-    let (directory, subject) = match (args.recorded.first(), &args.url) {
+    let recorded = weir_explain::runs_of(&args.recorded)?;
+    let (directory, subject) = match (recorded.first(), &args.url) {
         (Some(directory), _) if directory.to_string_lossy().contains("://") => {
             eprintln!("weir explain: {} is a URL; did you mean --load {0}?", directory.display());
             return Ok(Explained::Not(ExitCode::from(2)));
@@ -112,7 +117,7 @@ pub(crate) fn explained(args: &Args) -> anyhow::Result<Explained> {
         tls_ports: args.tls_port.clone(),
         objectives: args.slo.iter().map(|slo| (slo.text.clone(), slo.objective)).collect(),
         cluster: cluster_events::read(&args.cluster_events)?,
-        others: args.recorded.iter().skip(1).cloned().collect(),
+        others: recorded.iter().skip(1).cloned().collect(),
         sampled: args.otlp.is_some(),
         beside,
     };

@@ -38,6 +38,11 @@ const SLOW: &[&str] = &["client", "limit_read", "limit_write", "latency", "patie
 const OUTPUT: &[&str] = &["interval", "csv", "html", "prometheus", "prometheus_listen"];
 /// The server that is recorded.
 const TARGET: &[&str] = &["port", "pid", "comm", "unit", "container", "cgroup"];
+/// A recording that goes on for ever.
+const OF_ALWAYS: &[&str] =
+    &["always", "window", "disk_per_hour", "cpu_share", "keep", "slo", "burn", "webhook", "tls_port"];
+/// Recordings on other hosts.
+const OF_HOSTS: &[&str] = &["host", "remote_weir", "ssh_config", "send_run"];
 /// How it is recorded.
 const RECORDING: &[&str] = &[
     "probe",
@@ -50,6 +55,7 @@ const RECORDING: &[&str] = &[
     "stacks",
     "arm",
     "no_questions",
+    "trace_headers",
     "rung",
     "without_rung",
 ];
@@ -304,22 +310,39 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage {
         path: &["record"],
         options: &[
-            &["run", "duration", "keep_addresses", "disk", "decisions", "command"],
-            &["always", "window", "disk_per_hour", "cpu_share", "keep", "slo", "burn", "webhook", "tls_port"],
+            &["run", "duration", "keep_addresses", "disk", "decisions", "command", "kubernetes"],
+            OF_ALWAYS,
             TARGET,
             RECORDING,
+            OF_HOSTS,
         ],
-        modes: &[Mode {
-            example: "record --always --port 80",
-            is_on: |matches| given(matches, "always"),
-            idle: &[
-                &["duration", "command", "decisions", "disk"],
-                &["probe", "packs", "allow_slow_probes", "keep_queries", "no_tls_probes"],
-                &["watch", "watch_windows", "stacks", "arm", "no_questions"],
-            ],
-            words: "it is for recordings with an end; --always records scheduler and sockets alone, within \
-                    --disk-per-hour",
-        }],
+        modes: &[
+            Mode {
+                example: "record --always --port 80",
+                is_on: |matches| given(matches, "always"),
+                idle: &[
+                    &["duration", "command", "decisions", "disk"],
+                    &["probe", "packs", "allow_slow_probes", "keep_queries", "no_tls_probes"],
+                    &["watch", "watch_windows", "stacks", "arm", "no_questions", "trace_headers"],
+                    OF_HOSTS,
+                ],
+                words: "it is for recordings with an end; --always records scheduler and sockets alone, on this \
+                        host, within --disk-per-hour",
+            },
+            Mode {
+                example: "record --host h --port 80",
+                is_on: |matches| given(matches, "host"),
+                idle: &[&["command", "decisions", "send_run"]],
+                words: "it is for a server on this host; with --host the servers run already on the hosts that are \
+                        named",
+            },
+            Mode {
+                example: "record --send-run --port 80",
+                is_on: |matches| given(matches, "send_run"),
+                idle: &[&["run", "duration", "command", "decisions", "host", "remote_weir", "ssh_config"]],
+                words: "where the run goes and when it ends is said by the host that asks for it",
+            },
+        ],
     },
     Usage { path: &["view"], options: &[&["run", "decisions", "port"]], modes: &[] },
     Usage {

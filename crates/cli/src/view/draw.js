@@ -24,8 +24,21 @@ const CPU = 22;
 const TASK = 18;
 const GAP = 10;
 
+// Of several hosts each has CPUs and tasks of its own numbers: what stands above these is the host's.
+const HOSTS = JSON.parse(document.body.dataset.hosts || "[]");
+const [CPUS, NUMBERS] = [1024, 1 << 24];
+
+export function cpu_name(cpu) {
+  return HOSTS.length ? `CPU ${cpu % CPUS} on ${HOSTS[Math.floor(cpu / CPUS)] ?? "?"}` : `CPU ${cpu}`;
+}
+
+// The number that a task has on its own host.
+export function number(pid) {
+  return HOSTS.length ? pid % NUMBERS : pid;
+}
+
 export function state_words(code) {
-  return code >= RUNNING ? `runs on CPU ${code - RUNNING}` : (WORDS[code] ?? WORDS[0]);
+  return code >= RUNNING ? `runs on ${cpu_name(code - RUNNING)}` : (WORDS[code] ?? WORDS[0]);
 }
 
 export function time(ns) {
@@ -85,7 +98,7 @@ export class Drawing {
     const rows = [{ sort: "requests", label: "requests", top: 0, height: REQUESTS }];
     let top = REQUESTS + 4;
     for (const cpu of cpus) {
-      rows.push({ sort: "cpu", id: cpu, label: `CPU ${cpu}`, top, height: CPU });
+      rows.push({ sort: "cpu", id: cpu, label: cpu_name(cpu), top, height: CPU });
       top += CPU + 2;
     }
     if (lanes_of_locks.length > 0) top += GAP;
@@ -98,7 +111,7 @@ export class Drawing {
     for (const task of tasks) {
       if (process !== null && process !== task.tgid) top += 3;
       process = task.tgid;
-      rows.push({ sort: "task", id: task.pid, task, label: `${task.name || "?"} ${task.pid}`, top, height: TASK });
+      rows.push({ sort: "task", id: task.pid, task, label: `${task.name || "?"} ${number(task.pid)}`, top, height: TASK });
       top += TASK + 2;
     }
     return { rows, height: top };
@@ -286,7 +299,7 @@ export class Drawing {
   inner(pid, row, x, width, middle = this.y(row) + row.height / 2) {
     const task = this.view.by_pid.get(pid);
     if (width < 44 || pid === 0 || pid === UNKNOWN) return;
-    const text = task?.name || String(pid);
+    const text = task?.name || String(number(pid));
     this.context.fillStyle = this.dark ? "#fff" : "#000";
     this.context.textAlign = "left";
     if (this.context.measureText(text).width + 8 < width) this.context.fillText(text, x + 4, middle);

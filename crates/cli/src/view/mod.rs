@@ -7,8 +7,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use tempfile::TempDir;
 use weir_capture::BoundarySource;
 use weir_endpoint::{Answer, Endpoint, Limits, Request};
+use weir_explain::Joined;
+use weir_report::{HostRun, nanoseconds};
 use weir_tiles::{OpenError, RunTiles};
 
 const EXAMPLES: &str = "\
@@ -19,6 +22,8 @@ Examples:
       always at the same port
   weir view --decisions log.jsonl runs/a
       with what the rules of `weir serve --decisions log.jsonl` decided
+  weir view runs/web runs/store
+      two hosts, recorded at the same time: their lanes on one clock
   ssh -L 8090:127.0.0.1:8090 host weir view --port 8090 runs/a
       a run on another host, in the browser here
 
@@ -35,9 +40,9 @@ for wrong usage, 130 if it was stopped before the run was read.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run directory
-    #[arg(value_name = "RUN")]
-    run: PathBuf,
+    /// The run directory; those of several hosts, recorded at the same time, are shown on one clock
+    #[arg(value_name = "RUN", required = true)]
+    run: Vec<PathBuf>,
 
     /// Add the decisions that `weir serve --decisions FILE` made meanwhile to the run's time line, where they stay
     #[arg(long, value_name = "FILE")]
@@ -56,8 +61,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Serves the page until a signal says stop.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = weir_terminal::stop::Stop::on_signals()?;
-    if let Some(log) = &args.decisions {
-        weir_explain::decisions::put(&args.run, log)?.iter().for_each(|note| eprintln!("weir view: {note}"));
+    let runs = weir_explain::runs_of(&args.run)?;
+    if let (Some(log), Some(run)) = (&args.decisions, runs.first()) {
+        weir_explain::decisions::put(run, log)?.iter().for_each(|note| eprintln!("weir view: {note}"));
     }
     let mut line = weir_terminal::progress::Line::new();
     let mut go_on = |records: u64| {
@@ -65,7 +71,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         !stop.asked()
     };
     let misses_arrivals = |rung: &str| BoundarySource::of_name(rung).is_some_and(BoundarySource::misses_arrivals);
-    let tiles = match RunTiles::open(&args.run, misses_arrivals, &mut go_on) {
+    let Some(shown) = Shown::of(&runs, &mut go_on)? else { return Ok(ExitCode::from(130)) };
+    let tiles = match RunTiles::open(&shown.run, misses_arrivals, &mut go_on) {
         Ok(tiles) => tiles,
         Err(OpenError::Stopped) => return Ok(ExitCode::from(130)),
         Err(error) => return Err(error.into()),
@@ -83,15 +90,54 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut endpoint = Endpoint::start(&format!("127.0.0.1:{}", args.port), Limits::default(), Arc::new(handler))
         .map_err(|error| anyhow::anyhow!("{error}; --port names another one"))?;
     let port = endpoint.address().port();
-    let page = Site::new(tiles, port, &args.run.display().to_string())?;
+    let page = Site::new(tiles, port, &shown.title, &shown.hosts)?;
     let address = format!("http://127.0.0.1:{port}{}", page.path());
     let _first = site.set(Mutex::new(page));
-    weir_terminal::output::print(&format!("{} at {address} (Ctrl-C ends it)\n", args.run.display()))?;
+    weir_terminal::output::print(&format!("{} at {address} (Ctrl-C ends it)\n", shown.title))?;
     while !stop.asked() {
         std::thread::sleep(LOOK);
     }
     endpoint.stop(PATIENCE);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is shown: a run, or those of several hosts joined into one for as long as they are shown.
+struct Shown {
+    run: PathBuf,
+    title: String,
+    /// Names of the hosts, in the order of their numbers; none of a single run.
+    hosts: Vec<String>,
+    _joined: Option<TempDir>,
+}
+
+impl Shown {
+    /// `None` if the user ended it.
+    fn of(runs: &[PathBuf], go_on: &mut dyn FnMut(u64) -> bool) -> anyhow::Result<Option<Self>> {
+        if let [run] = runs {
+            let title = run.display().to_string();
+            return Ok(Some(Self { run: run.clone(), title, hosts: Vec::new(), _joined: None }));
+        }
+        let Some(first) = runs.first() else { anyhow::bail!("no run is named") };
+        let derived = first.join("derived");
+        let _may_be_read_only = std::fs::create_dir(&derived);
+        // A folder of this name that a killed viewer has left is removed a day later with what tiles have left.
+        let folder =
+            tempfile::Builder::new().prefix("view-part-").tempdir_in(&derived).or_else(|_| tempfile::tempdir())?;
+        let run = folder.path().join("joined");
+        let Some(Joined { hosts, warnings }) = weir_explain::joined(runs, &run, go_on)? else { return Ok(None) };
+        warnings.iter().for_each(|warning| eprintln!("weir view: {warning}"));
+        let title: Vec<String> = hosts.iter().map(of_host).collect();
+        let names = hosts.into_iter().map(|host| host.name).collect();
+        Ok(Some(Self { run, title: title.join(", "), hosts: names, _joined: Some(folder) }))
+    }
+}
+
+/// A host, and how well its clock is known by that of the first one.
+fn of_host(host: &HostRun) -> String {
+    if host.clock_error_ns == 0.0 {
+        return host.name.clone();
+    }
+    format!("{} (clock known to within {})", host.name, nanoseconds(host.clock_error_ns))
 }
 
 fn with_policy(mut answer: Answer) -> Answer {

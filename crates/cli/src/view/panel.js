@@ -1,6 +1,6 @@
 // What stands beside the lanes: the legend, what was found, and the steps of the chosen request.
 
-import { time, RUNNING, UNKNOWN, state_words } from "./draw.js";
+import { time, number, RUNNING, UNKNOWN, state_words } from "./draw.js";
 import * as locks from "./locks.js";
 
 const LEGEND = [
@@ -32,12 +32,12 @@ export function legend(list, has_locks, has_remarks) {
 export function found(list, whole, query, choose) {
   const has = (text) => text.toLowerCase().includes(query);
   const classes = Object.entries(whole.classes).filter(([name]) => has(name)).sort((a, b) => b[1].count - a[1].count);
-  const tasks = whole.tasks.filter((task) => has(`${task.name} ${task.pid}`));
+  const tasks = whole.tasks.filter((task) => has(`${task.name} ${number(task.pid)}`));
   const items = classes.slice(0, MOST_FOUND).map(([name, one]) => [`${name} - ${one.count} requests, slowest ${time(one.slowest[0][1])}`, () => choose.request(one.slowest[0])]);
   items.push(...lanes_with(whole, has).map((lock) => [`${lock.name} - waited for ${lock.waits} times, ${time(lock.waited_ns)} in all, the longest ${time(lock.longest_ns)}`, () => choose.lock(lock)]));
   const remarks = whole.remarks.filter((remark) => has(`${remark.sort} ${remark.text}`));
   items.push(...remarks.slice(0, MOST_FOUND).map((remark) => [`${remark.sort} at ${time(remark.at_ns)}: ${remark.text}`, () => choose.remark(remark)]));
-  items.push(...tasks.slice(0, MOST_FOUND).map((task) => [`${task.name || "?"} ${task.pid} - ran ${time(task.run_ns)}, waited ${time(task.ready_ns)} for a CPU`, () => choose.task(task)]));
+  items.push(...tasks.slice(0, MOST_FOUND).map((task) => [`${task.name || "?"} ${number(task.pid)} - ran ${time(task.run_ns)}, waited ${time(task.ready_ns)} for a CPU`, () => choose.task(task)]));
   list.hidden = query === "";
   list.replaceChildren(
     ...items.map(([text, act]) => {
@@ -60,7 +60,7 @@ function lanes_with(whole, has) {
 export function show(panel, request, place, by_pid) {
   panel.hidden = !request;
   if (!request) return panel.replaceChildren();
-  const who = (pid) => (pid ? `${by_pid.get(pid)?.name || "task"} ${pid}` : "");
+  const who = (pid) => (pid ? `${by_pid.get(pid)?.name || "task"} ${number(pid)}` : "");
   const table = document.createElement("table");
   const head = table.createTHead().insertRow();
   for (const [name, kind] of [["From", "n"], ["Time", "n"], ["Part", ""], ["Task", ""], ["Spent on", ""]]) head.append(element("th", name, { scope: "col", class: kind }));
@@ -82,7 +82,7 @@ export function show(panel, request, place, by_pid) {
 // What a box says when it is pointed at.
 export function words(box, by_pid) {
   const span = `${time(box.to - box.from)} from ${time(box.from)}`;
-  const task = (pid) => (pid === 0 ? "idle" : pid === UNKNOWN ? "not known" : `${by_pid.get(pid)?.name || "task"} ${pid}`);
+  const task = (pid) => (pid === 0 ? "idle" : pid === UNKNOWN ? "not known" : `${by_pid.get(pid)?.name || "task"} ${number(pid)}`);
   if (box.remark) return `${box.remark.sort} at ${time(box.remark.at_ns)}\n${box.remark.text}`;
   if (box.request) return `${box.request.name}\n${box.request.status ? `status ${box.request.status}` : "failed"}, ${span}`;
   if (box.step) return `${box.step.part} of the chosen request, ${span}${box.step.pid ? `\nwith ${task(box.step.pid)}` : ""}`;

@@ -50,7 +50,7 @@ pub(super) struct Site<S> {
 }
 
 impl<S: Source> Site<S> {
-    pub(super) fn new(tiles: S, port: u16, run: &str) -> anyhow::Result<Self> {
+    pub(super) fn new(tiles: S, port: u16, run: &str, names: &[String]) -> anyhow::Result<Self> {
         let mut random = [0; 12];
         std::fs::File::open("/dev/urandom")
             .and_then(|mut file| file.read_exact(&mut random))
@@ -61,7 +61,10 @@ impl<S: Source> Site<S> {
             word
         });
         let hosts = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}"));
-        let page = PAGE.replace("{RUN}", &escaped(run)).replace("{VERSION}", weir_terminal::VERSION);
+        // In one pass: what a run or a host is called names no other place.
+        let names = escaped(&serde_json::to_string(names)?);
+        let told = [("{RUN}", escaped(run)), ("{HOSTS}", names), ("{VERSION}", weir_terminal::VERSION.to_owned())];
+        let page = filled(PAGE, &told);
         Ok(Self { tiles, path: format!("/{word}/"), hosts, page })
     }
 
@@ -118,6 +121,21 @@ fn colours() -> String {
     format!(":root {{\n{lines}}}\n")
 }
 
+/// A page with texts in the places that are named.
+fn filled(page: &str, told: &[(&str, String)]) -> String {
+    let mut made = String::with_capacity(page.len());
+    let mut rest = page;
+    while let Some(at) = rest.find('{') {
+        let (before, from) = rest.split_at(at);
+        made.push_str(before);
+        let place = told.iter().find(|(name, _)| from.starts_with(name));
+        let (text, length) = place.map_or(("{", 1), |(name, text)| (text.as_str(), name.len()));
+        made.push_str(text);
+        rest = &from[length..];
+    }
+    made + rest
+}
+
 /// Text that stays text in HTML.
 fn escaped(text: &str) -> String {
     text.chars().fold(String::new(), |mut markup, letter| {
@@ -157,7 +175,7 @@ mod tests {
     }
 
     fn site() -> Site<Numbers> {
-        Site::new(Numbers, 8090, "<b>run</b>").expect("random bytes are there")
+        Site::new(Numbers, 8090, "<b>run</b>{HOSTS}", &["a\"b".to_owned()]).expect("random bytes are there")
     }
 
     #[test]
@@ -208,6 +226,7 @@ mod tests {
         }
         let page = String::from_utf8(body(get(""))).expect("text");
         assert!(page.contains("&lt;b&gt;run") && !page.contains("<b>run"));
+        assert!(page.contains("data-hosts=\"[&quot;a\\&quot;b&quot;]\"") && page.matches("{HOSTS}").count() == 2);
         let style = String::from_utf8(body(get("page.css"))).expect("text");
         assert!(Part::ALL.iter().all(|part| style.contains(&format!("--{}: #", part.name()))));
     }

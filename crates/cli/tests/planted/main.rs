@@ -8,13 +8,16 @@ mod planted_herd;
 mod planted_holder;
 mod planted_hosts;
 mod planted_locks;
+mod planted_namespace;
 mod planted_neighbour;
 mod planted_network;
 mod planted_parents;
 mod planted_questions;
 mod planted_quota;
 mod planted_reads;
+mod planted_ssh;
 mod planted_storage;
 mod planted_threads;
+mod planted_traces;
 #[path = "../support/mod.rs"]
 mod support;

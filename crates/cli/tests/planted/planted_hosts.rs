@@ -20,8 +20,8 @@ use weir_testkit::{Site, require};
 use weir_trace::{SegmentReader, encode};
 use weir_wire::Kind;
 
-const WEB: &str = "10.78.30.1";
-const STORE: &str = "10.78.30.2";
+pub(super) const WEB: &str = "10.78.30.1";
+pub(super) const STORE: &str = "10.78.30.2";
 /// A frame is under way for so long.
 const DELAY_NS: f64 = 4e6;
 /// The store thinks for so long.
@@ -59,18 +59,18 @@ while True:
 ";
 
 /// Two hosts, the servers on them, and the link between.
-struct Stand {
-    web: Namespace,
+pub(super) struct Stand {
+    pub(super) web: Namespace,
     web_pid: u32,
     store_pid: u32,
     _servers: [Beside; 2],
     _link: SlowLink,
-    _store: Namespace,
+    pub(super) store: Namespace,
     _programs: Site,
 }
 
 /// `None` where the tests' needs are not met.
-fn stand() -> Option<Stand> {
+pub(super) fn stand() -> Option<Stand> {
     require::root_and_bpf()?;
     require::program("ip")?;
     require::program("python3")?;
@@ -95,16 +95,16 @@ fn stand() -> Option<Stand> {
     listens(&web, WEB, 8300);
     let (web_pid, store_pid) = (web_server.pid(), store_server.pid());
     let _servers = [web_server, store_server];
-    Some(Stand { web, web_pid, store_pid, _servers, _link: link, _store: store, _programs: programs })
+    Some(Stand { web, web_pid, store_pid, _servers, _link: link, store, _programs: programs })
 }
 
-fn listens(host: &Namespace, address: &str, port: u16) {
+pub(super) fn listens(host: &Namespace, address: &str, port: u16) {
     wait_for(|| host.within(|| std::net::TcpStream::connect((address, port)).ok()));
 }
 
 impl Stand {
     /// Loads a URL from the web server's host; the client's events go to the run.
-    fn load(&self, run: &Path, url: &str) {
+    pub(super) fn load(&self, run: &Path, url: &str) {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.web.name()]).arg(weir().get_program());
         command.args(["load", "-c", "2", "-d", "1s", "--run"]).arg(run).arg(url);
@@ -114,7 +114,7 @@ impl Stand {
 }
 
 /// The report of these runs.
-fn explained(runs: &[&Path]) -> Value {
+pub(super) fn explained(runs: &[&Path]) -> Value {
     let mut arguments = vec!["explain", "--json"];
     arguments.extend(runs.iter().map(|run| run.to_str().expect("a readable path")));
     let output = support::output(&arguments);

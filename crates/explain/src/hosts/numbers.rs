@@ -8,6 +8,7 @@ use weir_wire::asked::Question;
 use weir_wire::client::{ClientConnection, ClientRequest};
 use weir_wire::socket::{SocketOpen, namespace_on_host};
 use weir_wire::task::task_on_host;
+use weir_wire::trace_context::TRACE;
 use weir_wire::watched::{NAMED_DEVICE, NAMED_FILE, NAMED_INTERRUPT, NAMED_TASK};
 use weir_wire::{Kind, MAX_SLOTS, Record, Slot, text_from_slots, text_slots};
 
@@ -135,6 +136,8 @@ impl Numbers {
             Kind::SocketReady | Kind::SocketRecv | Kind::SocketSend | Kind::SocketState | Kind::ListenReady => {
                 (self.socket_below(a), b)
             }
+            // The first of two has a trace's number, which is the same on every host.
+            Kind::TraceContext if record.flags != TRACE => (a, self.socket_below(b)),
             Kind::SocketPeer => (self.socket_below(a) & LOW | self.socket_below(a >> 32) << 32, b),
             Kind::Window => (a, self.clock.at(b)),
             // The number of a task, where a flag says so.

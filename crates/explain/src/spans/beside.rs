@@ -176,7 +176,7 @@ mod tests {
             http_version: 0,
             stream: 0,
         };
-        let server = Some(AtServer { arrived_ns, picked_ns: middle, sent_ns });
+        let server = Some(AtServer { socket: 0, arrived_ns, picked_ns: middle, sent_ns });
         let response =
             Response { request: &request, client: None, name, steps: &steps, phases: &[], server, unjoinable: None };
         laying.push(&response, clock);

@@ -46,7 +46,11 @@ pub fn otlp(explanation: &Explanation, sample: &Sample) -> Value {
 /// A request's span, then those of its parts.
 fn request(one: &Sampled, server_side: bool) -> impl Iterator<Item = Value> {
     let Example { name, status, response_ns, steps, .. } = &one.request;
-    let trace = format!("{:016x}{:016x}", scatter(one.key), one.key | 1);
+    // Below its caller's span, where the request names one; else it is a trace of its own.
+    let trace = match one.within {
+        Some(within) => format!("{:032x}", within.trace),
+        None => format!("{:016x}{:016x}", scatter(one.key), one.key | 1),
+    };
     let root = span_id(one.key, 0);
     let mut attributes = vec![
         text("weir.sampled_as", if one.slow { "slow" } else { "other" }),
@@ -64,7 +68,7 @@ fn request(one: &Sampled, server_side: bool) -> impl Iterator<Item = Value> {
     if failed {
         attributes.push(text("error.type", &status.to_string()));
     }
-    let first = json!({
+    let mut first = json!({
         "traceId": trace,
         "spanId": root,
         "name": name,
@@ -75,6 +79,9 @@ fn request(one: &Sampled, server_side: bool) -> impl Iterator<Item = Value> {
         "status": if failed { json!({ "code": ERROR }) } else { json!({}) },
         "flags": FLAGS,
     });
+    if let Some(within) = one.within {
+        first["parentSpanId"] = format!("{:016x}", within.span).into();
+    }
     let (key, begin_unix_ns) = (one.key, one.begin_unix_ns);
     let steps: Vec<Value> = steps
         .iter()
@@ -129,11 +136,24 @@ fn integer(key: &str, value: i64) -> Value {
 mod tests {
     use super::*;
     use crate::spans::sample::tests::request as example;
+    use weir_wire::trace_context::TraceContext;
 
     #[test]
     fn the_parts_of_a_request_are_its_children_and_add_up_to_it() {
         let name = "GET /a.html?token=secret";
-        let one = Sampled { key: 17, slow: true, weight: 1.0, begin_unix_ns: 1_000_000, request: example(name, 4_000) };
+        let one = Sampled {
+            key: 17,
+            slow: true,
+            weight: 1.0,
+            begin_unix_ns: 1_000_000,
+            within: None,
+            request: example(name, 4_000),
+        };
+        let within = Some(TraceContext { trace: 0xabc, span: 0xdef, sampled: true });
+        let below: Vec<Value> = request(&Sampled { within, ..one.clone() }, true).collect();
+        assert!(below.iter().all(|span| span["traceId"] == format!("{:032x}", 0xabc)));
+        assert_eq!(below[0]["parentSpanId"], "0000000000000def");
+        assert_eq!(below[1]["parentSpanId"], below[0]["spanId"]);
         let spans: Vec<Value> = request(&one, true).collect();
         let (root, parts) = spans.split_first().expect("spans");
         let ns =

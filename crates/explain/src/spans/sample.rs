@@ -4,6 +4,7 @@ use super::real_time::RealTime;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weir_report::Example;
+use weir_wire::trace_context::TraceContext;
 
 /// Requests that are handed on because they are the slowest.
 pub const SLOWEST: usize = 1000;
@@ -21,6 +22,8 @@ pub struct Sampled {
     pub weight: f64,
     /// When it began, real time, nanoseconds since 1970.
     pub begin_unix_ns: u64,
+    /// The trace that it names itself, and its caller's span.
+    pub within: Option<TraceContext>,
     /// Its name, status, time and steps.
     pub request: Example,
 }
@@ -42,6 +45,7 @@ struct Kept<R> {
     rank: R,
     time_ns: u64,
     begin_ns: u64,
+    within: Option<TraceContext>,
     request: Example,
 }
 
@@ -78,25 +82,32 @@ pub(crate) struct Chooser {
 
 impl Chooser {
     /// Takes a request, told from all others by its `id`; `make` is called where it is kept.
-    pub(crate) fn push(&mut self, time_ns: u64, begin_ns: u64, id: [u64; 3], make: impl Fn() -> Example) {
+    pub(crate) fn push(
+        &mut self,
+        (time_ns, begin_ns): (u64, u64),
+        id: [u64; 3],
+        within: Option<TraceContext>,
+        make: impl Fn() -> Example,
+    ) {
         self.count += 1;
         let key = id.into_iter().fold(0, |key, word| scatter(key ^ word));
         let slower = self.slowest.len() < SLOWEST
             || self.slowest.peek().is_some_and(|Reverse(fastest)| fastest.rank < (time_ns, key));
         let mut other = None;
         if slower {
-            self.slowest.push(Reverse(Kept { rank: (time_ns, key), time_ns, begin_ns, request: make() }));
+            self.slowest.push(Reverse(Kept { rank: (time_ns, key), time_ns, begin_ns, within, request: make() }));
             // Who is pushed out of the slowest is one of the others.
             if self.slowest.len() > SLOWEST {
                 other = self.slowest.pop().map(|Reverse(out)| Kept {
                     rank: out.rank.1,
                     time_ns: out.time_ns,
                     begin_ns: out.begin_ns,
+                    within: out.within,
                     request: out.request,
                 });
             }
         } else if self.others.len() < OTHERS || self.others.peek().is_some_and(|last| key < last.rank) {
-            other = Some(Kept { rank: key, time_ns, begin_ns, request: make() });
+            other = Some(Kept { rank: key, time_ns, begin_ns, within, request: make() });
         }
         if let Some(other) = other {
             self.others.push(other);
@@ -112,11 +123,12 @@ impl Chooser {
         let weight = rest as f64 / self.others.len().max(1) as f64;
         let mut slowest: Vec<_> = self.slowest.into_iter().map(|Reverse(kept)| kept).collect();
         slowest.sort_by_key(|kept| Reverse(kept.rank));
-        let slowest = slowest.into_iter().map(|kept| (kept.rank.1, true, 1.0, kept.begin_ns, kept.request));
+        let slowest =
+            slowest.into_iter().map(|kept| (kept.rank.1, true, 1.0, kept.begin_ns, kept.within, kept.request));
         let others = self.others.into_sorted_vec().into_iter();
-        let others = others.map(|kept| (kept.rank, false, weight, kept.begin_ns, kept.request));
-        let sampled = slowest.chain(others).filter_map(|(key, slow, weight, begin_ns, request)| {
-            Some(Sampled { key, slow, weight, begin_unix_ns: clock.at(begin_ns)?, request })
+        let others = others.map(|kept| (kept.rank, false, weight, kept.begin_ns, kept.within, kept.request));
+        let sampled = slowest.chain(others).filter_map(|(key, slow, weight, begin_ns, within, request)| {
+            Some(Sampled { key, slow, weight, begin_unix_ns: clock.at(begin_ns)?, within, request })
         });
         Sample { requests: sampled.collect(), of: self.count, server_side }
     }
@@ -163,7 +175,7 @@ pub(in crate::spans) mod tests {
     fn the_slowest_are_all_there_and_the_others_stand_for_the_rest() {
         let mut chooser = Chooser::default();
         for number in 0..10_000u64 {
-            chooser.push(scatter(number) % 1_000_000, number * 10, [number, 1, 2], || request("GET /", number));
+            chooser.push((scatter(number) % 1_000_000, number * 10), [number, 1, 2], None, || request("GET /", number));
         }
         let mut clock = RealTime::default();
         assert_eq!(clock.at(5), None);

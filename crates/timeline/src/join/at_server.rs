@@ -162,7 +162,7 @@ impl Joiner {
         steps[from..].sort_by_key(|step| step.from_ns);
         self.refine(steps, from);
         self.response_steps(waiting, steps, sent_ns, told.held_back);
-        AtServer { arrived_ns, picked_ns, sent_ns }
+        AtServer { socket: told.id, arrived_ns, picked_ns, sent_ns }
     }
 
     /// Forgets what a request's resolution has used up.
