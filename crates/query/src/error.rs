@@ -102,7 +102,7 @@ fn distance(one: &str, other: &str) -> usize {
         let mut before = row[0];
         row[0] = at + 1;
         for (to, other_letter) in other.bytes().enumerate() {
-            let change = before + usize::from(letter.to_ascii_lowercase() != other_letter.to_ascii_lowercase());
+            let change = before + usize::from(!letter.eq_ignore_ascii_case(&other_letter));
             before = row[to + 1];
             row[to + 1] = change.min(before + 1).min(row[to] + 1);
         }

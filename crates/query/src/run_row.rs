@@ -37,7 +37,7 @@ impl<'c> RunRow<'c> {
         self.rows.push([
             begun.map_or(null, |(host, ..)| text(&host.name)),
             begun.map_or(null, |(host, ..)| text(&host.kernel)),
-            begun.map_or(null, |(host, ..)| whole(u64::try_from(host.cpus).unwrap_or(0))),
+            begun.map_or(null, |(host, ..)| whole(host.cpus.into())),
             begun.map_or(null, |(_, version, _)| text(version)),
             reader.rung().map_or(null, text),
             begun.map_or(null, |(.., begin_unix_ns)| whole(begin_unix_ns)),
