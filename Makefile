@@ -82,6 +82,15 @@ test-sites: build ## Uses WordPress, DokuWiki, Django, Flask and Node behind the
 wasm: ## Builds weir-wasm, which runs WebAssembly components, into wasm/target, and tests it; needs Rust 1.95, and some 800 CPU seconds.
 	@scripts/wasm
 
+lake: build-deps ## Builds weir-parquet, which writes the tables of runs as Parquet, into lake/target, and tests it.
+	@scripts/lake
+
+test-lake: build lake ## Compares the answers of SQLite, DuckDB and DataFusion (both from PyPI) to the saved questions.
+	@scripts/test-lake
+
+test-lake-spark: build lake ## The same with a Spark cluster of a master and two workers; needs a Java, and pyspark from PyPI (490 MB).
+	@scripts/test-lake --spark
+
 lint: deps ## Checks the format, the lints, the documentation of the crates, the generated pages and the dependencies; a warning is an error.
 	$(CARGO) fmt --all --check
 	@scripts/decisions-index --check

@@ -12,6 +12,7 @@ mod developer_log;
 mod dropin;
 mod environment;
 mod explain;
+mod export;
 mod forecast_method;
 mod given_files;
 mod import;
@@ -43,6 +44,7 @@ mod side_folder;
 mod side_pools;
 mod side_process;
 mod sources;
+mod sql;
 mod table;
 mod view;
 mod watch;
@@ -93,6 +95,8 @@ enum Command {
     Plan(Box<plan::Args>),
     Record(Box<record::Args>),
     View(view::Args),
+    Sql(sql::Args),
+    Export(export::Args),
     Serve(Box<serve::Args>),
     Check(check::Args),
     Route(route::Args),
@@ -152,6 +156,8 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Advise(args) => advise::run(*args),
         Command::View(args) => view::run(&args),
+        Command::Sql(args) => sql::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Serve(args) => serve::run(*args),
         Command::Check(args) => check::run(&args),
         Command::Route(args) => route::run(&args),

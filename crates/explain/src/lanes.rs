@@ -1,8 +1,7 @@
 //! Lanes of CPUs and of those who held its locks beside an example.
 
-use super::labels::label;
 use weir_report::{CpuSpell, HolderSpell};
-use weir_timeline::{Detail, Joiner, Step};
+use weir_timeline::{Detail, Joiner, Step, label};
 
 /// Stretches of a CPU that are drawn; where there are more, the shortest are left out.
 const MOST_OF_CPU: usize = 250;

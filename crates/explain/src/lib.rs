@@ -11,7 +11,6 @@ mod from_sockets;
 mod holders;
 mod hosts;
 mod kept_waiting;
-mod labels;
 mod lanes;
 pub mod moves;
 mod nothing;

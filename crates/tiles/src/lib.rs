@@ -48,6 +48,8 @@ pub use error::OpenError;
 pub use exact::ExactTile;
 pub use follow::{Doing, Follow, Sink};
 pub use lane::{Entry, Lane, LaneBuilder};
+pub use locks::{Holders, LockFollow, LockLine, Waited};
+pub use place::Places;
 pub use requests::{Slow, SlowStep};
 pub use run_tiles::{RunTiles, TileError};
 pub use tile::{BUCKETS, FINER, Tile};

@@ -25,32 +25,41 @@ pub(crate) const FREE: u32 = 0;
 
 /// A lock of the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LockLine {
-    pub(crate) id: u32,
-    pub(crate) name: String,
+pub struct LockLine {
+    /// Its number, by which waits refer to it.
+    pub id: u32,
+    /// What it is, in words.
+    pub name: String,
     /// A holder was ever known. A lock that is never held is rather a condition that tasks wait for.
-    pub(crate) held: bool,
+    pub held: bool,
     /// How often and how long it was waited for, all waits together.
-    pub(crate) waits: u64,
-    pub(crate) waited_ns: u64,
-    pub(crate) longest_ns: u64,
+    pub waits: u64,
+    /// How long, nanoseconds.
+    pub waited_ns: u64,
+    /// The longest wait, nanoseconds.
+    pub longest_ns: u64,
     /// The begin of the longest wait, from the origin.
-    pub(crate) longest_from_ns: u64,
+    pub longest_from_ns: u64,
     /// From the first wait to the last, from the origin.
-    pub(crate) first_ns: u64,
-    pub(crate) last_ns: u64,
+    pub first_ns: u64,
+    /// The end of the last wait, from the origin.
+    pub last_ns: u64,
 }
 
 /// A wait. Its times count from the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "[u64; 5]", into = "[u64; 5]")]
-pub(crate) struct Waited {
-    pub(crate) lock: u32,
-    pub(crate) pid: u32,
+pub struct Waited {
+    /// The lock's number.
+    pub lock: u32,
+    /// The task that waited.
+    pub pid: u32,
     /// Who had the lock when the wait began; 0 where that is not known.
-    pub(crate) holder: u32,
-    pub(crate) from_ns: u64,
-    pub(crate) to_ns: u64,
+    pub holder: u32,
+    /// Its begin.
+    pub from_ns: u64,
+    /// Its end.
+    pub to_ns: u64,
 }
 
 impl From<[u64; 5]> for Waited {
@@ -68,7 +77,7 @@ impl From<Waited> for [u64; 5] {
 }
 
 /// Takes what is followed.
-pub(crate) trait Holders {
+pub trait Holders {
     /// A lock had this holder for a while ([`FREE`]: no task waited; [`UNKNOWN_TASK`]: it is not known).
     fn held(&mut self, lock: u32, holder: u32, from_ns: u64, to_ns: u64);
 }
@@ -152,7 +161,7 @@ struct Waiting {
 
 /// Follows the waits of a run.
 #[derive(Debug)]
-pub(crate) struct LockFollow {
+pub struct LockFollow {
     origin_ns: u64,
     /// Locks by sort, key, and the process where the key means something only within it.
     ids: FxHashMap<(LockSort, u64, u32), u32>,
@@ -165,7 +174,9 @@ pub(crate) struct LockFollow {
 }
 
 impl LockFollow {
-    pub(crate) fn new(origin_ns: u64) -> Self {
+    /// Nothing is followed yet; times are told from `origin_ns` on.
+    #[must_use]
+    pub fn new(origin_ns: u64) -> Self {
         Self {
             origin_ns,
             ids: FxHashMap::default(),
@@ -179,13 +190,7 @@ impl LockFollow {
     }
 
     /// Takes the next record; `process` tells the process of a task, 0 where it is not known.
-    pub(crate) fn push(
-        &mut self,
-        record: &Record,
-        payload: &[Slot],
-        process: impl Fn(u32) -> u32,
-        sink: &mut impl Holders,
-    ) {
+    pub fn push(&mut self, record: &Record, payload: &[Slot], process: impl Fn(u32) -> u32, sink: &mut impl Holders) {
         let (low, high) = record.a_halves();
         let now_ns = record.time_ns;
         match Kind::from_code(record.kind) {
@@ -212,12 +217,12 @@ impl LockFollow {
     }
 
     /// Hands over what is up to a time.
-    pub(crate) fn flush(&mut self, at_ns: u64, sink: &mut impl Holders) {
+    pub fn flush(&mut self, at_ns: u64, sink: &mut impl Holders) {
         self.sweeps.flush(at_ns, sink);
     }
 
     /// What it came to: the locks that matter most, each wait, and how many waits were left out.
-    pub(crate) fn finish(
+    pub fn finish(
         mut self,
         end_ns: u64,
         task: impl Fn(u32) -> String,

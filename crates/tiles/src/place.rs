@@ -6,14 +6,18 @@ use std::io::Take;
 use std::path::{Path, PathBuf};
 use weir_trace::{BlockPlace, Merge, ReadError, RunReader, SegmentReader, block_places, read_from};
 
-/// Blocks of all streams.
+/// Where the blocks of all streams of a run lie in time.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     streams: Vec<Vec<(PathBuf, Vec<BlockPlace>)>>,
 }
 
 impl Places {
-    pub(crate) fn of(reader: &RunReader) -> Result<Self, ReadError> {
+    /// Looks up the blocks of a run, reading the heads of the blocks alone.
+    ///
+    /// # Errors
+    /// [`ReadError`] if a segment cannot be read.
+    pub fn of(reader: &RunReader) -> Result<Self, ReadError> {
         let mut streams = Vec::new();
         for segments in reader.streams() {
             let mut placed = Vec::new();
@@ -26,7 +30,8 @@ impl Places {
     }
 
     /// Whether a client has told of its requests.
-    pub(crate) fn hold_clients(&self) -> bool {
+    #[must_use]
+    pub fn hold_clients(&self) -> bool {
         self.streams.iter().flatten().any(|(path, _)| is_clients(path))
     }
 
@@ -34,8 +39,16 @@ impl Places {
         self.streams.iter().flatten().flat_map(|(_, places)| places)
     }
 
-    /// First and last time of what was recorded; `None` where nothing was.
-    pub(crate) fn span_ns(&self) -> Option<(u64, u64)> {
+    /// Records that lie in blocks of which some time is within two times, nanoseconds, both included.
+    #[must_use]
+    pub fn records(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let within = self.blocks().filter(|place| place.base_ns <= to_ns && place.end_ns >= from_ns);
+        within.map(|place| u64::from(place.records)).sum()
+    }
+
+    /// First and last time of what was recorded, nanoseconds; `None` where nothing was.
+    #[must_use]
+    pub fn span_ns(&self) -> Option<(u64, u64)> {
         let told = self.blocks().filter(|place| place.records > 0);
         told.fold(None, |span, place| {
             let (from, to) = span.unwrap_or((u64::MAX, 0));
@@ -44,7 +57,8 @@ impl Places {
     }
 
     /// What tells these contents from all others: FNV-1a over where the blocks lie and their checksums.
-    pub(crate) fn fingerprint(&self) -> u64 {
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
         let words = self.blocks().flat_map(|place| [place.offset, place.bytes, u64::from(place.crc)]);
         words
             .flat_map(u64::to_le_bytes)
@@ -53,7 +67,10 @@ impl Places {
 
     /// The records of a window, and some around it, in the order of time. Streams of clients are read up to a later
     /// time, for a request is told at its end.
-    pub(crate) fn window(&self, from_ns: u64, to_ns: u64, clients_to_ns: u64) -> Result<Merge<Take<File>>, ReadError> {
+    ///
+    /// # Errors
+    /// [`ReadError`] if a segment cannot be opened.
+    pub fn window(&self, from_ns: u64, to_ns: u64, clients_to_ns: u64) -> Result<Merge<Take<File>>, ReadError> {
         let mut streams = Vec::new();
         for segments in &self.streams {
             let mut readers: VecDeque<SegmentReader<Take<File>>> = VecDeque::new();

@@ -345,6 +345,12 @@ pub(super) const COMMANDS: &[Usage] = &[
         ],
     },
     Usage { path: &["view"], options: &[&["run", "decisions", "port"]], modes: &[] },
+    Usage { path: &["sql"], options: &[&["run", "question", "saved", "list", "tables", "json", "csv"]], modes: &[] },
+    Usage {
+        path: &["export"],
+        options: &[&["run", "csv", "tables", "perfetto", "chrome", "pprof", "parquet"]],
+        modes: &[],
+    },
     Usage {
         path: &["serve"],
         options: &[

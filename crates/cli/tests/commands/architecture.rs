@@ -49,6 +49,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("advise", &["capture", "compare", "load", "measure", "report", "terminal", "trace"]),
     ("explain", &["adapt", "capture", "measure", "policy-runtime", "report", "terminal", "timeline", "trace", "wire"]),
     ("record", &["agent", "capture", "compare", "explain", "load", "measure", "terminal", "timeline", "trace", "wire"]),
+    ("query", &["measure", "tiles", "timeline", "trace", "wire"]),
+    ("export", &["query"]),
     ("terminal", &["measure"]),
     ("web-modules", &["agent"]),
     (
@@ -67,6 +69,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "directory",
             "endpoint",
             "explain",
+            "export",
             "exposition",
             "formats",
             "import",
@@ -75,6 +78,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "load",
             "measure",
             "plan",
+            "query",
             "record",
             "report",
             "script-server",
@@ -126,6 +130,10 @@ const MUST_NOT_SAY: &[(&str, &[&str])] = &[
     ("access-log", &["std::fs", "std::net", "std::time"]),
     // It knows what a trace says, not what it means.
     ("formats", &["std::net", "std::process::Command", "weir_timeline", "weir_measure", "clap"]),
+    // It knows what questions are, not how answers are shown or which formats others have.
+    ("query", &["std::net", "std::process", "serde_json", "clap"]),
+    // It knows tables, not how a run is recorded.
+    ("export", &["std::net", "std::process", "weir_trace", "weir_wire", "clap"]),
     ("client", &["std::fs", "std::net"]),
     ("plan", &["std::fs", "std::net", "std::time::Instant", "SystemTime"]),
     // It runs within other people's threads and signals' handlers.

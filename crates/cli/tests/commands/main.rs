@@ -22,6 +22,7 @@ mod serve_kept;
 mod serve_log_disk;
 mod serve_policy;
 mod serve_sockets;
+mod sql;
 #[path = "../support/mod.rs"]
 mod support;
 mod trace_files;

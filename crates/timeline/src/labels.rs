@@ -1,7 +1,8 @@
 //! Labels of those to blame: numbers for the folds, words for the reader.
 
+use crate::join::Joiner;
+use crate::step::{Detail, ENDED_CONNECTION, HELD_BACK, behind_words, unconnected_words, way_words};
 use std::collections::HashMap;
-use weir_timeline::{Detail, Joiner};
 use weir_wire::socket::client_words;
 use weir_wire::task::number_on_its_host;
 
@@ -9,19 +10,28 @@ use weir_wire::task::number_on_its_host;
 const MOST_LABELS: usize = 4096;
 
 /// All labels so far; 0 is the empty label, which names no task.
-pub(super) struct Labels {
+#[derive(Debug)]
+pub struct Labels {
     texts: Vec<String>,
     by_text: HashMap<String, u32>,
     by_detail: HashMap<Detail, u32>,
 }
 
+impl Default for Labels {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Labels {
-    pub(super) fn new() -> Self {
+    /// No labels yet but the empty one.
+    #[must_use]
+    pub fn new() -> Self {
         Self { texts: vec![String::new()], by_text: HashMap::new(), by_detail: HashMap::new() }
     }
 
     /// The number of a culprit's label, by its name at a time.
-    pub(super) fn of(&mut self, joiner: &Joiner, detail: Detail, at_ns: u64) -> u32 {
+    pub fn of(&mut self, joiner: &Joiner, detail: Detail, at_ns: u64) -> u32 {
         if detail == Detail::None {
             return 0;
         }
@@ -49,7 +59,8 @@ impl Labels {
     }
 
     /// The labels by their numbers.
-    pub(super) fn texts(&self) -> &[String] {
+    #[must_use]
+    pub fn texts(&self) -> &[String] {
         &self.texts
     }
 }
@@ -76,20 +87,21 @@ fn culprit(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
 }
 
 /// Who or what it is, a process with its number and its name at a time.
-pub(super) fn label(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
+#[must_use]
+pub fn label(joiner: &Joiner, detail: Detail, at_ns: u64) -> String {
     match detail {
         Detail::None => String::new(),
         Detail::Peer(address) => address.to_string(),
-        Detail::Way(address) => weir_timeline::way_words(address),
-        Detail::Unconnected(address) => weir_timeline::unconnected_words(address),
-        Detail::Behind(part) => weir_timeline::behind_words(part),
+        Detail::Way(address) => way_words(address),
+        Detail::Unconnected(address) => unconnected_words(address),
+        Detail::Behind(part) => behind_words(part),
         Detail::Named(number) | Detail::Lock(number, _) => joiner.text(number).to_owned(),
         Detail::Reader(client, 0) => format!("a client that reads slowly: {}", client_words(client)),
         Detail::Reader(_, task) => format!("a client that reads slowly: {}", label(joiner, Detail::Task(task), at_ns)),
         Detail::Sender(client, 0) => format!("a client that sends slowly: {}", client_words(client)),
         Detail::Sender(_, task) => format!("a client that sends slowly: {}", label(joiner, Detail::Task(task), at_ns)),
-        Detail::HeldBack => weir_timeline::HELD_BACK.to_owned(),
-        Detail::EndedConnection => weir_timeline::ENDED_CONNECTION.to_owned(),
+        Detail::HeldBack => HELD_BACK.to_owned(),
+        Detail::EndedConnection => ENDED_CONNECTION.to_owned(),
         Detail::Held(task, by) => format!("{}, {}", label(joiner, Detail::Task(task), at_ns), by.words()),
         Detail::Task(pid) => match joiner.task_name_at(pid, at_ns) {
             Some(name) => format!("{} ({})", name.name, number_on_its_host(name.tgid)),

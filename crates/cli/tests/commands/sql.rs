@@ -1,0 +1,272 @@
+//! `weir sql` and `weir export` on a recorded run: forms of answers, refusals, and what other tools read.
+
+use crate::support::weir;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+/// A copy of the run that the tables' own tests ask.
+fn recorded(folder: &Path) -> PathBuf {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../query/tests/recorded");
+    let run = folder.join("shop");
+    fs::create_dir_all(run.join("segments")).expect("a folder");
+    fs::copy(from.join("manifest.jsonl"), run.join("manifest.jsonl")).expect("a copy");
+    for segment in fs::read_dir(from.join("segments")).expect("segments").flatten() {
+        fs::copy(segment.path(), run.join("segments").join(segment.file_name())).expect("a copy");
+    }
+    run
+}
+
+fn asked(run: &Path, arguments: &[&str]) -> Output {
+    weir().arg("sql").arg(run).args(arguments).output().expect("the command runs")
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+#[test]
+fn an_answer_is_a_table_csv_or_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = recorded(folder.path());
+    let sql = "SELECT 1 AS n, 'a,\"b\"' AS words, NULL AS missing, 0.5 AS half UNION ALL SELECT 22, '', NULL, 2.0";
+    assert_eq!(
+        text(&asked(&run, &[sql])),
+        " n  words  missing  half\n 1  a,\"b\"            0.5\n22                   2.0\n"
+    );
+    assert_eq!(text(&asked(&run, &["--csv", sql])), "n,words,missing,half\n1,\"a,\"\"b\"\"\",,0.5\n22,\"\",,2\n");
+    let json: Value = serde_json::from_str(&text(&asked(&run, &["--json", sql]))).expect("JSON");
+    assert_eq!(json[0], serde_json::json!({"n": 1, "words": "a,\"b\"", "missing": null, "half": 0.5}));
+    let none: Value = serde_json::from_str(&text(&asked(&run, &["--json", "SELECT 1 AS n WHERE 0"]))).expect("JSON");
+    assert_eq!(none, Value::Array(Vec::new()));
+    let saved = text(&asked(&run, &["--saved", "where-time-goes"]));
+    assert!(saved.starts_with("part ") && saved.lines().count() > 3, "{saved}");
+}
+
+#[test]
+fn questions_that_cannot_be_answered_end_with_two_and_a_run_that_is_none_with_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = recorded(folder.path());
+    for (question, words) in [
+        ("SELECT nam FROM requests", "did you mean name?"),
+        ("SELECT 1 FROM request", "did you mean requests?"),
+        ("DROP TABLE requests", "a run is never changed"),
+    ] {
+        let output = asked(&run, &[question]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), told.contains(words)), (Some(2), true), "{question}: {told}");
+    }
+    assert_eq!(asked(&folder.path().join("none"), &["SELECT 1"]).status.code(), Some(1));
+    assert_eq!(weir().args(["sql", "--saved", "x"]).output().expect("it runs").status.code(), Some(2));
+    let list = weir().args(["sql", "--list"]).output().expect("it runs");
+    assert!(String::from_utf8_lossy(&list.stdout).lines().count() >= 20);
+}
+
+#[test]
+fn the_tables_say_what_the_report_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = recorded(folder.path());
+    let output = weir().arg("explain").arg(&run).arg("--json").output().expect("it runs");
+    let report: Value = serde_json::from_str(&text(&output)).expect("JSON");
+    let sql =
+        "SELECT part, 1.0 * sum(duration_ns) / (SELECT count(*) FROM requests) AS mean_ns FROM parts GROUP BY part";
+    let answer: Value = serde_json::from_str(&text(&asked(&run, &["--json", sql]))).expect("JSON");
+    let means: BTreeMap<&str, f64> = answer
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter_map(|row| Some((row["part"].as_str()?, row["mean_ns"].as_f64()?)))
+        .collect();
+    let reported = report["parts_ns"].as_object().expect("parts");
+    assert!(means.len() > 4 && reported.len() >= means.len(), "{means:?}, {reported:?}");
+    for (part, mean_ns) in reported {
+        let (told, asked) = (mean_ns.as_f64().expect("a number"), means.get(part.as_str()).copied().unwrap_or(0.0));
+        assert!((told - asked).abs() <= 1.0, "{part}: {told} by the report, {asked} by the tables");
+    }
+    let count = text(&asked(&run, &["--csv", "SELECT count(*) FROM requests"]));
+    assert_eq!(count.lines().nth(1), Some(report["requests"].to_string().as_str()));
+}
+
+/// A message of Protocol Buffers: its fields in their order, numbers and blocks.
+fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let (byte, rest) = bytes.split_first().expect("a whole number");
+            *bytes = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return number;
+            }
+        }
+        panic!("a number of more than 64 bits");
+    }
+    let mut fields = Vec::new();
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes);
+        let (number, block): (u64, &[u8]) = match key & 7 {
+            0 => (varint(&mut bytes), &[]),
+            1 => {
+                let (fixed, rest) = bytes.split_at(8);
+                bytes = rest;
+                (u64::from_le_bytes(fixed.try_into().expect("eight bytes")), &[])
+            }
+            2 => {
+                let length = varint(&mut bytes) as usize;
+                let (block, rest) = bytes.split_at(length);
+                bytes = rest;
+                (0, block)
+            }
+            other => panic!("wire type {other}"),
+        };
+        fields.push((key >> 3, number, block));
+    }
+    fields
+}
+
+#[test]
+fn a_trace_of_perfetto_has_each_request_with_its_parts_and_arrows_to_threads() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, file) = (recorded(folder.path()), folder.path().join("a.pftrace"));
+    let output = weir().arg("export").arg(&run).arg("--perfetto").arg(&file).output().expect("it runs");
+    let said = text(&output);
+    let trace = fs::read(&file).expect("the trace");
+    let (mut tracks, mut depths, mut names, mut flows) = (
+        BTreeSet::new(),
+        BTreeMap::<u64, Vec<u64>>::new(),
+        BTreeMap::<String, u64>::new(),
+        BTreeMap::<u64, u64>::new(),
+    );
+    for (field, _, packet) in fields(&trace) {
+        assert_eq!(field, 1);
+        let packet = fields(packet);
+        let find = |fields: &[(u64, u64, &[u8])], wanted: u64| {
+            fields.iter().find(|(field, ..)| *field == wanted).map(|(_, number, _)| *number)
+        };
+        if let Some((.., block)) = packet.iter().find(|(field, ..)| *field == 60) {
+            let track = fields(block);
+            let parent = find(&track, 5);
+            assert!(parent.is_none_or(|parent| tracks.contains(&parent)), "a group comes before its tracks");
+            tracks.insert(find(&track, 1).expect("a number"));
+        }
+        let Some((.., block)) = packet.iter().find(|(field, ..)| *field == 11) else { continue };
+        let (event, at_ns) = (fields(block), find(&packet, 8).expect("a time"));
+        let track = find(&event, 11).expect("a track");
+        assert!(tracks.contains(&track), "a track comes before its slices");
+        let open = depths.entry(track).or_default();
+        match find(&event, 9) {
+            Some(1) => {
+                open.push(at_ns);
+                let block_of = |wanted: u64| {
+                    event
+                        .iter()
+                        .find(|(field, ..)| *field == wanted)
+                        .map(|(.., block)| String::from_utf8_lossy(block).into_owned())
+                };
+                *names.entry(block_of(22).unwrap_or_default()).or_default() += 1;
+                event
+                    .iter()
+                    .filter(|(field, ..)| *field == 47)
+                    .for_each(|(_, flow, _)| *flows.entry(*flow).or_default() += 1);
+            }
+            Some(2) => assert!(open.pop().is_some_and(|begin_ns| begin_ns <= at_ns), "an end without its begin"),
+            other => panic!("an event of sort {other:?}"),
+        }
+    }
+    assert!(depths.values().all(Vec::is_empty), "each slice ends");
+    let count = |sql: &str| {
+        text(&asked(&run, &["--csv", sql])).lines().nth(1).and_then(|line| line.parse::<u64>().ok()).expect("a number")
+    };
+    let requests = count("SELECT count(*) FROM requests");
+    assert_eq!(names["request"], requests);
+    assert_eq!(names["part"], count("SELECT count(*) FROM parts"));
+    assert_eq!(names["cpu"], count("SELECT count(*) FROM slices"));
+    assert_eq!(names["wait"], count("SELECT count(*) FROM waits JOIN tasks ON tasks.pid = waits.pid"));
+    assert!(said.contains(&format!("{requests} requests")), "{said}");
+    let run_by_threads = count("SELECT count(DISTINCT request_id) FROM parts WHERE part = 'run' AND pid IS NOT NULL");
+    assert_eq!(flows.values().filter(|ends| **ends > 1).count() as u64, run_by_threads);
+    by_perfettos_own_classes(&file, requests);
+}
+
+/// Has the classes of PyPI's `perfetto` read the trace, where they are installed.
+fn by_perfettos_own_classes(trace: &Path, requests: u64) {
+    let program = "import sys
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2
+trace = perfetto_trace_pb2.Trace()
+trace.ParseFromString(open(sys.argv[1], 'rb').read())
+print(sum(1 for packet in trace.packet if packet.HasField('track_event') and packet.track_event.type == 1
+          and 'request' in packet.track_event.categories))";
+    let python = std::env::var_os("WEIR_PERFETTO_PYTHON").unwrap_or_else(|| "python3".into());
+    let output = std::process::Command::new(python).args(["-c", program]).arg(trace).output();
+    match output {
+        Ok(output) if output.status.success() => {
+            assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), requests.to_string());
+        }
+        _ => println!("skipped: python3 has no classes of Perfetto (`pip install perfetto protobuf`)"),
+    }
+}
+
+#[test]
+fn a_trace_of_chrome_is_json_with_the_same_slices() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, file) = (recorded(folder.path()), folder.path().join("a.json"));
+    text(&weir().arg("export").arg(&run).arg("--chrome").arg(&file).output().expect("it runs"));
+    let trace: Value = serde_json::from_slice(&fs::read(&file).expect("the trace")).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("events");
+    let of = |category: &str| {
+        events.iter().filter(|event| event["ph"] == "X" && event["cat"] == category).collect::<Vec<_>>()
+    };
+    let (requests, parts) = (of("request"), of("part"));
+    assert!(requests.len() > 100 && parts.len() > requests.len());
+    let sum = |events: &[&Value]| events.iter().filter_map(|event| event["dur"].as_f64()).sum::<f64>();
+    assert!((sum(&requests) - sum(&parts)).abs() < 1.0, "{} and {}", sum(&requests), sum(&parts));
+    let named: BTreeSet<(u64, u64)> = events
+        .iter()
+        .filter(|event| event["name"] == "thread_name")
+        .filter_map(|event| Some((event["pid"].as_u64()?, event["tid"].as_u64()?)))
+        .collect();
+    let place = |event: &&Value| (event["pid"].as_u64().expect("a pid"), event["tid"].as_u64().expect("a tid"));
+    assert!(requests.iter().chain(&parts).all(|event| named.contains(&place(event))));
+}
+
+#[test]
+fn tables_are_written_as_csv_and_stacks_as_a_profile() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (run, to) = (recorded(folder.path()), folder.path().join("csv"));
+    let export = |arguments: &[&str]| weir().arg("export").arg(&run).args(arguments).output().expect("it runs");
+    let to_text = to.to_str().expect("a path");
+    text(&export(&["--csv", to_text, "--table", "requests", "--table", "tasks"]));
+    let requests = fs::read_to_string(to.join("requests.csv")).expect("the table");
+    assert_eq!(requests, text(&asked(&run, &["--csv", "SELECT * FROM requests"])));
+    assert_eq!(fs::read_dir(&to).expect("the folder").count(), 2);
+    let again = export(&["--csv", to_text]);
+    assert!(!again.status.success() && String::from_utf8_lossy(&again.stderr).contains("is not empty"));
+    let unknown = export(&["--csv", "x", "--table", "requestz"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    let profile = folder.path().join("a.pb.gz");
+    let said = text(&export(&["--pprof", profile.to_str().expect("a path")]));
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(fs::File::open(&profile).expect("it")).read_to_end(&mut bytes).expect("gzip");
+    let profile = fields(&bytes);
+    let texts: Vec<&[u8]> = profile.iter().filter(|(field, ..)| *field == 6).map(|(.., text)| *text).collect();
+    assert!(texts[0].is_empty() && texts.contains(&b"nanoseconds".as_slice()));
+    let (mut samples, mut weight_ns) = (0, 0);
+    for (.., sample) in profile.iter().filter(|(field, ..)| *field == 2) {
+        let packed = fields(sample).into_iter().find(|(field, ..)| *field == 2).expect("values").2;
+        // The numbers of a packed field stand behind each other without keys.
+        let ends = packed.iter().enumerate().filter(|(_, byte)| **byte & 0x80 == 0).map(|(at, _)| at + 1);
+        let begins = [0].into_iter().chain(ends.clone());
+        let number = |piece: &[u8]| piece.iter().rev().fold(0, |number, byte| number << 7 | u64::from(byte & 0x7f));
+        let numbers: Vec<u64> = begins.zip(ends).map(|(begin, end)| number(&packed[begin..end])).collect();
+        samples += numbers[0];
+        weight_ns += numbers[1];
+    }
+    let sql = "SELECT count(*), sum(weight_ns) FROM samples WHERE state = 'running'";
+    let counted = text(&asked(&run, &["--csv", sql]));
+    assert_eq!(counted.lines().nth(1), Some(format!("{samples},{weight_ns}").as_str()));
+    assert!(samples > 0 && said.contains(&format!("{samples} samples")), "{said}");
+}

@@ -1,0 +1,109 @@
+"""The same questions have the same answers on SQLite (`weir sql`), DuckDB and DataFusion; with SPARK set on Spark too.
+
+`make test-lake` runs it; WEIR and WEIR_PARQUET name the programs.
+"""
+
+import json
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import weir_lake
+
+HERE = pathlib.Path(__file__).parent
+RECORDED = HERE.parents[2] / "crates/query/tests/recorded"
+
+
+def further():
+    """The questions beside the saved ones, by their numbers."""
+    text = (HERE / "further.sql").read_text(encoding="utf-8")
+    paragraphs = [part.strip() for part in text.split("\n\n")]
+    return {f"further {at}": part for at, part in enumerate(paragraphs) if part and not part.startswith("--")}
+
+
+def comparable(rows):
+    """Rows in an order of their own: NULL stands at different places in the engines' orders."""
+    def cell(value):
+        if value is None:
+            return (0, "")
+        if isinstance(value, (int, float)):
+            return (1, float(f"{value:.9g}"))
+        return (2, str(value))
+    return sorted([tuple(cell(value) for value in row) for row in rows])
+
+
+class Engines(unittest.TestCase):
+    """A data set of two runs on each engine."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        folder = pathlib.Path(cls.folder.name)
+        cls.run_folder, cls.lake_folder = folder / "shop", folder / "lake"
+        shutil.copytree(RECORDED, cls.run_folder)
+        for name in ("shop", "shop-2"):
+            command = [os.environ["WEIR_PARQUET"], cls.run_folder, cls.lake_folder, "--name", name]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        cls.engines = ["duckdb", "datafusion"] + [name for name in [os.environ.get("SPARK")] if name]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def sqlite(self, question):
+        """Columns and rows by `weir sql`."""
+        command = [os.environ["WEIR"], "sql", self.run_folder, question, "--json"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        rows = json.loads(done.stdout)
+        return (list(rows[0]) if rows else None), [tuple(row.values()) for row in rows]
+
+    def test_thirty_questions_have_one_answer(self):
+        asked = {name: one.sql for name, one in weir_lake.questions().items()} | further()
+        self.assertGreaterEqual(len(asked), 30)
+        lakes = {name: weir_lake.open(self.lake_folder, engine=name) for name in self.engines}
+        answered = 0
+        for name, question in asked.items():
+            columns, rows = self.sqlite(question)
+            answered += bool(rows)
+            for engine, lake in lakes.items():
+                with self.subTest(question=name, engine=engine):
+                    answer = lake.ask_sql(question, run="shop")
+                    if columns is not None:
+                        self.assertEqual([column.lower() for column in answer.columns], columns)
+                    self.assertEqual(comparable(answer.rows), comparable(rows))
+        self.assertGreaterEqual(answered, 30)
+
+    def test_all_runs_are_asked_at_once(self):
+        for engine in self.engines:
+            with self.subTest(engine=engine):
+                lake = weir_lake.open(self.lake_folder, engine=engine)
+                self.assertEqual([one.run for one in lake.runs()], ["shop", "shop-2"])
+                answer = lake.sql("SELECT run, count(*) AS requests FROM requests GROUP BY run ORDER BY run")
+                self.assertEqual([row[0] for row in answer.rows], ["shop", "shop-2"])
+                self.assertEqual(answer.rows[0][1], answer.rows[1][1])
+                one = lake.ask_sql("SELECT count(*) AS requests FROM requests", run="shop").rows[0][0]
+                self.assertEqual((one, True), (answer.rows[0][1], one > 100))
+                with self.assertRaisesRegex(weir_lake.LakeError, "2 runs fit"):
+                    lake.ask("where-time-goes")
+
+    def test_what_is_missing_is_told(self):
+        with self.assertRaisesRegex(weir_lake.LakeError, "weir export"):
+            weir_lake.open(self.run_folder)
+        with self.assertRaisesRegex(weir_lake.LakeError, "duckdb, datafusion"):
+            weir_lake.open(self.lake_folder, engine="oracle")
+        with self.assertRaisesRegex(weir_lake.LakeError, "slowest-requests"):
+            weir_lake.open(self.lake_folder).ask("fastest")
+
+    def test_floats_are_told_apart(self):
+        # The comparison itself: it must not take different answers for equal.
+        self.assertNotEqual(comparable([(1, None)]), comparable([(1, 0)]))
+        self.assertNotEqual(comparable([(1.0001,)]), comparable([(1.0002,)]))
+        self.assertFalse(math.isnan(comparable([(1,)])[0][0][1]))
+
+
+if __name__ == "__main__":
+    unittest.main()
