@@ -23,6 +23,7 @@ mod metrics_endpoint;
 mod modes;
 mod other_tools;
 mod plan;
+mod predict;
 mod probe_options;
 mod record;
 mod record_session;
@@ -89,6 +90,8 @@ enum Command {
     Advise(Box<advise::Args>),
     Load(Box<load::Args>),
     Plan(Box<plan::Args>),
+    Predict(Box<predict::Args>),
+    WhatIf(Box<predict::WhatIfArgs>),
     Record(Box<record::Args>),
     View(view::Args),
     Serve(Box<serve::Args>),
@@ -146,6 +149,8 @@ fn main() -> ExitCode {
     exit_code(match command {
         Command::Load(args) => load::run(*args),
         Command::Plan(args) => plan::run(&args),
+        Command::Predict(args) => predict::run(&args),
+        Command::WhatIf(args) => predict::run_what_if(&args),
         Command::Record(args) => record::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Advise(args) => advise::run(*args),

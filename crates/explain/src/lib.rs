@@ -13,6 +13,7 @@ mod hosts;
 mod kept_waiting;
 mod labels;
 mod lanes;
+mod model;
 pub mod moves;
 mod nothing;
 mod participants;
@@ -30,5 +31,6 @@ mod words;
 
 pub use analysis::{WithSpans, explain, with_spans};
 pub use from_sockets::{Objectives, View, refusal};
+pub use model::trace_of;
 pub use slo::{Slo, slo};
 pub use stacks::folded;

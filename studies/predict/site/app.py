@@ -1,0 +1,16 @@
+"""A page that computes for some 3 ms, or the share of it that WORK says, and sleeps for 5 ms."""
+
+import os
+import time
+
+ROUNDS = int(40_000 * float(os.environ.get("WORK", "1")))
+
+
+def app(environ, start_response):
+    total = 0
+    for number in range(ROUNDS):
+        total += number * number
+    time.sleep(0.005)
+    body = f"{total}\n".encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
