@@ -182,14 +182,12 @@ fn of_times(times: &mut [f64]) -> [f64; 4] {
 fn repeated(trace: &Trace, arrivals: Arrivals, seed: u64) -> Vec<Outcome> {
     let count = trace.requests.len().clamp(FEWEST_REQUESTS, MOST_REQUESTS);
     let mut random = fastrand::Rng::with_seed(seed);
+    let programs = Programs::of(trace);
+    let requests = trace.requests.len();
     let outcomes = (0..REPEATED).map(|_| {
         // Requests are drawn twice: once as those that might have been recorded, once as those that come.
-        let mut drawn = trace.clone();
-        for request in &mut drawn.requests {
-            let one = &trace.requests[random.usize(..trace.requests.len())];
-            (request.visits, request.class) = (one.visits.clone(), one.class);
-        }
-        simulate_by(&drawn, &Programs::of(&drawn), arrivals, count, random.u64(..))
+        let drawn: Vec<u32> = (0..requests).map(|_| random.usize(..requests) as u32).collect();
+        simulate_by(trace, &programs, Some(&drawn), arrivals, count, random.u64(..))
     });
     outcomes.collect()
 }

@@ -47,12 +47,19 @@ pub struct Outcome {
 /// Simulates so many requests of a trace.
 #[must_use]
 pub fn simulate(trace: &Trace, arrivals: Arrivals, count: usize, seed: u64) -> Outcome {
-    Run::new(trace, &Programs::of(trace), arrivals, count, seed).finish()
+    simulate_by(trace, &Programs::of(trace), None, arrivals, count, seed)
 }
 
-/// The same with programs that many simulations share.
-pub(crate) fn simulate_by(trace: &Trace, programs: &Programs, arrivals: Arrivals, count: usize, seed: u64) -> Outcome {
-    Run::new(trace, programs, arrivals, count, seed).finish()
+/// The same with programs that many simulations share, and requests drawn from these alone.
+pub(crate) fn simulate_by(
+    trace: &Trace,
+    programs: &Programs,
+    drawn: Option<&[u32]>,
+    arrivals: Arrivals,
+    count: usize,
+    seed: u64,
+) -> Outcome {
+    Run { drawn, ..Run::new(trace, programs, arrivals, count, seed) }.finish()
 }
 
 /// Whose a job is.
@@ -135,6 +142,7 @@ impl Tokens {
 struct Run<'a> {
     trace: &'a Trace,
     programs: &'a Programs,
+    drawn: Option<&'a [u32]>,
     arrivals: Arrivals,
     random: fastrand::Rng,
     gaps: Vec<f64>,
@@ -193,6 +201,7 @@ impl<'a> Run<'a> {
         Self {
             trace,
             programs,
+            drawn: None,
             arrivals,
             random: fastrand::Rng::with_seed(seed),
             gaps,
@@ -301,7 +310,10 @@ impl<'a> Run<'a> {
         let requests = self.trace.requests.len();
         let number = match self.arrivals {
             Arrivals::AsRecorded => self.came.min(requests - 1),
-            _ => self.random.usize(..requests),
+            _ => {
+                let number = self.random.usize(..requests);
+                self.drawn.map_or(number, |drawn| drawn[number] as usize)
+            }
         };
         if self.came == 0 {
             self.first_ns = self.now_ns;

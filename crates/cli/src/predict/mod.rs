@@ -1,5 +1,6 @@
 //! The `weir predict` command: what a recorded server would do at another load, with other settings, on other CPUs.
 
+mod advised;
 mod checked;
 mod told;
 mod what_if;
@@ -12,6 +13,7 @@ use weir_measure::class::Grouping;
 use weir_predict::{Change, ChangeError, Trace};
 use weir_terminal::output;
 
+pub(crate) use advised::add_to;
 pub(crate) use what_if::{Args as WhatIfArgs, run as run_what_if};
 
 const EXAMPLES: &str = "\
