@@ -50,6 +50,7 @@ fn open(trace: &Trace, demand: &Demand, rate_per_s: f64) -> Solved {
     // Each nanosecond at the CPUs takes so many, as at a station that serves in turns.
     let stretch = 1.0 + erlang_c(cpus, load) / (f64::from(cpus) - load);
     let mut mean_ns = demand.alone_ns() + (stretch - 1.0) * (demand.on_the_way_ns + demand.client_ns / 2.0);
+    let variation = variation(trace);
     for (servers, alone_ns) in limits(demand) {
         let share = (demand.cpu_ns() / alone_ns.max(1.0)).min(1.0);
         let service_ns = alone_ns * (1.0 + share * (stretch - 1.0));
@@ -57,9 +58,19 @@ fn open(trace: &Trace, demand: &Demand, rate_per_s: f64) -> Solved {
         if busy >= f64::from(servers) {
             return full;
         }
-        mean_ns += erlang_c(servers, busy) * service_ns / (f64::from(servers) - busy);
+        mean_ns += variation * erlang_c(servers, busy) * service_ns / (f64::from(servers) - busy);
     }
     Solved { throughput_per_s: rate_per_s, mean_ns, cpu }
+}
+
+/// What a wait at workers is of one with exponential service, for Poisson arrivals: half of one and the squared coefficient
+/// of variation of the requests' own times (Allen and Cunneen; exact for one worker, by Pollaczek and Khinchine).
+fn variation(trace: &Trace) -> f64 {
+    let count = trace.requests.len().max(1) as f64;
+    let times = trace.requests.iter().map(|request| request.visits.iter().map(|visit| visit.ns).sum::<f64>());
+    let (sum, squares) = times.fold((0.0, 0.0), |(sum, squares), ns| (sum + ns, squares + ns * ns));
+    let mean = sum / count;
+    if mean > 0.0 { (1.0 + (squares / count / (mean * mean) - 1.0).max(0.0)) / 2.0 } else { 1.0 }
 }
 
 fn closed(trace: &Trace, demand: &Demand, clients: u32) -> Solved {

@@ -45,7 +45,7 @@ pub(crate) struct Programs {
 }
 
 /// A stretch of other programs' work, nanoseconds.
-pub(crate) const OTHER_NS: f64 = 200_000.0;
+pub const OTHER_NS: f64 = 200_000.0;
 
 impl Programs {
     /// Of a trace.

@@ -62,6 +62,11 @@ impl Cpus {
         }
     }
 
+    /// A task, if it had a CPU.
+    pub(super) fn task(&self, pid: u32) -> Option<&Task> {
+        self.tasks.get(&pid)
+    }
+
     /// The tasks by their numbers.
     pub(super) fn tasks(&self) -> impl Iterator<Item = (u32, &Task)> {
         self.tasks.iter().map(|(pid, task)| (*pid, task))

@@ -140,7 +140,53 @@ fn clients(trace: &mut Trace, ways: &Ways, cpus: &Cpus, load: Load, is_server_si
     }
     trace.client_ns = client_ns as f64 / all;
     trace.client_threads = u32::try_from(clients.len()).unwrap_or(1).max(1);
+    add_wakeups(trace, ways);
     trace.others = others_ns as f64 / window_ns;
+    trace.others *= felt(ways, cpus, trace);
+}
+
+/// Adds what it takes the client to wake up for its schedule and for a response: a quarter of the requests took less, so
+/// that it is no wait for what others had.
+fn add_wakeups(trace: &mut Trace, ways: &Ways) {
+    let is_wakeup = |stretch: &&Stretch| {
+        stretch.part == Part::ClientWakeup || (stretch.part == Part::Generator && stretch.text == 0)
+    };
+    let of = |way: &Way| -> u64 {
+        way.stretches.iter().filter(is_wakeup).map(|stretch| stretch.to_ns - stretch.from_ns).sum()
+    };
+    let mut times: Vec<u64> = ways.all.iter().map(of).collect();
+    let quarter = times.len() / 4;
+    if times.is_empty() {
+        return;
+    }
+    let (_, time_ns, _) = times.select_nth_unstable(quarter);
+    // What the client runs before it sends is in the model already.
+    let ns = *time_ns as f64 - trace.client_ns / 2.0;
+    if ns > 0.0 {
+        let (stack, label) = (trace.stack(&[]), trace.label("client:client_wakeup"));
+        for request in &mut trace.requests {
+            request.visits.insert(0, Visit { stack, work: Work::Delay, lock: None, ns, label });
+        }
+    }
+}
+
+/// How much of what other programs use of the CPUs requests feel, 0 to 1: programs of a lower priority use what is left,
+/// and no request waits for them.
+fn felt(ways: &Ways, cpus: &Cpus, trace: &Trace) -> f64 {
+    let strange = |pid: u32| cpus.task(pid).is_none_or(|task| !task.is_servers);
+    let (mut bursts, mut waited_ns) = (0u64, 0u64);
+    let mut before = None;
+    for stretch in ways.all.iter().flat_map(|way| &way.stretches) {
+        bursts += u64::from(stretch.part == Part::Run && before != Some(Part::Run));
+        if stretch.part == Part::WaitCpu && strange(stretch.holder) {
+            waited_ns += stretch.to_ns - stretch.from_ns;
+        }
+        before = Some(stretch.part);
+    }
+    // As the simulation has them: where all CPUs are busy with them, a burst waits for one of their stretches.
+    let all_busy = (trace.others / f64::from(trace.cpus)).min(1.0).powi(trace.cpus.min(64) as i32);
+    let expected_ns = bursts as f64 * all_busy * weir_predict::OTHER_NS;
+    if expected_ns > 0.0 { (waited_ns as f64 / expected_ns).min(1.0) } else { 0.0 }
 }
 
 /// Whether nearly each request comes at once behind the response before it on its connection.

@@ -10,6 +10,10 @@ use weir_predict::{Pool, Service};
 const LOOPS: [&str; 8] = ["nginx", "haproxy", "node", "h2o", "caddy", "weir", "lighttpd", "envoy"];
 /// The share of requests from which on something is no exception.
 const OFTEN: f64 = 0.01;
+/// The share of requests up to which a task may be found in front of a server by a mistaken join.
+const RARELY: f64 = 0.05;
+/// The share of their time that requests of a task overlap, from which on it has several at once.
+const OVERLAP: f64 = 0.03;
 /// Name of tasks without one.
 const NAMELESS: &str = "(unnamed)";
 
@@ -31,7 +35,8 @@ struct Seen {
     accept: u64,
     queued: u64,
     visits: u64,
-    is_front: bool,
+    /// Requests that came to it first.
+    fronts: u64,
     run_ns: u64,
 }
 
@@ -58,8 +63,9 @@ impl Pools {
             let kept_ns = used_ns as f64 * ways.all.len() as f64 / all.max(1) as f64;
             let after_ns = ((kept_ns - seen.run_ns as f64) / seen.visits.max(1) as f64).max(0.0);
             let service = seen.service(&name);
-            let is_limit =
-                seen.is_front || service == Service::Looping || seen.accept as f64 > OFTEN * seen.visits as f64;
+            let is_limit = seen.fronts as f64 > RARELY * ways.all.len() as f64
+                || service == Service::Looping
+                || seen.accept as f64 > OFTEN * seen.visits as f64;
             let workers = (seen.served.len() as u32).max(1);
             pools.all.push(Pool { name, service, workers, is_limit, after_ns });
         }
@@ -74,7 +80,7 @@ impl Pools {
 
 fn look(way: &Way, ways: &Ways, seen: &mut BTreeMap<String, Seen>) {
     let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    let mut last = 0;
+    let (mut last, mut is_first) = (0, true);
     for stretch in way.stretches.iter().filter(|stretch| stretch.pid != 0 && is_servers(stretch.part)) {
         let name = ways.names.get(&stretch.pid).map_or(NAMELESS, String::as_str);
         if !seen.contains_key(name) {
@@ -82,7 +88,8 @@ fn look(way: &Way, ways: &Ways, seen: &mut BTreeMap<String, Seen>) {
         }
         let Some(pool) = seen.get_mut(name) else { continue };
         pool.served.insert(stretch.pid);
-        pool.is_front |= stretch.waiter == 0;
+        pool.fronts += u64::from(is_first && stretch.waiter == 0);
+        is_first = false;
         match stretch.part {
             Part::Run => pool.run_ns += stretch.to_ns - stretch.from_ns,
             Part::AcceptQueue => pool.accept += 1,
@@ -104,14 +111,20 @@ fn look(way: &Way, ways: &Ways, seen: &mut BTreeMap<String, Seen>) {
 
 impl Seen {
     fn service(&self, name: &str) -> Service {
-        let mut overlapping = 0u64;
+        let (mut overlapping_ns, mut all_ns) = (0u64, 0u64);
         for spans in self.spans.values() {
             let mut spans = spans.clone();
             spans.sort_unstable();
-            overlapping += spans.windows(2).filter(|two| two[1].0 < two[0].1).count() as u64;
+            let mut end_ns = 0;
+            for (from_ns, to_ns) in spans {
+                overlapping_ns += end_ns.min(to_ns).saturating_sub(from_ns);
+                all_ns += to_ns - from_ns;
+                end_ns = end_ns.max(to_ns);
+            }
         }
-        let is_often = |count: u64| count as f64 > OFTEN * self.visits as f64;
+        let overlaps = overlapping_ns as f64 > OVERLAP * all_ns as f64;
+        let queues = self.queued as f64 > OFTEN * self.visits as f64;
         let is_known = LOOPS.iter().any(|known| name.starts_with(known));
-        if is_known || is_often(overlapping) { Service::Looping } else { Service::Holding }
+        if is_known || overlaps || queues { Service::Looping } else { Service::Holding }
     }
 }

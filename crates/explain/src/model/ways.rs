@@ -24,7 +24,7 @@ pub(super) struct Stretch {
     pub(super) pid: u32,
     /// The task that waited for that one.
     pub(super) waiter: u32,
-    /// The task that has the lock that is waited for; 0 for none.
+    /// The task that has the lock, or CPU, that is waited for; 0 for none.
     pub(super) holder: u32,
     /// What it was spent on: a number of [`Ways::texts`]; of a lock its name.
     pub(super) text: u32,
@@ -117,7 +117,11 @@ impl Ways {
         let mut stretches = Vec::with_capacity(response.steps.len());
         for step in response.steps {
             self.name(joiner, step);
-            let holder = if let Detail::Lock(_, holder) = step.detail { holder } else { 0 };
+            let holder = match step.detail {
+                Detail::Lock(_, holder) => holder,
+                Detail::Task(task) if step.part == Part::WaitCpu => task,
+                _ => 0,
+            };
             let text = match step.detail {
                 Detail::None | Detail::Task(_) => 0,
                 detail => self.text(label(joiner, detail, step.from_ns)),
