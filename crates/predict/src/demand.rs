@@ -68,10 +68,9 @@ pub fn demand(trace: &Trace) -> Demand {
     let count = trace.requests.len().max(1) as f64;
     let mut sums = Sums { held_ns: vec![0.0; trace.pools.len()], ..Sums::default() };
     sums.locks_ns = vec![0.0; trace.locks.len()];
-    sums.visits = vec![0.0; trace.pools.len()];
     trace.requests.iter().for_each(|request| sums.add(trace, &request.visits));
-    let behind_ns: f64 =
-        trace.pools.iter().zip(&sums.visits).map(|(pool, visits)| pool.after_ns * visits / count).sum();
+    let visits = trace.visits_of_pools();
+    let behind_ns: f64 = trace.pools.iter().zip(&visits).map(|(pool, visits)| pool.after_ns * visits / count).sum();
     let (on_the_way_ns, delay_ns, client_ns) = (sums.cpu_ns / count, sums.delay_ns / count, trace.client_ns);
     let cpu_ns = on_the_way_ns + behind_ns + client_ns;
     let left = (f64::from(trace.cpus) - trace.others).max(0.01);
@@ -86,7 +85,7 @@ pub fn demand(trace: &Trace) -> Demand {
         let most_per_s = most(f64::from(servers), demand_ns);
         stations.push(Station { name: name.to_owned(), servers, demand_ns, most_per_s });
     };
-    for ((pool, held_ns), visits) in trace.pools.iter().zip(&sums.held_ns).zip(&sums.visits) {
+    for ((pool, held_ns), visits) in trace.pools.iter().zip(&sums.held_ns).zip(&visits) {
         if pool.is_limit {
             station(&pool.name, pool.workers, (held_ns + pool.after_ns * visits) / count);
         }
@@ -113,13 +112,11 @@ struct Sums {
     delay_ns: f64,
     /// How long pools have requests: of loops the CPU time, of others all.
     held_ns: Vec<f64>,
-    visits: Vec<f64>,
     locks_ns: Vec<f64>,
 }
 
 impl Sums {
     fn add(&mut self, trace: &Trace, visits: &[crate::trace::Visit]) {
-        let mut before: &[u16] = &[];
         for visit in visits {
             match visit.work {
                 Work::Cpu => self.cpu_ns += visit.ns,
@@ -135,9 +132,7 @@ impl Sums {
                 if trace.pools[at].service == Service::Holding || is_its_work {
                     self.held_ns[at] += visit.ns;
                 }
-                self.visits[at] += f64::from(u8::from(before.get(depth) != Some(pool)));
             }
-            before = stack;
         }
     }
 }

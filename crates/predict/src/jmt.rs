@@ -39,9 +39,9 @@ pub fn jsimg(trace: &Trace, rate_per_s: Option<f64>) -> String {
         let arrivals = strategy(&exponential(mean_s));
         let _ = writeln!(
             xml,
-            "<node name=\"{from}\">\n<section className=\"RandomSource\">\n{}</section>\n{}\n{}</node>",
+            "<node name=\"{from}\">\n<section className=\"RandomSource\">\n{}</section>\n<section \
+             className=\"ServiceTunnel\"/>\n{}</node>",
             array("ServiceStrategy", "jmt.engine.NetStrategies.ServiceStrategy", &arrivals),
-            "<section className=\"ServiceTunnel\"/>",
             router(),
         );
         let _ = writeln!(xml, "<node name=\"Sink\">\n<section className=\"JobSink\"/>\n</node>");

@@ -77,11 +77,11 @@ pub fn approximate(customers: &[f64], think_ns: &[f64], demands_ns: &[Vec<f64>])
             let whole = think_ns[class] + solved.residence_ns[class].iter().sum::<f64>();
             solved.throughput[class] = if whole > 0.0 { customers[class] / whole } else { 0.0 };
         }
-        for class in 0..classes {
-            for at in 0..stations {
-                let new = solved.throughput[class] * solved.residence_ns[class][at];
-                moved = moved.max((new - queue[class][at]).abs());
-                queue[class][at] = new;
+        for ((queue, residence), throughput) in queue.iter_mut().zip(&solved.residence_ns).zip(&solved.throughput) {
+            for (queue, ns) in queue.iter_mut().zip(residence) {
+                let new = throughput * ns;
+                moved = moved.max((new - *queue).abs());
+                *queue = new;
             }
         }
         if moved < 1e-9 {

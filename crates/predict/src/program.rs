@@ -111,7 +111,7 @@ fn request_operations(trace: &Trace, request: &Request, all: &mut Vec<Operation>
     client(all);
     let mut inside: Vec<u16> = Vec::new();
     let mut locked = None;
-    for visit in request.visits.iter() {
+    for visit in &request.visits {
         let stack = trace.stacks.get(usize::from(visit.stack)).map_or(&[][..], Vec::as_slice);
         if locked != visit.lock {
             all.extend(locked.map(|lock| Operation::Give(Token::Lock(lock))));

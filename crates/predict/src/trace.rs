@@ -116,6 +116,24 @@ impl Trace {
         number_of(&mut self.classes, text, |known, text| known == text, str::to_owned)
     }
 
+    /// How often requests entered each pool, all together.
+    #[must_use]
+    pub fn visits_of_pools(&self) -> Vec<f64> {
+        let mut entered = vec![0.0; self.pools.len()];
+        for request in &self.requests {
+            let mut before: &[u16] = &[];
+            for visit in &request.visits {
+                let stack = self.stacks.get(usize::from(visit.stack)).map_or(&[][..], Vec::as_slice);
+                let common = before.iter().zip(stack).take_while(|(one, other)| one == other).count();
+                for pool in &stack[common..] {
+                    entered.get_mut(usize::from(*pool)).into_iter().for_each(|count| *count += 1.0);
+                }
+                before = stack;
+            }
+        }
+        entered
+    }
+
     /// Seconds from the first to the last request.
     #[must_use]
     pub fn seconds(&self) -> f64 {

@@ -119,7 +119,7 @@ fn one_and_several_servers_with_exponential_times() {
     }
 }
 
-/// A CPU that serves in turns much shorter than the work is one that all share: the mean is S / (1 - load) whatever the
+/// A CPU that serves in turns much shorter than the work is one that all share: the mean is S / (1 - load) for any
 /// distribution.
 #[test]
 fn a_cpu_in_turns_is_a_shared_one() {

@@ -32,6 +32,9 @@ pub(super) fn trace(
         let request = request(way, &ways, &pools, &mut trace, with_locks(&way.stretches, held.get(&number)));
         trace.requests.push(request);
     }
+    for (pool, visits) in trace.visits_of_pools().into_iter().enumerate() {
+        trace.pools[pool].after_ns /= visits.max(1.0);
+    }
     clients(&mut trace, &ways, cpus, load, is_server_side);
     trace
 }

@@ -49,7 +49,7 @@ pub fn trace_of(directory: &Path, grouping: Grouping, view: &View) -> anyhow::Re
         joiner.push(&sourced.record, sourced.payload, name, &mut |joiner, response| {
             match response.unjoinable {
                 None => ways.push(joiner, response),
-                // An edge cuts any request, whatever the server did.
+                // An edge cuts long and short requests, which is no fault of the server.
                 Some(Unjoinable::Edge) => {}
                 Some(_) => left_out += 1,
             }

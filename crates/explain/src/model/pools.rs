@@ -31,8 +31,7 @@ struct Seen {
     served: BTreeSet<u32>,
     /// From the first to the last stretch of a request at one of its tasks.
     spans: HashMap<u32, Vec<(u64, u64)>>,
-    /// Requests that waited to be accepted, and behind others of a worker.
-    accept: u64,
+    /// Requests that waited to be accepted, or behind others of a worker.
     queued: u64,
     visits: u64,
     /// Requests that came to it first.
@@ -61,11 +60,12 @@ impl Pools {
             let (used_ns, _) = used.get(name.as_str()).copied().unwrap_or_default();
             // Requests that were not kept used CPU as the others did.
             let kept_ns = used_ns as f64 * ways.all.len() as f64 / all.max(1) as f64;
-            let after_ns = ((kept_ns - seen.run_ns as f64) / seen.visits.max(1) as f64).max(0.0);
+            // Of all its visits together; the trace knows how many these are.
+            let after_ns = (kept_ns - seen.run_ns as f64).max(0.0);
             let service = seen.service(&name);
             let is_limit = seen.fronts as f64 > RARELY * ways.all.len() as f64
                 || service == Service::Looping
-                || seen.accept as f64 > OFTEN * seen.visits as f64;
+                || seen.queued as f64 > OFTEN * seen.visits as f64;
             let workers = (seen.served.len() as u32).max(1);
             pools.all.push(Pool { name, service, workers, is_limit, after_ns });
         }
@@ -80,7 +80,7 @@ impl Pools {
 
 fn look(way: &Way, ways: &Ways, seen: &mut BTreeMap<String, Seen>) {
     let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-    let (mut last, mut is_first) = (0, true);
+    let mut is_first = true;
     for stretch in way.stretches.iter().filter(|stretch| stretch.pid != 0 && is_servers(stretch.part)) {
         let name = ways.names.get(&stretch.pid).map_or(NAMELESS, String::as_str);
         if !seen.contains_key(name) {
@@ -92,20 +92,23 @@ fn look(way: &Way, ways: &Ways, seen: &mut BTreeMap<String, Seen>) {
         is_first = false;
         match stretch.part {
             Part::Run => pool.run_ns += stretch.to_ns - stretch.from_ns,
-            Part::AcceptQueue => pool.accept += 1,
-            Part::WorkerQueue => pool.queued += 1,
+            Part::AcceptQueue | Part::WorkerQueue => pool.queued += 1,
             _ => {}
         }
-        if !matches!(stretch.part, Part::AcceptQueue | Part::WorkerQueue) {
-            pool.visits += u64::from(last != stretch.pid && !spans.contains_key(&stretch.pid));
-            let span = spans.entry(stretch.pid).or_insert((stretch.from_ns, stretch.to_ns));
-            span.1 = stretch.to_ns;
-            last = stretch.pid;
+        match (stretch.part, spans.get_mut(&stretch.pid)) {
+            // Until it is taken its task is at other requests, and what that waits for then is not its own.
+            (Part::AcceptQueue | Part::WorkerQueue, _) => drop(spans.remove(&stretch.pid)),
+            (_, Some(span)) => span.1 = stretch.to_ns,
+            (Part::Run, None) => drop(spans.insert(stretch.pid, (stretch.from_ns, stretch.to_ns))),
+            _ => {}
         }
     }
     for (pid, span) in spans {
         let name = ways.names.get(&pid).map_or(NAMELESS, String::as_str);
-        seen.get_mut(name).into_iter().for_each(|pool| pool.spans.entry(pid).or_default().push(span));
+        if let Some(pool) = seen.get_mut(name) {
+            pool.visits += 1;
+            pool.spans.entry(pid).or_default().push(span);
+        }
     }
 }
 
@@ -123,8 +126,7 @@ impl Seen {
             }
         }
         let overlaps = overlapping_ns as f64 > OVERLAP * all_ns as f64;
-        let queues = self.queued as f64 > OFTEN * self.visits as f64;
         let is_known = LOOPS.iter().any(|known| name.starts_with(known));
-        if is_known || overlaps || queues { Service::Looping } else { Service::Holding }
+        if is_known || overlaps { Service::Looping } else { Service::Holding }
     }
 }
