@@ -187,8 +187,8 @@ fn quicken(trace: &mut Trace, speed: &Speed) -> Result<(), ChangeError> {
     Ok(())
 }
 
-/// Whether a label is what a user means: its whole, a part of it behind a colon, or one that begins as its first word does
-/// (`postgres:run`, `postgres`, `php:Shop::prices`).
+/// Whether a label is what a user means: its whole, a part of it behind a colon, or one that begins as its first word
+/// does (`postgres:run`, `postgres`, `php:Shop::prices`).
 fn is_meant(label: &str, what: &str) -> bool {
     if label.is_empty() || what.is_empty() {
         return false;

@@ -8,8 +8,8 @@ use crate::trace::Trace;
 const FEWEST: usize = 200;
 /// The share of requests that may be missing.
 const LEFT_OUT: f64 = 0.05;
-/// How much the rates of a trace's parts may differ: of Poisson arrivals a tenth of 200 requests has a standard deviation
-/// of 22 %, so that is added.
+/// How much the rates of a trace's parts may differ: of Poisson arrivals a tenth of 200 requests has a standard
+/// deviation of 22 %, so that is added.
 const UNEVEN: f64 = 0.25;
 /// Parts of a trace that are compared.
 const PARTS: usize = 4;

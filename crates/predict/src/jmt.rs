@@ -2,8 +2,8 @@
 //! all share, and delays.
 //!
 //! After Bertoli, Casale and Serazzi, "JMT: performance engineering tools for system modeling", SIGMETRICS Performance
-//! Evaluation Review 36 (2009). JMT's simulator has one level of such regions, so of pools within each other the tightest
-//! stands for all.
+//! Evaluation Review 36 (2009). JMT's simulator has one level of such regions, so of pools within each other the
+//! tightest stands for all.
 
 use crate::demand::demand;
 use crate::trace::Trace;

@@ -1,8 +1,8 @@
 //! Pools above CPUs, solved layer by layer until the layers agree.
 //!
-//! After Rolia and Sevcik, "The Method of Layers", IEEE Transactions on Software Engineering 21 (1995): the upper layer has
-//! requests that wait for workers, whose service is what the lower one takes for those that have one; the lower layer
-//! has as many customers as workers are busy, at the CPUs and in delays.
+//! After Rolia and Sevcik, "The Method of Layers", IEEE Transactions on Software Engineering 21 (1995): the upper
+//! layer has requests that wait for workers, whose service is what the lower one takes for those that have one; the
+//! lower layer has as many customers as workers are busy, at the CPUs and in delays.
 
 use crate::demand::{Demand, demand};
 use crate::mva::{MOST_CUSTOMERS, Servers, convolution};
@@ -63,8 +63,9 @@ fn open(trace: &Trace, demand: &Demand, rate_per_s: f64) -> Solved {
     Solved { throughput_per_s: rate_per_s, mean_ns, cpu }
 }
 
-/// What a wait at workers is of one with exponential service, for Poisson arrivals: half of one and the squared coefficient
-/// of variation of the requests' own times (Allen and Cunneen; exact for one worker, by Pollaczek and Khinchine).
+/// What a wait at workers is of one with exponential service, for Poisson arrivals: half of one and the squared
+/// coefficient of variation of the requests' own times (Allen and Cunneen; exact for one worker, by Pollaczek and
+/// Khinchine).
 fn variation(trace: &Trace) -> f64 {
     let count = trace.requests.len().max(1) as f64;
     let times = trace.requests.iter().map(|request| request.visits.iter().map(|visit| visit.ns).sum::<f64>());

@@ -1,5 +1,5 @@
-//! From what requests did in a trace to what they would do elsewhere: at another rate, with more workers, on other CPUs, or
-//! with a part of their work made faster.
+//! From what requests did in a trace to what they would do elsewhere: at another rate, with more workers, on other
+//! CPUs, or with a part of their work made faster.
 //!
 //! A [`Trace`] holds the requests as chains of [`Visit`]s: CPU time of a pool's tasks, and delays. The waits for CPUs,
 //! workers and connections are left out of it, because [`predict`] makes them anew.

@@ -1,8 +1,8 @@
 //! Closed queueing networks in product form, solved exactly or approximately.
 //!
 //! Sources: Reiser and Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks", JACM 27 (1980); Buzen,
-//! "Computational Algorithms for Closed Queueing Networks", CACM 16 (1973), for stations with several servers, which the
-//! recursion over means solves unstably; Schweitzer (1979) and Bard (1979) for the approximation.
+//! "Computational Algorithms for Closed Queueing Networks", CACM 16 (1973), for stations with several servers, which
+//! the recursion over means solves unstably; Schweitzer (1979) and Bard (1979) for the approximation.
 
 /// What a network does.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,8 +14,9 @@ const REPEATED: usize = 24;
 /// Requests of a simulation, at most and at least.
 const MOST_REQUESTS: usize = 20_000;
 const FEWEST_REQUESTS: usize = 2_000;
-/// What throughput, mean, p50, p95 and p99 of a real server differ by from one load to the next beyond what chance and the
-/// model make of them, as shares: CPUs change their speed, caches are warmer under more load. Judged by `studies/predict`.
+/// What throughput, mean, p50, p95 and p99 of a real server differ by from one load to the next beyond what chance and
+/// the model make of them, as shares: CPUs change their speed, caches are warmer under more load. Judged by
+/// `studies/predict`.
 const DIFFERS: [f64; 5] = [0.02, 0.06, 0.06, 0.10, 0.15];
 /// The model may differ so much from what it was made of, as a share of the mean response.
 const REPEATS_WITHIN: f64 = 0.35;

@@ -1,8 +1,8 @@
 //! The simulation: one event after the other, without a clock, the same for the same seed.
 //!
 //! CPUs serve in turns of [`TURN_NS`], first come, first served, as a scheduler of the kernel does with tasks of one
-//! weight; workers, locks, connections and threads of the client are tokens that are given in the order in which they are
-//! asked for.
+//! weight; workers, locks, connections and threads of the client are tokens that are given in the order in which they
+//! are asked for.
 
 use crate::program::{OTHER_NS, Operation, Programs, Token};
 use crate::trace::{Service, Trace};

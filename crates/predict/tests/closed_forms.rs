@@ -48,8 +48,9 @@ fn mean(outcome: &Outcome) -> f64 {
     outcome.responses_ns.iter().sum::<f64>() / outcome.responses_ns.len() as f64
 }
 
-/// Lazowska et al., "Quantitative System Performance" (1984), section 6.4: a CPU of 0.605 s, two disks of 2.1 and 1.35 s,
-/// think time 15 s; three customers have a throughput of 0.1515 and a response of 4.8 s... by hand from the recursion.
+/// Lazowska et al., "Quantitative System Performance" (1984), section 6.4: a CPU of 0.605 s, two disks of 2.1 and 1.35
+/// s, think time 15 s; three customers have a throughput of 0.1515 and a response of 4.8 s... by hand from the
+/// recursion.
 #[test]
 fn the_recursion_is_that_of_the_textbook() {
     let demands = vec![vec![0.605, 2.1, 1.35]];
@@ -71,8 +72,8 @@ fn the_recursion_is_that_of_the_textbook() {
     near("by convolution", same.throughput[0], 2.0 / (15.0 + two), 1e-9);
 }
 
-/// The machine repairman: N machines that run for Z and are repaired in S by one or more repairmen; by the balance of its
-/// birth and death process.
+/// The machine repairman: N machines that run for Z and are repaired in S by one or more repairmen; by the balance of
+/// its birth and death process.
 #[test]
 fn machines_are_repaired() {
     for (machines, repairmen, run, repair) in [(5usize, 1u32, 10.0, 2.0), (40, 3, 30.0, 2.5), (200, 8, 100.0, 5.0)] {

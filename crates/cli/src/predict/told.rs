@@ -65,9 +65,11 @@ pub(super) fn text(prediction: &Prediction, run: &Path) -> String {
     }
     match (&prediction.usl, &prediction.no_usl_because) {
         (Some(usl), _) => {
+            let at_once = usl.best_at_once;
+            let with = if at_once.is_finite() { format!(" with {at_once:.0} at once") } else { String::new() };
             let words = format!(
-                "contention {:.3}, coherence {:.5}: at most {:.1} responses/s with {:.0} at once",
-                usl.contention, usl.coherence, usl.most_per_s, usl.best_at_once
+                "contention {:.3}, coherence {:.5}: at most {:.0} responses/s{with}",
+                usl.contention, usl.coherence, usl.most_per_s
             );
             line(&mut text, "USL", &words);
         }

@@ -1,7 +1,7 @@
 //! Work under a lock that other requests wait for.
 //!
-//! How long a lock is held is seen only while another request waits for it: what its holder does meanwhile is done under
-//! the lock. What a holder does with a lock that no request waits for is not recorded.
+//! How long a lock is held is seen only while another request waits for it: what its holder does meanwhile is done
+//! under the lock. What a holder does with a lock that no request waits for is not recorded.
 
 use super::ways::{Ways, cut};
 use std::collections::{BTreeMap, HashMap};

@@ -148,8 +148,8 @@ fn clients(trace: &mut Trace, ways: &Ways, cpus: &Cpus, load: Load, is_server_si
     trace.others *= felt(ways, cpus, trace);
 }
 
-/// Adds what it takes the client to wake up for its schedule and for a response: a quarter of the requests took less, so
-/// that it is no wait for what others had.
+/// Adds what it takes the client to wake up for its schedule and for a response: a quarter of the requests took less,
+/// so that it is no wait for what others had.
 fn add_wakeups(trace: &mut Trace, ways: &Ways) {
     let is_wakeup = |stretch: &&Stretch| {
         stretch.part == Part::ClientWakeup || (stretch.part == Part::Generator && stretch.text == 0)
@@ -173,8 +173,8 @@ fn add_wakeups(trace: &mut Trace, ways: &Ways) {
     }
 }
 
-/// How much of what other programs use of the CPUs requests feel, 0 to 1: programs of a lower priority use what is left,
-/// and no request waits for them.
+/// How much of what other programs use of the CPUs requests feel, 0 to 1: programs of a lower priority use what is
+/// left, and no request waits for them.
 fn felt(ways: &Ways, cpus: &Cpus, trace: &Trace) -> f64 {
     let strange = |pid: u32| cpus.task(pid).is_none_or(|task| !task.is_servers);
     let (mut bursts, mut waited_ns) = (0u64, 0u64);
