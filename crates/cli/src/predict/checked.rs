@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::Command;
 use weir_predict::{Change, Prediction};
-use weir_trace::{Entry, RunReader};
+use weir_trace::{Entry, RunReader, Source};
 
 /// Options of a load that go on as they were: with a value, and without.
 const VALUED: [&str; 8] = ["-H", "--header", "-t", "--threads", "--timeout", "--seed", "--ca", "--cpu"];
@@ -45,7 +45,11 @@ pub(super) fn measure(
     let reader = RunReader::open(run)?;
     let mut made = Made::default();
     for entry in &reader.entries {
-        if let Entry::Source { command, .. } = entry {
+        // The recorder's entry has the same command line where one program was both.
+        if let Entry::Source { source, command, .. } = entry
+            && source == Source::Client.name()
+        {
+            made = Made::default();
             made.read(command);
         }
     }
