@@ -133,6 +133,9 @@ study-overload: deps build ## PHP under twice the load that it can answer, behin
 study-patia: ## Simulates the Patia paper's placement of a site's documents again, and writes its page: a minute; fails where a real node that study-patia-node measured is not as simulated.
 	@studies/patia/run
 
+study-predict: deps build ## Predicts twenty configurations of real servers from one run of each, measures them, and writes its page: eight minutes, as root; QUICK=1: a minute, for trying.
+	@QUICK="$(QUICK)" studies/predict/run
+
 study-flood: deps build ## A flash crowd behind a narrow link, with a policy and without, three seeds, and writes its page: 13 minutes, as root; fails where something does not hold; QUICK=1: a minute, for trying.
 	@QUICK="$(QUICK)" studies/patia/flood
 

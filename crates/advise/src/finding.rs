@@ -64,12 +64,48 @@ pub struct Finding {
     pub(crate) reasoning: String,
     /// What to expect.
     pub(crate) effect: Effect,
+    /// What a queueing model of the run says of it.
+    pub predicted: Option<Predicted>,
     /// What could speak against it.
     pub(crate) against: Vec<String>,
     /// Whether `--try` can prove it.
     pub(crate) can_try: bool,
     /// Why it cannot; null where it can.
     pub(crate) cannot_try_because: Option<String>,
+}
+
+/// What a queueing model of the run says of a finding.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Predicted {
+    /// Of the mean response, nanoseconds.
+    Response {
+        /// As it was recorded.
+        now_ns: f64,
+        /// With the change.
+        then_ns: f64,
+        /// Its interval.
+        low_ns: f64,
+        /// The upper end of that.
+        high_ns: f64,
+    },
+    /// It says nothing, for this reason.
+    NoneBecause(String),
+}
+
+impl Finding {
+    /// The pool whose workers it changes, by the beginning of its processes' name, and how many it proposes.
+    #[must_use]
+    pub fn workers(&self) -> Option<(&'static str, u32)> {
+        let main = self.settings.first()?;
+        let pool = match main.name.as_str() {
+            "MaxRequestWorkers" | "MaxClients" => "apache2",
+            "pm.max_children" => "php-fpm",
+            "worker_processes" => "nginx",
+            _ => return None,
+        };
+        Some((pool, main.proposed.trim().parse().ok()?))
+    }
 }
 
 /// A part of the response that speaks for a finding.

@@ -17,6 +17,6 @@ mod trial;
 mod view;
 
 pub use advice::Examined;
-pub use finding::{Advice, Finding};
+pub use finding::{Advice, Finding, Predicted};
 pub use trial::{Options as TrialOptions, Shown, Trial};
 pub use view::text;

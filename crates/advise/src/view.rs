@@ -1,6 +1,6 @@
 //! Advice for a terminal.
 
-use super::finding::{Advice, Finding, Setting};
+use super::finding::{Advice, Finding, Predicted, Setting};
 use weir_report::{hanging, nanoseconds};
 
 /// Columns of what stands at the left of a finding's lines.
@@ -70,6 +70,17 @@ fn of_finding(finding: &Finding) -> Vec<String> {
         nanoseconds(finding.effect.saved_ns.likely_ns),
         nanoseconds(finding.effect.saved_ns.likely_ns / share.likely_ns.max(1e-9)),
     ));
+    match &finding.predicted {
+        Some(Predicted::Response { now_ns, then_ns, low_ns, high_ns }) => lines.push(format!(
+            "   predicted a mean response of {} in place of {}, between {} and {}, by a queueing model of the run (weir predict)",
+            nanoseconds(*then_ns),
+            nanoseconds(*now_ns),
+            nanoseconds(*low_ns),
+            nanoseconds(*high_ns)
+        )),
+        Some(Predicted::NoneBecause(reason)) => lines.push(format!("   predicted nothing: {reason}")),
+        None => {}
+    }
     lines.extend(finding.evidence.iter().map(|evidence| format!("   evidence  {}", evidence.text)));
     lines.extend(finding.facts.iter().map(|fact| format!("             {fact}")));
     lines.extend(finding.settings.iter().enumerate().map(|(index, setting)| of_setting(setting, index == 0)));

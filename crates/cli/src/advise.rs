@@ -95,6 +95,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let examined = Examined::of(&directory, &explanation, &named)?;
     let mut advice = examined.advice();
+    crate::predict::add_to(&mut advice.findings, &directory);
     let mut code = ExitCode::SUCCESS;
     if let Some(number) = trial {
         let Some(finding) = advice.findings.iter().find(|finding| finding.number == number as usize) else {

@@ -25,6 +25,7 @@ mod metrics_endpoint;
 mod modes;
 mod other_tools;
 mod plan;
+mod predict;
 mod probe_options;
 mod record;
 mod record_hosts;
@@ -93,6 +94,8 @@ enum Command {
     Advise(Box<advise::Args>),
     Load(Box<load::Args>),
     Plan(Box<plan::Args>),
+    Predict(Box<predict::Args>),
+    WhatIf(Box<predict::WhatIfArgs>),
     Record(Box<record::Args>),
     View(view::Args),
     Sql(sql::Args),
@@ -152,6 +155,8 @@ fn main() -> ExitCode {
     exit_code(match command {
         Command::Load(args) => load::run(*args),
         Command::Plan(args) => plan::run(&args),
+        Command::Predict(args) => predict::run(&args),
+        Command::WhatIf(args) => predict::run_what_if(&args),
         Command::Record(args) => record::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Advise(args) => advise::run(*args),

@@ -327,6 +327,12 @@ impl Joiner {
         }
     }
 
+    /// Whether a request of a client is known to have begun.
+    #[must_use]
+    pub fn clients_began(&self) -> bool {
+        self.statistics.client_ns.is_some()
+    }
+
     /// The time of the last record, nanoseconds.
     #[must_use]
     pub fn end_ns(&self) -> u64 {

@@ -115,6 +115,7 @@ impl Draft {
             commands,
             reasoning,
             effect: self.effect,
+            predicted: None,
             against: against.iter().map(|&text| text.to_owned()).collect(),
             can_try: false,
             cannot_try_because: Some(why.to_owned()),

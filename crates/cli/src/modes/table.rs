@@ -308,6 +308,12 @@ pub(super) const COMMANDS: &[Usage] = &[
         }],
     },
     Usage {
+        path: &["predict"],
+        options: &[&["run", "at", "workers", "cores", "faster", "check", "check_seconds", "jmt", "seed", "json"]],
+        modes: &[],
+    },
+    Usage { path: &["what-if"], options: &[&["what", "faster", "run", "seed", "json"]], modes: &[] },
+    Usage {
         path: &["record"],
         options: &[
             &["run", "duration", "keep_addresses", "disk", "decisions", "command", "kubernetes"],

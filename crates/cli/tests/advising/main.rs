@@ -3,5 +3,6 @@
 mod advice;
 mod advice_behind;
 mod advice_connections;
+mod predicted;
 #[path = "../support/mod.rs"]
 mod support;

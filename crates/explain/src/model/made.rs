@@ -1,0 +1,208 @@
+//! The trace, put together.
+
+use super::Load;
+use super::cpus::Cpus;
+use super::locks::{held, with_locks};
+use super::pools::Pools;
+use super::ways::{Stretch, Way, Ways, is_servers};
+use std::collections::BTreeSet;
+use weir_measure::part::Part;
+use weir_predict::{Request, Trace, Visit, Work};
+
+/// How soon behind a response its client's next request comes where clients ask one after the other, nanoseconds.
+const AT_ONCE_NS: u64 = 1_000_000;
+/// Requests of a connection that tell whether clients ask one after the other.
+const NEARLY_ALL: f64 = 0.9;
+
+/// Puts it together.
+pub(super) fn trace(
+    mut ways: Ways,
+    cpus: &Cpus,
+    load: Load,
+    host_cpus: u32,
+    left_out: u64,
+    is_server_side: bool,
+) -> Trace {
+    ways.all.sort_by_key(|way| way.at_ns);
+    let pools = Pools::of(&ways, cpus);
+    let (locks, held) = held(&ways);
+    let mut trace = Trace { cpus: host_cpus, pools: pools.all.clone(), locks, left_out, ..Trace::default() };
+    let _ = (trace.stack(&[]), trace.label(""));
+    for (number, way) in ways.all.iter().enumerate() {
+        let request = request(way, &ways, &pools, &mut trace, with_locks(&way.stretches, held.get(&number)));
+        trace.requests.push(request);
+    }
+    for (pool, visits) in trace.visits_of_pools().into_iter().enumerate() {
+        trace.pools[pool].after_ns /= visits.max(1.0);
+    }
+    clients(&mut trace, &ways, cpus, load, is_server_side);
+    trace
+}
+
+fn request(
+    way: &Way,
+    ways: &Ways,
+    pools: &Pools,
+    trace: &mut Trace,
+    stretches: Vec<(Stretch, Option<u16>)>,
+) -> Request {
+    let class = trace.class(&ways.class(way.class));
+    let response_ns = way.done_ns.saturating_sub(way.at_ns) as f64;
+    let mut request = Request { at_ns: way.at_ns, response_ns, class, visits: Vec::new() };
+    let mut inside: Vec<u32> = Vec::new();
+    for (stretch, lock) in stretches {
+        if is_servers(stretch.part) && stretch.pid != 0 {
+            enter(&mut inside, &stretch);
+        } else if matches!(stretch.part, Part::ResponseTransit | Part::ClientWakeup) {
+            inside.clear();
+        }
+        let Some(work) = work(&stretch, trace, ways) else { continue };
+        let stack: Vec<u16> = inside.iter().filter_map(|pid| pools.pool(*pid)).collect();
+        let stack = trace.stack(&stack);
+        let label = trace.label(&label(&stretch, ways));
+        let ns = (stretch.to_ns - stretch.from_ns) as f64;
+        match request.visits.last_mut() {
+            Some(last) if (last.stack, last.work, last.lock, last.label) == (stack, work, lock, label) => last.ns += ns,
+            _ => request.visits.push(Visit { stack, work, lock, ns, label }),
+        }
+    }
+    request
+}
+
+/// Whose task a request is with: within those that wait for it.
+fn enter(inside: &mut Vec<u32>, stretch: &Stretch) {
+    if let Some(depth) = inside.iter().position(|pid| *pid == stretch.pid) {
+        inside.truncate(depth + 1);
+        return;
+    }
+    // A wait to be taken is not yet a task's time.
+    if matches!(stretch.part, Part::AcceptQueue | Part::WorkerQueue) {
+        return;
+    }
+    let depth = inside.iter().position(|pid| *pid == stretch.waiter).map_or(0, |depth| depth + 1);
+    inside.truncate(depth);
+    if depth == 0 && stretch.waiter != 0 {
+        inside.push(stretch.waiter);
+    }
+    inside.push(stretch.pid);
+}
+
+/// What a stretch is to the model; `None` for a wait that the model makes anew.
+fn work(stretch: &Stretch, trace: &Trace, ways: &Ways) -> Option<Work> {
+    match stretch.part {
+        Part::Run => Some(Work::Cpu),
+        Part::Generator | Part::AcceptQueue | Part::WorkerQueue | Part::WaitCpu | Part::ClientWakeup => None,
+        Part::WaitLock if stretch.holder != 0 && trace.locks.contains(&ways.texts[stretch.text as usize]) => None,
+        _ => Some(Work::Delay),
+    }
+}
+
+/// `postgres:run`, with what it was spent on and its phase behind it.
+fn label(stretch: &Stretch, ways: &Ways) -> String {
+    let name =
+        if is_servers(stretch.part) { ways.names.get(&stretch.pid).map_or("", String::as_str) } else { "client" };
+    let mut text = format!("{name}:{}", stretch.part.name());
+    for more in [stretch.phase, stretch.text].into_iter().filter(|more| *more != 0) {
+        text.push('|');
+        text.push_str(&ways.texts[more as usize]);
+    }
+    text
+}
+
+/// How requests came, and what the client and other programs had of the CPUs.
+fn clients(trace: &mut Trace, ways: &Ways, cpus: &Cpus, load: Load, is_server_side: bool) {
+    let transit = |stretch: &&Stretch| matches!(stretch.part, Part::ResponseTransit | Part::ClientWakeup);
+    let stretches = ways.all.iter().flat_map(|way| &way.stretches).filter(transit);
+    let clients: BTreeSet<u32> = stretches.map(|stretch| stretch.pid).filter(|pid| *pid != 0).collect();
+    let opened = ways.all.iter().filter(|way| way.opened_connection).count();
+    trace.kept_alive = !is_server_side && opened * 2 < ways.all.len();
+    let connections: BTreeSet<u64> = ways.all.iter().map(|way| way.connection).collect();
+    if !is_server_side {
+        let used = u32::try_from(connections.len()).unwrap_or(u32::MAX);
+        let connections = load.connections.unwrap_or(used).max(1);
+        if load.is_open || !asks_one_after_the_other(ways) {
+            trace.connections = Some(connections);
+        } else {
+            trace.clients = Some(connections);
+            trace.connections = Some(connections);
+        }
+    }
+    let window_ns = (trace.seconds() * 1e9).max(1.0);
+    let all = (ways.all.len() as u64 + ways.beyond).max(1) as f64;
+    let mut others_ns = 0u64;
+    let mut client_ns = 0u64;
+    let own: BTreeSet<u32> = cpus.tasks().filter(|(pid, _)| clients.contains(pid)).map(|(_, task)| task.tgid).collect();
+    for (pid, task) in cpus.tasks() {
+        // The recorder is weir's too, and would not be there.
+        let is_recorder = own.contains(&task.tgid) || task.name.starts_with("weir");
+        if clients.contains(&pid) && !is_server_side {
+            client_ns += task.used_ns;
+        } else if !task.is_servers && !is_recorder {
+            others_ns += task.used_ns;
+        }
+    }
+    trace.client_ns = client_ns as f64 / all;
+    trace.client_threads = u32::try_from(clients.len()).unwrap_or(1).max(1);
+    add_wakeups(trace, ways);
+    trace.others = others_ns as f64 / window_ns;
+    trace.others *= felt(ways, cpus, trace);
+}
+
+/// Adds what it takes the client to wake up for its schedule and for a response: a quarter of the requests took less,
+/// so that it is no wait for what others had.
+fn add_wakeups(trace: &mut Trace, ways: &Ways) {
+    let is_wakeup = |stretch: &&Stretch| {
+        stretch.part == Part::ClientWakeup || (stretch.part == Part::Generator && stretch.text == 0)
+    };
+    let of = |way: &Way| -> u64 {
+        way.stretches.iter().filter(is_wakeup).map(|stretch| stretch.to_ns - stretch.from_ns).sum()
+    };
+    let mut times: Vec<u64> = ways.all.iter().map(of).collect();
+    let quarter = times.len() / 4;
+    if times.is_empty() {
+        return;
+    }
+    let (_, time_ns, _) = times.select_nth_unstable(quarter);
+    // What the client runs before it sends is in the model already.
+    let ns = *time_ns as f64 - trace.client_ns / 2.0;
+    if ns > 0.0 {
+        let (stack, label) = (trace.stack(&[]), trace.label("client:client_wakeup"));
+        for request in &mut trace.requests {
+            request.visits.insert(0, Visit { stack, work: Work::Delay, lock: None, ns, label });
+        }
+    }
+}
+
+/// How much of what other programs use of the CPUs requests feel, 0 to 1: programs of a lower priority use what is
+/// left, and no request waits for them.
+fn felt(ways: &Ways, cpus: &Cpus, trace: &Trace) -> f64 {
+    let strange = |pid: u32| cpus.task(pid).is_none_or(|task| !task.is_servers);
+    let (mut bursts, mut waited_ns) = (0u64, 0u64);
+    let mut before = None;
+    for stretch in ways.all.iter().flat_map(|way| &way.stretches) {
+        bursts += u64::from(stretch.part == Part::Run && before != Some(Part::Run));
+        if stretch.part == Part::WaitCpu && strange(stretch.holder) {
+            waited_ns += stretch.to_ns - stretch.from_ns;
+        }
+        before = Some(stretch.part);
+    }
+    // As the simulation has them: where all CPUs are busy with them, a burst waits for one of their stretches.
+    let all_busy = (trace.others / f64::from(trace.cpus)).min(1.0).powi(trace.cpus.min(64) as i32);
+    let expected_ns = bursts as f64 * all_busy * weir_predict::OTHER_NS;
+    if expected_ns > 0.0 { (waited_ns as f64 / expected_ns).min(1.0) } else { 0.0 }
+}
+
+/// Whether nearly each request comes at once behind the response before it on its connection.
+fn asks_one_after_the_other(ways: &Ways) -> bool {
+    let mut by_connection: Vec<(u64, u64, u64)> =
+        ways.all.iter().map(|way| (way.connection, way.at_ns, way.done_ns)).collect();
+    by_connection.sort_unstable();
+    let pairs = by_connection.windows(2).filter(|two| two[0].0 == two[1].0);
+    let (mut all, mut soon) = (0u64, 0u64);
+    for two in pairs {
+        all += 1;
+        soon += u64::from(two[1].1 >= two[0].2 && two[1].1 - two[0].2 < AT_ONCE_NS);
+    }
+    // Connections for one request each show nothing: without a rate in its command line a load has clients.
+    all == 0 || soon as f64 >= NEARLY_ALL * all as f64
+}

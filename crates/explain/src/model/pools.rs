@@ -1,0 +1,132 @@
+//! Which tasks serve together, how, and how many they are.
+
+use super::cpus::Cpus;
+use super::ways::{Way, Ways, is_servers};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use weir_measure::part::Part;
+use weir_predict::{Pool, Service};
+
+/// Servers whose tasks are event loops, by their names.
+const LOOPS: [&str; 8] = ["nginx", "haproxy", "node", "h2o", "caddy", "weir", "lighttpd", "envoy"];
+/// The share of requests from which on something is no exception.
+const OFTEN: f64 = 0.01;
+/// The share of requests up to which a task may be found in front of a server by a mistaken join.
+const RARELY: f64 = 0.05;
+/// The share of their time that requests of a task overlap, from which on it has several at once.
+const OVERLAP: f64 = 0.03;
+/// Name of tasks without one.
+const NAMELESS: &str = "(unnamed)";
+
+/// Pools, and which of them each task belongs to.
+#[derive(Debug, Default)]
+pub(super) struct Pools {
+    pub(super) all: Vec<Pool>,
+    of: HashMap<u32, u16>,
+}
+
+/// What was seen of a pool.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Tasks that served.
+    served: BTreeSet<u32>,
+    /// From the first to the last stretch of a request at one of its tasks.
+    spans: HashMap<u32, Vec<(u64, u64)>>,
+    /// Requests that waited to be accepted, or behind others of a worker.
+    queued: u64,
+    visits: u64,
+    /// Requests that came to it first.
+    fronts: u64,
+    run_ns: u64,
+}
+
+impl Pools {
+    /// The pools of requests.
+    pub(super) fn of(ways: &Ways, cpus: &Cpus) -> Self {
+        let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+        for way in &ways.all {
+            look(way, ways, &mut seen);
+        }
+        let mut pools = Self::default();
+        let mut used: HashMap<&str, (u64, u32)> = HashMap::new();
+        for (_, task) in cpus.tasks().filter(|(_, task)| task.is_servers) {
+            let (used_ns, count) = used.entry(task.name.as_str()).or_default();
+            *used_ns += task.used_ns;
+            *count += 1;
+        }
+        let all = ways.all.len() as u64 + ways.beyond;
+        for (name, seen) in seen {
+            let number = pools.all.len() as u16;
+            pools.of.extend(seen.served.iter().map(|pid| (*pid, number)));
+            let (used_ns, _) = used.get(name.as_str()).copied().unwrap_or_default();
+            // Requests that were not kept used CPU as the others did.
+            let kept_ns = used_ns as f64 * ways.all.len() as f64 / all.max(1) as f64;
+            // Of all its visits together; the trace knows how many these are.
+            let after_ns = (kept_ns - seen.run_ns as f64).max(0.0);
+            let service = seen.service(&name);
+            let is_limit = seen.fronts as f64 > RARELY * ways.all.len() as f64
+                || service == Service::Looping
+                || seen.queued as f64 > OFTEN * seen.visits as f64;
+            let workers = (seen.served.len() as u32).max(1);
+            pools.all.push(Pool { name, service, workers, is_limit, after_ns });
+        }
+        pools
+    }
+
+    /// The pool of a task.
+    pub(super) fn pool(&self, pid: u32) -> Option<u16> {
+        self.of.get(&pid).copied()
+    }
+}
+
+fn look(way: &Way, ways: &Ways, seen: &mut BTreeMap<String, Seen>) {
+    let mut spans: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    let mut is_first = true;
+    for stretch in way.stretches.iter().filter(|stretch| stretch.pid != 0 && is_servers(stretch.part)) {
+        let name = ways.names.get(&stretch.pid).map_or(NAMELESS, String::as_str);
+        if !seen.contains_key(name) {
+            seen.insert(name.to_owned(), Seen::default());
+        }
+        let Some(pool) = seen.get_mut(name) else { continue };
+        pool.served.insert(stretch.pid);
+        pool.fronts += u64::from(is_first && stretch.waiter == 0);
+        is_first = false;
+        match stretch.part {
+            Part::Run => pool.run_ns += stretch.to_ns - stretch.from_ns,
+            Part::AcceptQueue | Part::WorkerQueue => pool.queued += 1,
+            _ => {}
+        }
+        match (stretch.part, spans.get_mut(&stretch.pid)) {
+            // Until it is taken its task is at other requests, and what that waits for then is not its own.
+            (Part::AcceptQueue | Part::WorkerQueue, _) => drop(spans.remove(&stretch.pid)),
+            (_, Some(span)) => span.1 = stretch.to_ns,
+            (Part::Run, None) => drop(spans.insert(stretch.pid, (stretch.from_ns, stretch.to_ns))),
+            _ => {}
+        }
+    }
+    for (pid, span) in spans {
+        let name = ways.names.get(&pid).map_or(NAMELESS, String::as_str);
+        if let Some(pool) = seen.get_mut(name) {
+            pool.visits += 1;
+            pool.spans.entry(pid).or_default().push(span);
+        }
+    }
+}
+
+impl Seen {
+    fn service(&self, name: &str) -> Service {
+        let (mut overlapping_ns, mut all_ns) = (0u64, 0u64);
+        for spans in self.spans.values() {
+            let mut spans = spans.clone();
+            spans.sort_unstable();
+            let mut end_ns = 0;
+            for (from_ns, to_ns) in spans {
+                overlapping_ns += end_ns.min(to_ns).saturating_sub(from_ns);
+                all_ns += to_ns - from_ns;
+                end_ns = end_ns.max(to_ns);
+            }
+        }
+        let overlaps = overlapping_ns as f64 > OVERLAP * all_ns as f64;
+        let is_known = LOOPS.iter().any(|known| name.starts_with(known));
+        if is_known || overlaps { Service::Looping } else { Service::Holding }
+    }
+}

@@ -1,0 +1,138 @@
+//! Service demands, the bottleneck, and where it saturates.
+
+use crate::trace::{Service, Trace, Work};
+
+/// A station of the model.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Station {
+    /// What it is: `CPU`, a pool, a lock, the client's connections or threads.
+    pub name: String,
+    /// How many requests it serves at once.
+    pub servers: u32,
+    /// How long a request has one of these without any wait, nanoseconds.
+    pub demand_ns: f64,
+    /// Requests a second that it serves at most; it grows without end with a demand of 0.
+    pub most_per_s: f64,
+}
+
+/// The station that is full first.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Bottleneck {
+    /// Its name.
+    pub name: String,
+    /// Requests a second that it serves at most: the saturation point.
+    pub most_per_s: f64,
+    /// Its utilisation at the predicted rate, 0 to 1; with clients that ask one after the other at the predicted
+    /// throughput.
+    pub utilisation: f64,
+}
+
+/// Demands of a mean request.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Demand {
+    /// Stations with a limit, the one that is full first in front.
+    pub stations: Vec<Station>,
+    /// CPU time of the request on its way, nanoseconds.
+    pub on_the_way_ns: f64,
+    /// CPU time behind responses, nanoseconds.
+    pub behind_ns: f64,
+    /// CPU time of the client, nanoseconds.
+    pub client_ns: f64,
+    /// Time that passes by itself, nanoseconds.
+    pub delay_ns: f64,
+}
+
+impl Demand {
+    /// All CPU time, nanoseconds.
+    #[must_use]
+    pub fn cpu_ns(&self) -> f64 {
+        self.on_the_way_ns + self.behind_ns + self.client_ns
+    }
+
+    /// The response of a request that finds nothing to wait for, nanoseconds.
+    #[must_use]
+    pub fn alone_ns(&self) -> f64 {
+        self.on_the_way_ns + self.client_ns / 2.0 + self.delay_ns
+    }
+
+    /// Requests a second at which the first station is full.
+    #[must_use]
+    pub fn most_per_s(&self) -> f64 {
+        self.stations.first().map_or(f64::INFINITY, |station| station.most_per_s)
+    }
+}
+
+/// Adds up a trace.
+#[must_use]
+pub fn demand(trace: &Trace) -> Demand {
+    let count = trace.requests.len().max(1) as f64;
+    let mut sums = Sums { held_ns: vec![0.0; trace.pools.len()], ..Sums::default() };
+    sums.locks_ns = vec![0.0; trace.locks.len()];
+    trace.requests.iter().for_each(|request| sums.add(trace, &request.visits));
+    let visits = trace.visits_of_pools();
+    let behind_ns: f64 = trace.pools.iter().zip(&visits).map(|(pool, visits)| pool.after_ns * visits / count).sum();
+    let (on_the_way_ns, delay_ns, client_ns) = (sums.cpu_ns / count, sums.delay_ns / count, trace.client_ns);
+    let cpu_ns = on_the_way_ns + behind_ns + client_ns;
+    let left = (f64::from(trace.cpus) - trace.others).max(0.01);
+    let most = |servers: f64, demand_ns: f64| if demand_ns > 0.0 { servers * 1e9 / demand_ns } else { f64::INFINITY };
+    let mut stations = vec![Station {
+        name: "CPU".to_owned(),
+        servers: trace.cpus,
+        demand_ns: cpu_ns,
+        most_per_s: most(left, cpu_ns),
+    }];
+    let mut station = |name: &str, servers: u32, demand_ns: f64| {
+        let most_per_s = most(f64::from(servers), demand_ns);
+        stations.push(Station { name: name.to_owned(), servers, demand_ns, most_per_s });
+    };
+    for ((pool, held_ns), visits) in trace.pools.iter().zip(&sums.held_ns).zip(&visits) {
+        if pool.is_limit {
+            station(&pool.name, pool.workers, (held_ns + pool.after_ns * visits) / count);
+        }
+    }
+    for (lock, ns) in trace.locks.iter().zip(&sums.locks_ns) {
+        station(lock, 1, ns / count);
+    }
+    if let Some(cores) = trace.server_cpus {
+        station("the server's CPUs", cores, on_the_way_ns + behind_ns);
+    }
+    if client_ns > 0.0 {
+        station("the client's threads", trace.client_threads.max(1), client_ns);
+    }
+    if let (Some(connections), None) = (trace.connections, trace.clients) {
+        station("the client's connections", connections, on_the_way_ns + delay_ns + client_ns);
+    }
+    stations.sort_by(|one, other| one.most_per_s.total_cmp(&other.most_per_s));
+    Demand { stations, on_the_way_ns, behind_ns, client_ns, delay_ns }
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    cpu_ns: f64,
+    delay_ns: f64,
+    /// How long pools have requests: of loops the CPU time, of others all.
+    held_ns: Vec<f64>,
+    locks_ns: Vec<f64>,
+}
+
+impl Sums {
+    fn add(&mut self, trace: &Trace, visits: &[crate::trace::Visit]) {
+        for visit in visits {
+            match visit.work {
+                Work::Cpu => self.cpu_ns += visit.ns,
+                Work::Delay => self.delay_ns += visit.ns,
+            }
+            if let Some(sum) = visit.lock.and_then(|lock| self.locks_ns.get_mut(usize::from(lock))) {
+                *sum += visit.ns;
+            }
+            let stack = trace.stacks.get(usize::from(visit.stack)).map_or(&[][..], Vec::as_slice);
+            for (depth, pool) in stack.iter().enumerate() {
+                let at = usize::from(*pool);
+                let is_its_work = depth + 1 == stack.len() && visit.work == Work::Cpu;
+                if trace.pools[at].service == Service::Holding || is_its_work {
+                    self.held_ns[at] += visit.ns;
+                }
+            }
+        }
+    }
+}

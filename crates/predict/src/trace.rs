@@ -1,0 +1,164 @@
+//! What requests did, without their waits for what other requests had.
+
+/// How a pool's tasks serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Service {
+    /// A task has one request from its beginning to its end: worker processes, threads of a pool.
+    Holding,
+    /// A task has many requests at once and works on one at a time: event loops.
+    Looping,
+}
+
+/// Tasks of one name that serve requests.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Pool {
+    /// Their name.
+    pub name: String,
+    /// How they serve.
+    pub service: Service,
+    /// How many there are, at least 1.
+    pub workers: u32,
+    /// Whether more requests than workers have to wait; otherwise workers are made as they are needed.
+    pub is_limit: bool,
+    /// CPU time that each visit costs a task after its response, nanoseconds.
+    pub after_ns: f64,
+}
+
+/// What a visit is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// A task runs; how long it waits for a CPU is the model's matter.
+    Cpu,
+    /// Time that passes by itself: a sleep, the network, a process that was not recorded, a disk.
+    Delay,
+}
+
+/// A stretch of a request's way.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Visit {
+    /// The pools that the request is in meanwhile, the outermost first, as a number of [`Trace::stacks`].
+    pub stack: u16,
+    /// What it is.
+    pub work: Work,
+    /// The lock that it holds and other requests wait for: a number of [`Trace::locks`].
+    pub lock: Option<u16>,
+    /// How long it takes alone, nanoseconds.
+    pub ns: f64,
+    /// What it was called: a number of [`Trace::labels`].
+    pub label: u16,
+}
+
+/// A request.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Request {
+    /// When it was intended, nanoseconds.
+    pub at_ns: u64,
+    /// What its response took, nanoseconds.
+    pub response_ns: f64,
+    /// Its class: a number of [`Trace::classes`].
+    pub class: u16,
+    /// Its way.
+    pub visits: Vec<Visit>,
+}
+
+/// What a trace tells.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Trace {
+    /// CPUs that the server and its client had, at least 1.
+    pub cpus: u32,
+    /// CPUs of these that the server's tasks are kept to; `None`: all.
+    pub server_cpus: Option<u32>,
+    /// Pools.
+    pub pools: Vec<Pool>,
+    /// The stacks of pools that visits are in; 0 is the empty one.
+    pub stacks: Vec<Vec<u16>>,
+    /// Labels of visits, such as `postgres:run`.
+    pub labels: Vec<String>,
+    /// Locks.
+    pub locks: Vec<String>,
+    /// Classes of requests.
+    pub classes: Vec<String>,
+    /// Requests by the time at which they were intended.
+    pub requests: Vec<Request>,
+    /// Clients that ask one request after the other; `None` where requests come by a schedule.
+    pub clients: Option<u32>,
+    /// How long such a client pauses between a response and its next request, nanoseconds.
+    pub think_ns: f64,
+    /// Connections of the client, each with one request at a time; `None` where that is no limit.
+    pub connections: Option<u32>,
+    /// Whether a request of a kept-alive connection waits for the task that has the connection.
+    pub kept_alive: bool,
+    /// CPU time of the client on these CPUs, nanoseconds of each request, and its threads.
+    pub client_ns: f64,
+    /// Threads of that client.
+    pub client_threads: u32,
+    /// CPUs that other programs used on average, without the recorder.
+    pub others: f64,
+    /// Requests that failed or were not joined.
+    pub left_out: u64,
+}
+
+impl Trace {
+    /// The number of a stack of pools; 0, the empty one, when there are too many.
+    pub fn stack(&mut self, pools: &[u16]) -> u16 {
+        number_of(&mut self.stacks, pools, |known, pools| known.as_slice() == pools, <[u16]>::to_vec)
+    }
+
+    /// The number of a label; 0 when there are too many.
+    pub fn label(&mut self, text: &str) -> u16 {
+        number_of(&mut self.labels, text, |known, text| known == text, str::to_owned)
+    }
+
+    /// The number of a class; 0 when there are too many.
+    pub fn class(&mut self, text: &str) -> u16 {
+        number_of(&mut self.classes, text, |known, text| known == text, str::to_owned)
+    }
+
+    /// How often requests entered each pool, all together.
+    #[must_use]
+    pub fn visits_of_pools(&self) -> Vec<f64> {
+        let mut entered = vec![0.0; self.pools.len()];
+        for request in &self.requests {
+            let mut before: &[u16] = &[];
+            for visit in &request.visits {
+                let stack = self.stacks.get(usize::from(visit.stack)).map_or(&[][..], Vec::as_slice);
+                let common = before.iter().zip(stack).take_while(|(one, other)| one == other).count();
+                for pool in &stack[common..] {
+                    entered.get_mut(usize::from(*pool)).into_iter().for_each(|count| *count += 1.0);
+                }
+                before = stack;
+            }
+        }
+        entered
+    }
+
+    /// Seconds from the first to the last request.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        let ends = self.requests.first().zip(self.requests.last());
+        ends.map_or(0.0, |(first, last)| last.at_ns.saturating_sub(first.at_ns) as f64 / 1e9)
+    }
+
+    /// Requests a second.
+    #[must_use]
+    pub fn rate_per_s(&self) -> f64 {
+        let seconds = self.seconds();
+        if seconds > 0.0 { (self.requests.len() - 1) as f64 / seconds } else { 0.0 }
+    }
+}
+
+/// At most so many of each sort.
+const MOST: usize = 4096;
+
+fn number_of<T, Q: ?Sized>(all: &mut Vec<T>, one: &Q, is: impl Fn(&T, &Q) -> bool, own: impl Fn(&Q) -> T) -> u16 {
+    if let Some(at) = all.iter().position(|known| is(known, one)) {
+        return at as u16;
+    }
+    if all.len() >= MOST {
+        return 0;
+    }
+    all.push(own(one));
+    (all.len() - 1) as u16
+}
