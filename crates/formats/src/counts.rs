@@ -20,6 +20,10 @@ pub enum Skipped {
     Describing,
     /// It has no time.
     NoTime,
+    /// It is earlier than what was told by far.
+    Late,
+    /// Something that its meaning needs was told before the trace begins, or is damaged.
+    Unreferenced,
 }
 
 impl Skipped {
@@ -33,6 +37,8 @@ impl Skipped {
             Self::NoEvent => "the line is no event",
             Self::Describing => "it describes the recording",
             Self::NoTime => "it has no time",
+            Self::Late => "it comes too late behind later ones",
+            Self::Unreferenced => "what it refers to is not in the trace",
         }
     }
 }
