@@ -93,6 +93,21 @@ pub(crate) fn purpose(number: u16) -> Purpose {
     BY_NUMBER.get(usize::from(number)).map_or(Purpose::Other, |(_, purpose)| *purpose)
 }
 
+/// Whether a call is for sockets alone and takes bytes from one.
+pub(crate) fn takes_from_a_socket(number: u16) -> bool {
+    [libc::SYS_recvfrom, libc::SYS_recvmsg].contains(&i64::from(number))
+}
+
+/// Whether a call waits until any of several descriptors is ready.
+pub(crate) fn waits_for_any(number: u16) -> bool {
+    matches!(name_of(number), "poll" | "ppoll" | "select" | "pselect6" | "epoll_wait" | "epoll_pwait" | "epoll_pwait2")
+}
+
+/// Whether a call asks for a connection.
+pub(crate) fn connects(number: u16) -> bool {
+    i64::from(number) == libc::SYS_connect
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

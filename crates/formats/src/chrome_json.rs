@@ -51,7 +51,7 @@ pub fn read_chrome_json(
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Track {
     Thread(u32),
-    /// Those of one name and number, whichever threads they begin and end on.
+    /// Those of one name and number; they may begin and end on different threads.
     Asynchronous(Box<str>, Box<str>),
 }
 

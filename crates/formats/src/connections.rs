@@ -1,13 +1,13 @@
 //! Connections of servers, from the system calls of a trace: what is accepted, and what is taken from it and given to it.
 //!
 //! Calls tell no arrivals. Data that a task takes first after it slept had arrived when it was woken, at the latest; of
-//! what it takes else it is known only that it was there when it was taken.
+//! what it takes else had arrived when the call returned that told it what is ready, or, without one, when it was taken.
 
 use crate::calls::{self, Purpose};
 use crate::lanes::Lanes;
 use crate::{Call, Event};
-use rustc_hash::FxHashMap;
-use weir_wire::socket::{END_OF_STREAM, SocketOpen, unknown_address};
+use rustc_hash::{FxHashMap, FxHashSet};
+use weir_wire::socket::{END_OF_STREAM, OLDER, SocketOpen, unknown_address};
 use weir_wire::{Kind, Record};
 
 /// Tasks that are within a call, or have been woken and took nothing yet.
@@ -41,7 +41,11 @@ pub(crate) struct Connections {
     under_way: FxHashMap<u32, InCall>,
     /// When tasks were woken that have taken nothing since.
     woken: FxHashMap<u32, u64>,
+    /// When tasks were told last which descriptors are ready.
+    selected: FxHashMap<u32, u64>,
     open: FxHashMap<(u32, u64), Connection>,
+    /// Descriptors by which a process asked for a connection itself.
+    asked: FxHashSet<(u32, u64)>,
     sockets: u32,
     /// Whose connections are looked at: the name of its tasks; of all where there is none.
     server: Option<String>,
@@ -83,6 +87,7 @@ impl Connections {
     pub(crate) fn ended(&mut self, task: u32) {
         self.under_way.remove(&task);
         self.woken.remove(&task);
+        self.selected.remove(&task);
     }
 
     pub(crate) fn begins(&mut self, task: u32, call: Call<'_>, lanes: &mut Lanes<'_>) {
@@ -106,6 +111,17 @@ impl Connections {
         let begun = self.under_way.remove(&task).filter(|begun| call.number.is_none_or(|one| one == begun.number));
         let Some(number) = call.number.or(begun.map(|begun| begun.number)) else { return };
         let descriptor = begun.and_then(|begun| begun.first);
+        if calls::waits_for_any(number) && self.selected.len() < TASKS_MAX {
+            self.selected.insert(task, event.at_ns);
+        }
+        if let (true, Some(descriptor)) = (calls::connects(number), descriptor)
+            && self.asked.len() < CONNECTIONS_MAX
+        {
+            self.asked.insert((process, descriptor));
+        }
+        if let Some(descriptor) = descriptor.filter(|_| result > 0 && calls::takes_from_a_socket(number)) {
+            self.find_older(event, (process, descriptor & u64::from(u32::MAX)), name, lanes);
+        }
         match (calls::purpose(number), descriptor) {
             (Purpose::Accept, _) if result >= 0 => {
                 if self.server.as_ref().is_none_or(|server| server == name) {
@@ -128,12 +144,26 @@ impl Connections {
             return lanes.skip("connections beyond the bound");
         }
         let socket = self.number();
-        open_socket(socket, event, lanes);
+        open_socket((socket, 0), event, lanes);
         let connection = Connection { socket, taken: 0, sent: 0, touched_ns: event.at_ns };
         self.open.insert(key, connection);
     }
 
+    /// A connection that was accepted before the trace began: of the server that the user names, a socket that it takes
+    /// bytes from and did not connect.
+    fn find_older(&mut self, event: &Event<'_>, key: (u32, u64), name: &str, lanes: &mut Lanes<'_>) {
+        let is_served = self.server.as_ref().is_some_and(|server| server == name);
+        let is_full = self.open.len() >= CONNECTIONS_MAX;
+        if !is_served || is_full || self.open.contains_key(&key) || self.asked.contains(&key) {
+            return;
+        }
+        let socket = self.number();
+        open_socket((socket, OLDER), event, lanes);
+        self.open.insert(key, Connection { socket, taken: 0, sent: 0, touched_ns: 0 });
+    }
+
     fn close(&mut self, event: &Event<'_>, key: (u32, u64), lanes: &mut Lanes<'_>) {
+        self.asked.remove(&key);
         if let Some(connection) = self.open.remove(&key) {
             lanes.push(closed(connection.socket, event), &[], None);
         }
@@ -159,8 +189,9 @@ impl Connections {
         let bytes = result.min(i64::from(u32::MAX)) as u32;
         if purpose == Purpose::Receive {
             connection.taken = connection.taken.wrapping_add(bytes);
-            let woken_ns = self.woken.remove(&task).unwrap_or(event.at_ns);
-            let arrived_ns = woken_ns.clamp(connection.touched_ns.min(event.at_ns), event.at_ns);
+            let selected_ns = self.selected.get(&task).filter(|at_ns| **at_ns >= connection.touched_ns);
+            let by_ns = self.woken.remove(&task).or(selected_ns.copied()).unwrap_or(event.at_ns);
+            let arrived_ns = by_ns.clamp(connection.touched_ns.min(event.at_ns), event.at_ns);
             let ready = at(Kind::SocketReady, connection.socket, connection.taken, event);
             lanes.push(Record { time_ns: arrived_ns, ..ready }, &[], None);
             lanes.push(at(Kind::SocketRecv, connection.socket, connection.taken, event), &[], None);
@@ -185,7 +216,7 @@ pub(crate) fn at(kind: Kind, socket: u32, position: u32, event: &Event<'_>) -> R
 
 /// Tells of a connection. Its addresses are not recorded: the other end is one of those that lead nowhere (RFC 6666),
 /// with the connection's number, so that no two look like the ends of one.
-pub(crate) fn open_socket(socket: u32, event: &Event<'_>, lanes: &mut Lanes<'_>) {
+pub(crate) fn open_socket((socket, flags): (u32, u8), event: &Event<'_>, lanes: &mut Lanes<'_>) {
     let mut open = SocketOpen {
         socket,
         receive_base: 0,
@@ -199,7 +230,7 @@ pub(crate) fn open_socket(socket: u32, event: &Event<'_>, lanes: &mut Lanes<'_>)
         open.remote = remote;
     }
     let (record, payload) = open.write(event.at_ns, event.cpu.unwrap_or(0));
-    lanes.push(record, &payload, None);
+    lanes.push(Record { flags, ..record }, &payload, None);
 }
 
 /// The record of a connection's end.

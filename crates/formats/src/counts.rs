@@ -1,5 +1,6 @@
 //! What a reader has seen.
 
+use crate::event::shortened;
 use std::collections::BTreeMap;
 
 /// Names of events that are counted each for itself; what is beyond is counted together.
@@ -64,6 +65,7 @@ pub struct Counts {
 
 impl Counts {
     pub(crate) fn event(&mut self, name: &str) {
+        let name = shortened(name);
         if let Some(count) = self.events.get_mut(name) {
             *count += 1;
         } else if self.events.len() < NAMES_MAX {

@@ -226,3 +226,15 @@ pub(crate) fn writes(operation: &str) -> Option<bool> {
     let letter = operation.bytes().find(|letter| matches!(letter, b'R' | b'W'))?;
     Some(letter == b'W')
 }
+
+/// Bytes of a name that are kept: a trace may hold names of any length.
+pub(crate) const NAME_BYTES: usize = 255;
+
+/// A name, cut at [`NAME_BYTES`].
+pub(crate) fn shortened(name: &str) -> &str {
+    let mut end = name.len().min(NAME_BYTES);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
+}

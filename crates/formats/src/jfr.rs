@@ -7,6 +7,7 @@ mod constants;
 mod metadata;
 mod values;
 
+use crate::event::shortened;
 use crate::slices::Slices;
 use crate::{Counts, Event, Markers, ReadError, Skipped, Task, What};
 use constants::{Constants, places};
@@ -41,6 +42,9 @@ const WAITS: [(&str, &str, &str); 10] = [
     ("jdk.GarbageCollection", "collect garbage", "name"),
     ("jdk.GCPhasePause", "pause for garbage collection", "name"),
 ];
+/// Bytes of a stack, and stacks that are kept as text.
+const STACK_BYTES: usize = 64 << 10;
+const STACKS_MAX: usize = 1 << 10;
 const SAMPLES: [&str; 2] = ["jdk.ExecutionSample", "jdk.NativeMethodSample"];
 
 /// Hands out the events of a file: in the order in which threads gave them, not in that of time.
@@ -192,7 +196,7 @@ impl Reader<'_> {
         take: &mut impl FnMut(Event<'_>),
     ) -> Result<(), ReadError> {
         self.counts.event(&class.name);
-        let wait = WAITS.iter().find(|(name, ..)| *name == class.name);
+        let wait = WAITS.iter().find(|(name, ..)| **name == *class.name);
         let is_sample = SAMPLES.contains(&&*class.name);
         if wait.is_none() && !is_sample && !self.markers.may_mark(&class.name) {
             self.counts.skip(Skipped::NotMapped);
@@ -200,7 +204,7 @@ impl Reader<'_> {
         }
         let mut fields = Vec::with_capacity(class.fields.len());
         for field in &class.fields {
-            fields.push((field.name.clone(), bytes.field(field, &constants.classes, 0)?));
+            fields.push((Rc::clone(&field.name), bytes.field(field, &constants.classes, 0)?));
         }
         let told = Value::Object(fields);
         let Some(start) = told.get("startTime").and_then(Value::number) else {
@@ -227,13 +231,13 @@ impl Reader<'_> {
         let lasted_ns = told.get("duration").and_then(Value::number).map_or(0, |ticks| head.span_ns(ticks));
         let name = match wait {
             Some((_, verb, field)) => waited_for(verb, told.get(field), constants),
-            None => class.name.clone(),
+            None => class.name.to_string(),
         };
         let end = Event { at_ns: start_ns.saturating_add(lasted_ns), ..event };
         let field = |name: &str| shown(told.get(name)?, constants).map(Cow::Owned);
         // A request is named by its event, a wait by what it is for.
         let is_request = self.markers.may_mark(&class.name);
-        let shown = if is_request { &class.name } else { &name };
+        let shown = if is_request { &*class.name } else { &name };
         self.slices.whole(shown, start_ns, end, (self.markers, field), take);
         Ok(())
     }
@@ -255,7 +259,7 @@ fn thread(value: &Value, constants: &Constants<'_>, seen: &mut Seen) -> Option<T
         let of = |name: &str| told.get(name).and_then(Value::number).filter(|number| *number > 0);
         let name = ["javaName", "osName"].iter().find_map(|name| constants.text(told.get(name)?));
         let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| "(a thread)".to_owned());
-        Some(Thread { number: of("osThreadId").or(of("javaThreadId"))? as u32, name: name.into() })
+        Some(Thread { number: of("osThreadId").or(of("javaThreadId"))? as u32, name: shortened(&name).into() })
     };
     seen.threads.entry((*class, *number)).or_insert_with(make).clone()
 }
@@ -268,14 +272,20 @@ fn stack(value: &Value, constants: &Constants<'_>, seen: &mut Seen) -> Rc<str> {
         let Some(Value::Array(frames)) = told.get("frames") else { return Rc::from("") };
         let mut text = String::new();
         for frame in frames {
+            if text.len() > STACK_BYTES {
+                break;
+            }
             let method = frame.get("method").map_or(Value::Null, |method| constants.find(method));
             let class = method.get("type").map_or(Value::Null, |class| constants.member(class, "name"));
             let class = constants.text(&class).unwrap_or_default().replace('/', ".");
             let name = method.get("name").and_then(|name| constants.text(name)).unwrap_or_default();
-            let _ = writeln!(text, "{class}.{name}");
+            let _ = writeln!(text, "{}.{}", shortened(&class), shortened(&name));
         }
         Rc::from(text)
     };
+    if seen.stacks.len() >= STACKS_MAX {
+        seen.stacks.clear();
+    }
     Rc::clone(seen.stacks.entry((*class, *number)).or_insert_with(make))
 }
 

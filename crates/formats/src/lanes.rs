@@ -1,6 +1,7 @@
 //! The lanes of a run that is made of a trace: a stream for each CPU, and one for requests that no CPU is told of.
 
 use crate::Event;
+use crate::event::shortened;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
 use weir_wire::{Record, Slot};
@@ -10,7 +11,7 @@ pub(crate) const CPUS_MAX: u32 = 8192;
 /// Records of a lane that wait for an earlier one: of some things it is known only later when they began.
 const HELD_MAX: usize = 4096;
 /// Texts that records refer to; what is beyond is called by the last one.
-const TEXTS_MAX: usize = 1 << 16;
+const TEXTS_MAX: usize = 1 << 15;
 const BEYOND_TEXTS: &str = "(further names)";
 /// The lane of requests in the run's other source.
 const REQUESTS_LANE: u32 = 0;
@@ -38,6 +39,8 @@ pub(crate) struct Lanes<'a> {
     lanes: Vec<Lane>,
     requests: Option<Lane>,
     texts: HashMap<Box<str>, u32>,
+    /// By their numbers, of which the first is 1.
+    numbered: Vec<Box<str>>,
     not_kept: BTreeMap<&'static str, u64>,
     failed: Option<WriteError>,
     /// The first and the last time of all records, nanoseconds.
@@ -56,8 +59,9 @@ pub(crate) struct Written {
 
 impl<'a> Lanes<'a> {
     pub(crate) fn new(run: &'a Run) -> Self {
-        let (lanes, texts, not_kept) = (Vec::new(), HashMap::new(), BTreeMap::new());
-        Self { run, lanes, requests: None, texts, not_kept, failed: None, span_ns: None }
+        let (lanes, texts, numbered) = (Vec::new(), HashMap::new(), Vec::new());
+        let not_kept = BTreeMap::new();
+        Self { run, lanes, requests: None, texts, numbered, not_kept, failed: None, span_ns: None }
     }
 
     /// Counts an event that a run has no place for.
@@ -69,22 +73,24 @@ impl<'a> Lanes<'a> {
         self.failed.is_some()
     }
 
-    /// The number of a text in the dictionaries, and the text that stands for it.
+    /// The number by which records refer to a text.
     pub(crate) fn text(&mut self, text: &str) -> u32 {
+        let text = shortened(text);
         if let Some(known) = self.texts.get(text) {
             return *known;
         }
-        let text = if self.texts.len() < TEXTS_MAX { text } else { BEYOND_TEXTS };
-        let next = self.texts.len() as u32 + 1;
-        let number = *self.texts.entry(text.into()).or_insert(next);
-        let streams = self.lanes.iter_mut().chain(&mut self.requests);
-        streams.for_each(|lane| lane.stream.define(number, text));
+        let text = if self.numbered.len() < TEXTS_MAX { text } else { BEYOND_TEXTS };
+        if let Some(known) = self.texts.get(text) {
+            return *known;
+        }
+        self.numbered.push(text.into());
+        let number = self.numbered.len() as u32;
+        self.texts.insert(text.into(), number);
         number
     }
 
     fn open(&self, source: Source, lane: u32) -> Lane {
-        let mut stream = self.run.stream(source, lane, Limits::default());
-        self.texts.iter().for_each(|(text, number)| stream.define(*number, text));
+        let stream = self.run.stream(source, lane, Limits::default());
         Lane { stream, held: VecDeque::new(), written_ns: 0 }
     }
 
@@ -105,7 +111,9 @@ impl<'a> Lanes<'a> {
     /// those before it; where it is too early for that it is told at the earliest time that is left.
     pub(crate) fn push(&mut self, record: Record, payload: &[Slot], text: Option<u32>) {
         self.reach(record.time_ns);
-        let outcome = self.lane(record.lane).map(|lane| lane.push(record, payload, text));
+        self.lane(record.lane);
+        let Self { lanes, numbered, .. } = self;
+        let outcome = lanes.get_mut(record.lane as usize).map(|lane| lane.push(record, payload, (text, numbered)));
         if let Some(Err(error)) = outcome {
             self.failed.get_or_insert(error);
         }
@@ -117,7 +125,8 @@ impl<'a> Lanes<'a> {
         if self.requests.is_none() {
             self.requests = Some(self.open(Source::Client, REQUESTS_LANE));
         }
-        let outcome = self.requests.as_mut().map(|lane| lane.push(record, payload, Some(text)));
+        let Self { requests, numbered, .. } = self;
+        let outcome = requests.as_mut().map(|lane| lane.push(record, payload, (Some(text), numbered)));
         if let Some(Err(error)) = outcome {
             self.failed.get_or_insert(error);
         }
@@ -162,7 +171,18 @@ impl<'a> Lanes<'a> {
 }
 
 impl Lane {
-    fn push(&mut self, mut record: Record, payload: &[Slot], text: Option<u32>) -> Result<(), WriteError> {
+    fn push(
+        &mut self,
+        mut record: Record,
+        payload: &[Slot],
+        (text, numbered): (Option<u32>, &[Box<str>]),
+    ) -> Result<(), WriteError> {
+        // A stream has those texts alone that its own records refer to.
+        if let Some(number) = text
+            && let Some(text) = numbered.get(number as usize - 1)
+        {
+            self.stream.define(number, text);
+        }
         record.time_ns = record.time_ns.max(self.written_ns);
         let at = if self.held.back().is_none_or(|last| last.record.time_ns <= record.time_ns) {
             self.held.len()

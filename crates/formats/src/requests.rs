@@ -5,6 +5,7 @@
 //! are known, and it is written as one that a client told.
 
 use crate::connections::{Connections, at, closed, open_socket};
+use crate::event::{NAME_BYTES, shortened};
 use crate::lanes::Lanes;
 use crate::{Edge, Event, Mark, Request};
 use rustc_hash::FxHashMap;
@@ -80,6 +81,9 @@ impl Requests {
         connections: &mut Connections,
         lanes: &mut Lanes<'_>,
     ) {
+        if mark.key.is_some_and(|key| key.len() > NAME_BYTES) {
+            return lanes.skip("marks with a key of more than 255 bytes");
+        }
         let Some(key) = mark.key.map(|key| Key::Told(key.into())).or(event.task.map(Key::Task)) else {
             return lanes.skip("marks without a key and without a task");
         };
@@ -102,12 +106,12 @@ impl Requests {
         }
         let socket = matches!(self.way, Way::ByTasks).then(|| connections.number());
         if let Some(socket) = socket {
-            open_socket(socket, event, lanes);
+            open_socket((socket, 0), event, lanes);
             lanes.push(at(Kind::SocketReady, socket, 1, event), &[], None);
             lanes.push(at(Kind::SocketRecv, socket, 1, event), &[], None);
             name.iter().for_each(|name| tell_name(event, name, lanes));
         }
-        let begun = Begun { at_ns: event.at_ns, name: name.unwrap_or(NAMELESS).into(), socket };
+        let begun = Begun { at_ns: event.at_ns, name: shortened(name.unwrap_or(NAMELESS)).into(), socket };
         if let Some(before) = self.under_way.insert(key, begun) {
             before.socket.iter().for_each(|socket| lanes.push(closed(*socket, event), &[], None));
             lanes.skip("begins of requests whose end is not there");

@@ -1,6 +1,7 @@
 //! A foreign trace as a run: a lane for each CPU, as a recording has them.
 
 use crate::connections::Connections;
+use crate::event::shortened;
 use crate::lanes::{CPUS_MAX, Lanes, Written};
 use crate::requests::Requests;
 use crate::samples::Samples;
@@ -15,7 +16,7 @@ use weir_wire::task::{BY_INTERRUPT, CONTEXT_TOLD, IN_SOFT_INTERRUPT, NO_SYSCALL,
 use weir_wire::{Kind, Record, text_slots};
 
 /// Tasks whose names are remembered, and requests to disks that are under way.
-const TASKS_MAX: usize = 1 << 22;
+const TASKS_MAX: usize = 1 << 20;
 const REQUESTS_MAX: usize = 1 << 16;
 
 /// What came of a trace.
@@ -111,7 +112,9 @@ fn note(
     let mut notes = vec![format!("imported from {}, by {clock}", format.name())];
     if rung == Some("system calls") {
         notes.push(
-            "the trace tells no arrivals: a request counts from the waking of the task that takes it, or from when it is taken; clients' addresses are not in it, and 100::N stands for its connection N".to_owned(),
+            "the trace tells no arrivals: a request counts from the waking of the task that takes it, or from when it \
+             is taken; clients' addresses are not in it, and 100::N stands for its connection N"
+                .to_owned(),
         );
     }
     let sources = [(Source::Kernel, Some(written.kernel)), (Source::Client, written.requests)];
@@ -180,7 +183,9 @@ impl<'a> Writing<'a> {
             return;
         }
         let by_switches = || event.cpu.and_then(|cpu| self.running.get(cpu as usize)).copied();
-        let event = &Event { task: event.task.or_else(by_switches), ..*event };
+        let task = event.task.or_else(by_switches);
+        let cpu = event.cpu.or_else(|| self.cpu_of(task?));
+        let event = &Event { task, cpu, ..*event };
         if !self.has_begun && event.at_ns > 0 {
             self.has_begun = true;
             // From here on connections are seen from their beginning.
@@ -228,6 +233,11 @@ impl<'a> Writing<'a> {
         self.lanes.push(switch.write(event.at_ns, event.cpu.unwrap_or(0)), &[], None);
     }
 
+    /// Where a task runs.
+    fn cpu_of(&self, task: u32) -> Option<u32> {
+        self.running.iter().position(|running| *running == task).map(|cpu| cpu as u32)
+    }
+
     fn runs(&mut self, cpu: u32, task: u32) {
         if cpu < CPUS_MAX {
             let needed = (cpu as usize + 1).max(self.running.len());
@@ -262,6 +272,10 @@ impl<'a> Writing<'a> {
     }
 
     fn mark(&mut self, event: &Event<'_>, mark: Mark<'_>) {
+        // Whose mark it is, its CPU tells.
+        if event.cpu.is_none() && !self.running.is_empty() {
+            return self.lanes.skip("marks of tasks that did not run then, by the switches");
+        }
         self.requests.mark(event, mark, &mut self.connections, &mut self.lanes);
     }
 
@@ -282,6 +296,7 @@ impl<'a> Writing<'a> {
         if task.number == 0 {
             return;
         }
+        let task = Task { name: shortened(task.name), ..task };
         let known = self.names.get(&task.number);
         if known.is_some_and(|known| *known.name == *task.name && (process.is_none() || known.process == process)) {
             return;

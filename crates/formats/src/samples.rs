@@ -1,6 +1,7 @@
 //! Sampled stacks of a trace, as the tree that a run has of them.
 
 use crate::Event;
+use crate::event::shortened;
 use crate::lanes::Lanes;
 use rustc_hash::FxHashMap;
 use weir_wire::Record;
@@ -47,6 +48,7 @@ impl Samples {
     }
 
     fn frame(&mut self, name: &str, (at_ns, lane): (u64, u32), lanes: &mut Lanes<'_>) -> Option<Frame> {
+        let name = shortened(name);
         if let Some(known) = self.frames.get(name) {
             return Some(*known);
         }

@@ -8,6 +8,10 @@ use std::hash::Hash;
 /// Stretches that are open on a track, and tracks.
 const DEPTH_MAX: usize = 512;
 const TRACKS_MAX: usize = 1 << 20;
+/// All that is open, with its names, bytes.
+const BYTES_MAX: usize = 64 << 20;
+/// What one of them takes beside its name.
+const OPEN_BYTES: usize = 64;
 
 #[derive(Debug)]
 struct Open {
@@ -22,13 +26,14 @@ struct Open {
 pub(crate) struct Slices<T> {
     tracks: FxHashMap<T, Vec<Open>>,
     requests: u64,
+    bytes: usize,
     /// Begins that there was no room for.
     pub(crate) dropped: u64,
 }
 
 impl<T> Default for Slices<T> {
     fn default() -> Self {
-        Self { tracks: FxHashMap::default(), requests: 0, dropped: 0 }
+        Self { tracks: FxHashMap::default(), requests: 0, bytes: 0, dropped: 0 }
     }
 }
 
@@ -42,13 +47,16 @@ impl<T: Hash + Eq> Slices<T> {
         (markers, field): (&Markers, impl Fn(&str) -> Option<Cow<'f, str>>),
         take: &mut impl FnMut(Event<'_>),
     ) {
-        if self.tracks.len() >= TRACKS_MAX && !self.tracks.contains_key(&track) {
+        let bytes = OPEN_BYTES + name.len();
+        let is_full = self.tracks.len() >= TRACKS_MAX && !self.tracks.contains_key(&track);
+        if is_full || self.bytes + bytes > BYTES_MAX {
             self.dropped += 1;
             return;
         }
         let request = self.mark(name, event, (markers, field), take);
         let open = self.tracks.entry(track).or_default();
         if open.len() < DEPTH_MAX {
+            self.bytes += bytes;
             open.push(Open { begun_ns: event.at_ns, name: name.into(), request });
         } else {
             self.dropped += 1;
@@ -75,6 +83,7 @@ impl<T: Hash + Eq> Slices<T> {
     /// The innermost stretch of a track ends; false if none was open.
     pub(crate) fn end(&mut self, track: &T, event: Event<'_>, take: &mut impl FnMut(Event<'_>)) -> bool {
         let Some(open) = self.tracks.get_mut(track).and_then(Vec::pop) else { return false };
+        self.bytes = self.bytes.saturating_sub(OPEN_BYTES + open.name.len());
         if self.tracks.get(track).is_some_and(Vec::is_empty) {
             self.tracks.remove(track);
         }

@@ -9,6 +9,8 @@ use std::collections::BinaryHeap;
 const HELD_MAX: usize = 1 << 17;
 /// Names that are told apart while they wait.
 const NAMES_MAX: usize = 1 << 20;
+/// Bytes of all of them; stacks are long.
+const NAME_BYTES_MAX: usize = 64 << 20;
 const FURTHER: &str = "(further names)";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +49,7 @@ enum KeptWhat {
 struct Names {
     numbers: FxHashMap<Box<str>, u32>,
     texts: Vec<Box<str>>,
+    bytes: usize,
 }
 
 impl Names {
@@ -54,10 +57,12 @@ impl Names {
         if let Some(known) = self.numbers.get(text) {
             return Name(*known);
         }
-        if self.texts.len() >= NAMES_MAX && text != FURTHER {
+        let is_full = self.texts.len() >= NAMES_MAX || self.bytes + text.len() > NAME_BYTES_MAX;
+        if is_full && text != FURTHER {
             return self.keep(FURTHER);
         }
         let number = self.texts.len() as u32;
+        self.bytes += text.len();
         self.texts.push(text.into());
         self.numbers.insert(text.into(), number);
         Name(number)
@@ -165,7 +170,7 @@ pub(crate) fn sorted(
         if order.len() > HELD_MAX
             && let Some(Reverse((at_ns, _, place))) = order.pop()
         {
-            last_ns = at_ns;
+            last_ns = last_ns.max(at_ns);
             hand(&names, at_ns, kept[place], &mut take);
             free.push(place);
         }

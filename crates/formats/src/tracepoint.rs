@@ -199,7 +199,7 @@ impl<'a> Data<'a> {
         })
     }
 
-    /// A field as text, whatever it is.
+    /// A field of any sort as text.
     fn shown(self, field: Field) -> Option<Cow<'a, str>> {
         if field.is_text || field.is_elsewhere {
             return self.text(field).map(Cow::Borrowed);

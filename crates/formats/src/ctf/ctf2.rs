@@ -124,6 +124,7 @@ impl Reader {
         }
         if let Some(alias) = of.as_str() {
             let known = self.aliases.get(alias).cloned();
+            self.members += known.as_ref().map_or(0, Type::members);
             return known.ok_or_else(|| self.wrong(format!("no field class is called {alias:?}")));
         }
         let sort = text(of, "type").ok_or_else(|| self.missing("a field class's type"))?;

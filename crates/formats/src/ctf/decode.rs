@@ -217,12 +217,15 @@ impl Cursor<'_> {
             return Ok(());
         }
         for index in 0..length {
-            // An element of no bits would be read for ever.
             if index > 0 && self.at >= self.end {
                 return Err(Stop::End);
             }
-            let before = values.all.len();
+            let (before, begun) = (values.all.len(), self.at);
             self.read(of, name, values)?;
+            // Further elements of no bits say nothing.
+            if self.at == begun {
+                break;
+            }
             if index > 0 {
                 values.all.truncate(before);
             }
@@ -257,7 +260,7 @@ impl<'a> Told<'a, '_> {
         }
     }
 
-    /// A field as text, whatever it is.
+    /// A field of any sort as text.
     pub(crate) fn shown(&self, name: &str) -> Option<Cow<'a, str>> {
         Some(match self.values.find(name)? {
             Value::Text(from, to) => Cow::Borrowed(self.text_at(from, to)),

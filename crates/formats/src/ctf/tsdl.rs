@@ -342,7 +342,7 @@ impl Parser {
             (name, self.next) = (longer, self.next + 1);
         }
         let of = self.aliases.get(&name).cloned().ok_or_else(|| self.wrong(&format!("no type is called {name:?}")))?;
-        self.member(members(&of))?;
+        self.member(of.members())?;
         Ok(of)
     }
 
@@ -449,7 +449,7 @@ impl Parser {
     fn named(&mut self, name: Option<String>) -> Result<Type, ReadError> {
         let name = name.ok_or_else(|| self.wrong("a type's name is missing"))?;
         let of = self.aliases.get(&name).cloned().ok_or_else(|| self.wrong(&format!("there is no {name}")))?;
-        self.member(members(&of))?;
+        self.member(of.members())?;
         Ok(of)
     }
 
@@ -541,18 +541,6 @@ impl Parser {
             }
         }
         Ok(labels)
-    }
-}
-
-/// How many fields and labels a type has.
-fn members(of: &Type) -> usize {
-    match of {
-        Type::Struct { fields, .. } | Type::Variant { options: fields, .. } => {
-            fields.iter().map(|(_, of)| 1 + members(of)).sum()
-        }
-        Type::Enum { labels, .. } => labels.len(),
-        Type::Array { of, .. } | Type::Sequence { of, .. } => 1 + members(of),
-        _ => 1,
     }
 }
 

@@ -82,7 +82,26 @@ pub(crate) enum Type {
     },
 }
 
+/// Bytes of a name that count as one more member.
+const NAME_BYTES: usize = 32;
+
 impl Type {
+    /// How many fields and labels it has, long names counted several times: what a copy of it takes.
+    pub(crate) fn members(&self) -> usize {
+        let named = |name: &str| 1 + name.len() / NAME_BYTES;
+        match self {
+            Self::Struct { fields, .. } | Self::Variant { options: fields, .. } => {
+                fields.iter().map(|(name, of)| named(name) + of.members()).sum()
+            }
+            Self::Choice { options, .. } => options.iter().map(|(ranges, of)| 1 + ranges.len() + of.members()).sum(),
+            Self::Enum { labels, .. } | Self::Varint { labels, .. } => {
+                labels.iter().map(|label| named(&label.name)).sum::<usize>() + 1
+            }
+            Self::Array { of, .. } | Self::Sequence { of, .. } | Self::Optional { of, .. } => 1 + of.members(),
+            Self::Integer(_) | Self::Float { .. } | Self::String => 1,
+        }
+    }
+
     /// Where it may begin, bits.
     pub(crate) fn align(&self) -> u32 {
         match self {

@@ -3,6 +3,7 @@
 use super::values::{Bytes, Class, ClassField, Classes};
 use crate::ReadError;
 use rustc_hash::FxHashMap;
+use std::rc::Rc;
 
 /// Texts, elements and attributes of the description.
 const TEXTS_MAX: u64 = 1 << 20;
@@ -11,8 +12,8 @@ const DEPTH_MAX: usize = 64;
 
 /// An element of the description, which is a tree.
 struct Element {
-    name: String,
-    attributes: FxHashMap<String, String>,
+    name: Rc<str>,
+    attributes: FxHashMap<Rc<str>, Rc<str>>,
     children: Vec<Element>,
 }
 
@@ -31,7 +32,7 @@ pub(crate) fn classes(bytes: &mut Bytes<'_>) -> Result<Classes, ReadError> {
     }
     let mut texts = Vec::new();
     for _ in 0..count {
-        texts.push(bytes.text()?.unwrap_or_default());
+        texts.push(Rc::from(bytes.text()?.unwrap_or_default()));
     }
     let mut left = ELEMENTS_MAX;
     let root = element(bytes, &texts, &mut left, 0)?;
@@ -40,12 +41,12 @@ pub(crate) fn classes(bytes: &mut Bytes<'_>) -> Result<Classes, ReadError> {
     Ok(classes)
 }
 
-fn element(bytes: &mut Bytes<'_>, texts: &[String], left: &mut usize, depth: usize) -> Result<Element, ReadError> {
+fn element(bytes: &mut Bytes<'_>, texts: &[Rc<str>], left: &mut usize, depth: usize) -> Result<Element, ReadError> {
     if *left == 0 || depth > DEPTH_MAX {
         return Err(bytes.wrong("its description has too many elements, or they are too deep"));
     }
     *left -= 1;
-    let text = |bytes: &mut Bytes<'_>| -> Result<String, ReadError> {
+    let text = |bytes: &mut Bytes<'_>| -> Result<Rc<str>, ReadError> {
         let number = bytes.int()?;
         let known = usize::try_from(number).ok().and_then(|number| texts.get(number)).cloned();
         known.ok_or_else(|| bytes.wrong("its description has a text that it does not tell"))
@@ -64,13 +65,13 @@ fn element(bytes: &mut Bytes<'_>, texts: &[String], left: &mut usize, depth: usi
 }
 
 fn find(element: &Element, classes: &mut Classes) {
-    let of = |element: &Element, key: &str| element.attributes.get(key).cloned().unwrap_or_default();
-    if element.name == "class" {
-        let fields = element.children.iter().filter(|child| child.name == "field").map(|child| ClassField {
+    let of = |element: &Element, key: &str| element.attributes.get(key).cloned().unwrap_or_else(|| Rc::from(""));
+    if &*element.name == "class" {
+        let fields = element.children.iter().filter(|child| &*child.name == "field").map(|child| ClassField {
             name: of(child, "name"),
             class: of(child, "class").parse().unwrap_or(0),
             is_array: of(child, "dimension").parse::<u32>().is_ok_and(|dimension| dimension > 0),
-            is_constant: of(child, "constantPool") == "true",
+            is_constant: &*of(child, "constantPool") == "true",
         });
         let class = Class { name: of(element, "name"), fields: fields.collect() };
         if let Ok(number) = of(element, "id").parse() {

@@ -2,23 +2,24 @@
 
 use crate::ReadError;
 use rustc_hash::FxHashMap;
+use std::rc::Rc;
 
 /// Classes within classes.
 const DEPTH_MAX: usize = 16;
 /// Elements of an array.
-const ELEMENTS_MAX: u64 = 1 << 24;
+const ELEMENTS_MAX: u64 = 1 << 16;
 
 /// A class.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Class {
-    pub(crate) name: String,
+    pub(crate) name: Rc<str>,
     pub(crate) fields: Vec<ClassField>,
 }
 
 /// A field of a class.
 #[derive(Debug, Clone)]
 pub(crate) struct ClassField {
-    pub(crate) name: String,
+    pub(crate) name: Rc<str>,
     pub(crate) class: u64,
     pub(crate) is_array: bool,
     /// Its value is a number in the class's pool of constants.
@@ -35,7 +36,7 @@ pub(crate) enum Value {
     Text(String),
     /// A number in a class's pool.
     Constant(u64, u64),
-    Object(Vec<(String, Value)>),
+    Object(Vec<(Rc<str>, Value)>),
     Array(Vec<Value>),
     Null,
 }
@@ -43,7 +44,7 @@ pub(crate) enum Value {
 impl Value {
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         match self {
-            Self::Object(fields) => fields.iter().find(|(known, _)| known == name).map(|(_, value)| value),
+            Self::Object(fields) => fields.iter().find(|(known, _)| **known == *name).map(|(_, value)| value),
             _ => None,
         }
     }
@@ -162,7 +163,7 @@ impl<'a> Bytes<'a> {
         if depth > DEPTH_MAX {
             return Err(self.wrong(format!("its classes are more than {DEPTH_MAX} deep")));
         }
-        Ok(match known.name.as_str() {
+        Ok(match &*known.name {
             "boolean" | "byte" => Value::Number(i64::from(self.byte()?)),
             "char" | "short" => Value::Number(i64::from((self.whole(2)? as u16).cast_signed())),
             "int" => Value::Number(i64::from((self.int()? as u32).cast_signed())),
@@ -173,7 +174,7 @@ impl<'a> Bytes<'a> {
             _ => {
                 let mut fields = Vec::with_capacity(known.fields.len());
                 for field in &known.fields {
-                    fields.push((field.name.clone(), self.field(field, classes, depth)?));
+                    fields.push((Rc::clone(&field.name), self.field(field, classes, depth)?));
                 }
                 Value::Object(fields)
             }

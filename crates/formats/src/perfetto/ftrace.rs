@@ -1,5 +1,6 @@
 //! Perfetto's bundles of the kernel's events, one of a CPU each.
 
+use crate::event::shortened;
 use crate::fields::{Fields, meaning};
 use crate::protobuf::{Field, Message, packed};
 use crate::{Counts, Event, Markers, Skipped, Task, What, Within};
@@ -145,7 +146,7 @@ impl Ftrace {
             if self.running.len() <= cpu {
                 self.running.resize(cpu + 1, None);
             }
-            self.running[cpu] = Some((task.number, task.name.into()));
+            self.running[cpu] = Some((task.number, shortened(task.name).into()));
         }
     }
 

@@ -1,5 +1,6 @@
 //! What packets of a sequence refer to: interned names, tracks, defaults.
 
+use crate::event::shortened;
 use crate::protobuf::{Field, Message};
 use rustc_hash::FxHashMap;
 
@@ -30,7 +31,9 @@ enum Interned {
 
 #[derive(Debug, Default)]
 pub(crate) struct Sequences {
-    names: FxHashMap<(u64, Interned, u64), Box<str>>,
+    names: FxHashMap<u64, FxHashMap<(Interned, u64), Box<str>>>,
+    /// How many there are of all sequences.
+    named: usize,
     tracks: FxHashMap<u64, (Track, Option<u64>)>,
     /// Of each sequence: its clock, and the track of events that name none.
     defaults: FxHashMap<u64, (Option<u64>, u64)>,
@@ -48,8 +51,12 @@ pub(crate) struct Told<'a> {
 impl Sequences {
     /// What was interned is forgotten.
     pub(crate) fn clear(&mut self, sequence: u64) {
-        self.names.retain(|(of, ..), _| *of != sequence);
+        self.named -= self.names.remove(&sequence).map_or(0, |names| names.len());
         self.defaults.remove(&sequence);
+    }
+
+    fn name(&self, sequence: u64, sort: Interned, id: u64) -> Option<&str> {
+        self.names.get(&sequence)?.get(&(sort, id)).map(|name| &**name)
     }
 
     pub(crate) fn intern(&mut self, sequence: u64, bytes: &[u8]) {
@@ -68,8 +75,9 @@ impl Sequences {
                     _ => {}
                 }
             }
-            if let Some(name) = name.filter(|_| self.names.len() < NAMES_MAX) {
-                self.names.insert((sequence, sort, id), name.into());
+            if let Some(name) = name.filter(|_| self.named < NAMES_MAX) {
+                let before = self.names.entry(sequence).or_default().insert((sort, id), shortened(name).into());
+                self.named += usize::from(before.is_none());
             }
         }
     }
@@ -148,7 +156,7 @@ impl Sequences {
             match (number, field) {
                 (9, Field::Number(number)) => kind = number,
                 (10, Field::Number(id)) => {
-                    name = self.names.get(&(sequence, Interned::Event, id)).map(|name| &**name);
+                    name = self.name(sequence, Interned::Event, id);
                 }
                 (23, field) => name = field.text(),
                 (11, Field::Number(number)) => uuid = Some(number),
@@ -166,8 +174,7 @@ impl Sequences {
             for (number, field) in Message::new(field.bytes()?) {
                 match (number, field) {
                     (1, Field::Number(id)) => {
-                        let known = self.names.get(&(sequence, Interned::Annotation, id));
-                        is_it = known.is_some_and(|known| **known == *name);
+                        is_it = self.name(sequence, Interned::Annotation, id) == Some(name);
                     }
                     (10, field) => is_it = field.text() == Some(name),
                     (2, Field::Number(is)) => value = Some((is != 0).to_string()),
@@ -176,7 +183,7 @@ impl Sequences {
                     (5, Field::Number(bits)) => value = Some(f64::from_bits(bits).to_string()),
                     (6, field) => value = field.text().map(str::to_owned),
                     (17, Field::Number(id)) => {
-                        value = self.names.get(&(sequence, Interned::Text, id)).map(|text| text.to_string());
+                        value = self.name(sequence, Interned::Text, id).map(str::to_owned);
                     }
                     _ => {}
                 }
