@@ -50,7 +50,7 @@ impl TraceArgs {
 
 pub(crate) fn run(file: &Path, directory: &Path, args: &TraceArgs) -> anyhow::Result<ExitCode> {
     let made = Made { version: env!("CARGO_PKG_VERSION"), command: std::env::args().collect() };
-    let imported = match import(file, directory, args.options(), made) {
+    let imported = match import(file, directory, &args.options(), &made) {
         Ok(imported) => imported,
         Err(error) => {
             eprintln!("weir import: {}: {error}", file.display());

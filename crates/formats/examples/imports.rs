@@ -87,7 +87,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let trace = make(name, megabytes.parse::<u64>()? << 20, &folder)?;
     let (before_s, _) = used();
     let made = Made { version: "bench", command: Vec::new() };
-    let imported = import(&trace, &folder.join("run"), Options::default(), made)?;
+    let imported = import(&trace, &folder.join("run"), &Options::default(), &made)?;
     let (after_s, most_mib) = used();
     let events: u64 = imported.counts.events.values().sum();
     let cpu_s = after_s - before_s;

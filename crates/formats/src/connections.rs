@@ -123,10 +123,8 @@ impl Connections {
             self.find_older(event, (process, descriptor & u64::from(u32::MAX)), name, lanes);
         }
         match (calls::purpose(number), descriptor) {
-            (Purpose::Accept, _) if result >= 0 => {
-                if self.server.as_ref().is_none_or(|server| server == name) {
-                    self.accept(event, (process, result.cast_unsigned()), lanes);
-                }
+            (Purpose::Accept, _) if result >= 0 && self.server.as_ref().is_none_or(|server| server == name) => {
+                self.accept(event, (process, result.cast_unsigned()), lanes);
             }
             (Purpose::Close, Some(descriptor)) => self.close(event, (process, descriptor), lanes),
             (purpose @ (Purpose::Receive | Purpose::Send), Some(descriptor)) if result != TRY_AGAIN => {

@@ -73,11 +73,11 @@ pub struct Made<'a> {
 ///
 /// # Errors
 /// [`ImportError`]; of a trace that is cut the run has what came before.
-pub fn import(file: &Path, directory: &Path, options: Options, made: Made<'_>) -> Result<Imported, ImportError> {
-    let (input, format) = Input::open(file, &options)?.ok_or(ImportError::Format)?;
+pub fn import(file: &Path, directory: &Path, options: &Options, made: &Made<'_>) -> Result<Imported, ImportError> {
+    let (input, format) = Input::open(file, options)?.ok_or(ImportError::Format)?;
     let run = Run::create(directory)?;
     let mut writing = Writing::new(&run, options.server.clone());
-    let outcome = read(input, format, &options, |event| writing.take(&event));
+    let outcome = read(input, format, options, |event| writing.take(&event));
     let by_tasks = writing.requests.are_by_tasks();
     let by_calls = writing.connections.count() > 0 && !by_tasks;
     let written = writing.finish()?;
@@ -98,7 +98,7 @@ pub fn import(file: &Path, directory: &Path, options: Options, made: Made<'_>) -
 fn note(
     run: &Run,
     (counts, format, rung): (&Counts, Format, Option<&str>),
-    made: Made<'_>,
+    made: &Made<'_>,
     written: &Written,
 ) -> Result<(), WriteError> {
     let host = Host {

@@ -73,7 +73,10 @@ fn marks_of_lttng_are_requests_by_their_times() {
     let run = folder.path().join("run");
     let marks = ["--request-begin", "shop:request_begin/id/uri", "--request-end", "shop:request_end/id"];
     let told = json(&import(folder.path(), &run, &marks));
-    assert_eq!((&told["format"], &told["clock"], &told["hosts"][0]), (&"CTF".into(), &"monotonic".into(), &"vm".into()));
+    assert_eq!(
+        (&told["format"], &told["clock"], &told["hosts"][0]),
+        (&"CTF".into(), &"monotonic".into(), &"vm".into())
+    );
     let explained = explained(&run);
     assert_eq!(explained["requests"], 50);
     // By babeltrace2's text the first takes 685,370 ns and the second 775,055.
