@@ -1,6 +1,7 @@
 //! Traces of other tools.
 
 use std::io::Cursor;
+use std::sync::LazyLock;
 use weir_formats::{
     Counts, Event, LinePattern, Markers, ReadError, What, read_chrome_json, read_ctf_bytes, read_ftrace_text, read_jfr,
     read_lines, read_otlp_json, read_otlp_protobuf, read_perf_data, read_perfetto, read_trace_dat,
@@ -66,9 +67,13 @@ pub fn trace_otlp(input: &[u8]) {
     check(input, |take| read_otlp_protobuf(input, take));
 }
 
+/// A pattern of lines; to compile it takes longer than to read a line.
+static LINES: LazyLock<LinePattern> = LazyLock::new(|| {
+    let pattern = r"^(?<time_us>[\d.]+) (?<event>[\w:]+) (?<task>\d+)(?: cpu=(?<cpu>\d+))?(?: id=(?<id>\w+))?";
+    pattern.parse().unwrap_or_else(|error| panic!("{error}"))
+});
+
 /// Reads any bytes as lines.
 pub fn trace_lines(input: &[u8]) {
-    let pattern = r"^(?<time_us>[\d.]+) (?<event>[\w:]+) (?<task>\d+)(?: cpu=(?<cpu>\d+))?(?: id=(?<id>\w+))?";
-    let pattern: LinePattern = pattern.parse().unwrap_or_else(|error| panic!("{error}"));
-    check(input, |take| read_lines(input, &pattern, &markers(), take));
+    check(input, |take| read_lines(input, &LINES, &markers(), take));
 }
