@@ -25,8 +25,7 @@ Examples:
   weir import perf.data --run imported && weir view imported
       a trace of perf, trace-cmd, ftrace, LTTng, Perfetto, Chrome, Java's flight
       recorder or OpenTelemetry, as a run
-  weir import ust --run imported --request-begin shop:request_begin/id/uri \
-      --request-end shop:request_end/id && weir explain imported
+  weir import ust --run imported --request-begin begin/id --request-end end/id
       requests by the events that mark them
 
 Each loss is printed with FILE:LINE:COLUMN, what is lost and the remedy, and
