@@ -44,10 +44,12 @@ fn a_trace_of_perf_has_requests_by_its_system_calls() {
     let trace = unpacked("perf.data.gz", folder.path());
     let run = folder.path().join("run");
     let told = json(&import(&trace, &run, &["--server", "nginx"]));
-    // perf script has 12 calls of accept4 that returned a connection, and as many that found none.
-    assert_eq!(told["events"]["sys_exit_accept4"], 24, "{told:#}");
+    // By perf script's text.
+    assert_eq!(told["events"]["sys_exit_accept4"], 12, "{told:#}");
     let explained = explained(&run);
-    assert_eq!((&explained["requests"], &explained["joined_fraction"]), (&12.into(), &1.0.into()), "{explained:#}");
+    // Of 12 requests the last may go on where the trace ends.
+    assert_eq!((&explained["requests"], &explained["joined_fraction"]), (&11.into(), &1.0.into()), "{explained:#}");
+    assert_eq!(explained["exchanges"]["cut_by_an_edge"], 1, "{}", explained["exchanges"]);
     assert_eq!(explained["rung"], "system calls");
     // Parts of time that the trace holds: nginx ran, and waited for a CPU.
     let part = |name: &str| explained["parts_ns"][name].as_f64().unwrap_or(-1.0);
@@ -83,7 +85,7 @@ fn marks_of_lttng_are_requests_by_their_times() {
     let median = explained["response_ns"]["p50"].as_f64().expect("a number");
     assert!((500_000.0..900_000.0).contains(&median), "{median}");
     let names = explained["transactions"].to_string();
-    assert!(names.contains("/item/1") && names.contains("/item/50"), "{names}");
+    assert!(names.contains("/item/{id}"), "paths of one form are one class: {names}");
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn slices_beside_switches_are_requests_with_all_their_parts() {
     // Each lasts 500 us, in which its thread runs: the waits lie between them.
     let run_ns = explained["parts_ns"]["run"].as_f64().expect("a number");
     assert!((run_ns - 500_000.0).abs() < 1_000.0, "{}", explained["parts_ns"]);
-    assert!(explained["transactions"].to_string().contains("/item/2"), "{}", explained["transactions"]);
+    assert!(explained["transactions"].to_string().contains("/item/{id}"), "{}", explained["transactions"]);
 }
 
 #[test]
