@@ -4,49 +4,14 @@
 //! A span of the kind SERVER or CONSUMER is a request, and so is one without a parent; others are parts of these.
 
 mod json;
+mod span;
 
 use crate::packets::Packets;
 use crate::protobuf::{Field, Message};
-use crate::{Counts, Event, ReadError, Request, Skipped, What};
+use crate::{Counts, Event, ReadError};
 pub use json::read_otlp_json;
+use span::{CLOCK, HOST_KEY, STATUS_ERROR, STATUS_KEYS, Span};
 use std::io::Read;
-
-const CLOCK: &str = "the real time of the host that made each span";
-const KIND_SERVER: u64 = 2;
-const KIND_CONSUMER: u64 = 5;
-const STATUS_ERROR: u64 = 2;
-/// Attributes that tell a response's status, the current name and the one before.
-const STATUS_KEYS: [&str; 2] = ["http.response.status_code", "http.status_code"];
-const HOST_KEY: &str = "host.name";
-
-/// What is looked at of a span.
-#[derive(Debug, Default)]
-struct Span<'a> {
-    name: &'a str,
-    kind: u64,
-    has_parent: bool,
-    begun_ns: Option<u64>,
-    ended_ns: Option<u64>,
-    status: Option<u16>,
-    has_failed: bool,
-}
-
-impl Span<'_> {
-    fn tell(&self, counts: &mut Counts, take: &mut impl FnMut(Event<'_>)) {
-        counts.event(if self.name.is_empty() { "(nameless)" } else { self.name });
-        let is_request = [KIND_SERVER, KIND_CONSUMER].contains(&self.kind) || !self.has_parent;
-        let (Some(begun_ns), Some(at_ns)) = (self.begun_ns, self.ended_ns.filter(|at_ns| *at_ns > 0)) else {
-            return counts.skip(Skipped::NoTime);
-        };
-        if !is_request {
-            return counts.skip(Skipped::NotMapped);
-        }
-        let (status, has_failed) = (self.status, self.has_failed);
-        // Clocks are set: a span may seem to end before it begins.
-        let request = Request { begun_ns: begun_ns.min(at_ns), name: self.name, status, has_failed };
-        take(Event { at_ns, cpu: None, task: None, process: None, what: What::Request(request) });
-    }
-}
 
 /// Hands out the requests of a file, in its order.
 ///

@@ -1,6 +1,6 @@
 //! Spans as JSON. A line at a time is in memory.
 
-use super::{CLOCK, HOST_KEY, STATUS_ERROR, STATUS_KEYS, Span};
+use super::span::{CLOCK, HOST_KEY, KIND_CONSUMER, KIND_SERVER, STATUS_ERROR, STATUS_KEYS, Span};
 use crate::{Counts, Event, ReadError};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
@@ -108,8 +108,8 @@ impl<'de> Deserialize<'de> for Whole {
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Whole, E> {
                 Ok(Whole(match text {
-                    "SPAN_KIND_SERVER" => Some(super::KIND_SERVER),
-                    "SPAN_KIND_CONSUMER" => Some(super::KIND_CONSUMER),
+                    "SPAN_KIND_SERVER" => Some(KIND_SERVER),
+                    "SPAN_KIND_CONSUMER" => Some(KIND_CONSUMER),
                     "STATUS_CODE_ERROR" => Some(STATUS_ERROR),
                     other => other.parse().ok(),
                 }))
