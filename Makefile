@@ -110,6 +110,15 @@ check: ## Checks what changed since the last commit: format, lints, and unit tes
 bench: deps build ## Measures our own figures into bench/results and bench/RESULTS.md; QUICK=1 only tries them, ONLY="server io" chooses.
 	@bench/run
 
+bench-imports: ## How fast traces of other tools are imported, and in how much memory: 1 GiB of each that a sample is repeated for (MEGABYTES=).
+	@$(CARGO) build --release --quiet --package weir-formats --example imports
+	@for format in ctf perfetto chrome-json ftrace-text jfr otlp-protobuf; do \
+		$${CARGO_TARGET_DIR:-target}/release/examples/imports $$format $(or $(MEGABYTES),1024) $${TMPDIR:-/tmp}/weir-imports || exit 1; \
+	done
+
+check-imports: deps build ## Compares what is explained of perf's trace and of our own recording of the same load, as root: 15 seconds.
+	@scripts/check-imports
+
 bench-cluster: deps build ## What a server pays for being a node while nothing moves, and what a packet costs the director: five minutes, as root.
 	@$(CARGO) build --release --quiet --package weir-bench --bin director-packets
 	@bench/cluster-idle

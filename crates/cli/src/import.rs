@@ -1,7 +1,7 @@
 //! The `weir import` command: writes a configuration of weir from one of another web server, or a run from a trace of
 //! another tool.
 
-use crate::import_trace;
+use crate::import_trace::{self, TraceArgs};
 use anyhow::Context;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,10 @@ Examples:
   weir check weir.toml && weir serve weir.toml
       then
   weir import perf.data --run imported && weir view imported
-      a trace of perf record, trace-cmd or ftrace, as a run
+      a trace of perf, trace-cmd, ftrace, LTTng, Perfetto, Chrome, Java's flight
+      recorder or OpenTelemetry, as a run
+  weir import ust --run imported --request-begin begin/id --request-end end/id
+      requests by the events that mark them
 
 Each loss is printed with FILE:LINE:COLUMN, what is lost and the remedy, and
 stands in the written file. What keeps clients away and cannot be carried over
@@ -42,7 +45,7 @@ const MATCHES_MAX: usize = 256;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// nginx.conf or a site of it, .htaccess, a Caddyfile; or perf.data, trace.dat, the text of ftrace
+    /// nginx.conf or a site of it, .htaccess, a Caddyfile; with --run a trace, of CTF its directory
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -66,13 +69,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS")]
     php: Option<String>,
 
-    /// Read a trace into this run directory, which weir view and weir explain take
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "out", "force", "root", "php"])]
-    run: Option<PathBuf>,
-
-    /// What the trace held, as JSON on standard output
-    #[arg(long, requires = "run")]
-    json: bool,
+    #[command(flatten)]
+    trace: TraceArgs,
 }
 
 fn kind(text: &str) -> anyhow::Result<Kind> {
@@ -168,8 +166,8 @@ fn below(folder: &Path, name: &str, depth: usize, looked_at: &mut usize, found: 
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if let Some(run) = &args.run {
-        return import_trace::run(&args.file, run, args.json);
+    if let Some(run) = &args.trace.run {
+        return import_trace::run(&args.file, run, &args.trace);
     }
     let imported = match imported(args) {
         Ok(imported) => imported,

@@ -1,24 +1,63 @@
 //! Traces of other tools as runs, for `weir import --run`.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weir_formats::{ImportError, Imported, import};
+use weir_formats::{ImportError, Imported, LinePattern, Made, Markers, Options, Pattern, import};
 use weir_terminal::output;
 
 /// Names of events that the report shows.
 const SHOWN_EVENTS: usize = 8;
 
-pub(crate) fn run(file: &Path, directory: &Path, as_json: bool) -> anyhow::Result<ExitCode> {
-    let command = std::env::args().collect();
-    let imported = match import(file, directory, env!("CARGO_PKG_VERSION"), command) {
+/// What the user says of a trace.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TraceArgs {
+    /// Read a trace into this run directory, which weir view and weir explain take
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "out", "force", "root", "php"])]
+    pub(crate) run: Option<PathBuf>,
+
+    /// What the trace held, as JSON on standard output
+    #[arg(long, requires = "run")]
+    json: bool,
+
+    /// Requests begin at this event: EVENT, EVENT/KEY or EVENT/KEY/NAME, KEY and NAME fields of it
+    #[arg(long, value_name = "PATTERN", requires = "run", requires = "request_end")]
+    request_begin: Option<Pattern>,
+
+    /// Requests end at this event, which has the same KEY
+    #[arg(long, value_name = "PATTERN", requires = "run", requires = "request_begin")]
+    request_end: Option<Pattern>,
+
+    /// Only connections that tasks of this name accept are requests' [default: all that are accepted]
+    #[arg(long, value_name = "NAME", requires = "run")]
+    server: Option<String>,
+
+    /// Read any text by this regular expression; groups: time_ns (or time_us, time_ms, time_s), event, cpu, task
+    #[arg(long, value_name = "REGEX", requires = "run")]
+    lines: Option<LinePattern>,
+}
+
+impl TraceArgs {
+    fn options(&self) -> Options {
+        let markers = self.request_begin.clone().zip(self.request_end.clone());
+        Options {
+            markers: markers.map_or_else(Markers::default, |(begin, end)| Markers::new(begin, end)),
+            server: self.server.clone(),
+            lines: self.lines.clone(),
+        }
+    }
+}
+
+pub(crate) fn run(file: &Path, directory: &Path, args: &TraceArgs) -> anyhow::Result<ExitCode> {
+    let made = Made { version: env!("CARGO_PKG_VERSION"), command: std::env::args().collect() };
+    let imported = match import(file, directory, &args.options(), &made) {
         Ok(imported) => imported,
         Err(error) => {
             eprintln!("weir import: {}: {error}", file.display());
             return Ok(ExitCode::from(if matches!(error, ImportError::Read { .. }) { 1 } else { 2 }));
         }
     };
-    output::print(&if as_json { json(&imported) } else { text(&imported, directory) })?;
+    output::print(&if args.json { json(&imported) } else { text(&imported, directory) })?;
     Ok(ExitCode::SUCCESS)
 }
 

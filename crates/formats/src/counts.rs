@@ -1,5 +1,6 @@
 //! What a reader has seen.
 
+use crate::event::shortened;
 use std::collections::BTreeMap;
 
 /// Names of events that are counted each for itself; what is beyond is counted together.
@@ -20,6 +21,10 @@ pub enum Skipped {
     Describing,
     /// It has no time.
     NoTime,
+    /// It is earlier than what was told by far.
+    Late,
+    /// Something that its meaning needs was told before the trace begins, or is damaged.
+    Unreferenced,
 }
 
 impl Skipped {
@@ -33,6 +38,8 @@ impl Skipped {
             Self::NoEvent => "the line is no event",
             Self::Describing => "it describes the recording",
             Self::NoTime => "it has no time",
+            Self::Late => "it comes too late behind later ones",
+            Self::Unreferenced => "what it refers to is not in the trace",
         }
     }
 }
@@ -58,6 +65,7 @@ pub struct Counts {
 
 impl Counts {
     pub(crate) fn event(&mut self, name: &str) {
+        let name = shortened(name);
         if let Some(count) = self.events.get_mut(name) {
             *count += 1;
         } else if self.events.len() < NAMES_MAX {

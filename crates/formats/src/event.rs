@@ -12,10 +12,80 @@ pub struct Task<'a> {
 /// A system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// Its name, without `sys_`.
+    /// Its name, without `sys_`; empty where the trace tells a number alone that no call here has.
     pub name: &'a str,
+    /// Its number on the architecture that this weir was built for; none where it is not known.
+    pub number: Option<u16>,
     /// Its first argument; none where the trace does not tell it.
     pub first: Option<u64>,
+}
+
+/// A place in a trace where a request begins or ends, as the user has named it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark<'a> {
+    /// Which of the two.
+    pub edge: Edge,
+    /// What tells the request from others under way; none for the one that the running task is at.
+    pub key: Option<&'a str>,
+    /// What it is called; none where no field was named for it.
+    pub name: Option<&'a str>,
+}
+
+/// Begin or end of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Edge {
+    /// It begins.
+    Begin,
+    /// It ends.
+    End,
+}
+
+/// A request that a source tells whole, at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// When it began, nanoseconds of the trace's own clock.
+    pub begun_ns: u64,
+    /// What it is called.
+    pub name: &'a str,
+    /// Its status as HTTP has them; none where it is not told.
+    pub status: Option<u16>,
+    /// Whether it failed.
+    pub has_failed: bool,
+}
+
+/// A stretch of a task's time that a source tells by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch<'a> {
+    /// Its begin; its end is the event's time.
+    pub begun_ns: u64,
+    /// What the task did or waited for meanwhile.
+    pub name: &'a str,
+}
+
+/// Where something is done that the running task need not have caused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Within {
+    /// In the running task.
+    Task,
+    /// In a soft interrupt, which a call of the running task may have begun.
+    SoftInterrupt,
+    /// In an interrupt.
+    Interrupt,
+    /// The trace does not tell it.
+    NotTold,
+}
+
+impl Within {
+    /// By the flags of a tracepoint's hit (`common_flags`: Linux, `include/linux/trace_events.h`).
+    pub(crate) fn of_flags(flags: u8) -> Self {
+        const IN_INTERRUPT: u8 = 0x08 | 0x40;
+        const IN_SOFT_INTERRUPT: u8 = 0x10;
+        match flags {
+            _ if flags & IN_INTERRUPT != 0 => Self::Interrupt,
+            _ if flags & IN_SOFT_INTERRUPT != 0 => Self::SoftInterrupt,
+            _ => Self::Task,
+        }
+    }
 }
 
 /// A request to a block device.
@@ -44,8 +114,13 @@ pub enum What<'a> {
         /// Who gets it.
         to: Task<'a>,
     },
-    /// The running task makes another one runnable.
-    Waking(Task<'a>),
+    /// The running task makes another one runnable, or an interrupt does that took the CPU from it.
+    Waking {
+        /// Who is made runnable.
+        task: Task<'a>,
+        /// Where this was done.
+        within: Within,
+    },
     /// A task is made.
     Fork {
         /// By whom.
@@ -70,8 +145,8 @@ pub enum What<'a> {
     CallBegins(Call<'a>),
     /// The running task's system call is over.
     CallEnds {
-        /// Which.
-        name: &'a str,
+        /// Which; its first argument is not told again.
+        call: Call<'a>,
         /// What it returned.
         result: i64,
     },
@@ -79,6 +154,19 @@ pub enum What<'a> {
     DiskBegins(Disk),
     /// A device is done with a request.
     DiskEnds(Disk),
+    /// A request begins or ends here, by a pattern of the user's.
+    Mark(Mark<'a>),
+    /// A request is over, which the source tells whole.
+    Request(Request<'a>),
+    /// A stretch of the task's time is over.
+    Stretch(Stretch<'a>),
+    /// The task was at this place in its program.
+    Sample {
+        /// The stack, the innermost frame first, a line each.
+        stack: &'a str,
+        /// The time between two samples, which this one stands for, nanoseconds; 0 where it is not told.
+        weight_ns: u64,
+    },
     /// The source lost so many events.
     Lost(u64),
     /// An event that has no meaning here, by its name.
@@ -131,4 +219,22 @@ pub(crate) fn state_of_number(number: i64) -> u8 {
         _ if number & HAS_ENDED != 0 => ENDED,
         _ => (number & BITS) as u8,
     }
+}
+
+/// Whether a request writes, by the letters of `rwbs`: `W` it does, `R` it does not; a flush or discard has neither.
+pub(crate) fn writes(operation: &str) -> Option<bool> {
+    let letter = operation.bytes().find(|letter| matches!(letter, b'R' | b'W'))?;
+    Some(letter == b'W')
+}
+
+/// Bytes of a name that are kept: a trace may hold names of any length.
+pub(crate) const NAME_BYTES: usize = 255;
+
+/// A name, cut at [`NAME_BYTES`].
+pub(crate) fn shortened(name: &str) -> &str {
+    let mut end = name.len().min(NAME_BYTES);
+    while !name.is_char_boundary(end) {
+        end -= 1;
+    }
+    &name[..end]
 }

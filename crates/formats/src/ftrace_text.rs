@@ -2,8 +2,10 @@
 //!
 //! Linux, `Documentation/trace/ftrace.rst`, "Output format"; perf-script(1).
 
-use crate::event::state_of_letters;
-use crate::{Call, Counts, Disk, Event, ReadError, Skipped, Task, What};
+use crate::event::{state_of_letters, writes};
+use crate::meaning::Meaning;
+use crate::{Call, Counts, Disk, Event, Markers, ReadError, Skipped, Task, What, Within, calls};
+use std::borrow::Cow;
 use std::io::BufRead;
 
 /// Bytes of a line; a longer one is no event.
@@ -13,7 +15,11 @@ const LINE_MAX: usize = 64 << 10;
 ///
 /// # Errors
 /// [`ReadError::Io`]; a line that is no event is counted and passed over.
-pub fn read_ftrace_text(mut input: impl BufRead, mut take: impl FnMut(Event<'_>)) -> Result<Counts, ReadError> {
+pub fn read_ftrace_text(
+    mut input: impl BufRead,
+    markers: &Markers,
+    mut take: impl FnMut(Event<'_>),
+) -> Result<Counts, ReadError> {
     let (mut counts, mut line, mut at) = (Counts::default(), Vec::new(), 0u64);
     loop {
         line.clear();
@@ -22,12 +28,12 @@ pub fn read_ftrace_text(mut input: impl BufRead, mut take: impl FnMut(Event<'_>)
             return Ok(counts);
         }
         at += read as u64;
-        tell(&line, &mut counts, &mut take);
+        tell(&line, markers, &mut counts, &mut take);
     }
 }
 
 /// Reads up to the end of a line, and keeps [`LINE_MAX`] bytes of it; how many it had.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
+pub(crate) fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
     let mut read = 0;
     loop {
         let available = match input.fill_buf() {
@@ -46,7 +52,7 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<us
     }
 }
 
-fn tell(line: &[u8], counts: &mut Counts, take: &mut impl FnMut(Event<'_>)) {
+fn tell(line: &[u8], markers: &Markers, counts: &mut Counts, take: &mut impl FnMut(Event<'_>)) {
     let text = String::from_utf8_lossy(line);
     let text = text.trim_end();
     if let Some(lost) = lost(text) {
@@ -62,17 +68,7 @@ fn tell(line: &[u8], counts: &mut Counts, take: &mut impl FnMut(Event<'_>)) {
     };
     counts.event(head.name);
     counts.on_cpu(head.cpu);
-    let what = match meaning(head.name, head.rest) {
-        Meaning::Is(what) => what,
-        Meaning::None => {
-            counts.skip(Skipped::NotMapped);
-            What::Other(head.name)
-        }
-        Meaning::Cut => {
-            counts.skip(Skipped::FieldMissing);
-            What::Other(head.name)
-        }
-    };
+    let what = meaning(head.name, head.rest, head.within).counted(head.name, counts);
     let (cpu, task) = (Some(head.cpu), head.task.map(|task| task.number));
     // Tools that have the name at each event tell no events of names.
     if let Some(named) = head.task
@@ -82,7 +78,30 @@ fn tell(line: &[u8], counts: &mut Counts, take: &mut impl FnMut(Event<'_>)) {
         let named = What::Named { task: named, process: head.process };
         take(Event { at_ns: head.at_ns, cpu, task, process: head.process, what: named });
     }
-    take(Event { at_ns: head.at_ns, cpu, task, process: head.process, what });
+    let event = Event { at_ns: head.at_ns, cpu, task, process: head.process, what };
+    take(event);
+    markers.told(head.name, |name| shown(head.rest, name), |mark| take(Event { what: What::Mark(mark), ..event }));
+}
+
+/// A field of any event: `name=value`, `name: value` or `name="a text"`, between blanks, commas and brackets.
+fn shown<'a>(fields: &'a str, name: &str) -> Option<Cow<'a, str>> {
+    let mut from = 0;
+    while let Some(found) = fields[from..].find(name) {
+        let (begin, end) = (from + found, from + found + name.len());
+        let is_apart =
+            fields[..begin].chars().next_back().is_none_or(|before| !before.is_alphanumeric() && before != '_');
+        let rest = fields[end..].trim_start();
+        if let Some(value) = rest.strip_prefix('=').or_else(|| rest.strip_prefix(':')).filter(|_| is_apart) {
+            let value = value.trim_start();
+            let text = match value.strip_prefix('"') {
+                Some(quoted) => quoted.split('"').next(),
+                None => value.split([' ', ',', ')', '}']).next(),
+            };
+            return text.map(Cow::Borrowed);
+        }
+        from = end;
+    }
+    None
 }
 
 struct Lost {
@@ -114,6 +133,7 @@ struct Head<'a> {
     at_ns: u64,
     name: &'a str,
     rest: &'a str,
+    within: Within,
 }
 
 impl<'a> Head<'a> {
@@ -136,7 +156,7 @@ impl<'a> Head<'a> {
         let (task, process) = who(line[..open].trim())?;
         // ftrace has flags between: interrupts off, a switch is needed, in an interrupt, how deep.
         let mut words = rest.trim_start();
-        let mut at_ns = None;
+        let (mut at_ns, mut within) = (None, Within::NotTold);
         for _ in 0..2 {
             let (word, after) = words.split_once(' ')?;
             words = after.trim_start();
@@ -144,13 +164,24 @@ impl<'a> Head<'a> {
                 at_ns = time_ns(time);
                 break;
             }
+            within = within_of(word);
         }
         let (name, rest) = words.split_once(": ").or_else(|| Some((words.strip_suffix(':')?, "")))?;
         // perf has the system before the name.
         let name = name.rsplit_once(':').map_or(name, |(_, name)| name);
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-' || byte == b'.';
         (!name.is_empty() && name.bytes().all(is_word)).then_some(())?;
-        Some(Self { task, process, cpu, at_ns: at_ns?, name, rest: rest.trim_start() })
+        Some(Self { task, process, cpu, at_ns: at_ns?, name, rest: rest.trim_start(), within })
+    }
+}
+
+/// `d.h2.`: the third letter says in which interrupt (ftrace.rst, "irqs-off, need-resched, hardirq/softirq").
+fn within_of(flags: &str) -> Within {
+    match flags.as_bytes().get(2) {
+        Some(b'h' | b'H' | b'z' | b'Z') => Within::Interrupt,
+        Some(b's') => Within::SoftInterrupt,
+        Some(b'.') => Within::Task,
+        _ => Within::NotTold,
     }
 }
 
@@ -193,28 +224,22 @@ fn time_ns(text: &str) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(known * 10u64.pow(9 - fraction.len() as u32))
 }
 
-enum Meaning<'a> {
-    Is(What<'a>),
-    /// No rule has its name.
-    None,
-    /// A field is missing.
-    Cut,
-}
-
-fn meaning<'a>(name: &'a str, fields: &'a str) -> Meaning<'a> {
+fn meaning<'a>(name: &'a str, fields: &'a str, within: Within) -> Meaning<'a> {
     let what = match name {
         "sched_switch" => switch(fields),
-        "sched_waking" => woken(fields).map(What::Waking),
+        "sched_waking" => woken(fields).map(|task| What::Waking { task, within }),
         "sched_process_fork" => fork(fields),
         "sched_process_exec" => Some(What::Exec),
         "sched_process_exit" => Some(What::Exit),
         "task_rename" => renamed(fields),
         "block_rq_issue" => disk(fields).map(What::DiskBegins),
         "block_rq_complete" => disk(fields).map(What::DiskEnds),
-        _ => match name.strip_prefix("sys_enter_").or_else(|| name.strip_prefix("sys_exit_")) {
-            Some(call) if name.starts_with("sys_enter_") => Some(What::CallBegins(called(call, fields))),
-            Some(call) => returned(fields).map(|result| What::CallEnds { name: call, result }),
-            None => return Meaning::None,
+        "sys_enter" => raw_call(fields).map(What::CallBegins),
+        "sys_exit" => raw_end(fields),
+        _ => match (name.strip_prefix("sys_enter_"), name.strip_prefix("sys_exit_")) {
+            (Some(call), _) => Some(What::CallBegins(called(call, fields))),
+            (_, Some(call)) => returned(fields).map(|result| What::CallEnds { call: named(call), result }),
+            _ => return Meaning::None,
         },
     };
     what.map_or(Meaning::Cut, Meaning::Is)
@@ -286,10 +311,8 @@ fn disk(text: &str) -> Option<Disk> {
     Some(Disk { device, sector, sectors, writes: writes(operation) })
 }
 
-/// Whether a request writes, by the letters of `rwbs`: `W` it does, `R` it does not; a flush or discard has neither.
-pub(crate) fn writes(operation: &str) -> Option<bool> {
-    let letter = operation.bytes().find(|letter| matches!(letter, b'R' | b'W'))?;
-    Some(letter == b'W')
+fn named(name: &str) -> Call<'_> {
+    Call { name, number: calls::number_of(name), first: None }
 }
 
 fn called<'a>(name: &'a str, fields: &str) -> Call<'a> {
@@ -297,7 +320,24 @@ fn called<'a>(name: &'a str, fields: &str) -> Call<'a> {
     // The first argument is taken; each call has another name for it.
     let first =
         fields.split(',').next().and_then(|argument| number(argument.rsplit(": ").next()?.trim_end_matches(')')));
-    Call { name, first }
+    Call { first, ..named(name) }
+}
+
+/// `NR 0 (3, 7f, …)`, where the arguments are hexadecimal.
+fn raw_call(fields: &str) -> Option<Call<'static>> {
+    let (number, arguments) = fields.strip_prefix("NR ")?.split_once(' ')?;
+    let number = calls::number(number.parse().ok()?);
+    let first = arguments.trim_start_matches('(').split([',', ')']).next();
+    let first = first.and_then(|first| u64::from_str_radix(first.trim(), 16).ok());
+    Some(Call { name: number.map_or("", calls::name_of), number, first })
+}
+
+/// `NR 0 = 5`
+fn raw_end(fields: &str) -> Option<What<'static>> {
+    let (number, result) = fields.strip_prefix("NR ")?.split_once(" = ")?;
+    let number = calls::number(number.trim().parse().ok()?);
+    let call = Call { name: number.map_or("", calls::name_of), number, first: None };
+    Some(What::CallEnds { call, result: result.split(' ').next()?.parse().ok()? })
 }
 
 /// ftrace: `sys_read -> 0x5`; the others: `0x5`, behind which perf may have where it was.
@@ -322,7 +362,7 @@ mod tests {
 
     fn event(line: &str) -> (Head<'_>, Option<What<'_>>) {
         let head = Head::read(line).unwrap_or_else(|| panic!("no event: {line}"));
-        let what = match meaning(head.name, head.rest) {
+        let what = match meaning(head.name, head.rest, head.within) {
             Meaning::Is(what) => Some(what),
             Meaning::None | Meaning::Cut => None,
         };
@@ -375,11 +415,11 @@ mod tests {
             event(&at("block_rq_issue: 254,0 WS 4096 () 1234 + 8 [kworker/0:1]")).1,
             Some(What::DiskBegins(disk))
         );
-        let call = Call { name: "read", first: Some(3) };
+        let call = Call { name: "read", number: calls::number_of("read"), first: Some(3) };
         assert_eq!(event(&at("sys_enter_read: fd: 0x00000003, buf: 0x7f")).1, Some(What::CallBegins(call)));
         assert_eq!(
             event(&at("sys_exit_read: 0xfffffffffffffff5")).1,
-            Some(What::CallEnds { name: "read", result: -11 })
+            Some(What::CallEnds { call: named("read"), result: -11 })
         );
     }
 
@@ -388,7 +428,8 @@ mod tests {
         let text = "# tracer: nop\ncpus=2\nCPU:1 [LOST 12 EVENTS]\nnonsense\nx-1 [000] 1.000000: sched_switch: cut\n";
         let mut events = Vec::new();
         let counts =
-            read_ftrace_text(text.as_bytes(), |event| events.push(format!("{:?}", event.what))).expect("it is read");
+            read_ftrace_text(text.as_bytes(), &Markers::default(), |event| events.push(format!("{:?}", event.what)))
+                .expect("it is read");
         assert_eq!(
             (counts.lost, counts.skipped[&Skipped::NoEvent], counts.skipped[&Skipped::FieldMissing]),
             (12, 1, 1)

@@ -2,7 +2,7 @@
 
 use crate::section::Section;
 use crate::tracepoint::{Told, Tracepoints};
-use crate::{Counts, Event, ReadError, Skipped, Task, What};
+use crate::{Counts, Event, Markers, ReadError, Skipped, Task, What};
 use linux_perf_data::linux_perf_event_reader::{EventRecord, PerfClock, RecordType, SampleRecord};
 use linux_perf_data::{Endianness, Feature, PerfFile, PerfFileReader, PerfFileRecord};
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -18,7 +18,11 @@ const PIPE_HEADER_BYTES: u64 = 16;
 ///
 /// # Errors
 /// [`ReadError`], with the byte where the data end where the reader cannot tell a nearer one.
-pub fn read_perf_data<R: Read + Seek>(mut input: R, mut take: impl FnMut(Event<'_>)) -> Result<Counts, ReadError> {
+pub fn read_perf_data<R: Read + Seek>(
+    mut input: R,
+    markers: &Markers,
+    mut take: impl FnMut(Event<'_>),
+) -> Result<Counts, ReadError> {
     let whole = input.seek(SeekFrom::End(0)).map_err(|source| ReadError::Io { at: 0, source })?;
     check(&mut input, whole)?;
     input.rewind().map_err(|source| ReadError::Io { at: 0, source })?;
@@ -43,7 +47,7 @@ pub fn read_perf_data<R: Read + Seek>(mut input: R, mut take: impl FnMut(Event<'
                 match record.parse() {
                     Ok(EventRecord::Sample(sample)) => {
                         let name = perf_file.event_attributes().get(attr_index).and_then(|event| event.name());
-                        told(&sample, name, &tracepoints, &mut counts, &mut take);
+                        told(&sample, name, (&tracepoints, markers), &mut counts, &mut take);
                     }
                     Ok(other) => described_task(&other, at_ns, &mut counts, &mut take),
                     Err(_) => counts.skip(Skipped::FieldMissing),
@@ -135,7 +139,7 @@ fn host(file: &PerfFile) -> Option<String> {
 fn told(
     sample: &SampleRecord<'_>,
     name: Option<&str>,
-    tracepoints: &Tracepoints,
+    (tracepoints, markers): (&Tracepoints, &Markers),
     counts: &mut Counts,
     take: &mut impl FnMut(Event<'_>),
 ) {
@@ -165,7 +169,11 @@ fn told(
             What::Other(shown)
         }
     };
-    take(Event { at_ns, cpu: sample.cpu, task, process, what });
+    let event = Event { at_ns, cpu: sample.cpu, task, process, what };
+    take(event);
+    if let Some(raw) = raw.as_deref() {
+        tracepoints.mark(raw, markers, |mark| take(Event { what: What::Mark(mark), ..event }));
+    }
 }
 
 /// Records that tell of tasks, and of what was lost.

@@ -3,7 +3,7 @@
 use crate::ring_page::{RingEvent, RingPage};
 use crate::section::Section;
 use crate::tracepoint::{Told, Tracepoints};
-use crate::{Counts, Event, ReadError, Skipped, Task, What};
+use crate::{Counts, Event, Markers, ReadError, Skipped, Task, What};
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 
@@ -62,7 +62,11 @@ struct Described {
 ///
 /// # Errors
 /// [`ReadError`]; what was handed out before stays true.
-pub fn read_trace_dat<R: Read + Seek>(mut input: R, mut take: impl FnMut(Event<'_>)) -> Result<Counts, ReadError> {
+pub fn read_trace_dat<R: Read + Seek>(
+    mut input: R,
+    markers: &Markers,
+    mut take: impl FnMut(Event<'_>),
+) -> Result<Counts, ReadError> {
     let whole = input.seek(SeekFrom::End(0)).map_err(|source| ReadError::Io { at: 0, source })?;
     let mut file = File { input, whole };
     let described = file.describe()?;
@@ -86,7 +90,7 @@ pub fn read_trace_dat<R: Read + Seek>(mut input: R, mut take: impl FnMut(Event<'
     }
     // Few CPUs: a look at each is cheaper than a heap.
     while let Some(lane) = lanes.iter_mut().filter(|lane| lane.event.is_some()).min_by_key(|lane| lane.at_ns()) {
-        lane.tell(&described.tracepoints, &mut counts, &mut take);
+        lane.tell((&described.tracepoints, markers), &mut counts, &mut take);
         lane.advance(&mut file)?;
     }
     Ok(counts)
@@ -508,7 +512,12 @@ impl Lane {
         Ok(true)
     }
 
-    fn tell(&mut self, tracepoints: &Tracepoints, counts: &mut Counts, take: &mut impl FnMut(Event<'_>)) {
+    fn tell(
+        &mut self,
+        (tracepoints, markers): (&Tracepoints, &Markers),
+        counts: &mut Counts,
+        take: &mut impl FnMut(Event<'_>),
+    ) {
         let (Some(page), Some(event)) = (&self.page, self.event) else { return };
         let cpu = Some(self.cpu);
         if let Some(lost) = self.lost.take() {
@@ -531,6 +540,8 @@ impl Lane {
                 What::Other(hit.name)
             }
         };
-        take(Event { at_ns: event.at_ns, cpu, task: hit.task, process: None, what });
+        let told = Event { at_ns: event.at_ns, cpu, task: hit.task, process: None, what };
+        take(told);
+        tracepoints.mark(page.bytes(event), markers, |mark| take(Event { what: What::Mark(mark), ..told }));
     }
 }

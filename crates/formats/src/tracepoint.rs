@@ -1,9 +1,9 @@
 //! Tracepoints as the kernel describes them (`events/SYSTEM/NAME/format`), and what the known ones mean.
 
-use crate::event::state_of_number;
-use crate::ftrace_text::writes;
+use crate::event::{state_of_number, writes};
 use crate::section::unsigned;
-use crate::{Call, Disk, Task, What};
+use crate::{Call, Disk, Mark, Markers, Task, What, Within, calls};
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// Tracepoints of a trace; a kernel has some 3,000.
@@ -19,6 +19,8 @@ struct Field {
     is_signed: bool,
     /// It holds where the text lies: offset, and length << 16 (`__data_loc`).
     is_elsewhere: bool,
+    /// It is a text, or another array of bytes.
+    is_text: bool,
 }
 
 /// What a tracepoint means, with the fields that it takes.
@@ -34,6 +36,7 @@ enum Rule {
     Waking {
         task: Field,
         name: Field,
+        flags: Option<Field>,
     },
     Fork {
         parent: Field,
@@ -47,9 +50,12 @@ enum Rule {
     Exec,
     Exit,
     CallBegins {
+        /// Where the number lies, if the tracepoint is that of all calls.
+        number: Option<Field>,
         first: Option<Field>,
     },
     CallEnds {
+        number: Option<Field>,
         result: Field,
     },
     DiskBegins(Request),
@@ -74,6 +80,10 @@ pub(crate) struct Tracepoint {
     pub(crate) name: String,
     task: Option<Field>,
     rule: Rule,
+    /// All of them, where its hits may mark requests.
+    fields: Vec<(String, Field)>,
+    /// The number of the call that it is about.
+    call: Option<u16>,
 }
 
 /// What one hit of a tracepoint says.
@@ -105,6 +115,18 @@ impl Tracepoints {
         Self { by_number: HashMap::new(), is_big_endian }
     }
 
+    /// Hands out the mark that a hit is, if it is one.
+    pub(crate) fn mark(&self, bytes: &[u8], markers: &Markers, take: impl FnOnce(Mark<'_>)) {
+        let number = bytes.get(..2).map(|bytes| unsigned(bytes, self.is_big_endian) as u16);
+        let Some(tracepoint) = number.and_then(|number| self.by_number.get(&number)) else { return };
+        if !markers.may_mark(&tracepoint.name) {
+            return;
+        }
+        let data = Data { bytes, is_big_endian: self.is_big_endian };
+        let field = |name: &str| data.shown(find(&tracepoint.fields, name)?);
+        markers.told(&tracepoint.name, field, take);
+    }
+
     /// Takes a description; one that is damaged, or beyond the bound, describes nothing.
     pub(crate) fn describe(&mut self, format: &[u8]) {
         if self.by_number.len() < TRACEPOINTS_MAX
@@ -122,7 +144,7 @@ impl Tracepoints {
         let task = tracepoint.task.and_then(|field| data.number(field));
         let what = match tracepoint.rule {
             Rule::None { is_known: false } => Told::NotMapped,
-            rule => data.meaning(&tracepoint.name, rule).map_or(Told::FieldMissing, Told::Is),
+            rule => data.meaning(tracepoint, rule).map_or(Told::FieldMissing, Told::Is),
         };
         Some(Hit { name: &tracepoint.name, task: task.map(|task| task as u32), what })
     }
@@ -177,26 +199,49 @@ impl<'a> Data<'a> {
         })
     }
 
-    fn meaning(self, name: &'a str, rule: Rule) -> Option<What<'a>> {
+    /// A field of any sort as text.
+    fn shown(self, field: Field) -> Option<Cow<'a, str>> {
+        if field.is_text || field.is_elsewhere {
+            return self.text(field).map(Cow::Borrowed);
+        }
+        self.number(field).map(|number| Cow::Owned(number.to_string()))
+    }
+
+    fn meaning(self, tracepoint: &'a Tracepoint, rule: Rule) -> Option<What<'a>> {
+        let of = |number: Option<Field>, prefix: &str| {
+            let Some(number) = number else {
+                return Some(Call {
+                    name: tracepoint.name.strip_prefix(prefix)?,
+                    number: tracepoint.call,
+                    first: None,
+                });
+            };
+            let number = calls::number(self.number(number)?);
+            Some(Call { name: number.map_or("", calls::name_of), number, first: None })
+        };
         Some(match rule {
             Rule::Switch { from, from_name, state, to, to_name } => What::Switch {
                 from: self.task(from, from_name)?,
                 state: state_of_number(self.number(state)?),
                 to: self.task(to, to_name)?,
             },
-            Rule::Waking { task, name } => What::Waking(self.task(task, name)?),
+            Rule::Waking { task, name, flags } => {
+                let flags = flags.and_then(|flags| self.number(flags));
+                let within = flags.map_or(Within::NotTold, |flags| Within::of_flags(flags as u8));
+                What::Waking { task: self.task(task, name)?, within }
+            }
             Rule::Fork { parent, child, name } => {
                 What::Fork { parent: self.number(parent)? as u32, child: self.task(child, name)?, process: None }
             }
             Rule::Rename { task, name } => What::Named { task: self.task(task, name)?, process: None },
             Rule::Exec => What::Exec,
             Rule::Exit => What::Exit,
-            Rule::CallBegins { first } => {
+            Rule::CallBegins { number, first } => {
                 let first = first.and_then(|field| self.number(field)).map(i64::cast_unsigned);
-                What::CallBegins(Call { name: name.strip_prefix("sys_enter_")?, first })
+                What::CallBegins(Call { first, ..of(number, "sys_enter_")? })
             }
-            Rule::CallEnds { result } => {
-                What::CallEnds { name: name.strip_prefix("sys_exit_")?, result: self.number(result)? }
+            Rule::CallEnds { number, result } => {
+                What::CallEnds { call: of(number, "sys_exit_")?, result: self.number(result)? }
             }
             Rule::DiskBegins(request) => What::DiskBegins(self.disk(request)?),
             Rule::DiskEnds(request) => What::DiskEnds(self.disk(request)?),
@@ -221,7 +266,8 @@ fn description(text: &str) -> Option<(u16, Tracepoint)> {
     let name = name?;
     let rule = rule(&name, &fields);
     let task = find(&fields, "common_pid");
-    Some((number?, Tracepoint { name, task, rule }))
+    let call = name.strip_prefix("sys_enter_").or_else(|| name.strip_prefix("sys_exit_")).and_then(calls::number_of);
+    Some((number?, Tracepoint { name, task, rule, fields, call }))
 }
 
 /// `field:char prev_comm[16]; offset:8; size:16; signed:0;`
@@ -236,7 +282,8 @@ fn field(line: &str) -> Option<(String, Field)> {
     // Of `__data_loc char[] name` the brackets come first.
     let is_elsewhere = declared.starts_with("__data_loc");
     let name = if is_elsewhere { declared.rsplit(' ').next()? } else { name };
-    Some((name.to_owned(), Field { offset, size, is_signed, is_elsewhere }))
+    let is_text = declared.starts_with("char ") || declared.starts_with("const char ") && declared.contains('[');
+    Some((name.to_owned(), Field { offset, size, is_signed, is_elsewhere, is_text }))
 }
 
 fn find(fields: &[(String, Field)], name: &str) -> Option<Field> {
@@ -247,15 +294,19 @@ fn rule(name: &str, fields: &[(String, Field)]) -> Rule {
     let of = |name| find(fields, name);
     let known = match name {
         "sched_switch" => switch(fields),
-        "sched_waking" => of("pid").zip(of("comm")).map(|(task, name)| Rule::Waking { task, name }),
+        "sched_waking" => {
+            of("pid").zip(of("comm")).map(|(task, name)| Rule::Waking { task, name, flags: of("common_flags") })
+        }
         "sched_process_fork" => fork(fields),
         "task_rename" => of("pid").zip(of("newcomm")).map(|(task, name)| Rule::Rename { task, name }),
         "sched_process_exec" => Some(Rule::Exec),
         "sched_process_exit" => Some(Rule::Exit),
         "block_rq_issue" => request(fields).map(Rule::DiskBegins),
         "block_rq_complete" => request(fields).map(Rule::DiskEnds),
-        _ if name.starts_with("sys_enter_") => Some(Rule::CallBegins { first: first_argument(fields) }),
-        _ if name.starts_with("sys_exit_") => of("ret").map(|result| Rule::CallEnds { result }),
+        "sys_enter" => of("id").map(|number| Rule::CallBegins { number: Some(number), first: first_of_all(fields) }),
+        "sys_exit" => of("id").zip(of("ret")).map(|(number, result)| Rule::CallEnds { number: Some(number), result }),
+        _ if name.starts_with("sys_enter_") => Some(Rule::CallBegins { number: None, first: first_argument(fields) }),
+        _ if name.starts_with("sys_exit_") => of("ret").map(|result| Rule::CallEnds { number: None, result }),
         _ => return Rule::None { is_known: false },
     };
     known.unwrap_or(Rule::None { is_known: true })
@@ -288,6 +339,12 @@ fn request(fields: &[(String, Field)]) -> Option<Request> {
     })
 }
 
+/// The first of the six arguments that the tracepoint of all calls has, `unsigned long args[6]`.
+fn first_of_all(fields: &[(String, Field)]) -> Option<Field> {
+    let all = find(fields, "args")?;
+    Some(Field { size: all.size / 6, ..all })
+}
+
 /// The first field behind the call's number.
 fn first_argument(fields: &[(String, Field)]) -> Option<Field> {
     let number = fields.iter().position(|(name, _)| name == "__syscall_nr" || name == "nr")?;
@@ -310,7 +367,9 @@ mod tests {
             let mut bytes = [&kind[..], &[0, 0], &number(41), b"nginx\0rubbish---", &number(42)].concat();
             let hit = tracepoints.hit(&bytes).expect("it is described");
             assert_eq!(hit.task, Some(41));
-            assert!(matches!(hit.what, Told::Is(What::Waking(Task { number: 42, name: "nginx" }))), "{hit:?}");
+            let task = Task { number: 42, name: "nginx" };
+            let expected = What::Waking { task, within: Within::NotTold };
+            assert!(matches!(hit.what, Told::Is(what) if what == expected), "{hit:?}");
             bytes.truncate(26);
             assert!(matches!(tracepoints.hit(&bytes).expect("described").what, Told::FieldMissing));
             assert!(tracepoints.hit(&[9, 9, 9]).is_none() && tracepoints.hit(&[7]).is_none());

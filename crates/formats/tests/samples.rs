@@ -1,10 +1,14 @@
 //! Traces of other tools' making are read as these tools themselves tell them.
 // scripts/test: counts
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::{Cursor, Read};
 use std::path::Path;
-use weir_formats::{Counts, Event, ReadError, What, read_ftrace_text, read_perf_data, read_trace_dat};
+use weir_formats::{
+    Counts, Event, Markers, ReadError, Skipped, What, read_chrome_json, read_ctf_bytes, read_ftrace_text, read_jfr,
+    read_otlp_json, read_otlp_protobuf, read_perf_data, read_perfetto, read_trace_dat,
+};
 
 /// Files that are damaged and read.
 const ROUNDS: usize = 60;
@@ -12,6 +16,9 @@ const ROUNDS: usize = 60;
 fn sample(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
     let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    if !name.ends_with(".gz") {
+        return bytes;
+    }
     let mut unpacked = Vec::new();
     flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut unpacked).expect("it is packed by gzip");
     unpacked
@@ -28,7 +35,8 @@ fn lines(read: impl FnOnce(&mut dyn FnMut(Event<'_>)) -> Result<Counts, ReadErro
         match event.what {
             // What a tool's text does not show, or not in full.
             What::CallBegins(call) => write!(line, "enter {}", call.name),
-            What::CallEnds { name, result } => write!(line, "exit {name} {result}"),
+            What::CallEnds { call, result } => write!(line, "exit {} {result}", call.name),
+            What::Waking { task, .. } => write!(line, "waking {task:?}"),
             What::Fork { child, .. } => write!(line, "fork {child:?}"),
             what => write!(line, "{what:?}"),
         }
@@ -41,8 +49,8 @@ fn lines(read: impl FnOnce(&mut dyn FnMut(Event<'_>)) -> Result<Counts, ReadErro
 
 #[test]
 fn perf_data_says_what_perf_script_says() {
-    let (binary, counts) = lines(|take| read_perf_data(Cursor::new(sample("perf.data.gz")), take));
-    let (text, of_text) = lines(|take| read_ftrace_text(&sample("perf.script.txt.gz")[..], take));
+    let (binary, counts) = lines(|take| read_perf_data(Cursor::new(sample("perf.data.gz")), &Markers::default(), take));
+    let (text, of_text) = lines(|take| read_ftrace_text(&sample("perf.script.txt.gz")[..], &Markers::default(), take));
     assert_eq!(binary.len(), 1_775);
     assert_eq!(counts.events, of_text.events);
     for (binary, text) in binary.iter().zip(&text) {
@@ -54,8 +62,8 @@ fn perf_data_says_what_perf_script_says() {
 
 #[test]
 fn trace_dat_says_what_trace_cmd_report_says() {
-    let (binary, counts) = lines(|take| read_trace_dat(Cursor::new(sample("trace.dat.gz")), take));
-    let (text, of_text) = lines(|take| read_ftrace_text(&sample("trace.report.txt.gz")[..], take));
+    let (binary, counts) = lines(|take| read_trace_dat(Cursor::new(sample("trace.dat.gz")), &Markers::default(), take));
+    let (text, of_text) = lines(|take| read_ftrace_text(&sample("trace.report.txt.gz")[..], &Markers::default(), take));
     assert_eq!(counts.events, of_text.events);
     for (binary, text) in binary.iter().zip(&text) {
         assert_eq!(binary, text);
@@ -69,12 +77,220 @@ fn a_file_that_is_cut_anywhere_is_told_with_its_byte_or_read_to_there() {
     let (perf, trace) = (sample("perf.data.gz"), sample("trace.dat.gz"));
     for part in 0..400 {
         let outcomes = [
-            read_perf_data(Cursor::new(&perf[..perf.len() * part / 400]), |_| {}),
-            read_trace_dat(Cursor::new(&trace[..trace.len() * part / 400]), |_| {}),
+            read_perf_data(Cursor::new(&perf[..perf.len() * part / 400]), &Markers::default(), |_| {}),
+            read_trace_dat(Cursor::new(&trace[..trace.len() * part / 400]), &Markers::default(), |_| {}),
         ];
         for outcome in outcomes {
             let error = outcome.expect_err("it is cut").to_string();
             assert!(error.starts_with("byte "), "{part}: {error}");
+        }
+    }
+}
+
+/// Each format that is not read elsewhere here, by the file that it is tried on.
+fn read(name: &str, bytes: &[u8], take: &mut dyn FnMut(Event<'_>)) -> Result<Counts, ReadError> {
+    let markers = Markers::new("request/id/uri".parse().expect("one"), "request/id".parse().expect("one"));
+    match name {
+        "perf.data.gz" => read_perf_data(Cursor::new(bytes), &markers, take),
+        "trace.dat.gz" => read_trace_dat(Cursor::new(bytes), &markers, take),
+        "perfetto.pftrace" => read_perfetto(bytes, &markers, take),
+        "chrome.json.gz" => read_chrome_json(bytes, &markers, take),
+        "java.jfr.gz" => read_jfr(Cursor::new(bytes), &markers, take),
+        "otlp.json.gz" => read_otlp_json(bytes, take),
+        "otlp.pb" => read_otlp_protobuf(bytes, take),
+        "ctf-ust/channel0_0.gz" => read_ctf_bytes(&sample("ctf-ust/metadata.gz"), &[bytes], &markers, take),
+        "ctf-perf/perf_stream_0.gz" => read_ctf_bytes(&sample("ctf-perf/metadata.gz"), &[bytes], &markers, take),
+        other => panic!("no reader of {other}"),
+    }
+}
+
+const SAMPLES: [&str; 7] = [
+    "perfetto.pftrace",
+    "chrome.json.gz",
+    "java.jfr.gz",
+    "otlp.json.gz",
+    "otlp.pb",
+    "ctf-ust/channel0_0.gz",
+    "ctf-perf/perf_stream_0.gz",
+];
+
+/// Events by name in a text of babeltrace2.
+fn by_name(text: &str) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for line in text.lines() {
+        // `[time] (+delta) host name: { …`
+        let name = line.split(": {").next().and_then(|head| head.rsplit(' ').next()).unwrap_or_default();
+        *counts.entry(name.to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn ctf_of_lttng_says_what_babeltrace_says() {
+    let text = String::from_utf8(sample("ctf-ust.babeltrace2.txt.gz")).expect("a text");
+    let markers = Markers::new(
+        "shop:request_begin/id/uri".parse().expect("a pattern"),
+        "shop:request_end/id".parse().expect("a pattern"),
+    );
+    let (metadata, first, second) =
+        (sample("ctf-ust/metadata.gz"), sample("ctf-ust/channel0_0.gz"), sample("ctf-ust/channel0_1.gz"));
+    let (mut marks, mut times) = (Vec::new(), Vec::new());
+    let counts = read_ctf_bytes(&metadata, &[&first, &second], &markers, |event| {
+        if let What::Mark(mark) = event.what {
+            marks.push(format!("{:?} {:?} {:?} {:?}", mark.edge, mark.key, mark.name, event.process));
+            times.push(event.at_ns);
+        }
+    });
+    let counts = counts.expect("it is read");
+    assert_eq!((counts.events.clone(), counts.lost), (by_name(&text), 0));
+    assert_eq!((counts.clock.as_deref(), counts.host.as_deref()), (Some("monotonic"), Some("vm")));
+    assert_eq!(marks[0], "Begin Some(\"1\") Some(\"/item/1\") Some(26272)");
+    assert_eq!(marks[1], "End Some(\"1\") None Some(26272)");
+    // The first line: 07:55:42.112203900, the second 685370 ns later.
+    assert_eq!((marks.len(), times[1] - times[0]), (100, 685_370));
+    assert!(times.is_sorted());
+}
+
+#[test]
+fn ctf_of_perf_says_what_babeltrace_says() {
+    let text = String::from_utf8(sample("ctf-perf.babeltrace2.txt.gz")).expect("a text");
+    let mut calls = Vec::new();
+    let counts = read("ctf-perf/perf_stream_0.gz", &sample("ctf-perf/perf_stream_0.gz"), &mut |event| {
+        if let What::CallBegins(call) = event.what {
+            calls.push(format!("{:.9} {} {:?}", event.at_ns as f64 / 1e9, call.name, call.first));
+        }
+    });
+    let counts = counts.expect("it is read");
+    assert_eq!((counts.events.clone(), counts.cpus > 0), (by_name(&text), true));
+    // By the text: the second event is a call of accept4 (288) with the descriptor 4, by 43087.420023123.
+    assert_eq!(calls[0], "43087.420023123 accept4 Some(4)");
+    let called = text.lines().filter(|line| line.contains("sys_enter")).count();
+    assert_eq!(calls.len(), called);
+}
+
+#[test]
+fn the_flight_recorders_events_are_those_that_jfr_counts() {
+    let text = include_str!("samples/java.jfr.summary.txt");
+    let counted: BTreeMap<String, u64> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, count)| (name.to_owned(), count.parse().expect("a count")))
+        .collect();
+    let (mut waits, mut stacks, mut names) = (BTreeMap::<String, (u64, u64)>::new(), Vec::new(), Vec::new());
+    let counts = read("java.jfr.gz", &sample("java.jfr.gz"), &mut |event| match event.what {
+        What::Stretch(stretch) => {
+            let (count, ns) = waits.entry(stretch.name.to_owned()).or_default();
+            (*count, *ns) = (*count + 1, *ns + event.at_ns - stretch.begun_ns);
+        }
+        What::Sample { stack, .. } => stacks.push(stack.to_owned()),
+        What::Named { task, .. } => names.push(task.name.to_owned()),
+        _ => {}
+    });
+    assert_eq!(counts.expect("it is read").events, counted);
+    // `T` parks five times for 30 ms, and sleeps 20 times for 25 ms, once for 100 and once for 20.
+    let (parks, parked_ns) = waits["park"];
+    let (sleeps, slept_ns) = waits["sleep"];
+    assert!(parks == 5 && (150_000_000..300_000_000).contains(&parked_ns), "{waits:?}");
+    assert!(sleeps == 22 && (620_000_000..1_200_000_000).contains(&slept_ns), "{waits:?}");
+    assert!(waits.keys().any(|name| name.starts_with("enter monitor java.lang.Object")), "{waits:?}");
+    assert!(stacks.iter().any(|stack| stack.contains("T.burn\nT.main\n")), "{stacks:?}");
+    assert!(["main", "writer"].iter().all(|name| names.iter().any(|known| known == name)), "{names:?}");
+}
+
+#[test]
+fn perfettos_switches_and_slices_are_read_by_one_clock() {
+    // Made by Perfetto's own Python classes: 1 switch as an event, 40 in columns, 20 wakings, 20 slices by another clock.
+    let (mut switches, mut wakings, mut slices) = (0, 0, Vec::new());
+    let counts = read("perfetto.pftrace", &sample("perfetto.pftrace"), &mut |event| match event.what {
+        What::Switch { from, to, .. } => {
+            switches += 1;
+            assert_ne!(from.number, to.number);
+        }
+        What::Waking { task, .. } => wakings += u32::from(task.number == 43 && task.name == "worker"),
+        What::Mark(mark) => slices.push((event.at_ns, event.task, mark.name.map(str::to_owned))),
+        _ => {}
+    });
+    let counts = counts.expect("it is read");
+    assert_eq!((switches, wakings, counts.clock.as_deref()), (41, 20, Some("CLOCK_BOOTTIME")));
+    // 1420 us after the snapshot's moment, by the monotonic clock; the boot's is 100 ms ahead.
+    let first = (1_001_420_000, Some(43), Some("/item/0".to_owned()));
+    assert_eq!((slices.len(), &slices[0]), (40, &first));
+    assert_eq!((counts.events["request"], counts.events["sched_switch"]), (20, 41));
+}
+
+#[test]
+fn chromes_json_is_read_as_object_and_as_array() {
+    let object = sample("chrome.json.gz");
+    let (told, counts) = lines(|take| read("chrome.json.gz", &object, take));
+    assert_eq!(counts.events.values().sum::<u64>(), 8 * 30);
+    let of = |name: &str| told.iter().filter(|line| line.contains(&format!("name: {name:?}"))).count();
+    assert_eq!((of("handle"), of("parse \"q\""), of("async")), (30, 30, 30));
+    // From 1000.5 us on, for 42.25 us.
+    let is_first = |line: &String| line.starts_with("00000000000001042750") && line.contains("begun_ns: 1000500,");
+    assert!(told.iter().any(is_first), "{told:#?}");
+    // Marks and flows that no pattern names.
+    assert_eq!(counts.skipped.get(&Skipped::NotMapped), Some(&90));
+    let begin = memchr::memmem::find(&object, b"[{\"ph\"").expect("the events");
+    let end = memchr::memmem::find(&object, b"], \"metadata\"").expect("their end");
+    // The array's end may be missing.
+    let (of_array, counted) = lines(|take| read("chrome.json.gz", &object[begin..end], take));
+    assert_eq!((of_array, counted.events), (told, counts.events));
+}
+
+#[test]
+fn otlps_two_encodings_say_the_same() {
+    let (json, counts) = lines(|take| read("otlp.json.gz", &sample("otlp.json.gz"), take));
+    let (protobuf, counted) = lines(|take| read("otlp.pb", &sample("otlp.pb"), take));
+    assert_eq!((&json, &counts), (&protobuf, &counted));
+    assert_eq!((json.len(), counts.events["GET /item"], counts.events["SELECT"]), (25, 25, 25));
+    assert_eq!(json.iter().filter(|line| line.contains("status: Some(500), has_failed: true")).count(), 5);
+    assert_eq!(counts.host.as_deref(), Some("web-1"));
+}
+
+#[test]
+fn a_trace_that_is_cut_is_told_with_its_byte_or_read_to_there() {
+    for name in SAMPLES {
+        let whole = sample(name);
+        let mut all = 0;
+        read(name, &whole, &mut |_| all += 1).expect("it is read");
+        let steps = whole.len().min(if name == "java.jfr.gz" { 20 } else { 300 });
+        for step in 0..steps {
+            let mut events = 0;
+            let outcome = read(name, &whole[..whole.len() * step / steps], &mut |_| events += 1);
+            assert!(events <= all, "{name}: a part has more events than the whole");
+            if let Err(error) = outcome {
+                assert!(error.to_string().starts_with("byte "), "{name}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_trace_ends_in_an_error_or_in_other_events_and_never_in_a_panic() {
+    let mut random = fastrand::Rng::with_seed(2);
+    for name in SAMPLES {
+        let whole = sample(name);
+        for round in 0..ROUNDS {
+            let mut bytes = whole.clone();
+            let most = if round % 2 == 0 { bytes.len().min(512) } else { bytes.len() };
+            for _ in 0..random.usize(1..8) {
+                bytes[random.usize(..most)] = random.u8(..);
+            }
+            drop(read(name, &bytes, &mut |_| {}));
+        }
+    }
+    // The metadata of CTF, too, which then describe other streams.
+    for (metadata, stream) in
+        [("ctf-ust/metadata.gz", "ctf-ust/channel0_0.gz"), ("ctf-perf/metadata.gz", "ctf-perf/perf_stream_0.gz")]
+    {
+        let (described, stream) = (sample(metadata), sample(stream));
+        for _ in 0..ROUNDS {
+            let mut bytes = described.clone();
+            for _ in 0..random.usize(1..8) {
+                let at = random.usize(..bytes.len());
+                bytes[at] = *random.choice(b"0123456789;{}=<>").expect("one");
+            }
+            drop(read_ctf_bytes(&bytes, &[&stream], &Markers::default(), |_| {}));
         }
     }
 }
@@ -93,7 +309,12 @@ fn damaged_bytes_end_in_an_error_or_in_other_events_and_never_in_a_panic() {
                 bytes[at] = random.u8(..);
             }
             let cursor = Cursor::new(bytes);
-            let outcome = if is_perf { read_perf_data(cursor, |_| {}) } else { read_trace_dat(cursor, |_| {}) };
+            let markers = Markers::default();
+            let outcome = if is_perf {
+                read_perf_data(cursor, &markers, |_| {})
+            } else {
+                read_trace_dat(cursor, &markers, |_| {})
+            };
             drop(outcome);
         }
     }

@@ -104,7 +104,21 @@ impl Run {
     /// # Errors
     /// [`WriteError::Io`].
     pub fn end(&self, source: Source, cost: Cost, notes: Vec<String>) -> Result<(), WriteError> {
-        let (monotonic_ns, realtime_ns) = clock_pair();
+        self.end_at(source, cost, notes, clock_pair())
+    }
+
+    /// Notes that a source has ended at another time than now (monotonic and real time, nanoseconds), and writes
+    /// `run.toml` anew.
+    ///
+    /// # Errors
+    /// [`WriteError::Io`].
+    pub fn end_at(
+        &self,
+        source: Source,
+        cost: Cost,
+        notes: Vec<String>,
+        (monotonic_ns, realtime_ns): (u64, u64),
+    ) -> Result<(), WriteError> {
         self.note(&Entry::End {
             source: source.name().to_owned(),
             pid: std::process::id(),

@@ -378,7 +378,10 @@ pub(super) const COMMANDS: &[Usage] = &[
     Usage { path: &["check"], options: &[&["files", "json", "format", "cluster"]], modes: &[] },
     Usage {
         path: &["import"],
-        options: &[&["file", "from", "out", "force", "root", "php", "run", "json"]],
+        options: &[
+            &["file", "from", "out", "force", "root", "php", "run", "json"],
+            &["request_begin", "request_end", "server", "lines"],
+        ],
         modes: &[Mode {
             example: "import nginx.conf --out -",
             is_on: |matches| matches.get_one::<PathBuf>("out").is_some_and(|out| out.as_os_str() == "-"),

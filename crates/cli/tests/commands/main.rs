@@ -9,6 +9,7 @@ mod examples;
 mod functions;
 mod given_inputs;
 mod import;
+mod import_trace;
 mod modules;
 mod plan;
 mod policies;

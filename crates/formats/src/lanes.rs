@@ -1,0 +1,208 @@
+//! The lanes of a run that is made of a trace: a stream for each CPU, and one for requests that no CPU is told of.
+
+use crate::Event;
+use crate::event::shortened;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use weir_trace::{Cost, Limits, Run, Source, StreamWriter, WriteError};
+use weir_wire::{Record, Slot};
+
+/// CPUs that have a lane of their own; what is said of others is counted.
+pub(crate) const CPUS_MAX: u32 = 8192;
+/// Records of a lane that wait for an earlier one: of some things it is known only later when they began.
+const HELD_MAX: usize = 4096;
+/// Texts that records refer to; what is beyond is called by the last one.
+const TEXTS_MAX: usize = 1 << 15;
+const BEYOND_TEXTS: &str = "(further names)";
+/// The lane of requests in the run's other source.
+const REQUESTS_LANE: u32 = 0;
+
+/// A record that is not written yet.
+#[derive(Debug)]
+struct Held {
+    record: Record,
+    payload: Vec<Slot>,
+    text: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Lane {
+    stream: StreamWriter,
+    held: VecDeque<Held>,
+    /// The time of the last record that was written.
+    written_ns: u64,
+}
+
+/// All lanes.
+#[derive(Debug)]
+pub(crate) struct Lanes<'a> {
+    run: &'a Run,
+    lanes: Vec<Lane>,
+    requests: Option<Lane>,
+    texts: HashMap<Box<str>, u32>,
+    /// By their numbers, of which the first is 1.
+    numbered: Vec<Box<str>>,
+    not_kept: BTreeMap<&'static str, u64>,
+    failed: Option<WriteError>,
+    /// The first and the last time of all records, nanoseconds.
+    pub(crate) span_ns: Option<(u64, u64)>,
+}
+
+/// What was written.
+pub(crate) struct Written {
+    /// By CPUs.
+    pub(crate) kernel: Cost,
+    /// Requests that no CPU is told of, if there were any.
+    pub(crate) requests: Option<Cost>,
+    pub(crate) not_kept: BTreeMap<&'static str, u64>,
+    pub(crate) span_ns: (u64, u64),
+}
+
+impl<'a> Lanes<'a> {
+    pub(crate) fn new(run: &'a Run) -> Self {
+        let (lanes, texts, numbered) = (Vec::new(), HashMap::new(), Vec::new());
+        let not_kept = BTreeMap::new();
+        Self { run, lanes, requests: None, texts, numbered, not_kept, failed: None, span_ns: None }
+    }
+
+    /// Counts an event that a run has no place for.
+    pub(crate) fn skip(&mut self, what: &'static str) {
+        *self.not_kept.entry(what).or_default() += 1;
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// The number by which records refer to a text.
+    pub(crate) fn text(&mut self, text: &str) -> u32 {
+        let text = shortened(text);
+        if let Some(known) = self.texts.get(text) {
+            return *known;
+        }
+        let text = if self.numbered.len() < TEXTS_MAX { text } else { BEYOND_TEXTS };
+        if let Some(known) = self.texts.get(text) {
+            return *known;
+        }
+        self.numbered.push(text.into());
+        let number = self.numbered.len() as u32;
+        self.texts.insert(text.into(), number);
+        number
+    }
+
+    fn open(&self, source: Source, lane: u32) -> Lane {
+        let stream = self.run.stream(source, lane, Limits::default());
+        Lane { stream, held: VecDeque::new(), written_ns: 0 }
+    }
+
+    /// The lane of a CPU.
+    fn lane(&mut self, cpu: u32) -> Option<&mut Lane> {
+        if cpu >= CPUS_MAX {
+            self.skip("events of CPUs beyond the bound");
+            return None;
+        }
+        while self.lanes.len() <= cpu as usize {
+            let lane = self.open(Source::Kernel, self.lanes.len() as u32);
+            self.lanes.push(lane);
+        }
+        self.lanes.get_mut(cpu as usize)
+    }
+
+    /// Writes a record on the lane that it names, `text` being the one that it refers to. It may be somewhat earlier than
+    /// those before it; where it is too early for that it is told at the earliest time that is left.
+    pub(crate) fn push(&mut self, record: Record, payload: &[Slot], text: Option<u32>) {
+        self.reach(record.time_ns);
+        self.lane(record.lane);
+        let Self { lanes, numbered, .. } = self;
+        let outcome = lanes.get_mut(record.lane as usize).map(|lane| lane.push(record, payload, (text, numbered)));
+        if let Some(Err(error)) = outcome {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    /// Writes a record of a request that no CPU is told of.
+    pub(crate) fn push_request(&mut self, record: Record, payload: &[Slot], text: u32) {
+        self.reach(record.time_ns);
+        if self.requests.is_none() {
+            self.requests = Some(self.open(Source::Client, REQUESTS_LANE));
+        }
+        let Self { requests, numbered, .. } = self;
+        let outcome = requests.as_mut().map(|lane| lane.push(record, payload, (Some(text), numbered)));
+        if let Some(Err(error)) = outcome {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn reach(&mut self, at_ns: u64) {
+        // What was there before the trace has no time.
+        if at_ns > 0 {
+            let (first, last) = self.span_ns.unwrap_or((at_ns, at_ns));
+            self.span_ns = Some((first.min(at_ns), last.max(at_ns)));
+        }
+    }
+
+    /// The source lost events on a CPU.
+    pub(crate) fn lose(&mut self, event: &Event<'_>, events: u64) {
+        if let Some(lane) = self.lane(event.cpu.unwrap_or(0)) {
+            lane.stream.lose(events);
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Written, WriteError> {
+        let mut failed = self.failed.take();
+        let mut sum = |lanes: Vec<Lane>| {
+            let mut cost = Cost::default();
+            for lane in lanes {
+                match lane.finish() {
+                    Ok(written) => {
+                        cost.events += written.records;
+                        cost.bytes += written.bytes;
+                        cost.lost += written.lost;
+                    }
+                    Err(error) => drop(failed.get_or_insert(error)),
+                }
+            }
+            cost
+        };
+        let requests = self.requests.take().map(|lane| sum(vec![lane]));
+        let kernel = sum(std::mem::take(&mut self.lanes));
+        let span_ns = self.span_ns.unwrap_or_default();
+        failed.map_or(Ok(Written { kernel, requests, not_kept: self.not_kept, span_ns }), Err)
+    }
+}
+
+impl Lane {
+    fn push(
+        &mut self,
+        mut record: Record,
+        payload: &[Slot],
+        (text, numbered): (Option<u32>, &[Box<str>]),
+    ) -> Result<(), WriteError> {
+        // A stream has those texts alone that its own records refer to.
+        if let Some(number) = text
+            && let Some(text) = numbered.get(number as usize - 1)
+        {
+            self.stream.define(number, text);
+        }
+        record.time_ns = record.time_ns.max(self.written_ns);
+        let at = if self.held.back().is_none_or(|last| last.record.time_ns <= record.time_ns) {
+            self.held.len()
+        } else {
+            self.held.partition_point(|held| held.record.time_ns <= record.time_ns)
+        };
+        self.held.insert(at, Held { record, payload: payload.to_vec(), text });
+        if self.held.len() > HELD_MAX { self.write_first() } else { Ok(()) }
+    }
+
+    fn write_first(&mut self) -> Result<(), WriteError> {
+        let Some(Held { record, payload, text }) = self.held.pop_front() else { return Ok(()) };
+        self.written_ns = record.time_ns;
+        self.stream.push(record, &payload, text)
+    }
+
+    fn finish(mut self) -> Result<weir_trace::Written, WriteError> {
+        while !self.held.is_empty() {
+            self.write_first()?;
+        }
+        self.stream.finish()
+    }
+}
