@@ -43,6 +43,7 @@ mod interrupts;
 mod join;
 mod known;
 mod lanes;
+mod lock_words;
 mod locks;
 mod notes;
 mod own_locks;
