@@ -72,7 +72,7 @@ pub(crate) fn is_lock(known: Known<'_>, spell: &Spell) -> bool {
 /// Whether a wait that its time-out ended was for a lock, and who had that then, where it is sure.
 pub(crate) fn lock_until_time_out(known: Known<'_>, pid: u32, spell: &Spell) -> Option<Option<u32>> {
     let place = place_of(spell).filter(|_| spell.woken_in == WokenIn::Interrupt)?;
-    known.tasks.sought_lock(pid, place, (spell.from_ns, spell.to_ns))
+    known.tasks.sought_lock(pid, place, spell.to_ns)
 }
 
 /// The last answer that a task read within a window to what another one had asked, or it itself before it ran out of work.

@@ -3,8 +3,8 @@
 //! The kernel tells which thread waits for which word, and which other thread woke it there. A word is a lock's once a
 //! thread has woken another one where it had waited itself: who hands work on never waits where its worker does.
 //! A thread that waits with a time-out looks again when that is over, and may then get the lock without any wake-up, as
-//! those do that want an interpreter's. That others come to wait for the word at once, or that it wakes them there, shows
-//! that it has got it. A time-out around which nothing happens at the word is a sleep.
+//! those do that want an interpreter's. That others come to wait for the word, and that it wakes one of them there before it
+//! waits there again, shows that it has got it. Any other time-out is a sleep.
 
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ const MOST_LOOKED: usize = 256;
 const MOST_REMEMBERED: usize = 64;
 /// Words that share this many low bits of their address are one: a condition variable has two that take turns, bytes.
 const APART: u16 = 8;
-/// Within so much of a time-out others come for the lock that a thread got by it, nanoseconds.
+/// Within so much of a time-out the one that had the lock comes for it again, or passes it on, nanoseconds.
 const SOON_NS: u64 = 2_000_000;
 
 /// A word: the process, and the word's address, cut to 16 bits.
@@ -98,12 +98,22 @@ impl LockWords {
         }
     }
 
-    /// Whether a thread's wait for a word that a time-out ended was one for a lock.
-    pub(crate) fn was_sought(&self, word: Word, pid: u32, (from_ns, to_ns): (u64, u64)) -> bool {
+    /// Whether a thread got a lock when the time of its wait for the word was over: then others come to wait for it, and the
+    /// thread wakes one of them there before it waits for it again.
+    pub(crate) fn was_got(&self, word: Word, pid: u32, at_ns: u64) -> bool {
         let Some(all) = self.words.get(&word) else { return false };
-        let first = all.partition_point(|told| told.at_ns < from_ns);
-        let near = all.range(first..).take_while(|told| told.at_ns <= to_ns.saturating_add(SOON_NS)).take(MOST_LOOKED);
-        near.into_iter().any(|told| told.pid != pid && told.turn != Turn::TimedOut)
+        let first = all.partition_point(|told| told.at_ns < at_ns);
+        let own_end = |told: &&Told| told.pid == pid && told.turn == Turn::TimedOut;
+        let mut came: Vec<u32> = Vec::new();
+        for told in all.range(first..).skip_while(own_end).take(MOST_LOOKED) {
+            match told.turn {
+                _ if told.pid == pid => return false,
+                Turn::WokenBy(waker) if waker == pid && came.contains(&told.pid) => return true,
+                Turn::Waits => came.push(told.pid),
+                _ => {}
+            }
+        }
+        false
     }
 
     /// Who had a lock when the time of a thread's wait for it was over; `None` where that is not sure.

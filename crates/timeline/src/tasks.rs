@@ -729,9 +729,9 @@ impl Tasks {
     }
 
     /// Whether a task's wait that a time-out ended was one for a lock, and who then had that, where it is sure.
-    pub(crate) fn sought_lock(&self, pid: u32, place: Place, window: (u64, u64)) -> Option<Option<u32>> {
+    pub(crate) fn sought_lock(&self, pid: u32, place: Place, at_ns: u64) -> Option<Option<u32>> {
         let word = word_of(&self.names, pid, place)?;
-        self.locks.was_sought(word, pid, window).then(|| self.locks.holder(word, pid, window.1))
+        self.locks.was_got(word, pid, at_ns).then(|| self.locks.holder(word, pid, at_ns))
     }
 
     /// When a task waits in a place again, within a window.
