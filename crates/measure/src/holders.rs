@@ -482,6 +482,29 @@ mod tests {
     }
 
     proptest! {
+        /// What a wait overlaps is found by extents as by a look at all.
+        #[test]
+        fn all_that_a_wait_overlaps_are_found(
+            times in proptest::collection::vec((0u64..1_000, 1u64..200), 0..200),
+            gone in 0u64..150,
+            (from_ns, length) in (0u64..1_000, 1u64..200),
+        ) {
+            let mut places = Places::default();
+            for (number, (from_ns, length)) in (0..).zip(&times) {
+                places.add(Place { from_ns: *from_ns, to_ns: from_ns + length, number });
+            }
+            (0..gone).for_each(|number| places.forget(number));
+            let (own, wait) = (77, hold(from_ns, from_ns + length, Part::WaitLock, 7));
+            let found: Vec<_> = places.beside(wait, own).map(|(.., number)| number).collect();
+            let overlaps = |(number, (from_ns, length)): (u64, &(u64, u64))| {
+                let is_there = number >= gone && number != own;
+                (is_there && *from_ns < wait.to_ns && from_ns + length > wait.from_ns).then_some(number)
+            };
+            let mut all: Vec<u64> = (0..).zip(&times).filter_map(overlaps).collect();
+            all.reverse();
+            prop_assert_eq!(found, all);
+        }
+
         /// What is told of a wait is never longer than the wait, and none is told of a request that was not there.
         #[test]
         fn no_more_is_told_than_was_waited(
