@@ -2,9 +2,9 @@
 //!
 //! The kernel tells which thread waits for which word, and which other thread woke it there. A word is a lock's once a
 //! thread has woken another one where it had waited itself: who hands work on never waits where its worker does.
-//! A thread that waits with a time-out looks again when that is over, and may then get the lock without any wake-up, as
-//! those do that want an interpreter's. That others come to wait for the word, and that it wakes one of them there before it
-//! waits there again, shows that it has got it. Any other time-out is a sleep.
+//! A thread that waits with a time-out looks again when that is over, and may then get the lock without any wake-up,
+//! as those do that want an interpreter's. That others come to wait for the word, and that it wakes one of them there
+//! before it waits there again, shows that it has got it. Any other time-out is a sleep.
 
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -98,8 +98,8 @@ impl LockWords {
         }
     }
 
-    /// Whether a thread got a lock when the time of its wait for the word was over: then others come to wait for it, and the
-    /// thread wakes one of them there before it waits for it again.
+    /// Whether a thread got a lock when the time of its wait for the word was over: then others come to wait for it,
+    /// and the thread wakes one of them there before it waits for it again.
     pub(crate) fn was_got(&self, word: Word, pid: u32, at_ns: u64) -> bool {
         let Some(all) = self.words.get(&word) else { return false };
         let first = all.partition_point(|told| told.at_ns < at_ns);

@@ -178,8 +178,8 @@ impl Walk<'_> {
         self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
     }
 
-    /// Whether a wait was for a lock that its waker had, or that another had when its time was over; or goes on in one that
-    /// was (`lock`: that one, and the holder, 0 where it is not known).
+    /// Whether a wait was for a lock that its waker had, or that was got when its time was over; or goes on in one
+    /// that was (`lock`: that one, and the holder, 0 where it is not known).
     fn is_lock(&self, pid: u32, spell: &Spell, lock: &mut Option<(Spell, u32)>) -> bool {
         let holder = match lock {
             Some((next, holder)) if answers::goes_on(self.known, pid, spell, next) => Some(*holder),

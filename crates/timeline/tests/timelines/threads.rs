@@ -266,8 +266,8 @@ fn a_lock_with_a_time_out_is_a_lock_before_the_pick_up_and_after_it() {
     }
 }
 
-/// The time of a wait for a lock is over and the thread has it, as the former holder gave it back meanwhile: nothing wakes
-/// it. `then` is what happens at the lock after that.
+/// The time of a wait for a lock is over and the thread has it, as the former holder gave it back meanwhile: no wake-up
+/// tells that. `then` is what happens at the lock after that.
 fn got_by_a_time_out(picked_ns: u64, had_waited: bool, then: impl Fn(&mut Told)) -> Vec<Step> {
     told(|told| {
         told.threads();
