@@ -2,7 +2,6 @@
 
 use crate::course::RunCourse;
 use crate::from_sockets::{self, Objectives, View, Watched};
-use crate::holders::Holders;
 use crate::hosts::{self, Hosts};
 use crate::kept_waiting::KeptWaiting;
 use crate::lanes;
@@ -265,7 +264,6 @@ struct Folds {
     moves: MoveFold,
     labels: Labels,
     participants: Participants,
-    holders: Holders,
     course: RunCourse,
     status: BTreeMap<u16, u64>,
     /// Response times of those with a status below 400.
@@ -320,7 +318,6 @@ impl Folds {
             moves,
             labels: Labels::new(),
             participants: Participants::new(),
-            holders: Holders::default(),
             course: RunCourse::default(),
             status: BTreeMap::new(),
             succeeded: ResponseFold::new(),
@@ -377,11 +374,10 @@ impl Folds {
             self.by_class.resize_with(class + 1, ResponseFold::new);
         }
         self.by_class[class].push(time_ns, &pieces);
-        let labels = &mut self.labels;
-        self.holders.push(response, class as u32, |detail, at_ns| labels.of(joiner, detail, at_ns));
         self.all.push(time_ns, &pieces);
         self.stacks.response(class as u32, response);
-        self.kept_waiting.push(class as u32, response);
+        let labels = &mut self.labels;
+        self.kept_waiting.push(class as u32, response, |detail, at_ns| labels.of(joiner, detail, at_ns));
         self.trend.push(response.request.done_ns, time_ns as f64);
         if self.first_ns == 0 {
             self.first_ns = response.request.intended_ns;
@@ -470,7 +466,7 @@ impl Folds {
             phases: Vec::new(),
             processes,
             waiting,
-            holders: self.holders.report(self.labels.texts(), self.classes.names(), count, all.response_ns),
+            holders: self.kept_waiting.report(self.labels.texts(), self.classes.names(), count, all.response_ns),
             course: self.course.report(self.first_ns),
             queries: Vec::new(),
             asked: Vec::new(),

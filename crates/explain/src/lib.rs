@@ -8,7 +8,6 @@ mod analysis;
 mod course;
 pub mod decisions;
 mod from_sockets;
-mod holders;
 mod hosts;
 mod kept_waiting;
 mod lanes;

@@ -1,5 +1,7 @@
 //! Whose request kept others waiting: a bounded fold that lays waits for a task beside the requests that the task was at.
 //!
+//! What was waited for may have a number (a lock's, with its holder), by which it is told apart.
+//!
 //! A wait names the task that had the lock, or that was at other requests. The request of that task may end long after the
 //! wait, so a wait is kept until enough later responses have come. Where several requests would fit equally well, none is
 //! told.
@@ -16,6 +18,8 @@ const MOST_BESIDE: usize = 64;
 const MOST_LOOKED: usize = 4096;
 /// Tasks that one response is found by.
 const MOST_TASKS: usize = 32;
+/// Things waited for that are told apart; what comes after counts as none that has a number.
+const MOST_THINGS: usize = 1024;
 
 /// A step of a response, as the fold takes it; the steps of a response follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +45,17 @@ pub struct Hold {
     pub to_ns: u64,
     /// The part of the waiting response.
     pub part: Part,
+    /// The number of what was waited for, 0 where it has none.
+    pub thing: u32,
     /// The task.
     pub holder: u32,
+}
+
+impl Hold {
+    /// Whether another one goes on with the same wait.
+    fn goes_on_in(&self, next: &Self) -> bool {
+        (self.holder, self.part, self.thing, self.to_ns) == (next.holder, next.part, next.thing, next.from_ns)
+    }
 }
 
 /// What a holder's request was doing while it kept others waiting.
@@ -50,6 +63,8 @@ pub struct Hold {
 pub struct HeldBy {
     /// The part of the waiting responses.
     pub part: Part,
+    /// The number of what they waited for, 0 where it has none.
+    pub thing: u32,
     /// The class of the holder's request.
     pub class: u32,
     /// The part in which the holder's request was.
@@ -67,36 +82,83 @@ enum Nearness {
     Between,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Kept {
     number: u64,
     class: u32,
     stretches: Vec<Stretch>,
-    /// The tasks that it is found by, each with its first dealing.
-    tasks: Vec<(u32, u64)>,
+    /// The tasks that it is found by.
+    tasks: Vec<(u32, Place)>,
 }
 
-/// The responses by which a task is found: by the task's first dealing with each, and its number, the last dealing.
+/// When a task was at a response: from its first dealing with it to its last.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    from_ns: u64,
+    to_ns: u64,
+    /// The response's number.
+    number: u64,
+}
+
+/// The extent of neighbouring places.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    from_ns: u64,
+    to_ns: u64,
+    /// The end of these and of all before them.
+    all_to_ns: u64,
+}
+
+/// The responses by which a task is found, in the order in which they came.
 #[derive(Debug, Default)]
 struct Places {
-    until_ns: BTreeMap<(u64, u64), u64>,
-    /// The longest that any of them took: none that began earlier than that before a time reaches it.
-    longest_ns: u64,
+    all: VecDeque<Place>,
+    /// Of each [`Self::BLOCK`] of them: what lies wholly outside a wait is passed over at once.
+    extents: VecDeque<Extent>,
+    /// How many have gone.
+    gone: usize,
 }
 
 impl Places {
-    fn add(&mut self, from_ns: u64, number: u64, to_ns: u64) {
-        let until_ns = self.until_ns.entry((from_ns, number)).or_insert(to_ns);
-        *until_ns = to_ns.max(*until_ns);
-        self.longest_ns = self.longest_ns.max(until_ns.saturating_sub(from_ns));
+    /// Places that share an extent.
+    const BLOCK: usize = 32;
+
+    fn add(&mut self, place: Place) {
+        let Place { from_ns, to_ns, .. } = place;
+        let all_to_ns = self.extents.back().map_or(to_ns, |last| last.all_to_ns.max(to_ns));
+        match self.extents.back_mut() {
+            Some(last) if !(self.gone + self.all.len()).is_multiple_of(Self::BLOCK) => {
+                *last = Extent { from_ns: last.from_ns.min(from_ns), to_ns: last.to_ns.max(to_ns), all_to_ns };
+            }
+            _ => self.extents.push_back(Extent { from_ns, to_ns, all_to_ns }),
+        }
+        self.all.push_back(place);
+    }
+
+    /// Forgets the first response if it is this one.
+    fn forget(&mut self, number: u64) {
+        if self.all.front().is_some_and(|first| first.number == number) {
+            self.all.pop_front();
+            self.gone += 1;
+            if self.gone.is_multiple_of(Self::BLOCK) {
+                self.extents.pop_front();
+            }
+        }
     }
 
     /// The responses that a wait overlaps, but for its own: what of the wait, and their number, the newest first.
     fn beside(&self, hold: Hold, of: u64) -> impl Iterator<Item = (u64, u64, u64)> {
-        let earliest_ns = hold.from_ns.saturating_sub(self.longest_ns);
-        let near = self.until_ns.range((earliest_ns, 0)..(hold.to_ns, 0)).rev().take(MOST_LOOKED);
-        let beside = near.filter(move |((_, number), to_ns)| *number != of && **to_ns > hold.from_ns);
-        beside.map(move |((from_ns, number), to_ns)| (hold.from_ns.max(*from_ns), hold.to_ns.min(*to_ns), *number))
+        let overlaps = move |from_ns: u64, to_ns: u64| from_ns < hold.to_ns && to_ns > hold.from_ns;
+        let blocks = self.extents.iter().enumerate().rev().take_while(move |(_, one)| one.all_to_ns > hold.from_ns);
+        let blocks = blocks.filter(move |(_, one)| overlaps(one.from_ns, one.to_ns));
+        let within = blocks.take(MOST_LOOKED / Self::BLOCK).flat_map(move |(block, _)| {
+            let begun = self.gone % Self::BLOCK;
+            let first = (block * Self::BLOCK).saturating_sub(begun);
+            let end = ((block + 1) * Self::BLOCK - begun).min(self.all.len());
+            self.all.range(first.min(end)..end).rev()
+        });
+        let beside = within.filter(move |place| place.number != of && overlaps(place.from_ns, place.to_ns));
+        beside.map(move |place| (hold.from_ns.max(place.from_ns), hold.to_ns.min(place.to_ns), place.number))
     }
 }
 
@@ -117,10 +179,14 @@ pub struct HoldersFold {
     steps: usize,
     next: u64,
     places: HashMap<u32, Places>,
+    /// One that went, for its room.
+    spare: Option<Kept>,
     holds: VecDeque<Held>,
     /// Steps of all responses so far.
     pushed: u64,
     told: BTreeMap<HeldBy, u64>,
+    /// How long each thing with a number was waited for.
+    things: BTreeMap<u32, u64>,
 }
 
 impl Stretch {
@@ -142,14 +208,10 @@ impl HoldersFold {
         let number = self.next;
         self.next += 1;
         for hold in holds.into_iter().filter(|hold| hold.holder != 0 && hold.from_ns < hold.to_ns) {
+            let hold = Hold { thing: self.thing(hold), ..hold };
             match self.holds.back_mut() {
                 // One wait in pieces.
-                Some(Held { of, hold: last, .. })
-                    if *of == number
-                        && (last.holder, last.part, last.to_ns) == (hold.holder, hold.part, hold.from_ns) =>
-                {
-                    last.to_ns = hold.to_ns;
-                }
+                Some(Held { of, hold: last, .. }) if *of == number && last.goes_on_in(&hold) => last.to_ns = hold.to_ns,
                 _ => self.holds.push_back(Held { of: number, at: self.pushed, hold }),
             }
         }
@@ -179,37 +241,59 @@ impl HoldersFold {
         &self.told
     }
 
+    /// How long each thing that has a number was waited for, nanoseconds over all responses.
+    #[must_use]
+    pub fn things(&self) -> &BTreeMap<u32, u64> {
+        &self.things
+    }
+
+    /// The number by which what was waited for is told apart; it counts the wait.
+    fn thing(&mut self, hold: Hold) -> u32 {
+        let has_room = self.things.contains_key(&hold.thing) || self.things.len() < MOST_THINGS;
+        let thing = if has_room { hold.thing } else { 0 };
+        if thing != 0 {
+            *self.things.entry(thing).or_default() += hold.to_ns - hold.from_ns;
+        }
+        thing
+    }
+
     fn keep(&mut self, number: u64, class: u32, stretches: &[Stretch]) {
-        let mut tasks: Vec<(u32, u64)> = Vec::new();
+        // The room of the one that went last is used again.
+        let mut kept = self.spare.take().unwrap_or_default();
+        kept.tasks.clear();
         for stretch in stretches.iter().filter(|stretch| stretch.is_with_its_task()) {
-            for task in [stretch.task, stretch.waiter] {
-                let known = tasks.iter().find(|(known, _)| *known == task).copied();
-                if task == 0 || known.is_none() && tasks.len() >= MOST_TASKS {
-                    continue;
+            let Stretch { from_ns, to_ns, .. } = *stretch;
+            for task in [stretch.task, stretch.waiter].into_iter().filter(|task| *task != 0) {
+                let has_room = kept.tasks.len() < MOST_TASKS;
+                match kept.tasks.iter_mut().find(|(known, _)| *known == task) {
+                    Some((_, place)) => place.to_ns = place.to_ns.max(to_ns),
+                    None if has_room => kept.tasks.push((task, Place { from_ns, to_ns, number })),
+                    None => {}
                 }
-                let (_, from_ns) = known.unwrap_or((task, stretch.from_ns));
-                if known.is_none() {
-                    tasks.push((task, from_ns));
-                }
-                self.places.entry(task).or_default().add(from_ns, number, stretch.to_ns);
             }
         }
+        for (task, place) in &kept.tasks {
+            self.places.entry(*task).or_default().add(*place);
+        }
+        kept.stretches.clear();
+        kept.stretches.extend_from_slice(stretches);
         self.steps += stretches.len().max(1);
         self.pushed += stretches.len().max(1) as u64;
-        self.kept.push_back(Kept { number, class, stretches: stretches.to_vec(), tasks });
+        self.kept.push_back(Kept { number, class, ..kept });
     }
 
     fn forget_first(&mut self) {
         let Some(first) = self.kept.pop_front() else { return };
         self.steps -= first.stretches.len().max(1);
-        for (task, from_ns) in first.tasks {
-            if let Some(places) = self.places.get_mut(&task) {
-                places.until_ns.remove(&(from_ns, first.number));
-                if places.until_ns.is_empty() {
-                    self.places.remove(&task);
+        for (task, _) in &first.tasks {
+            if let Some(places) = self.places.get_mut(task) {
+                places.forget(first.number);
+                if places.all.is_empty() {
+                    self.places.remove(task);
                 }
             }
         }
+        self.spare = Some(first);
     }
 
     fn settle_first(&mut self) {
@@ -220,9 +304,11 @@ impl HoldersFold {
             let kept = self.kept.get(usize::try_from(number.checked_sub(first)?).ok()?)?;
             Some(fits(kept, (from_ns, to_ns), hold.holder))
         });
-        let fits: Vec<Fit> = beside.flatten().collect();
-        for (class, did, ns) in divided(&fits) {
-            *self.told.entry(HeldBy { part: hold.part, class, did }).or_default() += ns;
+        // A CPU is kept by the request that its task runs for alone.
+        let keeps = |fit: &Fit| hold.part != Part::WaitCpu || fit.nearness == Nearness::Runs;
+        let fits: Vec<Fit> = beside.flatten().filter(keeps).collect();
+        for (class, did, ns) in divided(fits) {
+            *self.told.entry(HeldBy { part: hold.part, thing: hold.thing, class, did }).or_default() += ns;
         }
     }
 }
@@ -254,16 +340,18 @@ fn fits(kept: &Kept, (from_ns, to_ns): (u64, u64), holder: u32) -> impl Iterator
 }
 
 /// Divides a wait among the requests that fit: the nearest one at each time, and none where two are equally near.
-fn divided(fits: &[Fit]) -> Vec<(u32, Part, u64)> {
+fn divided(mut fits: Vec<Fit>) -> Vec<(u32, Part, u64)> {
+    fits.sort_unstable_by_key(|fit| fit.from_ns);
     let mut edges: Vec<u64> = fits.iter().flat_map(|fit| [fit.from_ns, fit.to_ns]).collect();
     edges.sort_unstable();
     edges.dedup();
-    let mut told = Vec::new();
+    let (mut told, mut to_come, mut here) = (Vec::new(), fits.into_iter().peekable(), Vec::<Fit>::new());
     for pair in edges.windows(2) {
         let (from_ns, to_ns) = (pair[0], pair[1]);
-        let covers = || fits.iter().filter(|fit| fit.from_ns <= from_ns && fit.to_ns >= to_ns);
-        let Some(nearest) = covers().min_by_key(|fit| fit.nearness) else { continue };
-        if covers().all(|fit| fit.nearness > nearest.nearness || fit.number == nearest.number) {
+        here.extend(std::iter::from_fn(|| to_come.next_if(|fit| fit.from_ns <= from_ns)));
+        here.retain(|fit| fit.to_ns >= to_ns);
+        let Some(nearest) = here.iter().min_by_key(|fit| fit.nearness) else { continue };
+        if here.iter().all(|fit| fit.nearness > nearest.nearness || fit.number == nearest.number) {
             told.push((nearest.class, nearest.did, to_ns - from_ns));
         }
     }
@@ -280,7 +368,7 @@ mod tests {
     }
 
     fn hold(from_ns: u64, to_ns: u64, part: Part, holder: u32) -> Hold {
-        Hold { from_ns, to_ns, part, holder }
+        Hold { from_ns, to_ns, part, thing: 0, holder }
     }
 
     fn told(fold: &HoldersFold) -> Vec<(Part, u32, Part, u64)> {
@@ -346,6 +434,40 @@ mod tests {
         assert_eq!(told(&fold), [(Part::WorkerQueue, 2, Part::Run, 20)]);
     }
 
+    /// Task 7 runs for one request and has another one under way, which sleeps: the CPU is kept by the first alone.
+    #[test]
+    fn a_cpu_is_kept_by_the_request_that_its_task_runs_for() {
+        let mut fold = HoldersFold::new();
+        fold.push(1, &[stretch(0, 40, Part::WaitTimer, 7, 0), stretch(40, 60, Part::Run, 7, 0)], []);
+        fold.push(2, &[stretch(0, 60, Part::WaitCpu, 8, 0)], [hold(20, 60, Part::WaitCpu, 7)]);
+        fold.finish();
+        assert_eq!(told(&fold), [(Part::WaitCpu, 1, Part::Run, 20)]);
+    }
+
+    /// Two locks of one holder are told apart, and each wait counts whole, known or not.
+    #[test]
+    fn what_is_waited_for_is_told_apart_by_its_number() {
+        let mut fold = HoldersFold::new();
+        fold.push(1, &[stretch(0, 40, Part::Run, 7, 0)], []);
+        for (thing, to_ns) in [(5, 30), (6, 50)] {
+            let wait = Hold { thing, ..hold(20, to_ns, Part::WaitLock, 7) };
+            fold.push(2, &[stretch(20, to_ns, Part::WaitLock, 8, 0)], [wait]);
+        }
+        fold.finish();
+        let known: Vec<(u32, u64)> = fold.told().iter().map(|(by, ns)| (by.thing, *ns)).collect();
+        assert_eq!((known, fold.things().clone()), (vec![(5, 10), (6, 20)], [(5, 10), (6, 30)].into()));
+    }
+
+    #[test]
+    fn things_beyond_the_bound_have_no_number() {
+        let mut fold = HoldersFold::new();
+        for thing in 1..3 * MOST_THINGS as u32 {
+            let wait = Hold { thing, ..hold(20, 30, Part::WaitLock, 7) };
+            fold.push(2, &[stretch(20, 30, Part::WaitLock, 8, 0)], [wait]);
+        }
+        assert!(fold.things().len() <= MOST_THINGS, "{}", fold.things().len());
+    }
+
     #[test]
     fn no_more_is_kept_than_the_bound() {
         let mut fold = HoldersFold::new();
@@ -355,11 +477,37 @@ mod tests {
         }
         assert!(fold.steps <= MOST_STEPS && fold.holds.len() <= MOST_HOLDS, "{} {}", fold.steps, fold.holds.len());
         assert_eq!(fold.told().values().sum::<u64>(), 0, "each ran alone");
-        let places: usize = fold.places.values().map(|places| places.until_ns.len()).sum();
+        let places: usize = fold.places.values().map(|places| places.all.len()).sum();
         assert_eq!(places, fold.kept.len());
     }
 
     proptest! {
+        /// What a wait overlaps is found by extents as by a look at all.
+        #[test]
+        fn all_that_a_wait_overlaps_are_found(
+            times in proptest::collection::vec((0u64..40, 1u64..60), 0..200),
+            gone in 0u64..150,
+            (from_ns, length) in (0u64..2_000, 1u64..200),
+        ) {
+            // One after the other, as responses come.
+            let in_turn = |(number, (more, length)): (u64, (u64, u64))| (10 * number + more, length);
+            let times: Vec<(u64, u64)> = (0..).zip(times).map(in_turn).collect();
+            let mut places = Places::default();
+            for (number, (from_ns, length)) in (0..).zip(&times) {
+                places.add(Place { from_ns: *from_ns, to_ns: from_ns + length, number });
+            }
+            (0..gone).for_each(|number| places.forget(number));
+            let (own, wait) = (77, hold(from_ns, from_ns + length, Part::WaitLock, 7));
+            let found: Vec<_> = places.beside(wait, own).map(|(.., number)| number).collect();
+            let overlaps = |(number, (from_ns, length)): (u64, &(u64, u64))| {
+                let is_there = number >= gone && number != own;
+                (is_there && *from_ns < wait.to_ns && from_ns + length > wait.from_ns).then_some(number)
+            };
+            let mut all: Vec<u64> = (0..).zip(&times).filter_map(overlaps).collect();
+            all.reverse();
+            prop_assert_eq!(found, all);
+        }
+
         /// What is told of a wait is never longer than the wait, and none is told of a request that was not there.
         #[test]
         fn no_more_is_told_than_was_waited(

@@ -8,7 +8,7 @@
 
 use crate::blocked::{Wait, wait_of};
 use crate::known::Known;
-use crate::tasks::{Place, Spell, State, Touch, Verb, Wake};
+use crate::tasks::{Place, Spell, State, Touch, Verb, Wake, WokenIn};
 
 /// Wake-ups that are looked through for the one that was a question.
 const MOST_WAKES: usize = 256;
@@ -67,6 +67,12 @@ pub(crate) fn are_siblings(known: Known<'_>, one: u32, other: u32) -> bool {
 /// Whether a wait for a futex was for a lock that its waker had: one for which the waker has waited as well.
 pub(crate) fn is_lock(known: Known<'_>, spell: &Spell) -> bool {
     place_of(spell).is_some_and(|place| known.tasks.waits_for(spell.woken_by, place))
+}
+
+/// Whether a wait that its time-out ended was for a lock, and who had that then, where it is sure.
+pub(crate) fn lock_until_time_out(known: Known<'_>, pid: u32, spell: &Spell) -> Option<Option<u32>> {
+    let place = place_of(spell).filter(|_| spell.woken_in == WokenIn::Interrupt)?;
+    known.tasks.sought_lock(pid, place, spell.to_ns)
 }
 
 /// The last answer that a task read within a window to what another one had asked, or it itself before it ran out of work.

@@ -44,6 +44,7 @@ mod join;
 mod known;
 mod labels;
 mod lanes;
+mod lock_words;
 mod locks;
 mod notes;
 mod own_locks;

@@ -4,7 +4,7 @@ use crate::blocked::{Wait, wait_of};
 use crate::notes::{APART_NS, Note};
 use crate::refinement::{Refine, Turn};
 use crate::step::{Detail, Step};
-use crate::tasks::{Spell, State};
+use crate::tasks::{Spell, State, WokenIn};
 use weir_measure::part::Part;
 use weir_wire::watched::{LockSort, LockWait, NAMED_FILE, NAMED_FUNCTION};
 
@@ -61,6 +61,10 @@ fn turns(refine: &Refine<'_>, step: &Step, wait: &LockWait) -> Vec<Turn> {
     let mut turns = Vec::new();
     let mut to_ns = step.to_ns;
     let mut waker = refine.tasks.spells_back(step.pid, step.from_ns, to_ns).next().map_or(0, |spell| spell.woken_by);
+    let by_time_out = match step.detail {
+        Detail::Task(holder) if waker == 0 => Some(holder),
+        _ => None,
+    };
     while turns.len() < MOST_TURNS
         && let Some((got_ns, before)) = had_waited(refine, waker, wait, to_ns)
         && got_ns > step.from_ns
@@ -68,7 +72,7 @@ fn turns(refine: &Refine<'_>, step: &Step, wait: &LockWait) -> Vec<Turn> {
         turns.push(Turn { from_ns: got_ns, to_ns, holder: Some(waker) });
         (to_ns, waker) = (got_ns, before);
     }
-    let holder = plausible(refine, wait).then_some(wait.holder);
+    let holder = plausible(refine, wait).then_some(wait.holder).or(by_time_out);
     turns.push(Turn { from_ns: step.from_ns, to_ns, holder });
     turns.reverse();
     turns
@@ -141,6 +145,8 @@ pub(crate) fn ended_by_timer(refine: &Refine<'_>, step: Step) -> Option<Step> {
     // Flock and fcntl have no time-out, and who sleeps is told from the call already.
     let may_time_out = match wait_of(state, syscall) {
         Wait::Descriptor | Wait::Process => true,
+        // Where the wake-up tells of the time-out, what the wait was for is told from what came of it.
+        Wait::Lock if refine.woken_in(&step) != WokenIn::Untold => false,
         Wait::Lock => i64::from(syscall) != libc::SYS_flock && i64::from(syscall) != libc::SYS_fcntl,
         _ => false,
     };

@@ -146,7 +146,8 @@ impl Walk<'_> {
                     State::Blocked { .. } if begin < busy_until => self.step(begin, end, queue, pid, Detail::None),
                     // An interpreter's lock, say: who gives it back hands no request over.
                     State::Blocked { .. } if self.is_lock(pid, &spell, &mut lock) => {
-                        let holder = lock.map_or(Detail::None, |(_, holder)| Detail::Task(holder));
+                        let holder = lock.map_or(0, |(_, holder)| holder);
+                        let holder = if holder == 0 { Detail::None } else { Detail::Task(holder) };
                         self.step(begin, end, Part::WaitLock, pid, holder);
                     }
                     State::Blocked { .. } if self.hands_over(woken_by, pid) => {
@@ -178,14 +179,14 @@ impl Walk<'_> {
         self.step(from_ns, to_ns, Part::Unattributed, pid, Detail::None);
     }
 
-    /// Whether a wait was for a lock that its waker had; or goes on in one that was (`lock`: that one, and the holder).
+    /// Whether a wait was for a lock that its waker had, or that was got when its time was over; or goes on in one
+    /// that was (`lock`: that one, and the holder, 0 where it is not known).
     fn is_lock(&self, pid: u32, spell: &Spell, lock: &mut Option<(Spell, u32)>) -> bool {
         let holder = match lock {
             Some((next, holder)) if answers::goes_on(self.known, pid, spell, next) => Some(*holder),
             // Processes that take turns at accepting hand the next connection over with their lock.
-            _ => {
-                Some(spell.woken_by).filter(|waker| self.is_sibling(*waker, pid) && answers::is_lock(self.known, spell))
-            }
+            _ if self.is_sibling(spell.woken_by, pid) && answers::is_lock(self.known, spell) => Some(spell.woken_by),
+            _ => answers::lock_until_time_out(self.known, pid, spell).map(Option::unwrap_or_default),
         };
         *lock = holder.map(|holder| (*spell, holder));
         holder.is_some()
@@ -281,6 +282,11 @@ impl Walk<'_> {
         let goes_on = |next: &Spell| answers::goes_on(self.known, pid, spell, next);
         match (awaited, later.next, later.ready) {
             (Awaited::Known(Part::WaitTimer, _), Some((next, awaited)), _) if goes_on(&next) => awaited,
+            (Awaited::Known(Part::WaitLock, Detail::None), Some((next, Awaited::Known(Part::WaitLock, holder))), _)
+                if goes_on(&next) =>
+            {
+                Awaited::Known(Part::WaitLock, holder)
+            }
             // Time had passed for another request, say.
             (Awaited::Waker, _, Some(ready)) if spell.woken_in == WokenIn::Interrupt => {
                 self.as_in(pid, spell, ready).unwrap_or(Awaited::Waker)
@@ -620,7 +626,10 @@ impl Walk<'_> {
             return awaited;
         }
         match sort {
-            Wait::Lock if timed_out(spell, syscall) => Awaited::Known(Part::WaitTimer, Detail::None),
+            Wait::Lock if timed_out(spell, syscall) => match answers::lock_until_time_out(self.known, pid, spell) {
+                Some(holder) => Awaited::Known(Part::WaitLock, holder.map_or(Detail::None, Detail::Task)),
+                None => Awaited::Known(Part::WaitTimer, Detail::None),
+            },
             Wait::Lock => Awaited::Known(Part::WaitLock, waker),
             Wait::Timer => Awaited::Known(Part::WaitTimer, Detail::None),
             Wait::Process => Awaited::Waker,

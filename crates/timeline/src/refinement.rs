@@ -4,7 +4,7 @@ use crate::counts::RunDivision;
 use crate::notes::Notes;
 use crate::phases::Phases;
 use crate::step::{Detail, Step};
-use crate::tasks::{State, Tasks};
+use crate::tasks::{State, Tasks, WokenIn};
 use crate::texts::Texts;
 use weir_wire::watched::NAMED_TASK;
 
@@ -31,6 +31,12 @@ impl Refine<'_> {
     pub(crate) fn state(&self, step: &Step) -> Option<(State, u64)> {
         let spell = self.tasks.spells_back(step.pid, step.from_ns, step.to_ns).next()?;
         Some((spell.state, self.tasks.state_since(step.pid, step.to_ns)))
+    }
+
+    /// In what the wait of a step was ended.
+    pub(crate) fn woken_in(&self, step: &Step) -> WokenIn {
+        let spell = self.tasks.spells_back(step.pid, step.from_ns, step.to_ns).next();
+        spell.map_or(WokenIn::Untold, |spell| spell.woken_in)
     }
 
     /// A task as its process's name of a time and number.

@@ -3,6 +3,7 @@
 use crate::attempts::Attempts;
 use crate::blocked::{Wait, amounts_to, wait_of, waits_for_any};
 use crate::in_hand::{InHand, SEVERAL};
+use crate::lock_words::{LockWords, Word};
 use crate::task_names::{TaskName, TaskNames};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -244,6 +245,7 @@ pub(crate) struct Tasks {
     /// else over a socket.
     brought: FxHashMap<u32, (u32, u32)>,
     pub(crate) attempts: Attempts,
+    locks: LockWords,
     gaps: u64,
     /// Recent stretches in which events must be missing: (from, to).
     recent_gaps: VecDeque<(u64, u64)>,
@@ -291,7 +293,13 @@ impl Tasks {
                 (_, Some((_, runnable))) => runnable,
                 (state, None) => {
                     let syscall = amounts_to(switch.syscall, switch.descriptor);
-                    task.futexes.note(Place { syscall, argument: switch.descriptor });
+                    let place = Place { syscall, argument: switch.descriptor };
+                    task.futexes.note(place);
+                    if !self.locks.is_empty()
+                        && let Some(word) = word_of(&self.names, switch.prev, place)
+                    {
+                        self.locks.waits(word, time_ns, switch.prev);
+                    }
                     if waits_for_any(syscall) {
                         task.in_hand.rests();
                     }
@@ -347,6 +355,10 @@ impl Tasks {
     pub(crate) fn waking(&mut self, time_ns: u64, waker: u32, woken: u32, woken_in: WokenIn) {
         let runnable = State::Runnable { waker: if woken_in.is_by_interrupt() { 0 } else { waker }, woken_in };
         let comes_to = if woken_in.is_by_interrupt() { None } else { self.note_wake(time_ns, waker, woken) };
+        if woken_in == WokenIn::Interrupt && !self.locks.is_empty() {
+            let word = self.waits_in(woken).and_then(|place| word_of(&self.names, woken, place));
+            word.into_iter().for_each(|word| self.locks.timed_out(word, time_ns, woken));
+        }
         let task = self.tasks.entry(woken).or_default();
         match task.changes.back() {
             Some((_, State::Running { .. })) => task.woken_while_running = Some((time_ns, runnable)),
@@ -386,6 +398,9 @@ impl Tasks {
         let process = |pid| self.names.now(pid).map(|name| name.tgid);
         let is_sibling = process(waker).is_some_and(|tgid| process(woken) == Some(tgid));
         let (gives_back, works) = (!self.deals_with_clients(waker), !self.deals_with_clients(woken));
+        if let Some(word) = word_of(&self.names, woken, place).filter(|_| is_sibling && !gives_work) {
+            self.locks.passed(word, at_ns, waker, woken);
+        }
         let served_ns = self.tasks.get(&woken).map_or(0, |task| task.served_ns);
         let task = self.tasks.entry(waker).or_default();
         task.given_back += u32::from(task.given_by.is_some_and(|(by, at)| by == woken && served_ns < at));
@@ -713,6 +728,12 @@ impl Tasks {
         self.tasks.get(&pid).is_some_and(|task| task.futexes.find(futex).is_some())
     }
 
+    /// Whether a task's wait that a time-out ended was one for a lock, and who then had that, where it is sure.
+    pub(crate) fn sought_lock(&self, pid: u32, place: Place, at_ns: u64) -> Option<Option<u32>> {
+        let word = word_of(&self.names, pid, place)?;
+        self.locks.was_got(word, pid, at_ns).then(|| self.locks.holder(word, pid, at_ns))
+    }
+
     /// When a task waits in a place again, within a window.
     pub(crate) fn is_back(&self, pid: u32, place: Place, from_ns: u64, to_ns: u64) -> Option<u64> {
         let changes = &self.tasks.get(&pid)?.changes;
@@ -747,7 +768,13 @@ impl Tasks {
     pub(crate) fn held(&self) -> usize {
         let of_tasks = self.tasks.values().map(Task::held).sum::<usize>();
         let of_cpus = self.cpus.iter().map(|cpu| cpu.history.len()).sum::<usize>();
-        of_tasks + of_cpus + self.names.len() + self.asked_for.len() + self.attempts.held() + self.brought.len()
+        of_tasks
+            + of_cpus
+            + self.names.len()
+            + self.asked_for.len()
+            + self.attempts.held()
+            + self.brought.len()
+            + self.locks.held()
     }
 
     /// Forgets what lies before a time, but for the state that holds at it.
@@ -776,6 +803,7 @@ impl Tasks {
         }
         self.names.trim(before_ns);
         self.attempts.trim(before_ns);
+        self.locks.trim(before_ns);
         for cpu in &mut self.cpus {
             let keep = cpu.history.partition_point(|(at, _)| *at <= before_ns).saturating_sub(1);
             cpu.history.drain(..keep);
@@ -787,6 +815,12 @@ impl Tasks {
     pub(crate) fn exit(&mut self, pid: u32) {
         self.tasks.entry(pid).or_default().ended = true;
     }
+}
+
+/// The word of memory that a task waits for, if it does that.
+fn word_of(names: &TaskNames, pid: u32, place: Place) -> Option<Word> {
+    let process = names.now(pid).map(|name| name.tgid).filter(|_| place.is_futex())?;
+    Some(Word::new(process, place.argument))
 }
 
 impl Task {

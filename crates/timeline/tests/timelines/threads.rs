@@ -266,6 +266,69 @@ fn a_lock_with_a_time_out_is_a_lock_before_the_pick_up_and_after_it() {
     }
 }
 
+/// The time of a wait for a lock is over and the thread has it, as the former holder gave it back meanwhile: no wake-up
+/// tells that. `then` is what happens at the lock after that.
+fn got_by_a_time_out(picked_ns: u64, had_waited: bool, then: impl Fn(&mut Told)) -> Vec<Step> {
+    told(|told| {
+        told.threads();
+        told.waits(1_220, OTHER, libc::SYS_futex, LOCK);
+        if had_waited {
+            told.waits(1_222, WORKER, libc::SYS_futex, LOCK);
+            told.wakes(1_225, BY_TIMER, OTHER, WORKER);
+        }
+        told.wakes(1_230, BY_TASK, WORKER, OTHER);
+        if picked_ns < 2_000 {
+            told.takes(picked_ns, WORKER, SOCKET);
+        }
+        told.waits(1_400, WORKER, libc::SYS_futex, LOCK);
+        told.wakes(4_900, BY_TIMER, OTHER, WORKER);
+        if picked_ns > 2_000 {
+            told.takes(picked_ns, WORKER, SOCKET);
+        }
+        then(told);
+        told.gives(5_500, WORKER, SOCKET);
+    })
+}
+
+#[test]
+fn a_lock_that_is_got_by_a_time_out_is_a_lock_and_has_its_holder() {
+    for picked_ns in [1_300, 5_000] {
+        // The former holder wants it back, and gets it.
+        let steps = got_by_a_time_out(picked_ns, true, |told| {
+            told.waits(5_100, OTHER, libc::SYS_futex, LOCK + 4);
+            told.wakes(5_200, BY_TASK, WORKER, OTHER);
+        });
+        assert_eq!(at(&steps, 3_000), (Part::WaitLock, Detail::Task(OTHER)), "{picked_ns} {steps:?}");
+    }
+}
+
+/// A thread that waits for work for a while, or sleeps where it would be woken for some, waits for no lock.
+#[test]
+fn a_time_out_after_which_none_is_woken_at_the_word_is_a_sleep() {
+    let wakes = |told: &mut Told| {
+        told.waits(5_100, OTHER, libc::SYS_futex, LOCK + 4);
+        told.wakes(5_200, BY_TASK, WORKER, OTHER);
+    };
+    for picked_ns in [1_300, 5_000] {
+        for (had_waited, then) in [
+            (true, (|_| ()) as fn(&mut Told)),
+            // Another thread comes to the word, as to one that was given back to the allocator.
+            (true, |told| told.waits(5_100, OTHER, libc::SYS_futex, LOCK + 4)),
+            // It waits there again before it wakes the other.
+            (true, |told| {
+                told.waits(5_100, OTHER, libc::SYS_futex, LOCK + 4);
+                told.waits(5_120, WORKER, libc::SYS_futex, LOCK);
+                told.wakes(5_130, BY_TIMER, OTHER, WORKER);
+            }),
+            // Who hands work out there never waited there.
+            (false, wakes),
+        ] {
+            let steps = got_by_a_time_out(picked_ns, had_waited, then);
+            assert_eq!(at(&steps, 3_000), (Part::WaitTimer, Detail::Task(WORKER)), "{picked_ns} {steps:?}");
+        }
+    }
+}
+
 #[test]
 fn a_response_that_nagles_algorithm_holds_back_says_so() {
     for flags in [0, HELD_BACK] {
