@@ -9,6 +9,7 @@ use weir_timeline::{Joiner, Remarks, Response};
 use weir_trace::Sourced;
 use weir_wire::Kind;
 use weir_wire::client::ClientRequest;
+use weir_wire::quic::Quic;
 
 /// Queries that a report lists.
 const MOST_QUERIES: usize = 50;
@@ -32,6 +33,7 @@ pub(super) fn name_of<'a>(sourced: &'a Sourced<'_>) -> Option<&'a Arc<str>> {
         return sourced.name(request.name);
     }
     let named = [Kind::ProbeHit as u16, Kind::ProbeText as u16, Kind::Asked as u16].contains(&sourced.record.kind);
+    let named = named || Quic::read(&sourced.record).is_some_and(Quic::is_named);
     named.then(|| sourced.name(sourced.record.b as u32)).flatten()
 }
 
