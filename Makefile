@@ -123,6 +123,9 @@ bench-cluster: deps build ## What a server pays for being a node while nothing m
 	@$(CARGO) build --release --quiet --package weir-bench --bin director-packets
 	@bench/cluster-idle
 
+bench-tls-probes: deps build ## What the probes at the edge of TLS cost nginx over HTTP/2, an empty file and 64 KiB: some ten minutes, as root.
+	@bench/tls-probes
+
 study-arm: deps build ## Repeats the paper on ARM in Apache and PHP, under 30 minutes, as root, and writes its page; QUICK=1: three minutes, for trying.
 	@$(MAKE) --no-print-directory -C native/apache
 	@$(MAKE) --no-print-directory -C native/php

@@ -18,7 +18,8 @@ const REMOTE_LOW: usize = 7;
 /// Pieces of a task's name, as numbered in spine.h: whose it is, its first eight characters, its last eight.
 const NAME_PIECES: usize = 3;
 /// Kinds that the probes write as two events in a row, for their two operands: `emit_pair` in ring.h.
-const PAIRS: &[Kind] = &[Kind::DiskRequest, Kind::FileWait, Kind::LockWait, Kind::StreamFrame, Kind::AskedCall];
+const PAIRS: &[Kind] =
+    &[Kind::DiskRequest, Kind::FileWait, Kind::LockWait, Kind::StreamFrame, Kind::AskedCall, Kind::Quic];
 /// The sub-code's bit of a pair's second event.
 const SECOND: u32 = 0x2000;
 

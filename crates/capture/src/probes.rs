@@ -192,6 +192,13 @@ impl Probes {
         }
     }
 
+    /// Has datagrams told that arrive at the server's ports: its marks tell which requests they brought.
+    pub(crate) fn tell_datagrams(&mut self) {
+        if let Some(state) = self.spine.skel.maps.bss_data.as_deref_mut() {
+            state.tells_datagrams = 1;
+        }
+    }
+
     /// Attaches all probes: from here on the server pays for them.
     ///
     /// # Errors

@@ -1,14 +1,15 @@
 //! What is recorded of HTTP/2 at a real server, in the clear and over TLS: each stream with its times and its name, from a
-//! client that is no part of weir.
+//! client that is no part of weir. What stays open is told with its messages.
 // scripts/test: serves
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use weir_capture::http2::Streams;
 use weir_capture::user_probes::Programs;
 use weir_capture::{EventSource, Probes, Recorder, Target, tree};
-use weir_testkit::{Certificate, Nginx, RunningServer, require};
-use weir_timeline::{Bounds, Exchanges, Joiner, Response};
+use weir_testkit::{Certificate, Nginx, Place, Program, RunningServer, require};
+use weir_timeline::{Bounds, Exchanges, Joiner, LongKind, LongLived, Response, Statistics};
 use weir_trace::{Limits, Run, RunReader};
 use weir_wire::Kind;
 
@@ -16,11 +17,18 @@ const REQUESTS: u64 = 3000;
 
 /// Records a server while `load` runs; how many responses had this name and status, and what was counted.
 fn recorded(server: &RunningServer, load: &mut Command) -> (u64, Exchanges) {
+    let (names, statistics) = explained(server, load);
+    let named = names.iter().filter(|name| *name == "200 GET /1k.txt").count() as u64;
+    (named, statistics.exchanges)
+}
+
+/// The same; status and name of each response, and what was counted.
+fn explained(server: &RunningServer, load: &mut Command) -> (Vec<String>, Statistics) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let run = Run::create(folder.path()).expect("a run");
-    let probes = Probes::load().expect("probes");
+    let mut probes = Probes::load().expect("probes");
     let target = Target::of_pid(server.pid()).expect("it runs");
-    let streams = Streams::load(&probes, &Programs::of(tree(server.pid())), false).expect("the source of streams");
+    let streams = Streams::load(&mut probes, &Programs::of(tree(server.pid())), false).expect("the source of streams");
     eprintln!("{:?}", streams.notes());
     let sources: Vec<Box<dyn EventSource>> = vec![Box::new(streams)];
     let recorder = Recorder::start_with(probes, sources, &target, &run, Limits::default()).expect("a recording");
@@ -28,13 +36,13 @@ fn recorded(server: &RunningServer, load: &mut Command) -> (u64, Exchanges) {
     assert!(load.stdout(Stdio::null()).status().expect("the client runs").success());
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(recorder.finish(Vec::new()).expect("a whole run").lost, 0);
-    let mut named = 0;
+    let mut names = Vec::new();
     let mut take = |_: &Joiner, one: &Response<'_>| {
         if one.unjoinable.is_none() && one.request.stream != 0 {
             let sum: u64 = one.steps.iter().map(|step| step.to_ns - step.from_ns).sum();
             assert_eq!(sum, one.time_ns());
         }
-        named += u64::from(one.name == "GET /1k.txt" && one.request.status == 200);
+        names.push(format!("{} {}", one.request.status, one.name));
     };
     let mut joiner = Joiner::of_server(Bounds::default(), &[]);
     RunReader::open(folder.path()).expect("the run").merge().each(|sourced| {
@@ -44,9 +52,9 @@ fn recorded(server: &RunningServer, load: &mut Command) -> (u64, Exchanges) {
         true
     });
     joiner.finish(&mut take);
-    let exchanges = joiner.statistics().exchanges;
-    eprintln!("{named} named, {exchanges:?}, {:?}", joiner.statistics().unjoinable);
-    (named, exchanges)
+    let statistics = joiner.statistics();
+    eprintln!("{} responses, {:?}, {:?}", names.len(), statistics.exchanges, statistics.unjoinable);
+    (names, statistics)
 }
 
 #[test]
@@ -65,4 +73,84 @@ fn streams_are_told_apart_and_named() {
         assert!(1000 * named >= 999 * REQUESTS, "{named}");
         assert_eq!(exchanges.http2, 0, "{exchanges:?}");
     }
+}
+
+/// Messages that a WebSocket carries each way: half of them of 20 bytes, half of 300.
+const MESSAGES: u64 = 60;
+
+fn case(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases").join(name)
+}
+
+/// A server whose responses stay open.
+fn open_server(tls: Option<&Certificate>) -> RunningServer {
+    let files = tls.map(|made| [made.certificate().to_owned(), made.key().to_owned()]);
+    let program = Program::new(move |place: Place<'_>| {
+        let mut command = Command::new("node");
+        command.arg(case("messages.js")).arg(place.port.to_string()).args(files.iter().flatten());
+        Ok(command)
+    });
+    match tls {
+        Some(made) => program.tls(made).start().expect("the server starts"),
+        None => program.start().expect("the server starts"),
+    }
+}
+
+/// What is told of one kind, which is to be all.
+fn only(statistics: &Statistics, kind: LongKind) -> &LongLived {
+    let [one] = statistics.long_lived.as_slice() else { panic!("{:?}", statistics.long_lived) };
+    assert_eq!((one.kind, one.count, one.open), (kind, 1, 0), "{one:?}");
+    one
+}
+
+#[test]
+fn messages_of_a_websocket_are_told_in_the_clear_and_over_tls() {
+    let has = require::socket_tracepoints().and_then(|()| require::program("node"));
+    if has.and_then(|()| require::program("python3")).is_none() {
+        return;
+    }
+    let certificate = Certificate::self_signed().expect("openssl makes a certificate");
+    for tls in [None, Some(&certificate)] {
+        let server = open_server(tls);
+        let how = if tls.is_some() { "tls" } else { "clear" };
+        let mut client = Command::new("python3");
+        client.arg(case("messages.py")).args([&server.port.to_string(), how, &MESSAGES.to_string()]);
+        let (responses, statistics) = explained(&server, &mut client);
+        let told = only(&statistics, LongKind::WebSocket);
+        eprintln!("{how}: {told:?} {responses:?}");
+        for way in [told.received, told.sent] {
+            assert_eq!(
+                (way.count, way.bytes, way.betweens),
+                (MESSAGES, MESSAGES * 160, MESSAGES - 1),
+                "{how}: {way:?}"
+            );
+        }
+        // Node answers each by itself, before it takes anything else.
+        assert_eq!(told.answered, MESSAGES, "{how}: {told:?}");
+        assert!(told.answer_ns > 0 && told.answer_ns < told.lasted_ns, "{how}: {told:?}");
+        // The upgrade is a response, over TLS with its name; the messages are none.
+        assert!(responses.len() <= 2, "{how}: {responses:?}");
+        assert!(tls.is_none() || &*told.name == "GET /talk", "{how}: {told:?}");
+    }
+}
+
+#[test]
+fn events_are_told_beside_short_responses() {
+    let has = require::socket_tracepoints().and_then(|()| require::program("node"));
+    if has.and_then(|()| require::program("curl")).is_none() {
+        return;
+    }
+    let certificate = Certificate::self_signed().expect("openssl makes a certificate");
+    let server = open_server(Some(&certificate));
+    let mut client = Command::new("curl");
+    client.args(["-s", "--http2", "--insecure", "-Z"]);
+    for path in ["/short", "/events", "/short", "/short"] {
+        client.args(["-o", "/dev/null"]).arg(server.url(path));
+    }
+    let (responses, statistics) = explained(&server, &mut client);
+    let told = only(&statistics, LongKind::Events);
+    assert_eq!((&*told.name, told.sent.count, told.received.count), ("GET /events", 10, 0), "{told:?}");
+    let between_ms = told.sent.between_ns / told.sent.betweens / 1_000_000;
+    assert!((15..200).contains(&between_ms), "{between_ms} ms between events that are 20 apart");
+    assert_eq!(responses, ["200 GET /short"; 3]);
 }

@@ -409,6 +409,12 @@ impl Folds {
         (answered + failed > 0).then(|| succeeded as f64 / (answered + failed) as f64)
     }
 
+    /// The sum of the parts of each response over its time.
+    fn sum_of_parts(&self) -> Ratio {
+        let (min, total, max) = self.sums.unwrap_or((1.0, 1.0, 1.0));
+        Ratio { min, mean: total / self.all.count().max(1) as f64, max }
+    }
+
     fn explanation(
         &mut self,
         reader: &RunReader,
@@ -421,7 +427,6 @@ impl Folds {
         let duration_s = statistics.client_ns.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9);
         let count = self.all.count();
         let (processes, waiting) = self.participants.report(self.labels.texts(), count, all.response_ns);
-        let (least, total, most) = self.sums.unwrap_or((1.0, 1.0, 1.0));
         let mut causes = words::causes(&all, self.labels.texts());
         self.kept_waiting.name(&mut causes, count, self.classes.names());
         let examples = examples(&mut self.examples, self.all.times().value_at_quantile(0.5));
@@ -445,7 +450,7 @@ impl Folds {
             joined_fraction: statistics.joined as f64 / statistics.requests.max(1) as f64,
             unjoinable: unjoinable(statistics),
             rung: reader.rung().unwrap_or("client only").to_owned(),
-            sum_of_parts_over_response: Ratio { min: least, mean: total / count.max(1) as f64, max: most },
+            sum_of_parts_over_response: self.sum_of_parts(),
             noise_floor: self.trend.noise(),
             stages_ns: self.stages.means(),
             observer_cost: observer(reader),
@@ -462,6 +467,7 @@ impl Folds {
             slow_causes: words::slow_causes(&slow, &rest, self.labels.texts()),
             transactions: transactions(self.classes.names(), &self.by_class),
             exchanges: BTreeMap::new(),
+            long_lived: Vec::new(),
             objectives: self.objectives.results(statistics),
             phases: Vec::new(),
             processes,

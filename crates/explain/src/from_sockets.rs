@@ -7,8 +7,8 @@ use crate::spans::ForeignSpan;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use weir_measure::objective::{Objective, ObjectiveFold};
-use weir_report::{Explanation, ObjectiveResult};
-use weir_timeline::{Exchanges, Joiner, Response, Statistics, Unjoinable};
+use weir_report::{Explanation, LongLived, MessageFigures, ObjectiveResult};
+use weir_timeline::{Exchanges, Joiner, LongKind, Messages, Response, Statistics, Unjoinable};
 use weir_trace::{Entry, RunReader, Source};
 use weir_wire::{Kind, Record};
 
@@ -164,12 +164,40 @@ impl Objectives {
 pub(super) fn apply(explanation: &mut Explanation, statistics: &Statistics, watched: &Watched) {
     explanation.boundary = BOUNDARY.to_owned();
     explanation.exchanges = beside(&statistics.exchanges, watched.windows);
+    explanation.long_lived = statistics.long_lived.iter().map(long_lived).collect();
     explanation.warnings.extend(warnings(statistics));
     if let Some(seconds) = watched.seconds().filter(|seconds| *seconds > 0.0) {
         // Nothing was recorded in the pauses: what was seen is of the windows' time.
         explanation.server_cpu.utilisation *= explanation.duration_s / seconds;
         explanation.duration_s = seconds;
         explanation.rate_per_s = statistics.requests as f64 / seconds;
+    }
+}
+
+/// What stayed open and carried messages.
+fn long_lived(all: &weir_timeline::LongLived) -> LongLived {
+    let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
+    let figures = |messages: &Messages| MessageFigures {
+        messages: messages.count,
+        bytes: messages.bytes,
+        between_ns: mean(messages.between_ns, messages.betweens),
+        between_ns_max: messages.between_ns_max,
+    };
+    let kind = match all.kind {
+        LongKind::WebSocket => "websocket",
+        LongKind::Events => "events",
+        LongKind::Grpc => "grpc",
+    };
+    LongLived {
+        kind: kind.to_owned(),
+        name: all.name.to_string(),
+        count: all.count,
+        still_open: all.open,
+        lasted_ns: mean(all.lasted_ns, all.count).unwrap_or(0.0),
+        received: figures(&all.received),
+        sent: figures(&all.sent),
+        answered: all.answered,
+        answer_ns: mean(all.answer_ns, all.answered),
     }
 }
 
@@ -184,6 +212,8 @@ fn beside(exchanges: &Exchanges, windows: u64) -> BTreeMap<String, u64> {
         streams,
         streams_nameless,
         streams_reset,
+        http3,
+        http3_given_up,
         grpc,
         grpc_failed,
         encrypted,
@@ -206,6 +236,8 @@ fn beside(exchanges: &Exchanges, windows: u64) -> BTreeMap<String, u64> {
         ("streams", streams),
         ("streams_without_a_name", streams_nameless),
         ("streams_reset", streams_reset),
+        ("http3", http3),
+        ("http3_given_up", http3_given_up),
         ("grpc", grpc),
         ("grpc_failed", grpc_failed),
         ("encrypted", encrypted),

@@ -9,6 +9,7 @@ use weir_timeline::{Joiner, Remarks, Response};
 use weir_trace::Sourced;
 use weir_wire::Kind;
 use weir_wire::client::ClientRequest;
+use weir_wire::quic::Quic;
 
 /// Queries that a report lists.
 const MOST_QUERIES: usize = 50;
@@ -37,6 +38,7 @@ pub(super) fn name_id_of(sourced: &Sourced<'_>) -> Option<u32> {
         return Some(request.name);
     }
     let named = [Kind::ProbeHit as u16, Kind::ProbeText as u16, Kind::Asked as u16].contains(&sourced.record.kind);
+    let named = named || Quic::read(&sourced.record).is_some_and(Quic::is_named);
     named.then_some(sourced.record.b as u32)
 }
 

@@ -31,7 +31,7 @@ pub struct ProbesOfPrograms {
 
 impl ProbesOfPrograms {
     /// The source of streams of HTTP/2, and of the names of requests over TLS; says where it sets probes.
-    pub(crate) fn streams(&self, probes: &Probes, target: &Target) -> Box<dyn EventSource> {
+    pub(crate) fn streams(&self, probes: &mut Probes, target: &Target) -> Box<dyn EventSource> {
         if self.tls == TlsProbes::Left {
             return Box::new(Streams::in_the_clear(self.keep_queries));
         }

@@ -51,6 +51,9 @@ pub struct Explanation {
     /// What the server's sockets showed beside the responses, where these are told from the server's side: TLS
     /// handshakes, requests that an edge of the recording cut, and the like, by name.
     pub exchanges: BTreeMap<String, u64>,
+    /// What stayed open and carried messages, by kind and name; it is in no figure of responses.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub long_lived: Vec<LongLived>,
     /// What was asked of the server, and whether it was met.
     pub objectives: Vec<ObjectiveResult>,
     /// The rung of the ladder of sources.
@@ -619,4 +622,40 @@ fn summary<S: Serializer>(summary: &Option<Summary>, serializer: S) -> Result<S:
 
 fn parts<S: Serializer>(parts: &[f64; Part::COUNT], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(Part::ALL.iter().map(|part| (part.name(), parts[*part as usize])))
+}
+
+/// Responses of one name that stay open and carry messages.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LongLived {
+    /// `websocket`, `events` or `grpc`.
+    pub kind: String,
+    /// Method and path, or the port.
+    pub name: String,
+    /// How many there were.
+    pub count: u64,
+    /// Those of them that were open when the recording ended.
+    pub still_open: u64,
+    /// How long one was seen, mean, nanoseconds.
+    pub lasted_ns: f64,
+    /// What the server took.
+    pub received: MessageFigures,
+    /// What it gave.
+    pub sent: MessageFigures,
+    /// Messages of the server's that are known to answer one of the client's.
+    pub answered: u64,
+    /// From the arrival of that one to the send of the answer, mean, nanoseconds; null where none is known.
+    pub answer_ns: Option<f64>,
+}
+
+/// Messages in one direction.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MessageFigures {
+    /// How many.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The time between one and the next of a connection, mean, nanoseconds; null where no two followed each other.
+    pub between_ns: Option<f64>,
+    /// The longest of these times, nanoseconds.
+    pub between_ns_max: u64,
 }

@@ -33,8 +33,8 @@ mod units;
 pub use compared::{Compared, ComparedCase, ComparedPoint, ComparedResult, ComparedSeries, ComparedSubject};
 pub use explanation::{
     Asked, Cause, Course, CourseSlice, CpuSpell, Decided, Example, ExampleStep, Explanation, HeldBy, HolderSpell,
-    Holding, HostRun, Moved, Moves, ObjectiveResult, Observer, Phase, ProcessShare, Query, Ratio, ServerCpu, SlowCause,
-    SourceCost, Stack, Stages, Transaction, WaitingEdge, Wakeups,
+    Holding, HostRun, LongLived, MessageFigures, Moved, Moves, ObjectiveResult, Observer, Phase, ProcessShare, Query,
+    Ratio, ServerCpu, SlowCause, SourceCost, Stack, Stages, Transaction, WaitingEdge, Wakeups,
 };
 pub use html::{colour, compared_html, html, load_html, planned_html};
 pub use loaded::{Loaded, LoadedPoint, LoadedRate};

@@ -14,6 +14,7 @@ use std::path::Path;
 use weir_timeline::{Bounds, Joiner, Remark, Remarks, Response, Unjoinable};
 use weir_trace::{Damage, Entry, RunReader, Source, Sourced};
 use weir_wire::client::ClientRequest;
+use weir_wire::quic::Quic;
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
 /// Level 0 has at most so many buckets, in so many tiles.
@@ -230,7 +231,9 @@ impl<'a> Pass<'a> {
         if let Some(request) = &request {
             self.building.filling.request(request.done_ns, request.done_ns.saturating_sub(request.intended_ns));
         }
-        let told = [Kind::ProbeHit as u16, Kind::ProbeText as u16].contains(&record.kind).then_some(record.b as u32);
+        let of_probe = [Kind::ProbeHit as u16, Kind::ProbeText as u16].contains(&record.kind);
+        let of_quic = Quic::read(record).is_some_and(Quic::is_named);
+        let told = (of_probe || of_quic).then_some(record.b as u32);
         let name = request.map(|request| request.name).or(told).and_then(|name| sourced.name(name));
         self.remarks.push(record, name.map(|name| &**name));
         let Self { joiner, slowest, building, served, origin_ns, .. } = self;

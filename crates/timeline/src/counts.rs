@@ -1,5 +1,6 @@
 //! What a joiner counts beside the responses that it tells.
 
+use crate::messages::LongLived;
 use crate::notes::SourceCost;
 use crate::served::Exchanges;
 use weir_wire::client::Outcome;
@@ -90,6 +91,8 @@ pub struct Statistics {
     pub stolen_ns: (u64, u64),
     /// What sockets showed beside the responses, where these are told from the server's side.
     pub exchanges: Exchanges,
+    /// What stayed open and carried messages, and is no response among the others, by kind and name.
+    pub long_lived: Vec<LongLived>,
     /// What came to the server, whether or not a response became of it.
     pub seen: Seen,
 }

@@ -7,12 +7,13 @@ use crate::known::Known;
 use crate::notes::Notes;
 use crate::phases::{Ended, PhaseName, PhaseStretch, Phases};
 use crate::questions::{QuestionRun, Questions};
-use crate::served::{Arrival, Served};
+use crate::quic::QuicStreams;
+use crate::served::{Arrival, Exchanges, Served};
 use crate::sockets::{Socket, Sockets};
 use crate::step::{Step, push_step};
 use crate::streams::{Streams, Turn};
 use crate::task_names::TaskName;
-use crate::tasks::{Tasks, Verb, WokenIn};
+use crate::tasks::{Tasks, Touch, Verb, WokenIn};
 use crate::texts::Texts;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -20,11 +21,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use weir_measure::part::Part;
 use weir_wire::client::{ClientConnection, ClientRequest};
+use weir_wire::quic::Quic;
 use weir_wire::socket::{
     ACCEPTED, END_OF_STREAM, ERROR, FAR, HELD_BACK, HTTP2, NO_POSITION, NOT_ACCEPTED, PEEK, SocketOpen, SocketState,
     TLS,
 };
-use weir_wire::stream::{StreamFrame, StreamHead};
+use weir_wire::stream::{StreamFrame, StreamHead, frame_type};
 use weir_wire::task::{Switch, TaskState, WAS_FROZEN};
 use weir_wire::{Kind, Record, Slot, text_from_slots};
 
@@ -142,6 +144,8 @@ pub struct Joiner {
     pub(crate) served: Option<Served>,
     /// Streams of HTTP/2.
     pub(crate) streams: Streams,
+    /// Requests over HTTP/3.
+    pub(crate) quic: QuicStreams,
     /// Everything opened from here on was seen from its beginning: a window of the recording has begun.
     pub(crate) window_ns: Option<u64>,
     pub(crate) names: FxHashMap<(u32, u16), Arc<str>>,
@@ -174,6 +178,7 @@ impl Joiner {
             nameless: Arc::from("(unnamed)"),
             served: None,
             streams: Streams::of_client(),
+            quic: QuicStreams::default(),
             window_ns: None,
             names: FxHashMap::default(),
             untold_arrivals: false,
@@ -277,7 +282,7 @@ impl Joiner {
                         socket.closed_ns = Some(now_ns);
                     }
                     self.conversations.close(low);
-                    self.streams.close(low);
+                    self.close_streams(low);
                     if let Some(served) = &mut self.served {
                         served.close(low);
                     }
@@ -297,7 +302,7 @@ impl Joiner {
             Kind::SocketPeer => self.peers(record),
             Kind::ProbeHit => name.iter().for_each(|told| self.phases.push_hit(record, told, &self.tasks)),
             Kind::Asked => self.questions.push(record, payload, name, (&self.sockets, &self.tasks), &mut self.texts),
-            Kind::StreamFrame | Kind::StreamHead => self.of_stream(record, payload),
+            Kind::StreamFrame | Kind::StreamHead | Kind::Quic => self.of_stream(record, payload, name),
             Kind::ProbeText => self.phases.text(record.lane, now_ns, name.map_or("", |text| text), &mut self.texts),
             // The notes take it below, or it is of no use here.
             _ => {}
@@ -318,9 +323,12 @@ impl Joiner {
     pub fn statistics(&self) -> Statistics {
         let exchanges = self.served.as_ref().map(|served| served.counts).unwrap_or_default();
         let exchanges = self.streams.counts_with(exchanges);
+        let (http3_given_up, http3_forgotten) = self.quic.lost();
+        let exchanges = Exchanges { http3_given_up, forgotten: exchanges.forgotten + http3_forgotten, ..exchanges };
         Statistics {
             gaps: self.statistics.gaps + self.tasks.gaps(),
             exchanges,
+            long_lived: self.streams.long_told(),
             sources: self.notes.costs(),
             stolen_ns: self.notes.stolen(),
             ..self.statistics.clone()
@@ -347,6 +355,7 @@ impl Joiner {
             + self.sockets.held()
             + self.conversations.held()
             + self.streams.held()
+            + self.quic.held()
             + self.connections.len()
             + self.lanes.len()
             + self.waiting.len()
@@ -439,8 +448,31 @@ impl Joiner {
         asked.is_some_and(|asked| asked.pid == own || answers::are_siblings(self.known(), asked.pid, own))
     }
 
+    /// A task took a datagram of the server's clients, or gave some.
+    fn touch_datagrams(&mut self, record: &Record, id: u32, verb: Verb) {
+        let Some(pid) = self.tasks.current(record.lane).filter(|_| record.flags & (ERROR | PEEK) == 0) else { return };
+        let number = self.quic.dealt(pid, id, verb, record.time_ns);
+        self.tasks.touch(record.lane, record.time_ns, number, verb, true);
+        if verb == Verb::Send {
+            self.tasks.exchanged(pid, verb, true);
+        }
+    }
+
+    /// Something of HTTP/3.
+    fn of_quic(&mut self, record: &Record, name: Option<&Arc<str>>) {
+        let Some(told) = Quic::read(record).filter(|_| self.served.is_some()) else { return };
+        let pid = self.tasks.current(record.lane).unwrap_or(0);
+        if let Some(number) = self.quic.push(record.time_ns, pid, told, name) {
+            self.tasks.touch(record.lane, record.time_ns, number, Verb::Receive, true);
+            self.tasks.exchanged(pid, Verb::Receive, true);
+        }
+    }
+
     fn touch(&mut self, record: &Record, verb: Verb) {
         let (id, position) = record.a_halves();
+        if record.flags & NO_POSITION != 0 && self.quic.knows(id) {
+            return self.touch_datagrams(record, id, verb);
+        }
         let server_side = match self.sockets.get(id) {
             Some(socket) => socket.server_side,
             None => self.conversations.is_accepted(id) && !self.is_within_a_process(id, record),
@@ -487,6 +519,11 @@ impl Joiner {
             };
             if verb == Verb::Send {
                 self.streams.sent(id, at_ns, pid);
+                let tasks = &self.tasks;
+                self.streams.long().sent(id, at_ns, pid, |since_ns| {
+                    let other = |touch: &Touch| touch.verb == Verb::Receive && touch.socket != id;
+                    tasks.touches(pid, since_ns, at_ns).any(other)
+                });
             }
             match (&mut self.served, verb) {
                 (Some(served), Verb::Receive) => served.take(id, at_ns, position, pid),
@@ -511,12 +548,20 @@ impl Joiner {
         }
     }
 
-    /// A frame of HTTP/2 was taken or given by the task that runs on its lane, or a head was read.
-    fn of_stream(&mut self, record: &Record, payload: &[Slot]) {
+    /// A frame of HTTP/2 was taken or given by the task that runs on its lane, or a head was read; or something of HTTP/3.
+    fn of_stream(&mut self, record: &Record, payload: &[Slot], name: Option<&Arc<str>>) {
+        self.of_quic(record, name);
         StreamHead::read(record, payload).into_iter().for_each(|head| self.streams.head(record.time_ns, head));
         let Some(frame) = StreamFrame::read(record) else { return };
         let pid = self.tasks.current(record.lane).unwrap_or(0);
         let at = self.tasks.at(pid);
+        if frame.kind == frame_type::WEBSOCKET {
+            let begun = self.streams.websocket(record.time_ns, pid, &frame, at, &mut self.sockets);
+            if let (Some(socket), Some(served)) = (begun, &mut self.served) {
+                served.upgrade(socket);
+            }
+            return;
+        }
         let turn = self.streams.frame(record.time_ns, pid, &frame, at, &mut self.sockets);
         let Some(served) = &mut self.served else { return };
         match turn {
@@ -590,8 +635,12 @@ impl Joiner {
         let oldest_request = self.waiting.front().map(|first| first.request.intended_ns);
         let oldest_exchange = self.sweep_served(now_ns);
         let oldest_stream = self.streams.sweep(now_ns.saturating_sub(self.bounds.closed_ns));
-        let keep_ns =
-            [oldest_mark, oldest_request, oldest_exchange, oldest_stream].into_iter().flatten().min().unwrap_or(now_ns);
+        let oldest_quic = self.quic.oldest_ns();
+        let keep_ns = [oldest_mark, oldest_request, oldest_exchange, oldest_stream, oldest_quic]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(now_ns);
         let mut keep_ns = keep_ns.min(now_ns.saturating_sub(self.bounds.grace_ns));
         self.tasks.trim(keep_ns);
         self.conversations.trim(keep_ns);

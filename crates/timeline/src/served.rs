@@ -66,6 +66,14 @@ pub(crate) struct Parked {
     pub(crate) until_ns: u64,
 }
 
+/// What carries a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    Tcp,
+    /// HTTP/3, told by the server's marks.
+    Quic,
+}
+
 /// A request, or several that cannot be told apart, with the response.
 #[derive(Debug, Clone)]
 pub(crate) struct Exchange {
@@ -90,8 +98,12 @@ pub(crate) struct Exchange {
     pub(crate) encrypted: bool,
     /// Its connection speaks HTTP/2, as its first bytes have shown, and its streams are not followed.
     pub(crate) http2: bool,
-    /// The stream of HTTP/2 that it is, 0 for none.
+    /// What carries it.
+    pub(crate) carrier: Carrier,
+    /// The stream of HTTP/2 or HTTP/3 that it is, 0 for none.
     pub(crate) stream: u32,
+    /// Bytes of its response where no positions tell them.
+    pub(crate) response_bytes: u64,
     /// Its status, 0 where it is not known.
     pub(crate) status: u16,
     /// The end of the response before it on its connection.
@@ -153,6 +165,10 @@ pub struct Exchanges {
     pub encrypted_streams: u64,
     /// Streams that were given up by one of the two sides before their response was whole.
     pub streams_reset: u64,
+    /// Requests over HTTP/3, told by the server's marks; they are none of the streams above.
+    pub http3: u64,
+    /// Those that were given up by one of the two sides before their response was whole.
+    pub http3_given_up: u64,
     /// Those of the streams that were told apart which speak gRPC.
     pub grpc: u64,
     /// Those of these that did not end well: with another status of gRPC than 0.
@@ -269,6 +285,14 @@ impl Served {
         over.extend(open.filter(|open| open.ordinal <= Some(1)).map(|open| (open, End::Told)));
     }
 
+    /// A connection was upgraded: its last exchange is over with the response that said so.
+    pub(crate) fn upgrade(&mut self, socket: u32) {
+        let Self { connections, over, .. } = self;
+        let Some(connection) = connections.get_mut(&socket) else { return };
+        connection.followed = true;
+        over.extend(connection.open.take().filter(|open| open.sent.is_some()).map(|open| (open, End::Told)));
+    }
+
     /// A task takes bytes, up to a position.
     pub(crate) fn take(&mut self, socket: u32, at_ns: u64, position: u64, pid: u32) {
         if self.connection(socket).is_none() {
@@ -320,24 +344,16 @@ impl Served {
         let ordinal = connection.ordinal;
         connection.ordinal = ordinal.map(|number| number.saturating_add(1));
         connection.open = Some(Exchange {
-            socket,
             ordinal,
             arrival: first,
             arrivals,
-            picked_ns: at_ns,
-            picker: pid,
             // Of an older connection it is not known how far it had come.
             from: before.unwrap_or(position),
             to: position,
-            sent: None,
-            interim: false,
             encrypted: connection.encrypted,
             http2: connection.http2,
-            stream: 0,
-            status: 0,
             answered_ns: connection.answered_ns,
-            name: None,
-            parked: None,
+            ..Exchange::picked(socket, at_ns, pid)
         });
     }
 
@@ -455,10 +471,55 @@ impl Served {
     }
 }
 
+impl Exchanges {
+    /// Counts a response by what carried it.
+    pub(crate) fn add(&mut self, exchange: &Exchange) {
+        let is_stream = exchange.stream != 0 && exchange.carrier == Carrier::Tcp;
+        self.several += u64::from(exchange.arrivals > 1);
+        self.interim += u64::from(exchange.interim);
+        self.http3 += u64::from(exchange.carrier == Carrier::Quic);
+        self.encrypted += u64::from(exchange.encrypted && exchange.carrier == Carrier::Tcp);
+        self.encrypted_streams += u64::from(is_stream && exchange.encrypted);
+        self.streams += u64::from(is_stream);
+        self.streams_nameless += u64::from(is_stream && exchange.name.is_none());
+    }
+}
+
 impl Exchange {
+    /// One of a socket that a task picks up at a time, and of which nothing else is known.
+    pub(crate) fn picked(socket: u32, picked_ns: u64, picker: u32) -> Self {
+        Self {
+            socket,
+            ordinal: None,
+            arrival: None,
+            arrivals: 1,
+            picked_ns,
+            picker,
+            from: 0,
+            to: 0,
+            sent: None,
+            interim: false,
+            encrypted: false,
+            http2: false,
+            carrier: Carrier::Tcp,
+            stream: 0,
+            response_bytes: 0,
+            status: 0,
+            answered_ns: 0,
+            name: None,
+            parked: None,
+        }
+    }
+
     /// Its first byte's arrival, or where that was not seen the pick-up.
     pub(crate) fn begun_ns(&self) -> u64 {
         self.arrival.map_or(self.picked_ns, |arrival| arrival.at_ns.min(self.picked_ns))
+    }
+
+    /// The same, sent to its last byte by a task at a time.
+    pub(crate) fn with_last_send(self, last_ns: u64, pid: u32) -> Self {
+        let to = self.response_bytes;
+        Self { sent: self.sent.map(|sent| Sent { last_ns, pid, to, ..sent }), ..self }
     }
 
     /// What it turned out to be.
@@ -467,6 +528,7 @@ impl Exchange {
         match (self.sent, self.arrival, self.ordinal) {
             _ if self.http2 => Sort::Http2,
             _ if end == End::Cut => Sort::Cut,
+            (_, None, _) if self.carrier == Carrier::Quic => Sort::NoArrival,
             // Of an older connection's first one, the bytes may have arrived before the recording.
             (_, None, None) if bytes == 0 => Sort::Cut,
             (_, None, _) => Sort::NoArrival,

@@ -5,7 +5,7 @@ use crate::join::{AtServer, Joiner, Response};
 use crate::known::Known;
 use crate::path::{Span, Walk};
 use crate::phases::PhaseStretch;
-use crate::served::{Arrival, End, Exchange, Parked, Sort};
+use crate::served::{Arrival, Carrier, End, Exchange, Parked, Sort};
 use crate::step::Step;
 use std::sync::Arc;
 use weir_wire::Record;
@@ -64,8 +64,15 @@ impl Joiner {
         served.edge(at_ns);
         self.edge_ns = at_ns;
         self.tell_over(u64::MAX, take);
+        for socket in self.streams.long().under_way() {
+            self.close_long(socket, true);
+        }
+        self.streams.long().forget();
         for (stream, end) in self.streams.edge() {
             self.tell(stream, end, take);
+        }
+        for (request, end) in self.quic.edge() {
+            self.tell(request, end, take);
         }
     }
 
@@ -82,6 +89,9 @@ impl Joiner {
         if self.served.is_none() {
             return;
         }
+        while let Some(request) = self.quic.next_over() {
+            self.tell(request, End::Told, take);
+        }
         while let Some(mut stream) = self.streams.next_over(self.last_ns) {
             // On two CPUs a task may take bytes before their arrival has told of itself.
             stream.arrival = stream.arrival.or_else(|| {
@@ -91,6 +101,18 @@ impl Joiner {
             });
             self.tell(stream, End::Told, take);
         }
+    }
+
+    /// A connection has closed.
+    pub(crate) fn close_streams(&mut self, socket: u32) {
+        self.close_long(socket, false);
+        self.streams.close(socket);
+    }
+
+    /// A WebSocket is over, or the recording ends before it.
+    pub(crate) fn close_long(&mut self, socket: u32, is_open: bool) {
+        let port = self.sockets.get(socket).map_or(0, |known| known.open.local.port());
+        self.streams.long().close(socket, is_open, || Arc::from(format!(":{port}")));
     }
 
     /// Keeps the memory of the server's side within its bounds; the oldest time that may still be asked for.
@@ -135,12 +157,7 @@ impl Joiner {
                 self.statistics.unjoinable[reason as usize] += 1;
             }
             Sort::Response => {
-                counts.several += u64::from(exchange.arrivals > 1);
-                counts.interim += u64::from(exchange.interim);
-                counts.encrypted += u64::from(exchange.encrypted);
-                counts.encrypted_streams += u64::from(exchange.stream != 0 && exchange.encrypted);
-                counts.streams += u64::from(exchange.stream != 0);
-                counts.streams_nameless += u64::from(exchange.stream != 0 && exchange.name.is_none());
+                counts.add(&exchange);
                 let parked = exchange.parked.take().unwrap_or_default();
                 let mut steps = steps_of(self.known(), &exchange, parked).steps;
                 self.refine(&mut steps, 0);
@@ -155,6 +172,9 @@ impl Joiner {
                     let by_task = || self.phases.request(span.picker, span.picked_ns, span.sent_ns);
                     let told = told.or_else(|| if exchange.stream == 0 { by_task() } else { None });
                     exchange.name = told.map(|number| Arc::from(self.texts.text(number))).or(exchange.name);
+                }
+                if let Some(name) = exchange.name.as_ref().filter(|_| exchange.stream == 0) {
+                    self.streams.long().name(exchange.socket, name);
                 }
                 let request = self.request_of(&exchange, span.arrived_ns, span.sent_ns);
                 let Span { socket, arrived_ns, picked_ns, sent_ns, .. } = span;
@@ -231,7 +251,11 @@ impl Joiner {
             opened_connection: exchange.ordinal == Some(0),
             encrypted: exchange.encrypted,
             retried: false,
-            http_version: if exchange.stream == 0 { 0 } else { 2 },
+            http_version: match (exchange.carrier, exchange.stream) {
+                (Carrier::Quic, _) => 3,
+                (Carrier::Tcp, 0) => 0,
+                (Carrier::Tcp, _) => 2,
+            },
             stream: exchange.stream,
         }
     }

@@ -4,6 +4,7 @@
 //! event of the socket from which they came; frames that are given stand before the event of the send that carries them.
 //! What heads say comes later (`Kind::StreamHead`), so a stream that is over waits for that.
 
+use crate::messages::{Life, LongKind, LongLived, LongLives};
 use crate::served::{Arrival, End, Exchange, Exchanges, Sent};
 use crate::sockets::{Socket, Sockets};
 use rustc_hash::FxHashMap;
@@ -26,6 +27,10 @@ struct Stream {
     exchange: Exchange,
     /// Bytes of its frames that were given.
     given: u64,
+    /// Its messages, as far as frames with content are such.
+    life: Life,
+    /// Messages that were given and that no send has carried yet.
+    unsent: u64,
     way: Way,
 }
 
@@ -64,6 +69,7 @@ struct Said {
     name: Option<Arc<str>>,
     status: u16,
     grpc: bool,
+    events: bool,
     grpc_status: Option<u16>,
     at_ns: u64,
 }
@@ -76,12 +82,26 @@ pub(crate) struct Streams {
     connections: FxHashMap<u32, Connection>,
     said: FxHashMap<(u32, u32), Said>,
     /// Streams that are over, with when that was.
-    over: VecDeque<(u64, Exchange)>,
+    over: VecDeque<(u64, Exchange, Life)>,
+    /// What stays open and carries messages.
+    long: LongLives,
     /// The same by socket and stream, where a client will ask for them.
     asked: FxHashMap<(u32, u32), Exchange>,
     /// Whether a client will.
     by_client: bool,
     counts: Exchanges,
+}
+
+/// Whether a frame of HTTP/2 ends a message of those that are told: content, in a frame that is not of the usual most
+/// bytes, which more of the same message follows.
+fn ends_message(frame: &StreamFrame) -> bool {
+    const USUAL_BYTES_MAX: u32 = 16_384;
+    frame.kind == frame_type::DATA && !frame.more && (1..USUAL_BYTES_MAX).contains(&frame.length)
+}
+
+/// Bytes of content of a frame.
+fn content_of(frame: &StreamFrame) -> u64 {
+    if frame.kind == frame_type::DATA && !frame.more { u64::from(frame.length) } else { 0 }
 }
 
 /// A stream that begins with a frame which a task took; `from` is the position of the frame's first byte.
@@ -92,24 +112,14 @@ fn begun(socket: &Socket, (at_ns, pid): (u64, u32), frame: &StreamFrame, from: u
         not_accepted: mark.not_accepted,
     });
     let picked = socket.received.first_past(from);
+    let (picked_ns, picker) = picked.map_or((at_ns, pid), |mark| (mark.at_ns, mark.pid));
     Exchange {
-        socket: socket.open.socket,
-        ordinal: None,
         arrival,
-        arrivals: 1,
-        picked_ns: picked.map_or(at_ns, |mark| mark.at_ns),
-        picker: picked.map_or(pid, |mark| mark.pid),
         from,
         to: from.saturating_add(u64::from(frame.length) + 9),
-        sent: None,
-        interim: false,
         encrypted: matches!(frame.flow, Flow::Tls(_)),
-        http2: false,
         stream: frame.stream,
-        status: 0,
-        answered_ns: 0,
-        name: None,
-        parked: None,
+        ..Exchange::picked(socket.open.socket, picked_ns, picker)
     }
 }
 
@@ -163,6 +173,10 @@ impl Streams {
         }
         if let Some(stream) = connection.streams.get_mut(&frame.stream) {
             stream.exchange.to = stream.exchange.to.max(from.saturating_add(bytes));
+            if ends_message(frame) {
+                stream.life.received.note(at_ns);
+            }
+            stream.life.received.bytes += content_of(frame);
             return turn;
         }
         let begins = frame.kind == frame_type::HEADERS && !frame.more && frame.stream % 2 == 1;
@@ -170,7 +184,9 @@ impl Streams {
             return turn;
         }
         let exchange = begun(known, (at_ns, pid), frame, from);
-        connection.streams.insert(frame.stream, Stream { exchange, given: 0, way: Way::Open });
+        connection
+            .streams
+            .insert(frame.stream, Stream { exchange, given: 0, life: Life::default(), unsent: 0, way: Way::Open });
         turn
     }
 
@@ -203,6 +219,8 @@ impl Streams {
             frame_type::DATA | frame_type::HEADERS | frame_type::CONTINUATION if !frame.more => stream.given += bytes,
             _ => return,
         }
+        stream.unsent += u64::from(ends_message(frame));
+        stream.life.sent.bytes += content_of(frame);
         if !connection.unsent.contains(&frame.stream) && connection.unsent.len() < MOST_OPEN {
             connection.unsent.push(frame.stream);
         }
@@ -213,6 +231,7 @@ impl Streams {
         let Some(connection) = self.connections.get_mut(&socket) else { return };
         for number in std::mem::take(&mut connection.unsent) {
             let Some(stream) = connection.streams.get_mut(&number) else { continue };
+            (0..std::mem::take(&mut stream.unsent)).for_each(|_| stream.life.sent.note(at_ns));
             let base = connection.given;
             match &mut stream.exchange.sent {
                 Some(sent) => (sent.last_ns, sent.pid, sent.to) = (at_ns, pid, sent.from + stream.given),
@@ -226,7 +245,7 @@ impl Streams {
             {
                 connection.given += stream.given;
                 if !self.by_client {
-                    self.over.push_back((at_ns, stream.exchange));
+                    self.over.push_back((at_ns, stream.exchange, stream.life));
                 } else if self.asked.len() < MOST_STREAMS {
                     self.asked.insert((socket, number), stream.exchange);
                 }
@@ -254,6 +273,7 @@ impl Streams {
                 said.grpc |= head.grpc;
             }
             HeadOf::Response => {
+                said.events = head.events;
                 said.status = head.status;
                 said.grpc_status = head.grpc_status.or(said.grpc_status);
             }
@@ -274,18 +294,66 @@ impl Streams {
         Exchanges { streams_reset, grpc, grpc_failed, ..exchanges }
     }
 
+    /// Takes a stream aside that stays open and carries messages; whether it is such a one.
+    fn is_long(&mut self, exchange: &Exchange, said: &Said, life: &Life, is_open: bool) -> bool {
+        let kind = match () {
+            () if said.events => LongKind::Events,
+            () if said.grpc && (life.sent.count > 1 || life.received.count > 1) => LongKind::Grpc,
+            () => return false,
+        };
+        let last_ns = exchange.sent.map_or(exchange.picked_ns, |sent| sent.last_ns);
+        let life = Life { begun_ns: exchange.begun_ns(), last_ns, ..life.clone() };
+        let name = said.name.clone().unwrap_or_else(|| Arc::from("(unnamed)"));
+        self.long.tell(kind, &name, &life, is_open);
+        true
+    }
+
+    /// A frame of a WebSocket, on the connection that it says or that the task has dealt with last; the socket, where it is
+    /// the first one.
+    pub(crate) fn websocket(
+        &mut self,
+        at_ns: u64,
+        pid: u32,
+        frame: &StreamFrame,
+        at: u32,
+        sockets: &mut Sockets,
+    ) -> Option<u32> {
+        let socket = self.socket_of(frame, at)?;
+        let sequence = matches!(frame.flow, Flow::Socket(_)).then_some(frame.position);
+        let arrived_ns = sockets.get_mut(socket).filter(|_| !frame.sent).and_then(|known| {
+            let from = known.frame_begin(sequence);
+            known.ready.first_past(from).map(|mark| mark.at_ns)
+        });
+        self.long.frame(at_ns, pid, socket, frame, arrived_ns.unwrap_or(at_ns)).then_some(socket)
+    }
+
+    /// What stays open and carries messages.
+    pub(crate) fn long(&mut self) -> &mut LongLives {
+        &mut self.long
+    }
+
+    /// The same, as far as it is over.
+    pub(crate) fn long_told(&self) -> Vec<LongLived> {
+        self.long.told()
+    }
+
     /// The next stream that is over and whose head has come, or will not come any more.
     pub(crate) fn next_over(&mut self, now_ns: u64) -> Option<Exchange> {
-        let (at_ns, _) = self.over.front()?;
-        if at_ns.saturating_add(HEADS_COME_WITHIN_NS) > now_ns {
-            return None;
+        loop {
+            let (at_ns, ..) = self.over.front()?;
+            if at_ns.saturating_add(HEADS_COME_WITHIN_NS) > now_ns {
+                return None;
+            }
+            let (_, mut exchange, life) = self.over.pop_front()?;
+            let said = self.said.remove(&(exchange.socket, exchange.stream)).unwrap_or_default();
+            self.counts.grpc += u64::from(said.grpc);
+            self.counts.grpc_failed += u64::from(said.grpc && said.grpc_status.is_some_and(|status| status != 0));
+            if self.is_long(&exchange, &said, &life, false) {
+                continue;
+            }
+            (exchange.name, exchange.status) = (said.name, said.status);
+            return Some(exchange);
         }
-        let (_, mut exchange) = self.over.pop_front()?;
-        let said = self.said.remove(&(exchange.socket, exchange.stream)).unwrap_or_default();
-        self.counts.grpc += u64::from(said.grpc);
-        self.counts.grpc_failed += u64::from(said.grpc && said.grpc_status.is_some_and(|status| status != 0));
-        (exchange.name, exchange.status) = (said.name, said.status);
-        Some(exchange)
     }
 
     /// The recording, or a window of it, ends: gives the streams that are over, then those under way, which it cuts.
@@ -294,12 +362,17 @@ impl Streams {
         while let Some(exchange) = self.next_over(u64::MAX) {
             found.push((exchange, End::Told));
         }
-        let mut open: Vec<Exchange> = std::mem::take(&mut self.connections)
+        let mut open: Vec<(Exchange, Life)> = std::mem::take(&mut self.connections)
             .into_values()
-            .flat_map(|connection| connection.streams.into_values().map(|stream| stream.exchange))
+            .flat_map(|connection| connection.streams.into_values().map(|stream| (stream.exchange, stream.life)))
             .collect();
-        open.sort_by_key(|exchange| (exchange.picked_ns, exchange.socket, exchange.stream));
-        found.extend(open.into_iter().map(|exchange| (exchange, End::Cut)));
+        open.sort_by_key(|(exchange, _)| (exchange.picked_ns, exchange.socket, exchange.stream));
+        for (exchange, life) in open {
+            let said = self.said.remove(&(exchange.socket, exchange.stream)).unwrap_or_default();
+            if !self.is_long(&exchange, &said, &life, true) {
+                found.push((exchange, End::Cut));
+            }
+        }
         self.flows.clear();
         self.said.clear();
         found
@@ -313,13 +386,13 @@ impl Streams {
         said.retain(|key, said| said.at_ns >= before_ns || is_open(key));
         self.asked.retain(|_, exchange| exchange.sent.is_some_and(|sent| sent.last_ns >= before_ns));
         let open = self.connections.values().flat_map(|one| one.streams.values()).map(|stream| &stream.exchange);
-        let over = self.over.iter().map(|(_, exchange)| exchange);
+        let over = self.over.iter().map(|(_, exchange, _)| exchange);
         open.chain(over).chain(self.asked.values()).map(Exchange::begun_ns).min()
     }
 
     /// How many things are held.
     pub(crate) fn held(&self) -> usize {
         let open: usize = self.connections.values().map(|one| 1 + one.streams.len() + one.unsent.len()).sum();
-        open + self.flows.len() + self.said.len() + self.over.len() + self.asked.len()
+        self.long.held() + open + self.flows.len() + self.said.len() + self.over.len() + self.asked.len()
     }
 }

@@ -119,11 +119,11 @@ kinds! {
         "The two ends of a connection over a Unix socket: what one sends the other receives; flags: 1 = the first is the end that was accepted.";
 
     StreamFrame = 0x0208, bpf 34, "stream_frame", since (1, 0), a "flow | stream << 32", b "position | length << 32 | frame_flags << 56", payload "",
-        "A frame of HTTP/2 on a connection of the server's, as it was taken or just before it is given; a flow is the socket's number, or, over TLS, one of the library's connections, that of the socket from which the running task has taken last; flags: its type in the lowest four (11 = another than those of the standard, 12 = the last one of a stream is given to its last byte, 15 = the connection is followed no further), 16 = given, 32 = over TLS (and without a position), 64 = more of the frame told before, 128 = the connection is older than the recording.";
+        "A frame of HTTP/2 on a connection of the server's, as it was taken or just before it is given; a flow is the socket's number, or, over TLS, one of the library's connections, that of the socket from which the running task has taken last; flags: its type in the lowest four (10 = a frame of a WebSocket, whose frame_flags are its first byte; 11 = another than those of the standard, 12 = the last one of a stream is given to its last byte, 15 = the connection is followed no further), 16 = given, 32 = over TLS (and without a position), 64 = more of the frame told before, 128 = the connection is older than the recording.";
     StreamBytes = 0x0209, bpf 35, "stream_bytes", since (1, 0), a "bytes", b "", payload "",
         "Bytes of the head in the frame just told on this lane; flags: how many. No run keeps them: the collector makes stream_head of them.";
     StreamHead = 0x020a, bpf 0, "stream_head", since (1, 0), a "flow | stream << 32", b "status | grpc_status << 16", payload "method and path: text",
-        "What the head of a stream of HTTP/2 says; flags: 1 = of the request, 2 = of the response, 4 = of its trailers, 8 = it speaks gRPC, 16 = its status (grpc_status) is told, 32 = over TLS.";
+        "What the head of a stream of HTTP/2 says; flags: 1 = of the request, 2 = of the response, 4 = of its trailers, 8 = it speaks gRPC, 16 = its status (grpc_status) is told, 32 = over TLS, 64 = its content is a stream of events.";
 
     AskedCall = 0x020b, bpf 36, "asked_call", since (1, 0), a "socket | length << 32", b "pid | tgid << 32", payload "",
         "A task of the server gave bytes to a connection to something that it asks, or took bytes from it; the first of these follow in asked_bytes; flags: 16 = given, 8 = not TCP. No run keeps it: the collector makes asked of it.";
@@ -133,6 +133,9 @@ kinds! {
         "A question that the server asked over a socket, told once it is answered or given up; flags: 1 = no answer was seen, 2 = it failed.";
     TraceContext = 0x020e, bpf 0, "trace_context", since (1, 0), a "trace's upper half, or span", b "trace's lower half, or socket", payload "",
         "The trace that a request names in its field traceparent, of what a task took from a socket; two records of one time and lane, told only where reading heads was allowed; flags: 1 = the first, with the trace, 2 = the second, with the caller's span and the socket, 4 = the caller keeps its span; without flags: a task took bytes from the socket, and so far no such field was seen in them.";
+
+    Quic = 0x020f, bpf 38, "quic", since (1, 0), a "socket, or connection | stream << 32", b "as the flags say", payload "",
+        "What is known of HTTP/3 at weir's own server, by the running task; flags: 1 = a datagram arrived at a socket, 2 = a socket was found empty, 3 = the head of a request was read (b: dictionary id of method and path | how many datagrams were received at once << 48 | which of them, from 1 on, brought it << 32), 4 = the response was begun (b: status), 5 = its last byte was given to QUIC (b: status | bytes << 16), 6 = the stream was given up, 7 = the next datagrams carry content of the connection, 8 = the same, and all that it has, 9 = the client has acknowledged a response, 10 = the connection is over. A connection's number is the task's own, a stream is which request of its connection it is, from 1 on.";
 
     ClientConnection = 0x0301, bpf 0, "client_connection", since (1, 0), a "connection", b "connect_start_ns", payload "addresses and ports",
         "The load generator's connection is established (time), asked for at connect_start_ns; flags: 1 = it failed.";

@@ -23,6 +23,7 @@ pub mod client;
 pub mod header_tables;
 mod kinds;
 pub mod probe;
+pub mod quic;
 mod record;
 mod ring;
 pub mod schema;

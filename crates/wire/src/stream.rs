@@ -15,6 +15,9 @@ pub mod frame_type {
     pub const PUSH_PROMISE: u8 = 5;
     /// More of a head.
     pub const CONTINUATION: u8 = 9;
+    /// A frame of a WebSocket (RFC 6455), on a connection that was upgraded: its own flags are its first byte. The first
+    /// one is none, and only says that it was.
+    pub const WEBSOCKET: u8 = 10;
     /// No frame: the last one of a stream has been given to its last byte.
     pub const STREAM_END: u8 = 12;
     /// No frame: the first line of a request of HTTP/1.1.
@@ -48,6 +51,7 @@ const OF_TRAILERS: u8 = 4;
 const GRPC: u8 = 8;
 const GRPC_STATUS: u8 = 16;
 const HEAD_THROUGH_TLS: u8 = 32;
+const EVENTS: u8 = 64;
 
 /// A connection whose streams are followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -156,6 +160,8 @@ pub struct StreamHead {
     pub of: HeadOf,
     /// Whether gRPC is spoken.
     pub grpc: bool,
+    /// Whether the content is a stream of events (`text/event-stream`).
+    pub events: bool,
     /// The response's status, 0 where it is not told.
     pub status: u16,
     /// The status of gRPC.
@@ -181,6 +187,7 @@ impl StreamHead {
             flags: of
                 | flag(self.grpc, GRPC)
                 | flag(self.grpc_status.is_some(), GRPC_STATUS)
+                | flag(self.events, EVENTS)
                 | flag(matches!(self.flow, Flow::Tls(_)), HEAD_THROUGH_TLS),
             slots: slots.len() as u8,
             lane,
@@ -208,6 +215,7 @@ impl StreamHead {
             stream,
             of,
             grpc: record.flags & GRPC != 0,
+            events: record.flags & EVENTS != 0,
             status: record.b as u16,
             grpc_status: (record.flags & GRPC_STATUS != 0).then_some((record.b >> 16) as u16),
             name: text_from_slots(slots),
@@ -236,10 +244,10 @@ mod tests {
         }
 
         #[test]
-        fn heads_come_back(flow in flow(), stream: u32, of in 0..3, grpc: bool, status: u16, grpc_status: Option<u16>,
+        fn heads_come_back(flow in flow(), stream: u32, of in 0..3, grpc: bool, events: bool, status: u16, grpc_status: Option<u16>,
             name in "[ -~]{0,200}") {
             let of = [HeadOf::Request, HeadOf::Response, HeadOf::Trailers][of as usize];
-            let head = StreamHead { flow, stream, of, grpc, status, grpc_status, name };
+            let head = StreamHead { flow, stream, of, grpc, events, status, grpc_status, name };
             let (record, slots) = head.write(7, 3);
             prop_assert_eq!(StreamHead::read(&record, &slots), Some(head));
         }
@@ -249,7 +257,7 @@ mod tests {
     fn a_long_name_is_cut_and_other_records_are_none() {
         let name = "ä".repeat(300);
         let (flow, of) = (Flow::Socket(1), HeadOf::Request);
-        let head = StreamHead { flow, stream: 1, of, grpc: false, status: 0, grpc_status: None, name };
+        let head = StreamHead { flow, stream: 1, of, grpc: false, events: false, status: 0, grpc_status: None, name };
         let (record, slots) = head.write(1, 0);
         let kept = StreamHead::read(&record, &slots).map_or(0, |head| head.name.len());
         assert!((200..600).contains(&kept), "{kept}");

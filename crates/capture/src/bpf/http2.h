@@ -21,7 +21,8 @@
 
 /* Types of frames, as in weir_wire::stream; the last five are none. */
 enum { FRAME_DATA = 0, FRAME_HEADERS = 1, FRAME_RESET = 3, FRAME_SETTINGS = 4, FRAME_PUSH = 5, FRAME_PING = 6,
-       FRAME_WINDOW = 8, FRAME_CONTINUATION = 9, FRAME_OTHER = 11, STREAM_END = 12, FRAME_PREFACE = 13, REQUEST_LINE = 14,
+       FRAME_WINDOW = 8, FRAME_CONTINUATION = 9, FRAME_WEBSOCKET = 10,
+       FRAME_OTHER = 11, STREAM_END = 12, FRAME_PREFACE = 13, REQUEST_LINE = 14,
        FLOW_LOST = 15 };
 #define END_STREAM 1
 /* Flags of a frame's event, as in weir_wire::stream. */
@@ -29,6 +30,8 @@ enum { FRAME_DATA = 0, FRAME_HEADERS = 1, FRAME_RESET = 3, FRAME_SETTINGS = 4, F
 #define FRAME_TLS 32
 #define FRAME_MORE 64
 #define FRAME_OLDER 128
+/* Of a flow alone: its connection was upgraded, and carries frames of a WebSocket (RFC 6455). */
+#define FLOW_WEBSOCKET 256
 
 /* One direction of a connection. */
 struct way {
@@ -146,6 +149,50 @@ static __always_inline bool next_piece(struct bytes *bytes)
 	return 1;
 }
 
+/* Bytes of the head of a WebSocket's frame, of which the first two are there. */
+static __always_inline u32 websocket_head(const u8 *head)
+{
+	u32 length = head[1] & 127;
+
+	return 2 + (length == 126 ? 2 : length == 127 ? 8 : 0) + (head[1] >> 7 ? 4 : 0);
+}
+
+/* A step over the head of a WebSocket's frame: false where it is none. */
+static __always_inline bool step_over_websocket(struct flow *flow, struct way *way, u32 flags, struct bytes *bytes)
+{
+	u32 have = way->have & 15, need = have < 2 ? 2 : websocket_head(way->head), here = bytes->here;
+	u8 *head = way->head;
+
+	if (have >= need || !bytes->place)
+		return 0;
+	u32 more = need - have;
+
+	more = here < more ? here : more;
+	if (have == 0)
+		way->begin = bytes->position;
+	if (more > 15 || bpf_probe_read_user(&way->head[have], more, (void *)bytes->place))
+		return 0;
+	pass(bytes, more);
+	way->have = have + more;
+	if (way->have < 2 || way->have < websocket_head(head))
+		return 1;
+	u32 length = head[1] & 127, opcode = head[0] & 15;
+
+	if (length == 126)
+		length = head[2] << 8 | head[3];
+	else if (length == 127)
+		length = head[2] | head[3] | head[4] | head[5] ? ~0u : (u32)head[6] << 24 | head[7] << 16 | head[8] << 8 | head[9];
+	if (length == ~0u || opcode > 10 || (opcode > 2 && opcode < 8))
+		return 0;
+	way->have = 0;
+	way->left = length;
+	way->type = FRAME_WEBSOCKET;
+	way->flags = head[0];
+	way->stream = 0;
+	tell_frame(flow, way, flags, length < 0xffffff ? length : 0xffffff);
+	return 1;
+}
+
 /* A step over the bytes: false where they are lost. */
 static __always_inline bool step_over(struct flow *flow, struct way *way, u32 flags, struct bytes *bytes)
 {
@@ -167,6 +214,8 @@ static __always_inline bool step_over(struct flow *flow, struct way *way, u32 fl
 			end_frame(flow, way, flags);
 		return 1;
 	}
+	if (flow->flags & FLOW_WEBSOCKET)
+		return step_over_websocket(flow, way, flags, bytes);
 	u32 have = way->have & 15, more = FRAME_HEAD_BYTES - have;
 
 	if (have >= FRAME_HEAD_BYTES || !bytes->place)
@@ -281,4 +330,31 @@ static __attribute__((noinline, unused)) int follow(struct flow *flow, u32 sent,
 static __always_inline bool is_preface(const u64 *text)
 {
 	return text[0] == 0x5448202a20495250 && text[1] == 0x0a0d302e322f5054;
+}
+
+/* Whether bytes begin like the response by which a connection is upgraded: "HTTP/1.1 101". */
+static __always_inline bool is_upgrade(const u64 *text)
+{
+	return text[0] == 0x312e312f50545448 && (u32)text[1] == 0x31303120;
+}
+
+/* Whether a call gives the head of such a response and nothing behind it. */
+static __always_inline bool gives_upgrade(struct bytes *bytes)
+{
+	u64 text[2] = {};
+	u32 end = 0, length = bytes->total;
+
+	if (!bytes->here && !next_piece(bytes))
+		return 0;
+	if (!bytes->place || bytes->here != length || length < 2 * sizeof(text) ||
+	    bpf_probe_read_user(text, sizeof(text), (void *)bytes->place) || !is_upgrade(text))
+		return 0;
+	return !bpf_probe_read_user(&end, sizeof(end), (void *)(bytes->place + length - sizeof(end))) && end == 0x0a0d0a0d;
+}
+
+/* Tells that a connection was upgraded, of which no frame has come yet. */
+static __always_inline void tell_upgrade(struct flow *flow)
+{
+	flow->ways[1].type = FRAME_WEBSOCKET;
+	tell_frame(flow, &flow->ways[1], FRAME_SENT, 0);
 }

@@ -135,6 +135,12 @@ static __always_inline void meet(struct sock *sk)
 }
 #endif
 
+/* Whether datagrams at the server's ports are told: where it tells of HTTP/3 itself. The collector sets it. */
+u32 tells_datagrams;
+/* As in weir_wire::quic. */
+#define QUIC_ARRIVAL 1
+#define QUIC_EMPTY 2
+
 /* Data can be read, or a connection accepted. */
 static __always_inline int ready(struct sock *sk)
 {
@@ -148,6 +154,8 @@ static __always_inline int ready(struct sock *sk)
 
 	if (tcp)
 		emit(WEIR_BPF_SOCKET_READY, sk->sk_socket ? 0 : WEIR_NOT_ACCEPTED, socket_id(sk) | (u64)tcp->rcv_nxt << 32);
+	else if (tells_datagrams)
+		emit_pair(WEIR_BPF_QUIC, QUIC_ARRIVAL, (u32)number_of_other(sk), 0);
 	return 0;
 }
 
@@ -231,6 +239,20 @@ static __always_inline void begin_flow(u32 socket)
 	fresh.ways[0].type = FRAME_PREFACE;
 	if (!bpf_map_update_elem(&flows, &socket, &fresh, 1 /* BPF_NOEXIST */))
 		__sync_fetch_and_add(&followed, 1);
+}
+
+/* What was just given is the first response of a connection: if it upgrades that, its frames are followed from here on. */
+static __always_inline void follow_upgrade(u32 socket, u32 length)
+{
+	struct flow fresh = { .number = socket, .flags = FLOW_WEBSOCKET };
+	struct bytes bytes = {};
+
+	find_bytes(&bytes, 1, length);
+	if (!gives_upgrade(&bytes))
+		return;
+	if (!bpf_map_update_elem(&flows, &socket, &fresh, 1 /* BPF_NOEXIST */))
+		__sync_fetch_and_add(&followed, 1);
+	tell_upgrade(&fresh);
 }
 
 /* A connection is older than the recording: it may speak HTTP/2, which what it takes next shows. */
@@ -344,11 +366,21 @@ static __always_inline u32 held_back(struct tcp_sock *tcp)
 	return in_flight && unsent < tcp->mss_cache && has_room && !(nonagle & (NAGLE_IS_OFF | IS_CORKED)) ? WEIR_HELD_BACK : 0;
 }
 
+/* Whether `length` bytes that were just given are the first ones of a connection. */
+static __always_inline bool is_first_send(struct tcp_sock *tcp, u32 length)
+{
+	return tcp->write_seq - (tcp->snd_una - (u32)tcp->bytes_acked) <= length + 1;
+}
+
 /* The running task took from a socket or gave to it: `result` bytes, or an error. */
 static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 {
-	if (result == -EAGAIN)
+	if (result == -EAGAIN) {
+		/* All that had arrived was taken. */
+		if (tells_datagrams && kind == WEIR_BPF_SOCKET_RECV && is_server_side(sk) && !bpf_skc_to_tcp_sock(sk))
+			emit_pair(WEIR_BPF_QUIC, QUIC_EMPTY, (u32)number_of_other(sk), 0);
 		return 0;
+	}
 	bool asks = !is_server_side(sk);
 
 	if (asks) {
@@ -392,6 +424,8 @@ static __always_inline int io(struct sock *sk, int result, u32 kind, u32 sub)
 	if (followed && whole && kind == WEIR_BPF_SOCKET_SEND)
 		follow_socket(socket_id(sk), 1, result, position);
 	emit(kind, sub, socket_id(sk) | (u64)position << 32);
+	if (whole && kind == WEIR_BPF_SOCKET_SEND && is_first_send(tcp, result) && is_server_side(sk))
+		follow_upgrade(socket_id(sk), result);
 	if (followed && whole && kind == WEIR_BPF_SOCKET_RECV)
 		follow_socket(socket_id(sk), 0, result, position);
 #else

@@ -65,11 +65,11 @@ static __always_inline struct flow *begin(const struct place *place, u32 flags)
 	struct flow fresh = { .flags = FRAME_TLS | flags };
 
 	fresh.number = __sync_fetch_and_add(&numbers, 1);
-	if (!flags) {
+	if (!(flags & (FRAME_OLDER | FLOW_WEBSOCKET))) {
 		fresh.ways[0].left = PREFACE_BYTES;
 		fresh.ways[0].type = FRAME_PREFACE;
 	}
-	fresh.ways[1].unsure = flags != 0;
+	fresh.ways[1].unsure = !!(flags & FRAME_OLDER);
 	bpf_map_update_elem(&flows, place, &fresh, 0);
 	return bpf_map_lookup_elem(&flows, place);
 }
@@ -191,6 +191,52 @@ static __always_inline bool mark_seals(struct pt_regs *ctx, struct place *place,
 	return 1;
 }
 
+/* Method and path of a request over HTTP/3: two pieces, each told in chunks. */
+static __always_inline void tell_pieces(u64 time, const u64 *pieces)
+{
+	for (u32 piece = 0; piece < 2; piece++) {
+		u64 place = pieces[2 * piece];
+		u32 length = pieces[2 * piece + 1], most = piece ? LINE_BYTES : CHUNK_BYTES;
+
+		length = length < most ? length : most;
+		for (u32 chunk = 0; chunk < LINE_BYTES / CHUNK_BYTES && length; chunk++) {
+			u32 bytes = length < CHUNK_BYTES ? length : CHUNK_BYTES;
+
+			if (!tell_words(WEIR_BPF_STREAM_BYTES, time, place, bytes))
+				return;
+			place += bytes;
+			length -= bytes;
+		}
+	}
+}
+
+/* Where our own server tells of HTTP/3: its connection, the stream, two numbers. */
+static __always_inline void tell_quic(struct pt_regs *ctx, u32 what)
+{
+	u64 stream = PT_REGS_PARM2(ctx), third = PT_REGS_PARM3(ctx), fourth = PT_REGS_PARM4(ctx);
+	struct largest_ring *ring = own_ring();
+	u64 pieces[4] = {}, second = third | fourth << 16;
+
+	if (!ring)
+		return;
+	if (what == WEIR_QUIC_REQUEST) {
+		if (fourth != 2 || bpf_probe_read_user(pieces, sizeof(pieces), (void *)third))
+			return;
+		u32 method = pieces[1] < CHUNK_BYTES ? pieces[1] : CHUNK_BYTES;
+		u32 path = pieces[3] < LINE_BYTES ? pieces[3] : LINE_BYTES;
+
+		/* Which datagram brought it stands above the stream's number. */
+		second = method | path << 16 | stream >> 32 << 32;
+	}
+	u64 time = bpf_ktime_get_ns();
+	u64 at = reserve(ring, 4);
+
+	put(ring, at, head_of(time, WEIR_BPF_QUIC, what), (u32)PT_REGS_PARM1(ctx) | stream << 32);
+	put(ring, at + 2, head_of(time, WEIR_BPF_QUIC, what | WEIR_SECOND), second);
+	if (what == WEIR_QUIC_REQUEST)
+		tell_pieces(time, pieces);
+}
+
 static __always_inline int passed(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -204,6 +250,10 @@ static __always_inline int passed(struct pt_regs *ctx)
 	u32 kind = cookie & WEIR_SITE_KIND;
 	struct place place = { .tgid = task->tgid };
 
+	if (kind == WEIR_MARK_QUIC) {
+		tell_quic(ctx, cookie >> WEIR_SITE_OFFSET);
+		return 0;
+	}
 	if (kind == WEIR_OPENSSL_OPENS)
 		found = openssl_opens(ctx, cookie, &place, &bytes);
 	else if (kind == WEIR_OPENSSL_SEALS)
@@ -221,8 +271,13 @@ static __always_inline int passed(struct pt_regs *ctx)
 	if (kind & 1) {
 		struct flow *flow = bpf_map_lookup_elem(&flows, &place);
 
-		if (flow)
+		if (flow) {
 			follow(flow, 1, &bytes);
+			return 0;
+		}
+		flow = gives_upgrade(&bytes) ? begin(&place, FLOW_WEBSOCKET) : 0;
+		if (flow)
+			tell_upgrade(flow);
 		return 0;
 	}
 	opened(&place, &bytes);

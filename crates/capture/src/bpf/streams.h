@@ -3,11 +3,14 @@
 
 /* What is found at a site, the lowest three bits; odd ones are given bytes to seal. */
 enum { WEIR_OPENSSL_OPENS = 0, WEIR_OPENSSL_SEALS = 1, WEIR_GO_OPENS = 2, WEIR_GO_SEALS = 3, WEIR_MARK_OPENS = 4,
-       WEIR_MARK_SEALS = 5 };
+       WEIR_MARK_SEALS = 5, WEIR_MARK_QUIC = 6 };
 #define WEIR_SITE_KIND 7
 /* From this bit on: a register, as its place in struct pt_regs in words: of OpenSSL the one that leads to the record, of
  * Go the one that leads to the connection. */
 #define WEIR_SITE_REGISTER 3
 /* From this bit on: of OpenSSL how far behind the connection's beginning that register points, of Go how far behind it
- * the reader of what was opened is, bytes. */
+ * the reader of what was opened is, bytes; of a mark of QUIC what it tells, as in weir_wire::quic. */
 #define WEIR_SITE_OFFSET 8
+
+/* What a mark of QUIC tells that has more than its numbers. */
+#define WEIR_QUIC_REQUEST 3

@@ -218,7 +218,7 @@ impl Side {
         let head = std::mem::take(&mut self.head);
         let decoder = self.decoder.as_mut()?;
         let (mut method, mut path, mut status, mut grpc_status) = (None, None, None, None);
-        let mut grpc = false;
+        let (mut grpc, mut events) = (false, false);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         decoder
             .decode(&head, &mut |name, value| match name {
@@ -226,7 +226,10 @@ impl Side {
                 b":path" => path = Some(text(value)),
                 b":status" => status = text(value).parse().ok(),
                 b"grpc-status" => grpc_status = text(value).parse().ok(),
-                b"content-type" => grpc = value.starts_with(b"application/grpc"),
+                b"content-type" => {
+                    grpc = value.starts_with(b"application/grpc");
+                    events = value.starts_with(b"text/event-stream");
+                }
                 _ => {}
             })
             .ok()?;
@@ -250,7 +253,7 @@ impl Side {
             HeadOf::Response | HeadOf::Trailers => String::new(),
         };
         let StreamFrame { flow, stream, .. } = frame;
-        Some(Some(StreamHead { flow, stream, of, grpc, status: status.unwrap_or(0), grpc_status, name }))
+        Some(Some(StreamHead { flow, stream, of, grpc, events, status: status.unwrap_or(0), grpc_status, name }))
     }
 }
 

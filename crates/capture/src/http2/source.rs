@@ -6,7 +6,7 @@ use crate::event_source::EventSource;
 use crate::kind_set::KindSet;
 use crate::probes::Probes;
 use crate::spine::{refusal, ring_mask};
-use crate::user_probes::{Binary, NoTlsEdge, Programs, Release, TlsSite, tls_edge, without_query};
+use crate::user_probes::{Binary, NoTlsEdge, Programs, Release, TlsPlace, TlsSite, tls_edge, without_query};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, OpenObject, UprobeMultiOpts, UprobeOpts};
 use rustc_hash::FxHashMap;
@@ -14,6 +14,7 @@ use skeleton::{StreamsSkel, StreamsSkelBuilder};
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use weir_wire::probe::{ProbePoint, REQUEST};
+use weir_wire::quic::{Quic, QuicEvent};
 use weir_wire::stream::{Flow, StreamFrame, frame_type};
 use weir_wire::{Kind, Record, Slot};
 
@@ -44,6 +45,20 @@ struct Line {
     bytes: Vec<u8>,
 }
 
+/// A request over HTTP/3 whose method and path are put together.
+#[derive(Debug)]
+struct QuicRequest {
+    record: Record,
+    bytes: Vec<u8>,
+}
+
+impl QuicRequest {
+    /// Bytes of its method and of its path.
+    fn lengths(&self) -> (usize, usize) {
+        (usize::from(self.record.b as u16), usize::from((self.record.b >> 16) as u16))
+    }
+}
+
 /// The source of streams and of names of requests over TLS.
 pub struct Streams {
     heads: Heads,
@@ -51,6 +66,7 @@ pub struct Streams {
     /// The last look before this one: what is older has been told by all CPUs.
     looked_ns: u64,
     lines: FxHashMap<u32, Line>,
+    requests: FxHashMap<u32, QuicRequest>,
     names: FxHashMap<String, u32>,
     point: String,
     tls: Option<Tls>,
@@ -73,6 +89,7 @@ impl Streams {
             keep_queries,
             looked_ns: 0,
             lines: FxHashMap::default(),
+            requests: FxHashMap::default(),
             names: FxHashMap::default(),
             point: point.write(),
             tls: None,
@@ -84,7 +101,7 @@ impl Streams {
     ///
     /// # Errors
     /// [`CaptureError::Refused`] if the kernel does not take the program.
-    pub fn load(probes: &Probes, programs: &Programs, keep_queries: bool) -> Result<Self, CaptureError> {
+    pub fn load(probes: &mut Probes, programs: &Programs, keep_queries: bool) -> Result<Self, CaptureError> {
         let mut streams = Self::in_the_clear(keep_queries);
         let mut files: Vec<(PathBuf, Vec<TlsSite>)> = Vec::new();
         for (path, is_library) in candidates(programs) {
@@ -105,6 +122,10 @@ impl Streams {
                 "{}: GnuTLS is not probed: its functions begin with instructions that the kernel must single-step, 17 to 24 us a hit; if the server serves by it, requests over TLS have no names, and streams of HTTP/2 over TLS are not told apart",
                 path.display()
             ));
+        }
+        let tells_quic = |site: &TlsSite| matches!(site.place, TlsPlace::MarkQuic(_));
+        if files.iter().flat_map(|(_, sites)| sites).any(tells_quic) {
+            probes.tell_datagrams();
         }
         if !files.is_empty() {
             streams.tls = Some(Tls::load(probes, files)?);
@@ -136,19 +157,46 @@ impl Streams {
         let text = String::from_utf8_lossy(&line.bytes[..end]).into_owned();
         self.lines.remove(&record.lane);
         let name = if self.keep_queries { text.trim_end_matches(" HTTP/1.1").to_owned() } else { without_query(&text) };
-        let id = match self.names.get(&name) {
-            Some(id) => *id,
-            None if self.names.len() < MOST_NAMES => {
-                let id = FIRST_NAME + self.names.len() as u32;
-                self.names.insert(name.clone(), id);
-                id
-            }
-            None => FIRST_NAME + MOST_NAMES as u32,
-        };
+        let id = self.id_of(&name);
         let name = if id == FIRST_NAME + MOST_NAMES as u32 { OTHER } else { &name };
         let told = Record { flags: 0, slots: 0, ..*record };
         tell(Record { kind: Kind::ProbeHit as u16, a: 1, b: u64::from(POINT), ..told }, (POINT, &self.point));
         tell(Record { kind: Kind::ProbeText as u16, a: 0, b: u64::from(id), ..told }, (id, name));
+    }
+}
+
+impl Streams {
+    fn id_of(&mut self, name: &str) -> u32 {
+        match self.names.get(name) {
+            Some(id) => *id,
+            None if self.names.len() < MOST_NAMES => {
+                let id = FIRST_NAME + self.names.len() as u32;
+                self.names.insert(name.to_owned(), id);
+                id
+            }
+            None => FIRST_NAME + MOST_NAMES as u32,
+        }
+    }
+
+    /// Takes bytes of the request over HTTP/3 just told on a lane; tells the request when its name is whole.
+    fn of_request(&mut self, record: &Record, bytes: &[u8], tell: &mut dyn FnMut(Record, (u32, &str))) {
+        let Some(request) = self.requests.get_mut(&record.lane) else { return };
+        if request.record.time_ns != record.time_ns {
+            return;
+        }
+        request.bytes.extend_from_slice(bytes);
+        let (method, path) = request.lengths();
+        if request.bytes.len() < method + path {
+            return;
+        }
+        let Some(QuicRequest { record, bytes }) = self.requests.remove(&record.lane) else { return };
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (method, path) = bytes.split_at(method);
+        let name = format!("{} {}", text(method), text(path));
+        let name = if self.keep_queries { name } else { without_query(&name) };
+        let id = self.id_of(&name);
+        let name = if id == FIRST_NAME + MOST_NAMES as u32 { OTHER } else { &name };
+        tell(Record { b: record.b >> 32 << 32 | u64::from(id), ..record }, (id, name));
     }
 }
 
@@ -223,7 +271,7 @@ impl EventSource for Streams {
     }
 
     fn rewrites(&self) -> KindSet {
-        KindSet::of(&[Kind::StreamFrame, Kind::StreamBytes])
+        KindSet::of(&[Kind::StreamFrame, Kind::StreamBytes, Kind::Quic])
     }
 
     fn see(&mut self, record: &Record, _slots: &[Slot]) {
@@ -241,12 +289,17 @@ impl EventSource for Streams {
             self.heads.frame(record.time_ns, record.lane, frame);
             return false;
         }
+        if Quic::read(record).is_some_and(|told| told.event == QuicEvent::Request) {
+            self.requests.insert(record.lane, QuicRequest { record: *record, bytes: Vec::new() });
+            return true;
+        }
         if record.kind != Kind::StreamBytes as u16 {
             return false;
         }
         let bytes = record.a.to_le_bytes();
         let bytes = &bytes[..usize::from(record.flags).min(bytes.len())];
         self.line(record, bytes, tell);
+        self.of_request(record, bytes, tell);
         self.heads.bytes(record.time_ns, record.lane, bytes);
         true
     }

@@ -77,6 +77,12 @@ impl Binary {
         &self.path
     }
 
+    /// Whether a text stands in it.
+    #[must_use]
+    pub fn holds(&self, text: &[u8]) -> bool {
+        memchr::memmem::find(&self.bytes, text).is_some()
+    }
+
     fn file(&self) -> Result<File<'_>, ProbeError> {
         File::parse(self.bytes.as_slice())
             .map_err(|error| ProbeError::NotElf { path: self.path.clone(), reason: error.to_string() })

@@ -1,6 +1,7 @@
 //! A place where a TLS library has opened a record, or is given bytes to seal, and what is found there.
 
 use super::register::Register;
+use weir_wire::quic::QuicEvent;
 
 /// A cookie, as in streams.h: which kind of place, a register, how far something is from what that points to.
 const REGISTER: u32 = 3;
@@ -31,6 +32,8 @@ pub enum TlsPlace {
     MarkOpens,
     /// A mark: session, pieces of bytes, how many pieces, how many bytes.
     MarkSeals,
+    /// A mark of HTTP/3: connection, stream, two numbers.
+    MarkQuic(QuicEvent),
 }
 
 impl TlsPlace {
@@ -48,6 +51,7 @@ impl TlsPlace {
             Self::GoSeals => 3,
             Self::MarkOpens => 4,
             Self::MarkSeals => 5,
+            Self::MarkQuic(told) => 6 | (told as u64) << OFFSET,
         }
     }
 }

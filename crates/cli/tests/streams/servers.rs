@@ -1,7 +1,7 @@
 //! Streams of HTTP/2 at other servers than nginx, in the clear and over each TLS library of which weir knows the edge.
 
 use crate::support::{alone, number, recording_begins};
-use crate::{check, explained_with, report_of, with_a_client};
+use crate::{check, check_streams, explained_with, report_of, with_a_client};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -223,6 +223,34 @@ fn our_own_servers_streams_are_told_apart() {
     let server = serve.tls(&made).args(["--tls-cert", &file, "--tls-key", &key]).start().expect("weir serve starts");
     are_told_apart(&server, "our own server over TLS");
     with_a_client(&server, &["--insecure"]);
+}
+
+/// Over HTTP/3 our own server tells of each request by marks: when it arrived, was picked up and sent, with its name.
+#[test]
+fn our_own_servers_requests_over_http3_are_told() {
+    let _turn = alone();
+    let Some(python) = require::aioquic().filter(|_| may_run("openssl")) else { return };
+    let made = certificate();
+    let serve = WeirServe::new(env!("CARGO_BIN_EXE_weir"));
+    let (file, key) = (made.certificate().display().to_string(), made.key().display().to_string());
+    let options = ["--tls-cert", &file, "--tls-key", &key, "--http3"];
+    let server = serve.tls(&made).args(options).start().expect("weir serve starts");
+    let ask = |requests: &str, path: &str| {
+        let mut command = Command::new(&python);
+        command.arg(cases().join("http3.py")).arg(server.port.to_string()).args(["3", requests, "4", path]);
+        command
+    };
+    let report = watched_whole(server.port, || ask("120", "/1k.txt?token=secret"));
+    check_streams(&report, "http3", 360.0, &["GET /1k.txt"], "our own server over HTTP/3");
+    let class =
+        report["transactions"].as_array().and_then(|classes| classes.iter().find(|one| one["name"] == "GET /1k.txt"));
+    let unattributed = number(&report, "/parts_ns/unattributed") / number(&report, "/response_ns/mean");
+    assert!(unattributed < 0.05, "{class:#?} {:#}", report["parts_ns"]);
+    // A response of many datagrams takes its client's acknowledgements, and ends when the last of it was sent.
+    let large = watched_whole(server.port, || ask("8", "/64k.bin"));
+    check_streams(&large, "http3", 24.0, &["GET /64k.bin"], "large responses over HTTP/3");
+    let [short, long] = [&report, &large].map(|report| number(report, "/response_ns/mean"));
+    assert!(long > short, "a response of 64 KiB took {long} ns, one of 1 KiB {short}");
 }
 
 /// Without the probes nothing of TLS is looked into, and the report says what is missing.

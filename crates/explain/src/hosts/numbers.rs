@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use weir_wire::asked::Question;
 use weir_wire::client::{ClientConnection, ClientRequest};
+use weir_wire::quic::Quic;
 use weir_wire::socket::{SocketOpen, namespace_on_host};
 use weir_wire::task::task_on_host;
 use weir_wire::trace_context::TRACE;
@@ -138,6 +139,8 @@ impl Numbers {
             }
             // The first of two has a trace's number, which is the same on every host.
             Kind::TraceContext if record.flags != TRACE => (a, self.socket_below(b)),
+            // Of a datagram the socket's number, of what a server's task tells its own number of a connection.
+            Kind::Quic if Quic::read(record).is_some_and(Quic::is_of_socket) => (self.socket_below(a), b),
             Kind::SocketPeer => (self.socket_below(a) & LOW | self.socket_below(a >> 32) << 32, b),
             Kind::Window => (a, self.clock.at(b)),
             // The number of a task, where a flag says so.

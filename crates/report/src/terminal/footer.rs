@@ -1,8 +1,8 @@
 //! What the figures rest on, and what they cost.
 
 use super::text::Screen;
-use crate::Explanation;
 use crate::units::{bytes, count, figure, nanoseconds, percent, percent_of_all};
+use crate::{Explanation, LongLived, MessageFigures};
 
 pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
     screen.blank();
@@ -17,6 +17,9 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
         if !beside.is_empty() {
             screen.labelled("beside", &beside.join(", "), str::to_owned);
         }
+    }
+    for long in &explanation.long_lived {
+        screen.labelled("long-lived", &long_lived(long), str::to_owned);
     }
     let cost = &explanation.observer_cost;
     let lost = if cost.lost == 0 { "none lost".to_owned() } else { format!("{} LOST", count(cost.lost)) };
@@ -49,6 +52,27 @@ pub(super) fn write(screen: &mut Screen, explanation: &Explanation) {
     for warning in &explanation.warnings {
         screen.labelled("warning", warning, |line| ink.caution(line));
     }
+}
+
+/// Responses that stay open, in a line.
+fn long_lived(long: &LongLived) -> String {
+    let way = |what: &str, figures: &MessageFigures| {
+        let between = figures.between_ns.map_or_else(String::new, |ns| format!(", {} between", nanoseconds(ns)));
+        format!("{} {what} ({}{between})", count(figures.messages), bytes(figures.bytes))
+    };
+    let still = if long.still_open > 0 { format!(" ({} still open)", count(long.still_open)) } else { String::new() };
+    let answered = long.answer_ns.map_or_else(String::new, |ns| {
+        format!("; {} known to answer one, {} after its arrival", count(long.answered), nanoseconds(ns))
+    });
+    format!(
+        "{} {}: {}{still}, seen for {} each; messages: {}, {}{answered}",
+        long.kind,
+        long.name,
+        count(long.count),
+        nanoseconds(long.lasted_ns),
+        way("received", &long.received),
+        way("sent", &long.sent)
+    )
 }
 
 fn joined(explanation: &Explanation) -> String {

@@ -6,6 +6,7 @@
 
 use super::frame::{self, Code, kind};
 use super::inbound::{Inbound, Opened};
+use super::marks::{self, Held, TakenIn};
 use super::stream::{Input, Output, Step, Stream};
 use crate::certificates::presented::PresentedEntry;
 use crate::counters::census::State;
@@ -18,7 +19,7 @@ use crate::loop_state::{LoopState, applications};
 use crate::policy::client_peer::ClientPeer;
 use crate::telemetry::arm_requests::Received;
 use bytes::Bytes;
-use quinn_proto::{Dir, StreamId, VarInt};
+use quinn_proto::{Dir, StreamId, Transmit, VarInt};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use weir_wire::static_probe;
@@ -75,6 +76,10 @@ pub(crate) struct Connection {
     pub(super) is_new: bool,
     /// What the client has shown, where hosts ask for certificates.
     pub(super) entry: Option<PresentedEntry>,
+    /// Where among the datagrams received together its first one stood; for a tracer.
+    pub(super) taken_in: TakenIn,
+    /// Whether QUIC holds the end of a response; for a tracer.
+    pub(super) held: Held,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +119,8 @@ impl Connection {
             next_ping_ms: 0,
             is_new: true,
             entry: None,
+            taken_in: TakenIn::Nothing,
+            held: Held::Nothing,
         };
         connection.update_phase(state);
         connection
@@ -206,6 +213,32 @@ impl Connection {
         !self.is_closed && self.goaway.is_due(now_ms)
     }
 
+    /// The first datagram for it since its last turn stood at a place among those that were received together.
+    pub(crate) fn takes_in(&mut self, index: usize, of: usize) {
+        if self.taken_in == TakenIn::Nothing {
+            let [index, of] = [index, of].map(|number| u16::try_from(number).unwrap_or(u16::MAX));
+            self.taken_in = TakenIn::At { index, of };
+        }
+    }
+
+    /// What was received for it is no longer what was received last.
+    pub(crate) fn falls_behind(&mut self) {
+        if self.taken_in != TakenIn::Nothing {
+            self.taken_in = TakenIn::Earlier;
+        }
+    }
+
+    /// Makes the next datagrams.
+    pub(crate) fn next_datagrams(&mut self, now: Instant, most: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+        if self.held == Held::Nothing {
+            return self.quic.poll_transmit(now, most, out);
+        }
+        let content = self.quic.stats().frame_tx.stream;
+        let transmit = self.quic.poll_transmit(now, most, out)?;
+        self.held = marks::made(&self.quic, self.number, content, &transmit);
+        Some(transmit)
+    }
+
     /// Does what can be done now; whether there is more to do without waiting.
     pub(crate) fn turn(&mut self, now: Instant, state: &mut LoopState) -> bool {
         self.received = Received::default();
@@ -242,6 +275,7 @@ impl Connection {
             self.close(Code::NoError, now, state);
         }
         self.update_phase(state);
+        self.taken_in = TakenIn::Nothing;
         again
     }
 
@@ -262,6 +296,7 @@ impl Connection {
     /// Logs what was sent of unfinished responses, and serves nothing more.
     pub(super) fn abort(&mut self, state: &mut LoopState) {
         self.is_closed = true;
+        marks::closed(self.number);
         for stream in &mut self.streams {
             stream.forget_unsent();
             state.finish_one(&mut stream.exchange);
@@ -347,8 +382,11 @@ impl Connection {
             for turn in 0..count {
                 let place = (self.next + turn) % count;
                 let stream = &mut self.streams[place];
-                let before = stream.exchange.response.offset;
-                match stream.step(&mut self.quic, &state.clock) {
+                let (before, was_begun) = (stream.exchange.response.offset, stream.output != Output::Head);
+                let step = stream.step(&mut self.quic, &state.clock);
+                self.mark(place, step, was_begun);
+                let stream = &mut self.streams[place];
+                match step {
                     Step::Waits => continue,
                     Step::Moved => {
                         moved = true;
@@ -371,6 +409,17 @@ impl Connection {
         false
     }
 
+    /// Tells a tracer of a stream's step.
+    fn mark(&mut self, place: usize, step: Step, was_begun: bool) {
+        let Stream { id, exchange, output, .. } = &self.streams[place];
+        match step {
+            Step::Finished => marks::ended(self.number, *id, exchange.status, exchange.response.offset),
+            Step::Moved if !was_begun && *output != Output::Head => marks::begun(self.number, *id, exchange.status),
+            Step::Moved | Step::Waits | Step::Broken => return,
+        }
+        self.held = Held::Some;
+    }
+
     /// All of a response was taken: it is logged, and what the client may still send is not wanted.
     fn finished(&mut self, place: usize, state: &mut LoopState) {
         let stream = &mut self.streams[place];
@@ -384,6 +433,7 @@ impl Connection {
     /// Ends a stream with an error, on both sides.
     pub(super) fn reset(&mut self, place: usize, code: Code, state: &mut LoopState) {
         let stream = &mut self.streams[place];
+        marks::given_up(self.number, stream.id);
         let number = VarInt::from_u32(code as u32);
         if !std::mem::replace(&mut stream.is_received, true) {
             let _ = self.quic.recv_stream(stream.id).stop(number);

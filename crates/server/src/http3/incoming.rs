@@ -3,6 +3,7 @@
 use super::connection::{Connection, number_of};
 use super::frame::{self, Code, Item, kind};
 use super::inbound::{Inbound, Taken};
+use super::marks;
 use super::qpack;
 use super::stream::{Input, Output, Stream};
 use crate::certificates::presented::Presented;
@@ -104,6 +105,7 @@ impl Connection {
             }
             StreamEvent::Finished { id } => {
                 if let Some(place) = self.place(id) {
+                    marks::acknowledged(self.number, id);
                     self.streams[place].output = Output::Over;
                     self.take_off(state);
                 }
@@ -291,6 +293,7 @@ impl Connection {
         let stream = &mut self.streams[place];
         match message::request(fields, 3, &state.limits) {
             Ok(mut request) => {
+                marks::request(self.number, stream.id, [request.method_text, request.target], self.taken_in);
                 request.all = AllFields::Block(fields);
                 stream.is_held = !request.expects_continue;
                 if let Framing::Length(bytes) = request.framing {

@@ -2,7 +2,7 @@
 //!
 //! `connection.rs` says what a connection waits for, `incoming.rs` handles what a client sends, `stream.rs` puts
 //! responses into frames, `inbound.rs` reads the streams that are about the connection itself; `frame.rs`, `qpack.rs`
-//! and `encode.rs` only code and decode bytes. Requests are read as in HTTP/2. No dynamic table is allowed or used, so
+//! and `encode.rs` only code and decode bytes, and `marks.rs` tells tracers of requests. Requests are read as in HTTP/2. No dynamic table is allowed or used, so
 //! that a request depends on no other stream. The server pushes nothing, and reads and ignores priorities as the
 //! standards allow; streams take turns.
 
@@ -11,6 +11,7 @@ mod encode;
 mod frame;
 mod inbound;
 mod incoming;
+mod marks;
 mod qpack;
 mod stream;
 

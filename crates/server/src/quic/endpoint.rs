@@ -146,12 +146,17 @@ impl Endpoint {
                 // for.
                 state.apply_changes();
                 let now = Instant::now();
-                for (what, buffer) in what[..count].iter().zip(input.chunks_exact(RECEPTION_BYTES)) {
-                    self.take_in(what, &buffer[..what.len], now, state, open);
+                let all = what[..count].iter().zip(input.chunks_exact(RECEPTION_BYTES));
+                for (index, (what, buffer)) in all.enumerate() {
+                    self.take_in(what, &buffer[..what.len], Some((index, count)), now, state, open);
                 }
             }
             self.input = input;
             self.work(state, open);
+            // Those that had no turn yet are told apart from those that are received next.
+            for index in &self.due {
+                self.connections[*index].iter_mut().for_each(|slot| slot.connection.falls_behind());
+            }
             match received {
                 Ok(count) if count == RECEPTIONS => {}
                 // What an earlier datagram's way has told us of it concerns that datagram alone: QUIC has timers.
@@ -172,7 +177,7 @@ impl Endpoint {
                 Handed::Hello => {}
                 Handed::Datagram(what, datagram) => {
                     state.apply_changes();
-                    self.take_in(&what, datagram, now, state, open);
+                    self.take_in(&what, datagram, None, now, state, open);
                 }
             }
         }
@@ -181,7 +186,16 @@ impl Endpoint {
         is_first
     }
 
-    fn take_in(&mut self, what: &RecvMeta, datagrams: &[u8], now: Instant, state: &mut LoopState, open: &Open) {
+    /// Takes datagrams of one client in; `place` is where they stood among those that one call received.
+    fn take_in(
+        &mut self,
+        what: &RecvMeta,
+        datagrams: &[u8],
+        place: Option<(usize, usize)>,
+        now: Instant,
+        state: &mut LoopState,
+        open: &Open,
+    ) {
         let ecn = what.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
         let mut rest = BytesMut::from(datagrams);
         while !rest.is_empty() {
@@ -204,10 +218,11 @@ impl Endpoint {
                 Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                     if let Some(slot) = self.connections.get_mut(handle.0).and_then(Option::as_mut) {
                         slot.connection.quic.handle_event(event);
+                        place.iter().for_each(|(index, of)| slot.connection.takes_in(*index, *of));
                         self.wake(handle.0);
                     }
                 }
-                Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, now, state, open),
+                Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, place, now, state, open),
                 Some(DatagramEvent::Response(transmit)) => self.answer(&transmit, &answer, state),
                 None => {}
             }
@@ -215,7 +230,14 @@ impl Endpoint {
     }
 
     /// Takes a connection up, or has the client show first that its address is its own.
-    fn accept(&mut self, incoming: Incoming, now: Instant, state: &mut LoopState, open: &Open) {
+    fn accept(
+        &mut self,
+        incoming: Incoming,
+        place: Option<(usize, usize)>,
+        now: Instant,
+        state: &mut LoopState,
+        open: &Open,
+    ) {
         let peer = incoming.remote_address();
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let mut answer = Vec::new();
@@ -246,7 +268,8 @@ impl Endpoint {
         }
         match self.quic.accept(incoming, now, &mut answer, None) {
             Ok((handle, connection)) => {
-                let connection = http3::Connection::new(connection, peer, state);
+                let mut connection = http3::Connection::new(connection, peer, state);
+                place.iter().for_each(|(index, of)| connection.takes_in(*index, *of));
                 let slot = Slot { connection, timer: None, is_due: false, is_shaking_hands: true, is_open: true };
                 if self.connections.len() <= handle.0 {
                     self.connections.resize_with(handle.0 + 1, || None);
@@ -375,7 +398,7 @@ impl Endpoint {
         let segments = self.socket.segments_max().min(SEGMENTS_MAX);
         for _ in 0..SENDS_MAX {
             self.output.clear();
-            let Some(transmit) = slot.connection.quic.poll_transmit(now, segments, &mut self.output) else {
+            let Some(transmit) = slot.connection.next_datagrams(now, segments, &mut self.output) else {
                 return false;
             };
             self.send(transmit, state);

@@ -9,6 +9,7 @@ mod golden;
 mod held;
 mod older;
 mod online;
+mod quic;
 mod served;
 mod streams;
 mod threads;

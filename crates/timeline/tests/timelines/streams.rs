@@ -1,7 +1,7 @@
 //! Streams of HTTP/2 told apart: which bytes, which task and which send belong to each.
 
 use std::net::SocketAddr;
-use weir_timeline::{Bounds, Joiner, Statistics, Unjoinable};
+use weir_timeline::{Bounds, Joiner, LongKind, Statistics, Unjoinable};
 use weir_wire::socket::{HTTP2, SocketOpen};
 use weir_wire::stream::{END_HEADERS, END_STREAM, Flow, HeadOf, StreamFrame, StreamHead, frame_type};
 use weir_wire::task::{NO_SYSCALL, Switch};
@@ -29,7 +29,7 @@ fn frame(time_ns: u64, flow: Flow, stream: u32, kind: u8, sent: bool, position: 
 
 fn head(time_ns: u64, flow: Flow, stream: u32, name: &str) -> Event {
     let (of, name) = (HeadOf::Request, name.to_owned());
-    StreamHead { flow, stream, of, grpc: false, status: 0, grpc_status: None, name }.write(time_ns, 0)
+    StreamHead { flow, stream, of, grpc: false, events: false, status: 0, grpc_status: None, name }.write(time_ns, 0)
 }
 
 /// A connection from its beginning, in a window of a recording.
@@ -162,4 +162,126 @@ fn what_is_under_way_at_the_end_is_cut() {
     let (told, statistics) = told(events);
     assert!(told.is_empty(), "{told:?}");
     assert_eq!((statistics.exchanges.cut, statistics.exchanges.streams), (1, 0));
+}
+
+/// A frame of a WebSocket with a message of eleven bytes, or a part of one; 0 says that it begins.
+fn message(time_ns: u64, sent: bool, first_byte: u8) -> Event {
+    // What is taken stands behind the request of 100 bytes.
+    let position = if sent { 0 } else { 100 };
+    let (record, slots) = frame(time_ns, Flow::Socket(SOCKET), 0, frame_type::WEBSOCKET, sent, position);
+    let told = StreamFrame::read(&record).expect("a frame");
+    let length = if first_byte == 0 { 0 } else { told.length };
+    (StreamFrame { frame_flags: first_byte, length, ..told }.write(record.time_ns, 0), slots)
+}
+
+#[test]
+fn a_websocket_is_told_with_its_messages_and_its_upgrade_is_a_response() {
+    const TEXT: u8 = 0x81;
+    let mut events = opening();
+    events.extend([
+        at_socket(2_000, Kind::SocketReady, 0, 100),
+        at_socket(2_100, Kind::SocketRecv, 0, 100),
+        at_socket(2_200, Kind::SocketSend, 0, 80),
+        message(2_201, true, 0),
+        // A message, and its echo.
+        at_socket(5_000, Kind::SocketReady, 0, 117),
+        at_socket(5_100, Kind::SocketRecv, 0, 117),
+        message(5_101, false, TEXT),
+        message(5_200, true, TEXT),
+        at_socket(5_300, Kind::SocketSend, 0, 93),
+        // A ping is no message; one in two parts is one, and answers nothing.
+        message(6_000, true, 0x89),
+        message(7_000, true, 0x01),
+        message(7_001, true, 0x80),
+        at_socket(7_300, Kind::SocketSend, 0, 150),
+        (
+            Record {
+                time_ns: 9_000,
+                kind: Kind::SocketState as u16,
+                a: u64::from(SOCKET),
+                b: 1 | 7 << 8,
+                ..Record::default()
+            },
+            Vec::new(),
+        ),
+    ]);
+    let (told, statistics) = told(events);
+    let times: Vec<_> = told.iter().map(|(_, arrived, picked, sent, _)| (*arrived, *picked, *sent)).collect();
+    assert_eq!(times, [(2_000, 2_100, 2_200)], "the upgrade alone is a response");
+    let [long] = statistics.long_lived.as_slice() else { panic!("{:?}", statistics.long_lived) };
+    assert_eq!((long.kind, &*long.name, long.count, long.open), (LongKind::WebSocket, ":80", 1, 0));
+    assert_eq!((long.received.count, long.received.bytes), (1, 11));
+    assert_eq!((long.sent.count, long.sent.bytes, long.sent.between_ns), (2, 33, 2_000));
+    assert_eq!((long.answered, long.answer_ns), (1, 300));
+}
+
+#[test]
+fn what_a_task_took_elsewhere_may_be_what_it_answers() {
+    const TEXT: u8 = 0x82;
+    let elsewhere = |time_ns: u64, kind: Kind| {
+        let (record, slots) = at_socket(time_ns, kind, 0, 7);
+        (Record { a: 99 | 7 << 32, ..record }, slots)
+    };
+    let mut events = opening();
+    events.extend([
+        at_socket(2_000, Kind::SocketReady, 0, 100),
+        at_socket(2_100, Kind::SocketRecv, 0, 100),
+        at_socket(2_200, Kind::SocketSend, 0, 80),
+        message(2_201, true, 0),
+        at_socket(5_000, Kind::SocketReady, 0, 117),
+        at_socket(5_100, Kind::SocketRecv, 0, 117),
+        message(5_101, false, TEXT),
+        elsewhere(5_110, Kind::SocketSend),
+        elsewhere(5_150, Kind::SocketRecv),
+        message(5_200, true, TEXT),
+        at_socket(5_300, Kind::SocketSend, 0, 93),
+    ]);
+    let (_, statistics) = told(events);
+    let [long] = statistics.long_lived.as_slice() else { panic!("{:?}", statistics.long_lived) };
+    assert_eq!((long.sent.count, long.answered, long.open), (1, 0, 1));
+}
+
+#[test]
+fn streams_that_carry_messages_are_no_responses() {
+    let flow = Flow::Socket(SOCKET);
+    let part = |time_ns: u64, stream: u32, sent: bool| frame(time_ns, flow, stream, frame_type::DATA, sent, 0);
+    let said = |stream: u32, of: HeadOf, grpc: bool, events: bool| {
+        let name = if of == HeadOf::Request { format!("GET /{stream}") } else { String::new() };
+        let head = StreamHead { flow, stream, of, grpc, events, status: 200, grpc_status: None, name };
+        head.write(20_000_000, 0)
+    };
+    let mut events = opening();
+    events.extend([
+        at_socket(2_000, Kind::SocketReady, 0, 104),
+        at_socket(2_100, Kind::SocketRecv, HTTP2, 104),
+        frame(2_101, flow, 1, frame_type::HEADERS, false, 24),
+        frame(2_102, flow, 3, frame_type::HEADERS, false, 44),
+        frame(2_103, flow, 5, frame_type::HEADERS, false, 64),
+        // One call of gRPC streams, another one does not.
+        part(2_110, 3, false),
+        part(2_120, 5, false),
+        part(2_130, 5, false),
+    ]);
+    for stream in [1, 3, 5] {
+        events.extend([frame(3_000, flow, stream, frame_type::HEADERS, true, 0), part(3_001, stream, true)]);
+    }
+    events.push(at_socket(3_010, Kind::SocketSend, 0, 60));
+    events.extend([part(9_000, 1, true), at_socket(9_010, Kind::SocketSend, 0, 80)]);
+    for stream in [1, 3, 5] {
+        events.push(frame(9_020, flow, stream, frame_type::STREAM_END, true, 0));
+        events.push(at_socket(9_030 + u64::from(stream), Kind::SocketSend, 0, 80_u64 + u64::from(stream)));
+        events.extend([
+            said(stream, HeadOf::Request, stream > 1, false),
+            said(stream, HeadOf::Response, false, stream == 1),
+        ]);
+    }
+    events.sort_by_key(|(record, _)| record.time_ns);
+    let (told, statistics) = told(events);
+    assert_eq!(told.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(), ["GET /3"]);
+    let long: Vec<_> = statistics
+        .long_lived
+        .iter()
+        .map(|one| (one.kind, &*one.name, one.received.count, one.sent.count, one.sent.between_ns))
+        .collect();
+    assert_eq!(long, [(LongKind::Events, "GET /1", 0, 2, 6_000), (LongKind::Grpc, "GET /5", 2, 1, 0)]);
 }
