@@ -21,6 +21,7 @@ mod load;
 mod manual;
 mod metrics_endpoint;
 mod modes;
+mod objects;
 mod other_tools;
 mod plan;
 mod probe_options;
@@ -91,6 +92,7 @@ enum Command {
     Plan(Box<plan::Args>),
     Record(Box<record::Args>),
     View(view::Args),
+    Objects(objects::Args),
     Serve(Box<serve::Args>),
     Check(check::Args),
     Route(route::Args),
@@ -150,6 +152,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Advise(args) => advise::run(*args),
         Command::View(args) => view::run(&args),
+        Command::Objects(args) => objects::run(&args),
         Command::Serve(args) => serve::run(*args),
         Command::Check(args) => check::run(&args),
         Command::Route(args) => route::run(&args),

@@ -322,6 +322,7 @@ pub(super) const COMMANDS: &[Usage] = &[
         }],
     },
     Usage { path: &["view"], options: &[&["run", "decisions", "port"]], modes: &[] },
+    Usage { path: &["objects"], options: &[&["run", "objects", "only", "table", "json"]], modes: &[] },
     Usage {
         path: &["serve"],
         options: &[
